@@ -1,0 +1,1 @@
+"""Colours and styles as data; nothing here runs."""

@@ -1,0 +1,1 @@
+"""Specifications of GPUs, links and reference nodes, with their sources."""

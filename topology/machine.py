@@ -1,0 +1,362 @@
+"""What stays: the devices of one node and the wires between them.
+
+Sizes are bytes, powers watts, clocks MHz, temperatures degrees Celsius. A PCI address is
+written like the kernel writes it, `0000:00:06.0`, lower case.
+"""
+
+from __future__ import annotations
+
+from .record import Record
+
+
+class NvLink(Record, frozen=True, kw_only=True):
+    """One NVLink of one GPU, as NVML describes it."""
+
+    link: int
+    """Number of the link on its GPU, from 0."""
+    active: bool | None = None
+    """NVML's link state; an active link is trained, which does not prove that P2P works over it."""
+    version: str | None = None
+    """NVLink generation, such as "4.0"."""
+    raw_gbs: float | None = None
+    """Signalling rate one way, GB/s, as `nvidia-smi nvlink -s` prints it; not the payload rate."""
+    remote_address: str | None = None
+    """PCI address at the other end; None when the driver hides it (a virtual machine)."""
+    remote_kind: str | None = None
+    """"gpu", "nvswitch", "ibmnpu" or None."""
+    remote_link: int | None = None
+    """Number of the link at the other end."""
+    p2p_capable: bool | None = None
+    """NVML capability: P2P over this link is supported."""
+
+
+class Fabric(Record, frozen=True, kw_only=True):
+    """Registration of a GPU with the NVSwitch fabric (nvmlDeviceGetGpuFabricInfoV)."""
+
+    state: str | None = None
+    """"not supported", "not started", "in progress" or "completed"."""
+    status: str | None = None
+    """NVML's return code of the registration in words; "Success" when it is well."""
+    cluster_uuid: str | None = None
+    clique_id: int | None = None
+    health_mask: int | None = None
+    health: tuple[tuple[str, str], ...] = ()
+    """The mask decoded: (what, "true" | "false" | "not supported" | word)."""
+
+
+class MigInstance(Record, frozen=True, kw_only=True):
+    """One MIG device of a GPU."""
+
+    index: int
+    uuid: str | None = None
+    name: str | None = None
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    memory_bytes: int | None = None
+
+
+class Gpu(Record, frozen=True, kw_only=True):
+    """One GPU. Its identity is `address` (and `partition`), never an index."""
+
+    address: str
+    vendor: str
+    """"nvidia" or "amd"."""
+    partition: str | None = None
+    """Name of the part when one package shows as several GPUs; None for a whole GPU."""
+    parent: str | None = None
+    """Address of the GPU this one is a part of."""
+    index: int | None = None
+    """Index in the management library (NVML, amdsmi); for display."""
+    minor: int | None = None
+    """Number of the device node, /dev/nvidiaN."""
+    uuid: str | None = None
+    name: str | None = None
+    serial: str | None = None
+    vbios: str | None = None
+    board_id: int | None = None
+    board_part_number: str | None = None
+    module_id: int | None = None
+    architecture: str | None = None
+    compute_capability: str | None = None
+    """"9.0" on NVIDIA, "gfx942" on AMD."""
+    core_count: int | None = None
+    pci_id: str | None = None
+    """"10de:2335"."""
+    memory_bytes: int | None = None
+    memory_bus_bits: int | None = None
+    bar1_bytes: int | None = None
+    pcie_gen_max: int | None = None
+    """The highest generation that this GPU in this slot can reach."""
+    pcie_gen_max_device: int | None = None
+    """The highest generation of the GPU alone."""
+    pcie_width_max: int | None = None
+    power_limit_watts: float | None = None
+    """The limit that is enforced."""
+    power_limit_default_watts: float | None = None
+    power_limit_min_watts: float | None = None
+    power_limit_max_watts: float | None = None
+    temperature_slowdown_c: int | None = None
+    temperature_shutdown_c: int | None = None
+    temperature_gpu_max_c: int | None = None
+    temperature_memory_max_c: int | None = None
+    clock_graphics_max_mhz: int | None = None
+    clock_sm_max_mhz: int | None = None
+    clock_memory_max_mhz: int | None = None
+    clock_video_max_mhz: int | None = None
+    ecc_enabled: bool | None = None
+    ecc_pending: bool | None = None
+    mig_enabled: bool | None = None
+    mig_pending: bool | None = None
+    mig_instances: tuple[MigInstance, ...] = ()
+    persistence: bool | None = None
+    compute_mode: str | None = None
+    """"default", "exclusive process", "prohibited"."""
+    virtualization: str | None = None
+    """"none", "passthrough", "vgpu", "host vgpu", "host vsga"."""
+    gsp_firmware: str | None = None
+    numa_node: int | None = None
+    """NUMA node next to the GPU; None when the machine does not say (sysfs -1)."""
+    memory_affinity: tuple[int, ...] | None = None
+    """NUMA nodes that the driver calls near."""
+    cpu_affinity: str | None = None
+    """CPUs that the driver calls near, as a list: "0-31,64-95"."""
+    gpu_numa_id: int | None = None
+    """NUMA node made of the GPU's own memory (coherent C2C systems)."""
+    c2c_enabled: bool | None = None
+    nvlinks: tuple[NvLink, ...] = ()
+    fabric: Fabric | None = None
+    xgmi: tuple[XgmiLink, ...] = ()
+
+
+class XgmiLink(Record, frozen=True, kw_only=True):
+    """One xGMI wire (or bundle) from this GPU to another, AMD."""
+
+    remote_address: str
+    active: bool | None = None
+    links: int | None = None
+    raw_gbs: float | None = None
+    """Rate of the bundle one way, GB/s."""
+    hops: int | None = None
+    weight: int | None = None
+
+
+class GpuPair(Record, frozen=True, kw_only=True):
+    """What the driver says about one ordered pair of GPUs."""
+
+    src: str
+    dst: str
+    ancestor: str | None = None
+    """NVML's common ancestor: "internal", "single", "multiple", "hostbridge", "node", "system"."""
+    p2p_read: str | None = None
+    """Word for the grant: "ok", "chipset not supported", "gpu not supported", ..."""
+    p2p_write: str | None = None
+    p2p_nvlink: str | None = None
+    p2p_atomics: str | None = None
+    p2p_pci: str | None = None
+
+
+class PciDevice(Record, frozen=True, kw_only=True):
+    """One PCI function of the machine, bridges and root ports included."""
+
+    address: str
+    parent: str
+    """Address of the bridge above, or the name of the root complex, "pci0000:00"."""
+    class_code: int | None = None
+    """24 bits, 0x030200 for a 3D controller."""
+    kind: str = "other"
+    """"gpu", "nic", "nvswitch", "root port", "switch upstream", "switch downstream", "bridge",
+    "nvme" or "other"."""
+    vendor_id: int | None = None
+    device_id: int | None = None
+    subsystem_vendor_id: int | None = None
+    subsystem_device_id: int | None = None
+    vendor_name: str | None = None
+    device_name: str | None = None
+    driver: str | None = None
+    numa_node: int | None = None
+    local_cpus: str | None = None
+    link_speed_max_gts: float | None = None
+    """Highest rate per lane, GT/s, of this end of the link upwards."""
+    link_width_max: int | None = None
+    link_width_now: int | None = None
+    """Lanes that are trained; width, unlike speed, means something while the device sleeps."""
+    sriov_total: int | None = None
+    sriov_enabled: int | None = None
+    physical_function: str | None = None
+    """Address of the physical function, for a virtual one."""
+    iommu_group: str | None = None
+    iommu_type: str | None = None
+    """"identity", "DMA", "DMA-FQ", ... (/sys/kernel/iommu_groups/N/type)."""
+    acs: tuple[str, ...] | None = None
+    """Names of the ACS controls that are switched on; None when config space is not readable."""
+    bars: tuple[int, ...] | None = None
+    """Sizes of the memory regions that are in use, in bytes."""
+
+
+class NumaNode(Record, frozen=True, kw_only=True):
+    """One NUMA node of the host."""
+
+    node: int
+    cpus: str | None = None
+    memory_bytes: int | None = None
+    distances: tuple[int, ...] | None = None
+    """Distance to every node in order, 10 = itself."""
+    socket: int | None = None
+    gpu_memory: bool | None = None
+    """True when the node holds memory but no CPU (memory of a coherent GPU)."""
+
+
+class Socket(Record, frozen=True, kw_only=True):
+    """One CPU package."""
+
+    socket: int
+    cores: int | None = None
+    threads: int | None = None
+
+
+class Container(Record, frozen=True, kw_only=True):
+    """Signs of a container and the limits it sets on this process."""
+
+    kind: str | None = None
+    """"docker", "podman", "kubernetes", "lxc", "systemd-nspawn", "container" or None for none seen."""
+    evidence: str | None = None
+    memory_limit_bytes: int | None = None
+    cpu_quota: float | None = None
+    """CPUs' worth of time that the cgroup grants."""
+    cpuset: str | None = None
+
+
+class Module(Record, frozen=True, kw_only=True):
+    """One loaded kernel module that matters here."""
+
+    name: str
+    version: str | None = None
+
+
+class Host(Record, frozen=True, kw_only=True):
+    """The machine around the GPUs."""
+
+    hostname: str | None = None
+    kernel: str | None = None
+    os_name: str | None = None
+    cpu_vendor: str | None = None
+    cpu_model_name: str | None = None
+    cpu_family: int | None = None
+    cpu_model: int | None = None
+    architecture: str | None = None
+    hypervisor: str | None = None
+    """Vendor of the hypervisor, "unknown hypervisor", or None on bare metal."""
+    dmi_vendor: str | None = None
+    dmi_product: str | None = None
+    container: Container | None = None
+    sockets: tuple[Socket, ...] = ()
+    numa: tuple[NumaNode, ...] = ()
+    memory_bytes: int | None = None
+    shm_bytes: int | None = None
+    memlock_bytes: int | None = None
+    """Soft RLIMIT_MEMLOCK of this process; None with the gap "unlimited" when there is no limit."""
+    cmdline_flags: tuple[str, ...] | None = None
+    """Kernel command line arguments that bear on DMA and PCI (iommu=, pci=, ...)."""
+    numa_balancing: bool | None = None
+    modules: tuple[Module, ...] = ()
+    nvidia_module: str | None = None
+    """"open", "closed" or None; from /proc/driver/nvidia/version."""
+    nvidia_registry: tuple[str, ...] = ()
+    """Registry keys given to the NVIDIA module that change P2P."""
+    device_nodes: tuple[str, ...] | None = None
+    """/dev/nvidia*, /dev/kfd, /dev/dri/renderD* that exist; unreadable ones end in " (no permission)"."""
+    fabric_manager: str | None = None
+    """"running", "installed", "absent"; says nothing inside a container or tenant VM."""
+    boot_id: str | None = None
+
+
+class Interface(Record, frozen=True, kw_only=True):
+    """One network interface of the kernel."""
+
+    name: str
+    address: str | None = None
+    """PCI address of the device behind it; None for a virtual one."""
+    kind: str | None = None
+    """"ethernet", "infiniband", "loopback", "bridge", "bond", "veth", "virtual", ..."""
+    driver: str | None = None
+    up: bool | None = None
+    speed_mbps: int | None = None
+    mtu: int | None = None
+    mac: str | None = None
+    ips: tuple[str, ...] = ()
+    numa_node: int | None = None
+
+
+class RdmaPort(Record, frozen=True, kw_only=True):
+    """One port of an RDMA device."""
+
+    port: int
+    state: str | None = None
+    """"ACTIVE", "DOWN", "INIT", ..."""
+    physical_state: str | None = None
+    rate_gbit: float | None = None
+    rate: str | None = None
+    """As the kernel words it: "400 Gb/sec (4X NDR)"."""
+    link_layer: str | None = None
+    """"InfiniBand" or "Ethernet"."""
+    lid: str | None = None
+
+
+class RdmaDevice(Record, frozen=True, kw_only=True):
+    """One HCA as the kernel's RDMA layer names it: mlx5_0, rdmap0s6, ..."""
+
+    name: str
+    address: str | None = None
+    kind: str | None = None
+    """"infiniband", "roce", "efa" or "rdma"."""
+    driver: str | None = None
+    guid: str | None = None
+    firmware: str | None = None
+    board_id: str | None = None
+    numa_node: int | None = None
+    interfaces: tuple[str, ...] = ()
+    ports: tuple[RdmaPort, ...] = ()
+
+
+class Software(Record, frozen=True, kw_only=True):
+    """Versions of what runs the GPUs."""
+
+    nvidia_driver: str | None = None
+    nvml: str | None = None
+    cuda_driver: str | None = None
+    """CUDA version the driver supports, "13.0"."""
+    amd_driver: str | None = None
+    rocm: str | None = None
+    cuda_toolkit: str | None = None
+    nccl: str | None = None
+    nccl_path: str | None = None
+    rccl: str | None = None
+    torch: str | None = None
+    torch_path: str | None = None
+    confidential_computing: str | None = None
+    """"off", "on" or a word of NVML's."""
+
+
+class Machine(Record, frozen=True, kw_only=True):
+    """All that stays. The graph is a function of this and is rebuilt only when it changes."""
+
+    host: Host | None = None
+    gpus: tuple[Gpu, ...] = ()
+    """Ordered by PCI address."""
+    pairs: tuple[GpuPair, ...] = ()
+    pci: tuple[PciDevice, ...] = ()
+    interfaces: tuple[Interface, ...] = ()
+    rdma: tuple[RdmaDevice, ...] = ()
+    software: Software | None = None
+
+    def gpu(self, address: str) -> Gpu | None:
+        """Find a GPU by its PCI address."""
+        return next((gpu for gpu in self.gpus if gpu.address == address), None)
+
+    def pci_device(self, address: str) -> PciDevice | None:
+        """Find a PCI function by its address."""
+        return next((device for device in self.pci if device.address == address), None)
+
+    def pair(self, src: str, dst: str) -> GpuPair | None:
+        """Find what the driver said of one ordered pair."""
+        return next((p for p in self.pairs if p.src == src and p.dst == dst), None)

@@ -1,0 +1,125 @@
+"""What moves: figures that differ from one second to the next.
+
+Rates are bytes per second, powers watts, clocks MHz, temperatures degrees Celsius.
+"""
+
+from __future__ import annotations
+
+from .record import Record
+
+
+class NvLinkReading(Record, frozen=True, kw_only=True):
+    """Counters of one NVLink; totals since the driver loaded, so only a difference means something."""
+
+    link: int
+    replay_errors: int | None = None
+    recovery_errors: int | None = None
+    crc_errors: int | None = None
+    tx_bytes: int | None = None
+    """Payload bytes sent since the driver loaded."""
+    rx_bytes: int | None = None
+
+
+class GpuProcess(Record, frozen=True, kw_only=True):
+    """One process on one GPU, as the driver names it."""
+
+    pid: int
+    kind: str
+    """"compute", "graphics" or "mps"."""
+    memory_bytes: int | None = None
+
+
+class EccCounts(Record, frozen=True, kw_only=True):
+    """Errors that ECC saw: volatile = since the driver loaded, aggregate = over the GPU's life."""
+
+    corrected_volatile: int | None = None
+    uncorrected_volatile: int | None = None
+    corrected_aggregate: int | None = None
+    uncorrected_aggregate: int | None = None
+    rows_remapped_corrected: int | None = None
+    rows_remapped_uncorrected: int | None = None
+    remap_pending: bool | None = None
+    remap_failed: bool | None = None
+    pages_retired_single: int | None = None
+    pages_retired_double: int | None = None
+    retirement_pending: bool | None = None
+
+
+class GpuReading(Record, frozen=True, kw_only=True):
+    """One GPU at one moment."""
+
+    address: str
+    lost: bool = False
+    """True when the driver answered before and says now that the GPU is gone."""
+    utilization_percent: float | None = None
+    memory_utilization_percent: float | None = None
+    memory_used_bytes: int | None = None
+    memory_free_bytes: int | None = None
+    bar1_used_bytes: int | None = None
+    power_watts: float | None = None
+    temperature_c: int | None = None
+    temperature_memory_c: int | None = None
+    clock_graphics_mhz: int | None = None
+    clock_sm_mhz: int | None = None
+    clock_memory_mhz: int | None = None
+    clock_video_mhz: int | None = None
+    throttle_reasons: tuple[str, ...] | None = None
+    """Names of the reasons that hold clocks down; () when there is none, None when unknown."""
+    performance_state: int | None = None
+    """0 = P0, the fastest."""
+    pcie_gen: int | None = None
+    """Generation right now; a sleeping GPU shows a low one."""
+    pcie_width: int | None = None
+    pcie_tx_bytes_per_second: float | None = None
+    pcie_rx_bytes_per_second: float | None = None
+    pcie_replays: int | None = None
+    nvlink_tx_bytes_per_second: float | None = None
+    nvlink_rx_bytes_per_second: float | None = None
+    nvlinks: tuple[NvLinkReading, ...] = ()
+    ecc: EccCounts | None = None
+    processes: tuple[GpuProcess, ...] | None = None
+    """None when the driver would not say; an empty tuple proves nothing inside a container."""
+
+
+class ProcessReading(Record, frozen=True, kw_only=True):
+    """One process that uses a GPU, as the operating system describes it."""
+
+    pid: int
+    user: str | None = None
+    command: str | None = None
+    """Name of the program; arguments are not stored."""
+    arguments: tuple[str, ...] | None = None
+    """Only with `--with-args`."""
+    cpu_affinity: str | None = None
+    started_at: float | None = None
+    """Seconds since the epoch."""
+    memory_bytes: int | None = None
+
+
+class PciReading(Record, frozen=True, kw_only=True):
+    """The rate at which a PCIe link runs at this moment."""
+
+    address: str
+    link_speed_gts: float | None = None
+
+
+class HostReading(Record, frozen=True, kw_only=True):
+    """The host at one moment."""
+
+    load_1min: float | None = None
+    cpu_percent: float | None = None
+    memory_available_bytes: int | None = None
+    shm_free_bytes: int | None = None
+
+
+class Readings(Record, frozen=True, kw_only=True):
+    """All that moves, at one moment."""
+
+    gpus: tuple[GpuReading, ...] = ()
+    pci: tuple[PciReading, ...] = ()
+    processes: tuple[ProcessReading, ...] = ()
+    host: HostReading | None = None
+
+    def gpu(self, address: str) -> GpuReading | None:
+        """Find the reading of one GPU by its PCI address."""
+        return next((reading for reading in self.gpus if reading.address == address), None)

@@ -1,0 +1,24 @@
+"""The base of every record: immutable, comparable, JSON-able, and honest about what is missing."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """One value that could not be read."""
+
+    field: str
+    """Name of the field of the record that carries this gap."""
+    why: str
+    """The reason in words: "Not Supported", "no permission", "not asked by nvidia-smi topo -m"."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tuples and scalars only; a field that is None is unknown, and `gaps` says why."""
+
+    gaps: tuple[Gap, ...] = ()
+
+    def why(self, field: str) -> str | None:
+        """Say why `field` could not be read; None when nothing is recorded about it."""
+        return next((gap.why for gap in self.gaps if gap.field == field), None)

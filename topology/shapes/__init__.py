@@ -1,0 +1,1 @@
+"""Reference nodes, one TOML file each; the folder is the registry."""

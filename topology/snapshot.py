@@ -1,0 +1,124 @@
+"""NodeSnapshot: the one record of a node, and its JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from .machine import Machine
+from .readings import Readings
+from .record import Record
+
+SCHEMA = "gputop.snapshot/1"
+
+
+class SnapshotError(ValueError):
+    """A document that is not a snapshot this version can read; the text says why."""
+
+
+class Problem(Record, frozen=True, kw_only=True):
+    """Something that could not be read, in one sentence for a person."""
+
+    source: str
+    """Id of the source: "nvml", "pci", ..."""
+    text: str
+    kind: str = "failed"
+    """"absent" (nothing there to ask), "denied", "not answering", "lost", "mismatch" or "failed"."""
+
+
+class SourceState(Record, frozen=True, kw_only=True):
+    """When one source answered last."""
+
+    source: str
+    age_seconds: float | None = None
+    """Age of its last answer when the snapshot was made; None when it never answered."""
+    elapsed_seconds: float | None = None
+    """How long that answer took."""
+    waiting_seconds: float | None = None
+    """How long an unanswered question is open, when it is past its deadline."""
+
+
+class EnvironmentVariable(Record, frozen=True, kw_only=True):
+    """One whitelisted variable that changes what NCCL, RCCL or CUDA do."""
+
+    name: str
+    value: str
+    origin: str
+    """"environment" or the path of the file that sets it."""
+
+
+class Measurement(Record, frozen=True, kw_only=True):
+    """One figure that a probe measured, with what is needed to believe it later."""
+
+    probe: str
+    """"p2p", ..."""
+    quantity: str
+    """"write_bandwidth", "both_ways_bandwidth", "latency", "bytes_arrive", "can_access"."""
+    src: str | None = None
+    """PCI address of the device that does the work."""
+    dst: str | None = None
+    value: float | None = None
+    """Median of the samples."""
+    unit: str | None = None
+    low: float | None = None
+    high: float | None = None
+    samples: int | None = None
+    bytes_per_copy: int | None = None
+    copies_per_sample: int | None = None
+    engine: str | None = None
+    """"copy engine" or "kernel"."""
+    direction: str | None = None
+    verdict: str | None = None
+    """A word where the answer is not a number: "arrived", "not granted", "corrupt"."""
+    method: str | None = None
+    """Name and version of the method."""
+    taken_at: float | None = None
+    """Seconds since the epoch."""
+    versions: tuple[tuple[str, str], ...] = ()
+    """Driver, CUDA, torch, NCCL of the Python that measured."""
+
+
+class NodeSnapshot(Record, frozen=True, kw_only=True):
+    """A node at one moment, whatever it was read from."""
+
+    schema: str = SCHEMA
+    gputop: str = ""
+    """Version of gputop that made it."""
+    taken_at: float
+    """Seconds since the epoch."""
+    source: tuple[str, ...] = ("live",)
+    """Where it comes from: "live", "demo hgx-h100-8", or names of files."""
+    machine: Machine = Machine()
+    readings: Readings = Readings()
+    environment: tuple[EnvironmentVariable, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    states: tuple[SourceState, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+
+def encode(snapshot: NodeSnapshot) -> bytes:
+    """Write a snapshot as JSON, UTF-8, one document, indented by two blanks."""
+    return msgspec.json.format(msgspec.json.encode(snapshot), indent=2)
+
+
+def decode(data: bytes) -> NodeSnapshot:
+    """Read what `encode` wrote.
+
+    Raises SnapshotError when the document is not JSON, not a snapshot, of another schema
+    version, or does not fit the schema.
+    """
+    try:
+        head: Any = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise SnapshotError(f"not JSON: {error}") from error
+    schema = head.get("schema") if isinstance(head, dict) else None
+    if not isinstance(schema, str) or not schema.startswith("gputop.snapshot/"):
+        raise SnapshotError("not a gputop snapshot: no schema gputop.snapshot/N in it")
+    if schema != SCHEMA:
+        raise SnapshotError(f"schema {schema[:60]!r}: this gputop reads {SCHEMA}")
+    try:
+        return msgspec.convert(head, NodeSnapshot)
+    except msgspec.ValidationError as error:
+        raise SnapshotError(f"does not fit {SCHEMA}: {error}") from error

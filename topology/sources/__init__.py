@@ -1,0 +1,11 @@
+"""Where facts come from. One module a source, each with `SOURCE`; earlier ones win a field."""
+
+NAMES = (
+    "nvml",
+    "nvml_readings",
+    "pci",
+    "host",
+    "network",
+    "processes",
+    "software",
+)

@@ -1,0 +1,65 @@
+"""Numbers as a person reads them; the one place where unknown becomes a dash."""
+
+from __future__ import annotations
+
+UNKNOWN = "–"
+
+
+def gbs(value: float | None) -> str:
+    """GB/s with three significant figures, 10^9 bytes: "396 GB/s", "63.0 GB/s", "–"."""
+    return UNKNOWN if value is None else f"{figure(value)} GB/s"
+
+
+def figure(value: float | None) -> str:
+    """Three significant figures and no unit: "396", "63.0", "4.20", "–"."""
+    if value is None:
+        return UNKNOWN
+    size = abs(value)
+    return f"{value:.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
+
+
+def size(value: float | None) -> str:
+    """Memory in binary units: "80.0 GiB", "512 MiB", "–"."""
+    if value is None:
+        return UNKNOWN
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" or abs(value) >= 100 else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.0f} TiB" if abs(value) >= 100 else f"{value:.1f} TiB"
+
+
+def percent(value: float | None) -> str:
+    """Whole percent: "37 %", "–"."""
+    return UNKNOWN if value is None else f"{value:.0f} %"
+
+
+def whole(value: float | None, unit: str = "") -> str:
+    """A whole number with its unit: "700 W", "34 °C", "–"."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.0f} {unit}" if unit else f"{value:.0f}"
+
+
+def text(value: object) -> str:
+    """A word or number as it is, "yes"/"no" for a truth value, "–" for unknown."""
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def seconds(value: float | None) -> str:
+    """A length of time: "3.0 s", "4 min", "2 h 5 min", "3 d 4 h", "–"."""
+    if value is None:
+        return UNKNOWN
+    if value < 60:
+        return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
+    minutes = int(value // 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    return f"{hours // 24} d {hours % 24} h"
