@@ -153,6 +153,18 @@ class GpuPair(Record, frozen=True, kw_only=True):
     p2p_nvlink: str | None = None
     p2p_atomics: str | None = None
     p2p_pci: str | None = None
+    nvlinks_reported: int | None = None
+    """NVLinks between the two as another tool printed them (NV18); None when not read from one."""
+
+
+class ReportedRelation(Record, frozen=True, kw_only=True):
+    """A cell of somebody else's `nvidia-smi topo -m`: how two devices hang together, in its letters."""
+
+    a: str
+    """PCI address, or "topo:GPU0" where the text names no address; a NIC by its RDMA name."""
+    b: str
+    letters: str
+    """"NV18", "PIX", "PXB", "PHB", "NODE", "SYS"."""
 
 
 class PciDevice(Record, frozen=True, kw_only=True):
@@ -345,6 +357,7 @@ class Machine(Record, frozen=True, kw_only=True):
     """Ordered by PCI address."""
     pairs: tuple[GpuPair, ...] = ()
     pci: tuple[PciDevice, ...] = ()
+    relations: tuple[ReportedRelation, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     rdma: tuple[RdmaDevice, ...] = ()
     software: Software | None = None

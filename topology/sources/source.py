@@ -7,7 +7,17 @@ from typing import Any
 
 import msgspec
 
-from ..machine import Gpu, GpuPair, Host, Interface, NumaNode, PciDevice, RdmaDevice, Software
+from ..machine import (
+    Gpu,
+    GpuPair,
+    Host,
+    Interface,
+    NumaNode,
+    PciDevice,
+    RdmaDevice,
+    ReportedRelation,
+    Software,
+)
 from ..readings import GpuReading, HostReading, PciReading, ProcessReading
 from ..snapshot import EnvironmentVariable, Measurement, Problem
 
@@ -27,6 +37,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     gpus: tuple[Gpu, ...] = ()
     pairs: tuple[GpuPair, ...] = ()
     pci: tuple[PciDevice, ...] = ()
+    relations: tuple[ReportedRelation, ...] = ()
     interfaces: tuple[Interface, ...] = ()
     rdma: tuple[RdmaDevice, ...] = ()
     software: Software | None = None

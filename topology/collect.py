@@ -1,0 +1,169 @@
+"""The parts of all sources become one NodeSnapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from .machine import Gpu, Host, Machine, PciDevice, Software
+from .merge import merge_by, merge_records
+from .readings import HostReading, Readings
+from .record import Gap
+from .snapshot import NodeSnapshot
+from .sources.source import Part
+
+GPU_VENDORS = {0x10DE: "nvidia", 0x1002: "amd"}
+"""PCI vendor ids of the GPUs this program knows; a server's own display chip is not one of them."""
+
+
+def has_machine(part: Part) -> bool:
+    """Whether the part says anything that stays."""
+    return bool(
+        part.host
+        or part.numa
+        or part.gpus
+        or part.pairs
+        or part.pci
+        or part.interfaces
+        or part.rdma
+        or part.relations
+        or part.software
+    )
+
+
+def merge_machine(parts: Sequence[Part]) -> Machine:
+    """What stays, from parts in order of precedence."""
+    hosts: list[Host] = [part.host for part in parts if part.host]
+    software: list[Software] = [part.software for part in parts if part.software]
+    host = merge_records(hosts) if hosts else None
+    numa = merge_by(lambda node: node.node, [part.numa for part in parts])
+    if numa and not (host and host.numa):
+        host = msgspec.structs.replace(host or Host(), numa=numa)
+    pci = merge_by(lambda device: device.address, [part.pci for part in parts])
+    gpus = _gpus(parts, pci)
+    known = {gpu.index: gpu.address for gpu in gpus if gpu.index is not None}
+
+    def real(address: str) -> str:
+        return _real_address(address, known)
+
+    pairs = [
+        tuple(
+            msgspec.structs.replace(pair, src=real(pair.src), dst=real(pair.dst))
+            for pair in part.pairs
+        )
+        for part in parts
+    ]
+    relations = [
+        tuple(
+            msgspec.structs.replace(relation, a=real(relation.a), b=real(relation.b))
+            for relation in part.relations
+        )
+        for part in parts
+    ]
+    return Machine(
+        host=host,
+        gpus=gpus,
+        pairs=merge_by(lambda pair: (pair.src, pair.dst), pairs),
+        pci=pci,
+        interfaces=merge_by(lambda interface: interface.name, [part.interfaces for part in parts]),
+        rdma=merge_by(lambda device: device.name, [part.rdma for part in parts]),
+        relations=merge_by(lambda relation: (relation.a, relation.b), relations),
+        software=merge_records(software) if software else None,
+    )
+
+
+def merge_readings(parts: Sequence[Part]) -> Readings:
+    """What moves, from parts in order of precedence."""
+    hosts: list[HostReading] = [part.host_reading for part in parts if part.host_reading]
+    return Readings(
+        gpus=merge_by(lambda reading: reading.address, [part.gpu_readings for part in parts]),
+        pci=merge_by(lambda reading: reading.address, [part.pci_readings for part in parts]),
+        processes=merge_by(lambda process: process.pid, [part.processes for part in parts]),
+        host=merge_records(hosts) if hosts else None,
+    )
+
+
+def merge(
+    parts: Sequence[Part],
+    *,
+    taken_at: float,
+    source: tuple[str, ...],
+    gputop: str,
+    machine: Machine | None = None,
+) -> NodeSnapshot:
+    """One snapshot; `machine` is passed when it is known not to have changed."""
+    return NodeSnapshot(
+        gputop=gputop,
+        taken_at=taken_at,
+        source=source,
+        machine=machine if machine is not None else merge_machine(parts),
+        readings=merge_readings(parts),
+        environment=merge_by(
+            lambda variable: (variable.name, variable.origin), [part.environment for part in parts]
+        ),
+        measurements=tuple(figure for part in parts for figure in part.measurements),
+        problems=tuple(dict.fromkeys(problem for part in parts for problem in part.problems)),
+        assumptions=tuple(dict.fromkeys(text for part in parts for text in part.assumptions)),
+    )
+
+
+def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
+    """All GPUs by address, completed from the PCI tree; those that only PCI knows come with gaps."""
+    by_index = {
+        gpu.index: gpu.address
+        for part in parts
+        for gpu in part.gpus
+        if gpu.index is not None and _is_pci(gpu.address)
+    }
+    groups = [
+        tuple(
+            msgspec.structs.replace(gpu, address=_real_address(gpu.address, by_index))
+            for gpu in part.gpus
+        )
+        for part in parts
+    ]
+    gpus = {gpu.address: gpu for gpu in merge_by(lambda gpu: gpu.address, groups)}
+    for device in pci:
+        if device.kind != "gpu" or device.vendor_id not in GPU_VENDORS:
+            continue
+        gpu = gpus.get(device.address)
+        gpus[device.address] = _complete(gpu, device) if gpu else _unmanaged(device)
+    return tuple(sorted(gpus.values(), key=lambda gpu: (gpu.address, gpu.partition or "")))
+
+
+def _complete(gpu: Gpu, device: PciDevice) -> Gpu:
+    filled: dict[str, object] = {}
+    if gpu.numa_node is None and device.numa_node is not None:
+        filled["numa_node"] = device.numa_node
+    if gpu.pcie_width_max is None and device.link_width_max is not None:
+        filled["pcie_width_max"] = device.link_width_max
+    if not filled:
+        return gpu
+    gaps = tuple(gap for gap in gpu.gaps if gap.field not in filled)
+    return msgspec.structs.replace(gpu, **filled, gaps=gaps)
+
+
+def _unmanaged(device: PciDevice) -> Gpu:
+    why = "only PCI shows this GPU; no management library answered for it"
+    return Gpu(
+        address=device.address,
+        vendor=GPU_VENDORS[device.vendor_id or 0],
+        name=device.device_name,
+        pci_id=f"{device.vendor_id:04x}:{device.device_id:04x}" if device.device_id else None,
+        numa_node=device.numa_node,
+        pcie_width_max=device.link_width_max,
+        gaps=tuple(Gap(field, why) for field in ("uuid", "memory_bytes", "index")),
+    )
+
+
+def _is_pci(address: str) -> bool:
+    return not address.startswith("topo:")
+
+
+def _real_address(address: str, by_index: dict[int, str]) -> str:
+    """`topo:GPU3`, the name in a text without addresses, becomes the address of GPU 3 if known."""
+    if _is_pci(address) or not address.startswith("topo:GPU"):
+        return address
+    digits = address.removeprefix("topo:GPU")
+    return by_index.get(int(digits), address) if digits.isdecimal() else address
