@@ -1,0 +1,7 @@
+"""The plain commands. One module a command, each with `command`, a click command."""
+
+NAMES = (
+    "snapshot",
+    "topo",
+    "probe",
+)

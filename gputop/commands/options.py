@@ -1,0 +1,115 @@
+"""Options that every command shares, and what they lead to: a snapshot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+import msgspec
+
+from gputop import __version__
+from gputop.clean import one_line
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.topology.snapshot import NodeSnapshot
+
+SETTLE_SECONDS = 10.0
+"""How long a plain command waits for sources that do not answer."""
+
+LIST_DEMOS = "?"
+
+
+def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --from and --demo."""
+    command = click.option(
+        "--from",
+        "sources",
+        multiple=True,
+        metavar="SOURCE",
+        help="Read a snapshot, nvml.json, `nvidia-smi -q -x`, `nvidia-smi topo -m`, a sysfs tree or "
+        "tar, or a folder of these, instead of this machine. May be repeated.",
+    )(command)
+    return click.option(
+        "--demo",
+        is_flag=False,
+        flag_value=LIST_DEMOS,
+        default=None,
+        metavar="[SHAPE]",
+        help="Use an embedded reference node; alone, list them.",
+    )(command)
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --json."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="Print one JSON document on stdout."
+    )(command)
+
+
+def say(text: str) -> None:
+    """One line for people, on stderr, without control characters."""
+    click.echo(one_line(text), err=True)
+
+
+def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
+    """Refuse --from with --demo; list the demos and leave when --demo stands alone."""
+    if sources and demo:
+        raise Exit("--from and --demo exclude each other", USAGE)
+    if demo is None:
+        return
+    from gputop.topology import demo as demos
+
+    if demo == LIST_DEMOS:
+        for name in demos.names():
+            click.echo(f"{name:<16} {demos.title(name)}")
+        raise click.exceptions.Exit(0)
+    if demo not in demos.names():
+        raise Exit(f"no demo {demo!r}; there are: {', '.join(demos.names())}", USAGE)
+
+
+def read_snapshot(
+    sources: tuple[str, ...], demo: str | None, *, with_args: bool = False
+) -> NodeSnapshot:
+    """The snapshot that the options name: files, a demo, or this machine."""
+    check_sources(sources, demo)
+    if sources:
+        return load_snapshot(sources)
+    from gputop.topology import watch
+
+    if demo:
+        return watch.DemoFeed(demo, version=__version__).at(0)
+    feed = watch.LiveFeed(version=__version__, with_args=with_args)
+    try:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not feed.settled() and time.monotonic() < deadline:
+            feed.wait(0.05)
+            feed.snapshot()
+        return feed.snapshot()
+    finally:
+        feed.close()
+
+
+def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
+    """Read files; what was passed over is named on stderr."""
+    from gputop.topology import load
+
+    try:
+        loaded = load.load(sources, version=__version__)
+    except load.LoadError as error:
+        raise Exit(str(error), USAGE if error.unreadable else CANNOT_TELL) from error
+    for name, why in loaded.skipped:
+        say(f"{name}: passed over: {why}")
+    return loaded.snapshot
+
+
+def print_json(document: object) -> None:
+    """One document on stdout, indented."""
+    data = document if isinstance(document, bytes) else msgspec.json.encode(document)
+    click.echo(msgspec.json.format(data, indent=2).decode())
+
+
+def tell_problems(snapshot: NodeSnapshot) -> None:
+    """What could not be read, on stderr."""
+    for problem in snapshot.problems:
+        say(f"{problem.source}: {problem.text}")

@@ -1,0 +1,77 @@
+"""The `gputop` command itself: opens the app, or hands over to a named command."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from gputop import __version__
+from gputop.commands import NAMES
+from gputop.commands.options import check_sources, load_snapshot, source_options
+from gputop.exits import USAGE, Exit
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when that command is run or its help is shown."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of the registry."""
+        return list(NAMES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name; None when there is none."""
+        if cmd_name not in NAMES:
+            return None
+        found = import_module(f"gputop.commands.{cmd_name}").command
+        return found if isinstance(found, click.Command) else None
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@source_options
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.2, 3600),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two readings.",
+)
+@click.version_option(__version__, prog_name="gputop", message="%(prog)s %(version)s")
+@click.pass_context
+def root(
+    context: click.Context, sources: tuple[str, ...], demo: str | None, interval: float
+) -> None:
+    """Explore the inside of a GPU node: what is there, how it is wired, how fast it really is.
+
+    Without a command the app opens. Every command takes --json.
+    """
+    if context.invoked_subcommand is not None:
+        if sources or demo:
+            raise Exit("--from and --demo belong behind the command's name", USAGE)
+        return
+    check_sources(sources, demo)
+    if not sys.stdout.isatty() or not sys.stdin.isatty():
+        raise Exit("the app needs a terminal; for scripts there are: " + ", ".join(NAMES), USAGE)
+    open_app(sources, demo, interval)
+
+
+def open_app(sources: tuple[str, ...], demo: str | None, interval: float) -> None:
+    """Start reading, then import the screens: the two overlap."""
+    from gputop.topology import watch
+
+    feed: watch.Feed
+    if sources:
+        feed = watch.FixedFeed(load_snapshot(sources))
+    elif demo:
+        feed = watch.DemoFeed(demo, interval=interval, version=__version__)
+    else:
+        feed = watch.LiveFeed(interval=interval, version=__version__)
+    from gputop.app import run_app
+
+    run_app(feed, interval)

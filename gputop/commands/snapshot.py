@@ -1,0 +1,48 @@
+"""`gputop snapshot`: the NodeSnapshot as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gputop.commands.options import json_option, read_snapshot, say, source_options, tell_problems
+from gputop.exits import USAGE, Exit
+
+
+@click.command("snapshot")
+@source_options
+@json_option
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE instead of stdout.")
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Replace host names, serials, UUIDs, MACs, GUIDs, addresses, users and paths, consistently.",
+)
+@click.option("--with-args", is_flag=True, help="Keep command-line arguments of GPU processes.")
+def command(
+    sources: tuple[str, ...],
+    demo: str | None,
+    as_json: bool,  # noqa: ARG001, FBT001 - a snapshot is JSON either way
+    output: str | None,
+    redact: bool,  # noqa: FBT001
+    with_args: bool,  # noqa: FBT001
+) -> None:
+    """Print everything that is known of the node as JSON (schema gputop.snapshot/1)."""
+    from gputop.topology.snapshot import encode
+
+    snapshot = read_snapshot(sources, demo, with_args=with_args)
+    if redact:
+        from gputop.topology.redact import redacted
+
+        snapshot = redacted(snapshot)
+    tell_problems(snapshot)
+    data = encode(snapshot) + b"\n"
+    if output is None:
+        click.get_binary_stream("stdout").write(data)
+        return
+    try:
+        Path(output).write_bytes(data)
+    except OSError as error:
+        raise Exit(f"{output}: {error.strerror}", USAGE) from error
+    say(f"wrote {output}")

@@ -1,0 +1,49 @@
+"""`gputop topo`: the graph of the node in the forms that other programs read."""
+
+from __future__ import annotations
+
+import click
+
+from gputop.commands.options import (
+    json_option,
+    print_json,
+    read_snapshot,
+    source_options,
+    tell_problems,
+)
+
+FORMATS = ("matrix", "tree", "dot", "graphml", "json")
+
+
+@click.command("topo")
+@source_options
+@json_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default=None,
+    help="matrix (the default) is laid out like `nvidia-smi topo -m`.",
+)
+def command(
+    sources: tuple[str, ...],
+    demo: str | None,
+    as_json: bool,  # noqa: FBT001
+    form: str | None,
+) -> None:
+    """Print how the devices of the node hang together."""
+    from gputop.topology import exports
+    from gputop.topology.relations import format_matrix
+    from gputop.topology.report import examine
+
+    snapshot = read_snapshot(sources, demo)
+    tell_problems(snapshot)
+    report = examine(snapshot)
+    form = form or ("json" if as_json else "matrix")
+    if form == "json":
+        print_json(exports.as_json(report))
+    elif form == "matrix":
+        click.echo(format_matrix(report.matrix), nl=False)
+    else:
+        writers = {"tree": exports.as_tree, "dot": exports.as_dot, "graphml": exports.as_graphml}
+        click.echo(writers[form](report))

@@ -1,0 +1,19 @@
+"""Exit codes; part of the contract with scripts."""
+
+from __future__ import annotations
+
+ANSWERED = 0
+WARNINGS = 1
+FAILURES = 2
+CANNOT_TELL = 3
+USAGE = 64
+OWN_ERROR = 70
+INTERRUPTED = 130
+
+
+class Exit(Exception):  # noqa: N818 - ends the program in an orderly way
+    """Ends the program with one line on stderr and this exit code."""
+
+    def __init__(self, text: str, code: int) -> None:
+        super().__init__(text)
+        self.code = code

@@ -1,0 +1,101 @@
+"""The thread between the sources and the screen: waits for news, examines, posts one report."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gputop.topology.snapshot import Measurement, NodeSnapshot
+from gputop.topology.watch import Feed
+
+STARTUP_SECONDS = 2.0
+"""For this long after the start every answer is shown at once; later one report an interval."""
+STARTUP_GAP_SECONDS = 0.03
+
+
+class Refresher:
+    """Turns a feed into ReportReady messages; `post` is called from its own daemon thread."""
+
+    def __init__(self, feed: Feed, post: Callable[[Any], object], interval: float = 1.0) -> None:
+        self._feed = feed
+        self._post = post
+        self._interval = interval
+        self._closed = threading.Event()
+        self._wake = threading.Event()
+        self._measurements: tuple[Measurement, ...] = ()
+        self._report: Any = None
+        self._thread = threading.Thread(target=self._run, name="refresh", daemon=True)
+
+    def start(self) -> None:
+        """Begin to post."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop posting and let go of the feed; never blocks."""
+        self._closed.set()
+        self._wake.set()
+        self._feed.close()
+
+    def set_interval(self, interval: float) -> None:
+        """Seconds between two reports."""
+        self._interval = interval
+
+    def add_measurements(self, measurements: tuple[Measurement, ...]) -> None:
+        """Keep figures of a probe with the node; a newer figure of the same kind replaces an older."""
+        kept = {_key(figure): figure for figure in (*self._measurements, *measurements)}
+        self._measurements = tuple(kept.values())
+        self._wake.set()
+
+    def _run(self) -> None:
+        started = time.monotonic()
+        # The first picture needs no graph: networkx is imported when it is on screen.
+        first = True
+        while not self._closed.is_set():
+            snapshot = self._feed.snapshot()
+            if self._measurements:
+                snapshot = _with_measurements(snapshot, self._measurements)
+            if first and snapshot.machine.gpus:
+                self._post_bare(snapshot)
+                first = False
+            self._post_full(snapshot)
+            young = time.monotonic() - started < STARTUP_SECONDS
+            self._pause(STARTUP_GAP_SECONDS if young else self._interval * 0.9)
+            while not self._closed.is_set() and not self._wake.is_set():
+                if self._feed.wait(self._interval):
+                    break
+            self._wake.clear()
+
+    def _pause(self, seconds: float) -> None:
+        self._wake.wait(seconds)
+
+    def _post_bare(self, snapshot: NodeSnapshot) -> None:
+        from gputop.messages import ReportReady
+        from gputop.topology.report import Report
+
+        self._send(ReportReady(Report.bare(snapshot)))
+
+    def _post_full(self, snapshot: NodeSnapshot) -> None:
+        from gputop.messages import ReportReady
+        from gputop.topology.report import examine
+
+        self._report = examine(snapshot, self._report)
+        self._send(ReportReady(self._report))
+
+    def _send(self, message: Any) -> None:
+        if not self._closed.is_set():
+            self._post(message)
+
+
+def _key(figure: Measurement) -> tuple[str | None, ...]:
+    return (figure.probe, figure.quantity, figure.src, figure.dst, figure.direction)
+
+
+def _with_measurements(
+    snapshot: NodeSnapshot, measurements: tuple[Measurement, ...]
+) -> NodeSnapshot:
+    merged = {_key(figure): figure for figure in (*snapshot.measurements, *measurements)}
+    return msgspec.structs.replace(snapshot, measurements=tuple(merged.values()))
