@@ -8,4 +8,5 @@ NAMES = (
     "network",
     "processes",
     "software",
+    "environment",
 )

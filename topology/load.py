@@ -1,0 +1,181 @@
+"""`--from`: files and folders of recorded answers become one snapshot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+from .collect import merge
+from .formats import NAMES
+from .formats.format import LIMIT_BYTES, Format, FormatError
+from .snapshot import NodeSnapshot, SnapshotError, decode
+from .sources.source import Part
+
+HEAD_BYTES = 64 * 1024
+
+SNAPSHOT_SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.snapshot/')
+
+NOT_READ = (
+    (re.compile(rb"<system[^>]{0,400}\bversion="), "an NCCL or RCCL topology XML"),
+    (re.compile(rb"<graphs[^>]{0,400}\bversion="), "an NCCL graph XML"),
+    (re.compile(rb"\bNCCL (INFO|WARN|TRACE|VERSION|version)\b"), "an NCCL debug log"),
+    (re.compile(rb'"(card0|Card series|GFX Version)"'), "JSON of rocm-smi"),
+    (re.compile(rb'"(gpu_data|asic|xgmi_err|hip_uuid)"'), "JSON of amd-smi"),
+)
+"""Known by sight, read by no module here."""
+
+
+class LoadError(ValueError):
+    """Nothing usable; one line. `unreadable`: the path itself could not be opened."""
+
+    def __init__(self, text: str, *, unreadable: bool = False) -> None:
+        super().__init__(text)
+        self.unreadable = unreadable
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A snapshot, and what was passed over with the reason."""
+
+    snapshot: NodeSnapshot
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+class _Found(msgspec.Struct):
+    """One file understood: its place in the order of precedence, name, part and time."""
+
+    order: int
+    name: str
+    part: Part
+    taken_at: float
+
+
+def load(paths: Sequence[str], version: str = "") -> Loaded:
+    """Read every path; a folder gives all files in it that are recognised.
+
+    A file named by the caller must be usable. Raises LoadError with one line otherwise.
+    """
+    found: list[_Found] = []
+    skipped: list[tuple[str, str]] = []
+    for text in paths:
+        path = Path(text)
+        for file, named in _files(path):
+            try:
+                found.append(_read(file))
+            except LoadError as error:
+                if named:
+                    raise
+                skipped.append((file.name, str(error).removeprefix(f"{file}: ")))
+    if not found:
+        raise LoadError(f"{', '.join(paths)}: nothing in it that gputop reads")
+    found.sort(key=lambda one: one.order)
+    return Loaded(
+        snapshot=merge(
+            [one.part for one in found],
+            taken_at=max(one.taken_at for one in found),
+            source=tuple(one.name for one in found),
+            gputop=version,
+        ),
+        skipped=tuple(skipped),
+    )
+
+
+def _files(path: Path) -> Iterator[tuple[Path, bool]]:
+    """The files behind one argument, and whether the caller named that very file."""
+    from .formats.sysfs_tar import looks_like_sysfs
+
+    try:
+        is_folder = path.is_dir()
+        if not is_folder and not path.exists():
+            raise LoadError(f"{path}: no such file or folder", unreadable=True)
+        if not is_folder or looks_like_sysfs(path):
+            yield path, True
+            return
+        names = sorted(path.iterdir())
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise LoadError(f"{path}: {reason}", unreadable=True) from error
+    for name in names:
+        if name.is_file() or looks_like_sysfs(name):
+            yield name, False
+
+
+def _read(path: Path) -> _Found:
+    if path.is_dir():
+        return _read_tree(path)
+    try:
+        # A pipe or device never ends; only plain files are recordings.
+        if not path.is_file():
+            raise LoadError(f"{path}: not a plain file", unreadable=True)
+        status = path.stat()
+        if status.st_size > LIMIT_BYTES:
+            raise LoadError(f"{path}: {status.st_size} bytes; the limit is {LIMIT_BYTES}")
+        data = path.read_bytes()
+    except OSError as error:
+        raise LoadError(f"{path}: {error.strerror}", unreadable=True) from error
+    if not data.strip():
+        raise LoadError(f"{path}: empty")
+    head = data[:HEAD_BYTES]
+    if SNAPSHOT_SIGN.search(head):
+        return _read_snapshot(path, data)
+    for order, form in enumerate(_formats()):
+        if not form.recognises(head, path):
+            continue
+        try:
+            part = form.parse(data, path)
+        except FormatError as error:
+            where = f"{path}:{error.line}" if error.line else f"{path}"
+            raise LoadError(f"{where}: broken {form.id}: {error}") from error
+        return _Found(order + 1, path.name, part, status.st_mtime)
+    for sign, what in NOT_READ:
+        if sign.search(head):
+            raise LoadError(f"{path}: {what}, which this version does not read")
+    raise LoadError(f"{path}: not a format that gputop knows")
+
+
+def _read_snapshot(path: Path, data: bytes) -> _Found:
+    try:
+        snapshot = decode(data)
+    except SnapshotError as error:
+        raise LoadError(f"{path}: {error}") from error
+    return _Found(0, path.name, part_of(snapshot), snapshot.taken_at)
+
+
+def _read_tree(path: Path) -> _Found:
+    from .formats.sysfs_tar import part_from_tree
+    from .tree import FolderTree
+
+    try:
+        return _Found(len(NAMES) + 1, path.name, part_from_tree(FolderTree(path)), path.stat().st_mtime)
+    except (OSError, FormatError) as error:
+        raise LoadError(f"{path}: {error}", unreadable=isinstance(error, OSError)) from error
+
+
+def _formats() -> tuple[Format, ...]:
+    return tuple(import_module(f"{__package__}.formats.{name}").FORMAT for name in NAMES)
+
+
+def part_of(snapshot: NodeSnapshot) -> Part:
+    """A snapshot as a part, so that it can be merged with other recordings."""
+    machine, readings = snapshot.machine, snapshot.readings
+    return Part(
+        host=machine.host,
+        gpus=machine.gpus,
+        pairs=machine.pairs,
+        pci=machine.pci,
+        relations=machine.relations,
+        interfaces=machine.interfaces,
+        rdma=machine.rdma,
+        software=machine.software,
+        gpu_readings=readings.gpus,
+        pci_readings=readings.pci,
+        processes=readings.processes,
+        host_reading=readings.host,
+        environment=snapshot.environment,
+        measurements=snapshot.measurements,
+        problems=snapshot.problems,
+        assumptions=snapshot.assumptions,
+    )

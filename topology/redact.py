@@ -1,0 +1,149 @@
+"""Takes what identifies a machine or a person out of a snapshot, consistently.
+
+The same name becomes the same stand-in everywhere, also inside sentences, so that a redacted
+snapshot still says which two values were equal.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from .snapshot import NodeSnapshot
+
+UUID = re.compile(
+    r"\b(?:GPU-|MIG-)?[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"
+)
+MAC = re.compile(r"\b(?:[0-9a-fA-F]{2}:){5,19}[0-9a-fA-F]{2}\b")
+GUID = re.compile(r"\b[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3,7}\b")
+IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?![\d.])")
+IPV6 = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?:%\w+)?(?:/\d{1,3})?(?![\w:])")
+PATH = re.compile(r"(?<![\w/.])/(?:[\w.+@~-]+/)*[\w.+@~-]+")
+
+FIELDS = {
+    "hostname": "host",
+    "serial": "serial",
+    "uuid": "uuid",
+    "cluster_uuid": "uuid",
+    "boot_id": "uuid",
+    "mac": "mac",
+    "guid": "guid",
+    "lid": "lid",
+    "user": "user",
+    "command": "command",
+    "nccl_path": "path",
+    "torch_path": "path",
+}
+"""Fields whose whole value is replaced, and by what kind of stand-in."""
+
+LISTS = {"ips": "ip", "arguments": "argument"}
+
+PLAIN_VALUE = re.compile(r"^[\w^=,:+.*-]{0,64}$")
+HOST_VARIABLES = re.compile(r"HOST|ADDR|SERVER|COMM_ID|USER")
+SYSTEM_PATHS = ("/proc/", "/sys/", "/dev/", "/usr/", "/opt/", "/etc/", "/var/", "/lib")
+"""Paths that every machine has; they say nothing about whose it is."""
+
+
+class Redactor:
+    """Hands out stand-ins, the same one for the same value."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+
+    def stand_in(self, kind: str, value: str) -> str:
+        """The stand-in for `value`; its shape fits the kind, so that parsers still read it."""
+        if not value or not value.strip("0:-. "):
+            return value  # all zeros is a fact ("no fabric cluster"), not an identity
+        known = self._known.get(value)
+        if known is None:
+            self._counts[kind] = number = self._counts.get(kind, 0) + 1
+            known = self._known[value] = _shape(kind, number, value)
+        return known
+
+    def text(self, value: str) -> str:
+        """A sentence with everything that looks like an identity replaced."""
+        for original, stand_in in sorted(self._known.items(), key=lambda item: -len(item[0])):
+            if len(original) >= 4 and original in value:
+                value = re.sub(rf"(?<!\w){re.escape(original)}(?!\w)", lambda _, s=stand_in: s, value)
+        for kind, pattern in (("uuid", UUID), ("mac", MAC), ("guid", GUID), ("ip", IPV4)):
+            value = pattern.sub(lambda match, k=kind: self._seen(k, match.group()), value)
+        return PATH.sub(lambda match: self._path(match.group()), value)
+
+    def _seen(self, kind: str, value: str) -> str:
+        return value if value in self._known.values() else self.stand_in(kind, value)
+
+    def _path(self, value: str) -> str:
+        if value.startswith(SYSTEM_PATHS) or value in self._known.values():
+            return value
+        return self.stand_in("path", value)
+
+
+def redacted(snapshot: NodeSnapshot) -> NodeSnapshot:
+    """The snapshot without host names, serials, UUIDs, MACs, GUIDs, addresses, users and paths."""
+    redactor = Redactor()
+    plain = msgspec.to_builtins(snapshot)
+    _collect(plain, redactor)
+    return msgspec.convert(_replace(plain, redactor), NodeSnapshot)
+
+
+def _collect(value: Any, redactor: Redactor) -> None:
+    """First pass: learn the identities from the fields that are known to hold them."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if name in FIELDS and isinstance(member, str):
+                redactor.stand_in(FIELDS[name], member)
+            elif name in LISTS and isinstance(member, list):
+                for one in member:
+                    redactor.stand_in(LISTS[name], str(one))
+            else:
+                _collect(member, redactor)
+    elif isinstance(value, list):
+        for member in value:
+            _collect(member, redactor)
+
+
+def _replace(value: Any, redactor: Redactor) -> Any:
+    if isinstance(value, dict):
+        if value.keys() == {"gaps", "name", "value", "origin"}:
+            return {**value, "value": _variable(value, redactor), "origin": redactor.text(value["origin"])}
+        return {name: _field(name, member, redactor) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_replace(member, redactor) for member in value]
+    return redactor.text(value) if isinstance(value, str) else value
+
+
+def _field(name: str, value: Any, redactor: Redactor) -> Any:
+    if name in FIELDS and isinstance(value, str):
+        return redactor.stand_in(FIELDS[name], value)
+    if name in LISTS and isinstance(value, list):
+        return [redactor.stand_in(LISTS[name], str(one)) for one in value]
+    return _replace(value, redactor)
+
+
+def _variable(variable: dict[str, Any], redactor: Redactor) -> str:
+    """A value of the environment: numbers, words and device lists stay, the rest goes."""
+    value = str(variable["value"])
+    if HOST_VARIABLES.search(variable["name"]) or not PLAIN_VALUE.match(value):
+        return redactor.stand_in("value", value)
+    return redactor.text(value)
+
+
+def _shape(kind: str, number: int, value: str) -> str:
+    if kind == "uuid":
+        prefix = value[:4] if value.startswith(("GPU-", "MIG-")) else ""
+        return f"{prefix}00000000-0000-4000-8000-{number:012d}"
+    if kind == "mac":
+        return f"02:00:00:00:{number >> 8 & 255:02x}:{number & 255:02x}"
+    if kind == "guid":
+        return f"0000:0000:0000:{number & 0xFFFF:04x}"
+    if kind == "ip":
+        mask = "/" + value.split("/")[1] if "/" in value else ""
+        if ":" in value:
+            return f"2001:db8::{number:x}{mask}"
+        return f"192.0.2.{number % 256}{mask}"
+    if kind == "path":
+        return f"/redacted/{number}"
+    return f"{kind}-{number}"

@@ -1,0 +1,276 @@
+"""Live sessions: one daemon thread a source, so that a driver that hangs delays only itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+import msgspec
+
+from .collect import has_machine, merge, merge_machine
+from .machine import Machine
+from .snapshot import NodeSnapshot, Problem, SourceState
+from .sources import NAMES
+from .sources.source import Part, Source, SourceAbsent
+
+RETRY_ABSENT_SECONDS = 10.0
+"""A source that had nothing to ask is tried again after this long: a driver may be loaded."""
+
+
+class Feed(Protocol):
+    """Where the app gets its snapshots from."""
+
+    def snapshot(self) -> NodeSnapshot:
+        """The newest state; never blocks."""
+
+    def wait(self, timeout: float) -> bool:
+        """Block until something new is there (True) or `timeout` seconds went by (False)."""
+
+    def close(self) -> None:
+        """Ask the threads to end; never blocks, never waits for one that hangs."""
+
+
+def load_sources(names: Sequence[str] = NAMES) -> tuple[Source, ...]:
+    """Import the sources of those names, in that order."""
+    return tuple(
+        import_module(f"{__package__}.sources.{name}").SOURCE for name in names
+    )
+
+
+class SourceThread:
+    """Asks one source again and again; its last answer is `part`."""
+
+    def __init__(self, source: Source, answered: Callable[[SourceThread], None]) -> None:
+        self.source = source
+        self.part: Part | None = None
+        self.problem: Problem | None = None
+        self.reader: Any = None
+        """The reader in use; some take hints from other sources between two reads."""
+        self.answered_at: float | None = None
+        self.elapsed_seconds: float | None = None
+        self.asked_at: float | None = None
+        """When the open question was asked; None while no question is open. Monotonic."""
+        self._answered = answered
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"source {source.id}", daemon=True)
+
+    def start(self, interval_factor: float = 1.0) -> None:
+        """Begin to ask, every `interval_seconds` of the source times the factor."""
+        self._interval = self.source.interval_seconds * interval_factor
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let the thread end after its current read; does not wait."""
+        self._closed.set()
+
+    def state(self, now: float) -> SourceState:
+        """Age of the last answer and, past the deadline, of the open question; `now` monotonic."""
+        asked = self.asked_at
+        waiting = None if asked is None else now - asked
+        return SourceState(
+            source=self.source.id,
+            age_seconds=None if self.answered_at is None else round(now - self.answered_at, 3),
+            elapsed_seconds=self.elapsed_seconds,
+            waiting_seconds=round(waiting, 3)
+            if waiting is not None and waiting > self.source.deadline_seconds
+            else None,
+        )
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            pause = self._interval
+            started = self.asked_at = time.monotonic()
+            try:
+                if self.reader is None:
+                    self.reader = self.source.reader()
+                part = self.source.parse(self.reader())
+            except SourceAbsent as absent:
+                self.part, self.problem = None, Problem(
+                    source=self.source.id, kind=absent.kind, text=str(absent)
+                )
+                self.reader = None
+                pause = max(pause, RETRY_ABSENT_SECONDS)
+            except Exception as error:  # noqa: BLE001 - the source border: one source must not stop the others
+                # The last good answer stays; its age tells that it is old.
+                self.problem = Problem(
+                    source=self.source.id, text=f"{type(error).__name__}: {error}"[:300]
+                )
+                self.reader = None
+            else:
+                self.part, self.problem = part, None
+            now = time.monotonic()
+            self.elapsed_seconds = round(now - started, 6)
+            self.answered_at = now
+            self.asked_at = None
+            self._answered(self)
+            self._closed.wait(pause)
+
+
+class LiveFeed:
+    """This machine, live. Threads start at once; the first snapshot may still be empty."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source] | None = None,
+        *,
+        interval: float = 1.0,
+        version: str = "",
+        with_args: bool = False,
+    ) -> None:
+        self._version = version
+        self._with_args = with_args
+        self._news = threading.Event()
+        self._machine_key: tuple[int, ...] = ()
+        self._machine_parts: tuple[Part, ...] = ()
+        self._machine = Machine()
+        self.threads = tuple(
+            SourceThread(source, self._on_answer)
+            for source in (load_sources() if sources is None else sources)
+        )
+        for thread in self.threads:
+            thread.start(interval)
+
+    def snapshot(self) -> NodeSnapshot:
+        """Merge the last answers of all sources; a few milliseconds at most, never blocks."""
+        now = time.monotonic()
+        self._news.clear()
+        parts = tuple(thread.part for thread in self.threads if thread.part is not None)
+        static = tuple(part for part in parts if has_machine(part))
+        key = tuple(id(part) for part in static)
+        if key != self._machine_key:
+            machine = merge_machine(static)
+            # An equal machine stays the same object, so that nothing is rebuilt for it.
+            if machine != self._machine:
+                self._machine = machine
+            self._machine_key, self._machine_parts = key, static
+        snapshot = merge(
+            parts,
+            taken_at=time.time(),
+            source=("live",),
+            gputop=self._version,
+            machine=self._machine,
+        )
+        states = tuple(thread.state(now) for thread in self.threads)
+        problems = [thread.problem for thread in self.threads if thread.problem is not None]
+        problems += [
+            Problem(
+                source=state.source,
+                kind="not answering",
+                text=f"{state.source} has not answered for {state.waiting_seconds:.0f} s",
+            )
+            for state in states
+            if state.waiting_seconds is not None
+        ]
+        return msgspec.structs.replace(
+            snapshot, states=states, problems=snapshot.problems + tuple(problems)
+        )
+
+    def wait(self, timeout: float) -> bool:
+        """Block until a source answered since the last snapshot, or the time is over."""
+        return self._news.wait(timeout)
+
+    def settled(self) -> bool:
+        """Whether every source has answered, or is past its deadline."""
+        now = time.monotonic()
+        return all(
+            thread.answered_at is not None or thread.state(now).waiting_seconds is not None
+            for thread in self.threads
+        )
+
+    def close(self) -> None:
+        """Let all threads end; does not wait for any."""
+        for thread in self.threads:
+            thread.close()
+        self._news.set()
+
+    def _on_answer(self, thread: SourceThread) -> None:
+        if thread.source.id == "nvml_readings" and thread.part is not None:
+            pids = frozenset(
+                process.pid
+                for reading in thread.part.gpu_readings
+                for process in reading.processes or ()
+            )
+            for other in self.threads:
+                if other.source.id == "processes" and other.reader is not None:
+                    other.reader.with_args = self._with_args
+                    other.reader.pids = pids
+        self._news.set()
+
+
+class FixedFeed:
+    """A snapshot that does not change: a file."""
+
+    def __init__(self, snapshot: NodeSnapshot) -> None:
+        self._snapshot = snapshot
+        self._closed = threading.Event()
+        self._seen = False
+
+    def snapshot(self) -> NodeSnapshot:
+        """The snapshot, always the same."""
+        self._seen = True
+        return self._snapshot
+
+    def wait(self, timeout: float) -> bool:
+        """Nothing new ever comes after the first time."""
+        if not self._seen:
+            return True
+        self._closed.wait(timeout)
+        return False
+
+    def close(self) -> None:
+        """Wake whoever waits."""
+        self._closed.set()
+
+
+class DemoFeed:
+    """A reference node with moving, invented figures."""
+
+    def __init__(self, name: str, *, interval: float = 1.0, version: str = "") -> None:
+        self.name = name
+        self._interval = interval
+        self._version = version
+        self._started = time.monotonic()
+        self._closed = threading.Event()
+        self._last_tick = -1
+        self._parts: dict[str, Part] = {}
+        self._machine: Machine | None = None
+
+    def snapshot(self) -> NodeSnapshot:
+        """The node as of the current tick."""
+        tick = int((time.monotonic() - self._started) / self._interval)
+        return self.at(tick)
+
+    def at(self, tick: int) -> NodeSnapshot:
+        """The node at one tick; a pure function of name and tick but for the time stamp."""
+        from . import demo
+
+        parse = demo.parts
+        if not self._parts:
+            self._parts = dict(parse(demo.raw(self.name, tick)))
+        else:
+            self._parts.update(parse(demo.moving(self.name, tick)))
+        self._last_tick = tick
+        parts = tuple(self._parts.values())
+        if self._machine is None:
+            self._machine = merge_machine(parts)
+        return merge(
+            parts,
+            taken_at=time.time(),
+            source=(f"demo {self.name}",),
+            gputop=self._version,
+            machine=self._machine,
+        )
+
+    def wait(self, timeout: float) -> bool:
+        """Block until the next tick, or the time is over."""
+        elapsed = time.monotonic() - self._started
+        due = (self._last_tick + 1) * self._interval - elapsed
+        self._closed.wait(max(0.0, min(timeout, due)))
+        return due <= timeout
+
+    def close(self) -> None:
+        """Wake whoever waits."""
+        self._closed.set()
