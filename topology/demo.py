@@ -1,0 +1,54 @@
+"""Demos: reference nodes made of raw answers that the ordinary parsers turn into a snapshot.
+
+Each demo is one file in shapes/. Addresses follow from its PCI tree, every identity is invented,
+and moving figures are a pure function of the tick, so that a test sees what a person sees.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from . import demo_nvml, demo_tree
+from .demo_shape import DemoError, Shape, load, names
+from .sources.source import Part, Source
+
+__all__ = ["DemoError", "moving", "names", "parts", "raw", "title"]
+
+_FUNCTIONS: dict[str, tuple[demo_tree.Function, ...]] = {}
+
+
+def title(name: str) -> str:
+    """Say in one line what a demo shows."""
+    return load(name).title
+
+
+def raw(name: str, tick: int) -> dict[str, Any]:
+    """Give a demo's raw answers by source id, shaped as the readers of the sources give them."""
+    shape, functions = _laid_out(name)
+    answers = {
+        "nvml": demo_nvml.answer(shape, functions),
+    }
+    return {source: answer for source, answer in answers.items() if answer} | moving(name, tick)
+
+
+def moving(name: str, tick: int) -> dict[str, Any]:
+    """Give those of the raw answers that differ from tick to tick."""
+    return {}
+
+
+def parts(answers: dict[str, Any]) -> dict[str, Part]:
+    """Parse raw answers, each with the parser of its own source."""
+    return {source: _source(source).parse(answer) for source, answer in answers.items()}
+
+
+def _source(name: str) -> Source:
+    source: Source = import_module(f".sources.{name}", __package__).SOURCE
+    return source
+
+
+def _laid_out(name: str) -> tuple[Shape, tuple[demo_tree.Function, ...]]:
+    shape = load(name)
+    if name not in _FUNCTIONS:
+        _FUNCTIONS[name] = demo_tree.functions(shape)
+    return shape, _FUNCTIONS[name]
