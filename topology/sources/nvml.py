@@ -1,0 +1,215 @@
+"""NVML, what stays: who the GPUs are, what they are set to, their links, what the driver grants.
+
+The raw answer: {"system": {function: answer}, "devices": [device]}; a device holds
+{function: answer} under NVML's own function names, and for calls with arguments:
+"maxclock0".."maxclock3" (graphics, SM, memory, video), "threshold0".."threshold3" (shutdown,
+slowdown, memory max, GPU max), "cpu_affinity" and "mem_affinity" (64-bit words), "fabric",
+"fields" {NVML_FI_ name: {"value": n} | {"ret": code}}, "links" [{"link", "state", "version",
+"remote_pci", "remote_type", "cap0", "fields"}], "pairs" [{"peer": index, "ancestor",
+"p2p": {"0".."4"}}], "mig" [{"index", function: answer}]. An answer is a value or {"error": text}.
+A device that is gone keeps its last answers and gains "lost": text.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ..nvml_devices import Device, Devices
+from ..nvml_library import Library, missing, open_library
+from ..nvml_machine import parse
+from .source import Raw, Source
+
+_SYSTEM = (
+    "nvmlSystemGetDriverVersion",
+    "nvmlSystemGetNVMLVersion",
+    "nvmlSystemGetCudaDriverVersion_v2",
+    "nvmlSystemGetConfComputeState",
+)
+_IDENTITY = (
+    "nvmlDeviceGetName",
+    "nvmlDeviceGetUUID",
+    "nvmlDeviceGetSerial",
+    "nvmlDeviceGetVbiosVersion",
+    "nvmlDeviceGetIndex",
+    "nvmlDeviceGetMinorNumber",
+    "nvmlDeviceGetBoardId",
+    "nvmlDeviceGetBoardPartNumber",
+    "nvmlDeviceGetModuleId",
+    "nvmlDeviceGetArchitecture",
+    "nvmlDeviceGetCudaComputeCapability",
+    "nvmlDeviceGetNumGpuCores",
+    "nvmlDeviceGetMemoryBusWidth",
+    "nvmlDeviceGetMaxPcieLinkGeneration",
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration",
+    "nvmlDeviceGetMaxPcieLinkWidth",
+    "nvmlDeviceGetPowerManagementDefaultLimit",
+    "nvmlDeviceGetPowerManagementLimitConstraints",
+    "nvmlDeviceGetVirtualizationMode",
+    "nvmlDeviceGetGspFirmwareVersion",
+    "nvmlDeviceGetNumaNodeId",
+    "nvmlDeviceGetC2cModeInfoV",
+)
+_SETTINGS = (
+    "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetBAR1MemoryInfo",
+    "nvmlDeviceGetEnforcedPowerLimit",
+    "nvmlDeviceGetEccMode",
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetPersistenceMode",
+    "nvmlDeviceGetComputeMode",
+)
+_FIELDS = (
+    "NVML_FI_DEV_NVLINK_LINK_COUNT",
+    "NVML_FI_DEV_C2C_LINK_COUNT",
+)
+_LINK_FIELDS = (
+    "NVML_FI_DEV_NVLINK_GET_STATE",
+    "NVML_FI_DEV_NVLINK_GET_SPEED",
+    "NVML_FI_DEV_NVLINK_GET_VERSION",
+    "NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID",
+)
+_FABRIC_STRUCTURES = ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t")
+_WORDS = 64
+"""Room for 4096 CPUs or NUMA nodes; the driver refuses a set that is too small."""
+_MAX_LINKS = 64
+_MAX_MIG = 64
+_LASTING_READS = 6
+"""What cannot change without a restart of the driver is asked once in so many reads."""
+
+
+class Reader:
+    """Asks NVML once per call; keeps the handles and the answers that cannot change."""
+
+    def __init__(self, start: Callable[[], Library] = open_library) -> None:
+        self._devices = Devices(start)
+        self._system: dict[str, Raw] = {}
+        self._reads = 0
+
+    def __call__(self) -> Raw:
+        """Ask once. Raises SourceAbsent, or RuntimeError when NVML stops counting GPUs."""
+        library, devices = self._devices.current()
+        fresh = self._reads % _LASTING_READS == 0
+        if fresh or not self._system:
+            self._system = {name: library.ask(name) for name in _SYSTEM}
+        for device in devices:
+            if fresh or not device.lasting:
+                lasting = device.guarded(partial(_lasting, library, device, devices))
+                device.lasting = lasting or device.lasting
+            settings = device.guarded(partial(_settings, library, device))
+            device.answers = settings or device.answers
+        self._reads += 1
+        return {
+            "system": self._system | {"nvmlDeviceGetCount": len(devices)},
+            "devices": [device.raw() for device in devices],
+        }
+
+
+def _lasting(library: Library, device: Device, devices: list[Device]) -> dict[str, Raw]:
+    handle = device.handle
+    answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _IDENTITY}
+    for kind in range(4):
+        answers[f"maxclock{kind}"] = library.ask("nvmlDeviceGetMaxClockInfo", handle, kind)
+        answers[f"threshold{kind}"] = library.ask("nvmlDeviceGetTemperatureThreshold", handle, kind)
+    answers["cpu_affinity"] = library.ask("nvmlDeviceGetCpuAffinity", handle, _WORDS)
+    answers["mem_affinity"] = library.ask("nvmlDeviceGetMemoryAffinity", handle, _WORDS, 0)
+    answers["fields"] = library.fields(handle, _FIELDS)
+    answers["pairs"] = [
+        {
+            "peer": peer.index,
+            "ancestor": library.ask("nvmlDeviceGetTopologyCommonAncestor", handle, peer.handle),
+            "p2p": {
+                str(what): library.ask("nvmlDeviceGetP2PStatus", handle, peer.handle, what)
+                for what in range(5)
+            },
+        }
+        for peer in devices
+        if peer is not device and not peer.lost
+    ]
+    return answers
+
+
+def _settings(library: Library, device: Device) -> dict[str, Raw]:
+    handle = device.handle
+    answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _SETTINGS}
+    answers["links"] = _links(library, device)
+    answers["fabric"] = _fabric(library, handle)
+    mode = answers["nvmlDeviceGetMigMode"]
+    answers["mig"] = _mig(library, handle) if isinstance(mode, list) and mode[:1] == [1] else []
+    return answers
+
+
+def _links(library: Library, device: Device) -> list[Raw]:
+    """Describe link after link until the driver knows no more; the refusal is the last entry."""
+    links: list[Raw] = []
+    handle = device.handle
+    for link in range(_MAX_LINKS):
+        state = library.ask("nvmlDeviceGetNvLinkState", handle, link)
+        if isinstance(state, dict):
+            return [*links, {"link": link, "error": state.get("error")}]
+        # Nothing but the state of an idle link changes its meaning: the rest is asked each time,
+        # because a link that retrains can come back slower.
+        links.append(
+            {
+                "link": link,
+                "state": state,
+                "version": library.ask("nvmlDeviceGetNvLinkVersion", handle, link),
+                "remote_pci": library.ask("nvmlDeviceGetNvLinkRemotePciInfo", handle, link),
+                "remote_type": library.ask("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
+                "cap0": library.ask("nvmlDeviceGetNvLinkCapability", handle, link, 0),
+                "fields": library.fields(handle, _LINK_FIELDS, scope=link),
+            }
+        )
+    return links
+
+
+def _fabric(library: Library, handle: object) -> Raw:
+    """Ask with the newest structure that both the binding and the driver know."""
+    answer: Raw = {"error": "not in the installed nvidia-ml-py"}
+    for name in (*_FABRIC_STRUCTURES, "c_nvmlGpuFabricInfo_t"):
+        structure: Any = getattr(library.binding, name, None)
+        if structure is None:
+            continue
+        info = structure()
+        # The function fills the structure that it is given and returns only a status.
+        old = name == "c_nvmlGpuFabricInfo_t"
+        call = "nvmlDeviceGetGpuFabricInfo" if old else "nvmlDeviceGetGpuFabricInfoV"
+        answer = library.ask(call, handle, ctypes.byref(info))
+        if answer == 0:
+            return _structure(info)
+        if not missing(answer):
+            return answer
+    return answer
+
+
+def _structure(info: Any) -> Raw:  # noqa: ANN401 - a ctypes structure of the vendor module
+    names = [field[0] for field in info._fields_]
+    values = {name: getattr(info, name) for name in names}
+    return {
+        name: list(value) if isinstance(value, ctypes.Array | bytes) else value
+        for name, value in values.items()
+    }
+
+
+def _mig(library: Library, handle: object) -> list[Raw]:
+    count = library.ask("nvmlDeviceGetMaxMigDeviceCount", handle)
+    instances: list[Raw] = []
+    for index in range(min(count, _MAX_MIG) if isinstance(count, int) else 0):
+        part = library.handle("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
+        if part is None:
+            continue  # the numbering has holes
+        names = (
+            "nvmlDeviceGetUUID",
+            "nvmlDeviceGetName",
+            "nvmlDeviceGetGpuInstanceId",
+            "nvmlDeviceGetComputeInstanceId",
+            "nvmlDeviceGetMemoryInfo",
+            "nvmlDeviceGetAttributes_v2",
+        )
+        instances.append({"index": index} | {name: library.ask(name, part) for name in names})
+    return instances
+
+
+SOURCE = Source(id="nvml", interval_seconds=10.0, deadline_seconds=3.0, reader=Reader, parse=parse)
