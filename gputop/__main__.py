@@ -14,7 +14,6 @@ def main() -> None:
 
         sys.stdout.write(f"gputop {__version__}\n")
         return
-    # A file called signal.py in the current folder must not be imported instead of Python's own.
     sys.exit(run(sys.argv[1:]))
 
 
@@ -42,10 +41,13 @@ def run(arguments: list[str]) -> int:
         # The reader of our output left (`gputop topo | head`); nothing more can be said to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ANSWERED
-    except Exception as error:  # noqa: BLE001 - the border of the program: one line, not a traceback
+    except Exception as error:
+        # The border of the program: one line, not a traceback.
         if os.environ.get("GPUTOP_DEBUG"):
             raise
-        say(f"gputop: {type(error).__name__}: {error} (a fault of gputop; GPUTOP_DEBUG=1 shows where)")
+        say(
+            f"gputop: {type(error).__name__}: {error} (our fault; GPUTOP_DEBUG=1 shows where)"
+        )
         return OWN_ERROR
     return code if isinstance(code, int) else ANSWERED
 

@@ -28,6 +28,8 @@ class Refresher:
         self._wake = threading.Event()
         self._measurements: tuple[Measurement, ...] = ()
         self._report: Any = None
+        self._snapshot: NodeSnapshot | None = None
+        self._shown_measurements: tuple[Measurement, ...] = ()
         self._thread = threading.Thread(target=self._run, name="refresh", daemon=True)
 
     def start(self) -> None:
@@ -45,32 +47,39 @@ class Refresher:
         self._interval = interval
 
     def add_measurements(self, measurements: tuple[Measurement, ...]) -> None:
-        """Keep figures of a probe with the node; a newer figure of the same kind replaces an older."""
+        """Keep figures of a probe with the node; a newer one of the same kind replaces an older."""
         kept = {_key(figure): figure for figure in (*self._measurements, *measurements)}
         self._measurements = tuple(kept.values())
         self._wake.set()
 
     def _run(self) -> None:
         started = time.monotonic()
-        # The first picture needs no graph: networkx is imported when it is on screen.
-        first = True
         while not self._closed.is_set():
-            snapshot = self._feed.snapshot()
-            if self._measurements:
-                snapshot = _with_measurements(snapshot, self._measurements)
-            if first and snapshot.machine.gpus:
-                self._post_bare(snapshot)
-                first = False
-            self._post_full(snapshot)
-            young = time.monotonic() - started < STARTUP_SECONDS
-            self._pause(STARTUP_GAP_SECONDS if young else self._interval * 0.9)
-            while not self._closed.is_set() and not self._wake.is_set():
-                if self._feed.wait(self._interval):
-                    break
             self._wake.clear()
+            try:
+                self._tick()
+            except Exception as error:  # noqa: BLE001 - the app border: the screen stays, with the reason
+                from gputop.messages import RefreshFailed
 
-    def _pause(self, seconds: float) -> None:
-        self._wake.wait(seconds)
+                self._send(RefreshFailed(f"{type(error).__name__}: {error}"))
+            young = time.monotonic() - started < STARTUP_SECONDS
+            self._wake.wait(STARTUP_GAP_SECONDS if young else self._interval * 0.9)
+            if not self._wake.is_set():
+                # Without news the ages of the last answers still move on.
+                self._feed.wait(self._interval)
+
+    def _tick(self) -> None:
+        snapshot = self._feed.snapshot()
+        measurements = self._measurements
+        if snapshot is self._snapshot and measurements is self._shown_measurements:
+            return
+        self._snapshot, self._shown_measurements = snapshot, measurements
+        if measurements:
+            snapshot = _with_measurements(snapshot, measurements)
+        if self._report is None and snapshot.machine.gpus:
+            # The first picture needs no graph: networkx is imported when it is on screen.
+            self._post_bare(snapshot)
+        self._post_full(snapshot)
 
     def _post_bare(self, snapshot: NodeSnapshot) -> None:
         from gputop.messages import ReportReady

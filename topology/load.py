@@ -149,7 +149,9 @@ def _read_tree(path: Path) -> _Found:
     from .tree import FolderTree
 
     try:
-        return _Found(len(NAMES) + 1, path.name, part_from_tree(FolderTree(path)), path.stat().st_mtime)
+        return _Found(
+            len(NAMES) + 1, path.name, part_from_tree(FolderTree(path)), path.stat().st_mtime
+        )
     except (OSError, FormatError) as error:
         raise LoadError(f"{path}: {error}", unreadable=isinstance(error, OSError)) from error
 

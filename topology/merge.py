@@ -21,7 +21,9 @@ def merge_records(records: Sequence[R]) -> R:
     for name in first.__struct_fields__:
         if name == "gaps":
             continue
-        known = [value for value in (getattr(record, name) for record in records) if value is not None]
+        known = [
+            value for value in (getattr(record, name) for record in records) if value is not None
+        ]
         # An empty tuple says nothing where another source names members.
         filled = [value for value in known if value != ()]
         values[name] = filled[0] if filled else known[0] if known else None

@@ -6,7 +6,9 @@ snapshot still says which two values were equal.
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,8 +21,10 @@ UUID = re.compile(
 MAC = re.compile(r"\b(?:[0-9a-fA-F]{2}:){5,19}[0-9a-fA-F]{2}\b")
 GUID = re.compile(r"\b[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3,7}\b")
 IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?![\d.])")
-IPV6 = re.compile(r"(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{0,4}(?:%\w+)?(?:/\d{1,3})?(?![\w:])")
+IPV6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:.])")
 PATH = re.compile(r"(?<![\w/.])/(?:[\w.+@~-]+/)*[\w.+@~-]+")
+
+PATTERNS = (("uuid", UUID), ("mac", MAC), ("guid", GUID), ("ip", IPV4), ("ip", IPV6))
 
 FIELDS = {
     "hostname": "host",
@@ -67,18 +71,35 @@ class Redactor:
         """A sentence with everything that looks like an identity replaced."""
         for original, stand_in in sorted(self._known.items(), key=lambda item: -len(item[0])):
             if len(original) >= 4 and original in value:
-                value = re.sub(rf"(?<!\w){re.escape(original)}(?!\w)", lambda _, s=stand_in: s, value)
-        for kind, pattern in (("uuid", UUID), ("mac", MAC), ("guid", GUID), ("ip", IPV4)):
-            value = pattern.sub(lambda match, k=kind: self._seen(k, match.group()), value)
-        return PATH.sub(lambda match: self._path(match.group()), value)
+                value = re.sub(rf"(?<!\w){re.escape(original)}(?!\w)", _literal(stand_in), value)
+        for kind, pattern in PATTERNS:
+            value = pattern.sub(partial(self._seen, kind), value)
+        return PATH.sub(self._path, value)
 
-    def _seen(self, kind: str, value: str) -> str:
-        return value if value in self._known.values() else self.stand_in(kind, value)
+    def _seen(self, kind: str, match: re.Match[str]) -> str:
+        value = match.group()
+        if value in self._known.values() or (kind == "ip" and not _is_address(value)):
+            return value
+        return self.stand_in(kind, value)
 
-    def _path(self, value: str) -> str:
+    def _path(self, match: re.Match[str]) -> str:
+        value = match.group()
         if value.startswith(SYSTEM_PATHS) or value in self._known.values():
             return value
         return self.stand_in("path", value)
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is an IP address; a version number or a PCI address looks like one."""
+    try:
+        ipaddress.ip_address(text.split("/")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _literal(text: str) -> str:
+    return text.replace("\\", r"\\")
 
 
 def redacted(snapshot: NodeSnapshot) -> NodeSnapshot:
@@ -95,12 +116,12 @@ def _collect(value: Any, redactor: Redactor) -> None:
         for name, member in value.items():
             if name in FIELDS and isinstance(member, str):
                 redactor.stand_in(FIELDS[name], member)
-            elif name in LISTS and isinstance(member, list):
+            elif name in LISTS and isinstance(member, (list, tuple)):
                 for one in member:
                     redactor.stand_in(LISTS[name], str(one))
             else:
                 _collect(member, redactor)
-    elif isinstance(value, list):
+    elif isinstance(value, (list, tuple)):
         for member in value:
             _collect(member, redactor)
 
@@ -108,9 +129,13 @@ def _collect(value: Any, redactor: Redactor) -> None:
 def _replace(value: Any, redactor: Redactor) -> Any:
     if isinstance(value, dict):
         if value.keys() == {"gaps", "name", "value", "origin"}:
-            return {**value, "value": _variable(value, redactor), "origin": redactor.text(value["origin"])}
+            return {
+                **value,
+                "value": _variable(value, redactor),
+                "origin": redactor.text(value["origin"]),
+            }
         return {name: _field(name, member, redactor) for name, member in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_replace(member, redactor) for member in value]
     return redactor.text(value) if isinstance(value, str) else value
 
@@ -118,7 +143,7 @@ def _replace(value: Any, redactor: Redactor) -> Any:
 def _field(name: str, value: Any, redactor: Redactor) -> Any:
     if name in FIELDS and isinstance(value, str):
         return redactor.stand_in(FIELDS[name], value)
-    if name in LISTS and isinstance(value, list):
+    if name in LISTS and isinstance(value, (list, tuple)):
         return [redactor.stand_in(LISTS[name], str(one)) for one in value]
     return _replace(value, redactor)
 

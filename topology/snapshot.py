@@ -24,7 +24,7 @@ class Problem(Record, frozen=True, kw_only=True):
     """Id of the source: "nvml", "pci", ..."""
     text: str
     kind: str = "failed"
-    """"absent" (nothing there to ask), "denied", "not answering", "lost", "mismatch" or "failed"."""
+    """"absent" (nothing to ask), "denied", "not answering", "lost", "mismatch" or "failed"."""
 
 
 class SourceState(Record, frozen=True, kw_only=True):

@@ -24,7 +24,8 @@ def size(value: float | None) -> str:
         return UNKNOWN
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:
-            return f"{value:.0f} {unit}" if unit == "B" or abs(value) >= 100 else f"{value:.1f} {unit}"
+            whole_number = unit == "B" or abs(value) >= 100
+            return f"{value:.0f} {unit}" if whole_number else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.0f} TiB" if abs(value) >= 100 else f"{value:.1f} TiB"
 

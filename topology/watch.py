@@ -35,9 +35,7 @@ class Feed(Protocol):
 
 def load_sources(names: Sequence[str] = NAMES) -> tuple[Source, ...]:
     """Import the sources of those names, in that order."""
-    return tuple(
-        import_module(f"{__package__}.sources.{name}").SOURCE for name in names
-    )
+    return tuple(import_module(f"{__package__}.sources.{name}").SOURCE for name in names)
 
 
 class SourceThread:
@@ -88,8 +86,9 @@ class SourceThread:
                     self.reader = self.source.reader()
                 part = self.source.parse(self.reader())
             except SourceAbsent as absent:
-                self.part, self.problem = None, Problem(
-                    source=self.source.id, kind=absent.kind, text=str(absent)
+                self.part, self.problem = (
+                    None,
+                    Problem(source=self.source.id, kind=absent.kind, text=str(absent)),
                 )
                 self.reader = None
                 pause = max(pause, RETRY_ABSENT_SECONDS)
@@ -110,7 +109,7 @@ class SourceThread:
 
 
 class LiveFeed:
-    """This machine, live. Threads start at once; the first snapshot may still be empty."""
+    """The machine itself, live. Threads start at once; the first snapshot may still be empty."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from gputop import __version__
-from gputop.clean import one_line
+from gputop.clean import clean
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.topology.snapshot import NodeSnapshot
 
@@ -27,8 +27,8 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "sources",
         multiple=True,
         metavar="SOURCE",
-        help="Read a snapshot, nvml.json, `nvidia-smi -q -x`, `nvidia-smi topo -m`, a sysfs tree or "
-        "tar, or a folder of these, instead of this machine. May be repeated.",
+        help="Read a snapshot, nvml.json, `nvidia-smi -q -x`, `nvidia-smi topo -m`, a sysfs tree "
+        "or tar, or a folder of these, instead of this machine. May be repeated.",
     )(command)
     return click.option(
         "--demo",
@@ -49,7 +49,7 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def say(text: str) -> None:
     """One line for people, on stderr, without control characters."""
-    click.echo(one_line(text), err=True)
+    click.echo(clean(text, 600), err=True)
 
 
 def check_sources(sources: tuple[str, ...], demo: str | None) -> None:

@@ -17,16 +17,16 @@ from gputop.exits import USAGE, Exit
 @click.option(
     "--redact",
     is_flag=True,
-    help="Replace host names, serials, UUIDs, MACs, GUIDs, addresses, users and paths, consistently.",
+    help="Replace host names, serials, UUIDs, MACs, GUIDs, IPs, users and paths, consistently.",
 )
 @click.option("--with-args", is_flag=True, help="Keep command-line arguments of GPU processes.")
 def command(
     sources: tuple[str, ...],
     demo: str | None,
-    as_json: bool,  # noqa: ARG001, FBT001 - a snapshot is JSON either way
+    as_json: bool,
     output: str | None,
-    redact: bool,  # noqa: FBT001
-    with_args: bool,  # noqa: FBT001
+    redact: bool,
+    with_args: bool,
 ) -> None:
     """Print everything that is known of the node as JSON (schema gputop.snapshot/1)."""
     from gputop.topology.snapshot import encode

@@ -28,7 +28,7 @@ FORMATS = ("matrix", "tree", "dot", "graphml", "json")
 def command(
     sources: tuple[str, ...],
     demo: str | None,
-    as_json: bool,  # noqa: FBT001
+    as_json: bool,
     form: str | None,
 ) -> None:
     """Print how the devices of the node hang together."""

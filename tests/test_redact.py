@@ -1,0 +1,53 @@
+"""A redacted snapshot names nobody, and says the same otherwise."""
+
+from __future__ import annotations
+
+from gputop.topology.machine import Gpu, Host, Interface, Machine, Software
+from gputop.topology.readings import ProcessReading, Readings
+from gputop.topology.redact import redacted
+from gputop.topology.snapshot import EnvironmentVariable, NodeSnapshot, Problem, encode
+
+SNAPSHOT = NodeSnapshot(
+    taken_at=0.0,
+    machine=Machine(
+        host=Host(hostname="node17.lab.example", boot_id="6e9c3ad6-89cd-4f27-ad0d-9d4c2f8f1e11"),
+        gpus=(
+            Gpu(
+                address="0000:1b:00.0",
+                vendor="nvidia",
+                serial="1653923004567",
+                uuid="GPU-8f3c1d2e-aaaa-bbbb-cccc-0123456789ab",
+            ),
+        ),
+        interfaces=(Interface(name="eth0", mac="b8:ce:f6:03:aa:0f", ips=("10.1.2.3/24", "fe80::1")),),
+        software=Software(torch_path="/home/bob/venv/lib/torch", nvidia_driver="580.159.04"),
+    ),
+    readings=Readings(processes=(ProcessReading(pid=7, user="bob", arguments=("--key", "s3cret")),)),
+    environment=(
+        EnvironmentVariable(name="NCCL_P2P_LEVEL", value="PXB", origin="environment"),
+        EnvironmentVariable(name="NCCL_TOPO_FILE", value="/home/bob/t.xml", origin="environment"),
+        EnvironmentVariable(name="NCCL_COMM_ID", value="node17:4000", origin="environment"),
+    ),
+    problems=(Problem(source="nvml", text="node17.lab.example: GPU 1653923004567 by bob at 10.1.2.3"),),
+)
+SECRETS = ("node17", "1653923004567", "8f3c1d2e", "b8:ce", "10.1.2.3", "bob", "s3cret", "6e9c3ad6")
+
+
+def test_nothing_that_identifies_remains() -> None:
+    text = encode(redacted(SNAPSHOT)).decode()
+    assert [secret for secret in SECRETS if secret in text] == []
+
+
+def test_what_does_not_identify_remains() -> None:
+    snapshot = redacted(SNAPSHOT)
+    assert snapshot.machine.gpus[0].address == "0000:1b:00.0"
+    assert snapshot.machine.software is not None
+    assert snapshot.machine.software.nvidia_driver == "580.159.04"
+    assert snapshot.environment[0].value == "PXB"
+
+
+def test_equal_values_stay_equal() -> None:
+    snapshot = redacted(SNAPSHOT)
+    assert snapshot.machine.gpus[0].serial is not None
+    assert snapshot.machine.gpus[0].serial in snapshot.problems[0].text
+    assert redacted(snapshot) is not None

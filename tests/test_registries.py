@@ -1,0 +1,34 @@
+"""A registry names every module of its folder, once."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+REGISTRIES = {
+    "gputop.topology.sources": {"source"},
+    "gputop.topology.formats": {"format"},
+    "gputop.probes.catalog": set(),
+    "gputop.screens": set(),
+    "gputop.commands": {"options", "root"},
+}
+
+
+@pytest.mark.parametrize("package", REGISTRIES)
+def test_registry_matches_the_folder(package: str) -> None:
+    module = import_module(package)
+    assert module.__file__ is not None
+    found = {path.stem for path in Path(module.__file__).parent.glob("*.py")}
+    names = module.NAMES
+    assert len(set(names)) == len(names)
+    assert set(names) == found - {"__init__"} - REGISTRIES[package]
+
+
+def test_every_shape_is_a_demo() -> None:
+    from gputop.topology import demo
+
+    assert set(demo.names()) == {path.stem for path in (ROOT / "topology/shapes").glob("*.toml")}
+    assert all(demo.title(name) for name in demo.names())

@@ -1,0 +1,124 @@
+"""Threads that read, and what a hanging or failing one does to the others."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gputop.topology.machine import Gpu
+from gputop.topology.readings import GpuReading
+from gputop.topology.sources.source import Part, Source, SourceAbsent
+from gputop.topology.watch import LiveFeed
+
+GPU = Gpu(address="0000:01:00.0", vendor="nvidia", index=0)
+
+
+def source(name: str, read: Callable[[], Any], parse: Callable[[Any], Part], **more: Any) -> Source:
+    return Source(
+        id=name,
+        interval_seconds=more.get("interval", 0.02),
+        deadline_seconds=more.get("deadline", 0.1),
+        reader=lambda: read,
+        parse=parse,
+    )
+
+
+def until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+@pytest.fixture
+def feeds() -> Iterator[list[LiveFeed]]:
+    opened: list[LiveFeed] = []
+    yield opened
+    for feed in opened:
+        feed.close()
+
+
+def test_a_hanging_source_delays_only_itself(feeds: list[LiveFeed]) -> None:
+    release = threading.Event()
+    feed = LiveFeed(
+        [
+            source("stuck", lambda: release.wait(30), lambda _: Part()),
+            source("quick", lambda: {}, lambda _: Part(gpus=(GPU,))),
+        ]
+    )
+    feeds.append(feed)
+    assert until(lambda: bool(feed.snapshot().machine.gpus))
+    assert until(lambda: any(p.kind == "not answering" for p in feed.snapshot().problems))
+    problem = next(p for p in feed.snapshot().problems if p.kind == "not answering")
+    assert problem.source == "stuck"
+    started = time.perf_counter()
+    feed.snapshot()
+    feed.close()
+    assert time.perf_counter() - started < 0.1
+    release.set()
+
+
+def test_a_failing_source_says_so_and_recovers(feeds: list[LiveFeed]) -> None:
+    state = {"broken": True}
+
+    def read() -> dict[str, str]:
+        if state["broken"]:
+            raise RuntimeError("driver said no")
+        return {}
+
+    feed = LiveFeed([source("shaky", read, lambda _: Part(gpus=(GPU,)))])
+    feeds.append(feed)
+    assert until(lambda: any("driver said no" in p.text for p in feed.snapshot().problems))
+    state["broken"] = False
+    assert until(lambda: bool(feed.snapshot().machine.gpus) and not feed.snapshot().problems)
+
+
+def test_absence_is_a_kind_of_problem_not_a_failure(feeds: list[LiveFeed]) -> None:
+    def read() -> None:
+        raise SourceAbsent("no driver here", kind="absent")
+
+    feed = LiveFeed([source("nothing", read, lambda _: Part())])
+    feeds.append(feed)
+    assert until(lambda: bool(feed.snapshot().problems))
+    (problem,) = feed.snapshot().problems
+    assert (problem.kind, problem.text) == ("absent", "no driver here")
+
+
+def test_the_machine_stays_the_same_object_while_only_readings_move(feeds: list[LiveFeed]) -> None:
+    ticks = iter(range(1_000_000))
+
+    def readings(_: Any) -> Part:
+        return Part(gpu_readings=(GpuReading(address=GPU.address, power_watts=next(ticks)),))
+
+    feed = LiveFeed(
+        [
+            source("wiring", lambda: {}, lambda _: Part(gpus=(GPU,))),
+            source("moving", lambda: {}, readings),
+        ]
+    )
+    feeds.append(feed)
+    assert until(lambda: feed.snapshot().readings.gpus != () and feed.snapshot().machine.gpus != ())
+    first = feed.snapshot()
+    assert until(lambda: feed.snapshot().readings != first.readings)
+    assert feed.snapshot().machine is first.machine
+
+
+def test_an_old_answer_stays_with_its_age_when_the_source_fails_later(feeds: list[LiveFeed]) -> None:
+    calls = {"count": 0}
+
+    def read() -> dict[str, str]:
+        calls["count"] += 1
+        if calls["count"] > 1:
+            raise OSError("gone")
+        return {}
+
+    feed = LiveFeed([source("once", read, lambda _: Part(gpus=(GPU,)))])
+    feeds.append(feed)
+    assert until(lambda: bool(feed.snapshot().problems))
+    assert feed.snapshot().machine.gpus == (GPU,)
