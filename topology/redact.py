@@ -42,6 +42,8 @@ FIELDS = {
 }
 """Fields whose whole value is replaced, and by what kind of stand-in."""
 
+SEARCHED = frozenset({"host", "serial", "uuid", "mac", "guid", "user", "ip"})
+
 LISTS = {"ips": "ip", "arguments": "argument"}
 
 PLAIN_VALUE = re.compile(r"^[\w^=,:+.*-]{0,64}$")
@@ -56,21 +58,25 @@ class Redactor:
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
         self._counts: dict[str, int] = {}
+        self._searched: set[str] = set()
+        """Values that are looked for inside sentences too."""
 
     def stand_in(self, kind: str, value: str) -> str:
         """The stand-in for `value`; its shape fits the kind, so that parsers still read it."""
-        if not value or not value.strip("0:-. "):
-            return value  # all zeros is a fact ("no fabric cluster"), not an identity
+        if not value or not value.strip("0:-. ") or value == "root":
+            return value  # all zeros is a fact ("no fabric cluster"), root is nobody's name
         known = self._known.get(value)
         if known is None:
             self._counts[kind] = number = self._counts.get(kind, 0) + 1
             known = self._known[value] = _shape(kind, number, value)
+            if kind in SEARCHED and len(value) >= 3:
+                self._searched.add(value)
         return known
 
     def text(self, value: str) -> str:
         """A sentence with everything that looks like an identity replaced."""
         for original, stand_in in sorted(self._known.items(), key=lambda item: -len(item[0])):
-            if len(original) >= 4 and original in value:
+            if original in self._searched and original in value:
                 value = re.sub(rf"(?<!\w){re.escape(original)}(?!\w)", _literal(stand_in), value)
         for kind, pattern in PATTERNS:
             value = pattern.sub(partial(self._seen, kind), value)
