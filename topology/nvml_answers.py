@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from .nvml_words import RETURNS, word
 from .record import Gap
@@ -165,7 +166,7 @@ def odd(value: object) -> str:
     return f"not understood: {type(value).__name__}"
 
 
-def is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether this is a whole number and not a truth value."""
     return isinstance(value, int) and not isinstance(value, bool)
 

@@ -165,6 +165,11 @@ def _kernel_version(path: Path) -> str:
     return f" (kernel module {number})" if number else ""
 
 
+def refused(answer: Raw) -> bool:
+    """Whether an answer holds a refusal instead of a value."""
+    return isinstance(answer, dict) and ("error" in answer or "ret" in answer)
+
+
 def missing(answer: Raw) -> bool:
     """Whether a function does not exist here, so that an older name is worth asking."""
     if not isinstance(answer, dict) or "error" not in answer:

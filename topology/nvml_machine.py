@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .machine import Gpu, GpuPair, MigInstance, Software
 from .nvml_answers import Answers, dicts, is_whole, odd, reason, refusal
 from .nvml_links import fabric, nvlinks
@@ -89,7 +91,7 @@ def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -
     memory_words = a.numbers("memory_affinity", "mem_affinity")
     watts = 0.001  # NVML counts milliwatts
     limits = "nvmlDeviceGetPowerManagementLimitConstraints"
-    values = {
+    values: dict[str, Any] = {
         "minor": a.number("minor", "nvmlDeviceGetMinorNumber"),
         "uuid": a.text("uuid", "nvmlDeviceGetUUID"),
         "name": a.text("name", "nvmlDeviceGetName"),
@@ -180,7 +182,7 @@ def _pci_id(device: dict[str, Raw]) -> str | None:
 def _mig(raw: dict[str, Raw]) -> MigInstance:
     a = Answers(raw)
     index = raw.get("index")
-    values = {
+    values: dict[str, Any] = {
         "uuid": a.text("uuid", "nvmlDeviceGetUUID"),
         "name": a.text("name", "nvmlDeviceGetName"),
         "gpu_instance": a.number("gpu_instance", "nvmlDeviceGetGpuInstanceId"),
@@ -201,7 +203,9 @@ def _pairs(device: dict[str, Raw], own: str, addresses: dict[int, str | None]) -
         a = Answers(raw)
         p2p = raw.get("p2p")
         status = Answers(p2p)
-        words = {field: _status(status, field, str(n)) for n, field in enumerate(_P2P)}
+        words: dict[str, Any] = {
+            field: _status(status, field, str(n)) for n, field in enumerate(_P2P)
+        }
         ancestor = a.worded("ancestor", ANCESTORS, "ancestor")
         pairs.append(
             GpuPair(src=own, dst=other, ancestor=ancestor, gaps=a.gaps() + status.gaps(), **words)
