@@ -54,7 +54,8 @@ class Measurement(Record, frozen=True, kw_only=True):
     probe: str
     """"p2p", ..."""
     quantity: str
-    """"write_bandwidth", "both_ways_bandwidth", "latency", "bytes_arrive", "can_access"."""
+    """"can_access", "bytes_arrive", "write_bandwidth", "both_ways_bandwidth" (this direction while
+    the other runs too), "together_bandwidth" (both directions added), "latency"."""
     src: str | None = None
     """PCI address of the device that does the work."""
     dst: str | None = None
@@ -70,7 +71,12 @@ class Measurement(Record, frozen=True, kw_only=True):
     """"copy engine" or "kernel"."""
     direction: str | None = None
     verdict: str | None = None
-    """A word where the answer is not a number: "arrived", "not granted", "corrupt"."""
+    """A word: "granted", "not-granted" (can_access); "arrived", "wrong-bytes", "not-granted",
+    "failed" (bytes_arrive); "verified", "wrong-data" (bandwidths whose data was compared)."""
+    why_none: str | None = None
+    """Why there is no figure, or what is odd about it."""
+    device_kind: str | None = None
+    """"gpu", or "cpu" for the self-test, whose figures say nothing about any GPU."""
     method: str | None = None
     """Name and version of the method."""
     taken_at: float | None = None
