@@ -1,0 +1,91 @@
+"""What travels to the app: one report a tick, and what a probe has to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from gputop.topology.report import Report
+    from gputop.topology.snapshot import Measurement
+
+
+@dataclass
+class ReportReady(Message):
+    """A fresh report, from the refresh thread."""
+
+    report: Report
+
+    def can_replace(self, message: Message) -> bool:
+        """A later report takes the place of one that is still queued, so a slow terminal skips."""
+        return isinstance(message, ReportReady)
+
+
+@dataclass
+class RefreshFailed(Message):
+    """The refresh thread could not make a report; the text says why."""
+
+    text: str
+
+
+@dataclass
+class ProbeStarted(Message):
+    """A probe runs from here on."""
+
+    probe: str
+    python: str
+    """Path of the interpreter that measures."""
+    note: str = ""
+    """How that interpreter was found, or a warning worth one line."""
+
+
+@dataclass
+class ProbeProgress(Message):
+    """How far a probe is."""
+
+    done: int
+    total: int
+    what: str
+    """What is measured right now: "0000:1b:00.0 to 0000:43:00.0, latency"."""
+
+
+@dataclass
+class ProbeMeasured(Message):
+    """One more figure."""
+
+    measurement: Measurement
+
+
+@dataclass
+class ProbeEnded(Message):
+    """A probe is over."""
+
+    status: str
+    """"finished", "cancelled", "refused", "died", "timed out", "garbled", "no torch", "failed"."""
+    text: str
+    """One sentence for a person."""
+
+
+@dataclass
+class ScreenWanted(Message):
+    """Somebody asked for another screen by its name."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ProbeState:
+    """Where a probe stands, as the screens show it."""
+
+    probe: str
+    running: bool = True
+    python: str = ""
+    note: str = ""
+    done: int = 0
+    total: int = 0
+    what: str = ""
+    status: str = ""
+    """Why it ended; empty while it runs."""
+    text: str = ""

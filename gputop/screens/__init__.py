@@ -1,0 +1,7 @@
+"""The screens, in the order of their number keys. A module NAME.py here holds `SCREEN`, a View."""
+
+NAMES = (
+    "node",
+    "map",
+    "pairs",
+)

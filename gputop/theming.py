@@ -1,0 +1,138 @@
+"""Themes: themes/*.toml and the user's own, and the inks that lines of text are drawn with."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from rich.style import Style
+from textual.color import Color
+from textual.theme import Theme
+
+import gputop.themes
+
+DEFAULT = "gputop-dark"
+USER_FOLDER_NAME = "themes"
+_COLORS = (
+    "primary secondary warning error success accent foreground background surface panel boost"
+).split()
+_LIMIT_BYTES = 64 * 1024
+
+
+class ThemeError(ValueError):
+    """A theme file that cannot be used; the text says why."""
+
+
+def builtin() -> tuple[Theme, ...]:
+    """Themes that come with gputop, the default one first."""
+    folder = files(gputop.themes)
+    found = [
+        parse(entry.read_text(encoding="utf-8"))
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith(".toml")
+    ]
+    return tuple(sorted(found, key=lambda theme: theme.name != DEFAULT))
+
+
+def user_folder() -> Path:
+    """Where a person's own themes are looked for."""
+    from platformdirs import user_config_path
+
+    return user_config_path("gputop") / USER_FOLDER_NAME
+
+
+def load_user(folder: Path, defaults: Theme) -> tuple[tuple[Theme, ...], tuple[str, ...]]:
+    """Read a person's own themes: those that work, and one sentence for each that does not."""
+    loaded: list[Theme] = []
+    failed: list[str] = []
+    try:
+        paths = sorted(folder.glob("*.toml"))
+    except OSError:
+        return (), ()
+    for path in paths:
+        try:
+            if path.stat().st_size > _LIMIT_BYTES:
+                raise ThemeError("too large for a theme")  # noqa: TRY301 - one place words all failures
+            loaded.append(parse(path.read_text(encoding="utf-8"), defaults))
+        except (OSError, UnicodeDecodeError, ThemeError) as error:
+            failed.append(f"{path.name}: {error}")
+    return tuple(loaded), tuple(failed)
+
+
+def parse(text: str, defaults: Theme | None = None) -> Theme:
+    """Turn the text of a theme file into a theme; what it leaves out comes from `defaults`.
+
+    Raises ThemeError.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ThemeError(f"not TOML: {error}") from error
+    name = data.get("name")
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise ThemeError("a theme needs a name")
+    variables = dict(defaults.variables) if defaults is not None else {}
+    variables |= _colours(data, "variables", None)
+    colors = {key: getattr(defaults, key) for key in _COLORS} if defaults is not None else {}
+    colors |= _colours(data, "colors", _COLORS)
+    if not colors.get("primary"):
+        raise ThemeError("colors.primary is missing")
+    dark = data.get("dark", True)
+    if not isinstance(dark, bool):
+        raise ThemeError("dark is true or false")
+    return Theme(name=name.strip(), dark=dark, variables=variables, **colors)
+
+
+def _colours(data: dict[str, Any], table: str, allowed: list[str] | None) -> dict[str, str]:
+    found = data.get(table, {})
+    if not isinstance(found, dict):
+        raise ThemeError(f"[{table}] is a table of colours")
+    for key, value in found.items():
+        if allowed is not None and key not in allowed:
+            raise ThemeError(f"{table}.{key} is no colour of a theme; there are {', '.join(allowed)}")
+        try:
+            Color.parse(value)
+        except Exception as error:
+            raise ThemeError(f"{table}.{key}: {value!r} is no colour") from error
+    return found
+
+
+class Inks:
+    """Named styles of one theme, for text that is drawn line by line.
+
+    An ink is words separated by blanks: the name of a theme variable ("muted", "link-nvlink",
+    "bad") gives its colour; "heat-0" to "heat-5" and "cursor" colour the ground and choose a text
+    that is legible on it; "bold", "underline", "reverse", "italic" and "dim" add themselves.
+    """
+
+    def __init__(self, variables: dict[str, str]) -> None:
+        self._variables = variables
+        self._styles: dict[str, Style] = {"": Style.null()}
+
+    def style(self, ink: str) -> Style:
+        """Give the style of an ink; a name that no theme knows draws plain."""
+        style = self._styles.get(ink)
+        if style is None:
+            style = Style.combine(self._word(word) for word in ink.split())
+            self._styles[ink] = style
+        return style
+
+    def colour(self, name: str) -> Color | None:
+        """Give the colour of a theme variable; None when there is none of that name."""
+        value = self._variables.get(name)
+        return None if value is None else Color.parse(value)
+
+    def _word(self, word: str) -> Style:
+        if word in {"bold", "underline", "reverse", "italic", "dim"}:
+            return Style.parse(word)
+        colour = self.colour(word)
+        if colour is None:
+            return Style.null()
+        if word == "cursor":
+            text = self.colour("cursor-text") or colour.get_contrast_text(1.0)
+            return Style(color=text.rich_color, bgcolor=colour.rich_color, bold=True)
+        if word.startswith("heat-"):
+            return Style(color=colour.get_contrast_text(0.95).rich_color, bgcolor=colour.rich_color)
+        return Style(color=colour.rich_color, bold=True if word in {"bad", "strong"} else None)

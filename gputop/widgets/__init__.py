@@ -1,0 +1,1 @@
+"""What draws; each widget gets its data from the screen it sits on."""

@@ -1,0 +1,78 @@
+"""The line above and the lines below every screen: where one is, what goes on, which keys work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+from textual.widget import Widget
+
+from gputop.widgets.spans import EMPTY, Line, width_of
+
+if TYPE_CHECKING:
+    from gputop.app import GpuTop
+
+
+class Bar(Widget):
+    """One line: spans at the left, spans at the right; an ink "@name" makes a span a button.
+
+    "@screen('map')" calls that action of the app when clicked; the ink goes after a blank.
+    """
+
+    can_focus = False
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self.line: Line = EMPTY
+        self.end: Line = EMPTY
+
+    def show(self, line: Line, end: Line = EMPTY) -> None:
+        """Put these spans at the left and at the right."""
+        if (line, end) != (self.line, self.end):
+            self.line, self.end = line, end
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw the line; what does not fit at the left is cut, the right end gives way first."""
+        base = self.rich_style
+        width = self.size.width
+        spare = width - width_of(self.line)
+        strip = Strip([self._segment(text, ink, base) for text, ink in self.line])
+        if (length := width_of(self.end)) <= spare:
+            end = [self._segment(text, ink, base) for text, ink in self.end]
+            gap = Segment(" " * (spare - length), base)
+            strip = Strip.join([strip, Strip([gap, *end])])
+        return strip.crop_extend(0, width, base)
+
+    def _segment(self, text: str, ink: str, base: Style) -> Segment:
+        ink, _, action = ink.partition("@")
+        style = base + cast("GpuTop", self.app).inks.style(ink.strip())
+        if action:
+            style += Style.from_meta({"@click": f"app.{action}"})
+        return Segment(text, style)
+
+
+class TopBar(Bar):
+    """Names of the screens, and where the figures come from."""
+
+
+class StatusBar(Bar):
+    """What goes on: a probe that runs, figures that are old. Takes no room when it is silent."""
+
+    def show(self, line: Line, end: Line = EMPTY) -> None:
+        """Put these spans on the line, or take the line away."""
+        super().show(line, end)
+        self.set_class(bool(line), "-speaks")
+
+
+class KeyBar(Bar):
+    """Keys that work here; each can be clicked."""
+
+    def keys(self, keys: list[tuple[str, str, str]]) -> None:
+        """Show keys, each with its name, what it does and the action of the app."""
+        spans: list[tuple[str, str]] = []
+        for key, label, action in keys:
+            spans += [(f" {key}", f"key bold @{action}"), (f" {label} ", f"muted @{action}")]
+        self.show(tuple(spans))

@@ -1,0 +1,154 @@
+"""Board: lines of spans on screen, drawn one by one, redrawn only where they changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+from rich.segment import Segment
+from textual.geometry import Region, Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from gputop.widgets.spans import Cells, Line, text_of, width_of
+
+if TYPE_CHECKING:
+    from gputop.app import GpuTop
+
+
+class Board(ScrollView):
+    """Shows lines; the first `fixed_rows` and the first `fixed_columns` cells never scroll.
+
+    It has no state of its own but what it was given and how far it is scrolled.
+    """
+
+    can_focus = False
+
+    def __init__(
+        self,
+        *,
+        fixed_rows: int = 0,
+        fixed_columns: int = 0,
+        id: str | None = None,  # noqa: A002 - Textual's name
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.fixed_rows = fixed_rows
+        self.fixed_columns = fixed_columns
+        self.lines: tuple[Line, ...] = ()
+        self.marks: tuple[Cells, ...] = ()
+        """Cells under the cursor."""
+        self._strips: dict[int, Strip] = {}
+
+    def show(self, lines: Sequence[Line], marks: Sequence[Cells] = ()) -> None:
+        """Put these lines on screen, with the cursor over `marks`; only differences are drawn."""
+        old, new = self.lines, tuple(lines)
+        old_marks, new_marks = self.marks, tuple(marks)
+        self.lines, self.marks = new, new_marks
+        moved = {mark.line for mark in set(old_marks) ^ set(new_marks)}
+        for index in range(max(len(old), len(new))):
+            before = old[index] if index < len(old) else None
+            after = new[index] if index < len(new) else None
+            if before != after:
+                self._strips.pop(index, None)
+                start, end = _difference(before, after)
+                self._refresh_cells(index, start, end)
+            elif index in moved:
+                self._refresh_cells(index, 0, None)
+        size = Size(max(map(width_of, new), default=0), len(new))
+        if size != self.virtual_size:
+            self.virtual_size = size
+
+    def text(self) -> str:
+        """All lines as plain text."""
+        return "\n".join(text_of(line).rstrip() for line in self.lines)
+
+    def reveal(self, cells: Cells) -> None:
+        """Scroll as little as needed so that these cells are visible."""
+        height, width = self.size.height, self.size.width
+        x, y = self.scroll_offset
+        if cells.line >= self.fixed_rows and height > self.fixed_rows:
+            y = min(y, cells.line - self.fixed_rows)
+            y = max(y, cells.line - height + 1)
+        if cells.start >= self.fixed_columns and width > self.fixed_columns:
+            x = min(x, cells.start - self.fixed_columns)
+            x = max(x, cells.end - width)
+        if (x, y) != self.scroll_offset:
+            self.scroll_to(x, y, animate=False)
+
+    def line_at(self, y: int) -> int:
+        """Which line is drawn at row `y` of the widget."""
+        return y if y < self.fixed_rows else y + self.scroll_offset.y
+
+    def column_at(self, x: int) -> int:
+        """Which cell of its line is drawn at column `x` of the widget."""
+        return x if x < self.fixed_columns else x + self.scroll_offset.x
+
+    def notify_style_update(self) -> None:
+        """Forget what was drawn in the old colours."""
+        self._strips.clear()
+        super().notify_style_update()
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one row of the widget."""
+        width = self.size.width
+        base = self.rich_style
+        index = self.line_at(y)
+        if index >= len(self.lines):
+            return Strip.blank(width, base)
+        strip = self._strips.get(index)
+        if strip is None:
+            strip = self._strips[index] = self._draw(self.lines[index])
+        for mark in self.marks:
+            if mark.line == index:
+                strip = self._mark(strip, mark)
+        scrolled, fixed = self.scroll_offset.x, self.fixed_columns
+        if not scrolled or not fixed:
+            return strip.crop_extend(scrolled, scrolled + width, base)
+        head = strip.crop_extend(0, min(fixed, width), base)
+        tail = strip.crop_extend(scrolled + fixed, scrolled + max(width, fixed), base)
+        return Strip.join([head, tail])
+
+    def _draw(self, line: Line) -> Strip:
+        base = self.rich_style
+        style = cast("GpuTop", self.app).inks.style
+        return Strip([Segment(text, base + style(ink)) for text, ink in line if text])
+
+    def _mark(self, strip: Strip, mark: Cells) -> Strip:
+        style = cast("GpuTop", self.app).inks.style("cursor")
+        end = max(mark.end, mark.start)
+        strip = strip.extend_cell_length(end, self.rich_style)
+        parts = [strip.crop(0, mark.start), strip.crop(mark.start, end), strip.crop(end, None)]
+        # Only the ground: the text keeps the inks that carry a meaning.
+        lit = [
+            Segment(segment.text, (segment.style or style) + style)
+            for segment in parts[1]
+        ]
+        return Strip.join([parts[0], Strip(lit), parts[2]])
+
+    def _refresh_cells(self, index: int, start: int, end: int | None) -> None:
+        fixed = index < self.fixed_rows
+        y = index if fixed else index - self.scroll_offset.y
+        if not fixed and y < self.fixed_rows or y >= self.size.height:
+            return
+        if self.scroll_offset.x or end is None:
+            start, end = 0, self.size.width
+        self.refresh(Region(start, y, max(end - start, 1), 1))
+
+
+def _difference(before: Line | None, after: Line | None) -> tuple[int, int | None]:
+    """First and last cell that differ; the end is None when all up to the edge has to be drawn."""
+    if before is None or after is None or len(before) != len(after):
+        return 0, None
+    start = end = position = 0
+    seen = False
+    for old, new in zip(before, after, strict=True):
+        size = width_of((new,))
+        if size != width_of((old,)):
+            return (start if seen else position), None
+        if old != new:
+            if not seen:
+                start, seen = position, True
+            end = position + size
+        position += size
+    return start, end

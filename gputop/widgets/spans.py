@@ -1,0 +1,103 @@
+"""Lines as data: spans of text with the name of an ink, made without any screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+
+Span = tuple[str, str]
+"""Text and ink (theming.Inks); the text is cleaned already."""
+Line = tuple[Span, ...]
+EMPTY: Line = ()
+
+
+class Cells(NamedTuple):
+    """A stretch of cells on one line, from `start` up to `end`."""
+
+    line: int
+    start: int
+    end: int
+
+
+def width_of(line: Iterable[Span]) -> int:
+    """Cells that a line takes."""
+    return sum(cell_len(text) for text, _ in line)
+
+
+def text_of(line: Iterable[Span]) -> str:
+    """A line without its inks."""
+    return "".join(text for text, _ in line)
+
+
+def left(text: str, width: int) -> str:
+    """Exactly `width` cells, text at the left, cut with an ellipsis when too long."""
+    if text.isascii():
+        return text.ljust(width) if len(text) <= width else _cut(text, width)
+    return set_cell_size(text, width) if cell_len(text) <= width else _cut(text, width)
+
+
+def right(text: str, width: int) -> str:
+    """Exactly `width` cells, text at the right, cut with an ellipsis when too long."""
+    spare = width - cell_len(text)
+    return " " * spare + text if spare >= 0 else _cut(text, width)
+
+
+def centre(text: str, width: int) -> str:
+    """Exactly `width` cells, text in the middle, cut with an ellipsis when too long."""
+    spare = width - cell_len(text)
+    if spare < 0:
+        return _cut(text, width)
+    return " " * ((spare + 1) // 2) + text + " " * (spare // 2)
+
+
+def _cut(text: str, width: int) -> str:
+    return "" if width < 1 else set_cell_size(text, width - 1) + "…"
+
+
+def joined(parts: Iterable[Line], separator: Span) -> Line:
+    """Lines one after the other with a span between them; empty ones are left out."""
+    out: list[Span] = []
+    for part in parts:
+        if part:
+            if out:
+                out.append(separator)
+            out.extend(part)
+    return tuple(out)
+
+
+def wrapped(spans: Iterable[Span], width: int, indent: int = 0) -> tuple[Line, ...]:
+    """Break at blanks so that no line is wider than `width`; later lines begin with `indent`
+    blanks. Inks stay with their words; a word that is too long is cut in pieces.
+    """  # noqa: D205
+    width = max(width, indent + 4)
+    lines: list[list[Span]] = [[]]
+    used = 0
+    for text, ink in spans:
+        for word in _words(text):
+            for piece in _pieces(word, width - indent):
+                length = cell_len(piece)
+                if used + length > width and piece.strip():
+                    lines.append([(" " * indent, "")] if indent else [])
+                    used = indent
+                if used + length > width or (used == indent and len(lines) > 1 and piece.isspace()):
+                    continue
+                lines[-1].append((piece, ink))
+                used += length
+    return tuple(tuple(line) for line in lines)
+
+
+def _words(text: str) -> list[str]:
+    words: list[str] = []
+    for part in text.split(" "):
+        if words:
+            words.append(" ")
+        words.append(part)
+    return [word for word in words if word]
+
+
+def _pieces(word: str, width: int) -> Sequence[str]:
+    if cell_len(word) <= width:
+        return (word,)
+    return [word[start : start + width] for start in range(0, len(word), width)]

@@ -1,0 +1,88 @@
+"""The texts of the bars: tabs, where the figures come from, what goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gputop.clean import clean
+from gputop.topology.units import seconds
+from gputop.widgets.spans import EMPTY, Line
+
+if TYPE_CHECKING:
+    from gputop.messages import ProbeState
+    from gputop.topology.snapshot import NodeSnapshot
+
+
+def tabs(names: Sequence[str], shown: str) -> Line:
+    """Names of the screens with their number keys; the shown one stands out."""
+    spans = [(" gputop ", "strong"), (" ", "")]
+    for number, name in enumerate(names, start=1):
+        here = name == shown
+        action = f"@screen('{name}')"
+        spans.append((f" {number} ", f"key bold {action}"))
+        spans.append((f"{name.capitalize()} ", f"{'strong underline' if here else 'muted'} {action}"))
+    return tuple(spans)
+
+
+def source_line(snapshot: NodeSnapshot | None, width: int) -> Line:
+    """Say whether the figures are live, invented or from a file."""
+    if snapshot is None:
+        return (("reading the node… ", "muted"),)
+    if snapshot.source == ("live",):
+        return (("● ", "good"), ("live ", "muted"))
+    name = clean(", ".join(snapshot.source), max(width - 50, 20))
+    if any(source.startswith("demo ") for source in snapshot.source):
+        return ((name, "warn"), (" · invented figures ", "muted"))
+    return (("from ", "muted"), (f"{name} ", "strong"))
+
+
+def status_line(
+    snapshot: NodeSnapshot | None, probe: ProbeState | None, trouble: str, interval: float
+) -> Line:
+    """What a person has to know right now; empty when all is quiet."""
+    if trouble:
+        return ((" ! ", "bad"), (clean(trouble), "bad"))
+    if probe is not None:
+        return probe_line(probe)
+    return late_line(snapshot, interval)
+
+
+def probe_line(probe: ProbeState) -> Line:
+    """How far a probe is, or how it ended."""
+    name = clean(probe.probe)
+    if probe.running:
+        count = f"{probe.done}/{probe.total}" if probe.total else "starting"
+        what = clean(probe.what or probe.note or probe.python)
+        return (
+            (" ▶ ", "good"),
+            (f"{name} {count} ", "strong"),
+            (f"{what}  ", ""),
+            ("Esc", "key bold @cancel_probe"),
+            (" cancels", "muted"),
+        )
+    ink = "good" if probe.status == "finished" else "warn" if probe.status == "cancelled" else "bad"
+    line: Line = ((f" {name} {probe.status}: ", ink), (clean(probe.text), ""))
+    if probe.status == "refused":
+        line += (("  P", "key bold @probe(True)"), (" measures all the same", "muted"))
+    return line
+
+
+def late_line(snapshot: NodeSnapshot | None, interval: float) -> Line:
+    """Name the sources that have not answered for too long."""
+    if snapshot is None:
+        return EMPTY
+    late = [
+        f"{clean(state.source)} not answering for {seconds(state.waiting_seconds)}"
+        for state in snapshot.states
+        if state.waiting_seconds is not None
+    ]
+    return ((" ! ", "warn"), (" · ".join(late), "warn")) if late else EMPTY
+
+
+def figures_age(snapshot: NodeSnapshot, interval: float) -> float | None:
+    """Age of the moving figures when they are older than two intervals, in seconds; else None."""
+    state = next((state for state in snapshot.states if state.source == "nvml_readings"), None)
+    if state is None or state.age_seconds is None:
+        return None
+    return state.age_seconds if state.age_seconds > 2 * max(interval, 1.0) else None
