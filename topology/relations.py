@@ -1,0 +1,159 @@
+"""Relations of all devices: the matrix of `nvidia-smi topo -m`, and groups of joined GPUs."""
+
+from __future__ import annotations
+
+import networkx as nx
+
+import msgspec
+
+from .graph import Graph, gpu_numa
+from .letters import Relation, Relations
+from .machine import Machine
+
+__all__ = ["MatrixRow", "Relation", "RelationMatrix", "format_matrix", "islands", "matrix", "relation"]
+
+NOT_APPLICABLE = "N/A"
+"""What nvidia-smi prints for an affinity it does not know."""
+LEGEND = """\
+Legend:
+
+  X    = Self
+  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)
+  NODE = Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node
+  PHB  = Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)
+  PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)
+  PIX  = Connection traversing at most a single PCIe bridge
+  NV#  = Connection traversing a bonded set of # NVLinks
+"""
+"""nvidia-smi's own words, so that the text compares equal to its output."""
+
+
+class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row: a device, and its relation to every column."""
+
+    label: str
+    """"GPU0", "NIC0"."""
+    address: str
+    kind: str
+    """"gpu" or "nic"."""
+    cells: tuple[Relation, ...]
+    cpu_affinity: str | None = None
+    numa_affinity: str | None = None
+    gpu_numa_id: int | None = None
+    affinity_basis: str | None = None
+    """Where the affinity comes from: "driver" or "sysfs"."""
+
+
+class RelationMatrix(msgspec.Struct, frozen=True, kw_only=True):
+    """All relations; columns are in the order of the rows."""
+
+    rows: tuple[MatrixRow, ...] = ()
+    nics: tuple[tuple[str, str], ...] = ()
+    """Legend: (label, RDMA name)."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """List the column heads."""
+        return tuple(row.label for row in self.rows)
+
+    def row(self, address: str) -> MatrixRow | None:
+        """Find the row of a device by PCI address."""
+        return next((row for row in self.rows if row.address == address), None)
+
+    def cell(self, a: str, b: str) -> Relation | None:
+        """Find the relation of two devices by PCI address."""
+        row = self.row(a)
+        column = next((i for i, other in enumerate(self.rows) if other.address == b), None)
+        return None if row is None or column is None else row.cells[column]
+
+
+def relation(machine: Machine, a: str, b: str) -> Relation:
+    """Find the relation of two devices of a machine, by PCI address."""
+    return Relations(machine).between(a, b)
+
+
+def islands(graph: Graph) -> tuple[tuple[str, ...], ...]:
+    """Group the GPUs that NVLink or xGMI joins, by node id; a GPU joined to no other is in none."""
+    fast = nx.Graph()
+    for a, b, wire in graph.edges(data="wire"):
+        if wire.kind in ("nvlink", "xgmi"):
+            fast.add_edge(a, b)
+    groups = []
+    for members in nx.connected_components(fast):
+        gpus = sorted(node for node in members if graph.nodes[node]["kind"] == "gpu")
+        if len(gpus) > 1:
+            groups.append(tuple(gpus))
+    return tuple(sorted(groups))
+
+
+def matrix(machine: Machine) -> RelationMatrix:
+    """Relate every GPU and RDMA device of a machine to every other one."""
+    gpus = [gpu for gpu in machine.gpus if gpu.partition is None]
+    gpus.sort(key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.address))
+    # Several RDMA names may share one PCI function only on hardware that nvidia-smi lists per name.
+    nics = [device for device in machine.rdma if device.address is not None]
+    names = [
+        *((f"GPU{i if gpu.index is None else gpu.index}", gpu.address, "gpu") for i, gpu in enumerate(gpus)),
+        *((f"NIC{i}", nic.address or "", "nic") for i, nic in enumerate(nics)),
+    ]  # fmt: skip
+    find = Relations(machine)
+    known: dict[tuple[str, str], Relation] = {}
+    for index, (_, a, _) in enumerate(names):
+        for _, b, _ in names[index:]:
+            known[a, b] = known[b, a] = find.between(a, b)
+    rows = tuple(
+        _row(machine, label, address, kind, tuple(known[address, other] for _, other, _ in names))
+        for label, address, kind in names
+    )
+    legend = tuple((f"NIC{i}", nic.name) for i, nic in enumerate(nics))
+    return RelationMatrix(rows=rows, nics=legend)
+
+
+def _row(
+    machine: Machine, label: str, address: str, kind: str, cells: tuple[Relation, ...]
+) -> MatrixRow:
+    gpu = machine.gpu(address) if kind == "gpu" else None
+    if gpu is None:
+        return MatrixRow(label=label, address=address, kind=kind, cells=cells)
+    cpus, basis = gpu.cpu_affinity, "driver"
+    if cpus is None:
+        device = machine.pci_device(address)
+        cpus, basis = (device.local_cpus if device is not None else None), "sysfs"
+    near = gpu.memory_affinity
+    numa = ",".join(map(str, near)) if near else None
+    if numa is None and (node := gpu_numa(gpu)) is not None:
+        numa = str(node)
+    return MatrixRow(
+        label=label,
+        address=address,
+        kind=kind,
+        cells=cells,
+        cpu_affinity=cpus,
+        numa_affinity=numa,
+        gpu_numa_id=gpu.gpu_numa_id,
+        affinity_basis=basis if cpus is not None else None,
+    )
+
+
+def format_matrix(relations: RelationMatrix) -> str:
+    """Write the matrix as `nvidia-smi topo -m` does, tab for tab, without its underlined header."""
+    lines = ["\t".join(("", *relations.labels, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"))]
+    for row in relations.rows:
+        cells = [_cell(cell) for cell in row.cells]
+        tail = ["", "", "", ""]
+        if row.kind == "gpu":
+            identity = NOT_APPLICABLE if row.gpu_numa_id is None else str(row.gpu_numa_id)
+            tail = [row.cpu_affinity or NOT_APPLICABLE, row.numa_affinity or NOT_APPLICABLE, "", identity]
+        lines.append("\t".join((row.label, *cells, *tail)))
+    text = "\n".join(lines) + "\n\n" + LEGEND
+    if any(cell.letters == "XGMI" for row in relations.rows for cell in row.cells):
+        text += "  XGMI = Connection over xGMI links (as rocm-smi prints it)\n"
+    if any(cell.letters == "?" for row in relations.rows for cell in row.cells):
+        text += "  ?    = Not known: the machine does not say which NUMA node or bridge\n"
+    if relations.nics:
+        text += "\nNIC Legend:\n\n" + "".join(f"  {label}: {name}\n" for label, name in relations.nics) + "\n"
+    return text
+
+
+def _cell(relation: Relation) -> str:
+    return " X " if relation.letters == "X" else relation.letters
