@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from . import demo_nvml, demo_tree
+from . import demo_load, demo_nvml, demo_tree
 from .demo_shape import DemoError, Shape, load, names
 from .sources.source import Part, Source
 
@@ -34,7 +34,9 @@ def raw(name: str, tick: int) -> dict[str, Any]:
 
 def moving(name: str, tick: int) -> dict[str, Any]:
     """Give those of the raw answers that differ from tick to tick."""
-    return {}
+    shape, functions = _laid_out(name)
+    gpus = tuple(function for function in functions if function.kind == "gpu")
+    return {"nvml_readings": demo_load.readings(shape, gpus, tick)}
 
 
 def parts(answers: dict[str, Any]) -> dict[str, Part]:

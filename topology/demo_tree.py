@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -11,7 +11,13 @@ from .demo_shape import Adapter, Shape, Slot
 PORT_IDS = {"GenuineIntel": "8086:352a", "AuthenticAMD": "1022:14ab"}
 SWITCH_IDS = {8.0: "10b5:8796", 16.0: "1000:c010", 32.0: "1000:c030"}
 NVSWITCH_IDS = {2: "10de:1af1", 3: "10de:22a3"}
-CLASSES = {"gpu": 0x030200, "nic": 0x020700, "eth": 0x020000, "nvswitch": 0x068000, "nvme": 0x010802}
+CLASSES = {
+    "gpu": 0x030200,
+    "nic": 0x020700,
+    "eth": 0x020000,
+    "nvswitch": 0x068000,
+    "nvme": 0x010802,
+}
 BRIDGE_CLASS = 0x060400
 GTS = {3: 8.0, 4: 16.0, 5: 32.0}
 """Rate of one lane by PCIe generation."""
@@ -24,7 +30,7 @@ class Function(msgspec.Struct, frozen=True, kw_only=True):
     parent: str
     root: str
     kind: str
-    """"gpu", "nic", "eth", "nvswitch", "nvme", "root port", "switch upstream", "switch downstream"."""
+    """"gpu", "nic", "eth", "nvswitch", "nvme", or a bridge's kind as in `PciDevice`."""
     name: str
     """Its name in the shape: "gpu0"; "" for a bridge."""
     number: int
@@ -91,7 +97,7 @@ class _Below:
             yield from self._switch(address, slot.switch, slot.switches)
 
     def _switch(
-        self, above: str, members: tuple[str, ...], nested: tuple[tuple[str, ...], ...] = ()
+        self, above: str, members: Sequence[str], nested: Sequence[Sequence[str]] = ()
     ) -> Iterator[Function]:
         up = f"{self.buses.take()}:00.0"
         yield self._bridge(up, above, "switch upstream", 16)

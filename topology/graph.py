@@ -8,13 +8,14 @@ has `wire`. An edge inside a switch or a CPU has a wire without figures: it is n
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-import networkx as nx
+from typing import TYPE_CHECKING, TypeAlias
 
 from .graph_links import add_links
 from .machine import Gpu, Interface, Machine, PciDevice, RdmaDevice
 from .wires import PCIE_GTS, Wire, pcie_wire
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Graph: TypeAlias = "nx.Graph[str]"
 
@@ -27,6 +28,8 @@ UNKNOWN_NUMA = "numa:unknown"
 
 def build_graph(machine: Machine) -> Graph:
     """Build the graph of a machine; frozen, so that nobody adds to it later."""
+    import networkx as nx  # a tenth of a second, which the first screen need not wait for
+
     graph: Graph = nx.Graph()
     _Builder(machine, graph).build()
     frozen: Graph = nx.freeze(graph)

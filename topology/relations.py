@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import networkx as nx
-
 import msgspec
 
-from .graph import Graph, gpu_numa
+from .graph import gpu_numa
 from .letters import Relation, Relations
 from .machine import Machine
 
@@ -72,18 +70,19 @@ def relation(machine: Machine, a: str, b: str) -> Relation:
     return Relations(machine).between(a, b)
 
 
-def islands(graph: Graph) -> tuple[tuple[str, ...], ...]:
-    """Group the GPUs that NVLink or xGMI joins, by node id; a GPU joined to no other is in none."""
-    fast = nx.Graph()
-    for a, b, wire in graph.edges(data="wire"):
-        if wire.kind in ("nvlink", "xgmi"):
-            fast.add_edge(a, b)
-    groups = []
-    for members in nx.connected_components(fast):
-        gpus = sorted(node for node in members if graph.nodes[node]["kind"] == "gpu")
-        if len(gpus) > 1:
-            groups.append(tuple(gpus))
-    return tuple(sorted(groups))
+def islands(relations: RelationMatrix) -> tuple[tuple[str, ...], ...]:
+    """Group the GPUs that NVLink or xGMI joins, by address; a GPU joined to no other is in none."""
+    groups: list[set[str]] = []
+    for row in relations.rows:
+        joined = {row.address}
+        for column, cell in zip(relations.rows, row.cells, strict=True):
+            if cell.letters.startswith(("NV", "XGMI")):
+                joined.add(column.address)
+        if len(joined) > 1:
+            touching = [group for group in groups if group & joined]
+            groups = [group for group in groups if not group & joined]
+            groups.append(joined.union(*touching))
+    return tuple(sorted(tuple(sorted(group)) for group in groups))
 
 
 def matrix(machine: Machine) -> RelationMatrix:
