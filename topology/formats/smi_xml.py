@@ -1,0 +1,105 @@
+"""`nvidia-smi -q -x`: one XML document for all GPUs of a node. Any file is hostile until read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser
+
+from .. import smi_gpu
+from ..machine import Gpu, Software
+from ..readings import GpuReading
+from ..smi_values import Values
+from ..snapshot import Problem
+from ..sources.source import Part
+from .format import Format, FormatError
+
+_ROOT = "nvidia_smi_log"
+_MAX_BYTES = 16 * 1024 * 1024
+_MAX_DEPTH = 32
+_MAX_ELEMENTS = 500_000
+_MAX_GPUS = 256
+
+
+class _Limited(TreeBuilder):
+    """Stops at a depth and a number of elements that no real output reaches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._depth = self._count = 0
+
+    def start(self, tag: str, attrs: dict[str, str], /) -> Element:
+        self._depth += 1
+        self._count += 1
+        if self._depth > _MAX_DEPTH:
+            raise FormatError(f"XML nested deeper than {_MAX_DEPTH}")
+        if self._count > _MAX_ELEMENTS:
+            raise FormatError(f"more than {_MAX_ELEMENTS} XML elements")
+        return super().start(tag, attrs)
+
+    def end(self, tag: str, /) -> Element:
+        self._depth -= 1
+        return super().end(tag)
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return b"<" + _ROOT.encode() in head or b"<!DOCTYPE " + _ROOT.encode() in head
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    root = _document(data)
+    elements = root.findall("gpu")[:_MAX_GPUS]
+    # Only a list of all GPUs is numbered as NVML numbers them; `-i` leaves some out.
+    complete = root.findtext("attached_gpus", "").strip() == str(len(elements))
+    gpus: dict[str, Gpu] = {}
+    readings: list[GpuReading] = []
+    problems: list[Problem] = []
+    for place, element in enumerate(elements):
+        own = smi_gpu.address(element)
+        if own is None or own in gpus:
+            name = (element.get("id") or "no id")[:40]
+            text = f"GPU {place} of nvidia-smi -q -x has no usable PCI address ({name!r})"
+            problems.append(Problem(source="nvidia-smi -q -x", text=text))
+            continue
+        gpus[own] = smi_gpu.gpu(element, own, place if complete else None)
+        readings.append(smi_gpu.reading(element, own))
+    return Part(
+        gpus=tuple(gpus.values()),
+        software=_software(root, elements),
+        gpu_readings=tuple(readings),
+        problems=tuple(problems),
+    )
+
+
+def _document(data: bytes) -> Element:
+    if len(data) > _MAX_BYTES:
+        raise FormatError(f"{len(data)} bytes; the limit for this XML is {_MAX_BYTES}")
+    # The real file names a DTD without bringing one; entities and fetching stay forbidden.
+    parser = DefusedXMLParser(target=_Limited(), forbid_entities=True, forbid_external=True)
+    try:
+        parser.feed(data)
+        root = parser.close()
+    except ParseError as error:
+        raise FormatError(f"not XML: {error.msg}", line=error.position[0]) from error
+    except DefusedXmlException as error:
+        raise FormatError(f"XML that declares {type(error).__name__}: refused") from error
+    except (ValueError, LookupError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"not XML: {error}"[:200]) from error
+    if not isinstance(root, Element) or root.tag != _ROOT:
+        raise FormatError(f"no <{_ROOT}> at the top")
+    return root
+
+
+def _software(root: Element, gpus: Sequence[Element]) -> Software | None:
+    values = Values(root)
+    driver = values.text("nvidia_driver", "driver_version")
+    cuda = values.text("cuda_driver", "cuda_version")
+    return Software(nvidia_driver=driver, cuda_driver=cuda, gaps=values.gaps())
+
+
+FORMAT = Format(id="nvidia-smi -q -x", recognises=_recognises, parse=_parse)
