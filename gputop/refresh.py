@@ -76,23 +76,13 @@ class Refresher:
         self._snapshot, self._shown_measurements = snapshot, measurements
         if measurements:
             snapshot = _with_measurements(snapshot, measurements)
-        if self._report is None and snapshot.machine.gpus:
-            # The first picture needs no graph: networkx is imported when it is on screen.
-            self._post_bare(snapshot)
-        self._post_full(snapshot)
-
-    def _post_bare(self, snapshot: NodeSnapshot) -> None:
-        from gputop.messages import ReportReady
-        from gputop.topology.report import Report
-
-        self._send(ReportReady(Report.bare(snapshot)))
-
-    def _post_full(self, snapshot: NodeSnapshot) -> None:
         from gputop.messages import ReportReady
         from gputop.topology.report import examine
 
-        self._report = examine(snapshot, self._report)
-        self._send(ReportReady(self._report))
+        report = self._report = examine(snapshot, self._report)
+        self._send(ReportReady(report))
+        # The graph is made here, behind the first picture, so that no key press waits for it.
+        _ = report.graph
 
     def _send(self, message: Any) -> None:
         if not self._closed.is_set():

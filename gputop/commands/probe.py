@@ -1,0 +1,239 @@
+"""`gputop probe`: measure, in another process."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from typing import Any
+
+import click
+import msgspec
+
+from gputop import __version__
+from gputop.clean import clean
+from gputop.commands.options import json_option, print_json, say
+from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, USAGE, Exit
+from gputop.topology.machine import Machine
+
+EXIT_CODES = {"finished": ANSWERED, "timed-out": FAILURES, "cancelled": INTERRUPTED}
+"""By status; every other end leaves the question open."""
+
+NO_GPU_SECONDS = 5.0
+
+
+@click.command("probe")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@json_option
+@click.option("--list", "listing", is_flag=True, help="Say what can be measured and what it costs.")
+@click.option("--gpus", metavar="LIST", help="Indices as nvidia-smi counts, addresses or UUIDs.")
+@click.option("--python", "python", metavar="PATH", help="Measure with the torch of this Python.")
+@click.option("--force", is_flag=True, help="Measure although a GPU is in use.")
+@click.option("--selftest", is_flag=True, help="Try the machinery on the CPU; measures no GPU.")
+@click.option("--trace", is_flag=True, help="Name the kernels that ran (profiles one pair).")
+@click.option(
+    "--deadline", type=click.FloatRange(1, 86400), metavar="SECONDS", help="Give up after this."
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    names: tuple[str, ...],
+    as_json: bool,
+    listing: bool,
+    gpus: str | None,
+    python: str | None,
+    force: bool,
+    selftest: bool,
+    trace: bool,
+    deadline: float | None,
+) -> None:
+    """Measure the wires between GPUs. Without a name, everything that can be measured here."""
+    from gputop.probes import catalog
+
+    if listing:
+        _list(as_json)
+        return
+    unknown = [name for name in names if name not in catalog.NAMES]
+    if unknown:
+        raise Exit(f"no probe {unknown[0]!r}; there are: {', '.join(catalog.NAMES)}", USAGE)
+    machine = Machine() if selftest else _machine()
+    addresses = _addresses(gpus, machine, selftest=selftest)
+    codes = [
+        _measure(
+            name,
+            machine,
+            addresses,
+            as_json=as_json,
+            python=python,
+            force=force,
+            selftest=selftest,
+            deadline=deadline,
+            params={"trace": True} if trace else {},
+        )
+        for name in names or catalog.NAMES
+    ]
+    context.exit(max(codes))
+
+
+def _list(as_json: bool) -> None:
+    from gputop.probes import catalog
+
+    specs = [catalog.load(name).SPEC for name in catalog.NAMES]
+    if as_json:
+        print_json({"schema": "gputop.probes/1", "gputop": __version__, "probes": specs})
+        return
+    for spec in specs:
+        click.echo(f"{spec.name:<10} {spec.title}")
+        click.echo(f"{'':<10} {spec.measures}")
+        click.echo(f"{'':<10} about {spec.seconds:.0f} s; needs {spec.needs}")
+
+
+def _machine() -> Machine:
+    """The GPUs as the drivers name them."""
+    from gputop.topology.watch import LiveFeed, load_sources
+
+    feed = LiveFeed(load_sources(("nvml", "pci")))
+    try:
+        end = time.monotonic() + NO_GPU_SECONDS
+        while not feed.settled() and time.monotonic() < end:
+            feed.wait(0.05)
+            feed.snapshot()
+        snapshot = feed.snapshot()
+    finally:
+        feed.close()
+    if not snapshot.machine.gpus:
+        reasons = "; ".join(problem.text for problem in snapshot.problems)
+        raise Exit(f"no GPU to measure{': ' + reasons if reasons else ''}", CANNOT_TELL)
+    return snapshot.machine
+
+
+def _addresses(gpus: str | None, machine: Machine, *, selftest: bool) -> tuple[str, ...]:
+    from gputop.selection import SelectionError, select
+
+    if selftest:
+        return ()
+    try:
+        return select(gpus, machine)
+    except SelectionError as error:
+        raise Exit(str(error), USAGE) from error
+
+
+def _measure(
+    probe: str,
+    machine: Machine,
+    addresses: tuple[str, ...],
+    *,
+    as_json: bool,
+    python: str | None,
+    force: bool,
+    selftest: bool,
+    deadline: float | None,
+    params: dict[str, Any],
+) -> int:
+    """Run one probe, print what it gave, and give the exit code."""
+    from gputop.figures import tables
+    from gputop.measuring import Told, Wish, measure
+
+    names = {
+        gpu.address: f"GPU{gpu.index}" if gpu.index is not None else gpu.address
+        for gpu in machine.gpus
+    }
+    wish = Wish(
+        probe=probe,
+        addresses=addresses,
+        names=tuple(names.items()),
+        force=force,
+        selftest=selftest,
+        python=python,
+        deadline_seconds=deadline,
+        params=tuple(params.items()),
+    )
+    cancel = threading.Event()
+    told: list[Told] = []
+    failed: list[BaseException] = []
+    reporter = _Reporter()
+
+    def run() -> None:
+        try:
+            told.append(measure(wish, reporter.hear, cancel, reporter.started))
+        except BaseException as error:  # noqa: BLE001 - handed to the main thread
+            failed.append(error)
+
+    # Off the main thread, so that Ctrl+C reaches us while the worker is in a driver call.
+    thread = threading.Thread(target=run, name=f"probe {probe}", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(0.1)
+    except KeyboardInterrupt:
+        cancel.set()
+        thread.join(10)
+    reporter.close()
+    if failed:
+        raise failed[0]
+    if not told:
+        return INTERRUPTED
+    if as_json:
+        print_json(_document(wish, told[0]))
+    elif told[0].measurements:
+        click.echo(tables(told[0].measurements, names))
+    for text in told[0].blind:
+        say(f"note: {text}")
+    for note in told[0].outcome.notes:
+        say(f"note: {note.text}")
+    outcome = told[0].outcome
+    say(f"{probe}: {outcome.message}")
+    code = EXIT_CODES.get(outcome.status, CANNOT_TELL)
+    wrong = any(figure.verdict in ("wrong-bytes", "wrong-data") for figure in told[0].measurements)
+    return max(code, FAILURES) if wrong and code in (ANSWERED, FAILURES) else code
+
+
+def _document(wish: Any, told: Any) -> dict[str, Any]:
+    """The answer as one JSON object, schema gputop.probe/1."""
+    outcome = told.outcome
+    return {
+        "schema": "gputop.probe/1",
+        "gputop": __version__,
+        "source": ["live"],
+        "assumptions": list(told.blind),
+        "probe": wish.probe,
+        "gpus": list(wish.addresses),
+        "status": outcome.status,
+        "message": outcome.message,
+        "elapsed_seconds": outcome.elapsed_seconds,
+        "interpreter": None
+        if told.choice is None or told.choice.chosen is None
+        else {"path": told.choice.chosen.path, "how_found": told.choice.chosen.how_found},
+        "versions": dict(told.measurements[0].versions) if told.measurements else {},
+        "measurements": [msgspec.to_builtins(figure) for figure in told.measurements],
+        "notes": [
+            {"topic": note.topic, "text": note.text, "details": dict(note.details)}
+            for note in outcome.notes
+        ],
+    }
+
+
+class _Reporter:
+    """Progress for people: one line that is written over on a terminal, silence otherwise."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._open = False
+
+    def started(self, choice: Any) -> None:
+        say(f"measuring with {choice.path} ({choice.how_found})")
+
+    def hear(self, message: Any) -> None:
+        from gputop.probes.protocol import Progress
+
+        if self._terminal and isinstance(message, Progress):
+            text = clean(f"{message.done}/{message.total} {message.what}", 100)
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+            self._open = True
+
+    def close(self) -> None:
+        if self._open:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._open = False

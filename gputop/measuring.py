@@ -1,0 +1,165 @@
+"""A probe from the wish to the last figure, for the app and the command line alike.
+
+Synchronous: whoever calls gives it a thread, and that thread lives as long as the probe.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from gputop.busy import Verdict, judge, sample
+from gputop.probes import protocol
+from gputop.probes.client import run_probe
+from gputop.probes.interpreters import Choice, find_interpreter
+from gputop.probes.outcome import Outcome
+from gputop.topology.snapshot import Measurement
+from gputop.topology.sources.source import SourceAbsent
+
+QUANTITIES = {
+    "access": "can_access",
+    "arrival": "bytes_arrive",
+    "one-way": "write_bandwidth",
+    "both-ways": "both_ways_bandwidth",
+    "together": "together_bandwidth",
+    "latency": "latency",
+}
+"""The worker's words -> the words of a snapshot."""
+
+DRIVER_DEADLINE_SECONDS = 3.0
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants measured."""
+
+    probe: str
+    addresses: tuple[str, ...]
+    """PCI addresses; empty with `selftest`."""
+    names: tuple[tuple[str, str], ...] = ()
+    """(address, name for people) for messages."""
+    force: bool = False
+    """Measure although a GPU is in use."""
+    selftest: bool = False
+    """Run on the CPU to try the machinery; the figures say nothing about a GPU."""
+    python: str | None = None
+    deadline_seconds: float | None = None
+    params: tuple[tuple[str, Any], ...] = ()
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known when a run is over."""
+
+    outcome: Outcome
+    choice: Choice | None = None
+    measurements: tuple[Measurement, ...] = ()
+    blind: tuple[str, ...] = ()
+    """What the busy check could not see."""
+
+
+def measure(
+    wish: Wish,
+    on_event: Callable[[protocol.Message], None],
+    cancel: threading.Event,
+    on_start: Callable[[Choice], None] = lambda choice: None,
+) -> Told:
+    """Find a Python, look whether the GPUs are free, run the probe; every end is an Outcome."""
+    started = time.monotonic()
+    checked: list[Verdict] = []
+    # The look at the GPUs and the search for a Python wait on different things.
+    check = threading.Thread(
+        target=lambda: checked.append(_look(wish)), name="busy check", daemon=True
+    )
+    check.start()
+    choice = find_interpreter(wish.python)
+    check.join(DRIVER_DEADLINE_SECONDS)
+    verdict = checked[0] if checked else Verdict(blind=("the driver did not answer in time",))
+    elapsed = round(time.monotonic() - started, 3)
+    if verdict.busy and not wish.force:
+        text = "; ".join(verdict.busy) + ". Nothing was measured; it can be forced."
+        return Told(outcome=Outcome("refused", text, elapsed), blind=verdict.blind)
+    if choice.chosen is None:
+        return Told(outcome=Outcome("no-torch", choice.message, elapsed), choice=choice)
+    on_start(choice)
+    request = protocol.Request(
+        probe=wish.probe,
+        devices=wish.addresses,
+        params={"force": wish.force, "selftest": wish.selftest, **dict(wish.params)},
+    )
+    seconds = wish.deadline_seconds or deadline_seconds(len(wish.addresses))
+    outcome = run_probe(request, choice.chosen.path, on_event, seconds, cancel)
+    return Told(
+        outcome=outcome,
+        choice=choice,
+        measurements=tuple(
+            to_measurement(figure, wish.probe, outcome.hello) for figure in outcome.latest()
+        ),
+        blind=verdict.blind,
+    )
+
+
+def deadline_seconds(gpus: int) -> float:
+    """Start-up of torch on a cold disk, and a few seconds for each ordered pair."""
+    return 60.0 + 4.0 * gpus * max(0, gpus - 1)
+
+
+def to_measurement(
+    figure: protocol.Measurement, probe: str, hello: protocol.Hello | None
+) -> Measurement:
+    """A worker's figure as the record that snapshots keep."""
+    return Measurement(
+        probe=probe,
+        quantity=QUANTITIES.get(figure.name, figure.name),
+        src=figure.src,
+        dst=figure.dst,
+        value=figure.value,
+        unit=figure.unit,
+        low=figure.minimum,
+        high=figure.maximum,
+        samples=len(figure.samples) or None,
+        bytes_per_copy=figure.bytes_per_copy,
+        copies_per_sample=figure.copies_per_sample,
+        engine=figure.engine,
+        direction=figure.direction,
+        verdict=figure.verdict,
+        why_none=figure.why,
+        method=figure.method,
+        device_kind=figure.device_kind,
+        taken_at=time.time(),
+        versions=_versions(hello),
+    )
+
+
+def _versions(hello: protocol.Hello | None) -> tuple[tuple[str, str], ...]:
+    if hello is None:
+        return ()
+    named = {
+        "python": hello.python,
+        "torch": hello.torch,
+        "cuda": hello.cuda,
+        "hip": hello.hip,
+        "driver": hello.driver,
+        "nccl": hello.nccl,
+    }
+    return tuple((name, version) for name, version in named.items() if version)
+
+
+def _look(wish: Wish) -> Verdict:
+    """Ask the driver three times whether the GPUs are in use."""
+    if wish.selftest or not wish.addresses:
+        return Verdict()
+    from gputop.topology.sources import nvml_readings
+
+    try:
+        read = nvml_readings.SOURCE.reader()
+        samples: Sequence[Any] = sample(
+            lambda: nvml_readings.SOURCE.parse(read()).gpu_readings
+        )
+    except SourceAbsent as absent:
+        return Verdict(blind=(f"whether the GPUs are in use is unknown: {absent}",))
+    except Exception as error:  # noqa: BLE001 - the source border: a failing driver is no answer
+        return Verdict(blind=(f"whether the GPUs are in use is unknown: {error}",))
+    return judge(samples, wish.addresses, dict(wish.names))
