@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -161,6 +162,12 @@ def load(name: str) -> Shape:
     if name not in _SHAPES:
         if name not in names():
             raise DemoError(f"no demo {name!r}; there are: {', '.join(names())}")
-        data = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
-        _SHAPES[name] = msgspec.convert(data, Shape)
+        _SHAPES[name] = msgspec.convert(_table(name), Shape)
     return _SHAPES[name]
+
+
+def _table(name: str) -> dict[str, Any]:
+    """Read a file; `base` names another one that it only adds to."""
+    table = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    base = table.pop("base", None)
+    return table if base is None else _table(base) | table

@@ -9,6 +9,8 @@ import msgspec
 from .demo_shape import Adapter, Shape, Slot
 
 PORT_IDS = {"GenuineIntel": "8086:352a", "AuthenticAMD": "1022:14ab"}
+MANY_PORTS = 31
+"""A bus has 32 devices; the root complex itself is the first."""
 SWITCH_IDS = {8.0: "10b5:8796", 16.0: "1000:c010", 32.0: "1000:c030"}
 NVSWITCH_IDS = {2: "10de:1af1", 3: "10de:22a3"}
 CLASSES = {
@@ -75,7 +77,7 @@ def functions(shape: Shape) -> tuple[Function, ...]:
     found: list[Function] = []
     roots: dict[str, tuple[_Buses, Iterator[int]]] = {}
     for slot in shape.slot:
-        buses, ports = roots.setdefault(slot.root, (_Buses(slot.root), iter(range(1, 32))))
+        buses, ports = roots.setdefault(slot.root, (_Buses(slot.root), iter(range(1, MANY_PORTS + 1))))
         found.extend(_Below(shape, slot, buses).port(f"{slot.root}:{next(ports):02x}.0"))
     return tuple(sorted(found, key=lambda function: function.address))
 
