@@ -155,9 +155,7 @@ def _look(wish: Wish) -> Verdict:
 
     try:
         read = nvml_readings.SOURCE.reader()
-        samples: Sequence[Any] = sample(
-            lambda: nvml_readings.SOURCE.parse(read()).gpu_readings
-        )
+        samples: Sequence[Any] = sample(lambda: nvml_readings.SOURCE.parse(read()).gpu_readings)
     except SourceAbsent as absent:
         return Verdict(blind=(f"whether the GPUs are in use is unknown: {absent}",))
     except Exception as error:  # noqa: BLE001 - the source border: a failing driver is no answer

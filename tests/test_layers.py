@@ -43,7 +43,9 @@ def test_imports_point_one_way(folder: str, path: Path) -> None:
 def test_torch_is_imported_only_inside_functions() -> None:
     for path in (ROOT / "probes").rglob("*.py"):
         top = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import)]
-        assert all(alias.name.split(".")[0] != "torch" for node in top for alias in node.names), path
+        assert all(alias.name.split(".")[0] != "torch" for node in top for alias in node.names), (
+            path
+        )
 
 
 def test_no_screen_and_no_torch_behind_topology_and_probes() -> None:

@@ -19,7 +19,9 @@ CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 def test_every_folder_with_code_or_data_is_packaged() -> None:
     folders = {
-        ".".join(("gputop", *path.parent.relative_to(ROOT).parts)).replace("gputop.gputop", "gputop")
+        ".".join(("gputop", *path.parent.relative_to(ROOT).parts)).replace(
+            "gputop.gputop", "gputop"
+        )
         for top in ("gputop", "topology", "probes", "themes")
         for path in (ROOT / top).rglob("*.py")
         if "__pycache__" not in path.parts

@@ -19,16 +19,22 @@ SNAPSHOT = NodeSnapshot(
                 uuid="GPU-8f3c1d2e-aaaa-bbbb-cccc-0123456789ab",
             ),
         ),
-        interfaces=(Interface(name="eth0", mac="b8:ce:f6:03:aa:0f", ips=("10.1.2.3/24", "fe80::1")),),
+        interfaces=(
+            Interface(name="eth0", mac="b8:ce:f6:03:aa:0f", ips=("10.1.2.3/24", "fe80::1")),
+        ),
         software=Software(torch_path="/home/bob/venv/lib/torch", nvidia_driver="580.159.04"),
     ),
-    readings=Readings(processes=(ProcessReading(pid=7, user="bob", arguments=("--key", "s3cret")),)),
+    readings=Readings(
+        processes=(ProcessReading(pid=7, user="bob", arguments=("--key", "s3cret")),)
+    ),
     environment=(
         EnvironmentVariable(name="NCCL_P2P_LEVEL", value="PXB", origin="environment"),
         EnvironmentVariable(name="NCCL_TOPO_FILE", value="/home/bob/t.xml", origin="environment"),
         EnvironmentVariable(name="NCCL_COMM_ID", value="node17:4000", origin="environment"),
     ),
-    problems=(Problem(source="nvml", text="node17.lab.example: GPU 1653923004567 by bob at 10.1.2.3"),),
+    problems=(
+        Problem(source="nvml", text="node17.lab.example: GPU 1653923004567 by bob at 10.1.2.3"),
+    ),
 )
 SECRETS = ("node17", "1653923004567", "8f3c1d2e", "b8:ce", "10.1.2.3", "bob", "s3cret", "6e9c3ad6")
 

@@ -109,7 +109,9 @@ def test_the_machine_stays_the_same_object_while_only_readings_move(feeds: list[
     assert feed.snapshot().machine is first.machine
 
 
-def test_an_old_answer_stays_with_its_age_when_the_source_fails_later(feeds: list[LiveFeed]) -> None:
+def test_an_old_answer_stays_with_its_age_when_the_source_fails_later(
+    feeds: list[LiveFeed],
+) -> None:
     calls = {"count": 0}
 
     def read() -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -15,6 +15,11 @@ from gputop.clean import clean
 from gputop.commands.options import json_option, print_json, say
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, USAGE, Exit
 from gputop.topology.machine import Machine
+
+if TYPE_CHECKING:
+    from gputop.measuring import Told, Wish
+    from gputop.probes.interpreters import Choice
+    from gputop.probes.protocol import Message
 
 EXIT_CODES = {"finished": ANSWERED, "timed-out": FAILURES, "cancelled": INTERRUPTED}
 """By status; every other end leaves the question open."""
@@ -188,7 +193,7 @@ def _measure(
     return max(code, FAILURES) if wrong and code in (ANSWERED, FAILURES) else code
 
 
-def _document(wish: Any, told: Any) -> dict[str, Any]:
+def _document(wish: Wish, told: Told) -> dict[str, Any]:
     """The answer as one JSON object, schema gputop.probe/1."""
     outcome = told.outcome
     return {
@@ -220,10 +225,10 @@ class _Reporter:
         self._terminal = sys.stderr.isatty()
         self._open = False
 
-    def started(self, choice: Any) -> None:
+    def started(self, choice: Choice) -> None:
         say(f"measuring with {choice.path} ({choice.how_found})")
 
-    def hear(self, message: Any) -> None:
+    def hear(self, message: Message) -> None:
         from gputop.probes.protocol import Progress
 
         if self._terminal and isinstance(message, Progress):
