@@ -32,18 +32,21 @@ def command(
     form: str | None,
 ) -> None:
     """Print how the devices of the node hang together."""
-    from gputop.topology import exports
-    from gputop.topology.relations import format_matrix
     from gputop.topology.report import examine
 
     snapshot = read_snapshot(sources, demo)
     tell_problems(snapshot)
     report = examine(snapshot)
     form = form or ("json" if as_json else "matrix")
+    if form == "matrix":
+        from gputop.topology.relations import format_matrix
+
+        click.echo(format_matrix(report.matrix), nl=False)
+        return
+    from gputop.topology import exports
+
     if form == "json":
         print_json(exports.as_json(report))
-    elif form == "matrix":
-        click.echo(format_matrix(report.matrix), nl=False)
     else:
         writers = {"tree": exports.as_tree, "dot": exports.as_dot, "graphml": exports.as_graphml}
         click.echo(writers[form](report))
