@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from . import demo_load, demo_nvml, demo_tree
+from . import demo_load, demo_nvml, demo_pci, demo_tree
 from .demo_shape import DemoError, Shape, load, names
 from .sources.source import Part, Source
 
@@ -28,6 +28,7 @@ def raw(name: str, tick: int) -> dict[str, Any]:
     shape, functions = _laid_out(name)
     answers = {
         "nvml": demo_nvml.answer(shape, functions),
+        "pci": demo_pci.answer(shape, functions),
     }
     return {source: answer for source, answer in answers.items() if answer} | moving(name, tick)
 

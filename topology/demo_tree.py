@@ -20,6 +20,8 @@ CLASSES = {
     "nvswitch": 0x068000,
     "nvme": 0x010802,
 }
+AMD_GPU = 0x120000
+"""An Instinct has no display and is a processing accelerator."""
 BRIDGE_CLASS = 0x060400
 GTS = {3: 8.0, 4: 16.0, 5: 32.0}
 """Rate of one lane by PCIe generation."""
@@ -90,8 +92,7 @@ class _Below:
 
     def port(self, address: str) -> Iterator[Function]:
         slot = self.slot
-        members = [slot.device] if slot.device else []
-        width = self._width_now(members)
+        width = self._width_now(slot.device)
         yield self._bridge(address, f"pci{slot.root}", "root port", width)
         if slot.device:
             yield self._device(slot.device, address)
@@ -106,17 +107,21 @@ class _Below:
         inner = self.buses.take()
         for number, member in enumerate((*members, *nested)):
             down = f"{inner}:{number:02x}.0"
-            width = self._width_now([member] if isinstance(member, str) else [])
-            yield self._bridge(down, up, "switch downstream", width)
+            yield self._bridge(down, up, "switch downstream", self._width_now(member))
             if isinstance(member, str):
                 yield self._device(member, down)
             else:
                 yield from self._switch(down, member)
 
-    def _width_now(self, members: list[str]) -> int:
-        number = int(members[0][3:]) if members and members[0].startswith("gpu") else -1
-        fault = self.shape.fault_of(number)
-        return fault.width if fault is not None and fault.width is not None else 16
+    def _width_now(self, member: object) -> int:
+        """Count the lanes that are up below a port with this device."""
+        if not isinstance(member, str):
+            return 16
+        kind = member.rstrip("0123456789")
+        fault = self.shape.fault_of(int(member[len(kind) :])) if kind == "gpu" else None
+        if fault is not None and fault.width is not None:
+            return fault.width
+        return _Facts.of(self.shape, kind, self.slot.gts).width
 
     def _bridge(self, address: str, parent: str, kind: str, width_now: int) -> Function:
         ids = SWITCH_IDS[self.slot.gts]
@@ -131,10 +136,11 @@ class _Below:
     def _device(self, name: str, parent: str) -> Function:
         kind = name.rstrip("0123456789")
         facts = _Facts.of(self.shape, kind, self.slot.gts)
-        width = self._width_now([name]) if kind == "gpu" else facts.width
+        width = self._width_now(name)
         return Function(
             address=f"{self.buses.take()}:00.0", parent=parent, root=self.slot.root,
-            kind=kind, name=name, number=int(name[len(kind) :]), class_code=CLASSES[kind],
+            kind=kind, name=name, number=int(name[len(kind) :]),
+            class_code=AMD_GPU if facts.driver == "amdgpu" else CLASSES[kind],
             pci_id=facts.pci_id, subsystem_id=facts.subsystem_id, driver=facts.driver,
             numa=self.slot.numa, gts=facts.gts, width_max=facts.width, width_now=width,
         )  # fmt: skip

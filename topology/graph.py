@@ -125,7 +125,7 @@ class _Builder:
 
     def _endpoint(self, device: PciDevice) -> None:
         record: object = device
-        label = device.device_name or device.kind
+        label = {"nvme": "NVMe", "nic": "NIC"}.get(device.kind, device.kind)
         if device.kind == "gpu":
             record = self.gpus[device.address]
             label = gpu_label(self.gpus[device.address])
