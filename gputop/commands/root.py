@@ -72,6 +72,6 @@ def open_app(sources: tuple[str, ...], demo: str | None, interval: float) -> Non
         feed = watch.DemoFeed(demo, interval=interval, version=__version__)
     else:
         feed = watch.LiveFeed(interval=interval, version=__version__)
-    from gputop.app import run_app
+    from gputop.app import GpuTop
 
-    run_app(feed, interval)
+    GpuTop(feed, interval).run()
