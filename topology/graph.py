@@ -8,6 +8,7 @@ has `wire`. An edge inside a switch or a CPU has a wire without figures: it is n
 
 from __future__ import annotations
 
+from itertools import combinations, product
 from typing import TYPE_CHECKING, TypeAlias
 
 from .graph_links import add_links
@@ -91,7 +92,27 @@ class _Builder:
                 self._add(name, "nic", interface.name, interface)
                 wire = Wire(kind="net", source="an interface without a PCI device")
                 self.graph.add_edge(name, self._numa(interface.numa_node), wire=wire)
+        self._between_sockets()
         add_links(self.graph, self.machine)
+
+    def _between_sockets(self) -> None:
+        """Join the sockets, and those NUMA nodes whose socket is not known."""
+        kinds = self.graph.nodes(data="kind")
+        sockets = sorted(node for node, kind in kinds if kind == "socket")
+        lost = [
+            node
+            for node, kind in kinds
+            if kind == "numa" and not any(other.startswith("socket:") for other in self.graph[node])
+        ]
+        between = Wire(kind="socket", source="between sockets; the rate cannot be read")
+        unsure = Wire(
+            kind="socket", source="the socket of this NUMA node is not known", assumed=True
+        )
+        self.graph.add_edges_from(combinations(sockets, 2), wire=between)
+        if sockets:
+            self.graph.add_edges_from(product(lost, sockets), wire=unsure)
+        else:
+            self.graph.add_edges_from(combinations(lost, 2), wire=unsure)
 
     def _add(self, node: str, kind: str, label: str, record: object) -> None:
         if node not in self.graph:
@@ -107,13 +128,9 @@ class _Builder:
             self._add(f"numa:{node.node}", "numa", f"NUMA {node.node}", node)
             if node.socket is not None:
                 self._add(f"socket:{node.socket}", "socket", f"CPU {node.socket}", None)
-                inside = Wire(kind="socket", source="sysfs: this NUMA node is part of the socket")
+                why = "sysfs: this NUMA node is part of the socket"
+                inside = Wire(kind="socket", source=why, inside=True)
                 self.graph.add_edge(f"numa:{node.node}", f"socket:{node.socket}", wire=inside)
-        sockets = sorted(node for node, kind in self.graph.nodes(data="kind") if kind == "socket")
-        between = Wire(kind="socket", source="between sockets; the rate cannot be read")
-        for index, left in enumerate(sockets):
-            for right in sockets[index + 1 :]:
-                self.graph.add_edge(left, right, wire=between)
 
     def _is_shown(self, device: PciDevice) -> bool:
         if device.kind == "gpu":
@@ -153,7 +170,7 @@ class _Builder:
             self.graph.add_edge(device.address, device.parent, wire=self._wire(device, parent))
             if parent is None:
                 if not done:
-                    wire = Wire(kind="socket", source="inside the CPU")
+                    wire = Wire(kind="socket", source="inside the CPU", inside=True)
                     numa = self._numa(self.numa_of_root.get(device.parent))
                     self.graph.add_edge(device.parent, numa, wire=wire)
                 return
@@ -163,9 +180,9 @@ class _Builder:
 
     def _wire(self, device: PciDevice, parent: PciDevice | None) -> Wire:
         if parent is None and device.kind == "root port":
-            return Wire(kind="socket", source="inside the CPU")
+            return Wire(kind="socket", source="inside the CPU", inside=True)
         if parent is not None and parent.kind not in LINK_PORTS:
-            return Wire(kind="pcie", source="inside a PCIe switch; not a link")
+            return Wire(kind="pcie", source="inside a PCIe switch; not a link", inside=True)
         ends = [device] if parent is None else [device, parent]
         rates = [end.link_speed_max_gts for end in ends if end.link_speed_max_gts is not None]
         widths = [end.link_width_max for end in ends if end.link_width_max]

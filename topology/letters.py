@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from .graph import climb
-from .graph_links import link_end
+from .graph_links import link_end, same_fabric
 from .machine import Gpu, GpuPair, Machine
 
 UNKNOWN = "?"
@@ -180,15 +180,3 @@ def joined_links(one: Gpu, other: Gpu) -> int:
 def switch_links(gpu: Gpu) -> int:
     """Count the active NVLinks of a GPU that lead to NVSwitches, seen or hidden."""
     return sum(1 for link in gpu.nvlinks if link.active and link.remote_kind == "nvswitch")
-
-
-def same_fabric(one: Gpu, other: Gpu) -> bool:
-    """Say whether two GPUs on NVSwitches can be in one partition of the fabric.
-
-    A clique other than the neighbour's means that the fabric keeps the two apart; GPUs that
-    register with no fabric (before Hopper) share the only one there is.
-    """
-    left, right = one.fabric, other.fabric
-    if left is None or right is None or left.clique_id is None or right.clique_id is None:
-        return True
-    return (left.cluster_uuid, left.clique_id) == (right.cluster_uuid, right.clique_id)

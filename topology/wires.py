@@ -44,6 +44,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """Where the figures come from, in words."""
     assumed: bool = False
     """True when a figure was taken from a table or a maximum instead of being read."""
+    inside: bool = False
+    """True inside one chip (a CPU, a PCIe switch): no link, and no bottleneck that is known."""
 
     def words(self) -> str:
         """Describe the wire in a few words: "18 NVLinks, 450 GB/s payload one way"."""
@@ -58,13 +60,17 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
             return f"xGMI link{many}" if self.count is None else f"{self._of()} xGMI link{many}"
         if self.kind == "pcie":
             return self._pcie()
-        return {"c2c": "NVLink-C2C", "socket": "inside the host", "net": "network"}[self.kind]
+        if self.inside:
+            return "inside the CPU"
+        return {"c2c": "NVLink-C2C", "socket": "between CPUs", "net": "network"}[self.kind]
 
     def _of(self) -> str:
         short = self.count_max is not None and self.count != self.count_max
         return f"{self.count} of {self.count_max}" if short else str(self.count)
 
     def _pcie(self) -> str:
+        if self.inside:
+            return "inside a PCIe switch"
         lanes = self.count or self.count_max
         if self.generation is None or lanes is None:
             return "PCIe" if lanes is None else f"PCIe x{lanes}"
