@@ -58,7 +58,7 @@ class Answers:
         if value is None:
             return None
         if isinstance(value, str) and value.strip() and value.strip() not in ("N/A", "[N/A]"):
-            return value.strip()[:_TEXT_LIMIT]
+            return clean(value.strip())[:_TEXT_LIMIT]
         self.miss(field, "the driver gives no text" if isinstance(value, str) else odd(value))
         return None
 
@@ -158,7 +158,12 @@ def reason(error: str) -> str:
         return "the installed nvidia-ml-py does not know this function"
     if "NoPermission" in kind:
         return "no permission"
-    return (words.strip() or kind.strip() or "no reason given")[:200]
+    return clean(words.strip() or kind.strip() or "no reason given")[:200]
+
+
+def clean(text: str) -> str:
+    """Replace what UTF-8 cannot carry: JSON can hold half a surrogate pair."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def odd(value: object) -> str:

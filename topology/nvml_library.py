@@ -31,7 +31,7 @@ class Library:
 
     LOST = _GPU_IS_LOST
 
-    def __init__(self, binding: Any) -> None:  # noqa: ANN401 - a vendor module without types
+    def __init__(self, binding: Any) -> None:
         self.binding = binding
         mismatch = getattr(binding, "NVMLLibraryMismatchError", None)
         # A function missing in an old binding, other arguments, text that is not UTF-8.
@@ -100,7 +100,7 @@ class Library:
             answers[name] = _field(value)
         return answers
 
-    def _refused(self, error: Any) -> Raw:  # noqa: ANN401 - an exception of the vendor module
+    def _refused(self, error: Any) -> Raw:
         if getattr(error, "value", None) == _GPU_IS_LOST:
             raise GpuLost(str(error)) from error
         return {"error": f"{type(error).__name__}: {error}"[:200]}
@@ -121,7 +121,7 @@ def open_library(
     return Library(binding)
 
 
-def _absence(error: Any, root: Path) -> SourceAbsent:  # noqa: ANN401 - vendor exception
+def _absence(error: Any, root: Path) -> SourceAbsent:
     """Tell the ways apart in which NVML cannot start."""
     code = getattr(error, "value", None)
     version = root / "proc/driver/nvidia/version"
@@ -178,7 +178,7 @@ def missing(answer: Raw) -> bool:
     return any(word in str(answer["error"]) for word in words)
 
 
-def _field(value: Any) -> Raw:  # noqa: ANN401 - a ctypes structure of the vendor module
+def _field(value: Any) -> Raw:
     if value.nvmlReturn != 0:
         return {"ret": int(value.nvmlReturn)}
     kind = int(value.valueType)
@@ -187,7 +187,7 @@ def _field(value: Any) -> Raw:  # noqa: ANN401 - a ctypes structure of the vendo
     return {"value": plain(getattr(value.value, _FIELD_TYPES[kind]))}
 
 
-def plain(value: Any) -> Raw:  # noqa: ANN401 - whatever a binding returns
+def plain(value: Any) -> Raw:
     """Turn what the binding returns into JSON-able data: structures to dicts, arrays to lists."""
     if value is None or isinstance(value, bool | int | float | str):
         return value

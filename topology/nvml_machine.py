@@ -76,12 +76,12 @@ def _index(device: dict[str, Raw], place: int) -> int:
 def _unknown_device(device: dict[str, Raw], index: int) -> Problem:
     """A GPU that the driver counts but does not open or name."""
     if "lost" in device:
-        text = f"GPU {index}: the driver has lost it ({device['lost']})"
-        return Problem(source="nvml", kind="lost", text=text[:300])
+        text = f"GPU {index}: the driver has lost it ({reason(str(device['lost']))})"
+        return Problem(source="nvml", kind="lost", text=text)
     refused = str(device.get("refused") or refusal(device.get("nvmlDeviceGetPciInfo")))
     kind = "denied" if "NoPermission" in refused else "failed"
     text = f"GPU {index}: the driver does not open it ({reason(refused)})"
-    return Problem(source="nvml", kind=kind, text=text[:300])
+    return Problem(source="nvml", kind=kind, text=text)
 
 
 def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -> Gpu:

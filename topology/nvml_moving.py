@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .nvml_answers import Answers, dicts, is_whole, odd, refusal
+from .nvml_answers import Answers, dicts, is_whole, odd, reason, refusal
 from .nvml_machine import MAX_DEVICES, address
 from .nvml_words import throttle_reasons
 from .readings import EccCounts, GpuProcess, GpuReading, NvLinkReading
@@ -38,8 +38,8 @@ def parse(raw: Raw) -> Part:
         if own is None or own in readings or "refused" in device:
             continue  # the source `nvml` tells of GPUs that have no address
         if "lost" in device:
-            why = str(device["lost"])[:200]
-            text = f"GPU {own} is gone: the driver says {why!r}"
+            why = reason(str(device["lost"]))
+            text = f"GPU {own} is gone ({why})"
             problems.append(Problem(source="nvml_readings", kind="lost", text=text))
             gap = Gap("lost", why)
             readings[own] = GpuReading(address=own, lost=True, gaps=(gap,))
