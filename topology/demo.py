@@ -2,19 +2,22 @@
 
 Each demo is one file in shapes/. Addresses follow from its PCI tree, every identity is invented,
 and moving figures are a pure function of the tick, so that a test sees what a person sees.
+There is no source for AMD's library yet: AMD GPUs come through "demo_amd" and a parser of its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from . import demo_load, demo_nvml, demo_pci, demo_tree
+from . import demo_amd, demo_load, demo_nvml, demo_pci, demo_tree
 from .demo_shape import DemoError, Shape, load, names
 from .sources.source import Part, Source
 
 __all__ = ["DemoError", "moving", "names", "parts", "raw", "title"]
 
+_OWN = {"demo_amd": demo_amd.parse, "demo_amd_readings": demo_amd.parse_readings}
 _FUNCTIONS: dict[str, tuple[demo_tree.Function, ...]] = {}
 
 
@@ -28,6 +31,7 @@ def raw(name: str, tick: int) -> dict[str, Any]:
     shape, functions = _laid_out(name)
     answers = {
         "nvml": demo_nvml.answer(shape, functions),
+        "demo_amd": demo_amd.answer(shape, functions),
         "pci": demo_pci.answer(shape, functions),
     }
     return {source: answer for source, answer in answers.items() if answer} | moving(name, tick)
@@ -37,17 +41,21 @@ def moving(name: str, tick: int) -> dict[str, Any]:
     """Give those of the raw answers that differ from tick to tick."""
     shape, functions = _laid_out(name)
     gpus = tuple(function for function in functions if function.kind == "gpu")
+    if shape.gpu.vendor == "amd":
+        return {"demo_amd_readings": demo_amd.readings(shape, gpus, tick)}
     return {"nvml_readings": demo_load.readings(shape, gpus, tick)}
 
 
 def parts(answers: dict[str, Any]) -> dict[str, Part]:
     """Parse raw answers, each with the parser of its own source."""
-    return {source: _source(source).parse(answer) for source, answer in answers.items()}
+    return {source: _parser(source)(answer) for source, answer in answers.items()}
 
 
-def _source(name: str) -> Source:
+def _parser(name: str) -> Callable[[Any], Part]:
+    if name in _OWN:
+        return _OWN[name]
     source: Source = import_module(f".sources.{name}", __package__).SOURCE
-    return source
+    return source.parse
 
 
 def _laid_out(name: str) -> tuple[Shape, tuple[demo_tree.Function, ...]]:

@@ -29,7 +29,7 @@ _POWER_CAP = 0x4
 
 def readings(shape: Shape, gpus: tuple[Function, ...], tick: int) -> dict[str, Any]:
     """Give what the reader of `nvml_readings` would find at a tick."""
-    devices = [_Load(shape, gpu, tick).answers() for gpu in gpus]
+    devices = [Load(shape, gpu, tick).answers() for gpu in gpus]
     return {"demo": True, "devices": devices}
 
 
@@ -55,8 +55,8 @@ class Wave:
         return self.level * (tick + self.swing * swung)
 
 
-class _Load:
-    """One GPU at one tick."""
+class Load:
+    """What one GPU does at one tick."""
 
     def __init__(self, shape: Shape, gpu: Function, tick: int) -> None:
         self.shape, self.gpu, self.tick = shape, gpu, tick
@@ -75,6 +75,7 @@ class _Load:
         return min(model.power_watts, self._wave(0.91 * model.power_watts, 0.11, 29).at(self.tick))
 
     def answers(self) -> dict[str, Any]:
+        """Give the answers under NVML's names, in its units."""
         model, watts = self.model, self.power_watts()
         load = watts / model.power_watts if self.busy else 0.0
         used = int(model.memory_bytes * 0.86) if self.busy else HIDDEN_MIB * 2**20
@@ -161,5 +162,8 @@ class _Load:
     def _pcie(self) -> dict[str, Any]:
         lanes = (fault.width if (fault := self.shape.fault_of(self.gpu.number)) else None) or 16
         level = lanes * 2**self.model.pcie_gen * 0.4e7 if self.busy else 2e4
-        counts = [round(self._wave(level, 0.5, period).at(self.tick) * PCIE_SECONDS) for period in (13, 17)]
+        counts = [
+            round(self._wave(level, 0.5, period).at(self.tick) * PCIE_SECONDS)
+            for period in (13, 17)
+        ]
         return {"seconds": PCIE_SECONDS, "tx_bytes": [0, counts[0]], "rx_bytes": [0, counts[1]]}

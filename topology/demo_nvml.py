@@ -236,7 +236,9 @@ class _Wiring:
         if shared[0].startswith("pci"):
             return "hostbridge"
         # One switch = the port above each device and the upstream port that joins them.
-        return "single" if mine.index(shared[0]) <= 1 and theirs.index(shared[0]) <= 1 else "multiple"
+        return (
+            "single" if mine.index(shared[0]) <= 1 and theirs.index(shared[0]) <= 1 else "multiple"
+        )
 
     def _fabric(self) -> dict[str, Any]:
         # Registration with a fabric exists from Hopper on.

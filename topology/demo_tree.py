@@ -79,7 +79,9 @@ def functions(shape: Shape) -> tuple[Function, ...]:
     found: list[Function] = []
     roots: dict[str, tuple[_Buses, Iterator[int]]] = {}
     for slot in shape.slot:
-        buses, ports = roots.setdefault(slot.root, (_Buses(slot.root), iter(range(1, MANY_PORTS + 1))))
+        buses, ports = roots.setdefault(
+            slot.root, (_Buses(slot.root), iter(range(1, MANY_PORTS + 1)))
+        )
         found.extend(_Below(shape, slot, buses).port(f"{slot.root}:{next(ports):02x}.0"))
     return tuple(sorted(found, key=lambda function: function.address))
 

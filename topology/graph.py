@@ -43,7 +43,7 @@ def gpu_id(gpu: Gpu) -> str:
 
 
 def gpu_numa(gpu: Gpu) -> int | None:
-    """Give the NUMA node next to a GPU: the kernel's word, else the only one the driver calls near."""
+    """Give the NUMA node next to a GPU: the kernel's word, else the only near one of the driver."""
     near = gpu.memory_affinity or ()
     return near[0] if gpu.numa_node is None and len(near) == 1 else gpu.numa_node
 

@@ -21,15 +21,17 @@ _ANCESTORS = {
     "node": "NODE",
     "system": "SYS",
 }
-"""NVML's common ancestors (nvml.h, nvmlGpuTopologyLevel_t); "internal" is one board with a switch."""
+"""NVML's common ancestors (nvml.h, nvmlGpuTopologyLevel_t); "internal" is
+one board with two GPUs, which says no more about bridges."""
 MEANING = {
     "X": "the same device",
-    "PIX": "at most one PCIe bridge between them",
-    "PXB": "several PCIe bridges between them, no CPU",
-    "PHB": "through the PCIe host bridge of a CPU",
-    "NODE": "through two host bridges of one NUMA node",
-    "SYS": "through the link between NUMA nodes",
-    "XGMI": "xGMI links between the two",
+    "SYS": "PCIe, and the link between NUMA nodes",
+    "NODE": "PCIe, and two host bridges of one NUMA node",
+    "PHB": "PCIe, and one host bridge of a CPU",
+    "PXB": "several PCIe bridges, no host bridge",
+    "PIX": "one PCIe bridge or switch at most",
+    "NV#": "# NVLinks together",
+    "XGMI": "xGMI links, as rocm-smi prints it",
     UNKNOWN: "the machine does not say enough to tell",
 }
 
@@ -47,7 +49,7 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
     def meaning(self) -> str:
         """Say what the letters mean."""
         if self.letters.startswith("NV"):
-            return f"{self.letters[2:]} NVLinks together"
+            return MEANING["NV#"].replace("#", self.letters[2:])
         return MEANING.get(self.letters, self.letters)
 
 
@@ -79,7 +81,9 @@ class Relations:
         if direct:
             return Relation(
                 letters=f"NV{direct}",
-                evidence=(f"NVML: {direct} active NVLinks of {one.address} end at {other.address}",),
+                evidence=(
+                    f"NVML: {direct} active NVLinks of {one.address} end at {other.address}",
+                ),
             )
         mine, theirs = switch_links(one), switch_links(other)
         if mine and theirs and same_fabric(one, other):
@@ -124,7 +128,9 @@ class Relations:
         if not mine or not theirs:
             lost = a if not mine else b
             return Relation(
-                letters=UNKNOWN, evidence=(f"sysfs: {lost} is not in the PCI tree",), basis="assumed"
+                letters=UNKNOWN,
+                evidence=(f"sysfs: {lost} is not in the PCI tree",),
+                basis="assumed",
             )
         shared = next((node for node in mine if node in theirs), None)
         if shared is None:

@@ -68,7 +68,8 @@ def _switches(graph: Graph, gpu: str) -> list[str]:
     return [
         other
         for other in graph[gpu]
-        if graph.nodes[other]["kind"] == "nvswitch" and graph.edges[gpu, other]["wire"].kind == "nvlink"
+        if graph.nodes[other]["kind"] == "nvswitch"
+        and graph.edges[gpu, other]["wire"].kind == "nvlink"
     ]
 
 

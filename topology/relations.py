@@ -5,25 +5,23 @@ from __future__ import annotations
 import msgspec
 
 from .graph import gpu_numa
-from .letters import Relation, Relations
+from .letters import MEANING, UNKNOWN, Relation, Relations
 from .machine import Machine
 
-__all__ = ["MatrixRow", "Relation", "RelationMatrix", "format_matrix", "islands", "matrix", "relation"]
+__all__ = [
+    "MatrixRow",
+    "Relation",
+    "RelationMatrix",
+    "format_matrix",
+    "islands",
+    "matrix",
+    "relation",
+]
 
 NOT_APPLICABLE = "N/A"
 """What nvidia-smi prints for an affinity it does not know."""
-LEGEND = """\
-Legend:
-
-  X    = Self
-  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)
-  NODE = Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node
-  PHB  = Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)
-  PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)
-  PIX  = Connection traversing at most a single PCIe bridge
-  NV#  = Connection traversing a bonded set of # NVLinks
-"""
-"""nvidia-smi's own words, so that the text compares equal to its output."""
+LEGEND = ("X", "SYS", "NODE", "PHB", "PXB", "PIX", "NV#", "XGMI", UNKNOWN)
+"""Order in which the letters are explained below the matrix; the last two only when they occur."""
 
 
 class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,9 +90,10 @@ def matrix(machine: Machine) -> RelationMatrix:
     # Several RDMA names may share one PCI function only on hardware that nvidia-smi lists per name.
     nics = [device for device in machine.rdma if device.address is not None]
     names = [
-        *((f"GPU{i if gpu.index is None else gpu.index}", gpu.address, "gpu") for i, gpu in enumerate(gpus)),
-        *((f"NIC{i}", nic.address or "", "nic") for i, nic in enumerate(nics)),
-    ]  # fmt: skip
+        (f"GPU{i if gpu.index is None else gpu.index}", gpu.address, "gpu")
+        for i, gpu in enumerate(gpus)
+    ]
+    names += [(f"NIC{i}", nic.address or "", "nic") for i, nic in enumerate(nics)]
     find = Relations(machine)
     known: dict[tuple[str, str], Relation] = {}
     for index, (_, a, _) in enumerate(names):
@@ -135,23 +134,21 @@ def _row(
 
 
 def format_matrix(relations: RelationMatrix) -> str:
-    """Write the matrix as `nvidia-smi topo -m` does, tab for tab, without its underlined header."""
+    """Write the matrix as `nvidia-smi topo -m` does, tab for tab; the legend is our own."""
     lines = ["\t".join(("", *relations.labels, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"))]
     for row in relations.rows:
-        cells = [_cell(cell) for cell in row.cells]
         tail = ["", "", "", ""]
         if row.kind == "gpu":
             identity = NOT_APPLICABLE if row.gpu_numa_id is None else str(row.gpu_numa_id)
-            tail = [row.cpu_affinity or NOT_APPLICABLE, row.numa_affinity or NOT_APPLICABLE, "", identity]
-        lines.append("\t".join((row.label, *cells, *tail)))
-    text = "\n".join(lines) + "\n\n" + LEGEND
-    if any(cell.letters == "XGMI" for row in relations.rows for cell in row.cells):
-        text += "  XGMI = Connection over xGMI links (as rocm-smi prints it)\n"
-    if any(cell.letters == "?" for row in relations.rows for cell in row.cells):
-        text += "  ?    = Not known: the machine does not say which NUMA node or bridge\n"
+            cpus, numa = row.cpu_affinity or NOT_APPLICABLE, row.numa_affinity or NOT_APPLICABLE
+            tail = [cpus, numa, "", identity]
+        lines.append("\t".join((row.label, *(_cell(cell) for cell in row.cells), *tail)))
+    used = {cell.letters for row in relations.rows for cell in row.cells}
+    shown = [letters for letters in LEGEND if letters not in LEGEND[-2:] or letters in used]
+    lines += ["", "Legend:", "", *(f"  {letters:4} = {MEANING[letters]}" for letters in shown)]
     if relations.nics:
-        text += "\nNIC Legend:\n\n" + "".join(f"  {label}: {name}\n" for label, name in relations.nics) + "\n"
-    return text
+        lines += ["", "NIC Legend:", "", *(f"  {label}: {name}" for label, name in relations.nics)]
+    return "\n".join(lines) + "\n"
 
 
 def _cell(relation: Relation) -> str:

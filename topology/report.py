@@ -70,5 +70,5 @@ class Report:
 
 
 def examine(snapshot: NodeSnapshot, previous: Report | None = None) -> Report:
-    """Work out what follows from a snapshot; `previous` saves the work while the machine is equal."""
+    """Work out what follows from a snapshot; `previous` saves work while the machine is equal."""
     return Report(snapshot) if previous is None else previous.follow(snapshot)

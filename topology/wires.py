@@ -90,10 +90,14 @@ def nvlink_wire(links: Sequence[NvLink], count_max: int | None) -> Wire:
     raws = [link.raw_gbs for link in links if link.raw_gbs is not None]
     complete = len(raws) == len(links)
     # Links of one bundle run at one rate; where they do not, the sum is still what they carry.
-    payload = sum(known) if len(known := [p for p in payloads if p is not None]) == len(links) else None
+    payload = (
+        sum(known) if len(known := [p for p in payloads if p is not None]) == len(links) else None
+    )
     each = figure(payload / len(links)) if payload else None
     if complete and each:
-        source = f"driver: {len(links)} links active at {raws[0]:.3f} GB/s raw; {each} GB/s payload each"
+        source = (
+            f"driver: {len(links)} links active at {raws[0]:.3f} GB/s raw; {each} GB/s payload each"
+        )
     elif each:
         source = f"{len(links)} links active; {each} GB/s each is the data sheet's, not read"
     else:
@@ -128,7 +132,12 @@ def _major(version: str | None) -> int | None:
 
 
 def pcie_wire(
-    gts: float | None, lanes: int | None, lanes_max: int | None, source: str, *, assumed: bool = False
+    gts: float | None,
+    lanes: int | None,
+    lanes_max: int | None,
+    source: str,
+    *,
+    assumed: bool = False,
 ) -> Wire:
     """Make a PCIe link of `gts` per lane; the rate counts the lanes that are trained, if known."""
     generation = PCIE_GENERATION.get(gts) if gts is not None else None
@@ -136,7 +145,7 @@ def pcie_wire(
     raw = payload = None
     if gts is not None and used is not None:
         raw = gts * used / 8
-        payload = raw * PCIE_EFFICIENCY[generation] if generation is not None else None
+        payload = round(raw * PCIE_EFFICIENCY[generation], 3) if generation is not None else None
     return Wire(
         kind="pcie",
         raw_gbs=raw,
