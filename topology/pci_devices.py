@@ -154,7 +154,7 @@ def _device(address: str, fields: Fields, parent: str, kind: str, names: Raw) ->
         subsystem_device_id=fields.number("subsystem_device", "subsystem_device_id", base=16),
         vendor_name=_name(fields, names, "vendor_name", vendor),
         device_name=_name(fields, names, "device_name", vendor, device),
-        driver=fields.text("driver", "driver") or _no_driver(fields),
+        driver=_driver(fields),
         numa_node=_numa(fields),
         local_cpus=fields.text("local_cpulist", "local_cpus"),
         link_speed_max_gts=speed(fields, "max_link_speed", "link_speed_max_gts")
@@ -173,9 +173,11 @@ def _device(address: str, fields: Fields, parent: str, kind: str, names: Raw) ->
     )
 
 
-def _no_driver(fields: Fields) -> None:
+def _driver(fields: Fields) -> str | None:
+    name = fields.text("driver", "driver")
     if "driver" not in fields.raw:
         fields.gap("driver", "no driver is bound")
+    return name
 
 
 def _name(fields: Fields, names: Raw, field: str, *ids: int | None) -> str | None:
