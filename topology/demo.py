@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from . import demo_amd, demo_load, demo_nvml, demo_pci, demo_tree
+from . import demo_amd, demo_host, demo_load, demo_nvml, demo_pci, demo_tree
 from .demo_shape import DemoError, Shape, load, names
 from .sources.source import Part, Source
 
@@ -33,6 +33,7 @@ def raw(name: str, tick: int) -> dict[str, Any]:
         "nvml": demo_nvml.answer(shape, functions),
         "demo_amd": demo_amd.answer(shape, functions),
         "pci": demo_pci.answer(shape, functions),
+        "host": demo_host.answer(shape),
     }
     return {source: answer for source, answer in answers.items() if answer} | moving(name, tick)
 

@@ -97,12 +97,12 @@ class _Builder:
 
     def _between_sockets(self) -> None:
         """Join the sockets, and those NUMA nodes whose socket is not known."""
-        kinds = self.graph.nodes(data="kind")
-        sockets = sorted(node for node, kind in kinds if kind == "socket")
+        sockets = sorted(node for node in self.graph if node.startswith("socket:"))
         lost = [
             node
-            for node, kind in kinds
-            if kind == "numa" and not any(other.startswith("socket:") for other in self.graph[node])
+            for node in self.graph
+            if node.startswith("numa:")
+            and not any(other.startswith("socket:") for other in self.graph[node])
         ]
         between = Wire(kind="socket", source="between sockets; the rate cannot be read")
         unsure = Wire(

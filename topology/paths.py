@@ -51,8 +51,10 @@ def path_between(graph: Graph, a: str, b: str) -> Path | None:
 
 
 def _through_switches(graph: Graph, a: str, b: str) -> Path | None:
-    kinds, records = graph.nodes(data="kind"), graph.nodes(data="record")
-    if kinds[a] != "gpu" or kinds[b] != "gpu" or not same_fabric(records[a], records[b]):
+    one, other = graph.nodes[a], graph.nodes[b]
+    if one["kind"] != "gpu" or other["kind"] != "gpu":
+        return None
+    if not same_fabric(one["record"], other["record"]):
         return None
     mine, theirs = _switches(graph, a), _switches(graph, b)
     if not mine or not theirs:
