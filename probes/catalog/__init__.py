@@ -1,0 +1,13 @@
+"""The probes: a module each, with `SPEC` and `run(request, emit)`."""
+
+import importlib
+from typing import Any
+
+NAMES = ("p2p",)
+
+
+def load(name: str) -> Any:
+    """Import one probe's module; KeyError for a name that is not in `NAMES`."""
+    if name not in NAMES:
+        raise KeyError(name)
+    return importlib.import_module("." + name, __name__)

@@ -1,0 +1,108 @@
+"""Devices as a probe handles them: what a backend must do, and how a selection is read."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Optional, Protocol
+
+from .protocol import DeviceRecord
+from .spec import ProbeStopped
+
+
+@dataclass(frozen=True)
+class StoreCheck:
+    """What the owner found after a store: rung 3 of the ladder."""
+
+    checked_bytes: int
+    wrong_bytes: int
+    first_wrong_offset: Optional[int]
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Software under a backend; None is "not found out"."""
+
+    torch: str
+    cuda: Optional[str] = None
+    hip: Optional[str] = None
+    driver: Optional[str] = None
+    nccl: Optional[str] = None
+
+
+class Backend(Protocol):
+    """Devices that a probe can copy between. Indices are torch's, and stay inside the worker."""
+
+    kind: str
+    grantor: str
+    """Who answers can_access."""
+    copy_engine: str
+    store_engine: str
+
+    def versions(self) -> Versions:
+        """Software versions."""
+
+    def devices(self) -> tuple[DeviceRecord, ...]:
+        """Every device torch sees; touches none."""
+
+    def free_bytes(self, index: int) -> int:
+        """Free memory of one device; creates its context."""
+
+    def allocate(self, indices: Sequence[int], buffer_bytes: int) -> None:
+        """An outgoing buffer of random data and an incoming one on each device."""
+
+    def can_access(self, src: int, dst: int) -> bool:
+        """Whether the driver grants `src` access to the memory of `dst`."""
+
+    def store(self, src: int, dst: int, size_bytes: int) -> StoreCheck:
+        """Store random bytes from `src` into the memory of `dst`; `dst` compares them itself."""
+
+    def one_way_seconds(self, src: int, dst: int, size_bytes: int, copies: int) -> float:
+        """Time of so many copies, one after the other."""
+
+    def both_ways_seconds(
+        self, src: int, dst: int, size_bytes: int, copies: int
+    ) -> tuple[float, float, float]:
+        """The same in both directions at once: src to dst, dst to src, until both are done."""
+
+    def copied_right(self, src: int, dst: int, size_bytes: int) -> bool:
+        """Whether what `dst` received last equals what `src` sent, each summed where it lies."""
+
+    def trace_store(self, src: int, dst: int, size_bytes: int) -> list[dict[str, Any]]:
+        """The kernels and copies that a profiler saw during `store`."""
+
+
+def normal_pci(text: str) -> Optional[str]:
+    """A PCI address as Linux writes it (0000:06:00.0), from any usual spelling; else None."""
+    match = re.fullmatch(
+        r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", text.strip().lower()
+    )
+    if match is None:
+        return None
+    domain, bus, device, function = match.groups()
+    return f"{int(domain or '0', 16):04x}:{bus}:{device}.{function or '0'}"
+
+
+def select(
+    devices: Sequence[DeviceRecord], wanted: Sequence[str], minimum: int
+) -> tuple[DeviceRecord, ...]:
+    """The wanted devices in the wanted order, all if none is named; ProbeStopped otherwise."""
+    if not devices:
+        raise ProbeStopped("refused", "No GPU: this torch sees none.")
+    chosen = list(devices) if not wanted else []
+    for name in wanted:
+        key = normal_pci(name) or name.strip().lower()
+        found = [
+            d for d in devices if key in (d.pci_address, (d.uuid or "").lower(), d.key.lower())
+        ]
+        if len(found) != 1:
+            what = "is not visible to" if not found else "means more than one device of"
+            raise ProbeStopped(
+                "refused", f"{name} {what} this torch (is CUDA_VISIBLE_DEVICES set?)."
+            )
+        if found[0] not in chosen:
+            chosen.append(found[0])
+    if len(chosen) < minimum:
+        raise ProbeStopped(
+            "refused", f"{minimum} GPUs are needed, and {len(chosen)} can be used here."
+        )
+    return tuple(chosen)

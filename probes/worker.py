@@ -1,0 +1,57 @@
+"""The script another interpreter runs: read a request, run one probe, write what it finds.
+
+Run by path under any Python from 3.9 that has torch. It takes its own folder off sys.path, so that
+no module here shadows another one, and loads the package under a private name, so that relative
+imports hold in a checkout and in site-packages alike. Descriptor 1 is kept for messages and then
+pointed at stderr: what C code prints (NCCL_DEBUG=INFO) cannot break the protocol.
+"""
+
+import importlib
+import importlib.util
+import os
+import sys
+import time
+
+_PACKAGE = "gputop_probes"
+
+
+def _load_package(folder: str) -> None:
+    """Import this folder as the package `gputop_probes`."""
+    here = os.path.realpath(folder)
+    sys.path[:] = [p for p in sys.path if os.path.realpath(p or os.getcwd()) != here]
+    spec = importlib.util.spec_from_file_location(
+        _PACKAGE, os.path.join(here, "__init__.py"), submodule_search_locations=[here]
+    )
+    if spec is None or spec.loader is None:
+        raise ImportError(here)
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[_PACKAGE] = package
+    spec.loader.exec_module(package)
+
+
+def main(arguments: "list[str]") -> int:
+    """Answer one request; 0: the probe reached its end, 1: it did not, 2: a bad request."""
+    if sys.version_info < (3, 9):  # noqa: UP036  (it is run by path, under whatever is at hand)
+        sys.stderr.write("this Python is too old: 3.9 is needed\n")
+        return 3
+    reply_fd = os.dup(1)
+    os.dup2(2, 1)
+    os.set_inheritable(reply_fd, False)
+    _load_package(os.path.dirname(os.path.abspath(__file__)))
+    answering = importlib.import_module(_PACKAGE + ".answering")
+    lifeline = importlib.import_module(_PACKAGE + ".lifeline")
+    lifeline.die_with_parent(os.getppid())
+    started = time.monotonic()
+    with os.fdopen(reply_fd, "wb", buffering=0) as replies:
+        line = sys.stdin.buffer.readline(answering.REQUEST_LIMIT_BYTES)
+        if "--watched" in arguments:
+            lifeline.die_at_end_of(sys.stdin.buffer)
+        return int(answering.answer(line, replies, started))
+
+
+if __name__ == "__main__":
+    status = main(sys.argv[1:])
+    sys.stderr.flush()
+    # Not sys.exit: tearing torch and its contexts down costs up to a second and can hang; the
+    # kernel frees GPU memory when a process ends.
+    os._exit(status)
