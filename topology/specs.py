@@ -1,0 +1,126 @@
+"""What is known of GPU models: data sheets and measured figures, each with its source.
+
+The tables are read when first asked for: a hundredth of a second that no first screen waits for.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .machine import Gpu
+
+FOLDER = Path(__file__).parent / "data"
+GOOD, LOOK = 0.95, 0.85
+"""Shares of the healthy figure from which a measurement is good, and below which it is low."""
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One published figure of a model."""
+
+    quantity: str
+    kind: str
+    """"typical" (what to expect), "best" (best run) or "floor" (somebody's pass line)."""
+    measured: float
+    fraction: float
+    """Measured / peak of the data sheet."""
+    unit: str
+    note: str = ""
+    source: str = ""
+
+
+class Sku(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU model. Rates are GB/s of payload one way."""
+
+    name: str
+    vendor: str
+    fabric: str
+    """"switched", "point_to_point", "bridge" or "none"."""
+    pcie_gen: int
+    pcie_width: int
+    link_count: int | None = None
+    link_gbs: float | None = None
+    total_gbs: float | None = None
+    pair_gbs: float | None = None
+    """Most that one pair can carry when nothing else runs."""
+    figures: tuple[Figure, ...] = ()
+    unconfirmed: tuple[str, ...] = ()
+    source: str = ""
+
+    def figure(self, quantity: str) -> Figure | None:
+        """Pick what to expect: the typical figure, else the best; a pass line is no expectation."""
+        for kind in ("typical", "best"):
+            for figure in self.figures:
+                if (figure.quantity, figure.kind) == (quantity, kind):
+                    return figure
+        return None
+
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    """Read one table: "specs", "links" or "nodes"."""
+    return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def skus() -> dict[str, Sku]:
+    """Return all models by name."""
+    sources = table("specs")["sources"]
+    return {name: _sku(name, facts, sources) for name, facts in table("specs")["sku"].items()}
+
+
+def sku_for(gpu: Gpu) -> Sku | None:
+    """Find the model of a GPU by its name, else by its PCI id; None when that is ambiguous."""
+    return _match(" ".join((gpu.name or "").split()), gpu.pci_id)
+
+
+@cache
+def _match(name: str, pci_id: str | None) -> Sku | None:
+    specs = table("specs")
+    ambiguous = any(re.search(item["name_pattern"], name, re.I) for item in specs["ambiguous"])
+    named = [
+        sku
+        for sku, facts in specs["sku"].items()
+        if any(re.search(pattern, name, re.I) for pattern in facts["name_patterns"])
+    ]
+    if ambiguous or len(named) > 1:
+        named = []
+    if not named and (ambiguous or not name):
+        ids = [sku for sku, facts in specs["sku"].items() if pci_id in facts.get("pci_ids", ())]
+        named = ids if len(ids) == 1 else []
+    return skus()[named[0]] if named else None
+
+
+def _sku(name: str, facts: dict[str, Any], sources: dict[str, str]) -> Sku:
+    return Sku(
+        name=name,
+        vendor=facts["vendor"],
+        fabric=facts["fabric"],
+        pcie_gen=facts["pcie_gen"],
+        pcie_width=facts["pcie_width"],
+        link_count=facts.get("link_count"),
+        link_gbs=facts.get("link_gbps_per_direction_each"),
+        total_gbs=facts.get("link_total_gbps_per_direction"),
+        pair_gbs=facts.get("p2p_pair_gbps_per_direction"),
+        figures=tuple(_figure(item, sources) for item in facts["realistic"]),
+        unconfirmed=tuple(facts.get("unconfirmed", ())),
+        source=facts["source"],
+    )
+
+
+def _figure(item: dict[str, Any], sources: dict[str, str]) -> Figure:
+    first = item["source"].split()[0]
+    return Figure(
+        quantity=item["quantity"],
+        kind=item["kind"],
+        measured=item["measured"],
+        fraction=item["fraction"],
+        unit=item["unit"],
+        note=item.get("note", ""),
+        source=sources.get(first, item["source"]).split(" (")[0],
+    )
