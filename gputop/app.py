@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import App, SystemCommand
@@ -17,26 +18,39 @@ from textual.screen import Screen
 import gputop.themes
 from gputop import messages, theming
 from gputop.clean import clean, clean_block
-from gputop.messages import ProbeState
+from gputop.probe_desk import ProbeDesk
 from gputop.screens import NAMES
 from gputop.screens.screen import View
 
 if TYPE_CHECKING:
-    from gputop.probing import Probing
     from gputop.refresh import Refresher
     from gputop.topology.report import Report
     from gputop.topology.watch import Feed
 
 log = logging.getLogger(__name__)
 
+COMMON_HELP = (
+    *((str(number), f"screen {name.capitalize()}") for number, name in enumerate(NAMES, start=1)),
+    ("Enter  w", "why: evidence, rule, consequence, fix"),
+    ("p", "probe what is selected"),
+    ("P", "probe although the GPUs are busy"),
+    ("y", "copy the selected thing as text"),
+    ("x", "export the screen (SVG) and the snapshot (JSON) to this folder"),
+    ("t", "theme"),
+    ("d", "demo nodes, when there is no GPU"),
+    ("Ctrl+P", "palette of commands"),
+    ("Esc", "back; cancels a running probe"),
+    ("?", "these keys"),
+    ("q", "quit"),
+)
 
-class GpuTop(App[int]):
+
+class GpuTop(ProbeDesk, App[int]):
     """Explores one node. `feed` gives snapshots; without one, reports come as messages."""
 
     TITLE = "gputop"
     CSS_PATH = str(files(gputop.themes) / "gputop.tcss")
     DEFAULT_MODE = NAMES[0]
-    ENABLE_COMMAND_PALETTE = True
     NOTIFICATION_TIMEOUT = 6
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
@@ -51,7 +65,7 @@ class GpuTop(App[int]):
         Binding("x", "export", "Export", show=False),
         Binding("t", "choose_theme", "Theme", show=False),
         Binding("d", "demos", "Demo nodes", show=False),
-        Binding("escape", "cancel_probe", "Back", show=False),
+        Binding("escape", "back", "Back", show=False),
         Binding("q", "quit", "Quit", show=False),
     ]
     KEYS: ClassVar[tuple[tuple[str, str, str], ...]] = (
@@ -65,7 +79,6 @@ class GpuTop(App[int]):
     )
 
     report: reactive[Report | None] = reactive(None, init=False, repaint=False)
-    probe: reactive[ProbeState | None] = reactive(None, init=False, repaint=False)
 
     def __init__(self, feed: Feed | None = None, interval: float = 1.0) -> None:
         self.MODES = {name: partial(self._open, name) for name in NAMES}  # type: ignore[misc]
@@ -75,7 +88,6 @@ class GpuTop(App[int]):
         self.trouble = ""
         """Our own failure, in words; empty when there is none."""
         self.refresher: Refresher | None = None
-        self._probing: Probing | None = None
         self._inks: tuple[str, theming.Inks] | None = None
         for theme in theming.builtin():
             self.register_theme(theme)
@@ -102,16 +114,21 @@ class GpuTop(App[int]):
     def on_mount(self) -> None:
         """Begin to read the node."""
         if self.feed is not None:
-            self._follow(self.feed)
+            self.follow(self.feed)
+        if not self.is_headless:
+            from gputop import hangup
+
+            hangup.watch(partial(self.exit, 0))
+        self.call_after_refresh(self._load_user_themes)
 
     def on_unmount(self) -> None:
-        """Let go of threads and of a worker without waiting for any of them."""
-        if self._probing is not None:
-            self._probing.close()
+        """Let go of the threads and of a worker without waiting for any of them."""
+        self.close_desk()
         if self.refresher is not None:
             self.refresher.close()
 
-    def _follow(self, feed: Feed) -> None:
+    def follow(self, feed: Feed) -> None:
+        """Show another node from here on."""
         from gputop.refresh import Refresher
 
         if self.refresher is not None:
@@ -120,11 +137,22 @@ class GpuTop(App[int]):
         self.refresher = Refresher(feed, self.post_message, self.interval)
         self.refresher.start()
 
+    def _load_user_themes(self) -> None:
+        loaded, failed = theming.load_user(theming.user_folder(), self.current_theme)
+        for theme in loaded:
+            self.register_theme(theme)
+        if failed:
+            self.say("; ".join(failed), title="Themes that cannot be used", severity="warning")
+
+    def say(self, text: str, **rest: Any) -> None:
+        """Notify, as plain text."""
+        self.notify(clean(text, 600), markup=False, **rest)
+
     def guarded(self, handler: Callable[[Any], object], report: Report) -> None:
         """Run what draws a report; a mistake of ours becomes a line on the screen."""
         try:
             handler(report)
-        except Exception as error:  # noqa: BLE001 - the app border: the screen stays, with the reason
+        except Exception as error:
             log.exception("cannot draw")
             self.trouble = f"cannot draw this: {type(error).__name__}: {error}"
         else:
@@ -136,10 +164,12 @@ class GpuTop(App[int]):
 
     def on_refresh_failed(self, message: messages.RefreshFailed) -> None:
         """Say that no report could be made."""
-        self.notify(clean(message.text), title="No report", severity="error", markup=False)
+        self.trouble = f"no report: {message.text}"
+        if self.view is not None:
+            self.view.draw_bars()
 
     def on_screen_wanted(self, message: messages.ScreenWanted) -> None:
-        """Show another screen; here, so that it is bound to the app."""
+        """Show another screen; here and not in the action, so that it is bound to the app."""
         self.switch_mode(message.name)
 
     def action_screen(self, name: str) -> None:
@@ -148,25 +178,101 @@ class GpuTop(App[int]):
             self.pop_screen()
         self.post_message(messages.ScreenWanted(name))
 
+    def action_back(self) -> None:
+        """Undo the nearest thing: a filter, a running probe, a note."""
+        if self.view is None or not self.view.back():
+            self.cancel_probe()
+
+    def action_why(self) -> None:
+        """Explain the selected thing."""
+        from gputop.widgets.panels import WhyPanel
+
+        why = self.view.why() if self.view is not None else None
+        if why is None:
+            self.say("nothing to explain is selected", severity="warning")
+        else:
+            self.push_screen(WhyPanel(why))
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        from gputop.widgets.panels import HelpPanel
+
+        if self.view is not None:
+            self.push_screen(HelpPanel(self.view.TITLE, self.view.HELP, COMMON_HELP))
+
+    def action_choose_theme(self) -> None:
+        """Choose a theme; the one under the cursor shows at once."""
+        from gputop.widgets.panels import Choice
+
+        before = self.theme
+        names = [name for name in self.available_themes if name.startswith("gputop-")]
+        names += [name for name in self.available_themes if name not in names]
+
+        def wear(name: str | None) -> None:
+            self.theme = before if name is None else name
+
+        self.push_screen(Choice("Theme", [(n, n) for n in names], before, preview=wear), wear)
+
+    def action_demos(self) -> None:
+        """Choose a demo node, when no GPU is here."""
+        snapshot = self.report.snapshot if self.report is not None else None
+        if snapshot is None or (
+            snapshot.machine.gpus and not snapshot.source[0].startswith("demo ")
+        ):
+            return
+        from gputop.topology import demo
+        from gputop.topology.watch import DemoFeed
+        from gputop.widgets.panels import Choice
+
+        def look(name: str | None) -> None:
+            if name is not None:
+                self.follow(DemoFeed(name, interval=self.interval))
+
+        options = [(name, f"{name}: {demo.title(name)}") for name in demo.names()]
+        self.push_screen(Choice("Demo nodes: invented figures", options), look)
+
     def action_copy(self) -> None:
         """Put the selected thing on the clipboard of the terminal (OSC 52)."""
-        text = self.view.selected_text() if self.view is not None else ""
-        self.copy_text(text)
+        self.copy_text(self.view.selected_text() if self.view is not None else "")
 
     def copy_text(self, text: str) -> None:
         """Put a text on the clipboard of the terminal, and say so."""
-        if not text:
-            self.notify("nothing is selected", severity="warning", markup=False)
+        if not text.strip():
+            self.say("nothing is selected", severity="warning")
             return
         self.copy_to_clipboard(clean_block(text))
-        first = text.strip().splitlines()[0]
-        self.notify(f"copied: {clean(first, 60)}", markup=False)
+        self.say(f"copied: {clean(text.strip().splitlines()[0], 60)}")
+
+    def action_export(self) -> None:
+        """Write the screen and the snapshot to the current folder."""
+        from gputop.export import export
+
+        snapshot = self.report.snapshot if self.report is not None else None
+        name = (self.view.name or "") if self.view is not None else ""
+        try:
+            paths = export(self.export_screenshot(), snapshot, name, Path.cwd())
+        except OSError as error:
+            self.say(f"cannot export: {error}", severity="error")
+            return
+        self.say("written: " + ", ".join(str(path) for path in paths))
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Commands of the palette."""
         for number, name in enumerate(NAMES, start=1):
             title = name.capitalize()
             yield SystemCommand(
-                title, f"Show the screen {title} (key {number})", partial(self.action_screen, name)
+                title, f"Show the screen {title} ({number})", partial(self.action_screen, name)
             )
-        yield SystemCommand("Quit", "Give the terminal back (key q)", self.action_quit)
+        if self.view is not None:
+            yield from self.view.commands()
+        yield SystemCommand("Why", "Explain what is selected (w)", self.action_why)
+        yield SystemCommand("Probe", "Measure what is selected (p)", self.action_probe)
+        yield SystemCommand("Copy", "Copy what is selected (y)", self.action_copy)
+        yield SystemCommand(
+            "Export", "Write picture and snapshot to this folder (x)", self.action_export
+        )
+        yield SystemCommand("Theme", "Choose the colours (t)", self.action_choose_theme)
+        if self.report is not None and not self.report.snapshot.machine.gpus:
+            yield SystemCommand("Demo nodes", "Look at a reference node (d)", self.action_demos)
+        yield SystemCommand("Keys", "Show the keys of this screen (?)", self.action_help)
+        yield SystemCommand("Quit", "Give the terminal back (q)", self.action_quit)

@@ -15,9 +15,19 @@ import gputop.themes
 
 DEFAULT = "gputop-dark"
 USER_FOLDER_NAME = "themes"
-_COLORS = (
-    "primary secondary warning error success accent foreground background surface panel boost"
-).split()
+_COLORS = [
+    "primary",
+    "secondary",
+    "warning",
+    "error",
+    "success",
+    "accent",
+    "foreground",
+    "background",
+    "surface",
+    "panel",
+    "boost",
+]
 _LIMIT_BYTES = 64 * 1024
 
 
@@ -54,7 +64,7 @@ def load_user(folder: Path, defaults: Theme) -> tuple[tuple[Theme, ...], tuple[s
     for path in paths:
         try:
             if path.stat().st_size > _LIMIT_BYTES:
-                raise ThemeError("too large for a theme")  # noqa: TRY301 - one place words all failures
+                raise ThemeError("too large for a theme")
             loaded.append(parse(path.read_text(encoding="utf-8"), defaults))
         except (OSError, UnicodeDecodeError, ThemeError) as error:
             failed.append(f"{path.name}: {error}")
@@ -91,7 +101,9 @@ def _colours(data: dict[str, Any], table: str, allowed: list[str] | None) -> dic
         raise ThemeError(f"[{table}] is a table of colours")
     for key, value in found.items():
         if allowed is not None and key not in allowed:
-            raise ThemeError(f"{table}.{key} is no colour of a theme; there are {', '.join(allowed)}")
+            raise ThemeError(
+                f"{table}.{key} is no colour of a theme; there are {', '.join(allowed)}"
+            )
         try:
             Color.parse(value)
         except Exception as error:
@@ -103,8 +115,8 @@ class Inks:
     """Named styles of one theme, for text that is drawn line by line.
 
     An ink is words separated by blanks: the name of a theme variable ("muted", "link-nvlink",
-    "bad") gives its colour; "heat-0" to "heat-5" and "cursor" colour the ground and choose a text
-    that is legible on it; "bold", "underline", "reverse", "italic" and "dim" add themselves.
+    "bad") gives its colour; "heat-0" to "heat-5" colour the ground and choose a text that is legible
+    on it; "cursor" and "pick" colour the ground and take "cursor-text" and "pick-text" if given; "bold", "underline", "reverse", "italic" and "dim" add themselves.
     """
 
     def __init__(self, variables: dict[str, str]) -> None:
@@ -130,9 +142,14 @@ class Inks:
         colour = self.colour(word)
         if colour is None:
             return Style.null()
-        if word == "cursor":
-            text = self.colour("cursor-text") or colour.get_contrast_text(1.0)
-            return Style(color=text.rich_color, bgcolor=colour.rich_color, bold=True)
+        if word in {"cursor", "pick"}:
+            # Without a text colour of its own the cursor leaves the inks under it as they are.
+            text = self.colour(f"{word}-text")
+            return Style(
+                color=None if text is None else text.rich_color,
+                bgcolor=colour.rich_color,
+                bold=True,
+            )
         if word.startswith("heat-"):
             return Style(color=colour.get_contrast_text(0.95).rich_color, bgcolor=colour.rich_color)
         return Style(color=colour.rich_color, bold=True if word in {"bad", "strong"} else None)

@@ -3,35 +3,190 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
+from textual.binding import Binding, BindingType
+from textual.containers import Container
 from textual.widget import Widget
+from textual.widgets import Input
 
 from gputop.clean import clean
 from gputop.screens.screen import View
+from gputop.topology.units import seconds
 from gputop.widgets.board import Board
+from gputop.widgets.gpu_detail import detail_lines
+from gputop.widgets.gpu_table import GpuTable, rows_of
+from gputop.widgets.identity import absence_lines, host_lines, identity_lines, problem_lines
+from gputop.widgets.link_matrix import label_width, matrix_lines, matrix_title
+from gputop.widgets.spans import text_of
+from gputop.widgets.status import figures_age
 
 if TYPE_CHECKING:
+    from gputop.topology.reasons import Explanation
     from gputop.topology.report import Report
+    from gputop.widgets.gpu_cells import Row
 
 
 class NodeScreen(View):
-    """GPUs, links, problems."""
+    """Identity, GPUs, links, problems."""
 
     TITLE = "Node"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+        Binding("home", "move(-1000)", show=False),
+        Binding("end", "move(1000)", show=False),
+        Binding("left", "scroll_links(-6, 0)", show=False),
+        Binding("right", "scroll_links(6, 0)", show=False),
+        Binding("pageup", "scroll_links(0, -5)", show=False),
+        Binding("pagedown", "scroll_links(0, 5)", show=False),
+        Binding("slash", "filter", show=False),
+    ]
+    KEYS = (("w", "why", "why"), ("p", "probe", "probe(False)"), ("/", "filter", "screen.filter"))
+    HELP = (
+        ("↑ ↓", "select a GPU"),
+        ("← → PgUp PgDn", "scroll the links"),
+        ("/", "filter GPUs by index, name, address, UUID, process or user"),
+    )
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._rows: tuple[Row, ...] = ()
 
     def body(self) -> Iterable[Widget]:
-        """A table of GPUs."""
-        yield Board(id="gpus")
+        """The line on the machine, the GPUs, links beside details, problems."""
+        yield Board(id="identity")
+        yield GpuTable(id="gpus", classes="titled")
+        with Container(id="lower"):
+            yield Board(id="links", fixed_rows=1, classes="titled")
+            yield Board(id="detail", classes="titled")
+        yield Board(id="problems", classes="titled")
 
     def draw(self, report: Report) -> None:
-        """One line a GPU."""
-        self.query_one("#gpus", Board).show(
-            tuple(
-                ((f"{gpu.index} ", "strong"), (f"{clean(gpu.name)} {gpu.address}", ""))
-                for gpu in report.snapshot.machine.gpus
-            )
-        )
+        """Bring every part up to date."""
+        snapshot = report.snapshot
+        width = self.app.size.width
+        self.query_one("#identity", Board).show(identity_lines(snapshot, width))
+        self._draw_problems(report, width)
+        if not snapshot.machine.gpus:
+            self._draw_absence(report, width)
+            return
+        age = figures_age(snapshot, self.gputop.interval)
+        table = self.query_one("#gpus", GpuTable)
+        table.caption("GPUs" if age is None else f"GPUs · figures are {seconds(age)} old")
+        self._rows = rows_of(snapshot, stale=age is not None)
+        table.show_rows(self._rows)
+        self._draw_selection(report)
+
+    def _draw_selection(self, report: Report) -> None:
+        selected = self.query_one("#gpus", GpuTable).selected
+        links = self.query_one("#links", Board)
+        links.caption(matrix_title(report))
+        if report.matrix is not None:
+            links.fixed_columns = label_width(report.matrix)
+        links.show(matrix_lines(report.matrix, selected))
+        detail = self.query_one("#detail", Board)
+        row = self._row()
+        if row is not None and not self.has_class("-narrow"):
+            detail.caption(f"GPU {row.gpu.index} · {clean(row.gpu.name, 40)}")
+            detail.show(detail_lines(row, detail.size.width or 60))
+
+    def _draw_problems(self, report: Report, width: int) -> None:
+        problems = self.query_one("#problems", Board)
+        lines = problem_lines(report.snapshot, width - 2)
+        problems.caption("Could not be read")
+        problems.display = bool(lines)
+        problems.show(lines)
+
+    def _draw_absence(self, report: Report, width: int) -> None:
+        self._rows = ()
+        table = self.query_one("#gpus", GpuTable)
+        table.caption("GPUs")
+        # Before the first source answered there is nothing to explain yet.
+        if not (report.snapshot.machine.host or report.snapshot.problems):
+            table.show(())
+            return
+        from gputop.topology.absence import why_no_gpu
+
+        table.show(absence_lines(tuple(why_no_gpu(report.snapshot)), width))
+        links = self.query_one("#links", Board)
+        links.caption("The machine")
+        links.show(host_lines(report.snapshot, width))
+        self.query_one("#detail", Board).show(())
+
+    def _row(self) -> Row | None:
+        selected = self.query_one("#gpus", GpuTable).selected
+        row = next((row for row in self._rows if row.gpu.address == selected), None)
+        return None if row is None else replace(row, selected=False)
+
+    def on_gpu_table_picked(self, message: GpuTable.Picked) -> None:
+        """Follow the cursor with the matrix and the details."""
+        if self.report is not None and self._rows:
+            self.gputop.guarded(self._draw_selection, self.report)
+        if message.twice:
+            self.gputop.action_why()
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor of the table."""
+        if self._rows:
+            self.query_one("#gpus", GpuTable).move(step)
+
+    def action_scroll_links(self, columns: int, lines: int) -> None:
+        """Scroll the matrix."""
+        self.query_one("#links", Board).scroll_relative(columns, lines, animate=False)
+
+    def action_filter(self) -> None:
+        """Open the line where a filter is typed."""
+        found = self.query(Input)
+        if found:
+            found.first().focus()
+            return
+        line = Input(placeholder="filter: index, name, address, UUID, process, user", id="filter")
+        line.cursor_blink = False
+        self.mount(line, before="#status")
+        line.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while one types."""
+        table = self.query_one("#gpus", GpuTable)
+        table.filter = event.value
+        table.show_rows(self._rows)
+        if self.report is not None and self._rows:
+            self.gputop.guarded(self._draw_selection, self.report)
+
+    def on_input_submitted(self) -> None:
+        """Keep the filter and go back to the table; an empty one is taken away."""
+        for line in self.query(Input):
+            if line.value:
+                self.set_focus(None)
+            else:
+                line.remove()
+
+    def back(self) -> bool:
+        """Take the filter away; False when there is none."""
+        for line in self.query(Input):
+            line.value = ""
+            line.remove()
+            return True
+        return False
+
+    def selected_text(self) -> str:
+        """The selected GPU, one fact a line."""
+        row = self._row()
+        if row is None:
+            return ""
+        head = f"GPU {row.gpu.index} {row.gpu.name}"
+        return "\n".join([head, *(text_of(line).strip() for line in detail_lines(row, 200))])
+
+    def why(self) -> Explanation | None:
+        """Explain the selected GPU."""
+        row = self._row()
+        if row is None or self.report is None or self.report.graph is None:
+            return None
+        from gputop.topology.reasons import why_device
+
+        return why_device(self.report, row.gpu.address)
 
 
 SCREEN = NodeScreen

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import BindingType
 from textual.containers import Container
 from textual.reactive import reactive
@@ -82,6 +82,14 @@ class View(Screen[None]):
         """What Enter and `w` show about the selected thing."""
         return None
 
+    def back(self) -> bool:
+        """Undo something of this screen on Esc; False when there is nothing to undo."""
+        return False
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """Commands of this screen for the palette."""
+        return ()
+
     def probe_targets(self) -> tuple[str, ...]:
         """PCI addresses of the GPUs that `p` measures; () for all."""
         return ()
@@ -96,7 +104,7 @@ class View(Screen[None]):
         if self.on_screen and self.report is not None:
             self._drawn = self.report
             self.gputop.guarded(self.draw, self.report)
-        self._draw_bars()
+        self.draw_bars()
 
     def on_mount(self) -> None:
         """Draw what is known at the start."""
@@ -116,7 +124,7 @@ class View(Screen[None]):
     def watch_probe(self) -> None:
         """Show how far a probe is."""
         if self.on_screen:
-            self._draw_bars()
+            self.draw_bars()
 
     def on_resize(self, event: events.Resize) -> None:
         """Let the stylesheet know how much room there is."""
@@ -130,10 +138,14 @@ class View(Screen[None]):
         if tiny:
             hint = f"{width}×{height} is too small: gputop needs {TINY_BELOW[0]}×{TINY_BELOW[1]}"
             self.query_one("#tiny", Board).show(
-                tuple(((hint[start : start + width], "muted"),) for start in range(0, len(hint), width))
+                tuple(
+                    ((hint[start : start + width], "muted"),)
+                    for start in range(0, len(hint), width)
+                )
             )
 
-    def _draw_bars(self) -> None:
+    def draw_bars(self) -> None:
+        """Bring the lines above and below the body up to date."""
         if not self.is_mounted:
             return
         report = self.report
@@ -145,5 +157,8 @@ class View(Screen[None]):
             status_line(snapshot, self.probe, self.gputop.trouble, self.gputop.interval)
         )
         self.query_one("#keys", KeyBar).keys(
-            [*self.KEYS, *(key for key in self.gputop.KEYS if key[0] not in {k[0] for k in self.KEYS})]
+            [
+                *self.KEYS,
+                *(key for key in self.gputop.KEYS if key[0] not in {k[0] for k in self.KEYS}),
+            ]
         )

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from rich.segment import Segment
+from textual.content import Content
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from gputop.clean import clean
 from gputop.widgets.spans import Cells, Line, text_of, width_of
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ class Board(ScrollView):
     """
 
     can_focus = False
+    mark_ink = "cursor"
+    """Ink of the cells under the cursor."""
 
     def __init__(
         self,
@@ -39,6 +43,7 @@ class Board(ScrollView):
         self.marks: tuple[Cells, ...] = ()
         """Cells under the cursor."""
         self._strips: dict[int, Strip] = {}
+        self._caption = ""
 
     def show(self, lines: Sequence[Line], marks: Sequence[Cells] = ()) -> None:
         """Put these lines on screen, with the cursor over `marks`; only differences are drawn."""
@@ -58,6 +63,13 @@ class Board(ScrollView):
         size = Size(max(map(width_of, new), default=0), len(new))
         if size != self.virtual_size:
             self.virtual_size = size
+
+    def caption(self, text: str) -> None:
+        """Write into the rule above the board, as plain text."""
+        if text != self._caption:
+            self._caption = text
+            # Content, never a string: a string would be read as markup.
+            self.border_title = Content(clean(text, 200))
 
     def text(self) -> str:
         """All lines as plain text."""
@@ -115,21 +127,18 @@ class Board(ScrollView):
         return Strip([Segment(text, base + style(ink)) for text, ink in line if text])
 
     def _mark(self, strip: Strip, mark: Cells) -> Strip:
-        style = cast("GpuTop", self.app).inks.style("cursor")
-        end = max(mark.end, mark.start)
-        strip = strip.extend_cell_length(end, self.rich_style)
-        parts = [strip.crop(0, mark.start), strip.crop(mark.start, end), strip.crop(end, None)]
-        # Only the ground: the text keeps the inks that carry a meaning.
+        style = cast("GpuTop", self.app).inks.style(self.mark_ink)
+        strip = strip.extend_cell_length(mark.end, self.rich_style)
         lit = [
             Segment(segment.text, (segment.style or style) + style)
-            for segment in parts[1]
+            for segment in strip.crop(mark.start, mark.end)
         ]
-        return Strip.join([parts[0], Strip(lit), parts[2]])
+        return Strip.join([strip.crop(0, mark.start), Strip(lit), strip.crop(mark.end, None)])
 
     def _refresh_cells(self, index: int, start: int, end: int | None) -> None:
         fixed = index < self.fixed_rows
         y = index if fixed else index - self.scroll_offset.y
-        if not fixed and y < self.fixed_rows or y >= self.size.height:
+        if (not fixed and y < self.fixed_rows) or y >= self.size.height:
             return
         if self.scroll_offset.x or end is None:
             start, end = 0, self.size.width

@@ -18,10 +18,11 @@ def tabs(names: Sequence[str], shown: str) -> Line:
     """Names of the screens with their number keys; the shown one stands out."""
     spans = [(" gputop ", "strong"), (" ", "")]
     for number, name in enumerate(names, start=1):
-        here = name == shown
         action = f"@screen('{name}')"
         spans.append((f" {number} ", f"key bold {action}"))
-        spans.append((f"{name.capitalize()} ", f"{'strong underline' if here else 'muted'} {action}"))
+        here = "strong underline" if name == shown else "muted"
+        spans.append((name.capitalize(), f"{here} {action}"))
+        spans.append((" ", ""))
     return tuple(spans)
 
 
@@ -58,7 +59,7 @@ def probe_line(probe: ProbeState) -> Line:
             (" ▶ ", "good"),
             (f"{name} {count} ", "strong"),
             (f"{what}  ", ""),
-            ("Esc", "key bold @cancel_probe"),
+            ("Esc", "key bold @back"),
             (" cancels", "muted"),
         )
     ink = "good" if probe.status == "finished" else "warn" if probe.status == "cancelled" else "bad"

@@ -1,0 +1,87 @@
+"""The app's side of a probe: starts one, keeps its state and its figures, cancels it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from textual.dom import DOMNode
+from textual.reactive import reactive
+
+from gputop import messages
+from gputop.messages import ProbeState
+
+if TYPE_CHECKING:
+    from gputop.app import GpuTop
+    from gputop.probing import Probing
+
+PROBE = "p2p"
+
+
+class ProbeDesk(DOMNode):
+    """Mixed into the app; what a probe posts arrives here."""
+
+    probe: reactive[ProbeState | None] = reactive(None, init=False, repaint=False)
+    _probing: Probing | None = None
+
+    @property
+    def _app(self) -> GpuTop:
+        return cast("GpuTop", self)
+
+    def close_desk(self) -> None:
+        """Kill a worker that runs; does not wait."""
+        if self._probing is not None:
+            self._probing.close()
+
+    def action_probe(self, force: bool = False) -> None:
+        """Measure what is selected on the screen that is shown."""
+        view = self._app.view
+        self.start_probe(view.probe_targets() if view is not None else (), force)
+
+    def start_probe(self, addresses: tuple[str, ...], force: bool = False) -> None:
+        """Measure between these GPUs, all when there are none named; one probe at a time."""
+        report = self._app.report
+        if report is None or not report.snapshot.machine.gpus:
+            self._app.say("there is no GPU to measure", severity="warning")
+            return
+        if report.snapshot.source != ("live",):
+            self._app.say(
+                "only the live node can be measured, not a demo or a file", severity="warning"
+            )
+            return
+        if self._probing is not None and self._probing.running:
+            self._app.say("a probe runs already; Esc cancels it", severity="warning")
+            return
+        if self._probing is None:
+            from gputop.probing import Probing
+
+            self._probing = Probing(self._app.post_message)
+        self.probe = ProbeState(probe=PROBE)
+        self._probing.start(PROBE, addresses, force)
+
+    def cancel_probe(self) -> None:
+        """Cancel a running probe; the note of one that ended is taken away."""
+        if self._probing is not None and self._probing.running:
+            self._probing.cancel()
+        else:
+            self.probe = None
+
+    def on_probe_started(self, message: messages.ProbeStarted) -> None:
+        """Say what measures."""
+        self.probe = ProbeState(probe=message.probe, python=message.python, note=message.note)
+
+    def on_probe_progress(self, message: messages.ProbeProgress) -> None:
+        """Say how far it is."""
+        self._change(done=message.done, total=message.total, what=message.what)
+
+    def on_probe_measured(self, message: messages.ProbeMeasured) -> None:
+        """Keep a figure with the node; the next report carries it."""
+        if self._app.refresher is not None:
+            self._app.refresher.add_measurements((message.measurement,))
+
+    def on_probe_ended(self, message: messages.ProbeEnded) -> None:
+        """Say how it ended."""
+        self._change(running=False, status=message.status, text=message.text)
+
+    def _change(self, **fields: Any) -> None:
+        self.probe = replace(self.probe or ProbeState(probe=PROBE), **fields)

@@ -1,0 +1,58 @@
+"""An Explanation as lines: claim, evidence, consequence, fix; and as plain text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gputop.clean import clean, clean_block
+from gputop.widgets.spans import Line, text_of, wrapped
+
+if TYPE_CHECKING:
+    from gputop.topology.reasons import Explanation, Fact
+
+_BASIS = {"measured": "good", "read": "muted", "assumed": "warn"}
+
+
+def explanation_lines(why: Explanation, width: int) -> tuple[Line, ...]:
+    """Claim first, then each fact as question and answer with its reason and source."""
+    lines: list[Line] = list(wrapped(((clean(why.claim, 1000), "strong"),), width))
+    if why.facts:
+        lines.append(())
+    for fact in why.facts:
+        lines += _fact(fact, width)
+    if why.consequence:
+        lines += [
+            (),
+            *wrapped((("So: ", "key bold"), (clean(why.consequence, 1000), "")), width, 4),
+        ]
+    if why.fix:
+        lines.append(())
+        for index, line in enumerate(clean_block(why.fix).split("\n")):
+            lead = ("Fix: ", "good bold") if index == 0 else ("     ", "")
+            lines += wrapped((lead, (line, "")), width, 5)
+    return tuple(lines)
+
+
+def _fact(fact: Fact, width: int) -> list[Line]:
+    question, answer = clean(fact.question), clean(fact.answer)
+    lines = list(
+        wrapped((("• ", "muted"), (f"{question} ", "muted"), (answer, "strong")), width, 2)
+    )
+    because = clean(fact.because, 1000) if fact.because else ""
+    origin = clean(fact.source) if fact.source else ""
+    tail = " · ".join(part for part in (because, origin) if part)
+    spans = (
+        (f"  {tail} " if tail else "  ", "muted"),
+        (f"[{clean(fact.basis)}]", _BASIS.get(fact.basis, "muted")),
+    )
+    return [*lines, *wrapped(spans, width, 2)]
+
+
+def explanation_text(why: Explanation) -> str:
+    """The whole explanation as plain text of 100 columns."""
+    lines = [
+        clean(why.title),
+        "",
+        *(text_of(line).rstrip() for line in explanation_lines(why, 100)),
+    ]
+    return "\n".join(lines)

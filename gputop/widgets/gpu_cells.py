@@ -1,0 +1,250 @@
+"""Cells of the GPU table: one GPU's figures as short texts with inks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gputop.clean import clean
+from gputop.topology.machine import Gpu
+from gputop.topology.readings import GpuReading, ProcessReading
+from gputop.topology.units import UNKNOWN, figure, whole
+from gputop.widgets.spans import Line, left, right
+
+GIB = 2**30
+HARMLESS = {"gpu idle": "idle", "sw power cap": "power cap"}
+"""Reasons that hold clocks down on every healthy GPU: nothing to do, or the power limit reached by
+a large matrix product (peers.md D34)."""
+ALARMING = {"hw slowdown", "hw thermal", "hw power brake"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """All that one line of the table is made of."""
+
+    gpu: Gpu
+    reading: GpuReading | None
+    processes: Mapping[int, ProcessReading]
+    stale: bool = False
+    """The moving figures are older than two intervals."""
+    links_of_siblings: int = 0
+    """Most active NVLinks that a GPU of the same name has here."""
+    selected: bool = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether the driver says that the GPU is gone."""
+        return self.reading is not None and self.reading.lost
+
+
+def short_name(name: str | None) -> str:
+    """A product's name without its maker: "H100 80GB HBM3"."""
+    if name is None:
+        return UNKNOWN
+    text = clean(name, 60)
+    for maker in ("NVIDIA GeForce ", "NVIDIA ", "AMD Instinct ", "AMD "):
+        if text.startswith(maker):
+            return text[len(maker) :]
+    return text
+
+
+def short_address(address: str) -> str:
+    """A PCI address without the domain when that is 0000."""
+    return clean(address.removeprefix("0000:"), 40)
+
+
+def index(row: Row, width: int) -> Line:
+    """Index in the management library, with the mark of the cursor."""
+    mark = "›" if row.selected else " "
+    number = row.gpu.index
+    return (
+        (mark, "key bold"),
+        (right("?" if number is None else str(number), width - 1), "strong"),
+    )
+
+
+def utilization(row: Row, width: int) -> Line:
+    """A bar and the figure; the word LOST for a GPU that is gone."""
+    if row.lost:
+        return ((left("LOST", width), "bad"),)
+    percent = None if row.reading is None else row.reading.utilization_percent
+    text = right("–" if percent is None else f"{percent:.0f} %", 5)
+    length = width - 6
+    full = round(length * min(max(percent or 0.0, 0.0), 100.0) / 100)
+    ink = "muted" if row.stale else "bar"
+    return (
+        ("━" * full, ink),
+        ("─" * (length - full), "bar-rest"),
+        (" " + text, "muted" if row.stale or not percent else ""),
+    )
+
+
+def memory(row: Row, width: int) -> Line:
+    """Used and all memory in GiB."""
+    used = None if row.reading is None else row.reading.memory_used_bytes
+    return _of(used, row.gpu.memory_bytes, GIB, width, row.stale)
+
+
+def power(row: Row, width: int) -> Line:
+    """Watts drawn and the limit that is enforced."""
+    drawn = None if row.reading is None else row.reading.power_watts
+    rest = f"/{whole(row.gpu.power_limit_watts)}"
+    return ((right(whole(drawn), width - len(rest)), _ink(drawn, row)), (rest, "muted"))
+
+
+def clock(row: Row, width: int) -> Line:
+    """Clock of the multiprocessors, MHz."""
+    value = None if row.reading is None else row.reading.clock_sm_mhz
+    return ((right(whole(value), width), _ink(value, row)),)
+
+
+def temperature(row: Row, width: int) -> Line:
+    """Degrees Celsius; marked within five degrees of where the GPU slows itself down."""
+    value = None if row.reading is None else row.reading.temperature_c
+    limit = row.gpu.temperature_slowdown_c
+    hot = value is not None and limit is not None and value >= limit - 5
+    return (
+        (
+            right(f"{whole(value)}!" if hot else whole(value), width),
+            "warn" if hot else _ink(value, row),
+        ),
+    )
+
+
+def held_by(row: Row, width: int) -> Line:
+    """What holds the clocks down; the worst reason first, harmless ones muted."""
+    reasons = None if row.reading is None else row.reading.throttle_reasons
+    if reasons is None:
+        return ((left(UNKNOWN, width), "muted"),)
+    worst = sorted(reasons, key=lambda r: (r not in ALARMING, r in HARMLESS))
+    if not worst:
+        return ((left("nothing", width), "muted"),)
+    first = worst[0]
+    more = f" +{len(worst) - 1}" if len(worst) > 1 else ""
+    if first in HARMLESS:
+        return ((left(HARMLESS[first] + more, width), "muted"),)
+    sign = "!" if first in ALARMING else ""
+    ink = "muted" if row.stale else "bad" if sign else "warn"
+    return ((left(sign + clean(first, 40) + more, width), ink),)
+
+
+def active_links(gpu: Gpu) -> int | None:
+    """How many NVLinks (or xGMI wires) are up; None when nothing is known of any."""
+    links: list[bool | None] = [link.active for link in gpu.nvlinks]
+    links += [link.active for link in gpu.xgmi]
+    known = [active for active in links if active is not None]
+    return sum(known) if known else None
+
+
+def links(row: Row, width: int) -> Line:
+    """Links that are up, of all; marked when a sibling of the same name has more.
+
+    Inactive links alone prove nothing (bridged cards leave some unused), siblings do.
+    """
+    total = len(row.gpu.nvlinks) or len(row.gpu.xgmi)
+    active = active_links(row.gpu)
+    if active is None:
+        return ((right(UNKNOWN if total or row.gpu.why("nvlinks") else "none", width), "muted"),)
+    fewer = active < row.links_of_siblings
+    ink = "bad" if fewer else "link-nvlink" if active else "muted"
+    return ((right(f"{active}/{total}{'!' if fewer else ''}", width), ink),)
+
+
+def link_traffic(row: Row, width: int) -> Line:
+    """Payload sent and received over NVLink, GB/s."""
+    reading = row.reading
+    if reading is None:
+        return _traffic(None, None, width, row)
+    return _traffic(
+        reading.nvlink_tx_bytes_per_second, reading.nvlink_rx_bytes_per_second, width, row
+    )
+
+
+def pcie_traffic(row: Row, width: int) -> Line:
+    """Bytes sent and received over PCIe, GB/s."""
+    reading = row.reading
+    if reading is None:
+        return _traffic(None, None, width, row)
+    return _traffic(reading.pcie_tx_bytes_per_second, reading.pcie_rx_bytes_per_second, width, row)
+
+
+def pcie(row: Row, width: int) -> Line:
+    """Generation and lanes, each as now/max where they differ.
+
+    A low generation is what an idle GPU shows and is no alarm; missing lanes are one.
+    """
+    reading, gpu = row.reading, row.gpu
+    generation, lanes = (None, None) if reading is None else (reading.pcie_gen, reading.pcie_width)
+    speed = _now_of_max(generation, gpu.pcie_gen_max)
+    short = lanes is not None and gpu.pcie_width_max is not None and lanes < gpu.pcie_width_max
+    text = f"{speed} ×{_now_of_max(lanes, gpu.pcie_width_max)}{'!' if short else ''}"
+    if generation is None and lanes is None and gpu.pcie_gen_max is None:
+        text = UNKNOWN
+    return ((right(text, width), "bad" if short else "muted" if row.stale else ""),)
+
+
+def numa(row: Row, width: int) -> Line:
+    """NUMA node next to the GPU."""
+    return ((right(whole(row.gpu.numa_node), width), ""),)
+
+
+def name(row: Row, width: int) -> Line:
+    """Product, without its maker."""
+    return ((left(short_name(row.gpu.name), width), ""),)
+
+
+def address(row: Row, width: int) -> Line:
+    """PCI address."""
+    return ((left(short_address(row.gpu.address), width), "muted"),)
+
+
+def process(row: Row, width: int) -> Line:
+    """How many processes, and the one that holds most memory."""
+    found = None if row.reading is None else row.reading.processes
+    if found is None:
+        return ((left(UNKNOWN, width), "muted"),)
+    if not found:
+        return ((left("none seen", width), "muted"),)
+    top = max(found, key=lambda process: process.memory_bytes or 0)
+    known = row.processes.get(top.pid)
+    command = known.command if known is not None else None
+    user = f"{clean(known.user, 20)}: " if known is not None and known.user else ""
+    more = f" +{len(found) - 1}" if len(found) > 1 else ""
+    what = clean(command, 40) if command else f"pid {top.pid}"
+    return ((left(f"{user}{what}{more}", width), "muted" if row.stale else ""),)
+
+
+def _now_of_max(now: int | None, most: int | None) -> str:
+    if now is None or now == most or most is None:
+        return whole(most if now is None else now) if now is not None else f"–/{whole(most)}"
+    return f"{now}/{most}"
+
+
+def _of(used: float | None, total: float | None, unit: int, width: int, stale: bool) -> Line:
+    half = (width - 1) // 2
+    now = UNKNOWN if used is None else _gib(used / unit)
+    most = UNKNOWN if total is None else _gib(total / unit)
+    ink = "muted" if stale or used is None else ""
+    return ((right(now, width - 1 - half), ink), ("/", "muted"), (left(most, half), "muted"))
+
+
+def _gib(value: float) -> str:
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}"
+
+
+def _traffic(tx: float | None, rx: float | None, width: int, row: Row) -> Line:
+    if tx is None and rx is None:
+        return ((right(UNKNOWN, width), "muted"),)
+    one, other = (UNKNOWN if rate is None else _rate(rate / 1e9) for rate in (tx, rx))
+    half = width // 2
+    busy = (tx or 0) + (rx or 0) > 1e7
+    text = left(f"↑{one}", half) + left(f"↓{other}", width - half)
+    return ((text, "" if busy and not row.stale else "muted"),)
+
+
+def _rate(gbs: float) -> str:
+    return "0" if gbs < 0.005 else figure(gbs)
+
+
+def _ink(value: float | None, row: Row) -> str:
+    return "muted" if row.stale or value is None else ""

@@ -1,0 +1,151 @@
+"""Everything about one GPU, for the pane beside the matrix and for the clipboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from gputop.clean import clean
+from gputop.topology.units import UNKNOWN, figure, size, text, whole
+from gputop.widgets.gpu_cells import active_links
+from gputop.widgets.spans import Line, left, wrapped
+
+if TYPE_CHECKING:
+    from gputop.widgets.gpu_cells import Row
+
+_LABEL = 13
+
+
+def detail_lines(row: Row, width: int) -> tuple[Line, ...]:
+    """Name and value, one fact a line; values that are too long go on below."""
+    lines: list[Line] = []
+    for name, value in _facts(row):
+        ink = "muted" if value == UNKNOWN else ""
+        lines += wrapped(
+            ((f" {left(name, _LABEL)}", "muted"), (clean(value), ink)), width, _LABEL + 1
+        )
+    return tuple(lines)
+
+
+def _facts(row: Row) -> Iterator[tuple[str, str]]:
+    gpu, now = row.gpu, row.reading
+    yield "PCI address", gpu.address
+    yield "UUID", text(gpu.uuid)
+    yield "Architecture", _words(gpu.architecture, gpu.compute_capability)
+    yield "VBIOS", text(gpu.vbios)
+    yield "Memory", f"{size(gpu.memory_bytes)}, BAR1 {size(gpu.bar1_bytes)}"
+    yield (
+        "Power",
+        f"limit {whole(gpu.power_limit_watts, 'W')}, default {whole(gpu.power_limit_default_watts, 'W')},"
+        f" {whole(gpu.power_limit_min_watts)}–{whole(gpu.power_limit_max_watts, 'W')}",
+    )
+    if now is not None:
+        yield (
+            "Temperature",
+            f"{whole(now.temperature_c, '°C')}, memory {whole(now.temperature_memory_c, '°C')};"
+            f" slows at {whole(gpu.temperature_slowdown_c, '°C')}",
+        )
+        yield (
+            "Clocks",
+            f"SM {whole(now.clock_sm_mhz)}/{whole(gpu.clock_sm_max_mhz, 'MHz')},"
+            f" memory {whole(now.clock_memory_mhz)}/{whole(gpu.clock_memory_max_mhz, 'MHz')}"
+            + ("" if now.performance_state is None else f", P{now.performance_state}"),
+        )
+        reasons = now.throttle_reasons
+        yield "Held by", UNKNOWN if reasons is None else ", ".join(reasons) or "nothing"
+        yield "PCIe", _pcie(row)
+    yield "NVLink" if not gpu.xgmi else "xGMI", _links(row)
+    if gpu.fabric is not None and gpu.fabric.state not in {None, "not supported"}:
+        yield "Fabric", _fabric(row)
+    cpus = f"CPUs {gpu.cpu_affinity}" if gpu.cpu_affinity else UNKNOWN
+    yield "NUMA node", f"{whole(gpu.numa_node)}, {cpus}"
+    yield "ECC", _ecc(row)
+    modes = [
+        f"MIG {text(gpu.mig_enabled)}",
+        f"persistence {text(gpu.persistence)}",
+        f"compute mode {text(gpu.compute_mode)}",
+    ]
+    if gpu.virtualization not in {None, "none"}:
+        modes.append(f"virtualization {gpu.virtualization}")
+    yield "Modes", ", ".join(modes)
+    yield from _processes(row)
+    yield from _gaps(row)
+
+
+def _words(*values: str | None) -> str:
+    return " ".join(value for value in values if value) or UNKNOWN
+
+
+def _pcie(row: Row) -> str:
+    gpu, now = row.gpu, row.reading
+    if now is None:
+        return UNKNOWN
+    asleep = (
+        now.pcie_gen is not None
+        and gpu.pcie_gen_max is not None
+        and now.pcie_gen < gpu.pcie_gen_max
+    )
+    note = " (low while idle is normal)" if asleep else ""
+    return (
+        f"gen {whole(now.pcie_gen)} of {whole(gpu.pcie_gen_max)}{note},"
+        f" ×{whole(now.pcie_width)} of ×{whole(gpu.pcie_width_max)}, replays {whole(now.pcie_replays)}"
+    )
+
+
+def _links(row: Row) -> str:
+    gpu = row.gpu
+    if gpu.xgmi:
+        return f"{active_links(gpu)} of {len(gpu.xgmi)} up"
+    if not gpu.nvlinks:
+        return gpu.why("nvlinks") or "none"
+    kinds = []
+    key = [
+        (link.version or "", link.raw_gbs, link.remote_kind or "unknown end")
+        for link in gpu.nvlinks
+        if link.active
+    ]
+    for (version, raw, remote), group in groupby(sorted(key, key=str)):
+        kinds.append(f"{len(list(group))} × v{version} {figure(raw)} GB/s raw to {remote}")
+    down = [str(link.link) for link in gpu.nvlinks if link.active is False]
+    if down:
+        kinds.append("down: " + " ".join(down))
+    return "; ".join(kinds) or UNKNOWN
+
+
+def _fabric(row: Row) -> str:
+    fabric = row.gpu.fabric
+    assert fabric is not None
+    bad = [f"{what} {value}" for what, value in fabric.health if value == "true"]
+    parts = [text(fabric.state), *([fabric.status] if fabric.status else []), *bad]
+    return ", ".join(parts)
+
+
+def _ecc(row: Row) -> str:
+    ecc = None if row.reading is None else row.reading.ecc
+    state = {True: "on", False: "off", None: UNKNOWN}[row.gpu.ecc_enabled]
+    if ecc is None:
+        return state
+    return (
+        f"{state}, uncorrected {whole(ecc.uncorrected_volatile)} since load,"
+        f" {whole(ecc.uncorrected_aggregate)} in all"
+        + (", remap pending" if ecc.remap_pending else "")
+        + (", remap FAILED" if ecc.remap_failed else "")
+    )
+
+
+def _processes(row: Row) -> Iterator[tuple[str, str]]:
+    found = None if row.reading is None else row.reading.processes
+    if found is None:
+        yield "Processes", UNKNOWN
+    for process in found or ():
+        known = row.processes.get(process.pid)
+        command = known.command if known is not None and known.command else "name not readable"
+        user = f", {known.user}" if known is not None and known.user else ""
+        yield f"pid {process.pid}", f"{command}{user}, {size(process.memory_bytes)}, {process.kind}"
+
+
+def _gaps(row: Row) -> Iterator[tuple[str, str]]:
+    gaps = (*row.gpu.gaps, *(row.reading.gaps if row.reading is not None else ()))
+    for why, group in groupby(sorted(gaps, key=lambda gap: gap.why), key=lambda gap: gap.why):
+        yield "Not readable", f"{', '.join(sorted({gap.field for gap in group}))}: {why}"

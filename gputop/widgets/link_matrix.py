@@ -1,0 +1,82 @@
+"""The matrix of `nvidia-smi topo -m` as lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gputop.clean import clean
+from gputop.widgets.spans import Line, centre, left
+
+if TYPE_CHECKING:
+    from gputop.topology.matrix import RelationMatrix
+    from gputop.topology.report import Report
+
+READING: tuple[Line, ...] = (((" reading the wiring…", "muted"),),)
+
+
+def relation_ink(letters: str) -> str:
+    """Ink for letters of `nvidia-smi topo -m`; the letters carry the meaning, not the colour."""
+    if letters.startswith("NV"):
+        return "link-nvlink"
+    if letters == "XGMI":
+        return "link-xgmi"
+    return {
+        "PIX": "link-pcie",
+        "PXB": "link-pcie",
+        "PHB": "link-socket",
+        "NODE": "link-socket",
+    }.get(letters, "link-socket" if letters == "SYS" else "muted")
+
+
+def matrix_title(report: Report) -> str:
+    """Say whose letters these are, and which GPUs hang together."""
+    title = "Links · letters of nvidia-smi topo -m"
+    groups = [group for group in report.islands if len(group) > 1]
+    gpus = len(report.snapshot.machine.gpus)
+    if len(groups) == 1 and len(groups[0]) == gpus:
+        return f"{title} · all {gpus} GPUs in one island"
+    if groups:
+        sizes = " + ".join(str(len(group)) for group in groups)
+        return f"{title} · islands of {sizes} GPUs"
+    return title
+
+
+def matrix_lines(matrix: RelationMatrix | None, selected: str | None) -> tuple[Line, ...]:
+    """Write the matrix: head, one line a device, then what the NICs are called."""
+    if matrix is None:
+        return READING
+    label = label_width(matrix)
+    width = max(4, *(len(row.label) for row in matrix.rows)) if matrix.rows else 4
+    show_cpus = any(row.cpu_affinity or row.numa_affinity for row in matrix.rows)
+    head: list[tuple[str, str]] = [(" " * label, "")]
+    for row in matrix.rows:
+        ink = "strong" if row.address == selected else "muted"
+        head.append((" " + centre(clean(row.label), width), ink))
+    if show_cpus:
+        head.append(("  NUMA  CPUs near", "muted"))
+    lines: list[Line] = [tuple(head)]
+    for row in matrix.rows:
+        here = row.address == selected
+        spans = [
+            ("›" if here else " ", "key bold"),
+            (left(clean(row.label), label - 1), "strong" if here else "muted"),
+        ]
+        for cell in row.cells:
+            ink = relation_ink(cell.letters)
+            spans.append(
+                (" " + centre(clean(cell.letters, 8), width), ink + (" bold" if here else ""))
+            )
+        if show_cpus and row.kind == "gpu":
+            spans.append((f"  {left(clean(row.numa_affinity or '–', 20), 4)}  ", ""))
+            spans.append((clean(row.cpu_affinity or "–", 60), "muted"))
+        lines.append(tuple(spans))
+    lines += [
+        ((left(f" {name}", label), "muted"), (f"  {clean(known)}", ""))
+        for name, known in matrix.nics
+    ]
+    return tuple(lines)
+
+
+def label_width(matrix: RelationMatrix) -> int:
+    """Cells that the names of the rows take, with the mark of the cursor."""
+    return 1 + max((len(row.label) for row in matrix.rows), default=4)

@@ -1,0 +1,219 @@
+"""What a cell of the pair matrix can show. Each measure says its alphabet or its unit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gputop.clean import clean
+from gputop.topology.units import figure
+from gputop.widgets.link_matrix import relation_ink
+
+if TYPE_CHECKING:
+    from gputop.topology.report import Report
+    from gputop.topology.snapshot import Measurement
+
+SELF = "·"
+HEATS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One cell: a number, or a word where there is no number."""
+
+    number: float | None = None
+    word: str = ""
+    ink: str = ""
+
+
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """One thing to show of every ordered pair; `values` works out all cells at once."""
+
+    id: str
+    title: str
+    unit: str
+    """Unit or alphabet, as the caption says it."""
+    values: Callable[[Report, tuple[str, ...]], dict[Pair, Value]]
+    less_is_better: bool = False
+    nics: bool = False
+    """Whether NICs have rows and columns too."""
+    width: int = 5
+
+
+def _pairs(addresses: tuple[str, ...]) -> list[Pair]:
+    return [(a, b) for a in addresses for b in addresses if a != b]
+
+
+def _relation(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+    matrix = report.matrix
+    if matrix is None:
+        return {}
+    columns = [row.address for row in matrix.rows]
+    return {
+        (row.address, column): Value(word=clean(cell.letters, 8), ink=relation_ink(cell.letters))
+        for row in matrix.rows
+        for column, cell in zip(columns, row.cells, strict=True)
+        if row.address != column
+    }
+
+
+GRANTS = (
+    ("r", "p2p_read"),
+    ("w", "p2p_write"),
+    ("n", "p2p_nvlink"),
+    ("a", "p2p_atomics"),
+    ("p", "p2p_pci"),
+)
+
+
+def _grant(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+    known = {(pair.src, pair.dst): pair for pair in report.snapshot.machine.pairs}
+    found: dict[Pair, Value] = {}
+    for pair in _pairs(addresses):
+        said = known.get(pair)
+        words = [None if said is None else getattr(said, field) for _, field in GRANTS]
+        if all(word is None for word in words):
+            found[pair] = Value(word="–", ink="muted")
+            continue
+        text = "".join(
+            letter if word == "ok" else "?" if word is None else "-"
+            for (letter, _), word in zip(GRANTS, words, strict=True)
+        )
+        both = words[0] == "ok" and words[1] == "ok"
+        found[pair] = Value(word=text, ink="good" if both else "warn")
+    return found
+
+
+def expected_gbs(report: Report, src: str, dst: str) -> float | None:
+    """Payload rate of the path between two GPUs, one way; None when unknown."""
+    if report.graph is None:
+        return None
+    from gputop.topology.paths import path_between
+
+    path = path_between(report.graph, src, dst)
+    return None if path is None else path.payload_gbs
+
+
+def _expected(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+    return {pair: _number(expected_gbs(report, *pair)) for pair in _pairs(addresses)}
+
+
+def _number(value: float | None) -> Value:
+    return (
+        Value(word="–", ink="muted") if value is None else Value(number=value, word=figure(value))
+    )
+
+
+def measured(report: Report, quantity: str) -> dict[Pair, Measurement]:
+    """Measurements of one quantity by ordered pair; figures of the CPU self-test are left out."""
+    return {
+        (found.src, found.dst): found
+        for found in report.snapshot.measurements
+        if found.quantity == quantity and found.src and found.dst and found.device_kind != "cpu"
+    }
+
+
+def _measured(quantity: str) -> Callable[[Report, tuple[str, ...]], dict[Pair, Value]]:
+    def values(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+        found = measured(report, quantity)
+        access = measured(report, "can_access")
+        cells: dict[Pair, Value] = {}
+        for pair in _pairs(addresses):
+            figures = found.get(pair)
+            if figures is not None and figures.value is not None:
+                cells[pair] = Value(number=figures.value, word=figure(figures.value))
+            elif figures is not None and figures.verdict:
+                cells[pair] = _word(figures.verdict)
+            elif pair in access and access[pair].verdict == "not-granted":
+                cells[pair] = _word("not-granted")
+            else:
+                cells[pair] = Value(word="–", ink="muted")
+        return cells
+
+    return values
+
+
+_SHORT = {
+    "not-granted": ("no P2P", "warn"),
+    "granted": ("yes", "good"),
+    "arrived": ("yes", "good"),
+    "verified": ("yes", "good"),
+    "wrong-bytes": ("WRONG", "bad"),
+    "wrong-data": ("WRONG", "bad"),
+    "failed": ("failed", "bad"),
+}
+
+
+def _word(verdict: str) -> Value:
+    word, ink = _SHORT.get(verdict, (clean(verdict, 12), "warn"))
+    return Value(word=word, ink=ink)
+
+
+def _share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+    cells = _measured("write_bandwidth")(report, addresses)
+    for pair, cell in cells.items():
+        if cell.number is not None:
+            expected = expected_gbs(report, *pair)
+            share = None if not expected else 100 * cell.number / expected
+            cells[pair] = (
+                _number(None) if share is None else Value(number=share, word=f"{share:.0f}")
+            )
+    return cells
+
+
+MEASURES = (
+    Measure("relation", "Relation", "letters of nvidia-smi topo -m", _relation, nics=True, width=4),
+    Measure(
+        "grant",
+        "Driver grant",
+        "r read, w write, n NVLink, a atomics, p PCI; - not granted, ? not told",
+        _grant,
+    ),
+    Measure("expected", "Expected", "GB/s, payload one way along the path", _expected),
+    Measure(
+        "arrived",
+        "Bytes arrive",
+        "stored by the source, read back by the owner",
+        _measured("bytes_arrive"),
+        width=6,
+    ),
+    Measure("one-way", "Measured one way", "GB/s", _measured("write_bandwidth"), width=6),
+    Measure(
+        "both-ways",
+        "Measured both ways",
+        "GB/s of this direction while the other runs too",
+        _measured("both_ways_bandwidth"),
+        width=6,
+    ),
+    Measure("latency", "Latency", "µs", _measured("latency"), less_is_better=True, width=6),
+    Measure(
+        "share",
+        "Share of expected",
+        "% of the path's payload rate, measured one way",
+        _share,
+        width=6,
+    ),
+)
+
+
+def heats(values: dict[Pair, Value], less_is_better: bool) -> dict[Pair, str]:
+    """Ink of the ground for every number: the best value gets the brightest of the theme."""
+    numbers = [value.number for value in values.values() if value.number is not None]
+    if not numbers:
+        return {}
+    least, most = min(numbers), max(numbers)
+    inks: dict[Pair, str] = {}
+    for pair, value in values.items():
+        if value.number is None:
+            continue
+        if less_is_better:
+            share = least / value.number if value.number > 0 else 1.0
+        else:
+            share = value.number / most if most > 0 else 1.0
+        inks[pair] = f"heat-{min(int(share * (HEATS - 1) + 0.5), HEATS - 1)}"
+    return inks

@@ -1,0 +1,136 @@
+"""The matrix of pairs: rows are sources, columns destinations, one measure at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual import events
+from textual.message import Message
+
+from gputop.clean import clean
+from gputop.widgets.board import Board
+from gputop.widgets.measures import SELF, Measure, Pair, heats
+from gputop.widgets.spans import Cells, Line, centre, left
+
+if TYPE_CHECKING:
+    from gputop.topology.report import Report
+
+LABEL = 7
+
+
+def devices(report: Report, measure: Measure) -> tuple[tuple[str, str], ...]:
+    """Label and PCI address of every row, in the order of the management library."""
+    if measure.nics and report.matrix is not None:
+        return tuple((clean(row.label), row.address) for row in report.matrix.rows)
+    gpus = sorted(
+        (gpu for gpu in report.snapshot.machine.gpus if gpu.partition is None),
+        key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.address),
+    )
+    return tuple(
+        (f"GPU{position if gpu.index is None else gpu.index}", gpu.address)
+        for position, gpu in enumerate(gpus)
+    )
+
+
+class PairMatrix(Board):
+    """A heat map with a cursor; it follows a pair of devices, not a place."""
+
+    mark_ink = "pick"
+
+    class Picked(Message):
+        """Another pair was selected; twice means: tell me why."""
+
+        def __init__(self, pair: Pair, twice: bool = False) -> None:
+            super().__init__()
+            self.pair = pair
+            self.twice = twice
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(fixed_rows=1, fixed_columns=LABEL, id=id, classes=classes)
+        self.pair: Pair | None = None
+        self._devices: tuple[tuple[str, str], ...] = ()
+        self._cell_width = 6
+        self._cell_height = 1
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Row and column of the cursor."""
+        addresses = [address for _, address in self._devices]
+        if self.pair is None or not {*self.pair} <= set(addresses):
+            return (0, min(1, len(addresses) - 1))
+        return addresses.index(self.pair[0]), addresses.index(self.pair[1])
+
+    def show_measure(self, report: Report, measure: Measure) -> None:
+        """Put a measure of every pair on screen."""
+        self._devices = devices(report, measure)
+        values = measure.values(report, tuple(address for _, address in self._devices))
+        inks = heats(values, measure.less_is_better)
+        room = max((self.size.width or 80) - LABEL, 0)
+        fitting = room // max(len(self._devices), 1)
+        widest = max((len(value.word) for value in values.values()), default=0)
+        self._cell_width = max(measure.width + 1, widest + 2, min(fitting, 9))
+        tall = self.size.height > 3 * len(self._devices) and room >= 9 * len(self._devices)
+        self._cell_height = 3 if tall else 1
+        row, column = self.places
+        if len(self._devices) > 1:
+            self.pair = (self._devices[row][1], self._devices[column][1])
+        lines: list[Line] = [self._head(column)]
+        for index, (label, src) in enumerate(self._devices):
+            name = left(f"{'›' if index == row else ' '}{label}", LABEL)
+            spans = [(name, "strong" if index == row else "muted")]
+            padding = [(" " * LABEL, "")]
+            for place, (_, dst) in enumerate(self._devices):
+                value = values.get((src, dst))
+                text = SELF if src == dst else "…" if value is None else value.word
+                if (index, place) == (row, column):
+                    text = f"[{text}]"
+                ink = inks.get((src, dst))
+                padding.append((" " * self._cell_width, ink or ""))
+                spans.append(
+                    (centre(text, self._cell_width), ink or (value.ink if value else "muted"))
+                )
+            around = (tuple(padding),) * (self._cell_height // 2)
+            lines += [*around, tuple(spans), *around]
+        self.show(lines, self._cells(row, column) if len(self._devices) > 1 else ())
+
+    def _head(self, column: int) -> Line:
+        head = [(left("↓ to →", LABEL), "muted")]
+        for index, (label, _) in enumerate(self._devices):
+            ink = "strong" if index == column else "muted"
+            head.append((centre(label, self._cell_width), ink))
+        return tuple(head)
+
+    def _cells(self, row: int, column: int) -> tuple[Cells, ...]:
+        start, top = LABEL + column * self._cell_width, 1 + row * self._cell_height
+        return tuple(
+            Cells(line, start, start + self._cell_width)
+            for line in range(top, top + self._cell_height)
+        )
+
+    def move(self, rows: int, columns: int) -> None:
+        """Move the cursor; it steps over the diagonal."""
+        last = len(self._devices) - 1
+        if last < 1:
+            return
+        row, column = self.places
+        for _ in range(2):
+            row, column = min(max(row + rows, 0), last), min(max(column + columns, 0), last)
+            if row != column:
+                self._select(row, column)
+                return
+
+    def _select(self, row: int, column: int, twice: bool = False) -> None:
+        self.pair = (self._devices[row][1], self._devices[column][1])
+        for cells in self._cells(row, column):
+            self.reveal(cells)
+        self.post_message(self.Picked(self.pair, twice))
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the pair under the mouse; a double click asks why."""
+        place = event.get_content_offset(self)
+        if place is None or not self._devices:
+            return
+        row = (self.line_at(place.y) - 1) // self._cell_height
+        column = (self.column_at(place.x) - LABEL) // self._cell_width
+        if 0 <= row < len(self._devices) and 0 <= column < len(self._devices) and row != column:
+            self._select(row, column, twice=event.chain > 1)

@@ -1,0 +1,168 @@
+"""Panels that lie over a screen: why, the keys, a choice among a few things."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import OptionList
+
+from gputop.clean import clean
+from gputop.widgets.board import Board
+from gputop.widgets.explanation import explanation_lines, explanation_text
+from gputop.widgets.spans import Line, left
+
+if TYPE_CHECKING:
+    from gputop.app import GpuTop
+    from gputop.topology.reasons import Explanation
+
+
+class Panel(ModalScreen[str | None]):
+    """A framed text that scrolls; Esc closes it."""
+
+    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,w", "close", show=False),
+        Binding("up,k", "scroll_by(-1)", show=False),
+        Binding("down,j", "scroll_by(1)", show=False),
+        Binding("pageup", "scroll_by(-10)", show=False),
+        Binding("pagedown,space", "scroll_by(10)", show=False),
+        Binding("y", "copy_text", show=False),
+    ]
+    HINT = "Esc closes"
+
+    def __init__(self, heading: str) -> None:
+        super().__init__()
+        self.heading = heading
+
+    def compose(self) -> ComposeResult:
+        """A frame around the text."""
+        with Container(id="frame") as frame:
+            frame.border_title = Content(self.heading)
+            frame.border_subtitle = Content(self.HINT)
+            yield Board(id="text")
+
+    def lines(self, width: int) -> Sequence[Line]:
+        """The text for that width."""
+        raise NotImplementedError
+
+    def on_mount(self) -> None:
+        """Write the text."""
+        self._write(self.app.size.width)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Write the text for the new width."""
+        self._write(event.size.width)
+
+    def _write(self, width: int) -> None:
+        # Nine tenths of the screen but 110 cells at most (gputop.tcss), less frame and padding.
+        self.query_one(Board).show(self.lines(max(min(width * 9 // 10, 110) - 5, 20)))
+
+    def on_click(self, event: events.Click) -> None:
+        """A click beside the frame closes the panel."""
+        if event.widget is self:
+            self.dismiss(None)
+
+    def action_close(self) -> None:
+        """Close the panel."""
+        self.dismiss(None)
+
+    def action_scroll_by(self, lines: int) -> None:
+        """Scroll the text."""
+        self.query_one(Board).scroll_relative(0, lines, animate=False)
+
+    def action_copy_text(self) -> None:
+        """Copy the text."""
+        cast("GpuTop", self.app).copy_text(self.query_one(Board).text())
+
+
+class WhyPanel(Panel):
+    """An explanation: claim, evidence, consequence, fix."""
+
+    def __init__(self, why: Explanation) -> None:
+        super().__init__(clean(why.title, 90))
+        self.explanation = why
+        self.HINT = "y copies the fix · Esc closes" if why.fix else "y copies · Esc closes"
+
+    def lines(self, width: int) -> Sequence[Line]:
+        """The explanation for that width."""
+        return explanation_lines(self.explanation, width)
+
+    def action_copy_text(self) -> None:
+        """Copy the fix, or the whole explanation when there is none."""
+        why = self.explanation
+        cast("GpuTop", self.app).copy_text(why.fix or explanation_text(why))
+
+
+class HelpPanel(Panel):
+    """The keys of a screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "close", show=False)]
+
+    def __init__(
+        self, title: str, own: Sequence[tuple[str, str]], common: Sequence[tuple[str, str]]
+    ) -> None:
+        super().__init__(f"Keys · {title}")
+        self._own, self._common = own, common
+
+    def lines(self, width: int) -> Sequence[Line]:
+        """Two columns: key, meaning."""
+        lines: list[Line] = []
+        for keys in (self._own, self._common):
+            if lines and keys:
+                lines.append(())
+            lines += [((left(key, 16), "key bold"), (meaning, "")) for key, meaning in keys]
+        return lines
+
+
+class Choice(ModalScreen[str | None]):
+    """A list to choose from; gives the chosen id, or None."""
+
+    AUTO_FOCUS = "OptionList"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "close", show=False)]
+
+    def __init__(
+        self,
+        heading: str,
+        options: Sequence[tuple[str, str]],
+        chosen: str | None = None,
+        preview: Callable[[str], None] | None = None,
+    ) -> None:
+        super().__init__(classes="panel")
+        self._heading = heading
+        self._options = options
+        self._chosen = chosen
+        self._preview = preview
+
+    def compose(self) -> ComposeResult:
+        """A frame around the list."""
+        with Container(id="frame") as frame:
+            frame.border_title = Content(self._heading)
+            frame.border_subtitle = Content("Enter chooses · Esc closes")
+            # Content, never a string: a string would be read as markup.
+            yield OptionList(*(Content(clean(label)) for _, label in self._options), markup=False)
+
+    def on_mount(self) -> None:
+        """Begin at what is chosen already."""
+        ids = [option for option, _ in self._options]
+        if self._chosen in ids:
+            self.query_one(OptionList).highlighted = ids.index(self._chosen)
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Show at once what a choice would do."""
+        if self._preview is not None:
+            self._preview(self._options[event.option_index][0])
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Give the choice."""
+        self.dismiss(self._options[event.option_index][0])
+
+    def action_close(self) -> None:
+        """Choose nothing."""
+        self.dismiss(None)
