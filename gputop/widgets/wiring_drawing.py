@@ -1,0 +1,112 @@
+"""What a drawing of a node is made of: boxes, lines between them and texts beside the lines.
+
+Positions are terminal cells from the top left corner of the drawing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Edge: TypeAlias = frozenset[str]
+"""The two graph nodes that an edge of the graph joins."""
+
+Point: TypeAlias = tuple[int, int]
+"""Column and row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A text beside a line."""
+
+    x: int
+    y: int
+    text: str
+    weak: bool = False
+    """True when it tells of less than is possible, such as x8 in an x16 slot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Room for a figure that moves; what is in it is not part of the drawing."""
+
+    x: int
+    y: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One device, or several that are drawn as one."""
+
+    id: str
+    """Graph node that it stands for; the name of a mesh, which is no node, begins with "mesh"."""
+    members: tuple[str, ...]
+    """All graph nodes that it stands for."""
+    kind: str
+    """"host", "bridge", "gpu", "nic", "plane" or "mesh"."""
+    x: int
+    y: int
+    width: int
+    height: int
+    lines: tuple[str, ...]
+    """Texts inside, top to bottom."""
+    live: Slot | None = None
+
+    @property
+    def framed(self) -> bool:
+        """A frame round it; without one it is one coloured line."""
+        return self.height >= 3
+
+    @property
+    def right(self) -> int:
+        """First column right of it."""
+        return self.x + self.width
+
+    @property
+    def bottom(self) -> int:
+        """First row below it."""
+        return self.y + self.height
+
+    def contains(self, x: int, y: int) -> bool:
+        """Whether a cell belongs to the box, its frame included."""
+        return self.x <= x < self.right and self.y <= y < self.bottom
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A wire, or a chain of wires with nothing else on it, between two boxes."""
+
+    ends: tuple[str, str]
+    """Ids of the boxes; the first and last point lie inside them."""
+    points: tuple[Point, ...]
+    """Corners of the line, each in one row or column with the next."""
+    kind: str
+    """"nvlink", "xgmi", "c2c", "pcie" or "socket"."""
+    edges: frozenset[Edge]
+    """Edges of the graph that it stands for."""
+    labels: tuple[Label, ...] = ()
+    live: Slot | None = None
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """All of it."""
+
+    width: int
+    height: int
+    boxes: tuple[Box, ...]
+    lines: tuple[Line, ...]
+
+    def box(self, box_id: str) -> Box | None:
+        """Find a box by its id."""
+        return next((box for box in self.boxes if box.id == box_id), None)
+
+    def box_of(self, node: str) -> Box | None:
+        """Find the box that stands for a graph node; None for a bridge inside a line."""
+        return next((box for box in self.boxes if node in box.members), None)
+
+    def at(self, x: int, y: int) -> Box | None:
+        """Find the box at a cell."""
+        return next((box for box in self.boxes if box.contains(x, y)), None)
