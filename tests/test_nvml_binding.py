@@ -32,6 +32,8 @@ def answer(name: str, *a: Any) -> int:
     elif name == "nvmlDeviceGetNvLinkState":
         a[2]._obj.value = 1
         return INVALID_ARGUMENT if a[1] >= 2 else 0
+    elif name == "nvmlDeviceGetNvLinkRemotePciInfo_v2":
+        a[2]._obj.busId = b"00000000:05:00.0"
     elif name == "nvmlDeviceGetCpuAffinity":
         a[2]._obj[0] = 0xFF
         a[2]._obj[1] = 1
@@ -74,14 +76,15 @@ def test_what_stays() -> None:
     assert gpu.cpu_affinity == "0-7,64"
     assert [link.raw_gbs for link in gpu.nvlinks] == [164.0, 164.001]  # asked link by link
     assert [link.remote_link for link in gpu.nvlinks] == [146_000, 146_001]
+    assert [link.remote_address for link in gpu.nvlinks] == ["0000:05:00.0", "0000:05:00.0"]
     assert gpu.fabric is not None
     assert (gpu.fabric.state, gpu.fabric.health_mask) == ("completed", 0xAA)
     assert str(gpu.fabric.cluster_uuid).startswith("ab000000-")
 
 
 def test_what_moves() -> None:
-    reader = nvml_readings.SOURCE.reader()
-    reader()
+    reader = nvml_readings.Reader()
+    reader.thorough = True
     raw = json.loads(json.dumps(reader()))
     errors = {
         name: value["error"]
@@ -95,3 +98,4 @@ def test_what_moves() -> None:
     assert [(p.pid, p.kind, p.memory_bytes) for p in reading.processes] == [(77, "compute", 2**20)]
     assert [link.replay_errors for link in reading.nvlinks] == [161_000, 161_001]
     assert reading.nvlink_tx_bytes_per_second == 0
+    assert reading.pcie_rx_bytes_per_second == 0

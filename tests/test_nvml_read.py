@@ -260,11 +260,14 @@ def test_nvlink_and_pcie_rates_between_two_readings() -> None:
     reader = moving_reader(binding, clock)
     first = parse_moving(reader()).gpu_readings[0]
     assert first.why("nvlink_tx_bytes_per_second") == "needs a second reading"
-    assert [link.link for link in first.nvlinks] == [0, 1]
+    assert first.nvlinks == ()  # the first picture does not wait for them
     clock.seconds += 1
     second = parse_moving(reader()).gpu_readings[0]
-    assert second.nvlink_tx_bytes_per_second == pytest.approx(1000 * 1024)
-    assert second.nvlink_rx_bytes_per_second == pytest.approx(500 * 1024)
+    assert [link.link for link in second.nvlinks] == [0, 1]
+    clock.seconds += 1
+    second = parse_moving(reader()).gpu_readings[0]
+    assert second.nvlink_tx_bytes_per_second == pytest.approx(1000 * 1024, rel=0.01)
+    assert second.nvlink_rx_bytes_per_second == pytest.approx(500 * 1024, rel=0.01)
     assert second.pcie_tx_bytes_per_second == pytest.approx(3e9)
     assert second.pcie_rx_bytes_per_second == 0
 
@@ -278,6 +281,57 @@ def test_what_costs_is_asked_every_tenth_time() -> None:
     assert binding.calls.count("nvmlDeviceGetBAR1MemoryInfo") == 2
     assert binding.calls.count("nvmlDeviceGetUtilizationRates") == 20
     assert "nvmlDeviceGetPcieThroughput" not in binding.calls
+
+
+def asked_for_traffic(binding: fake.Binding, reader: nvml_readings.Reader, reads: int) -> list[int]:
+    """Ask so often; gives the GPUs whose NVLink counters were asked, in order."""
+    asked: list[int] = []
+
+    def counter(handle: int, number: int, scope: int) -> int:
+        if number == 138 and scope == 0xFFFFFFFF:
+            asked.append(handle)
+        return 0
+
+    binding.fields = counter
+    for _ in range(reads):
+        reader()
+    return asked
+
+
+def with_links(gpus: int, utilization: int) -> fake.Binding:
+    binding = fake.Binding(gpus=gpus)
+    binding.answers["nvmlDeviceGetUtilizationRates"] = lambda handle: {"gpu": utilization}
+    binding.answers["nvmlDeviceGetNvLinkState"] = _two_links
+    return binding
+
+
+def _two_links(handle: int, link: int) -> int:
+    if link >= 2:
+        raise fake.InvalidArgument
+    return 1
+
+
+def test_busy_gpus_take_turns_with_their_dear_counters() -> None:
+    binding = with_links(8, utilization=90)
+    asked = asked_for_traffic(binding, moving_reader(binding), 9)
+    assert asked == [0, 1, 2, 3, 4, 5, 6, 7] * 2  # two of eight each time, none in the first
+
+
+def test_counters_of_idle_gpus_are_asked_rarely() -> None:
+    binding = with_links(8, utilization=0)
+    asked = asked_for_traffic(binding, moving_reader(binding), 41)
+    assert sorted(asked) == list(range(8))
+
+
+def test_a_thorough_reading_holds_everything_at_once() -> None:
+    binding, clock = with_links(2, utilization=0), Clock()
+    binding.fields = lambda handle, number, scope: int(1000 * clock.seconds)
+    reader = moving_reader(binding, clock)
+    reader.thorough = True
+    for reading in parse_moving(reader()).gpu_readings:
+        assert [link.link for link in reading.nvlinks] == [0, 1]
+        assert reading.nvlink_tx_bytes_per_second == pytest.approx(1000 * 1024, rel=0.1)
+        assert reading.pcie_tx_bytes_per_second is not None
 
 
 def test_the_real_binding_has_every_name_that_is_asked() -> None:

@@ -107,7 +107,13 @@ def _remote_kind(a: Answers) -> str | None:
 
 
 def _remote_link(a: Answers) -> int | None:
-    return a.field_value("remote_link", "NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID", a.raw.get("fields"))
+    field = "NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID"
+    number = a.field_value("remote_link", field, a.raw.get("fields"))
+    if number is not None and _remote(Answers(a.raw)) is None:
+        # A virtual machine: every link names 0 there (seen on four H200, driver 580.159).
+        a.miss("remote_link", "the driver hides the other end")
+        return None
+    return number
 
 
 def fabric(device: Answers) -> Fabric | None:

@@ -41,8 +41,15 @@ def load_sources(names: Sequence[str] = NAMES) -> tuple[Source, ...]:
 class SourceThread:
     """Asks one source again and again; its last answer is `part`."""
 
-    def __init__(self, source: Source, answered: Callable[[SourceThread], None]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        answered: Callable[[SourceThread], None],
+        *,
+        thorough: bool = False,
+    ) -> None:
         self.source = source
+        self._thorough = thorough
         self.part: Part | None = None
         self.problem: Problem | None = None
         self.reader: Any = None
@@ -84,6 +91,8 @@ class SourceThread:
             try:
                 if self.reader is None:
                     self.reader = self.source.reader()
+                    if self._thorough and hasattr(self.reader, "thorough"):
+                        self.reader.thorough = True
                 part = self.source.parse(self.reader())
             except SourceAbsent as absent:
                 self.part, self.problem = (
@@ -118,6 +127,7 @@ class LiveFeed:
         interval: float = 1.0,
         version: str = "",
         with_args: bool = False,
+        thorough: bool = False,
     ) -> None:
         self._version = version
         self._with_args = with_args
@@ -126,7 +136,7 @@ class LiveFeed:
         self._machine_parts: tuple[Part, ...] = ()
         self._machine = Machine()
         self.threads = tuple(
-            SourceThread(source, self._on_answer)
+            SourceThread(source, self._on_answer, thorough=thorough)
             for source in (load_sources() if sources is None else sources)
         )
         for thread in self.threads:

@@ -79,7 +79,7 @@ def read_snapshot(
 
     if demo:
         return watch.DemoFeed(demo, version=__version__).at(0)
-    feed = watch.LiveFeed(version=__version__, with_args=with_args)
+    feed = watch.LiveFeed(version=__version__, with_args=with_args, thorough=True)
     try:
         deadline = time.monotonic() + SETTLE_SECONDS
         while not feed.settled() and time.monotonic() < deadline:

@@ -212,4 +212,4 @@ def _mig(library: Library, handle: object) -> list[Raw]:
     return instances
 
 
-SOURCE = Source(id="nvml", interval_seconds=10.0, deadline_seconds=3.0, reader=Reader, parse=parse)
+SOURCE = Source(id="nvml", interval_seconds=20.0, deadline_seconds=3.0, reader=Reader, parse=parse)

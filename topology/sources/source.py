@@ -1,4 +1,4 @@
-"""What a source is: something that asks the machine, and a pure function that understands the answer."""
+"""What a source is: a reader that asks the machine, and a pure function that understands it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """What one answer says about a node; the collector merges the parts of all sources.
 
     None (or an empty tuple) means: this source says nothing of that. Devices are matched by PCI
-    address; where two sources fill the same field, the one that comes first in `sources.NAMES` wins.
+    address; where two sources fill the same field, the earlier one in `sources.NAMES` wins.
     """
 
     host: Host | None = None

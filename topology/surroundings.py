@@ -1,0 +1,149 @@
+"""What stays around the GPUs: the host, its network, the software. Units as in `machine`."""
+
+from __future__ import annotations
+
+from .record import Record
+
+
+class NumaNode(Record, frozen=True, kw_only=True):
+    """One NUMA node of the host."""
+
+    node: int
+    cpus: str | None = None
+    memory_bytes: int | None = None
+    distances: tuple[int, ...] | None = None
+    """Distance to every node in order, 10 = itself."""
+    socket: int | None = None
+    gpu_memory: bool | None = None
+    """True when the node holds memory but no CPU (memory of a coherent GPU)."""
+
+
+class Socket(Record, frozen=True, kw_only=True):
+    """One CPU package."""
+
+    socket: int
+    cores: int | None = None
+    threads: int | None = None
+
+
+class Container(Record, frozen=True, kw_only=True):
+    """Signs of a container and the limits it sets on this process."""
+
+    kind: str | None = None
+    """"docker", "podman", "kubernetes", "lxc", "systemd-nspawn", "container"; None: none seen."""
+    evidence: str | None = None
+    memory_limit_bytes: int | None = None
+    cpu_quota: float | None = None
+    """CPUs' worth of time that the cgroup grants."""
+    cpuset: str | None = None
+
+
+class Module(Record, frozen=True, kw_only=True):
+    """One loaded kernel module that matters here."""
+
+    name: str
+    version: str | None = None
+
+
+class Host(Record, frozen=True, kw_only=True):
+    """The machine around the GPUs."""
+
+    hostname: str | None = None
+    kernel: str | None = None
+    os_name: str | None = None
+    cpu_vendor: str | None = None
+    cpu_model_name: str | None = None
+    cpu_family: int | None = None
+    cpu_model: int | None = None
+    architecture: str | None = None
+    hypervisor: str | None = None
+    """Vendor of the hypervisor, "unknown hypervisor", or None on bare metal."""
+    dmi_vendor: str | None = None
+    dmi_product: str | None = None
+    container: Container | None = None
+    sockets: tuple[Socket, ...] = ()
+    numa: tuple[NumaNode, ...] = ()
+    memory_bytes: int | None = None
+    shm_bytes: int | None = None
+    memlock_bytes: int | None = None
+    """Soft RLIMIT_MEMLOCK of this process; None with the gap "unlimited" when there is no limit."""
+    cmdline_flags: tuple[str, ...] | None = None
+    """Kernel command line arguments that bear on DMA and PCI (iommu=, pci=, ...)."""
+    numa_balancing: bool | None = None
+    modules: tuple[Module, ...] = ()
+    nvidia_module: str | None = None
+    """"open", "closed" or None; from /proc/driver/nvidia/version."""
+    nvidia_registry: tuple[str, ...] = ()
+    """Registry keys given to the NVIDIA module that change P2P."""
+    device_nodes: tuple[str, ...] | None = None
+    """/dev/nvidia*, /dev/kfd, /dev/dri/renderD*; unreadable ones end in " (no permission)"."""
+    fabric_manager: str | None = None
+    """"running", "installed", "absent"; says nothing inside a container or tenant VM."""
+    boot_id: str | None = None
+
+
+class Interface(Record, frozen=True, kw_only=True):
+    """One network interface of the kernel."""
+
+    name: str
+    address: str | None = None
+    """PCI address of the device behind it; None for a virtual one."""
+    kind: str | None = None
+    """"ethernet", "infiniband", "loopback", "bridge", "bond", "veth", "virtual", ..."""
+    driver: str | None = None
+    up: bool | None = None
+    speed_mbps: int | None = None
+    mtu: int | None = None
+    mac: str | None = None
+    ips: tuple[str, ...] = ()
+    numa_node: int | None = None
+
+
+class RdmaPort(Record, frozen=True, kw_only=True):
+    """One port of an RDMA device."""
+
+    port: int
+    state: str | None = None
+    """"ACTIVE", "DOWN", "INIT", ..."""
+    physical_state: str | None = None
+    rate_gbit: float | None = None
+    rate: str | None = None
+    """As the kernel words it: "400 Gb/sec (4X NDR)"."""
+    link_layer: str | None = None
+    """"InfiniBand" or "Ethernet"."""
+    lid: str | None = None
+
+
+class RdmaDevice(Record, frozen=True, kw_only=True):
+    """One HCA as the kernel's RDMA layer names it: mlx5_0, rdmap0s6, ..."""
+
+    name: str
+    address: str | None = None
+    kind: str | None = None
+    """"infiniband", "roce", "efa" or "rdma"."""
+    driver: str | None = None
+    guid: str | None = None
+    firmware: str | None = None
+    board_id: str | None = None
+    numa_node: int | None = None
+    interfaces: tuple[str, ...] = ()
+    ports: tuple[RdmaPort, ...] = ()
+
+
+class Software(Record, frozen=True, kw_only=True):
+    """Versions of what runs the GPUs."""
+
+    nvidia_driver: str | None = None
+    nvml: str | None = None
+    cuda_driver: str | None = None
+    """CUDA version the driver supports, "13.0"."""
+    amd_driver: str | None = None
+    rocm: str | None = None
+    cuda_toolkit: str | None = None
+    nccl: str | None = None
+    nccl_path: str | None = None
+    rccl: str | None = None
+    torch: str | None = None
+    torch_path: str | None = None
+    confidential_computing: str | None = None
+    """"off", "on" or a word of NVML's."""
