@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 
 from gputop.busy import Verdict, judge, sample
-from gputop.probes import protocol
+from gputop.probes import catalog, protocol
 from gputop.probes.client import run_probe
 from gputop.probes.interpreters import Choice, find_interpreter
 from gputop.probes.outcome import Outcome
+from gputop.probes.spec import ProbeSpec
 from gputop.topology.snapshot import Measurement
 from gputop.topology.sources.source import SourceAbsent
 
@@ -82,14 +83,16 @@ def measure(
         text = "; ".join(verdict.busy) + ". Nothing was measured; it can be forced."
         return Told(outcome=Outcome("refused", text, elapsed), blind=verdict.blind)
     if choice.chosen is None:
-        return Told(outcome=Outcome("no-torch", choice.message, elapsed), choice=choice)
+        text = " ".join(choice.sentences())
+        return Told(outcome=Outcome("no-torch", text, elapsed), choice=choice)
     on_start(choice)
     request = protocol.Request(
         probe=wish.probe,
         devices=wish.addresses,
         params={"force": wish.force, "selftest": wish.selftest, **dict(wish.params)},
     )
-    seconds = wish.deadline_seconds or deadline_seconds(len(wish.addresses))
+    spec: ProbeSpec = catalog.load(wish.probe).SPEC
+    seconds = wish.deadline_seconds or spec.deadline_seconds(len(wish.addresses))
     outcome = run_probe(request, choice.chosen.path, on_event, seconds, cancel)
     return Told(
         outcome=outcome,
@@ -99,11 +102,6 @@ def measure(
         ),
         blind=verdict.blind,
     )
-
-
-def deadline_seconds(gpus: int) -> float:
-    """Start-up of torch on a cold disk, and a few seconds for each ordered pair."""
-    return 60.0 + 4.0 * gpus * max(0, gpus - 1)
 
 
 def to_measurement(

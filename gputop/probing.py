@@ -83,7 +83,11 @@ class Probing:
                 hear,
                 cancel,
                 lambda choice: self._post(
-                    messages.ProbeStarted(probe, choice.path, choice.how_found)
+                    messages.ProbeStarted(
+                        probe,
+                        choice.chosen.path if choice.chosen else "",
+                        choice.chosen.how_found if choice.chosen else "",
+                    )
                 ),
             )
         except Exception as error:  # noqa: BLE001 - the worker border: the screen gets a sentence

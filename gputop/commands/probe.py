@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gputop.measuring import Told, Wish
     from gputop.probes.interpreters import Choice
     from gputop.probes.protocol import Message
+    from gputop.probes.spec import ProbeSpec
 
 EXIT_CODES = {"finished": ANSWERED, "timed-out": FAILURES, "cancelled": INTERRUPTED}
 """By status; every other end leaves the question open."""
@@ -83,14 +84,16 @@ def command(
 def _list(as_json: bool) -> None:
     from gputop.probes import catalog
 
-    specs = [catalog.load(name).SPEC for name in catalog.NAMES]
+    specs: list[ProbeSpec] = [catalog.load(name).SPEC for name in catalog.NAMES]
     if as_json:
         print_json({"schema": "gputop.probes/1", "gputop": __version__, "probes": specs})
         return
     for spec in specs:
-        click.echo(f"{spec.name:<10} {spec.title}")
-        click.echo(f"{'':<10} {spec.measures}")
-        click.echo(f"{'':<10} about {spec.seconds:.0f} s; needs {spec.needs}")
+        click.echo(f"{spec.name:<8} {spec.title}")
+        click.echo(f"{'':<8} {spec.measures}")
+        gib = spec.memory_bytes_per_gpu / (1 << 30)
+        costs = ", ".join(f"{spec.estimate_seconds(gpus):.0f} s on {gpus} GPUs" for gpus in (2, 4, 8))
+        click.echo(f"{'':<8} needs {spec.minimum_gpus} GPUs and {gib:.1f} GiB on each; about {costs}")
 
 
 def _machine() -> Machine:
@@ -226,7 +229,8 @@ class _Reporter:
         self._open = False
 
     def started(self, choice: Choice) -> None:
-        say(f"measuring with {choice.path} ({choice.how_found})")
+        for line in choice.sentences():
+            say(line)
 
     def hear(self, message: Message) -> None:
         from gputop.probes.protocol import Progress
