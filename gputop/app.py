@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gputop.topology.watch import Feed
 
 log = logging.getLogger(__name__)
+log.addHandler(logging.NullHandler())
 
 COMMON_HELP = (
     *((str(number), f"screen {name.capitalize()}") for number, name in enumerate(NAMES, start=1)),
@@ -65,7 +66,7 @@ class GpuTop(ProbeDesk, App[int]):
         Binding("x", "export", "Export", show=False),
         Binding("t", "choose_theme", "Theme", show=False),
         Binding("d", "demos", "Demo nodes", show=False),
-        Binding("escape", "back", "Back", show=False),
+        Binding("escape", "step_back", "Back", show=False),
         Binding("q", "quit", "Quit", show=False),
     ]
     KEYS: ClassVar[tuple[tuple[str, str, str], ...]] = (
@@ -89,7 +90,7 @@ class GpuTop(ProbeDesk, App[int]):
         """Our own failure, in words; empty when there is none."""
         self.refresher: Refresher | None = None
         self._inks: tuple[str, theming.Inks] | None = None
-        for theme in theming.builtin():
+        for theme in theming.builtin(default_only=True):
             self.register_theme(theme)
         self.theme = theming.DEFAULT
         self.animation_level = "none"
@@ -119,7 +120,7 @@ class GpuTop(ProbeDesk, App[int]):
             from gputop import hangup
 
             hangup.watch(partial(self.exit, 0))
-        self.call_after_refresh(self._load_user_themes)
+        self.call_after_refresh(self._load_themes)
 
     def on_unmount(self) -> None:
         """Let go of the threads and of a worker without waiting for any of them."""
@@ -137,9 +138,10 @@ class GpuTop(ProbeDesk, App[int]):
         self.refresher = Refresher(feed, self.post_message, self.interval)
         self.refresher.start()
 
-    def _load_user_themes(self) -> None:
-        loaded, failed = theming.load_user(theming.user_folder(), self.current_theme)
-        for theme in loaded:
+    def _load_themes(self) -> None:
+        themes = theming.builtin()
+        loaded, failed = theming.load_user(theming.user_folder(), themes[0])
+        for theme in (*themes[1:], *loaded):
             self.register_theme(theme)
         if failed:
             self.say("; ".join(failed), title="Themes that cannot be used", severity="warning")
@@ -152,8 +154,9 @@ class GpuTop(ProbeDesk, App[int]):
         """Run what draws a report; a mistake of ours becomes a line on the screen."""
         try:
             handler(report)
-        except Exception as error:
-            log.exception("cannot draw")
+        except Exception as error:  # the app border: the screen stays
+            if not self.trouble:
+                log.exception("cannot draw")
             self.trouble = f"cannot draw this: {type(error).__name__}: {error}"
         else:
             self.trouble = ""
@@ -178,7 +181,7 @@ class GpuTop(ProbeDesk, App[int]):
             self.pop_screen()
         self.post_message(messages.ScreenWanted(name))
 
-    def action_back(self) -> None:
+    def action_step_back(self) -> None:
         """Undo the nearest thing: a filter, a running probe, a note."""
         if self.view is None or not self.view.back():
             self.cancel_probe()

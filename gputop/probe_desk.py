@@ -57,7 +57,7 @@ class ProbeDesk(DOMNode):
 
             self._probing = Probing(self._app.post_message)
         self.probe = ProbeState(probe=PROBE)
-        self._probing.start(PROBE, addresses, force)
+        self._probing.start(PROBE, addresses, force, report.snapshot.machine)
 
     def cancel_probe(self) -> None:
         """Cancel a running probe; the note of one that ended is taken away."""

@@ -14,6 +14,7 @@ from textual.theme import Theme
 import gputop.themes
 
 DEFAULT = "gputop-dark"
+DEFAULT_FILE = "dark.toml"
 USER_FOLDER_NAME = "themes"
 _COLORS = [
     "primary",
@@ -35,15 +36,15 @@ class ThemeError(ValueError):
     """A theme file that cannot be used; the text says why."""
 
 
-def builtin() -> tuple[Theme, ...]:
-    """Themes that come with gputop, the default one first."""
+def builtin(*, default_only: bool = False) -> tuple[Theme, ...]:
+    """Themes that come with gputop, the default one first; or only that, for a quick start."""
     folder = files(gputop.themes)
-    found = [
-        parse(entry.read_text(encoding="utf-8"))
-        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
-        if entry.name.endswith(".toml")
-    ]
-    return tuple(sorted(found, key=lambda theme: theme.name != DEFAULT))
+    first = parse((folder / DEFAULT_FILE).read_text(encoding="utf-8"))
+    if default_only:
+        return (first,)
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    rest = (parse((folder / name).read_text(encoding="utf-8")) for name in names)
+    return (first, *(theme for theme in rest if theme.name != first.name))
 
 
 def user_folder() -> Path:
@@ -115,8 +116,9 @@ class Inks:
     """Named styles of one theme, for text that is drawn line by line.
 
     An ink is words separated by blanks: the name of a theme variable ("muted", "link-nvlink",
-    "bad") gives its colour; "heat-0" to "heat-5" colour the ground and choose a text that is legible
-    on it; "cursor" and "pick" colour the ground and take "cursor-text" and "pick-text" if given; "bold", "underline", "reverse", "italic" and "dim" add themselves.
+    "bad") gives its colour; "heat-0" to "heat-5" colour the ground and choose a
+    text that is legible on it; "cursor" and "pick" colour the ground and take "cursor-text" and
+    "pick-text" if the theme has them; "bold", "underline", "reverse" and the like add themselves.
     """
 
     def __init__(self, variables: dict[str, str]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
+from msgspec.structs import replace
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
@@ -15,7 +15,6 @@ from gputop.clean import clean
 from gputop.screens.screen import View
 from gputop.topology.units import seconds
 from gputop.widgets.board import Board
-from gputop.widgets.gpu_detail import detail_lines
 from gputop.widgets.gpu_table import GpuTable, rows_of
 from gputop.widgets.identity import absence_lines, host_lines, identity_lines, problem_lines
 from gputop.widgets.link_matrix import label_width, matrix_lines, matrix_title
@@ -67,7 +66,8 @@ class NodeScreen(View):
         """Bring every part up to date."""
         snapshot = report.snapshot
         width = self.app.size.width
-        self.query_one("#identity", Board).show(identity_lines(snapshot, width))
+        most = 1 if self.app.size.height < 30 else 2
+        self.query_one("#identity", Board).show(identity_lines(snapshot, width, most))
         self._draw_problems(report, width)
         if not snapshot.machine.gpus:
             self._draw_absence(report, width)
@@ -90,6 +90,8 @@ class NodeScreen(View):
         row = self._row()
         if row is not None and not self.has_class("-narrow"):
             detail.caption(f"GPU {row.gpu.index} · {clean(row.gpu.name, 40)}")
+            from gputop.widgets.gpu_detail import detail_lines
+
             detail.show(detail_lines(row, detail.size.width or 60))
 
     def _draw_problems(self, report: Report, width: int) -> None:
@@ -176,6 +178,8 @@ class NodeScreen(View):
         row = self._row()
         if row is None:
             return ""
+        from gputop.widgets.gpu_detail import detail_lines
+
         head = f"GPU {row.gpu.index} {row.gpu.name}"
         return "\n".join([head, *(text_of(line).strip() for line in detail_lines(row, 200))])
 

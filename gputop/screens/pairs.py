@@ -110,7 +110,7 @@ class PairsScreen(View):
         names = {address: label for label, address in devices(report, MEASURES[0])}
         if pair is not None:
             steps.caption(f"{names.get(pair[0], pair[0])} to {names.get(pair[1], pair[1])}")
-        width = (steps.size.width or 60) - 2
+        width = (steps.size.width or 60) - 1
         steps.show(() if why is None else explanation_lines(why, width))
 
     def on_pair_matrix_picked(self, message: PairMatrix.Picked) -> None:

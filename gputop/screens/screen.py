@@ -42,7 +42,7 @@ class View(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = []
     KEYS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     """Keys of this screen for the line of keys: key, label, action of the app."""
-    HELP: ClassVar[tuple[tuple[str, str], ...]] = ()
+    HELP: ClassVar[tuple[tuple[str, str], ...]] = ()  # type: ignore[assignment]
     """Keys of this screen for the help: key, what it does."""
 
     report: reactive[Report | None] = reactive(None, init=False, repaint=False)

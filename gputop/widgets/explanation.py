@@ -34,18 +34,18 @@ def explanation_lines(why: Explanation, width: int) -> tuple[Line, ...]:
 
 
 def _fact(fact: Fact, width: int) -> list[Line]:
-    question, answer = clean(fact.question), clean(fact.answer)
-    lines = list(
-        wrapped((("• ", "muted"), (f"{question} ", "muted"), (answer, "strong")), width, 2)
-    )
     because = clean(fact.because, 1000) if fact.because else ""
     origin = clean(fact.source) if fact.source else ""
     tail = " · ".join(part for part in (because, origin) if part)
-    spans = (
-        (f"  {tail} " if tail else "  ", "muted"),
-        (f"[{clean(fact.basis)}]", _BASIS.get(fact.basis, "muted")),
+    basis = (f" [{clean(fact.basis)}]", _BASIS.get(fact.basis, "muted"))
+    said = (
+        ("• ", "muted"),
+        (f"{clean(fact.question)} ", "muted"),
+        (clean(fact.answer, 1000), "strong"),
     )
-    return [*lines, *wrapped(spans, width, 2)]
+    if not tail:
+        return list(wrapped((*said, basis), width, 2))
+    return [*wrapped(said, width, 2), *wrapped(((f"  {tail}", "muted"), basis), width, 2)]
 
 
 def explanation_text(why: Explanation) -> str:

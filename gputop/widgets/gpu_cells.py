@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from gputop.clean import clean
 from gputop.topology.machine import Gpu
@@ -18,8 +19,7 @@ a large matrix product (peers.md D34)."""
 ALARMING = {"hw slowdown", "hw thermal", "hw power brake"}
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, gc=False):
     """All that one line of the table is made of."""
 
     gpu: Gpu

@@ -37,7 +37,8 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     yield "Memory", f"{size(gpu.memory_bytes)}, BAR1 {size(gpu.bar1_bytes)}"
     yield (
         "Power",
-        f"limit {whole(gpu.power_limit_watts, 'W')}, default {whole(gpu.power_limit_default_watts, 'W')},"
+        f"limit {whole(gpu.power_limit_watts, 'W')},"
+        f" default {whole(gpu.power_limit_default_watts, 'W')},"
         f" {whole(gpu.power_limit_min_watts)}–{whole(gpu.power_limit_max_watts, 'W')}",
     )
     if now is not None:
@@ -89,7 +90,8 @@ def _pcie(row: Row) -> str:
     note = " (low while idle is normal)" if asleep else ""
     return (
         f"gen {whole(now.pcie_gen)} of {whole(gpu.pcie_gen_max)}{note},"
-        f" ×{whole(now.pcie_width)} of ×{whole(gpu.pcie_width_max)}, replays {whole(now.pcie_replays)}"
+        f" ×{whole(now.pcie_width)} of ×{whole(gpu.pcie_width_max)},"
+        f" replays {whole(now.pcie_replays)}"
     )
 
 

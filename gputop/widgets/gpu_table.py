@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+from msgspec.structs import replace
 from textual import events
 from textual.message import Message
 
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
     from gputop.topology.snapshot import NodeSnapshot
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """One column: the lower `rank`, the longer it stays when the terminal is narrow."""
 
     title: str
@@ -74,10 +74,17 @@ def matching(rows: Sequence[Row], words: str) -> tuple[Row, ...]:
 
 def _haystack(row: Row) -> str:
     gpu = row.gpu
-    parts = [str(gpu.index), gpu.name, gpu.address, gpu.uuid, "lost" if row.lost else ""]
+    parts: list[str | None] = [
+        str(gpu.index),
+        gpu.name,
+        gpu.address,
+        gpu.uuid,
+        "lost" if row.lost else "",
+    ]
     for process in (row.reading.processes if row.reading is not None else None) or ():
         known = row.processes.get(process.pid)
-        parts += [str(process.pid), known and known.command, known and known.user]
+        parts.append(str(process.pid))
+        parts += [known.command, known.user] if known is not None else []
     return " ".join(str(part) for part in parts if part).lower()
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gputop.clean import clean
-from gputop.topology.units import size
+from gputop.topology.units import size, text, whole
 from gputop.widgets.gpu_cells import short_name
-from gputop.widgets.spans import Line, joined, width_of, wrapped
+from gputop.widgets.spans import Line, joined, left, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.topology.absence import Reason
@@ -103,54 +104,41 @@ def absence_lines(reasons: tuple[Reason, ...], width: int) -> tuple[Line, ...]:
 
 def host_lines(snapshot: NodeSnapshot, width: int) -> tuple[Line, ...]:
     """The machine around: CPUs, NUMA nodes, PCI devices, network; for a node without a GPU."""
-    machine, lines = snapshot.machine, list[Line]()
+    facts = (
+        fact
+        for facts in (_cpu_facts(snapshot.machine), _net_facts(snapshot.machine))
+        for fact in facts
+    )
+    lines: list[Line] = []
+    for name, value in facts:
+        lines += wrapped(
+            ((f" {left(clean(name), 11)} ", "muted"), (clean(value), "")), width - 1, 13
+        )
+    return tuple(lines)
+
+
+def _cpu_facts(machine: Machine) -> Iterator[tuple[str, str]]:
     host = machine.host
-    if host is not None:
-        for socket in host.sockets:
-            lines.append(
-                (
-                    (f" socket {socket.socket}  ", "muted"),
-                    (f"{socket.cores or '–'} cores, {socket.threads or '–'} threads", ""),
-                )
-            )
-        for node in host.numa:
-            lines.append(
-                (
-                    (f" NUMA {node.node}    ", "muted"),
-                    (f"CPUs {clean(node.cpus or '–', 60)}, {size(node.memory_bytes)}", ""),
-                )
-            )
+    for socket in host.sockets if host is not None else ():
+        yield (
+            f"socket {socket.socket}",
+            f"{whole(socket.cores)} cores, {whole(socket.threads)} threads",
+        )
+    for node in host.numa if host is not None else ():
+        yield f"NUMA {node.node}", f"CPUs {node.cpus or '–'}, {size(node.memory_bytes)}"
     kinds = Counter(device.kind for device in machine.pci)
     if kinds:
-        counted = ", ".join(f"{count} × {clean(kind)}" for kind, count in sorted(kinds.items()))
-        lines += wrapped(
-            ((" PCI       ", "muted"), (f"{len(machine.pci)} functions: {counted}", "")), width, 11
-        )
+        counted = ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items()))
+        yield "PCI", f"{len(machine.pci)} functions: {counted}"
+
+
+def _net_facts(machine: Machine) -> Iterator[tuple[str, str]]:
     for device in machine.rdma:
-        port = device.ports[0] if device.ports else None
-        state = (
-            f"{clean(port.state or '–')}, {clean(port.rate or '–')}"
-            if port is not None
-            else "no port"
-        )
-        lines.append(
-            (
-                (f" {clean(device.name, 16):<9} ", "muted"),
-                (f"{clean(device.address or '–')}  {state}", ""),
-            )
-        )
+        ports = ", ".join(f"{text(port.state)} {text(port.rate)}" for port in device.ports)
+        yield device.name, f"{text(device.address)}  {ports or 'no port'}"
     for interface in machine.interfaces:
         if interface.address is not None:
-            speed = (
-                f", {interface.speed_mbps / 1000:g} Gbit/s"
-                if (interface.speed_mbps or 0) > 0
-                else ""
-            )
+            megabits = interface.speed_mbps or 0
+            speed = f", {megabits / 1000:g} Gbit/s" if megabits > 0 else ""
             up = {True: "up", False: "down", None: "–"}[interface.up]
-            lines.append(
-                (
-                    (f" {clean(interface.name, 16):<9} ", "muted"),
-                    (f"{clean(interface.address)}  {up}{speed}", ""),
-                )
-            )
-    return tuple(lines)
+            yield interface.name, f"{interface.address}  {up}{speed}"

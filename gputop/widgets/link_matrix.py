@@ -8,7 +8,7 @@ from gputop.clean import clean
 from gputop.widgets.spans import Line, centre, left
 
 if TYPE_CHECKING:
-    from gputop.topology.matrix import RelationMatrix
+    from gputop.topology.relations import RelationMatrix
     from gputop.topology.report import Report
 
 READING: tuple[Line, ...] = (((" reading the wiring…", "muted"),),)

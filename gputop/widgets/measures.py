@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gputop.clean import clean
 from gputop.topology.units import figure
@@ -18,8 +19,7 @@ SELF = "·"
 HEATS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(msgspec.Struct, frozen=True):
     """One cell: a number, or a word where there is no number."""
 
     number: float | None = None
@@ -30,8 +30,7 @@ class Value:
 Pair = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Measure:
+class Measure(msgspec.Struct, frozen=True):
     """One thing to show of every ordered pair; `values` works out all cells at once."""
 
     id: str

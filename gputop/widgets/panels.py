@@ -16,7 +16,7 @@ from textual.widgets import OptionList
 from gputop.clean import clean
 from gputop.widgets.board import Board
 from gputop.widgets.explanation import explanation_lines, explanation_text
-from gputop.widgets.spans import Line, left
+from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
@@ -117,7 +117,8 @@ class HelpPanel(Panel):
         for keys in (self._own, self._common):
             if lines and keys:
                 lines.append(())
-            lines += [((left(key, 16), "key bold"), (meaning, "")) for key, meaning in keys]
+            for key, meaning in keys:
+                lines += wrapped(((left(key, 16), "key bold"), (meaning, "")), width, 16)
         return lines
 
 

@@ -59,7 +59,7 @@ def probe_line(probe: ProbeState) -> Line:
             (" ▶ ", "good"),
             (f"{name} {count} ", "strong"),
             (f"{what}  ", ""),
-            ("Esc", "key bold @back"),
+            ("Esc", "key bold @step_back"),
             (" cancels", "muted"),
         )
     ink = "good" if probe.status == "finished" else "warn" if probe.status == "cancelled" else "bad"
