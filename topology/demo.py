@@ -11,7 +11,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from . import demo_amd, demo_host, demo_load, demo_nvml, demo_pci, demo_tree
+from . import demo_amd, demo_host, demo_load, demo_network, demo_nvml, demo_pci, demo_tree
 from .demo_shape import DemoError, Shape, load, names
 from .sources.source import Part, Source
 
@@ -34,6 +34,9 @@ def raw(name: str, tick: int) -> dict[str, Any]:
         "demo_amd": demo_amd.answer(shape, functions),
         "pci": demo_pci.answer(shape, functions),
         "host": demo_host.answer(shape),
+        "network": demo_network.network(shape, functions),
+        "software": demo_network.software(shape),
+        "processes": demo_host.processes(shape, _gpus(functions)),
     }
     return {source: answer for source, answer in answers.items() if answer} | moving(name, tick)
 
@@ -41,7 +44,7 @@ def raw(name: str, tick: int) -> dict[str, Any]:
 def moving(name: str, tick: int) -> dict[str, Any]:
     """Give those of the raw answers that differ from tick to tick."""
     shape, functions = _laid_out(name)
-    gpus = tuple(function for function in functions if function.kind == "gpu")
+    gpus = _gpus(functions)
     if shape.gpu.vendor == "amd":
         return {"demo_amd_readings": demo_amd.readings(shape, gpus, tick)}
     return {"nvml_readings": demo_load.readings(shape, gpus, tick)}
@@ -57,6 +60,10 @@ def _parser(name: str) -> Callable[[Any], Part]:
         return _OWN[name]
     source: Source = import_module(f".sources.{name}", __package__).SOURCE
     return source.parse
+
+
+def _gpus(functions: tuple[demo_tree.Function, ...]) -> tuple[demo_tree.Function, ...]:
+    return tuple(function for function in functions if function.kind == "gpu")
 
 
 def _laid_out(name: str) -> tuple[Shape, tuple[demo_tree.Function, ...]]:

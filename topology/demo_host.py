@@ -1,17 +1,22 @@
-"""A demo's answers for the source `host`: CPUs, NUMA nodes, kernel and modules."""
+"""A demo's answers for the sources `host` and `processes`."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from .demo_load import FIRST_PID, busy
+from .demo_nvml import cpu_numbers
 from .demo_pci import ABSENT
 from .demo_shape import Node, Shape, Slot
+from .demo_tree import Function
 
 SHM_SHARE = 2
 """/dev/shm is half of the memory, as Linux makes it."""
 NEAR, SAME_SOCKET, OTHER_SOCKET = 10, 12, 32
 """NUMA distances as firmware of such hosts gives them; two nodes have 10 and 21."""
 FAR_OF_TWO = 21
+STARTED_AT = 1_750_000_000.0
+"""When the processes of every demo started: June 2025."""
 
 
 def answer(shape: Shape) -> dict[str, Any]:
@@ -46,6 +51,23 @@ def answer(shape: Shape) -> dict[str, Any]:
             "now": "cpu 1180 0 560 90760 100 0 0 0 0 0",
         },
     }
+
+
+def processes(shape: Shape, gpus: tuple[Function, ...]) -> dict[str, Any]:
+    """Give what the operating system would say of the processes on busy GPUs."""
+    found = {
+        str(FIRST_PID + gpu.number): {
+            "user": "demo",
+            "command": "python3",
+            "affinity": cpu_numbers(shape.node.numa_cpus[gpu.numa]),
+            "started_at": STARTED_AT,
+            "memory_bytes": 24 * 2**30,
+            "opens_gpu": True,
+        }
+        for gpu in gpus
+        if busy(shape, gpu)
+    }
+    return {"demo": True, "processes": found}
 
 
 def _devices(slot: Slot) -> list[str]:

@@ -167,4 +167,5 @@ class _Facts(msgspec.Struct, frozen=True):
         if kind == "nvme":
             return cls("144d:a824", "144d:aa1e", "nvme", min(slot_gts, 16.0), 4)
         adapter: Adapter = shape.nic if kind == "nic" else shape.ethernet
-        return cls(adapter.pci_id, "15b3:0000", adapter.driver, adapter.gts, 16)
+        lanes = 16 if kind == "nic" else 4
+        return cls(adapter.pci_id, "15b3:0000", adapter.driver, adapter.gts, lanes)

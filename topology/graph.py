@@ -8,6 +8,7 @@ has `wire`. An edge inside a switch or a CPU has a wire without figures: it is n
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations, product
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -35,6 +36,12 @@ def build_graph(machine: Machine) -> Graph:
     _Builder(machine, graph).build()
     frozen: Graph = nx.freeze(graph)
     return frozen
+
+
+def wires_of(graph: Graph) -> Iterator[tuple[str, str, Wire]]:
+    """Go through the edges: both ends and the wire."""
+    for a, b, attributes in graph.edges(data=True):
+        yield a, b, attributes["wire"]
 
 
 def gpu_id(gpu: Gpu) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from .graph import gpu_numa
@@ -87,8 +89,8 @@ def matrix(machine: Machine) -> RelationMatrix:
     """Relate every GPU and RDMA device of a machine to every other one."""
     gpus = [gpu for gpu in machine.gpus if gpu.partition is None]
     gpus.sort(key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.address))
-    # Several RDMA names may share one PCI function only on hardware that nvidia-smi lists per name.
     nics = [device for device in machine.rdma if device.address is not None]
+    nics.sort(key=lambda nic: _natural(nic.name))
     names = [
         (f"GPU{i if gpu.index is None else gpu.index}", gpu.address, "gpu")
         for i, gpu in enumerate(gpus)
@@ -105,6 +107,14 @@ def matrix(machine: Machine) -> RelationMatrix:
     )
     legend = tuple((f"NIC{i}", nic.name) for i, nic in enumerate(nics))
     return RelationMatrix(rows=rows, nics=legend)
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Order mlx5_2 before mlx5_10."""
+    return tuple(
+        (int(piece), "") if piece.isdecimal() else (-1, piece)
+        for piece in re.split(r"([0-9]{1,9})", name)
+    )
 
 
 def _row(

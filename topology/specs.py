@@ -27,8 +27,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     """"typical" (what to expect), "best" (best run) or "floor" (somebody's pass line)."""
     measured: float
-    fraction: float
-    """Measured / peak of the data sheet."""
+    fraction: float | None
+    """Measured / peak of the data sheet; None where the two are not of one kind."""
     unit: str
     note: str = ""
     source: str = ""
@@ -119,7 +119,7 @@ def _figure(item: dict[str, Any], sources: dict[str, str]) -> Figure:
         quantity=item["quantity"],
         kind=item["kind"],
         measured=item["measured"],
-        fraction=item["fraction"],
+        fraction=item.get("fraction"),
         unit=item["unit"],
         note=item.get("note", ""),
         source=sources.get(first, item["source"]).split(" (")[0],

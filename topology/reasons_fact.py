@@ -1,0 +1,29 @@
+"""What an explanation is made of; the sentences are plain text, without screen code."""
+
+from __future__ import annotations
+
+import msgspec
+
+READ, MEASURED, ASSUMED = "read", "measured", "assumed"
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """One step: a question, its answer, and how that is known."""
+
+    question: str
+    answer: str
+    because: str = ""
+    source: str = ""
+    basis: str = READ
+    """"measured", "read" or "assumed"."""
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Evidence, what follows from it, and what to do where something is wrong."""
+
+    title: str
+    claim: str
+    facts: tuple[Fact, ...] = ()
+    consequence: str = ""
+    fix: str = ""
+    """Empty where nothing is proven to be wrong."""
