@@ -227,12 +227,17 @@ def _amd(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
         )
     software = snapshot.machine.software
     problem = _problem(snapshot, "amd")
-    missing = software is not None and software.rocm is None and software.why("rocm") is not None
-    if problem is not None or missing:
+    if problem is not None:
         return Reason(
-            sentence="ROCm's library is missing or gives no answer.",
-            evidence=(*there, *(_said(problem) or ("no /opt/rocm/.info/version",))),
+            sentence="ROCm's management library gives no answer.",
+            evidence=(*there, *_said(problem)),
             fix="Install ROCm's amdsmi in the version of the driver.",
+        )
+    if nodes is not None and software is not None and software.rocm is None:
+        return Reason(
+            sentence="ROCm is not in /opt/rocm, where its management library would be.",
+            evidence=(*there, "no /opt/rocm/.info/version"),
+            fix="Install ROCm in the version of the driver.",
         )
     return Reason(
         sentence="Only PCI shows these AMD GPUs: nothing was read from ROCm's library.",
