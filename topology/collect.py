@@ -129,6 +129,13 @@ def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
             continue
         gpu = gpus.get(device.address)
         gpus[device.address] = _complete(gpu, device) if gpu else _unmanaged(device)
+    for gpu in gpus.values():
+        if gpu.numa_node is None and gpu.memory_affinity and len(gpu.memory_affinity) == 1:
+            # A virtual machine's sysfs says -1 where the driver knows the one node there is.
+            gaps = tuple(gap for gap in gpu.gaps if gap.field != "numa_node")
+            gpus[gpu.address] = msgspec.structs.replace(
+                gpu, numa_node=gpu.memory_affinity[0], gaps=gaps
+            )
     return tuple(sorted(gpus.values(), key=lambda gpu: (gpu.address, gpu.partition or "")))
 
 

@@ -147,7 +147,7 @@ class Gpu(Record, frozen=True, kw_only=True):
     """"none", "passthrough", "vgpu", "host vgpu", "host vsga"."""
     gsp_firmware: str | None = None
     numa_node: int | None = None
-    """NUMA node next to the GPU; None when the machine does not say (sysfs -1)."""
+    """NUMA node next to the GPU: sysfs, else the only node that the driver calls near."""
     memory_affinity: tuple[int, ...] | None = None
     """NUMA nodes that the driver calls near."""
     cpu_affinity: str | None = None

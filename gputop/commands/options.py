@@ -98,8 +98,11 @@ def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
         loaded = load.load(sources, version=__version__)
     except load.LoadError as error:
         raise Exit(str(error), USAGE if error.unreadable else CANNOT_TELL) from error
+    by_reason: dict[str, list[str]] = {}
     for name, why in loaded.skipped:
-        say(f"{name}: passed over: {why}")
+        by_reason.setdefault(why, []).append(clean(name, 80))
+    for why, names in by_reason.items():
+        click.echo(f"passed over, {clean(why, 300)}: {', '.join(names)}", err=True)
     return loaded.snapshot
 
 
