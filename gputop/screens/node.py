@@ -82,10 +82,11 @@ class NodeScreen(View):
     def _draw_selection(self, report: Report) -> None:
         selected = self.query_one("#gpus", GpuTable).selected
         links = self.query_one("#links", Board)
-        links.caption(matrix_title(report))
         if report.matrix is not None:
             links.fixed_columns = label_width(report.matrix)
         links.show(matrix_lines(report.matrix, selected))
+        more = " · ← → for more" if links.virtual_size.width > links.size.width > 0 else ""
+        links.caption(matrix_title(report) + more)
         detail = self.query_one("#detail", Board)
         row = self._row()
         if row is not None and not self.has_class("-narrow"):

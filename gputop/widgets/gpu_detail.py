@@ -39,7 +39,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         "Power",
         f"limit {whole(gpu.power_limit_watts, 'W')},"
         f" default {whole(gpu.power_limit_default_watts, 'W')},"
-        f" {whole(gpu.power_limit_min_watts)}–{whole(gpu.power_limit_max_watts, 'W')}",
+        f" {whole(gpu.power_limit_min_watts)} to {whole(gpu.power_limit_max_watts, 'W')}",
     )
     if now is not None:
         yield (

@@ -11,10 +11,11 @@ from textual import events
 from textual.message import Message
 
 from gputop.clean import clean
+from gputop.topology.units import UNKNOWN
 from gputop.widgets import gpu_cells as cells
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import Row
-from gputop.widgets.spans import Cells, Line, left, right
+from gputop.widgets.spans import Cells, Line, left, right, text_of
 
 if TYPE_CHECKING:
     from gputop.topology.snapshot import NodeSnapshot
@@ -48,6 +49,7 @@ COLUMNS = (
     Column("Processes", 12, 9, cells.process, at_left=True),
 )
 NAME, UTILISATION, PROCESSES, ADDRESS = "Name", "Utilisation", "Processes", "PCI"
+LINKS = "NVLink"
 
 
 def rows_of(snapshot: NodeSnapshot, stale: bool = False) -> tuple[Row, ...]:
@@ -101,7 +103,10 @@ def fitting(rows: Sequence[Row], width: int) -> tuple[Column, ...]:
             column = replace(column, width=min(max(longest, 4), 24), rank=rank)
         elif column.title == ADDRESS:
             column = replace(column, width=max(long_address, 3))
-        columns.append(column)
+        elif column.title.startswith(LINKS) and any(row.gpu.xgmi for row in rows):
+            column = replace(column, title=column.title.replace(LINKS, "xGMI"))
+        if column.rank < 7 or not _all_unknown(column, rows):
+            columns.append(column)
     gap = _gap(width)
     while len(columns) > 1 and _total(columns, gap) > width:
         columns.remove(max(columns, key=lambda column: column.rank))
@@ -114,6 +119,11 @@ def fitting(rows: Sequence[Row], width: int) -> tuple[Column, ...]:
         ]
         spare = width - _total(columns, gap)
     return tuple(columns)
+
+
+def _all_unknown(column: Column, rows: Sequence[Row]) -> bool:
+    texts = (text_of(column.cell(row, column.width)).strip() for row in rows)
+    return all(text == UNKNOWN for text in texts)
 
 
 def _gap(width: int) -> int:
