@@ -61,13 +61,12 @@ def _hangs(graph: Graph, node: str, above: str) -> bool:
     wire: Wire = graph.edges[node, above]["wire"]
     if wire.kind not in _TREE_KINDS or (wire.assumed and wire.kind == "socket"):
         return False
-    if graph.nodes[node]["kind"] == graph.nodes[above]["kind"]:
-        return graph.nodes[node]["kind"] == "bridge" and above < node
-    if {graph.nodes[node]["kind"], graph.nodes[above]["kind"]} == {
-        "switch upstream", "switch downstream",
-    }:  # fmt: skip
+    kind, upper = str(graph.nodes[node]["kind"]), str(graph.nodes[above]["kind"])
+    if kind == upper:
+        return kind == "bridge" and above < node
+    if {kind, upper} == {"switch upstream", "switch downstream"}:
         # A switch below a switch: its upper side hangs on a port that has a link.
-        return wire.inside == (graph.nodes[node]["kind"] == "switch downstream")
+        return wire.inside == (kind == "switch downstream")
     return _rank(graph, above) < _rank(graph, node)
 
 

@@ -1,0 +1,102 @@
+"""Best path, its wires and its narrowest one."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.topology.graph import build_graph
+from gputop.topology.machine import Machine
+from gputop.topology.paths import path_between
+from tests.snapshots_made import demo_report, gpu, gpus_of, hosted, link, port
+
+A, B, C = "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"
+
+
+def test_switches_join_with_all_their_links_together() -> None:
+    report = demo_report("hgx-h100-8")
+    a, b = gpus_of(report)[:2]
+    path = path_between(report.graph, a, b)
+    assert path is not None
+    assert (path.kind, path.payload_gbs, path.complete) == ("nvswitch", 450.0, True)
+    assert [wire.count for wire in path.wires] == [18, 18]
+    assert len(path.edges) == 8
+    assert all(report.graph.has_edge(*edge) for edge in path.edges)
+
+
+def test_the_poorer_gpu_is_the_bottleneck() -> None:
+    report = demo_report("sick-h100-8")
+    a, sick = gpus_of(report)[0], gpus_of(report)[3]
+    path = path_between(report.graph, a, sick)
+    assert path is not None
+    assert (path.payload_gbs, path.bottleneck) == (400.0, 1)
+    back = path_between(report.graph, sick, a)
+    assert back is not None
+    assert (back.payload_gbs, back.bottleneck) == (400.0, 0)
+
+
+def test_a_common_neighbour_is_no_path() -> None:
+    report = demo_report("dgx-1v")
+    gpus = gpus_of(report)
+    path = path_between(report.graph, gpus[0], gpus[5])
+    assert path is not None
+    assert path.kind == "pcie"
+    assert not set(path.nodes[1:-1]) & set(gpus)
+    assert {"socket:0", "socket:1"} <= set(path.nodes)
+    assert (path.payload_gbs, path.complete) == (15.754, False)
+
+
+def test_direct_links_are_one_step() -> None:
+    report = demo_report("dgx-1v")
+    a, d = gpus_of(report)[0], gpus_of(report)[3]
+    path = path_between(report.graph, a, d)
+    assert path is not None
+    assert (path.nodes, path.payload_gbs, path.kind) == ((a, d), 50.0, "nvlink")
+
+
+def test_xgmi_is_one_step() -> None:
+    report = demo_report("mi300x-8")
+    a, b = gpus_of(report)[:2]
+    path = path_between(report.graph, a, b)
+    assert path is not None
+    assert (path.kind, path.payload_gbs) == ("xgmi", 64.0)
+
+
+def test_a_nic_behind_the_same_switch_is_reached_below_the_cpu() -> None:
+    report = demo_report("pcie-l40s-8")
+    first = gpus_of(report)[0]
+    nic = next(device.address for device in report.snapshot.machine.rdma if device.address)
+    path = path_between(report.graph, first, nic or "")
+    assert path is not None
+    assert not any(node.startswith(("pci", "numa:")) for node in path.nodes)
+    assert path.payload_gbs == 31.508
+    assert path.narrowest is not None
+    assert path.narrowest.generation == "4"
+
+
+def test_the_other_way_round_is_the_same_way() -> None:
+    report = demo_report("pcie-l40s-8")
+    gpus = gpus_of(report)
+    there, back = (path_between(report.graph, *ends) for ends in (gpus[1:7:5], gpus[6:0:-5]))
+    assert there is not None
+    assert back is not None
+    assert there.nodes == back.nodes[::-1]
+
+
+@pytest.mark.parametrize("ends", [(A, A), (A, "nowhere"), ("nowhere", A), (A, C)])
+def test_no_path(ends: tuple[str, str]) -> None:
+    machine = Machine(
+        host=hosted(1),
+        gpus=(gpu(0, A), gpu(1, B)),
+        pci=(port(A, "pci0000:00", "gpu", 0), port(B, "pci0000:00", "gpu", 0)),
+    )
+    assert path_between(build_graph(machine), *ends) is None
+
+
+def test_unknown_rates_leave_the_bottleneck_unknown() -> None:
+    unknown = tuple(
+        item.__class__(link=item.link, active=True, remote_kind="gpu", remote_address=B)
+        for item in (link(0, B),)
+    )
+    path = path_between(build_graph(Machine(gpus=(gpu(0, A, unknown), gpu(1, B)))), A, B)
+    assert path is not None
+    assert (path.payload_gbs, path.bottleneck, path.complete) == (None, None, False)
