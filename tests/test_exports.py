@@ -1,0 +1,98 @@
+"""Exports: readable by the programs they are for, whatever a device calls itself."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import networkx as nx
+import pytest
+
+from gputop.topology.exports import as_dot, as_graphml, as_json, as_tree
+from gputop.topology.machine import Machine, RdmaDevice
+from tests.snapshots_made import demo_report, gpu, port, recorded_report, report_of
+
+DEMOS = ["hgx-h100-8", "hgx-a100-8", "mi300x-8", "pcie-l40s-8", "dgx-1v", "sick-h100-8"]
+HOSTILE = 'x"];\x1b[31m\nevil [label="<b>&'
+A = "0000:01:00.0"
+
+
+def hostile() -> Machine:
+    return Machine(
+        gpus=(gpu(0, A, name=HOSTILE),),
+        pci=(port(A, "pci0000:00", "gpu", 0), port("0000:02:00.0", "pci0000:00", "nic", 0)),
+        rdma=(RdmaDevice(name=HOSTILE, address="0000:02:00.0"),),
+    )
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_graphml_comes_back_as_the_same_graph(name: str) -> None:
+    report = demo_report(name)
+    back = nx.read_graphml(io.BytesIO(as_graphml(report).encode()))
+    assert set(back) == set(report.graph)
+    assert {frozenset(e) for e in back.edges} == {frozenset(e) for e in report.graph.edges}
+    a, b = next(iter(report.graph.edges))
+    assert back.edges[a, b]["kind"] == report.graph.edges[a, b]["wire"].kind
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_json_is_one_document_with_what_the_contract_promises(name: str) -> None:
+    report = demo_report(name)
+    document = json.loads(json.dumps(as_json(report)))
+    assert document["schema"] == "gputop.topo/1"
+    assert document["source"] == [f"demo {name}"]
+    assert isinstance(document["assumptions"], list)
+    assert len(document["nodes"]) == len(report.graph)
+    assert len(document["edges"]) == report.graph.number_of_edges()
+    cells = document["matrix"]["cells"]
+    assert len(cells) == len(document["matrix"]["devices"]) == len(cells[0])
+    assert cells[0][0] == "X"
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_the_tree_holds_every_node_once(name: str) -> None:
+    report = demo_report(name)
+    text = as_tree(report)
+    for row in report.matrix.rows:
+        assert text.count(row.address) == 1
+    drawn = text.split("\n\n")[0].splitlines()[1:]
+    assert len(drawn) == len(report.graph)
+
+
+@pytest.mark.parametrize("name", ["two-socket-switches", "epyc-root-ports"])
+def test_the_tree_of_a_recording_holds_every_node_once(name: str) -> None:
+    report = recorded_report(name)
+    assert len(as_tree(report).split("\n\n")[0].splitlines()[1:]) == len(report.graph)
+
+
+def test_the_tree_ends_with_the_links() -> None:
+    assert "GPU3: 16 of 18 NVLinks, 400 GB/s to NVSwitches" in as_tree(demo_report("sick-h100-8"))
+    assert "GPU1 1 xGMI link, 64.0 GB/s" in as_tree(demo_report("mi300x-8"))
+    assert "NVLink" not in as_tree(demo_report("pcie-l40s-8"))
+
+
+def test_dot_has_a_line_for_every_node_and_edge() -> None:
+    report = demo_report("dgx-1v")
+    lines = as_dot(report).splitlines()
+    assert sum(" -- " in line for line in lines) == report.graph.number_of_edges()
+    assert '"0000:05:00.0" [label="GPU0", shape=box3d];' in as_dot(report)
+
+
+def test_hostile_names_stay_text() -> None:
+    report = report_of(hostile())
+    dot = as_dot(report)
+    assert "\x1b" not in dot
+    assert len(dot.splitlines()) == 3 + len(report.graph) + report.graph.number_of_edges()
+    assert r"x\"];[31mevil [label=\"<b>&" in dot
+    back = nx.read_graphml(io.BytesIO(as_graphml(report).encode()))
+    assert back.nodes["0000:02:00.0"]["label"] == 'x"];[31mevil [label="<b>&'
+    tree = as_tree(report)
+    assert "\x1b" not in tree
+    assert len(tree.splitlines()) == 1 + len(report.graph)
+
+
+def test_an_empty_machine_exports_as_nothing() -> None:
+    report = report_of(Machine())
+    assert as_json(report)["nodes"] == []
+    assert len(as_tree(report).splitlines()) == 1
+    assert as_dot(report).startswith("graph")

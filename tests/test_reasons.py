@@ -1,0 +1,253 @@
+"""Explanations: true to what was read, silent where nothing is proven."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from gputop.topology.machine import Fabric, Gpu, Machine, NvLink
+from gputop.topology.readings import EccCounts, GpuReading, Readings
+from gputop.topology.reasons import Explanation, why_device, why_edge, why_pair
+from gputop.topology.record import Gap
+from gputop.topology.report import Report, examine
+from gputop.topology.snapshot import Measurement, NodeSnapshot
+from tests.snapshots_made import demo_report, gpu, gpus_of, link, pair, report_of
+
+A, B = "0000:01:00.0", "0000:02:00.0"
+DEMOS = ["hgx-h100-8", "hgx-a100-8", "mi300x-8", "pcie-l40s-8", "dgx-1v", "sick-h100-8"]
+
+
+def answer(why: Explanation, question: str) -> str:
+    return next(fact.answer for fact in why.facts if question in fact.question)
+
+
+def because(why: Explanation, question: str) -> str:
+    return next(fact.because for fact in why.facts if question in fact.question)
+
+
+def asked(why: Explanation) -> set[str]:
+    return {fact.question for fact in why.facts}
+
+
+@pytest.mark.parametrize("name", DEMOS)
+def test_everything_can_be_explained(name: str) -> None:
+    report = demo_report(name)
+    nodes = list(report.graph)
+    explanations = [why_device(report, node) for node in nodes]
+    explanations += [why_edge(report, a, b) for a, b in report.graph.edges]
+    explanations += [why_pair(report, a, b) for a in nodes[:12] for b in nodes[-12:]]
+    ends = [row.address for row in report.matrix.rows]
+    explanations += [why_pair(report, a, b) for a in ends for b in ends]
+    for why in explanations:
+        assert why.title
+        assert why.claim.endswith(".")
+        for fact in why.facts:
+            assert fact.question.endswith("?")
+            assert fact.answer
+            assert fact.basis in ("measured", "read", "assumed")
+            assert "None" not in f"{fact.answer} {fact.because} {fact.source}"
+
+
+@pytest.mark.parametrize("name", [name for name in DEMOS if name != "sick-h100-8"])
+def test_a_healthy_node_raises_no_alarm(name: str) -> None:
+    report = demo_report(name)
+    for node in report.graph:
+        assert why_device(report, node).fix == ""
+    for a in gpus_of(report):
+        for b in gpus_of(report):
+            assert why_pair(report, a, b).fix == ""
+
+
+def test_the_sick_gpu_is_named_with_what_is_missing() -> None:
+    report = demo_report("sick-h100-8")
+    sick = gpus_of(report)[3]
+    why = why_device(report, sick)
+    assert "8 of 16 lanes" in why.claim
+    assert "16 of 18 NVLinks are up: link 4, 11 are down" in why.claim
+    assert "nvidia-smi nvlink -s" in why.fix
+    assert [node for node in gpus_of(report) if why_device(report, node).fix] == [sick]
+    assert "GPU3" in why_pair(report, gpus_of(report)[0], sick).consequence
+    edge = why_edge(report, sick, next(iter(report.graph[sick])))
+    assert answer(edge, "all lanes") == "x8 of x16"
+
+
+def test_a_pair_on_switches() -> None:
+    report = demo_report("hgx-h100-8")
+    why = why_pair(report, *gpus_of(report)[:2])
+    assert why.title == "GPU0 → GPU1"
+    assert why.claim == (
+        "NV18: NVLink through the NVSwitches joins them, 450 GB/s one way (payload)."
+    )
+    assert answer(why, "Which way") == "GPU0 → 4 NVSwitches → GPU1"
+    assert answer(why, "How fast is it") == "478 GB/s raw, 450 GB/s payload one way"
+    assert "adds both ways: 900 GB/s" in because(why, "How fast is it")
+    assert "no byte was moved" in because(why, "grant")
+    assert answer(why, "measured") == "nothing yet"
+
+
+def test_a_pair_without_links_between_sockets() -> None:
+    report = demo_report("dgx-1v")
+    gpus = gpus_of(report)
+    why = why_pair(report, gpus[0], gpus[5])
+    assert why.claim.startswith("SYS: PCIe joins them, 15.8 GB/s one way at most")
+    assert "does not offer P2P across this part" in because(why, "grant")
+    assert "between CPUs cannot be read" in because(why, "narrowest")
+    assert answer(why, "should a copy reach") == "no reference"
+    assert why.fix == ""
+
+
+def measured(report: Report, **facts: Any) -> Report:
+    a, b = gpus_of(report)[:2]
+    item = Measurement(probe="p2p", src=a, dst=b, **facts)
+    return examine(msgspec.structs.replace(report.snapshot, measurements=(item,)))
+
+
+def why_measured(name: str, **facts: Any) -> Explanation:
+    report = measured(demo_report(name), **facts)
+    return why_pair(report, *gpus_of(report)[:2])
+
+
+@pytest.mark.parametrize(
+    ("value", "share", "word"), [(396.1, "88%", "good"), (340.0, "76%", "look at it"), (200.0, "44%", "low")]
+)  # fmt: skip
+def test_a_figure_is_held_against_payload_and_the_healthy_one(
+    value: float, share: str, word: str
+) -> None:
+    why = why_measured(
+        "hgx-h100-8", quantity="write_bandwidth", value=value, unit="GB/s", engine="copy engine"
+    )
+    told = because(why, "How fast was it")
+    assert f"{share} of 450 GB/s payload" in told
+    assert told.endswith(f": {word}")
+    assert "nccl issue" in told
+    assert "What was measured?" not in asked(why)
+
+
+def test_a_figure_without_reference_is_not_judged() -> None:
+    why = why_measured("pcie-l40s-8", quantity="write_bandwidth", value=20.0, unit="GB/s")
+    assert because(why, "How fast was it").endswith("no reference for this model and kind of path")
+
+
+def test_a_staged_copy_is_no_p2p() -> None:
+    why = why_measured(
+        "hgx-h100-8",
+        quantity="write_bandwidth",
+        value=20.0,
+        unit="GB/s",
+        engine="copy, staged through the host",
+    )
+    assert "no P2P" in because(why, "How fast was it")
+    assert "low" not in because(why, "How fast was it")
+
+
+def test_both_ways_are_held_against_twice_the_payload() -> None:
+    why = why_measured("hgx-h100-8", quantity="both_ways_bandwidth", value=784.0, unit="GB/s")
+    assert "87% of 900 GB/s payload" in because(why, "both ways together")
+
+
+def test_a_verdict_without_a_figure() -> None:
+    why = why_measured("hgx-h100-8", quantity="bytes_arrive", verdict="corrupt")
+    assert answer(why, "Do bytes arrive") == "corrupt"
+    assert "press p" not in because(why, "Do bytes arrive")
+
+
+def linked(**facts: Any) -> Report:
+    links = tuple(link(number, None, kind="nvswitch") for number in range(18))
+    fabric = facts.pop("fabric", Fabric(state="completed", status="Success"))
+    gpus = (gpu(0, A, links, fabric=fabric), gpu(1, B, links, fabric=fabric))
+    return report_of(Machine(gpus=gpus, pairs=(pair(A, B, p2p_read="ok", **facts),)))
+
+
+def test_links_up_and_nvlink_not_granted_is_a_fault() -> None:
+    why = why_pair(linked(p2p_nvlink="not supported"), A, B)
+    assert "NVLinks between the two are up, but the driver says 'not supported'" in why.consequence
+    assert "Fabric" in why.fix
+    assert why_pair(linked(p2p_nvlink="ok"), A, B).fix == ""
+    assert why_pair(linked(), A, B).fix == "", "not asked is no fault"
+
+
+def test_a_fabric_that_completed_with_an_error_is_a_fault() -> None:
+    fabric = Fabric(state="completed", status="Insufficient Resources")
+    why = why_pair(linked(fabric=fabric, p2p_nvlink="ok"), A, B)
+    assert "Insufficient Resources" in why.consequence
+    started = Fabric(state="in progress")
+    assert why_pair(linked(fabric=started, p2p_nvlink="ok"), A, B).fix == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [("gpu not supported", "by design"), ("disabled by regkey", "registry key"), ("ok", "no byte")],
+)
+def test_words_of_the_driver_are_explained(word: str, told: str) -> None:
+    machine = Machine(gpus=(gpu(0, A), gpu(1, B)), pairs=(pair(A, B, p2p_read=word),))
+    assert told in because(why_pair(report_of(machine), A, B), "grant")
+
+
+def test_a_driver_that_was_not_asked_grants_nothing_and_denies_nothing() -> None:
+    why = why_pair(report_of(Machine(gpus=(gpu(0, A), gpu(1, B)))), A, B)
+    assert answer(why, "grant") == "not known"
+    assert why.claim.startswith("?")
+
+
+def read(reading: GpuReading, own: Gpu) -> Explanation:
+    snapshot = NodeSnapshot(
+        taken_at=0.0, machine=Machine(gpus=(own,)), readings=Readings(gpus=(reading,))
+    )
+    return why_device(examine(snapshot), own.address)
+
+
+def test_a_slow_link_of_a_sleeping_gpu_says_nothing() -> None:
+    own = gpu(0, A, pcie_gen_max=5, pcie_width_max=16)
+    why = read(GpuReading(address=A, pcie_gen=1, pcie_width=16, performance_state=8), own)
+    assert "sleeps" in because(why, "attached")
+    assert why.fix == ""
+    awake = read(GpuReading(address=A, pcie_gen=3, pcie_width=16, performance_state=0), own)
+    assert "under load" in because(awake, "attached")
+    assert awake.fix == "", "one reading without load proves nothing"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "harmless"), [(("gpu idle",), True), (("sw power cap",), True), (("hw thermal",), False), (("sw thermal",), False), (("unknown (0x200)",), False)]
+)  # fmt: skip
+def test_only_harmless_reasons_are_called_so(reasons: tuple[str, ...], harmless: bool) -> None:
+    why = read(GpuReading(address=A, throttle_reasons=reasons), gpu(0, A))
+    assert ("harmless" in answer(why, "holds its clocks")) == harmless
+
+
+def test_memory_errors_count_when_they_ask_for_something() -> None:
+    well = EccCounts(uncorrected_aggregate=3, rows_remapped_uncorrected=1)
+    assert read(GpuReading(address=A, ecc=well), gpu(0, A)).fix == ""
+    pending = read(GpuReading(address=A, ecc=EccCounts(remap_pending=True)), gpu(0, A))
+    assert "Reset the GPU" in pending.fix
+    failed = read(GpuReading(address=A, ecc=EccCounts(remap_failed=True)), gpu(0, A))
+    assert "Replace the GPU" in failed.fix
+
+
+def test_a_lost_gpu_is_told_first() -> None:
+    why = read(GpuReading(address=A, lost=True, gaps=(Gap("lost", "GPU is lost"),)), gpu(0, A))
+    assert "gone: GPU is lost" in why.claim
+    assert "What holds its clocks?" not in asked(why)
+
+
+def some_down(name: str, **facts: Any) -> Explanation:
+    links = tuple(
+        NvLink(link=n, active=n < 12, remote_kind="nvswitch", version="4.0") for n in range(18)
+    )
+    own = gpu(0, A, links, name=name, **facts)
+    return why_device(report_of(Machine(gpus=(own,))), A)
+
+
+def test_missing_links_are_a_fault_only_where_the_model_has_them_all() -> None:
+    assert "12 of 18 NVLinks are up" in some_down("NVIDIA H200").claim
+    assert some_down("NVIDIA H100 NVL").fix == "", "12 of 18 by design"
+    assert some_down("NVIDIA H200", mig_enabled=True).fix == "", "MIG takes links down"
+    assert some_down("Somebody's GPU").fix == "", "no twin and no table"
+
+
+def test_what_is_gone_is_said_to_be_gone() -> None:
+    report = report_of(Machine())
+    assert "not part of this node" in why_device(report, A).claim
+    assert "No wire" in why_edge(report, A, B).claim
+    assert why_pair(report, A, B).claim.startswith("?")
