@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import networkx as nx
 
-from . import wiring_text as text
-from .wiring_drawing import Box, Label, Line, Slot
-from .wiring_fabric import Lane, Plane, fabric, place_lanes
-from .wiring_metrics import Metrics
+from gputop.widgets import wiring_text as text
+from gputop.widgets.wiring_drawing import Box, Label, Line, Slot
+from gputop.widgets.wiring_fabric import Lane, Plane, fabric, place_lanes
+from gputop.widgets.wiring_metrics import Metrics
 
 
 class Below:

@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from .wiring_drawing import Box, Drawing, Edge, Line, Point
+from rich.cells import cell_len
+
+from gputop.clean import clean
+from gputop.widgets.wiring_drawing import Box, Drawing, Edge, Line, Point
 
 Cell: TypeAlias = tuple[str, str]
 """Character and style name."""
@@ -79,7 +82,11 @@ class Canvas:
             self._set(x + i, y, character, style)
 
     def plain(self, text: str) -> str:
-        """The text as the terminal can show it."""
+        """The text as the terminal can show it, one cell a character."""
+        if not text.isascii():
+            text = "".join(c if cell_len(c) == 1 else "?" for c in clean(text))
+        elif not text.isprintable():
+            text = clean(text)
         if not self._ascii:
             return text
         return text.translate(_PLAIN).encode("ascii", "replace").decode()

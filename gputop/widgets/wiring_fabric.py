@@ -12,8 +12,8 @@ from typing import Any
 
 import networkx as nx
 
-from .wiring_drawing import Edge
-from .wiring_text import short
+from gputop.widgets.wiring_drawing import Edge
+from gputop.widgets.wiring_text import short
 
 LINKS = ("nvlink", "xgmi")
 _DRAWN_EDGES = 20

@@ -13,11 +13,11 @@ from typing import Any
 
 import networkx as nx
 
-from . import wiring_text as text
-from .wiring_below import Below
-from .wiring_drawing import Box, Drawing, Label, Line, Slot
-from .wiring_metrics import Block, Metrics, arrange, with_rows
-from .wiring_tree import Item, forest
+from gputop.widgets import wiring_text as text
+from gputop.widgets.wiring_below import Below
+from gputop.widgets.wiring_drawing import Box, Drawing, Label, Line, Slot
+from gputop.widgets.wiring_metrics import Block, Metrics, arrange, with_rows
+from gputop.widgets.wiring_tree import Item, forest
 
 _FULL_ROWS = ((3, 3), (2, 3), (2, 2))
 """Rows of a wire to a device and texts in a GPU, roomiest first."""

@@ -1,0 +1,135 @@
+"""The screen Map: the drawn node, and what is selected in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from gputop.screens.screen import View
+from gputop.widgets.board import Board
+from gputop.widgets.spans import text_of
+from gputop.widgets.wiring_diagram import WiringDiagram
+from gputop.widgets.wiring_info import LEGEND, about, between
+
+if TYPE_CHECKING:
+    from gputop.topology.reasons import Explanation
+    from gputop.topology.report import Report
+
+
+class MapScreen(View):
+    """The node as one would sketch it."""
+
+    TITLE = "Map"
+    CSS = """
+    #wiring { height: 1fr; width: 1fr; }
+    #chosen { height: 3; width: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(f"{key},{letter}", f"walk('{key}')", show=False)
+          for key, letter in (("up", "k"), ("down", "j"), ("left", "h"), ("right", "l"))),
+        Binding("tab", "walk('next')", show=False),
+        Binding("shift+tab", "walk('previous')", show=False),
+        Binding("space", "mark", show=False),
+        Binding("z", "zoom", show=False),
+        Binding("pageup", "scroll_map(0, -10)", show=False),
+        Binding("pagedown", "scroll_map(0, 10)", show=False),
+        Binding("home", "scroll_map(-20, 0)", show=False),
+        Binding("end", "scroll_map(20, 0)", show=False),
+    ]  # fmt: skip
+    KEYS = (
+        ("w", "why", "why"),
+        ("Space", "mark", "screen.mark"),
+        ("z", "zoom", "screen.zoom"),
+        ("p", "probe", "probe(False)"),
+    )
+    HELP = (
+        ("↑ ↓ ← →", "walk from device to device"),
+        ("Tab Shift+Tab", "next GPU or NIC, one before"),
+        ("Space", "mark a device; select another to see the path and its bottleneck"),
+        ("z", "draw larger or smaller"),
+        ("PgUp PgDn Home End", "scroll a drawing that does not fit"),
+    )
+
+    def body(self) -> Iterable[Widget]:
+        """The drawing, and lines about what is selected."""
+        yield WiringDiagram(id="wiring")
+        yield Board(id="chosen")
+
+    @property
+    def wiring(self) -> WiringDiagram:
+        """The drawing."""
+        return self.query_one("#wiring", WiringDiagram)
+
+    def draw(self, report: Report) -> None:
+        """Bring the drawing and the lines below it up to date."""
+        self.wiring.show_report(report)
+        self._draw_chosen(report)
+
+    def _draw_chosen(self, report: Report) -> None:
+        box, pair = self.wiring.box, self.wiring.pair
+        board = self.query_one("#chosen", Board)
+        legend = (("  ", ""), *LEGEND)
+        if pair is not None:
+            board.show((*between(report, *pair, self.wiring.path), legend))
+        elif box is not None:
+            board.show((*about(report, box), legend))
+        else:
+            board.show((((("  no device to draw yet"), "muted"),),))
+
+    def on_wiring_diagram_picked(self, message: WiringDiagram.Picked) -> None:
+        """Follow the cursor."""
+        if self.report is not None:
+            self.gputop.guarded(self._draw_chosen, self.report)
+        if message.twice:
+            self.gputop.action_why()
+
+    def action_walk(self, direction: str) -> None:
+        """Move the cursor."""
+        self.wiring.walk(direction)
+
+    def action_mark(self) -> None:
+        """Mark the selected device, or take its mark away."""
+        self.wiring.mark()
+
+    def action_zoom(self) -> None:
+        """Draw with frames or one line a box; the third time what fits."""
+        wiring = self.wiring
+        wiring.compact = {None: True, True: False, False: None}[wiring.compact]
+        self.redraw()
+
+    def action_scroll_map(self, columns: int, lines: int) -> None:
+        """Scroll the drawing."""
+        self.wiring.scroll_relative(columns, lines, animate=False)
+
+    def back(self) -> bool:
+        """Take the mark away."""
+        return self.wiring.unmark()
+
+    def selected_text(self) -> str:
+        """The lines about what is selected, without the legend."""
+        board = self.query_one("#chosen", Board)
+        return "\n".join(text_of(line).strip() for line in board.lines[:2])
+
+    def why(self) -> Explanation | None:
+        """Explain the selected device, or the pair."""
+        report, box = self.report, self.wiring.box
+        if report is None or box is None or not box.members:
+            return None
+        from gputop.topology import reasons
+
+        pair = self.wiring.pair
+        return reasons.why_pair(report, *pair) if pair else reasons.why_device(report, box.id)
+
+    def probe_targets(self) -> tuple[str, ...]:
+        """The GPUs of a pair; one GPU alone has nothing to measure, so all then."""
+        pair, report = self.wiring.pair, self.report
+        if pair is None or report is None:
+            return ()
+        found = [report.snapshot.machine.gpu(node) for node in pair]
+        return tuple(gpu.address for gpu in found if gpu is not None) if all(found) else ()
+
+
+SCREEN = MapScreen

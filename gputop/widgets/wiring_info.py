@@ -1,0 +1,191 @@
+"""The lines under the map: what is selected, or the way between two devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gputop.clean import clean
+from gputop.topology import units
+from gputop.widgets.spans import EMPTY, Line
+from gputop.widgets.wiring_text import is_weak, nic_rate, short
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from gputop.topology.paths import Path
+    from gputop.topology.readings import GpuReading
+    from gputop.topology.report import Report
+    from gputop.topology.snapshot import NodeSnapshot
+    from gputop.widgets.wiring_drawing import Box
+
+_DOT = (" · ", "rule")
+LEGEND: Line = (
+    ("figures on lines: GB/s payload, one way", "muted"),
+    _DOT,
+    ("NV18 = 18 NVLinks", "muted"),
+    _DOT,
+    ("! = fewer than possible", "muted"),
+    _DOT,
+    ("Space", "key bold @screen.mark"),
+    (" marks, then select another for the path", "muted"),
+)
+
+
+def label(graph: nx.Graph[str], node: str) -> str:
+    """Short name of a node: that of a NIC is its first one."""
+    words = clean(graph.nodes[node].get("label") or node)
+    return words.split()[0] if graph.nodes[node].get("kind") == "nic" and words.split() else words
+
+
+def about(report: Report, box: Box) -> tuple[Line, Line]:
+    """Two lines about one box."""
+    graph = report.graph
+    if box.kind not in ("gpu", "nic"):
+        return (("  ", ""), (box.lines[0] if box.lines else "", "strong")), _facts(
+            _rest(graph, box)
+        )
+    record = graph.nodes[box.id].get("record")
+    head: list[tuple[str, str]] = [("  ", ""), (label(graph, box.id), "strong"), _DOT]
+    head.append((clean(box.id), ""))
+    name = getattr(record, "name", None) if box.kind == "gpu" else graph.nodes[box.id].get("label")
+    if name and clean(name) != label(graph, box.id):
+        head += [_DOT, (clean(name), "")]
+    numa = getattr(record, "numa_node", None)
+    if numa is not None:
+        head += [_DOT, (f"NUMA {numa}", "")]
+    if box.kind == "gpu":
+        return tuple(head), _facts(_gpu(report, box.id))
+    rate = nic_rate(record)[0]
+    ports = getattr(record, "ports", ())
+    states = ", ".join(dict.fromkeys(clean(port.state) for port in ports if port.state))
+    return tuple(head), _facts([_pcie(graph, box.id), ("port", rate, ""), ("", states, "")])
+
+
+def _facts(facts: list[tuple[str, str, str]]) -> Line:
+    """Facts as a line: a muted word, the value in its ink; empty values are left out."""
+    spans: list[tuple[str, str]] = []
+    for word, value, ink in facts:
+        if value:
+            spans += [_DOT] if spans else [("  ", "")]
+            spans += [(f"{word} ", "muted")] if word else []
+            spans.append((value, ink))
+    return tuple(spans)
+
+
+def _rest(graph: nx.Graph[str], box: Box) -> list[tuple[str, str, str]]:
+    if box.kind == "mesh":
+        return [("", "every line below a GPU stands for its links to all others", "")]
+    names = ", ".join(label(graph, member) for member in box.members[:4])
+    more = len(box.members) - 4
+    facts = [("stands for", names + (f" and {more} more" if more > 0 else ""), "")]
+    if box.kind == "bridge":
+        wires = [graph.edges[box.id, other].get("wire") for other in graph.neighbors(box.id)]
+        links = [wire for wire in wires if wire is not None and wire.payload_gbs is not None]
+        facts += [("", _words(wire), "bad" if is_weak(wire) else "") for wire in links[:1]]
+    return facts
+
+
+def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
+    graph, snapshot = report.graph, report.snapshot
+    record = graph.nodes[address].get("record")
+    reading = snapshot.readings.gpu(address.partition("/")[0])
+    facts: list[tuple[str, str, str]] = []
+    if reading is not None:
+        if reading.lost:
+            return [("", "! lost: the driver says that this GPU is gone", "bad")]
+        facts.append(("utilisation", units.percent(reading.utilization_percent), ""))
+        if reading.memory_used_bytes is not None:
+            total = units.size(getattr(record, "memory_bytes", None))
+            facts.append(("memory", f"{units.size(reading.memory_used_bytes)} of {total}", ""))
+    facts.append(_pcie(graph, address, reading))
+    links = getattr(record, "nvlinks", ())
+    if links:
+        active = sum(1 for link in links if link.active)
+        sick = active < len(links)
+        word = f"{active} of {len(links)}{' !' if sick else ''}"
+        facts.append(("NVLink", word, "bad" if sick else ""))
+    if reading is not None and reading.nvlink_tx_bytes_per_second is not None:
+        into = reading.nvlink_rx_bytes_per_second
+        rates = (reading.nvlink_tx_bytes_per_second / 1e9, None if into is None else into / 1e9)
+        facts.append(("traffic", f"out {short(rates[0])} in {short(rates[1])} GB/s", ""))
+    return facts
+
+
+def _pcie(
+    graph: nx.Graph[str], node: str, reading: GpuReading | None = None
+) -> tuple[str, str, str]:
+    """What the slot can do, and for a GPU at which generation and width it runs at this moment."""
+    wires = [graph.edges[node, other].get("wire") for other in graph.neighbors(node)]
+    wire = next((wire for wire in wires if wire is not None and wire.kind == "pcie"), None)
+    if wire is None:
+        return "", "", ""
+    words = _words(wire).removeprefix("PCIe ")
+    if reading is not None and reading.pcie_gen is not None:
+        words += f", runs at gen{reading.pcie_gen} x{units.whole(reading.pcie_width)}"
+    weak = is_weak(wire)
+    return "PCIe", words + (" !" if weak else ""), "bad" if weak else ""
+
+
+def _words(wire: Any) -> str:
+    rate = f" {short(wire.payload_gbs)} GB/s" if wire.payload_gbs is not None else ""
+    return f"{wire.name()}{rate}"
+
+
+def between(report: Report, a: str, b: str, path: Path | None) -> tuple[Line, Line]:
+    """Two lines about a pair of nodes."""
+    graph = report.graph
+    head: list[tuple[str, str]] = [("  ", "")]
+    if path is None:
+        head += [(f"{label(graph, a)} → {label(graph, b)}", "strong")]
+        return tuple(head), (("  nothing that was read joins these two", "muted"),)
+    for i, node in enumerate(path.nodes):
+        if i:
+            wire = path.wires[i - 1]
+            rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
+            name = {"nvlink": "NV", "xgmi": "xGMI"}.get(wire.kind, "")
+            count = f"{name}{wire.count or ''}" if name else ""
+            ink = "bad" if path.bottleneck == i - 1 else "muted"
+            head.append((f" ─{count}{rate}─ " if count or rate else " ── ", ink))
+        ends = i in (0, len(path.nodes) - 1)
+        head.append((label(graph, node), "strong" if ends else ""))
+    return tuple(head), _verdict(report.snapshot, a, b, path)
+
+
+def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
+    spans: list[tuple[str, str]] = [("  ", "")]
+    narrowest = path.narrowest
+    if narrowest is not None and path.payload_gbs is not None:
+        spans.append((f"▲ bottleneck {short(path.payload_gbs)} GB/s", "warn"))
+        spans.append((f" one way: {narrowest.name()}", ""))
+        if not path.complete:
+            spans.append((" (or a part whose rate is not known)", "muted"))
+    else:
+        spans.append(("no rate on this path is known", "muted"))
+    measured = [_measured(snapshot, *pair) for pair in ((a, b), (b, a))]
+    if any(measured):
+        words = " / ".join(short(value) for value in measured)
+        spans += [
+            _DOT,
+            ("measured ", "muted"),
+            (f"{words} GB/s", "good"),
+            (" there / back", "muted"),
+        ]
+    elif "gpu" in {path.kind} | {"gpu"} and _both_gpus(snapshot, a, b):
+        spans += [_DOT, ("not measured yet: ", "muted"), ("p", "key bold @probe(False)")]
+    return tuple(spans) or EMPTY
+
+
+def _both_gpus(snapshot: NodeSnapshot, a: str, b: str) -> bool:
+    return snapshot.machine.gpu(a) is not None and snapshot.machine.gpu(b) is not None
+
+
+def _measured(snapshot: NodeSnapshot, src: str, dst: str) -> float | None:
+    """The latest copy rate of an ordered pair, GB/s."""
+    return next(
+        (
+            m.value
+            for m in reversed(snapshot.measurements)
+            if m.quantity == "write_bandwidth" and (m.src, m.dst) == (src, dst)
+        ),
+        None,
+    )

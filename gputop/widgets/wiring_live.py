@@ -1,0 +1,88 @@
+"""What moves in the drawing: utilisation in GPU boxes, traffic beside their lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gputop.topology import units
+from gputop.widgets.wiring_drawing import Box, Drawing, Line, Slot
+from gputop.widgets.wiring_text import fit, short
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from gputop.topology.readings import GpuReading, Readings
+
+Figure = tuple[Slot, str, str]
+"""Where, what, and in which style."""
+_IDLE_GBS = 0.005
+_GIGA = 1e9
+
+
+def figures(
+    drawing: Drawing, graph: nx.Graph[str], readings: Readings, cursor: str | None
+) -> list[Figure]:
+    """Texts for the slots of a drawing; slots of unknown figures stay empty, save utilisation."""
+    by_address = {reading.address: reading for reading in readings.gpus}
+    found: list[Figure] = []
+    for box in drawing.boxes:
+        if box.live is not None:
+            # A partition has the address of its GPU before the slash.
+            reading = by_address.get(box.id.partition("/")[0])
+            found.append((box.live, *_load(reading, box, box.live.width)))
+    for line in drawing.lines:
+        if line.live is not None:
+            text = _of_mesh(line, graph, cursor) or _traffic(line, by_address)
+            found.append((line.live, fit((text, ""), line.live.width), "live"))
+    return [figure for figure in found if figure[1]]
+
+
+def _load(reading: GpuReading | None, box: Box, width: int) -> tuple[str, str]:
+    if reading is None:
+        return "", "label"
+    if reading.lost:
+        return fit(("lost !", "!"), width), "bad"
+    load = units.percent(reading.utilization_percent)
+    offers = [load]
+    if reading.memory_used_bytes is not None and box.framed:
+        offers = [f"{load} · {units.size(reading.memory_used_bytes)}", load]
+    return fit((*offers, load.replace(" ", ""), ""), width), "live"
+
+
+def _traffic(line: Line, readings: dict[str, GpuReading]) -> str:
+    """Rates out of and into the GPU, GB/s; the arrows point the way the drawing does."""
+    reading = next((readings[end] for end in line.ends if end in readings), None)
+    if reading is None:
+        return ""
+    if line.kind == "pcie":
+        out, into = reading.pcie_tx_bytes_per_second, reading.pcie_rx_bytes_per_second
+        arrows = "↑↓"
+    else:
+        out, into = reading.nvlink_tx_bytes_per_second, reading.nvlink_rx_bytes_per_second
+        arrows = "↓↑"
+    if out is None or into is None:
+        return ""
+    if max(out, into) < _IDLE_GBS * _GIGA:
+        return "idle"
+    return f"{arrows[0]}{_rate(out)} {arrows[1]}{_rate(into)}"
+
+
+def _rate(bytes_per_second: float) -> str:
+    """GB/s in at most four characters."""
+    rate = bytes_per_second / _GIGA
+    return "0" if rate < _IDLE_GBS else f"{rate:.1f}" if rate < 9.95 else f"{rate:.0f}"
+
+
+def _of_mesh(line: Line, graph: nx.Graph[str], cursor: str | None) -> str:
+    """The link between this line's GPU and the selected one, when the mesh is told in words."""
+    if line.ends[1] != "mesh" or cursor is None:
+        return ""
+    gpu = line.ends[0]
+    if gpu == cursor:
+        return f"to {len(line.edges)} GPUs"
+    if frozenset((gpu, cursor)) not in line.edges:
+        return ""
+    wire = graph.edges[gpu, cursor]["wire"]
+    label = str(graph.nodes[cursor].get("label") or "")
+    rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
+    return fit((f"to {label}:{rate}" if rate else f"to {label}", rate.strip()), 12)
