@@ -20,7 +20,8 @@ _QUESTION = r"""
 import signal
 signal.alarm(12)
 import importlib.util, json, os, re, sys
-answer = {"python": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable}
+answer = {"python": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable,
+          "prefix": sys.prefix}
 try:
     spec = importlib.util.find_spec("torch")
     origin = spec.origin if spec else None
@@ -45,12 +46,15 @@ class Interpreter:
     """A Python, and whether a probe can run under it."""
 
     path: str
+    """As it was found: a venv is known by its link, a wrapper by its own name."""
     how_found: str
     """--python, this Python, VIRTUAL_ENV, CONDA_PREFIX, PATH."""
     python_version: Optional[str] = None
     torch_version: Optional[str] = None
     cuda: Optional[str] = None
     hip: Optional[str] = None
+    identity: Optional[tuple[str, ...]] = None
+    """Real path, prefix and torch: the same Python under another name has the same."""
     why_not: Optional[str] = None
     """Why a probe cannot run under it; None when it can."""
 
@@ -90,14 +94,16 @@ class Choice:
 def find_interpreter(explicit: Optional[str] = None) -> Choice:
     """`explicit` alone if given; else the first with a GPU build of torch, else with any torch."""
     looked_at: list[Interpreter] = []
-    seen: set[str] = set()
+    seen: set[object] = set()
     for path, how_found in [(explicit, "--python")] if explicit else candidates():
         if path in seen:
             continue
         found = inspect(path, how_found)
-        if found.path in seen:
-            continue
-        seen |= {path, found.path}
+        seen.add(path)
+        if found.identity is not None:
+            if found.identity in seen:
+                continue
+            seen.add(found.identity)
         looked_at.append(found)
         if found.has_gpu_build:
             break
@@ -142,18 +148,21 @@ def inspect(path: str, how_found: str) -> Interpreter:
         return Interpreter(path, how_found, why_not=f"cannot be run: {error.strerror}")
     try:
         answer = json.loads(asked.stdout.strip().splitlines()[-1])
-        python, own_path = str(answer["python"]), str(answer["executable"] or path)
+        python = str(answer["python"])
+        real = os.path.realpath(str(answer["executable"] or path))
+        identity = (real, str(answer["prefix"]), str(answer.get("torch")))
     except (ValueError, IndexError, KeyError, TypeError):
         return Interpreter(path, how_found, why_not="is no Python that answers")
     torch = answer.get("torch")
     version = None if torch is None else one_line(str(torch), 40) or "of unknown version"
     return Interpreter(
-        path=own_path if os.access(own_path, os.X_OK) else path,
+        path=path,
         how_found=how_found,
         python_version=one_line(python, 20),
         torch_version=version,
         cuda=_text(answer.get("cuda")),
         hip=_text(answer.get("hip")),
+        identity=identity,
         why_not=_why_not(python, version),
     )
 

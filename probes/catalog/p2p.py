@@ -119,8 +119,9 @@ class _Pairs:
     def _one_direction(self, src: DeviceRecord, dst: DeviceRecord) -> None:
         granted = self._backend.can_access(src.torch_index, dst.torch_index)
         self._granted[src.key, dst.key] = granted
+        direction = f"{src.key} asks for the memory of {dst.key}"
         self._say(
-            "access", src, dst, self._backend.grantor, f"{src.key} asks for the memory of {dst.key}",
+            "access", src, dst, self._backend.grantor, direction,
             verdict="granted" if granted else "not-granted",
         )  # fmt: skip
         self._arrival(src, dst, granted)
