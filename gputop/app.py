@@ -102,6 +102,11 @@ class GpuTop(ProbeDesk, App[int]):
             self._inks = (self.theme, theming.Inks(self.get_css_variables()))
         return self._inks[1]
 
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Give our own variables to themes that do not know them, such as Textual's."""
+        ours = self.get_theme(theming.DEFAULT if self.current_theme.dark else theming.LIGHT)
+        return {} if ours is None else ours.variables
+
     @property
     def view(self) -> View | None:
         """The screen that is shown, be it below a panel."""

@@ -15,6 +15,7 @@ import gputop.themes
 
 DEFAULT = "gputop-dark"
 DEFAULT_FILE = "dark.toml"
+LIGHT = "gputop-light"
 USER_FOLDER_NAME = "themes"
 _COLORS = [
     "primary",

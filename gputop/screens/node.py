@@ -85,8 +85,8 @@ class NodeScreen(View):
         if report.matrix is not None:
             links.fixed_columns = label_width(report.matrix)
         links.show(matrix_lines(report.matrix, selected))
-        more = " · ← → for more" if links.virtual_size.width > links.size.width > 0 else ""
-        links.caption(matrix_title(report) + more)
+        wider = links.virtual_size.width > links.size.width > 0
+        links.caption(f"{'← → ' if wider else ''}{matrix_title(report)}")
         detail = self.query_one("#detail", Board)
         row = self._row()
         if row is not None and not self.has_class("-narrow"):

@@ -213,6 +213,6 @@ def heats(values: dict[Pair, Value], less_is_better: bool) -> dict[Pair, str]:
         if less_is_better:
             share = least / value.number if value.number > 0 else 1.0
         else:
-            share = value.number / most if most > 0 else 1.0
+            share = value.number / most if most > 0 else 0.0
         inks[pair] = f"heat-{min(int(share * (HEATS - 1) + 0.5), HEATS - 1)}"
     return inks
