@@ -58,7 +58,8 @@ def port(address: str, parent: str, kind: str, numa: int | None = None) -> PciDe
 
 
 def gpu(index: int, address: str, links: tuple[NvLink, ...] = (), **facts: Any) -> Gpu:
-    return Gpu(address=address, vendor="nvidia", index=index, nvlinks=links, **facts)
+    known: dict[str, Any] = {"uuid": f"GPU-{index}", "index": index, "nvlinks": links}
+    return Gpu(address=address, vendor="nvidia", **(known | facts))
 
 
 def link(number: int, end: str | None, *, active: bool = True, kind: str = "gpu") -> NvLink:

@@ -48,7 +48,9 @@ def test_links_of_a_model_add_up(name: str) -> None:
 def test_a_model_says_where_its_figures_come_from(name: str) -> None:
     sku, sources = SKUS[name], table("specs")["sources"]
     assert sku["source"]
-    assert any(re.search(rf"\b{key}\b", sku["source"]) for key in sources) or "ROCm" in sku["source"]
+    assert (
+        any(re.search(rf"\b{key}\b", sku["source"]) for key in sources) or "ROCm" in sku["source"]
+    )
     for entry in sku["realistic"]:
         assert entry["kind"] in {"typical", "best", "floor"}
         assert entry["source"]

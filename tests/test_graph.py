@@ -36,7 +36,7 @@ def test_the_graph_is_frozen() -> None:
 
 def test_the_h200_recording_gives_the_rates_that_its_makers_print() -> None:
     raw = json.loads((RECORDINGS / "hgx-h200-4gpu-vm" / "nvml.json").read_text())
-    graph = build_graph(merge_machine([nvml.parse(raw)]))
+    graph = build_graph(merge_machine([nvml.SOURCE.parse(raw)]))
     wire = graph.edges["0000:00:06.0", "nvswitch fabric"]["wire"]
     assert (wire.count, wire.count_max, wire.raw_gbs, wire.payload_gbs) == (18, 18, 478.116, 450.0)
     assert not wire.assumed
@@ -45,8 +45,14 @@ def test_the_h200_recording_gives_the_rates_that_its_makers_print() -> None:
 
 @pytest.mark.parametrize(
     ("version", "raw", "payload"),
-    [("2.0", 25.781, 25.0), ("3.0", 25.0, 25.0), ("3.1", 14.062, 14.06), ("4.0", 26.562, 25.0), ("5.0", 53.125, 50.0)],
-)  # fmt: skip
+    [
+        ("2.0", 25.781, 25.0),
+        ("3.0", 25.0, 25.0),
+        ("3.1", 14.062, 14.06),
+        ("4.0", 26.562, 25.0),
+        ("5.0", 53.125, 50.0),
+    ],
+)
 def test_payload_of_a_link_by_generation(version: str, raw: float, payload: float) -> None:
     wire = nvlink_wire([NvLink(link=0, active=True, version=version, raw_gbs=raw)], None)
     assert wire.payload_gbs == payload
@@ -63,8 +69,13 @@ def test_a_rate_that_was_not_read_is_assumed_or_unknown() -> None:
 
 @pytest.mark.parametrize(
     ("gts", "lanes", "raw", "payload"),
-    [(32.0, 16, 64.0, 63.015), (16.0, 8, 16.0, 15.754), (8.0, 16, 16.0, 15.754), (5.0, 4, 2.5, 2.0)],
-)  # fmt: skip
+    [
+        (32.0, 16, 64.0, 63.015),
+        (16.0, 8, 16.0, 15.754),
+        (8.0, 16, 16.0, 15.754),
+        (5.0, 4, 2.5, 2.0),
+    ],
+)
 def test_pcie_rates(gts: float, lanes: int, raw: float, payload: float) -> None:
     wire = pcie_wire(gts, lanes, 16, "test")
     assert (wire.raw_gbs, wire.payload_gbs) == (raw, payload)

@@ -110,8 +110,9 @@ def why_measured(name: str, **facts: Any) -> Explanation:
 
 
 @pytest.mark.parametrize(
-    ("value", "share", "word"), [(396.1, "88%", "good"), (340.0, "76%", "look at it"), (200.0, "44%", "low")]
-)  # fmt: skip
+    ("value", "share", "word"),
+    [(396.1, "88%", "good"), (340.0, "76%", "look at it"), (200.0, "44%", "low")],
+)
 def test_a_figure_is_held_against_payload_and_the_healthy_one(
     value: float, share: str, word: str
 ) -> None:
@@ -209,8 +210,15 @@ def test_a_slow_link_of_a_sleeping_gpu_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reasons", "harmless"), [(("gpu idle",), True), (("sw power cap",), True), (("hw thermal",), False), (("sw thermal",), False), (("unknown (0x200)",), False)]
-)  # fmt: skip
+    ("reasons", "harmless"),
+    [
+        (("gpu idle",), True),
+        (("sw power cap",), True),
+        (("hw thermal",), False),
+        (("sw thermal",), False),
+        (("unknown (0x200)",), False),
+    ],
+)
 def test_only_harmless_reasons_are_called_so(reasons: tuple[str, ...], harmless: bool) -> None:
     why = read(GpuReading(address=A, throttle_reasons=reasons), gpu(0, A))
     assert ("harmless" in answer(why, "holds its clocks")) == harmless

@@ -29,8 +29,10 @@ VM = RECORDINGS / "hgx-h200-4gpu-vm"
 
 def test_the_matrix_of_the_h200_machine_is_that_of_nvidia_smi_byte_for_byte() -> None:
     raw = json.loads((VM / "nvml.json").read_text())
-    text = format_matrix(matrix(merge_machine([nvml.parse(raw)])))
-    theirs = (VM / "nvidia-smi-topo-m.txt").read_text().replace("\x1b[4m", "").replace("\x1b[0m", "")
+    text = format_matrix(matrix(merge_machine([nvml.SOURCE.parse(raw)])))
+    theirs = (
+        (VM / "nvidia-smi-topo-m.txt").read_text().replace("\x1b[4m", "").replace("\x1b[0m", "")
+    )
     assert text.split("\n\n")[0] == theirs.split("\n\n")[0]
     assert "\x1b" not in text
 
@@ -172,6 +174,13 @@ def test_a_fabric_of_two_cliques_joins_only_its_own() -> None:
         gpus=(gpu(0, A, links, fabric=with_clique(1)), gpu(1, B, links, fabric=with_clique(2)))
     )
     assert relation(machine, A, B).letters == "?"
+
+
+def test_a_tree_alone_says_nothing_about_nvlink() -> None:
+    pci = tree({A: ("pci0000:00", "gpu"), B: ("pci0000:00", "gpu")})
+    found = relation(Machine(gpus=(gpu(0, A, uuid=None), gpu(1, B)), pci=pci), A, B)
+    assert (found.letters, found.basis) == ("PHB", "assumed")
+    assert "no driver told of NVLinks" in found.evidence[-1]
 
 
 def test_somebody_elses_matrix_counts_where_nothing_was_read() -> None:

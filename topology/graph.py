@@ -216,11 +216,11 @@ class _Builder:
         self._add(node, "gpu", gpu_label(gpu), gpu)
         if gpu.partition is not None and gpu.address in self.graph:
             return
-        wire = pcie_wire(
-            PCIE_GTS.get(gpu.pcie_gen_max or 0), None, gpu.pcie_width_max,
-            "driver: highest generation and width; the PCI tree above is not visible",
-            assumed=True,
-        )  # fmt: skip
+        hidden = "the PCI tree above is not visible"
+        if gpu.pcie_width_max is not None:
+            hidden = f"driver: highest generation and width; {hidden}"
+        gts = PCIE_GTS.get(gpu.pcie_gen_max or 0)
+        wire = pcie_wire(gts, None, gpu.pcie_width_max, hidden, assumed=True)
         self.graph.add_edge(node, self._numa(gpu_numa(gpu)), wire=wire)
 
     def _numa(self, node: int | None) -> str:

@@ -38,14 +38,16 @@ def _nvlinks(graph: nx.Graph[str], gpu: Gpu) -> None:
         # A link that is down does not say where it would lead, unless all lead to one place.
         count_max = len(links) + down if len(groups) == 1 or not down else None
         if end not in graph:
-            graph.add_node(
-                end, kind="nvswitch", label="NVSwitch" if end != FABRIC else FABRIC, record=None
-            )
+            graph.add_node(end, kind="nvswitch", label=_label(end), record=None)
         wire = nvlink_wire(links, count_max)
         known = graph.get_edge_data(gpu.address, end)
         if known is None or _count(known["wire"]) > len(links):
             # Both ends describe a link between GPUs; the end that sees fewer is right.
             graph.add_edge(gpu.address, end, wire=wire)
+
+
+def _label(end: str) -> str:
+    return "NVSwitch fabric" if end == FABRIC else f"NVSwitch {end}"
 
 
 def _count(wire: Wire) -> int:
@@ -115,7 +117,7 @@ def _reported(graph: nx.Graph[str], machine: Machine) -> None:
         for end in ends:
             totals[end] = totals.get(end, 0) + count
     if totals and max(totals.values()) > MOST_NVLINKS:
-        graph.add_node(FABRIC, kind="nvswitch", label=FABRIC, record=None)
+        graph.add_node(FABRIC, kind="nvswitch", label=_label(FABRIC), record=None)
         for end in totals:
             most = max(count for ends, count in counts.items() if end in ends)
             wire = Wire(

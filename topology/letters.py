@@ -74,6 +74,8 @@ class Relations:
             found = self._gpu_links(one, other) or self._ancestor(a, b)
             if found is not None:
                 return found
+            if one.uuid is None or other.uuid is None:
+                return self._reported(a, b) or _without_links(self._tree(a, b))
         return self._reported(a, b) or self._tree(a, b)
 
     def _gpu_links(self, one: Gpu, other: Gpu) -> Relation | None:
@@ -173,6 +175,12 @@ class Relations:
             return device.numa_node
         gpu = self.gpus.get(address)
         return gpu.numa_node if gpu is not None else None
+
+
+def _without_links(found: Relation) -> Relation:
+    """Mark a relation of GPUs that no driver answered for: NVLink may join them all the same."""
+    unasked = "no driver told of NVLinks; these letters are for PCIe alone"
+    return msgspec.structs.replace(found, evidence=(*found.evidence, unasked), basis="assumed")
 
 
 def joined_links(one: Gpu, other: Gpu) -> int:
