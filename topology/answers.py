@@ -27,13 +27,13 @@ class Fields:
 
     def gap(self, field: str, why: str) -> None:
         """Note why `field` is None."""
-        self._gaps[field] = Gap(field, why[:200])
+        self._gaps[field] = Gap(field, clean(why[:200]))
 
     def text(self, key: str, field: str | None = None, *, quiet: bool = False) -> str | None:
         """The text under `key`; `quiet`: that there is none is normal and no gap."""
         answer = self.raw.get(key)
         if isinstance(answer, str) and answer:
-            return clean(answer.encode("utf-8", "replace"))[:LIMIT_CHARACTERS]
+            return clean(answer[:LIMIT_CHARACTERS])
         if field is not None and not (quiet and answer is None):
             self.gap(field, self._reason(answer))
         return None
@@ -52,7 +52,7 @@ class Fields:
 
     def _reason(self, answer: Raw) -> str:
         if isinstance(answer, dict) and isinstance(answer.get("error"), str):
-            return clean(answer["error"].encode("utf-8", "replace"))
+            return str(answer["error"])
         if answer is None:
             return self.absent
         return "empty" if answer == "" else "the answer is no text"
@@ -72,14 +72,19 @@ def whole(text: str | None, base: int = 10) -> int | None:
 def absent_text(raw: Raw) -> str:
     """What a raw answer says about files that are not there."""
     why = raw.get("absent") if isinstance(raw, dict) else None
-    return why[:100] if isinstance(why, str) and why else "not in the answer"
+    return clean(why[:100]) if isinstance(why, str) and why else "not in the answer"
 
 
 def part(raw: Raw, key: str) -> dict[str, Raw]:
     """The dictionary under `key`; an empty one for anything else."""
     found = raw.get(key) if isinstance(raw, dict) else None
-    return (
-        {name: value for name, value in found.items() if isinstance(name, str)}
-        if isinstance(found, dict)
-        else {}
-    )
+    if not isinstance(found, dict):
+        return {}
+    return {clean(name): value for name, value in found.items() if isinstance(name, str)}
+
+
+def words(raw: Raw) -> tuple[str, ...]:
+    """Take the texts in a list; () for anything else."""
+    if not isinstance(raw, list):
+        return ()
+    return tuple(clean(word[:LIMIT_CHARACTERS]) for word in raw if isinstance(word, str))

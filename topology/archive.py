@@ -91,6 +91,8 @@ class TarTree:
         for count, member in enumerate(archive):
             if count >= LIMIT_MEMBERS:
                 raise ArchiveError(f"more than {LIMIT_MEMBERS} members")
+            if member.size < 0:
+                raise ArchiveError("a member of negative size")
             parts = [part for part in clean(member.name).split("/") if part not in ("", ".")]
             if not parts or ".." in parts or len(parts) > LIMIT_DEPTH:
                 continue

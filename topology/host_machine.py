@@ -10,6 +10,7 @@ from .answers import Fields, absent_text, part, whole
 from .machine import Host, Module
 from .readings import HostReading
 from .sources.source import Part, Raw
+from .tree import clean
 
 FLAGS = re.compile(
     r"(iommu|intel_iommu|amd_iommu|iommu\.[\w.]+|pci|pcie_\w+|numa_balancing|numa|hugepages|hugepagesz"
@@ -200,7 +201,7 @@ def _device_nodes(raw: Raw, files: Fields) -> tuple[str, ...] | None:
         files.gap("device_nodes", files.absent)
         return None
     return tuple(
-        node[0][:200] + ("" if node[1] else " (no permission)")
+        clean(node[0][:200]) + ("" if node[1] else " (no permission)")
         for node in nodes
         if isinstance(node, list) and len(node) == 2 and isinstance(node[0], str)
     )

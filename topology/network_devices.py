@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .answers import Fields, absent_text, part, whole
+from .answers import Fields, absent_text, part, whole, words
 from .machine import Interface, RdmaDevice, RdmaPort
 from .pci_devices import ADDRESS
 from .sources.source import Part, Raw
@@ -52,9 +52,7 @@ def _interface(name: str, fields: Fields, addresses: Raw) -> Interface:
         speed_mbps=_speed(fields),
         mtu=fields.number("mtu", "mtu"),
         mac=fields.text("address", "mac"),
-        ips=tuple(ip for ip in addresses if isinstance(ip, str))
-        if isinstance(addresses, list)
-        else (),
+        ips=words(addresses),
         numa_node=None if virtual else _numa(fields),
         gaps=fields.gaps,
     )
@@ -117,7 +115,6 @@ def _device(name: str, fields: Fields) -> RdmaDevice:
         if (number := whole(text)) is not None and number >= 0
     ]
     driver = fields.text("driver", "driver")
-    netdevs = fields.raw.get("netdevs")
     return RdmaDevice(
         name=name,
         address=address,
@@ -127,9 +124,7 @@ def _device(name: str, fields: Fields) -> RdmaDevice:
         firmware=fields.text("fw_ver", "firmware"),
         board_id=fields.text("board_id", "board_id"),
         numa_node=_numa(fields),
-        interfaces=tuple(one for one in netdevs if isinstance(one, str))
-        if isinstance(netdevs, list)
-        else (),
+        interfaces=words(fields.raw.get("netdevs")),
         ports=tuple(sorted(ports, key=lambda port: port.port)),
         gaps=fields.gaps,
     )

@@ -7,6 +7,7 @@ import re
 from .answers import Fields, absent_text, part
 from .machine import Software
 from .sources.source import Part, Raw
+from .tree import clean
 
 NVIDIA = "proc/driver/nvidia/version"
 AMD = "sys/module/amdgpu/version"
@@ -95,7 +96,7 @@ def _library(raw: Raw) -> tuple[str | None, str | None]:
         path, name = entry
         match = _LIBRARY.fullmatch(name) if isinstance(name, str) else None
         if match is not None and isinstance(path, str) and match.group(1).count(".") > 0:
-            return match.group(1), path[:400]
+            return match.group(1), clean(path[:400])
     return None, None
 
 

@@ -89,9 +89,9 @@ def resolve(path: str, link: Callable[[str], str | None]) -> str | None:
 
 
 def clean(data: bytes | str) -> str:
-    """Text that JSON can hold: what is no UTF-8 becomes the replacement character."""
+    """Text that JSON can hold: bytes that are no UTF-8 are replaced, and so are lone surrogates."""
     if isinstance(data, str):
-        data = data.encode("utf-8", "surrogateescape")
+        return data if data.isascii() else data.encode("utf-8", "replace").decode()
     return data.decode("utf-8", "replace")
 
 

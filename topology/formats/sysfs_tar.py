@@ -15,7 +15,7 @@ from ..tree import Tree
 from .format import Format, FormatError
 
 _MEMBER = re.compile(
-    rb"(?:^|[\0/])(?:sys/(?:bus|class|devices|kernel|module)|proc/(?:cpuinfo|driver|self|sys))/"
+    rb"(?:[^\0]{0,80}/)?(?:sys/(?:bus|class|devices|kernel|module)|proc/(?:cpuinfo|driver|self|sys))\b"
 )
 _MAGIC = b"ustar"
 """At byte 257 of each header, in every kind of tar since 1988."""
@@ -30,7 +30,13 @@ def recognises(head: bytes, path: Path) -> bool:
             head = zlib.decompressobj(wbits=31).decompress(head, _UNPACKED_BYTES)
         except zlib.error:
             return False
-    return head[257:262] == _MAGIC and _MEMBER.search(head) is not None
+    return any(
+        head[start + 257 : start + 262] == _MAGIC
+        and (
+            _MEMBER.match(head, start, start + 100) or _MEMBER.match(head, start + 345, start + 500)
+        )
+        for start in range(0, len(head), 512)
+    )
 
 
 def parse(data: bytes, path: Path) -> Part:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..answers import Fields, part, whole
+from ..answers import Fields, part, whole, words
 from ..cpulist import written
 from ..readings import ProcessReading
 from ..record import Gap
@@ -145,17 +145,12 @@ def _process(pid: int, entry: dict[str, Raw]) -> ProcessReading:
         pid=pid,
         user=fields.text("user", "user"),
         command=fields.text("command", "command"),
-        arguments=_arguments(arguments) if isinstance(arguments, list) else None,
+        arguments=words(arguments)[:LIMIT_ARGUMENTS] if isinstance(arguments, list) else None,
         cpu_affinity=written(cpus) if cpus is not None else None,
         started_at=_figure(fields, "started_at"),
         memory_bytes=_bytes(fields, "memory_bytes"),
         gaps=fields.gaps,
     )
-
-
-def _arguments(words: list[Raw]) -> tuple[str, ...]:
-    kept = [word for word in words if isinstance(word, str)][:LIMIT_ARGUMENTS]
-    return tuple(clean(word.encode("utf-8", "replace"))[:LIMIT_CHARACTERS] for word in kept)
 
 
 def _figure(fields: Fields, key: str) -> float | None:
