@@ -18,6 +18,8 @@ from gputop.probes.client import run_probe
 from gputop.probes.interpreters import Choice, find_interpreter
 from gputop.probes.outcome import Outcome
 from gputop.probes.spec import ProbeSpec
+from gputop.topology.letters import Relations
+from gputop.topology.machine import Machine
 from gputop.topology.snapshot import Measurement
 from gputop.topology.sources.source import SourceAbsent
 
@@ -42,6 +44,8 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """PCI addresses; empty with `selftest`."""
     names: tuple[tuple[str, str], ...] = ()
     """(address, name for people) for messages."""
+    kinds: tuple[tuple[str, str], ...] = ()
+    """("SRC DST", letters of the relation): pairs of one kind are compared with each other."""
     force: bool = False
     """Measure although a GPU is in use."""
     selftest: bool = False
@@ -89,7 +93,12 @@ def measure(
     request = protocol.Request(
         probe=wish.probe,
         devices=wish.addresses,
-        params={"force": wish.force, "selftest": wish.selftest, **dict(wish.params)},
+        params={
+            "force": wish.force,
+            "selftest": wish.selftest,
+            "kinds": dict(wish.kinds),
+            **dict(wish.params),
+        },
     )
     spec: ProbeSpec = catalog.load(wish.probe).SPEC
     seconds = wish.deadline_seconds or spec.deadline_seconds(len(wish.addresses))
@@ -101,6 +110,30 @@ def measure(
             to_measurement(figure, wish.probe, outcome.hello) for figure in outcome.latest()
         ),
         blind=verdict.blind,
+    )
+
+
+def wish_for(
+    probe: str, machine: Machine, addresses: tuple[str, ...], *, force: bool = False, **more: Any
+) -> Wish:
+    """A wish with what the machine says about these GPUs (none named: all) and their relations."""
+    relations = Relations(machine)
+    addresses = addresses or tuple(gpu.address for gpu in machine.gpus)
+    return Wish(
+        probe=probe,
+        addresses=addresses,
+        names=tuple(
+            (gpu.address, gpu.address if gpu.index is None else f"GPU{gpu.index}")
+            for gpu in machine.gpus
+        ),
+        kinds=tuple(
+            (f"{src} {dst}", relations.between(src, dst).letters)
+            for src in addresses
+            for dst in addresses
+            if src != dst
+        ),
+        force=force,
+        **more,
     )
 
 

@@ -59,7 +59,7 @@ class Probing:
         cancel: threading.Event,
     ) -> None:
         # Imported here: the app opens without the probes' code.
-        from gputop.measuring import Wish, measure, to_measurement
+        from gputop.measuring import measure, to_measurement, wish_for
         from gputop.probes import protocol
 
         hello: protocol.Hello | None = None
@@ -73,13 +73,9 @@ class Probing:
             elif isinstance(message, protocol.Measurement):
                 self._post(messages.ProbeMeasured(to_measurement(message, probe, hello)))
 
-        names = tuple(
-            (gpu.address, f"GPU{gpu.index}" if gpu.index is not None else gpu.address)
-            for gpu in machine.gpus
-        )
         try:
             told = measure(
-                Wish(probe=probe, addresses=addresses, names=names, force=force),
+                wish_for(probe, machine, addresses, force=force),
                 hear,
                 cancel,
                 lambda choice: self._post(

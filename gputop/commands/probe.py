@@ -92,8 +92,12 @@ def _list(as_json: bool) -> None:
         click.echo(f"{spec.name:<8} {spec.title}")
         click.echo(f"{'':<8} {spec.measures}")
         gib = spec.memory_bytes_per_gpu / (1 << 30)
-        costs = ", ".join(f"{spec.estimate_seconds(gpus):.0f} s on {gpus} GPUs" for gpus in (2, 4, 8))
-        click.echo(f"{'':<8} needs {spec.minimum_gpus} GPUs and {gib:.1f} GiB on each; about {costs}")
+        costs = ", ".join(
+            f"{spec.estimate_seconds(gpus):.0f} s on {gpus} GPUs" for gpus in (2, 4, 8)
+        )
+        click.echo(
+            f"{'':<8} needs {spec.minimum_gpus} GPUs and {gib:.1f} GiB on each; about {costs}"
+        )
 
 
 def _machine() -> Machine:
@@ -140,22 +144,19 @@ def _measure(
 ) -> int:
     """Run one probe, print what it gave, and give the exit code."""
     from gputop.figures import tables
-    from gputop.measuring import Told, Wish, measure
+    from gputop.measuring import Told, measure, wish_for
 
-    names = {
-        gpu.address: f"GPU{gpu.index}" if gpu.index is not None else gpu.address
-        for gpu in machine.gpus
-    }
-    wish = Wish(
-        probe=probe,
-        addresses=addresses,
-        names=tuple(names.items()),
+    wish = wish_for(
+        probe,
+        machine,
+        addresses,
         force=force,
         selftest=selftest,
         python=python,
         deadline_seconds=deadline,
         params=tuple(params.items()),
     )
+    names = dict(wish.names)
     cancel = threading.Event()
     told: list[Told] = []
     failed: list[BaseException] = []
