@@ -88,6 +88,11 @@ def resolve(path: str, link: Callable[[str], str | None]) -> str | None:
     return "/".join(done)
 
 
+def joined(folder: str, target: str) -> str:
+    """Where a link in `folder` points, by its text alone."""
+    return resolve(f"{folder}/{target}", lambda _: None) or ""
+
+
 def clean(data: bytes | str) -> str:
     """Text that JSON can hold: bytes that are no UTF-8 are replaced, and so are lone surrogates."""
     if isinstance(data, str):

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from ..pci_config import capabilities
 from ..pci_devices import parse
 from ..pci_names import look_up
-from ..tree import Tree, answers, live_tree
+from ..tree import Tree, answers, joined, live_tree
 from .source import Raw, Source, SourceAbsent
 
 FOLDER = "sys/bus/pci/devices"
@@ -87,7 +87,7 @@ def read_device(tree: Tree, address: str) -> dict[str, Raw]:
     """Read all of one device but its link as it is at this moment."""
     folder = f"{FOLDER}/{address}"
     device: dict[str, Raw] = {}
-    path = tree.resolved(folder)
+    path = _place(tree, address)
     if path is not None:
         device["path"] = path.removeprefix("sys/devices/")
     device.update(answers(tree, folder, FILES))
@@ -105,6 +105,12 @@ def read_device(tree: Tree, address: str) -> dict[str, Raw]:
             {"acs": {"error": ASLEEP}} if _sleeps(tree, folder) else capabilities(tree, folder)
         )
     return device
+
+
+def _place(tree: Tree, address: str) -> str | None:
+    target = tree.link(f"{FOLDER}/{address}")
+    # No folder of sys/devices is a link itself, so the text of the link alone gives the place.
+    return tree.resolved(f"{FOLDER}/{address}") if target is None else joined(FOLDER, target)
 
 
 def _moving(tree: Tree, folder: str) -> dict[str, Raw]:
