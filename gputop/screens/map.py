@@ -10,13 +10,16 @@ from textual.widget import Widget
 
 from gputop.screens.screen import View
 from gputop.widgets.board import Board
-from gputop.widgets.spans import text_of
+from gputop.widgets.spans import text_of, wrapped
 from gputop.widgets.wiring_diagram import WiringDiagram
-from gputop.widgets.wiring_info import LEGEND, about, between
+from gputop.widgets.wiring_info import HINT, LEGEND, about, between
 
 if TYPE_CHECKING:
     from gputop.topology.reasons import Explanation
     from gputop.topology.report import Report
+
+_WIDE = 120
+"""Columns from which the line about the signs has room for a hint."""
 
 
 class MapScreen(View):
@@ -25,7 +28,8 @@ class MapScreen(View):
     TITLE = "Map"
     CSS = """
     #wiring { height: 1fr; width: 1fr; }
-    #chosen { height: 3; width: 1fr; }
+    #chosen { height: 3; width: 1fr; overflow: hidden; }
+    MapScreen.-narrow #chosen { height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(f"{key},{letter}", f"walk('{key}')", show=False)
@@ -69,15 +73,19 @@ class MapScreen(View):
         self._draw_chosen(report)
 
     def _draw_chosen(self, report: Report) -> None:
-        box, pair = self.wiring.box, self.wiring.pair
-        board = self.query_one("#chosen", Board)
-        legend = (("  ", ""), *LEGEND)
+        box, pair, board = self.wiring.box, self.wiring.pair, self.query_one("#chosen", Board)
+        width = max(self.app.size.width - 1, 20)
         if pair is not None:
-            board.show((*between(report, *pair, self.wiring.path), legend))
+            lines = between(report, self.wiring.drawing, self.wiring.path, *pair)
         elif box is not None:
-            board.show((*about(report, box), legend))
+            lines = about(report, box)
         else:
-            board.show((((("  no device to draw yet"), "muted"),),))
+            board.show(((("  nothing to draw yet", "muted"),),))
+            return
+        legend = (*LEGEND, *HINT) if width > _WIDE else LEGEND
+        rows = [row for line in lines for row in wrapped(line, width, 2)]
+        room = board.size.height or 3
+        board.show((*rows[: room - 1], legend))
 
     def on_wiring_diagram_picked(self, message: WiringDiagram.Picked) -> None:
         """Follow the cursor."""
@@ -111,7 +119,7 @@ class MapScreen(View):
     def selected_text(self) -> str:
         """The lines about what is selected, without the legend."""
         board = self.query_one("#chosen", Board)
-        return "\n".join(text_of(line).strip() for line in board.lines[:2])
+        return "\n".join(text_of(line).strip() for line in board.lines[:-1])
 
     def why(self) -> Explanation | None:
         """Explain the selected device, or the pair."""

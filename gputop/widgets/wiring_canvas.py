@@ -101,7 +101,7 @@ class Canvas:
 
     def _frame(self, box: Box, marks: Marks) -> None:
         style = box_style(box, marks) + "-frame"
-        heavy = 2 if box.id == marks.cursor else 1
+        heavy = 2 if box.id in (marks.cursor, marks.first) else 1
         corners = (
             (box.x, box.y), (box.right - 1, box.y), (box.right - 1, box.bottom - 1),
             (box.x, box.bottom - 1), (box.x, box.y),
@@ -152,15 +152,16 @@ class Canvas:
             for y in range(box.y + 1, box.bottom - 1):
                 self.write(box.x + 1, y, " " * (box.width - 2), style)
         else:
+            style += "-chip"
             self.write(box.x, box.y, " " * box.width, style)
             inset = 1 if box.kind in ("host", "bridge", "plane", "mesh") and box.width > 3 else 0
         for i, line in enumerate(box.lines):
-            name = style if i == 0 or style in LIT else "label"
+            name = style if i == 0 or style == "cursor" else "label"
             self.write(box.x + inset, box.y + (1 if box.framed else 0) + i, line, name)
 
 
-LIT = ("path", "bottleneck", "cursor", "first")
-"""Styles of what is picked out."""
+LIT = ("path", "bottleneck")
+"""Styles of lines that are picked out."""
 
 
 def box_style(box: Box, marks: Marks) -> str:
@@ -169,7 +170,7 @@ def box_style(box: Box, marks: Marks) -> str:
         return "cursor"
     if box.id == marks.first:
         return "first"
-    if any(member in marks.nodes for member in box.members):
+    if box.id in marks.nodes or any(member in marks.nodes for member in box.members):
         return "path"
     return "plane" if box.kind == "mesh" else box.kind
 

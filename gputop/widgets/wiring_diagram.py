@@ -14,6 +14,7 @@ from gputop.widgets.board import Board
 from gputop.widgets.spans import Line
 from gputop.widgets.wiring_canvas import Canvas, Cell, Marks, runs
 from gputop.widgets.wiring_drawing import Box, Drawing, Edge
+from gputop.widgets.wiring_info import alike
 from gputop.widgets.wiring_layout import fitting, layout
 
 if TYPE_CHECKING:
@@ -22,17 +23,19 @@ if TYPE_CHECKING:
 INKS = {
     "": "",
     "host": "",
-    "host-frame": "rule",
+    "host-frame": "muted",
     "bridge": "",
     "bridge-frame": "link-pcie",
-    "gpu": "strong",
+    "gpu": "",
     "gpu-frame": "primary",
     "nic": "link-net",
     "nic-frame": "link-net",
     "plane": "link-nvlink",
     "plane-frame": "link-nvlink",
     "label": "muted",
-    "live": "bar",
+    "live": "",
+    "bar": "bar",
+    "bar-rest": "bar-rest",
     "nvlink": "link-nvlink",
     "xgmi": "link-xgmi",
     "c2c": "link-c2c",
@@ -43,9 +46,19 @@ INKS = {
     "path": "accent",
     "path-frame": "accent",
     "bottleneck": "bad",
-    "first": "pick",
-    "first-frame": "accent bold",
+    "first": "accent bold underline",
+    "first-frame": "accent",
     "cursor": "cursor",
+    "host-chip": "heat-0",
+    "bridge-chip": "heat-0 link-pcie",
+    "gpu-chip": "heat-1",
+    "nic-chip": "heat-0 link-net",
+    "plane-chip": "heat-0 link-nvlink",
+    "path-chip": "heat-0 accent",
+    "first-chip": "heat-0 accent bold underline",
+    "cursor-chip": "cursor",
+    "bad-chip": "heat-1 bad",
+    "live-chip": "heat-1",
     "cursor-frame": "key bold",
 }
 """Style of the canvas -> ink of the theme."""
@@ -137,7 +150,10 @@ class WiringDiagram(Board):
 
     def _paint(self, report: Report, box: Box | None) -> None:
         ascii_only = "utf" not in self.app.console.encoding.lower()
-        marks = Marks(self._selected, self.first, *_lit(self.path))
+        path, narrow, nodes = _lit(self.path)
+        if len(nodes) == 2:
+            nodes |= {"mesh"}
+        marks = Marks(self._selected, self.first, path, narrow, nodes)
         if self._canvas is None or self._canvas_for != (self.drawing, marks, ascii_only):
             self._canvas_for = (self.drawing, marks, ascii_only)
             self._canvas = Canvas(self.drawing, marks, ascii_only=ascii_only)
@@ -145,11 +161,10 @@ class WiringDiagram(Board):
         rows = dict(self._rows)
         touched: dict[int, list[Cell]] = {}
         cursor = box.id if box is not None and box.kind == "gpu" else None
-        selected = (box.live if box is not None else None,)
         readings = report.snapshot.readings
         for slot, text, style in wiring_live.figures(self.drawing, report.graph, readings, cursor):
             row = touched.setdefault(slot.y, list(self._canvas.rows[slot.y]))
-            ink = "cursor" if slot in selected else style
+            ink = "cursor" if box is not None and box.contains(slot.x, slot.y) else style
             for i, character in enumerate(self._canvas.plain(text)[: slot.width]):
                 row[slot.x + i] = (character, ink)
         for y, cells in touched.items():
@@ -228,9 +243,7 @@ def _lit(path: Path | None) -> tuple[frozenset[Edge], frozenset[Edge], frozenset
         return frozenset(), frozenset(), frozenset()
     edges = frozenset(frozenset(edge) for edge in path.edges)
     narrow: frozenset[Edge] = frozenset()
-    rates = [wire.payload_gbs for wire in path.wires if wire.payload_gbs is not None]
-    if path.bottleneck is not None and len(set(rates)) > 1:
-        # Where all wires are alike none of them is to blame.
+    if path.bottleneck is not None and not alike(path):
         ends = set(path.nodes[path.bottleneck : path.bottleneck + 2])
         narrow = frozenset(edge for edge in edges if edge <= ends)
     return edges, narrow, frozenset(path.nodes)

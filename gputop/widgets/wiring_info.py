@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gputop.clean import clean
 from gputop.topology import units
-from gputop.widgets.spans import EMPTY, Line
-from gputop.widgets.wiring_text import is_weak, nic_rate, short
+from gputop.widgets.spans import Line
+from gputop.widgets.wiring_text import bridge_names, is_weak, nic_rate, short
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -16,18 +17,21 @@ if TYPE_CHECKING:
     from gputop.topology.readings import GpuReading
     from gputop.topology.report import Report
     from gputop.topology.snapshot import NodeSnapshot
-    from gputop.widgets.wiring_drawing import Box
+    from gputop.topology.wires import Wire
+    from gputop.widgets.wiring_drawing import Box, Drawing
 
 _DOT = (" · ", "rule")
 LEGEND: Line = (
-    ("figures on lines: GB/s payload, one way", "muted"),
+    ("  lines: GB/s payload, one way", "muted"),
     _DOT,
     ("NV18 = 18 NVLinks", "muted"),
     _DOT,
     ("! = fewer than possible", "muted"),
+)
+HINT: Line = (
     _DOT,
     ("Space", "key bold @screen.mark"),
-    (" marks, then select another for the path", "muted"),
+    (" marks a device, select another to see the way", "muted"),
 )
 
 
@@ -104,6 +108,9 @@ def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
         sick = active < len(links)
         word = f"{active} of {len(links)}{' !' if sick else ''}"
         facts.append(("NVLink", word, "bad" if sick else ""))
+    bundles = getattr(record, "xgmi", ())
+    if bundles:
+        facts.append(("xGMI", f"to {len(bundles)} GPUs", ""))
     if reading is not None and reading.nvlink_tx_bytes_per_second is not None:
         into = reading.nvlink_rx_bytes_per_second
         rates = (reading.nvlink_tx_bytes_per_second / 1e9, None if into is None else into / 1e9)
@@ -131,24 +138,53 @@ def _words(wire: Any) -> str:
     return f"{wire.name()}{rate}"
 
 
-def between(report: Report, a: str, b: str, path: Path | None) -> tuple[Line, Line]:
+def between(
+    report: Report, drawing: Drawing, path: Path | None, a: str, b: str
+) -> tuple[Line, Line]:
     """Two lines about a pair of nodes."""
     graph = report.graph
     head: list[tuple[str, str]] = [("  ", "")]
     if path is None:
         head += [(f"{label(graph, a)} → {label(graph, b)}", "strong")]
         return tuple(head), (("  nothing that was read joins these two", "muted"),)
+    narrow = None if alike(path) else path.bottleneck
+    shown: str | None = None
+    passed: list[int] = []
     for i, node in enumerate(path.nodes):
-        if i:
-            wire = path.wires[i - 1]
-            rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
-            name = {"nvlink": "NV", "xgmi": "xGMI"}.get(wire.kind, "")
-            count = f"{name}{wire.count or ''}" if name else ""
-            ink = "bad" if path.bottleneck == i - 1 else "muted"
-            head.append((f" ─{count}{rate}─ " if count or rate else " ── ", ink))
-        ends = i in (0, len(path.nodes) - 1)
-        head.append((label(graph, node), "strong" if ends else ""))
+        passed += [i - 1] if i else []
+        box = drawing.box_of(node)
+        # What has no box of its own is part of a line: the way is told as it is drawn.
+        if box is None or box.id == shown:
+            continue
+        if shown is not None:
+            head.append(_leg([path.wires[step] for step in passed], narrow in passed))
+            passed = []
+        shown = box.id
+        head.append((_step(graph, node), "strong" if node in (a, b) else ""))
     return tuple(head), _verdict(report.snapshot, a, b, path)
+
+
+def alike(path: Path) -> bool:
+    """Whether all links of a path carry the same, so that none of them is to blame."""
+    return len({wire.payload_gbs for wire in path.wires if wire.payload_gbs is not None}) < 2
+
+
+def _leg(wires: Sequence[Wire], narrow: bool) -> tuple[str, str]:
+    """The way from one box to the next: its narrowest link."""
+    known = [wire for wire in wires if wire.payload_gbs is not None]
+    wire = min(known, key=lambda wire: wire.payload_gbs or 0.0, default=wires[0])
+    name = {"nvlink": f"NV{wire.count or ''} ", "xgmi": "xGMI "}.get(wire.kind, "")
+    rate = "" if wire.payload_gbs is None else short(wire.payload_gbs)
+    words = f"{name}{rate}".strip()
+    sign = "▲ " if narrow else ""
+    return (f" ─ {sign}{words} ─ " if words else " ── "), "bad" if narrow else "muted"
+
+
+def _step(graph: nx.Graph[str], node: str) -> str:
+    kind = str(graph.nodes[node].get("kind"))
+    if kind.startswith(("switch", "root", "bridge")):
+        return bridge_names(kind, node)[0]
+    return "NVSwitch" if kind == "nvswitch" else label(graph, node)
 
 
 def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
@@ -170,13 +206,9 @@ def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
             (f"{words} GB/s", "good"),
             (" there / back", "muted"),
         ]
-    elif "gpu" in {path.kind} | {"gpu"} and _both_gpus(snapshot, a, b):
+    elif snapshot.machine.gpu(a) is not None and snapshot.machine.gpu(b) is not None:
         spans += [_DOT, ("not measured yet: ", "muted"), ("p", "key bold @probe(False)")]
-    return tuple(spans) or EMPTY
-
-
-def _both_gpus(snapshot: NodeSnapshot, a: str, b: str) -> bool:
-    return snapshot.machine.gpu(a) is not None and snapshot.machine.gpu(b) is not None
+    return tuple(spans)
 
 
 def _measured(snapshot: NodeSnapshot, src: str, dst: str) -> float | None:

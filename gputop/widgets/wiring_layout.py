@@ -21,6 +21,7 @@ from gputop.widgets.wiring_tree import Item, forest
 
 _FULL_ROWS = ((3, 3), (2, 3), (2, 2))
 """Rows of a wire to a device and texts in a GPU, roomiest first."""
+_COMPACT_ROWS = ((2, 1), (1, 1))
 _UPPER_ROWS = 2
 """Most rows of a wire between boxes that are no devices."""
 
@@ -44,7 +45,7 @@ def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Draw
     drawing = Drawing(0, 0, (), ())
     # Labels of narrow columns need two rows, and live figures a third.
     full = _FULL_ROWS[0 if metrics.gpu_width < 16 else 1 :]
-    for wire_rows, gpu_lines in ((1, 1),) if compact else full:
+    for wire_rows, gpu_lines in _COMPACT_ROWS if compact else full:
         sized = with_rows(metrics, wire_rows, gpu_lines if has_gpu else min(gpu_lines, 2))
         drawing = _Layout(graph, block, sized).draw(width)
         if drawing.height <= height:
@@ -64,10 +65,12 @@ class _Layout:
         levels, leaf_y = self._rows()
         for block, parent, depth in self.block.walk():
             above = self.box_of.get(id(parent))
-            if block.is_column:
-                self._column(block, above, leaf_y)
+            if block.item is not None and block.is_device:
+                self._device(block, block.item, above, leaf_y)
             elif block.item is not None:
                 self._inner(block, block.item, above, levels[depth])
+            for i, nic in enumerate(block.rail):
+                self._railed(block, nic, above, (above.bottom if above else 0) + i)
         self._between_sockets()
         gpus = sorted((box for box in self.boxes if box.kind == "gpu"), key=lambda box: box.x)
         below = Below(self.graph, gpus, self.metrics, max(width, self.block.width))
@@ -86,15 +89,16 @@ class _Layout:
         levels, y = [], 0
         for level in range(depth + 1):
             levels.append(y)
-            below = [b for b, _, d in walk if d == level + 1 and not b.is_column and b.item]
+            below = [b for b, _, d in walk if d == level + 1 and not b.is_column]
             kinds = {getattr(b.item.wire, "kind", "") for b in below if b.item}
             bare = below and "pcie" not in kinds
-            y += m.box_height + (1 if bare else min(m.wire_rows, _UPPER_ROWS))
+            rail = max((len(b.rail) for b in below), default=0)
+            y += m.box_height + rail + (1 if bare else min(m.wire_rows, _UPPER_ROWS))
         leaf_y = y
         for block, _, d in walk:
             if block.is_column:
                 top = levels[d - 1] + m.box_height if d else 0
-                rail = len(block.rail) + (0 if block.item is None else m.wire_rows)
+                rail = len(block.rail) + (m.wire_rows if block.is_device else 0)
                 leaf_y = max(leaf_y, top + rail if block.rail else top + m.wire_rows * bool(d))
         return levels, leaf_y
 
@@ -112,14 +116,11 @@ class _Layout:
         if above is not None:
             self._drop(above, box, item)
 
-    def _column(self, block: Block, above: Box | None, leaf_y: int) -> None:
-        if block.item is not None:
-            box = self._leaf(block, block.item, leaf_y)
-            self.boxes.append(box)
-            if above is not None:
-                self._drop(above, box, block.item)
-        for i, nic in enumerate(block.rail):
-            self._railed(block, nic, above, (above.bottom if above else 0) + i)
+    def _device(self, block: Block, item: Item, above: Box | None, y: int) -> None:
+        box = self._leaf(block, item, y)
+        self.boxes.append(box)
+        if above is not None:
+            self._drop(above, box, item)
 
     def _leaf(self, block: Block, item: Item, y: int) -> Box:
         m = self.metrics

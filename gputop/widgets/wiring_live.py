@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputop.topology import units
-from gputop.widgets.wiring_drawing import Box, Drawing, Line, Slot
+from gputop.widgets.wiring_drawing import Drawing, Line, Slot
 from gputop.widgets.wiring_text import fit, short
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ Figure = tuple[Slot, str, str]
 """Where, what, and in which style."""
 _IDLE_GBS = 0.005
 _GIGA = 1e9
+_NUMBER = 6
+"""Cells of " 100 %"."""
+_BAR_FROM = 10
+"""Cells from which a number has a bar beside it."""
 
 
 def figures(
@@ -29,7 +33,10 @@ def figures(
         if box.live is not None:
             # A partition has the address of its GPU before the slash.
             reading = by_address.get(box.id.partition("/")[0])
-            found.append((box.live, *_load(reading, box, box.live.width)))
+            suffix = "" if box.framed else "-chip"
+            found += [
+                (slot, text, style + suffix) for slot, text, style in _load(reading, box.live)
+            ]
     for line in drawing.lines:
         if line.live is not None:
             text = _of_mesh(line, graph, cursor) or _traffic(line, by_address)
@@ -37,16 +44,25 @@ def figures(
     return [figure for figure in found if figure[1]]
 
 
-def _load(reading: GpuReading | None, box: Box, width: int) -> tuple[str, str]:
+def _load(reading: GpuReading | None, slot: Slot) -> list[Figure]:
+    """Utilisation as a number, with a bar where there is room."""
     if reading is None:
-        return "", "label"
+        return []
     if reading.lost:
-        return fit(("lost !", "!"), width), "bad"
-    load = units.percent(reading.utilization_percent)
-    offers = [load]
-    if reading.memory_used_bytes is not None and box.framed:
-        offers = [f"{load} · {units.size(reading.memory_used_bytes)}", load]
-    return fit((*offers, load.replace(" ", ""), ""), width), "live"
+        return [(slot, fit(("lost !", "!"), slot.width), "bad")]
+    percent = reading.utilization_percent
+    words = units.percent(percent)
+    if percent is None or slot.width < _BAR_FROM:
+        return [(slot, fit((words.replace(" ", ""), words.partition(" ")[0]), slot.width), "live")]
+    room = slot.width - _NUMBER
+    full = round(min(max(percent, 0.0), 100.0) * room / 100)
+    rest = Slot(slot.x + full, slot.y, room - full)
+    number = Slot(slot.x + room, slot.y, _NUMBER)
+    return [
+        (Slot(slot.x, slot.y, full), "━" * full, "bar"),
+        (rest, "─" * (room - full), "bar-rest"),
+        (number, words.rjust(_NUMBER), "live"),
+    ]
 
 
 def _traffic(line: Line, readings: dict[str, GpuReading]) -> str:

@@ -51,14 +51,19 @@ class Block:
     """The box; None for the whole drawing, and for a column of NICs."""
     blocks: list[Block] = field(default_factory=list)
     rail: list[Item] = field(default_factory=list)
-    """NICs above the GPU of this column."""
+    """NICs that sit on the line from above."""
     width: int = 0
     x: int = 0
 
     @property
     def is_column(self) -> bool:
         """Devices rather than a box with something below it."""
-        return bool(self.rail) or (self.item is not None and self.item.is_leaf)
+        return (self.item is None and bool(self.rail)) or self.is_device
+
+    @property
+    def is_device(self) -> bool:
+        """A GPU, or a NIC in a column of its own."""
+        return self.item is not None and self.item.is_leaf
 
     def walk(
         self, parent: Block | None = None, depth: int = -1
@@ -71,8 +76,13 @@ class Block:
 
 FULL = tuple(
     Metrics(True, gpu, max(8, min(12, gpu - 4)), beside, 1, gap, root, host)
-    for beside, narrowest in ((True, 10), (False, 9))
-    for gpu in range(18, narrowest - 1, -1)
+    for beside, widest, narrowest in (
+        (True, 18, 11),
+        (False, 18, 13),
+        (True, 10, 10),
+        (False, 12, 9),
+    )
+    for gpu in range(widest, narrowest - 1, -1)
     for gap, root in ((3, 8), (2, 6), (1, 4), (1, 2))
     for host in (48, 14)
 )
@@ -126,9 +136,11 @@ def _children(items: list[Item], metrics: Metrics) -> list[Block]:
             blocks.append(block)
     if railed and nics:
         columns = [block for block in blocks if block.item in gpus]
+        # Where the parent has no GPU of its own, its NICs sit on the lines to what is below it.
+        columns = columns or blocks
         if not columns:
             columns = [Block(None, width=metrics.nic_width + metrics.port + 2)]
-            blocks += columns
+            blocks = columns
         for i, nic in enumerate(nics):
             columns[i * len(columns) // len(nics)].rail.append(nic)
     return blocks

@@ -134,8 +134,8 @@ def gpu_model(record: object) -> tuple[str, ...]:
     name = str(getattr(record, "name", None) or "")
     for vendor in ("NVIDIA", "AMD", "Instinct", "Tesla"):
         name = name.removeprefix(vendor).strip()
-    words = name.split()
-    return tuple(" ".join(words[:n]) for n in range(len(words), 0, -1)) or ("",)
+    ends = [i for i, character in enumerate(name) if character in " -"]
+    return (name, *(name[:end] for end in reversed(ends)))
 
 
 def nic_names(label: str) -> tuple[str, ...]:
