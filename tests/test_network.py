@@ -152,6 +152,19 @@ def test_reading_a_tree_with_an_adapter(tmp_path: Path) -> None:
     assert part.interfaces[0].up is False
 
 
+@pytest.mark.parametrize(
+    ("address", "netmask", "expected"),
+    [
+        ("10.0.0.1", "255.255.240.0", "10.0.0.1/20"),
+        ("fe80::1", "ffff:ffff:ffff:ffff::", "fe80::1/64"),
+        ("10.0.0.1", None, "10.0.0.1"),
+        ("fe80::1", "ffff:rubbish", "fe80::1"),
+    ],
+)
+def test_addresses_with_their_prefix(address: str, netmask: str | None, expected: str) -> None:
+    assert network._with_prefix(address, netmask) == expected
+
+
 def test_the_live_machine_has_addresses() -> None:
     raw = network.read(live_tree())
     json.dumps(raw)

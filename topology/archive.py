@@ -8,7 +8,7 @@ import zlib
 
 from .tree import LIMIT_BYTES, LIMIT_NAMES, Unreadable, clean, resolve
 
-LIMIT_MEMBERS = 300_000
+LIMIT_MEMBERS = 200_000
 LIMIT_UNPACKED_BYTES = 128 * 1024 * 1024
 """Most that a compressed tar may unpack to; a whole /sys of a large node is below 50 MB."""
 LIMIT_DEPTH = 64

@@ -122,8 +122,11 @@ def _with_prefix(address: str, netmask: str | None) -> str:
     if not netmask:
         return address
     family = socket.AF_INET6 if ":" in netmask else socket.AF_INET
-    bits = int.from_bytes(socket.inet_pton(family, netmask), "big").bit_count()
-    return f"{address}/{bits}"
+    try:
+        mask = socket.inet_pton(family, netmask)
+    except OSError:
+        return address  # a wording that the C library does not read back
+    return f"{address}/{int.from_bytes(mask, 'big').bit_count()}"
 
 
 def _reader() -> Callable[[], Raw]:
