@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from gputop.topology.absence import why_no_gpu
@@ -17,7 +18,7 @@ from gputop.topology.machine import (
     Software,
 )
 from gputop.topology.record import Gap
-from gputop.topology.snapshot import NodeSnapshot, Problem
+from gputop.topology.snapshot import NodeSnapshot, Problem, SourceState
 
 ADDRESS = "0000:41:00.0"
 NODES = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm")
@@ -160,6 +161,14 @@ def test_two_vendors_have_a_reason_each() -> None:
     )
     reasons = why_no_gpu(snapshot(nvidia(None), other))
     assert ["NVIDIA" in reason.sentence for reason in reasons] == [True, False]
+
+
+def test_nothing_is_claimed_before_the_first_answers() -> None:
+    node = snapshot(nvidia())
+    waiting = SourceState(source="nvml")
+    assert why_no_gpu(msgspec.structs.replace(node, states=(waiting,))) == ()
+    overdue = SourceState(source="nvml", waiting_seconds=4.0)
+    assert why_no_gpu(msgspec.structs.replace(node, states=(overdue,)))
 
 
 def test_a_screen_chip_is_named_as_such() -> None:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from .machine import Host, PciDevice
-from .snapshot import NodeSnapshot, Problem
+from .snapshot import NodeSnapshot, Problem, SourceState
 
 NVIDIA, AMD = 0x10DE, 0x1002
 RESERVED = ("vfio-pci", "pci-stub")
 """Drivers that keep a device for a virtual machine."""
+ASKED = ("nvml", "pci", "host")
+"""The sources whose first answer is waited for."""
 NO_PERMISSION = " (no permission)"
 _GPU_NODE = re.compile(r"/dev/nvidia\d+")
 
@@ -28,8 +30,11 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 def why_no_gpu(snapshot: NodeSnapshot) -> tuple[Reason, ...]:
     """The causes, the surest first; () when every GPU on the PCI bus answers.
 
-    Pure: only what the snapshot holds; what it does not know gives no reason.
+    Pure: only what the snapshot holds; what it does not know gives no reason, and a live session
+    whose sources have not answered for the first time gives none yet.
     """
+    if any(_pending(state) for state in snapshot.states if state.source in ASKED):
+        return ()
     machine = snapshot.machine
     answered = {
         gpu.address for gpu in machine.gpus if gpu.uuid is not None or gpu.memory_bytes is not None
@@ -51,6 +56,10 @@ def why_no_gpu(snapshot: NodeSnapshot) -> tuple[Reason, ...]:
     if not reasons and not answered and not machine.gpus:
         reasons.append(_nothing(snapshot))
     return tuple(reasons)
+
+
+def _pending(state: SourceState) -> bool:
+    return state.age_seconds is None and state.waiting_seconds is None
 
 
 def _nothing(snapshot: NodeSnapshot) -> Reason:
