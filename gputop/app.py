@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.reactive import reactive
 from textual.screen import Screen
 
@@ -27,23 +30,9 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
     from gputop.topology.watch import Feed
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())
-
-COMMON_HELP = (
-    *((str(number), f"screen {name.capitalize()}") for number, name in enumerate(NAMES, start=1)),
-    ("Enter  w", "why: evidence, rule, consequence, fix"),
-    ("p", "probe what is selected"),
-    ("P", "probe although the GPUs are busy"),
-    ("y", "copy the selected thing as text"),
-    ("x", "export the screen (SVG) and the snapshot (JSON) to this folder"),
-    ("t", "theme"),
-    ("d", "demo nodes, when there is no GPU"),
-    ("Ctrl+P", "palette of commands"),
-    ("Esc", "back; cancels a running probe"),
-    ("?", "these keys"),
-    ("q", "quit"),
-)
 
 
 class GpuTop(ProbeDesk, App[int]):
@@ -94,6 +83,14 @@ class GpuTop(ProbeDesk, App[int]):
             self.register_theme(theme)
         self.theme = theming.DEFAULT
         self.animation_level = "none"
+        self._open_lock = threading.Lock()
+        self._listening = False
+        self._early: Message | None = None
+        """The last message of the refresh thread from before the mount."""
+        if feed is not None:
+            # The first report is made while the terminal is set up, so that the first picture
+            # shows it.
+            self.follow(feed)
 
     @property
     def inks(self) -> theming.Inks:
@@ -118,14 +115,18 @@ class GpuTop(ProbeDesk, App[int]):
         return view.data_bind(GpuTop.report, GpuTop.probe)
 
     def on_mount(self) -> None:
-        """Begin to read the node."""
-        if self.feed is not None:
-            self.follow(self.feed)
+        """Show what was read meanwhile."""
+        with self._open_lock:
+            early, self._early, self._listening = self._early, None, True
+        if isinstance(early, messages.ReportReady):
+            self.report = early.report
+        elif early is not None:
+            self.post_message(early)
         if not self.is_headless:
             from gputop import hangup
 
             hangup.watch(partial(self.exit, 0))
-        self.call_after_refresh(self._load_themes)
+        self.call_after_refresh(self._settle)
 
     def on_unmount(self) -> None:
         """Let go of the threads and of a worker without waiting for any of them."""
@@ -140,10 +141,22 @@ class GpuTop(ProbeDesk, App[int]):
         if self.refresher is not None:
             self.refresher.close()
         self.feed = feed
-        self.refresher = Refresher(feed, self.post_message, self.interval)
+        self.refresher = Refresher(feed, self._receive, self.interval)
         self.refresher.start()
 
-    def _load_themes(self) -> None:
+    def _receive(self, message: Message) -> None:
+        """Take a message from the refresh thread; one that comes too early waits for the mount."""
+        with self._open_lock:
+            if not self._listening:
+                self._early = message
+                return
+        self.post_message(message)
+
+    def _settle(self) -> None:
+        # What was imported stays: the collector need not look at it again. Whoever starts the app
+        # may have switched the collector off, which spares a tenth of the start.
+        gc.freeze()
+        gc.enable()
         themes = theming.builtin()
         loaded, failed = theming.load_user(theming.user_folder(), themes[0])
         for theme in (*themes[1:], *loaded):
@@ -155,16 +168,17 @@ class GpuTop(ProbeDesk, App[int]):
         """Notify, as plain text."""
         self.notify(clean(text, 600), markup=False, **rest)
 
-    def guarded(self, handler: Callable[[Any], object], report: Report) -> None:
-        """Run what draws a report; a mistake of ours becomes a line on the screen."""
+    def guarded(self, work: Callable[..., T], *given: object) -> T | None:
+        """Run what draws or explains a report; a mistake of ours becomes a line on the screen."""
         try:
-            handler(report)
+            done = work(*given)
         except Exception as error:  # the app border: the screen stays
             if not self.trouble:
-                log.exception("cannot draw")
-            self.trouble = f"cannot draw this: {type(error).__name__}: {error}"
-        else:
-            self.trouble = ""
+                log.exception("cannot show a report")
+            self.trouble = f"cannot show this: {type(error).__name__}: {error}"
+            return None
+        self.trouble = ""
+        return done
 
     def on_report_ready(self, message: messages.ReportReady) -> None:
         """Keep the newest report; the screens are bound to it."""
@@ -195,14 +209,15 @@ class GpuTop(ProbeDesk, App[int]):
         """Explain the selected thing."""
         from gputop.widgets.panels import WhyPanel
 
-        why = self.view.why() if self.view is not None else None
+        why = self.guarded(self.view.why) if self.view is not None else None
         if why is None:
-            self.say("nothing to explain is selected", severity="warning")
+            self.say(self.trouble or "nothing to explain is selected", severity="warning")
         else:
             self.push_screen(WhyPanel(why))
 
     def action_help(self) -> None:
         """Show the keys."""
+        from gputop.palette import COMMON_HELP
         from gputop.widgets.panels import HelpPanel
 
         if self.view is not None:
@@ -241,7 +256,7 @@ class GpuTop(ProbeDesk, App[int]):
 
     def action_copy(self) -> None:
         """Put the selected thing on the clipboard of the terminal (OSC 52)."""
-        self.copy_text(self.view.selected_text() if self.view is not None else "")
+        self.copy_text((self.view and self.guarded(self.view.selected_text)) or "")
 
     def copy_text(self, text: str) -> None:
         """Put a text on the clipboard of the terminal, and say so."""
@@ -266,21 +281,6 @@ class GpuTop(ProbeDesk, App[int]):
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Commands of the palette."""
-        for number, name in enumerate(NAMES, start=1):
-            title = name.capitalize()
-            yield SystemCommand(
-                title, f"Show the screen {title} ({number})", partial(self.action_screen, name)
-            )
-        if self.view is not None:
-            yield from self.view.commands()
-        yield SystemCommand("Why", "Explain what is selected (w)", self.action_why)
-        yield SystemCommand("Probe", "Measure what is selected (p)", self.action_probe)
-        yield SystemCommand("Copy", "Copy what is selected (y)", self.action_copy)
-        yield SystemCommand(
-            "Export", "Write picture and snapshot to this folder (x)", self.action_export
-        )
-        yield SystemCommand("Theme", "Choose the colours (t)", self.action_choose_theme)
-        if self.report is not None and not self.report.snapshot.machine.gpus:
-            yield SystemCommand("Demo nodes", "Look at a reference node (d)", self.action_demos)
-        yield SystemCommand("Keys", "Show the keys of this screen (?)", self.action_help)
-        yield SystemCommand("Quit", "Give the terminal back (q)", self.action_quit)
+        from gputop.palette import commands
+
+        return commands(self)

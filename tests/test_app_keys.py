@@ -184,6 +184,20 @@ async def test_a_mistake_of_ours_is_a_line_and_not_a_crash(monkeypatch: pytest.M
         assert text(pilot, "#status").strip() == ""
 
 
+async def test_an_explanation_that_fails_is_a_note_and_not_a_crash(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("made to fail")
+
+    monkeypatch.setattr("gputop.topology.reasons.why_device", broken)
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        await press(pilot, "w")
+        assert isinstance(pilot.app.screen, View)
+        assert any("made to fail" in note.message for note in app_of(pilot)._notifications)
+
+
 async def test_a_report_that_could_not_be_made_is_said() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         pilot.app.post_message(RefreshFailed("KeyError: 'x'"))

@@ -17,7 +17,7 @@ from gputop.topology.units import seconds
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_table import GpuTable, rows_of
 from gputop.widgets.identity import absence_lines, host_lines, identity_lines, problem_lines
-from gputop.widgets.link_matrix import label_width, matrix_lines, matrix_title
+from gputop.widgets.link_matrix import READING, label_width, matrix_lines, matrix_title
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import figures_age
 
@@ -52,6 +52,7 @@ class NodeScreen(View):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._rows: tuple[Row, ...] = ()
+        self._drawn_once = False
 
     def body(self) -> Iterable[Widget]:
         """The line on the machine, the GPUs, links beside details, problems."""
@@ -82,6 +83,12 @@ class NodeScreen(View):
     def _draw_selection(self, report: Report) -> None:
         selected = self.query_one("#gpus", GpuTable).selected
         links = self.query_one("#links", Board)
+        if not self._drawn_once:
+            # The GPUs first; the matrix takes some time to work out.
+            self._drawn_once = True
+            self.call_after_refresh(self.redraw)
+            links.show(READING)
+            return
         if report.matrix is not None:
             links.fixed_columns = label_width(report.matrix)
         links.show(matrix_lines(report.matrix, selected))

@@ -1,0 +1,52 @@
+"""What can be done, in words: the commands of the palette and the keys of the help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from textual.app import SystemCommand
+
+from gputop.screens import NAMES
+
+if TYPE_CHECKING:
+    from gputop.app import GpuTop
+
+COMMON_HELP = (
+    *((str(number), f"screen {name.capitalize()}") for number, name in enumerate(NAMES, start=1)),
+    ("Enter  w", "why: evidence, rule, consequence, fix"),
+    ("p", "probe what is selected"),
+    ("P", "probe although the GPUs are busy"),
+    ("y", "copy the selected thing as text"),
+    ("x", "export the screen (SVG) and the snapshot (JSON) to this folder"),
+    ("t", "theme"),
+    ("d", "demo nodes, when there is no GPU"),
+    ("Ctrl+P", "palette of commands"),
+    ("Esc", "back; cancels a running probe"),
+    ("?", "these keys"),
+    ("q", "quit"),
+)
+"""Keys that work on every screen, and what they do."""
+
+
+def commands(app: GpuTop) -> Iterator[SystemCommand]:
+    """Commands of the palette for the screen that is shown."""
+    for number, name in enumerate(NAMES, start=1):
+        title = name.capitalize()
+        yield SystemCommand(
+            title, f"Show the screen {title} ({number})", partial(app.action_screen, name)
+        )
+    if app.view is not None:
+        yield from app.view.commands()
+    yield SystemCommand("Why", "Explain what is selected (w)", app.action_why)
+    yield SystemCommand("Probe", "Measure what is selected (p)", app.action_probe)
+    yield SystemCommand("Copy", "Copy what is selected (y)", app.action_copy)
+    yield SystemCommand(
+        "Export", "Write picture and snapshot to this folder (x)", app.action_export
+    )
+    yield SystemCommand("Theme", "Choose the colours (t)", app.action_choose_theme)
+    if app.report is not None and not app.report.snapshot.machine.gpus:
+        yield SystemCommand("Demo nodes", "Look at a reference node (d)", app.action_demos)
+    yield SystemCommand("Keys", "Show the keys of this screen (?)", app.action_help)
+    yield SystemCommand("Quit", "Give the terminal back (q)", app.action_quit)
