@@ -18,8 +18,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..nvml_devices import Device, Devices
-from ..nvml_library import ALL_LINKS, Library, open_library, refused
-from ..nvml_moving import PCIE_WINDOW_SECONDS, parse
+from ..nvml_library import Library, open_library, refused
+from ..nvml_moving import parse
+from ..nvml_traffic import NVLINK_TX_RX, Moving, Traffic
 from .source import Raw, Source
 
 _EACH_TIME = (
@@ -46,39 +47,18 @@ _FIELDS = (
     "NVML_FI_DEV_POWER_INSTANT",
     "NVML_FI_DEV_MEMORY_TEMP",
 )
-_TX_RX = ("NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX")
-_PCIE_TX_RX = ("NVML_FI_DEV_PCIE_COUNT_TX_BYTES", "NVML_FI_DEV_PCIE_COUNT_RX_BYTES")
 _LINK_FIELDS = (
     "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY",
     "NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY",
     "NVML_FI_DEV_NVLINK_ERROR_DL_CRC",
     "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS",
-    *_TX_RX,
+    *NVLINK_TX_RX,
 )
 _CLOCKS = 4
 _MAX_LINKS = 64
 _SLOW_EVERY = 10
 _LINKS_EVERY = 60
 """One round over the links of one GPU takes about 18 ms."""
-_QUIET_EVERY = 5
-"""Traffic of a GPU that does nothing is looked at so rarely."""
-_TRAFFIC_SHARE = 4
-"""A quarter of the busy GPUs is asked each time, so a rate is the mean of some seconds."""
-
-Counters = tuple[float, list[int]]
-"""When (monotonic seconds), and the values."""
-
-
-class Moving:
-    """What one GPU needs between two readings."""
-
-    def __init__(self) -> None:
-        self.unsupported: dict[str, Raw] = {}
-        self.link_count: int | None = None
-        self.links: list[Raw] = []
-        self.nvlink: Counters | None = None
-        self.nvlink_change: Raw = {"error": "needs a second reading"}
-        self.pcie_change: Raw = {"error": "needs a second reading"}
 
 
 class Reader:
@@ -95,9 +75,8 @@ class Reader:
     ) -> None:
         self._devices = Devices(start)
         self._moving: dict[Device, Moving] = {}
-        self._clock, self._sleep = clock, sleep
+        self._traffic = Traffic(clock, sleep)
         self._reads = 0
-        self._turn = 0
 
     def __call__(self) -> Raw:
         """Ask once. Raises SourceAbsent, or RuntimeError when NVML stops counting GPUs."""
@@ -113,7 +92,8 @@ class Reader:
             # The first picture does not wait for the links.
             if self.thorough or (self._reads % _LINKS_EVERY) == place + 1:
                 moving.links = device.guarded(partial(_links, library, device, moving)) or []
-        self._traffic(library, self._due(devices))
+        working = [device for device in devices if _works(device)]
+        self._traffic.bring_up_to_date(library, self._moving, working, thorough=self.thorough)
         self._reads += 1
         return {"devices": [self._raw(device) for device in devices]}
 
@@ -124,77 +104,6 @@ class Reader:
             "nvlink_counters": moving.nvlink_change,
             "pcie_counters": moving.pcie_change,
         }
-
-    def _due(self, devices: Sequence[Device]) -> list[Device]:
-        """GPUs whose traffic is read this time: some of the busy ones in turn, idle ones rarely."""
-        if self.thorough:
-            return list(devices)
-        if self._reads == 0:
-            return []
-        busy = [device for device in devices if _works(device)]
-        quiet = [device for device in devices if device not in busy]
-        due: list[Device] = []
-        if busy:
-            count = -(-len(busy) // _TRAFFIC_SHARE)
-            due += [busy[(self._turn + step) % len(busy)] for step in range(count)]
-            self._turn += count
-        if quiet and self._reads % _QUIET_EVERY == 1:
-            due.append(quiet[self._reads // _QUIET_EVERY % len(quiet)])
-        return due
-
-    def _traffic(self, library: Library, devices: Sequence[Device]) -> None:
-        """Bring the rates of these GPUs up to date."""
-        before = {
-            device: counters
-            for device in devices
-            if (counters := self._counters(library, device, "pcie", _PCIE_TX_RX, 0)) is not None
-        }
-        for device in devices:
-            self._nvlink(library, device)
-        if not before:
-            return
-        self._wait(min(when for when, _ in before.values()))
-        for device, counters in before.items():
-            later = self._counters(library, device, "pcie", _PCIE_TX_RX, 0)
-            if later is not None:
-                change = _change(counters, later, ("tx_bytes", "rx_bytes"))
-                self._moving[device].pcie_change = change
-            if self.thorough:
-                self._nvlink(library, device)
-
-    def _nvlink(self, library: Library, device: Device) -> None:
-        moving = self._moving[device]
-        if not moving.link_count:
-            moving.nvlink_change = {"error": "no NVLink"}
-            return
-        counters = self._counters(library, device, "nvlink", _TX_RX, ALL_LINKS)
-        last, moving.nvlink = moving.nvlink, counters
-        if last is not None and counters is not None:
-            moving.nvlink_change = _change(last, counters, ("tx_kib", "rx_kib"))
-
-    def _counters(
-        self, library: Library, device: Device, what: str, names: Sequence[str], scope: int
-    ) -> Counters | None:
-        """Two counters and when they were read; None and the reason kept where there are none."""
-        moving = self._moving[device]
-        refusal: Raw = moving.unsupported.get(what)
-        if refusal is None:
-            ask = partial(library.fields, device.handle, names, scope=scope)
-            values = device.guarded(ask)
-            if values is None:
-                return None
-            numbers = _values(values, names)
-            if numbers is not None:
-                return self._clock(), numbers
-            refusal = moving.unsupported[what] = values[names[0]]
-        setattr(moving, f"{what}_change", refusal)
-        return None
-
-    def _wait(self, since: float) -> None:
-        """Let the counters run long enough to mean something and too short to wrap twice."""
-        left = PCIE_WINDOW_SECONDS - (self._clock() - since)
-        if left > 0:
-            self._sleep(left)
 
 
 def _works(device: Device) -> bool:
@@ -280,18 +189,6 @@ def _ask(
 
 def _versions(name: str) -> tuple[str, ...]:
     return (f"{name}_v3", f"{name}_v2", name)
-
-
-def _values(fields: dict[str, Raw], names: Sequence[str]) -> list[int] | None:
-    answers = [fields.get(name) for name in names]
-    values = [answer.get("value") for answer in answers if isinstance(answer, dict)]
-    whole = [value for value in values if isinstance(value, int)]
-    return whole if len(whole) == len(names) else None
-
-
-def _change(before: Counters, after: Counters, names: Sequence[str]) -> Raw:
-    pairs = zip(names, before[1], after[1], strict=True)
-    return {"seconds": after[0] - before[0]} | {name: [old, new] for name, old, new in pairs}
 
 
 SOURCE = Source(
