@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import networkx as nx
 
 from gputop.widgets import wiring_text as text
-from gputop.widgets.wiring_drawing import Box, Label, Line, Slot
+from gputop.widgets.wiring_drawing import TRAFFIC_CELLS, Box, Label, Line, Slot
 from gputop.widgets.wiring_fabric import Lane, Plane, fabric, place_lanes
 from gputop.widgets.wiring_metrics import Metrics
 
@@ -75,12 +75,14 @@ class Below:
         for spoke in plane.spokes:
             gpu = self.gpus[spoke.gpu]
             port = gpu.x + m.port
-            room = gpu.right - port - 2 + (0 if m.framed else 1)
+            # The gap to the next GPU is free too; behind the last one there is none.
+            room = gpu.right - port - 2 + (gpu.right < right and not m.framed)
             ways = text.link_labels(spoke.kind, spoke.count, spoke.count_max, spoke.payload_gbs)
             rows = text.fit_rows(ways, room, m.wire_rows)
             top = y - m.wire_rows
             labels = tuple(Label(port + 2, top + i, row, spoke.weak) for i, row in enumerate(rows))
-            live = Slot(port + 2, y - 1, room) if len(rows) < m.wire_rows else None
+            free = len(rows) < m.wire_rows and room >= TRAFFIC_CELLS
+            live = Slot(port + 2, top + len(rows), room) if free else None
             points = ((port, gpu.bottom - 1), (port, y))
             ends = (spoke.gpu, plane.id)
             self.lines.append(Line(ends, points, spoke.kind, spoke.edges, labels, live, spoke.weak))

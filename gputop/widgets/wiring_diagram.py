@@ -56,7 +56,7 @@ INKS = {
     "plane-chip": "heat-0 link-nvlink",
     "path-chip": "heat-0 accent",
     "first-chip": "heat-0 accent bold underline",
-    "cursor-chip": "cursor",
+    "cursor-chip": "pick",
     "bad-chip": "heat-1 bad",
     "live-chip": "heat-1",
     "cursor-frame": "key bold",
@@ -164,9 +164,10 @@ class WiringDiagram(Board):
         readings = report.snapshot.readings
         for slot, text, style in wiring_live.figures(self.drawing, report.graph, readings, cursor):
             row = touched.setdefault(slot.y, list(self._canvas.rows[slot.y]))
-            ink = "cursor" if box is not None and box.contains(slot.x, slot.y) else style
+            if box is not None and box.contains(slot.x, slot.y):
+                style = "cursor" if box.framed else "cursor-chip"
             for i, character in enumerate(self._canvas.plain(text)[: slot.width]):
-                row[slot.x + i] = (character, ink)
+                row[slot.x + i] = (character, style)
         for y, cells in touched.items():
             rows[y] = _line(cells)
         self.show([rows[y] for y in range(self.drawing.height)])

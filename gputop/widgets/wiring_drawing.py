@@ -11,6 +11,9 @@ from typing import TypeAlias
 Edge: TypeAlias = frozenset[str]
 """The two graph nodes that an edge of the graph joins."""
 
+TRAFFIC_CELLS = 9
+"""Cells of the traffic beside a line: "↑1.8 ↓2.6"."""
+
 Point: TypeAlias = tuple[int, int]
 """Column and row."""
 

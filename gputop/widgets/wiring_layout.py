@@ -15,7 +15,7 @@ import networkx as nx
 
 from gputop.widgets import wiring_text as text
 from gputop.widgets.wiring_below import Below
-from gputop.widgets.wiring_drawing import Box, Drawing, Label, Line, Slot
+from gputop.widgets.wiring_drawing import TRAFFIC_CELLS, Box, Drawing, Label, Line, Slot
 from gputop.widgets.wiring_metrics import Block, Metrics, arrange, with_rows
 from gputop.widgets.wiring_tree import Item, forest
 
@@ -183,8 +183,8 @@ class _Layout:
             top, room = box.y - height, box.right - x - 2 - 2 * bool(coherent)
             rows = text.fit_rows(text.pcie_labels(item.wire), room, height)
             labels = tuple(Label(x + 2, top + i, row, weak) for i, row in enumerate(rows))
-            if item.kind == "gpu" and len(rows) < height and not coherent:
-                live = Slot(x + 2, box.y - 1, room)
+            if item.kind == "gpu" and len(rows) < height and room >= TRAFFIC_CELLS:
+                live = None if coherent else Slot(x + 2, top + len(rows), room)
         points = ((x, above.bottom - 1), (x, box.y))
         ends = (above.id, box.id)
         self.lines.append(Line(ends, points, kind or "socket", item.edges, labels, live, weak))
