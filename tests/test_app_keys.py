@@ -15,6 +15,7 @@ from gputop.screens import NAMES
 from gputop.screens.screen import View
 from gputop.topology.snapshot import Problem, SourceState
 from gputop.widgets.gpu_table import GpuTable
+from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.panels import Choice, HelpPanel, WhyPanel
 from tests.app_support import (
     StepFeed,
@@ -53,6 +54,27 @@ async def test_a_hidden_screen_catches_up_when_it_is_shown() -> None:
         assert node.query_one("#gpus", GpuTable).lines is drawn
         await press(pilot, "1")
         assert "678" in text(pilot, "#gpus")
+
+
+async def test_the_mouse_picks_screens_keys_and_gpus() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        lines = picture(pilot).splitlines()
+        row = next(y for y, line in enumerate(lines) if "3b:00.0" in line)
+        await pilot.click(offset=(20, row))
+        await settle(pilot)
+        assert "›  2 3b:00.0" in picture(pilot)
+        await pilot.click(offset=(lines[-1].index("keys"), 23))
+        await settle(pilot)
+        assert isinstance(pilot.app.screen, HelpPanel)
+        await press(pilot, "escape")
+        await pilot.click(offset=(lines[0].index("Pairs"), 0))
+        await settle(pilot)
+        assert app_of(pilot).current_mode == "pairs"
+        before = pilot.app.screen.query_one(PairMatrix).pair
+        await pilot.click(offset=(45, 9))
+        await settle(pilot)
+        assert pilot.app.screen.query_one(PairMatrix).pair != before
 
 
 async def test_help_names_keys_and_closes() -> None:
