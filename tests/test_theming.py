@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.theme import Theme
 
 from gputop import theming
 from gputop.app import GpuTop
@@ -19,7 +20,7 @@ BUILTIN = theming.builtin()
 
 
 @pytest.mark.parametrize("theme", BUILTIN, ids=lambda theme: theme.name)
-def test_every_theme_has_every_variable(theme: theming.Theme) -> None:
+def test_every_theme_has_every_variable(theme: Theme) -> None:
     wanted = set(BUILTIN[0].variables)
     optional = {"cursor-text"}
     assert wanted - optional == set(theme.variables) - optional
