@@ -86,6 +86,7 @@ async def test_a_marked_pair_lights_up_and_names_its_bottleneck() -> None:
         inks = {ink for line in diagram.lines for _, ink in line}
         assert {"accent", "bad"} <= inks
         assert "┃" in diagram.text()
+        assert "▲NV16 of 18 !" in diagram.text()
         await press(pilot, "escape")
         assert diagram.pair is None
         assert "bottleneck" not in text(pilot, "#chosen")

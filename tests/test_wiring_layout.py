@@ -35,7 +35,7 @@ SIZES = ((160, 43), (80, 18))
 
 
 def check(drawing: Drawing, graph: Graph) -> None:
-    kinds: dict[str, str] = dict(graph.nodes.data("kind"))
+    kinds = {node: str(data["kind"]) for node, data in graph.nodes(data=True)}
     for kind in ("gpu", "nic"):
         drawn = sorted(box.id for box in drawing.boxes if box.kind == kind)
         assert drawn == sorted(node for node, k in kinds.items() if k == kind)

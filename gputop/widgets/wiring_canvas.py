@@ -73,6 +73,10 @@ class Canvas:
             for label in line.labels:
                 name = "bad" if label.weak else "label"
                 self.write(label.x, label.y, label.text, style if style in LIT else name)
+            if style == "bottleneck" and line.labels:
+                # A sign beside the colour, in the free cell between the line and its label.
+                first = line.labels[0]
+                self.write(first.x - (not first.text.startswith(" ")), first.y, "▲", style)
         for box in drawing.boxes:
             self._texts(box, marks)
 
