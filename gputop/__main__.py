@@ -45,9 +45,7 @@ def run(arguments: list[str]) -> int:
         # The border of the program: one line, not a traceback.
         if os.environ.get("GPUTOP_DEBUG"):
             raise
-        say(
-            f"gputop: {type(error).__name__}: {error} (our fault; GPUTOP_DEBUG=1 shows where)"
-        )
+        say(f"gputop: {type(error).__name__}: {error} (our fault; GPUTOP_DEBUG=1 shows where)")
         return OWN_ERROR
     return code if isinstance(code, int) else ANSWERED
 

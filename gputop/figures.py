@@ -55,8 +55,9 @@ def _method(figures: Sequence[Measurement]) -> str:
 
 def _matrix(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
     cells = {(figure.src, figure.dst): _cell(figure) for figure in figures}
-    devices = list(dict.fromkeys(address for pair in cells for address in pair))
-    devices.sort(key=lambda address: list(names).index(address) if address in names else len(names))
+    devices = list(dict.fromkeys(address or "" for pair in cells for address in pair))
+    order = list(names)
+    devices.sort(key=lambda address: order.index(address) if address in names else len(order))
     labels = {address: _name(address, names) for address in devices}
     width = max(8, *(len(text) + 1 for text in (*labels.values(), *cells.values())))
     lines = [" " * width + "".join(labels[address].rjust(width) for address in devices)]

@@ -61,6 +61,7 @@ class Probing:
         # Imported here: the app opens without the probes' code.
         from gputop.measuring import measure, to_measurement, wish_for
         from gputop.probes import protocol
+        from gputop.probes.interpreters import Choice
 
         hello: protocol.Hello | None = None
 
@@ -73,18 +74,17 @@ class Probing:
             elif isinstance(message, protocol.Measurement):
                 self._post(messages.ProbeMeasured(to_measurement(message, probe, hello)))
 
+        def begin(choice: Choice) -> None:
+            python = choice.chosen
+            if python is not None:
+                self._post(messages.ProbeStarted(probe, python.path, python.how_found))
+
         try:
             told = measure(
                 wish_for(probe, machine, addresses, force=force),
                 hear,
                 cancel,
-                lambda choice: self._post(
-                    messages.ProbeStarted(
-                        probe,
-                        choice.chosen.path if choice.chosen else "",
-                        choice.chosen.how_found if choice.chosen else "",
-                    )
-                ),
+                begin,
             )
         except Exception as error:  # noqa: BLE001 - the worker border: the screen gets a sentence
             self._post(messages.ProbeEnded("failed", f"{type(error).__name__}: {error}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -64,10 +65,8 @@ class Terminal:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         for descriptor in (self._master, self._slave):
-            try:
+            with contextlib.suppress(OSError):
                 os.close(descriptor)
-            except OSError:
-                pass
 
     def _size(self, columns: int, lines: int) -> None:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
@@ -91,10 +90,8 @@ class Terminal:
         """Take what was written within that time."""
         ready, _, _ = select.select([self._master], [], [], seconds)
         if ready:
-            try:
+            with contextlib.suppress(OSError):
                 self.written += os.read(self._master, 1 << 16)
-            except OSError:
-                pass
 
     def text(self) -> str:
         """Everything written so far without escape sequences."""

@@ -48,7 +48,7 @@ def test_a_busy_gpu_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_force_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_look", lambda wish: Verdict(busy=("GPU0 works",)))
-    told, heard = measure(measuring.wish_for("p2p", MACHINE, (), force=True))
+    told, _heard = measure(measuring.wish_for("p2p", MACHINE, (), force=True))
     # No GPU here: the worker itself says so, which shows that it was asked.
     assert told.outcome.status == "refused"
     assert "works" not in told.outcome.message
@@ -105,8 +105,8 @@ def test_cancelling_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tables_name_rows_columns_and_what_is_odd() -> None:
     figures = [
         Measurement(
-            probe="p2p", quantity="write_bandwidth", src=A, dst=B, value=396.4, low=396.0, high=397.0,
-            engine="copy engine",
+            probe="p2p", quantity="write_bandwidth", src=A, dst=B,
+            value=396.4, low=396.0, high=397.0, engine="copy engine",
         ),
         Measurement(probe="p2p", quantity="bytes_arrive", src=A, dst=B, verdict="not-granted"),
         Measurement(

@@ -37,6 +37,27 @@ class Clock:
         self.seconds += seconds
 
 
+def asking(binding: fake.Binding) -> nvml.Reader:
+    """A reader that asks everything at its first reading, as a plain command does."""
+    reader = nvml.Reader(start(binding))
+    reader.thorough = True
+    return reader
+
+
+def test_the_first_reading_of_a_session_asks_only_for_a_row() -> None:
+    binding = fake.Binding(gpus=2)
+    binding.answers["nvmlDeviceGetSerial"] = lambda handle: "serial"
+    reader = nvml.Reader(start(binding))
+    first = parse(reader())
+    assert [gpu.name for gpu in first.gpus] == ["GPU number 0", "GPU number 1"]
+    assert first.gpus[0].why("serial") == "not asked"
+    assert first.gpus[0].why("nvlinks") == "not asked"
+    assert reader.again_seconds is not None
+    assert "nvmlDeviceGetP2PStatus" not in binding.calls
+    assert parse(reader()).gpus[0].serial == "serial"
+    assert reader.again_seconds is None
+
+
 def moving_reader(binding: fake.Binding, clock: Clock | None = None) -> nvml_readings.Reader:
     clock = clock or Clock()
     return nvml_readings.Reader(start(binding), clock, clock.sleep)
@@ -56,7 +77,7 @@ def test_importing_a_source_does_not_load_the_binding() -> None:
 
 
 def test_what_an_old_binding_lacks_is_a_gap() -> None:
-    raw = nvml.Reader(start(fake.Binding()))()
+    raw = asking(fake.Binding())()
     gpus = parse(json.loads(json.dumps(raw))).gpus
     assert [gpu.address for gpu in gpus] == ["0000:01:00.0", "0000:02:00.0"]
     assert gpus[0].name == "GPU number 0"
@@ -81,7 +102,7 @@ def test_a_refused_call_is_a_gap_with_its_reason(error: type[fake.NVMLError], wh
 
     binding.answers["nvmlDeviceGetSerial"] = refuse
     binding.answers["nvmlDeviceGetUtilizationRates"] = refuse
-    assert parse(nvml.Reader(start(binding))()).gpus[0].why("serial") == why
+    assert parse(asking(binding)()).gpus[0].why("serial") == why
     reading = parse_moving(moving_reader(binding)()).gpu_readings[0]
     assert (reading.utilization_percent, reading.why("utilization_percent")) == (None, why)
 
@@ -89,7 +110,7 @@ def test_a_refused_call_is_a_gap_with_its_reason(error: type[fake.NVMLError], wh
 def test_text_that_is_not_utf8_is_a_gap() -> None:
     binding = fake.Binding()
     binding.answers["nvmlDeviceGetName"] = lambda handle: b"\xff\xfe".decode()
-    gpu = parse(nvml.Reader(start(binding))()).gpus[0]
+    gpu = parse(asking(binding)()).gpus[0]
     assert gpu.name is None
     assert "decode" in str(gpu.why("name"))
 
@@ -98,7 +119,7 @@ def test_a_hostile_name_is_kept_as_text_and_cut() -> None:
     binding = fake.Binding()
     name = "[red]\x1b]0;owned\x07" + "A" * 1_000_000
     binding.answers["nvmlDeviceGetName"] = lambda handle: name
-    found = parse(nvml.Reader(start(binding))()).gpus[0].name
+    found = parse(asking(binding)()).gpus[0].name
     assert found is not None
     assert name.startswith(found)
     assert len(found) == 512
@@ -120,7 +141,7 @@ def test_mig_instances_are_listed_past_a_hole() -> None:
         "nvmlDeviceGetGpuInstanceId": lambda handle: 5,
         "nvmlDeviceGetMemoryInfo": lambda handle: {"total": 10, "free": 4, "used": 6},
     }
-    gpu = parse(nvml.Reader(start(binding))()).gpus[0]
+    gpu = parse(asking(binding)()).gpus[0]
     assert (gpu.mig_enabled, gpu.memory_bytes) == (True, 10)
     assert [(item.index, item.uuid) for item in gpu.mig_instances] == [
         (0, "MIG-part 0"),
@@ -132,7 +153,7 @@ def test_mig_instances_are_listed_past_a_hole() -> None:
 
 def test_a_gpu_lost_between_two_readings_is_said_and_the_others_go_on() -> None:
     binding = fake.Binding(gpus=3)
-    stays, moves = nvml.Reader(start(binding)), moving_reader(binding)
+    stays, moves = asking(binding), moving_reader(binding)
     assert parse_moving(moves()).problems == ()
     before = parse(stays()).gpus
     binding.lost = {1}
@@ -179,7 +200,7 @@ def test_a_gpu_that_the_driver_does_not_open_is_a_problem(monkeypatch: pytest.Mo
         return index
 
     monkeypatch.setattr(binding, "nvmlDeviceGetHandleByIndex", handle)
-    part = parse(nvml.Reader(start(binding))())
+    part = parse(asking(binding)())
     assert [gpu.index for gpu in part.gpus] == [0]
     assert [(p.kind, p.text) for p in part.problems] == [
         ("denied", "GPU 1: the driver does not open it (no permission)")
@@ -231,9 +252,7 @@ def test_a_call_that_blocks_holds_nothing_but_its_own_thread() -> None:
 
     binding.answers["nvmlDeviceGetSerial"] = block
     answers: list[Any] = []
-    thread = threading.Thread(
-        target=lambda: answers.append(nvml.Reader(start(binding))()), daemon=True
-    )
+    thread = threading.Thread(target=lambda: answers.append(asking(binding)()), daemon=True)
     thread.start()
     assert entered.wait(10)
     assert parse_moving(moving_reader(binding)()).gpu_readings[0].utilization_percent == 7
@@ -316,7 +335,7 @@ def test_busy_gpus_take_turns_with_their_dear_counters() -> None:
     asked = asked_for_traffic(binding, moving_reader(binding), 11)
     everyone = list(range(8))
     # None in the first reading, all in the second and fourth, two of eight each time otherwise.
-    assert asked == everyone + [0, 1] + everyone + [2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7]
+    assert asked == [*everyone, 0, 1, *everyone, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7]
 
 
 def test_counters_of_idle_gpus_are_asked_rarely() -> None:

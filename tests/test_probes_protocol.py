@@ -17,6 +17,7 @@ from gputop.probes.protocol import (
     Failure,
     Hello,
     Measurement,
+    Message,
     Note,
     Progress,
     ProtocolError,
@@ -30,7 +31,7 @@ MEASUREMENT = Measurement(
     value=396.1, unit="GB/s", minimum=395.0, maximum=397.5, samples=(395.0, 396.1, 397.5),
     bytes_per_copy=1 << 29, copies_per_sample=16, attempt=2,
 )  # fmt: skip
-MESSAGES = [
+MESSAGES: list[Message] = [
     Request("p2p", ("0000:06:00.0",), {"force": True, "kinds": {"a b": "NV18"}, "list": [1, None]}),
     Hello("p2p", "p2p/1", "3.9.1", "2.1.0", "gpu",
           (DeviceRecord("0000:06:00.0", 1, "NVIDIA H200", uuid="GPU-1", memory_bytes=1 << 37),),

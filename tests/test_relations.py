@@ -8,7 +8,8 @@ from itertools import product
 import pytest
 
 from gputop.topology.collect import merge_machine
-from gputop.topology.machine import Fabric, Machine, PciDevice, RdmaDevice, ReportedRelation
+from gputop.topology.machine import Fabric, Gpu, Machine, PciDevice, RdmaDevice, ReportedRelation
+from gputop.topology.record import NOT_ASKED, Gap
 from gputop.topology.relations import format_matrix, islands, matrix, relation
 from gputop.topology.sources import nvml
 from tests.snapshots_made import (
@@ -229,3 +230,13 @@ def test_affinity_falls_back_to_sysfs_and_says_so() -> None:
     device = PciDevice(address=A, parent="pci0000:00", kind="gpu", local_cpus="0-7", numa_node=1)
     row = matrix(Machine(gpus=(gpu(0, A, numa_node=1),), pci=(device,))).rows[0]
     assert (row.cpu_affinity, row.numa_affinity, row.affinity_basis) == ("0-7", "1", "sysfs")
+
+
+def test_a_gpu_whose_links_were_not_asked_for_yet_has_no_letters() -> None:
+    gaps = (Gap("nvlinks", NOT_ASKED),)
+    gpus = tuple(
+        Gpu(address=f"0000:0{n}:00.0", vendor="nvidia", uuid=f"GPU-{n}", gaps=gaps) for n in (1, 2)
+    )
+    devices = tuple(PciDevice(address=gpu.address, parent="pci0000:00", kind="gpu") for gpu in gpus)
+    found = relation(Machine(gpus=gpus, pci=devices), gpus[0].address, gpus[1].address)
+    assert (found.letters, found.basis) == ("?", "assumed")

@@ -1,4 +1,4 @@
-"""The whole program in a real terminal: speed, leaving, hanging drivers, odd sizes, lost terminals."""
+"""The whole program in a real terminal: speed, leaving, hanging drivers, odd sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from terminal import Terminal
+
+from tests.terminal import Terminal
 
 pytestmark = pytest.mark.terminal
 

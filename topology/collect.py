@@ -109,7 +109,7 @@ def merge(
 
 
 def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
-    """All GPUs by address, completed from the PCI tree; those that only PCI knows come with gaps."""
+    """All GPUs by address, completed from the PCI tree; what only PCI knows comes with gaps."""
     by_index = {
         gpu.index: gpu.address
         for part in parts

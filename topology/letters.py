@@ -11,6 +11,7 @@ import msgspec
 from .graph import climb
 from .graph_links import link_end, same_fabric
 from .machine import Gpu, GpuPair, Machine
+from .record import NOT_ASKED
 
 UNKNOWN = "?"
 SELF = "X"
@@ -74,6 +75,12 @@ class Relations:
             found = self._gpu_links(one, other) or self._ancestor(a, b)
             if found is not None:
                 return found
+            if _unasked(one) or _unasked(other):
+                return self._reported(a, b) or Relation(
+                    letters=UNKNOWN,
+                    evidence=("the driver was not asked for NVLinks yet",),
+                    basis="assumed",
+                )
             if one.uuid is None or other.uuid is None:
                 return self._reported(a, b) or _without_links(self._tree(a, b))
         return self._reported(a, b) or self._tree(a, b)
@@ -175,6 +182,11 @@ class Relations:
             return device.numa_node
         gpu = self.gpus.get(address)
         return gpu.numa_node if gpu is not None else None
+
+
+def _unasked(gpu: Gpu) -> bool:
+    """Whether the driver knows this GPU and was not asked for its links: PCIe would mislead."""
+    return gpu.uuid is not None and gpu.why("nvlinks") == NOT_ASKED
 
 
 def _without_links(found: Relation) -> Relation:

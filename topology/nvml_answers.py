@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 from .nvml_words import RETURNS, word
-from .record import Gap
+from .record import NOT_ASKED, Gap
 from .sources.source import Raw
 
 UNKNOWN_32 = 0xFFFFFFFF
 """NVML's number for "not told" in a 32-bit answer."""
-_NOT_ASKED = "not asked"
 _TEXT_LIMIT = 512
 
 
@@ -38,9 +37,9 @@ class Answers:
             reason = refusal(answer)
             if reason is None:
                 return answer
-            if reason != _NOT_ASKED or why is None:
+            if reason != NOT_ASKED or why is None:
                 why = reason
-        self.miss(field, why or _NOT_ASKED)
+        self.miss(field, why or NOT_ASKED)
         return None
 
     def number(self, field: str, *names: str) -> int | None:
@@ -111,7 +110,7 @@ class Answers:
 
     def _whole(self, field: str, value: Raw) -> int | None:
         if value is None:
-            self.miss(field, _NOT_ASKED)
+            self.miss(field, NOT_ASKED)
             return None
         if not is_whole(value) or not -(2**63) <= value < 2**64:
             self.miss(field, odd(value))
@@ -136,11 +135,11 @@ class Answers:
 def refusal(answer: Raw) -> str | None:
     """Say why an answer holds no value; None when it holds one."""
     if answer is None:
-        return _NOT_ASKED
+        return NOT_ASKED
     if not isinstance(answer, dict):
         return None
     if "needs_args" in answer:
-        return _NOT_ASKED
+        return NOT_ASKED
     if "error" in answer:
         return reason(str(answer["error"]))
     if "ret" in answer:

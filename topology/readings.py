@@ -9,7 +9,7 @@ from .record import Record
 
 
 class NvLinkReading(Record, frozen=True, kw_only=True):
-    """Counters of one NVLink; totals since the driver loaded, so only a difference means something."""
+    """Counters of one NVLink: totals since the driver loaded, so only a difference tells."""
 
     link: int
     replay_errors: int | None = None

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+NOT_ASKED = "not asked"
+"""The reason of a gap that a later reading, or another tool, would fill."""
+
 
 class Gap(msgspec.Struct, frozen=True):
     """One value that could not be read."""

@@ -16,6 +16,8 @@ from .snapshot import NodeSnapshot, Problem, SourceState
 from .sources import NAMES
 from .sources.source import Part, Source, SourceAbsent
 
+LATER_SECONDS = 0.3
+"""Sources that the first picture does not need begin so much later."""
 RETRY_ABSENT_SECONDS = 10.0
 """A source that had nothing to ask is tried again after this long: a driver may be loaded."""
 
@@ -62,9 +64,10 @@ class SourceThread:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"source {source.id}", daemon=True)
 
-    def start(self, interval_factor: float = 1.0) -> None:
+    def start(self, interval_factor: float = 1.0, delay_seconds: float = 0.0) -> None:
         """Begin to ask, every `interval_seconds` of the source times the factor."""
         self._interval = self.source.interval_seconds * interval_factor
+        self._delay_seconds = delay_seconds
         self._thread.start()
 
     def close(self) -> None:
@@ -85,6 +88,7 @@ class SourceThread:
         )
 
     def _run(self) -> None:
+        self._closed.wait(self._delay_seconds)
         while not self._closed.is_set():
             pause = self._interval
             started = self.asked_at = time.monotonic()
@@ -114,7 +118,8 @@ class SourceThread:
             self.answered_at = now
             self.asked_at = None
             self._answered(self)
-            self._closed.wait(pause)
+            again: float | None = getattr(self.reader, "again_seconds", None)
+            self._closed.wait(pause if again is None else again)
 
 
 class LiveFeed:
@@ -140,7 +145,9 @@ class LiveFeed:
             for source in (load_sources() if sources is None else sources)
         )
         for thread in self.threads:
-            thread.start(interval)
+            # What the first picture does not show must not compete with its making.
+            waits = not (thorough or thread.source.opening)
+            thread.start(interval, LATER_SECONDS if waits else 0.0)
 
     def snapshot(self) -> NodeSnapshot:
         """Merge the last answers of all sources; a few milliseconds at most, never blocks."""

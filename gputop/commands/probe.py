@@ -144,7 +144,7 @@ def _measure(
 ) -> int:
     """Run one probe, print what it gave, and give the exit code."""
     from gputop.figures import tables
-    from gputop.measuring import Told, measure, wish_for
+    from gputop.measuring import measure, wish_for
 
     wish = wish_for(
         probe,

@@ -63,6 +63,8 @@ def root(
 
 def open_app(sources: tuple[str, ...], demo: str | None, interval: float) -> None:
     """Start reading, then import the screens: the two overlap."""
+    # A reading thread gets its turn between two imports, not only every 5 ms.
+    sys.setswitchinterval(0.0005)
     from gputop.topology import watch
 
     feed: watch.Feed

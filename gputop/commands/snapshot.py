@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -39,7 +40,7 @@ def command(
     tell_problems(snapshot)
     data = encode(snapshot) + b"\n"
     if output is None:
-        click.get_binary_stream("stdout").write(data)
+        sys.stdout.buffer.write(data)
         return
     try:
         Path(output).write_bytes(data)

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parent.parent))
+sys.path.append(str(Path(__file__).parents[2]))
 
-import nvml_fake
+from tests import nvml_fake
 
 NVMLError = nvml_fake.NVMLError
 _MODE = os.environ.get("GPUTOP_FAKE_NVML", "fine")

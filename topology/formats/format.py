@@ -1,4 +1,4 @@
-"""What a format of `--from` is: recognised by content, turned into the same parts as a live source."""
+"""What a format of `--from` is: recognised by content, turned into the parts of a live source."""
 
 from __future__ import annotations
 

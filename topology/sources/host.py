@@ -181,4 +181,6 @@ def _reader() -> Callable[[], Raw]:
     return Reader(live_tree())
 
 
-SOURCE = Source(id="host", interval_seconds=5.0, deadline_seconds=3.0, reader=_reader, parse=parse)
+SOURCE = Source(
+    id="host", interval_seconds=5.0, deadline_seconds=3.0, reader=_reader, opening=True, parse=parse
+)

@@ -61,6 +61,15 @@ _SETTINGS = (
     "nvmlDeviceGetPersistenceMode",
     "nvmlDeviceGetComputeMode",
 )
+_FIRST = (
+    "nvmlDeviceGetName",
+    "nvmlDeviceGetUUID",
+    "nvmlDeviceGetIndex",
+    "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetEnforcedPowerLimit",
+)
+"""Asked before anything else: enough for a row of a table."""
+_REST_AFTER_SECONDS = 0.1
 _FIELDS = (
     "NVML_FI_DEV_NVLINK_LINK_COUNT",
     "NVML_FI_DEV_C2C_LINK_COUNT",
@@ -81,23 +90,37 @@ _LASTING_READS = 6
 
 
 class Reader:
-    """Asks NVML once per call; keeps the handles and the answers that cannot change."""
+    """Asks NVML once per call; keeps the handles and the answers that cannot change.
+
+    The first call asks only who the GPUs are, so that a screen can open; what is missing then
+    carries the gap "not asked", and `again_seconds` wants the rest to be asked soon.
+    """
+
+    thorough = False
+    """Set for a single reading that is to hold everything."""
 
     def __init__(self, start: Callable[[], Library] = open_library) -> None:
         self._devices = Devices(start)
         self._system: dict[str, Raw] = {}
         self._reads = 0
+        self.again_seconds: float | None = None
 
     def __call__(self) -> Raw:
         """Ask once. Raises SourceAbsent, or RuntimeError when NVML stops counting GPUs."""
         library, devices = self._devices.current()
-        fresh = self._reads % _LASTING_READS == 0
+        quick = self._reads == 0 and not self.thorough
+        self.again_seconds = _REST_AFTER_SECONDS if quick else None
+        fresh = self._reads < 2 or self._reads % _LASTING_READS == 0
         if fresh or not self._system:
             self._system = {name: library.ask(name) for name in _SYSTEM}
         for device in devices:
             if fresh or not device.lasting:
-                lasting = device.guarded(partial(_lasting, library, device, devices))
-                device.lasting = lasting or device.lasting
+                ask = partial(_identity, library, device)
+                if not quick:
+                    ask = partial(_lasting, library, device, devices)
+                device.lasting = device.guarded(ask) or device.lasting
+            if quick:
+                continue
             settings = device.guarded(partial(_settings, library, device))
             device.answers = settings or device.answers
         self._reads += 1
@@ -105,6 +128,10 @@ class Reader:
             "system": self._system | {"nvmlDeviceGetCount": len(devices)},
             "devices": [device.raw() for device in devices],
         }
+
+
+def _identity(library: Library, device: Device) -> dict[str, Raw]:
+    return {name: library.ask(name, device.handle) for name in _FIRST}
 
 
 def _lasting(library: Library, device: Device, devices: list[Device]) -> dict[str, Raw]:
@@ -184,7 +211,7 @@ def _fabric(library: Library, handle: object) -> Raw:
     return answer
 
 
-def _structure(info: Any) -> Raw:  # noqa: ANN401 - a ctypes structure of the vendor module
+def _structure(info: Any) -> Raw:
     names = [field[0] for field in info._fields_]
     values = {name: getattr(info, name) for name in names}
     return {
@@ -212,4 +239,6 @@ def _mig(library: Library, handle: object) -> list[Raw]:
     return instances
 
 
-SOURCE = Source(id="nvml", interval_seconds=20.0, deadline_seconds=3.0, reader=Reader, parse=parse)
+SOURCE = Source(
+    id="nvml", interval_seconds=20.0, deadline_seconds=3.0, reader=Reader, opening=True, parse=parse
+)

@@ -192,5 +192,10 @@ def _versions(name: str) -> tuple[str, ...]:
 
 
 SOURCE = Source(
-    id="nvml_readings", interval_seconds=1.0, deadline_seconds=2.0, reader=Reader, parse=parse
+    id="nvml_readings",
+    interval_seconds=1.0,
+    deadline_seconds=2.0,
+    reader=Reader,
+    opening=True,
+    parse=parse,
 )

@@ -138,4 +138,6 @@ def _reader() -> Callable[[], Raw]:
     return Reader(live_tree())
 
 
-SOURCE = Source(id="pci", interval_seconds=10.0, deadline_seconds=5.0, reader=_reader, parse=parse)
+SOURCE = Source(
+    id="pci", interval_seconds=10.0, deadline_seconds=5.0, reader=_reader, opening=True, parse=parse
+)

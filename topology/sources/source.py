@@ -62,8 +62,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """After this long without an answer the source counts as not answering."""
     reader: Callable[[], Callable[[], Raw]]
     """Makes a fresh reader; the reader asks the machine once per call. It may keep handles and
-    rate state between calls. Called in the source's own thread, never in two threads at once.
-    Raises SourceAbsent when there is nothing to ask; any other exception is a failed reading."""
+    rate state between calls, and may have `thorough` (set for a single reading that is to hold
+    everything) and `again_seconds` (when to ask next, instead of the interval). Called in the
+    source's own thread, never in two threads at once. Raises SourceAbsent when there is nothing
+    to ask; any other exception is a failed reading."""
+    opening: bool = False
+    """Whether the first picture needs this source; the others begin a moment later."""
     parse: Callable[[Raw], Part]
     """Pure: an answer to a part. Never raises on an answer that a real machine could give;
     a field it does not understand becomes a gap."""
