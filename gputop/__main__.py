@@ -19,22 +19,13 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line; gives the exit code of product.md and never a traceback."""
-    import click
-
-    from gputop.commands.options import say
-    from gputop.commands.root import root
-    from gputop.exits import ANSWERED, INTERRUPTED, OWN_ERROR, USAGE, Exit
+    from gputop.clean import clean
+    from gputop.exits import ANSWERED, INTERRUPTED, OWN_ERROR, Exit
 
     try:
-        code = root.main(arguments, prog_name="gputop", standalone_mode=False)
+        return _dispatch(arguments)
     except Exit as end:
-        say(f"gputop: {end}")
-        return end.code
-    except click.exceptions.Abort:
-        return INTERRUPTED
-    except click.ClickException as error:
-        error.show()
-        return USAGE
+        text, code = str(end), end.code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -45,9 +36,32 @@ def run(arguments: list[str]) -> int:
         # The border of the program: one line, not a traceback.
         if os.environ.get("GPUTOP_DEBUG"):
             raise
-        say(f"gputop: {type(error).__name__}: {error} (our fault; GPUTOP_DEBUG=1 shows where)")
-        return OWN_ERROR
-    return code if isinstance(code, int) else ANSWERED
+        text = f"{type(error).__name__}: {error} (our fault; GPUTOP_DEBUG=1 shows where)"
+        code = OWN_ERROR
+    sys.stderr.write(f"gputop: {clean(text, 600)}\n")
+    return code
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments:
+        # The plain case is the one that has to be quick: it needs no command line library.
+        from gputop.session import open_app
+
+        open_app()
+        return 0
+    import click
+
+    from gputop.commands.root import root
+    from gputop.exits import INTERRUPTED, USAGE
+
+    try:
+        code = root.main(arguments, prog_name="gputop", standalone_mode=False)
+    except click.exceptions.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return USAGE
+    return code if isinstance(code, int) else 0
 
 
 if __name__ == "__main__":

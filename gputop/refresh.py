@@ -79,10 +79,12 @@ class Refresher:
         from gputop.messages import ReportReady
         from gputop.topology.report import examine
 
+        first = self._report is None
         report = self._report = examine(snapshot, self._report)
         self._send(ReportReady(report))
-        # The graph is made here, behind the first picture, so that no key press waits for it.
-        _ = report.graph
+        if not first:
+            # The graph is made here, behind the first picture, so that no key press waits for it.
+            _ = report.graph
 
     def _send(self, message: Any) -> None:
         if not self._closed.is_set():

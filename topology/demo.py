@@ -11,13 +11,12 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from . import demo_amd, demo_host, demo_load, demo_network, demo_nvml, demo_pci, demo_tree
+from . import demo_load, demo_nvml, demo_tree
 from .demo_shape import DemoError, Shape, load, names
 from .sources.source import Part, Source
 
 __all__ = ["DemoError", "moving", "names", "parts", "raw", "title"]
 
-_OWN = {"demo_amd": demo_amd.parse, "demo_amd_readings": demo_amd.parse_readings}
 _FUNCTIONS: dict[str, tuple[demo_tree.Function, ...]] = {}
 
 
@@ -29,16 +28,26 @@ def title(name: str) -> str:
 def raw(name: str, tick: int) -> dict[str, Any]:
     """Give a demo's raw answers by source id, shaped as the readers of the sources give them."""
     shape, functions = _laid_out(name)
+    from . import demo_host, demo_network, demo_pci  # the first picture does without them
+
     answers = {
-        "nvml": demo_nvml.answer(shape, functions),
-        "demo_amd": demo_amd.answer(shape, functions),
         "pci": demo_pci.answer(shape, functions),
         "host": demo_host.answer(shape),
         "network": demo_network.network(shape, functions),
         "software": demo_network.software(shape),
         "processes": demo_host.processes(shape, _gpus(functions)),
     }
-    return {source: answer for source, answer in answers.items() if answer} | moving(name, tick)
+    return opening(name, tick) | {name: answer for name, answer in answers.items() if answer}
+
+
+def opening(name: str, tick: int) -> dict[str, Any]:
+    """Give those of the raw answers that a first picture needs: the GPUs and their figures."""
+    shape, functions = _laid_out(name)
+    if shape.gpu.vendor == "amd":
+        from . import demo_amd
+
+        return {"demo_amd": demo_amd.answer(shape, functions)} | moving(name, tick)
+    return {"nvml": demo_nvml.answer(shape, functions)} | moving(name, tick)
 
 
 def moving(name: str, tick: int) -> dict[str, Any]:
@@ -46,6 +55,8 @@ def moving(name: str, tick: int) -> dict[str, Any]:
     shape, functions = _laid_out(name)
     gpus = _gpus(functions)
     if shape.gpu.vendor == "amd":
+        from . import demo_amd
+
         return {"demo_amd_readings": demo_amd.readings(shape, gpus, tick)}
     return {"nvml_readings": demo_load.readings(shape, gpus, tick)}
 
@@ -56,8 +67,10 @@ def parts(answers: dict[str, Any]) -> dict[str, Part]:
 
 
 def _parser(name: str) -> Callable[[Any], Part]:
-    if name in _OWN:
-        return _OWN[name]
+    if name.startswith("demo_amd"):
+        from . import demo_amd
+
+        return demo_amd.parse if name == "demo_amd" else demo_amd.parse_readings
     source: Source = import_module(f".sources.{name}", __package__).SOURCE
     return source.parse
 

@@ -253,10 +253,17 @@ class DemoFeed:
         self._last_tick = -1
         self._parts: dict[str, Part] = {}
         self._machine: Machine | None = None
+        self._opened = False
 
     def snapshot(self) -> NodeSnapshot:
-        """The node as of the current tick."""
+        """The node as of the current tick; the first time only what a first picture needs."""
         tick = int((time.monotonic() - self._started) / self._interval)
+        if not self._opened:
+            from . import demo
+
+            self._opened = True
+            parts = tuple(demo.parts(demo.opening(self.name, tick)).values())
+            return self._merge(parts, merge_machine(parts))
         return self.at(tick)
 
     def at(self, tick: int) -> NodeSnapshot:
@@ -272,16 +279,22 @@ class DemoFeed:
         parts = tuple(self._parts.values())
         if self._machine is None:
             self._machine = merge_machine(parts)
+        return self._merge(parts, self._machine)
+
+    def _merge(self, parts: tuple[Part, ...], machine: Machine) -> NodeSnapshot:
         return merge(
             parts,
             taken_at=time.time(),
             source=(f"demo {self.name}",),
             gputop=self._version,
-            machine=self._machine,
+            machine=machine,
         )
 
     def wait(self, timeout: float) -> bool:
         """Block until the next tick, or the time is over."""
+        if self._opened and not self._parts:
+            self._closed.wait(min(timeout, LATER_SECONDS))
+            return True
         elapsed = time.monotonic() - self._started
         due = (self._last_tick + 1) * self._interval - elapsed
         self._closed.wait(max(0.0, min(timeout, due)))

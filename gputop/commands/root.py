@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 
 import click
@@ -11,6 +10,7 @@ from gputop import __version__
 from gputop.commands import NAMES
 from gputop.commands.options import check_sources, load_snapshot, source_options
 from gputop.exits import USAGE, Exit
+from gputop.session import open_app
 
 
 class LazyGroup(click.Group):
@@ -56,24 +56,4 @@ def root(
             raise Exit("--from and --demo belong behind the command's name", USAGE)
         return
     check_sources(sources, demo)
-    if not sys.stdout.isatty() or not sys.stdin.isatty():
-        raise Exit("the app needs a terminal; for scripts there are: " + ", ".join(NAMES), USAGE)
-    open_app(sources, demo, interval)
-
-
-def open_app(sources: tuple[str, ...], demo: str | None, interval: float) -> None:
-    """Start reading, then import the screens: the two overlap."""
-    # A reading thread gets its turn between two imports, not only every 5 ms.
-    sys.setswitchinterval(0.0005)
-    from gputop.topology import watch
-
-    feed: watch.Feed
-    if sources:
-        feed = watch.FixedFeed(load_snapshot(sources))
-    elif demo:
-        feed = watch.DemoFeed(demo, interval=interval, version=__version__)
-    else:
-        feed = watch.LiveFeed(interval=interval, version=__version__)
-    from gputop.app import GpuTop
-
-    GpuTop(feed, interval).run()
+    open_app(load_snapshot(sources) if sources else None, demo, interval)

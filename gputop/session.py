@@ -1,0 +1,42 @@
+"""Opens the app: reading starts first, then the screens are imported, and the two overlap."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import TYPE_CHECKING
+
+from gputop import __version__
+from gputop.commands import NAMES
+from gputop.exits import USAGE, Exit
+
+if TYPE_CHECKING:
+    from gputop.topology.snapshot import NodeSnapshot
+    from gputop.topology.watch import Feed
+
+
+def open_app(
+    snapshot: NodeSnapshot | None = None, demo: str | None = None, interval: float = 1.0
+) -> None:
+    """Show a snapshot, a demo, or this machine, until the person leaves.
+
+    Raises Exit when there is no terminal to draw on.
+    """
+    if not sys.stdout.isatty() or not sys.stdin.isatty():
+        raise Exit("the app needs a terminal; for scripts there are: " + ", ".join(NAMES), USAGE)
+    # The app switches the collector on again behind the first picture.
+    gc.disable()
+    # A reading thread gets its turn between two imports, not only every 5 ms.
+    sys.setswitchinterval(0.0005)
+    from gputop.topology import watch
+
+    feed: Feed
+    if snapshot is not None:
+        feed = watch.FixedFeed(snapshot)
+    elif demo is not None:
+        feed = watch.DemoFeed(demo, interval=interval, version=__version__)
+    else:
+        feed = watch.LiveFeed(interval=interval, version=__version__)
+    from gputop.app import GpuTop
+
+    GpuTop(feed, interval).run()
