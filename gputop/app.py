@@ -27,8 +27,8 @@ from gputop.screens.screen import View
 
 if TYPE_CHECKING:
     from gputop.refresh import Refresher
+    from gputop.topology.feeds import Feed
     from gputop.topology.report import Report
-    from gputop.topology.watch import Feed
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -237,14 +237,15 @@ class GpuTop(ProbeDesk, App[int]):
         self.push_screen(Choice("Theme", [(n, n) for n in names], before, preview=wear), wear)
 
     def action_demos(self) -> None:
-        """Choose a demo node, when no GPU is here."""
+        """Choose a demo node, when no GPU answers here."""
         snapshot = self.report.snapshot if self.report is not None else None
-        if snapshot is None or (
-            snapshot.machine.gpus and not snapshot.source[0].startswith("demo ")
-        ):
+        if snapshot is None:
+            return
+        answers = any(gpu.uuid is not None for gpu in snapshot.machine.gpus)
+        if answers and not snapshot.source[0].startswith("demo "):
             return
         from gputop.topology import demo
-        from gputop.topology.watch import DemoFeed
+        from gputop.topology.feeds import DemoFeed
         from gputop.widgets.panels import Choice
 
         def look(name: str | None) -> None:

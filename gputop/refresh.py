@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from gputop.topology.feeds import Feed
 from gputop.topology.snapshot import Measurement, NodeSnapshot
-from gputop.topology.watch import Feed
 
 STARTUP_SECONDS = 2.0
 """For this long after the start every answer is shown at once; later one report an interval."""

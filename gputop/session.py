@@ -11,8 +11,8 @@ from gputop.commands import NAMES
 from gputop.exits import USAGE, Exit
 
 if TYPE_CHECKING:
+    from gputop.topology.feeds import Feed
     from gputop.topology.snapshot import NodeSnapshot
-    from gputop.topology.watch import Feed
 
 
 def open_app(
@@ -28,13 +28,13 @@ def open_app(
     gc.disable()
     # A reading thread gets its turn between two imports, not only every 5 ms.
     sys.setswitchinterval(0.0005)
-    from gputop.topology import watch
+    from gputop.topology import feeds, watch
 
     feed: Feed
     if snapshot is not None:
-        feed = watch.FixedFeed(snapshot)
+        feed = feeds.FixedFeed(snapshot)
     elif demo is not None:
-        feed = watch.DemoFeed(demo, interval=interval, version=__version__)
+        feed = feeds.DemoFeed(demo, interval=interval, version=__version__)
     else:
         feed = watch.LiveFeed(interval=interval, version=__version__)
     from gputop.app import GpuTop

@@ -10,11 +10,11 @@ from textual.widget import Widget
 
 from gputop.app import GpuTop
 from gputop.messages import ReportReady
+from gputop.topology.feeds import DemoFeed
 from gputop.topology.machine import Gpu, GpuPair, Host, Machine, NvLink, Software
 from gputop.topology.readings import GpuReading, Readings
 from gputop.topology.report import Report, examine
 from gputop.topology.snapshot import Measurement, NodeSnapshot, Problem, SourceState
-from gputop.topology.watch import DemoFeed
 from gputop.widgets.bars import Bar
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of

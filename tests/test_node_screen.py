@@ -6,9 +6,13 @@ import pytest
 from textual.widgets import Input
 
 from gputop.app import GpuTop
-from gputop.topology.machine import Host, NvLink, Socket
+from gputop.topology.collect import merge
+from gputop.topology.machine import Host, NvLink, PciDevice, Socket
 from gputop.topology.readings import GpuProcess
+from gputop.topology.record import Gap
+from gputop.topology.report import examine
 from gputop.topology.snapshot import Problem
+from gputop.topology.sources.source import Part
 from gputop.widgets.gpu_cells import Row, held_by, links, pcie, process
 from gputop.widgets.gpu_table import GpuTable, fitting, matching, rows_of, table
 from gputop.widgets.spans import text_of, width_of
@@ -164,6 +168,28 @@ async def test_no_gpu_says_why_and_offers_demos() -> None:
             if "invented figures" in picture(pilot):
                 break
         assert "invented figures" in picture(pilot)
+
+
+async def test_a_gpu_without_a_driver_is_shown_with_the_cause() -> None:
+    device = PciDevice(
+        address="0000:3b:00.0",
+        parent="pci0000:3a",
+        kind="gpu",
+        class_code=0x030200,
+        vendor_id=0x10DE,
+        device_id=0x2330,
+        gaps=(Gap("driver", "no driver is bound"),),
+    )
+    problem = Problem(source="nvml", text="libnvidia-ml.so.1 is not found", kind="absent")
+    part = Part(host=Host(hostname="bare"), pci=(device,), problems=(problem,))
+    snapshot = merge([part], taken_at=0.0, source=("live",), gputop="test")
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await give(pilot, examine(snapshot))
+        assert "3b:00.0" in text(pilot, "#gpus")
+        assert "driver" in text(pilot, "#problems")
+        assert "demo node" in text(pilot, "#problems")
+        await press(pilot, "d")
+        assert "hgx-h100-8" in picture(pilot)
 
 
 async def test_demos_are_not_offered_beside_real_gpus() -> None:

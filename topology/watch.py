@@ -6,33 +6,19 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from .collect import has_machine, merge, merge_machine
+from .feeds import LATER_SECONDS
 from .machine import Machine
 from .snapshot import NodeSnapshot, Problem, SourceState
 from .sources import NAMES
 from .sources.source import Part, Source, SourceAbsent
 
-LATER_SECONDS = 0.3
-"""Sources that the first picture does not need begin so much later."""
 RETRY_ABSENT_SECONDS = 10.0
 """A source that had nothing to ask is tried again after this long: a driver may be loaded."""
-
-
-class Feed(Protocol):
-    """Where the app gets its snapshots from."""
-
-    def snapshot(self) -> NodeSnapshot:
-        """The newest state; never blocks."""
-
-    def wait(self, timeout: float) -> bool:
-        """Block until something new is there (True) or `timeout` seconds went by (False)."""
-
-    def close(self) -> None:
-        """Ask the threads to end; never blocks, never waits for one that hangs."""
 
 
 def load_sources(names: Sequence[str] = NAMES) -> tuple[Source, ...]:
@@ -214,92 +200,3 @@ class LiveFeed:
                     other.reader.with_args = self._with_args
                     other.reader.pids = pids
         self._news.set()
-
-
-class FixedFeed:
-    """A snapshot that does not change: a file."""
-
-    def __init__(self, snapshot: NodeSnapshot) -> None:
-        self._snapshot = snapshot
-        self._closed = threading.Event()
-        self._seen = False
-
-    def snapshot(self) -> NodeSnapshot:
-        """The snapshot, always the same."""
-        self._seen = True
-        return self._snapshot
-
-    def wait(self, timeout: float) -> bool:
-        """Nothing new ever comes after the first time."""
-        if not self._seen:
-            return True
-        self._closed.wait(timeout)
-        return False
-
-    def close(self) -> None:
-        """Wake whoever waits."""
-        self._closed.set()
-
-
-class DemoFeed:
-    """A reference node with moving, invented figures."""
-
-    def __init__(self, name: str, *, interval: float = 1.0, version: str = "") -> None:
-        self.name = name
-        self._interval = interval
-        self._version = version
-        self._started = time.monotonic()
-        self._closed = threading.Event()
-        self._last_tick = -1
-        self._parts: dict[str, Part] = {}
-        self._machine: Machine | None = None
-        self._opened = False
-
-    def snapshot(self) -> NodeSnapshot:
-        """The node as of the current tick; the first time only what a first picture needs."""
-        tick = int((time.monotonic() - self._started) / self._interval)
-        if not self._opened:
-            from . import demo
-
-            self._opened = True
-            parts = tuple(demo.parts(demo.opening(self.name, tick)).values())
-            return self._merge(parts, merge_machine(parts))
-        return self.at(tick)
-
-    def at(self, tick: int) -> NodeSnapshot:
-        """The node at one tick; a pure function of name and tick but for the time stamp."""
-        from . import demo
-
-        parse = demo.parts
-        if not self._parts:
-            self._parts = dict(parse(demo.raw(self.name, tick)))
-        else:
-            self._parts.update(parse(demo.moving(self.name, tick)))
-        self._last_tick = tick
-        parts = tuple(self._parts.values())
-        if self._machine is None:
-            self._machine = merge_machine(parts)
-        return self._merge(parts, self._machine)
-
-    def _merge(self, parts: tuple[Part, ...], machine: Machine) -> NodeSnapshot:
-        return merge(
-            parts,
-            taken_at=time.time(),
-            source=(f"demo {self.name}",),
-            gputop=self._version,
-            machine=machine,
-        )
-
-    def wait(self, timeout: float) -> bool:
-        """Block until the next tick, or the time is over."""
-        if self._opened and not self._parts:
-            self._closed.wait(min(timeout, LATER_SECONDS))
-            return True
-        elapsed = time.monotonic() - self._started
-        due = (self._last_tick + 1) * self._interval - elapsed
-        self._closed.wait(max(0.0, min(timeout, due)))
-        return due <= timeout
-
-    def close(self) -> None:
-        """Wake whoever waits."""
-        self._closed.set()

@@ -75,10 +75,10 @@ def read_snapshot(
     check_sources(sources, demo)
     if sources:
         return load_snapshot(sources)
-    from gputop.topology import watch
+    from gputop.topology import feeds, watch
 
     if demo:
-        return watch.DemoFeed(demo, version=__version__).at(0)
+        return feeds.DemoFeed(demo, version=__version__).at(0)
     feed = watch.LiveFeed(version=__version__, with_args=with_args, thorough=True)
     try:
         deadline = time.monotonic() + SETTLE_SECONDS

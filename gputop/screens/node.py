@@ -16,7 +16,14 @@ from gputop.screens.screen import View
 from gputop.topology.units import seconds
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_table import GpuTable, rows_of
-from gputop.widgets.identity import absence_lines, host_lines, identity_lines, problem_lines
+from gputop.widgets.identity import (
+    DEMOS,
+    absence_lines,
+    host_lines,
+    identity_lines,
+    problem_lines,
+    reason_lines,
+)
 from gputop.widgets.link_matrix import READING, label_width, matrix_lines, matrix_title
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import figures_age
@@ -105,6 +112,13 @@ class NodeScreen(View):
     def _draw_problems(self, report: Report, width: int) -> None:
         problems = self.query_one("#problems", Board)
         lines = problem_lines(report.snapshot, width - 2)
+        silent = [gpu.uuid is None for gpu in report.snapshot.machine.gpus]
+        if any(silent):
+            # A GPU that only the PCI bus shows: say why its driver does not answer.
+            from gputop.topology.absence import why_no_gpu
+
+            why = reason_lines(why_no_gpu(report.snapshot), width - 2)
+            lines = (*why, *((DEMOS,) if why and all(silent) else ()), *lines)
         problems.caption("Could not be read")
         problems.display = bool(lines)
         problems.show(lines)

@@ -87,9 +87,23 @@ def problem_lines(snapshot: NodeSnapshot, width: int) -> tuple[Line, ...]:
     return tuple(lines)
 
 
+DEMOS: Line = ((" Press ", "muted"), ("d", "key bold"), (" to look at a demo node.", "muted"))
+
+
 def absence_lines(reasons: tuple[Reason, ...], width: int) -> tuple[Line, ...]:
     """No GPU: why none is seen, and what to do; then where demos are."""
-    lines: list[Line] = [((" No GPU is seen here.", "strong"),), ()]
+    return (
+        ((" No GPU is seen here.", "strong"),),
+        (),
+        *reason_lines(reasons, width),
+        (),
+        DEMOS,
+    )
+
+
+def reason_lines(reasons: tuple[Reason, ...], width: int) -> tuple[Line, ...]:
+    """Causes of a GPU that does not answer, each with its evidence and what to do."""
+    lines: list[Line] = []
     for reason in reasons:
         lines += wrapped(((" • ", "warn"), (clean(reason.sentence), "")), width - 1, indent=3)
         for evidence in (
@@ -98,7 +112,6 @@ def absence_lines(reasons: tuple[Reason, ...], width: int) -> tuple[Line, ...]:
             lines += wrapped(((f"   {clean(evidence)}", "muted"),), width - 1, indent=3)
         if reason.fix:
             lines += wrapped((("   → ", "good"), (clean(reason.fix), "")), width - 1, indent=5)
-    lines += [(), ((" Press ", "muted"), ("d", "key bold"), (" to look at a demo node.", "muted"))]
     return tuple(lines)
 
 
