@@ -48,7 +48,18 @@ LISTS = {"ips": "ip", "arguments": "argument"}
 
 PLAIN_VALUE = re.compile(r"^[\w^=,:+.*-]{0,64}$")
 HOST_VARIABLES = re.compile(r"HOST|ADDR|SERVER|COMM_ID|USER")
-SYSTEM_PATHS = ("/proc/", "/sys/", "/dev/", "/usr/", "/opt/", "/etc/", "/var/", "/lib")
+SYSTEM_PATHS = (
+    "/.dockerenv",
+    "/run/",
+    "/proc/",
+    "/sys/",
+    "/dev/",
+    "/usr/",
+    "/opt/",
+    "/etc/",
+    "/var/",
+    "/lib",
+)
 """Paths that every machine has; they say nothing about whose it is."""
 
 
