@@ -73,6 +73,10 @@ def measure(
 ) -> Told:
     """Find a Python, look whether the GPUs are free, run the probe; every end is an Outcome."""
     started = time.monotonic()
+    spec: ProbeSpec = catalog.load(wish.probe).SPEC
+    if not wish.selftest and len(wish.addresses) < spec.minimum_gpus:
+        text = f"{wish.probe} needs {spec.minimum_gpus} GPUs, and {len(wish.addresses)} was chosen."
+        return Told(outcome=Outcome("refused", text, 0.0))
     checked: list[Verdict] = []
     # The look at the GPUs and the search for a Python wait on different things.
     check = threading.Thread(
@@ -100,7 +104,6 @@ def measure(
             **dict(wish.params),
         },
     )
-    spec: ProbeSpec = catalog.load(wish.probe).SPEC
     seconds = wish.deadline_seconds or spec.deadline_seconds(len(wish.addresses))
     outcome = run_probe(request, choice.chosen.path, on_event, seconds, cancel)
     return Told(

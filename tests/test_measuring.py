@@ -46,6 +46,13 @@ def test_a_busy_gpu_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert heard == []
 
 
+def test_too_few_gpus_are_refused_before_anything_is_asked() -> None:
+    told, heard = measure(measuring.wish_for("p2p", MACHINE, (A,)))
+    assert told.outcome.status == "refused"
+    assert "needs 2 GPUs" in told.outcome.message
+    assert heard == []
+
+
 def test_force_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_look", lambda wish: Verdict(busy=("GPU0 works",)))
     told, _heard = measure(measuring.wish_for("p2p", MACHINE, (), force=True))
