@@ -143,9 +143,29 @@ def test_a_staged_copy_is_no_p2p() -> None:
     assert "low" not in because(why, "How fast was it")
 
 
-def test_both_ways_are_held_against_twice_the_payload() -> None:
-    why = why_measured("hgx-h100-8", quantity="both_ways_bandwidth", value=784.0, unit="GB/s")
-    assert "87% of 900 GB/s payload" in because(why, "both ways together")
+def test_one_way_beside_the_other_is_held_against_one_payload() -> None:
+    why = why_measured("hgx-h100-8", quantity="both_ways_bandwidth", value=375.0, unit="GB/s")
+    told = because(why, "while the other way ran")
+    assert "83% of 450 GB/s payload" in told
+    assert "scaled" not in told
+    assert told.endswith(": good")
+
+
+def test_both_ways_added_are_held_against_twice_the_payload() -> None:
+    why = why_measured("hgx-h100-8", quantity="together_bandwidth", value=784.0, unit="GB/s")
+    told = because(why, "both ways, added")
+    assert "87% of 900 GB/s payload" in told
+    assert "scaled" not in told
+    assert told.endswith(": good")
+
+
+def test_the_speed_of_wrong_data_is_not_judged() -> None:
+    why = why_measured(
+        "hgx-h100-8", quantity="write_bandwidth", value=395.0, unit="GB/s", verdict="wrong-data"
+    )
+    told = because(why, "How fast was it, one way")
+    assert "wrong" in told
+    assert "good" not in told
 
 
 def test_a_verdict_without_a_figure() -> None:

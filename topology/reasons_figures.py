@@ -12,15 +12,22 @@ from .units import figure, gbs
 
 TITLES = {
     "write_bandwidth": "How fast was it, one way?",
-    "both_ways_bandwidth": "How fast was it, both ways together?",
-    "together_bandwidth": "How fast was it, with all pairs at once?",
+    "both_ways_bandwidth": "How fast was it while the other way ran too?",
+    "together_bandwidth": "How fast were both ways, added?",
     "latency": "How long does a small copy take?",
     "bytes_arrive": "Do bytes arrive?",
     "can_access": "Can one reach the other's memory?",
 }
-QUANTITIES = {"write_bandwidth": "p2p_uni", "both_ways_bandwidth": "p2p_bidir"}
+QUANTITIES = {
+    "write_bandwidth": "p2p_uni",
+    "both_ways_bandwidth": "p2p_bidir",
+    "together_bandwidth": "p2p_bidir",
+}
 """What was measured -> the published figure to hold it against."""
-WAYS = {"write_bandwidth": 1, "both_ways_bandwidth": 2}
+WAYS = {"write_bandwidth": 1, "both_ways_bandwidth": 1, "together_bandwidth": 2}
+"""Directions that a measured figure adds up."""
+PUBLISHED_WAYS = {"p2p_uni": 1, "p2p_bidir": 2}
+"""Directions that a published figure adds up."""
 FAST = ("nvlink", "nvswitch", "xgmi")
 
 
@@ -62,7 +69,8 @@ def _reference(item: Figure, path: Path | None, ways: int) -> tuple[float, str, 
     if path is None or path.payload_gbs is None or item.fraction is None:
         return item.measured, item.source, False
     expected = item.fraction * path.payload_gbs * ways
-    scaled = abs(expected - item.measured) > 0.01 * item.measured
+    published = item.measured / PUBLISHED_WAYS[item.quantity] * ways
+    scaled = abs(expected - published) > 0.01 * published
     source = f"{item.kind} figure of {item.source}"
     return expected, source + (", scaled to the links that are up" if scaled else ""), scaled
 
@@ -98,7 +106,9 @@ def _measured(item: Measurement, path: Path | None, healthy: dict[str, Figure]) 
         answer += f" ({figure(item.low)} to {figure(item.high)})"
     parts: list[str] = []
     ways = WAYS.get(item.quantity)
-    if ways and path is not None and path.payload_gbs and item.unit == "GB/s":
+    if item.verdict == "wrong-data":
+        parts.append("the data that arrived was wrong, so the speed means nothing")
+    elif ways and path is not None and path.payload_gbs and item.unit == "GB/s":
         payload = path.payload_gbs * ways
         parts.append(f"{item.value / payload:.0%} of {gbs(payload)} payload")
         parts.append(_judged(item, path, healthy, ways))
