@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.topology.machine import Fabric, Gpu, Machine, NvLink
+from gputop.topology.machine import Fabric, Gpu, Machine
+from gputop.topology.nvml_words import P2P_STATUS
 from gputop.topology.readings import EccCounts, GpuReading, Readings
 from gputop.topology.reasons import Explanation, why_device, why_edge, why_pair
 from gputop.topology.record import Gap
@@ -177,7 +178,8 @@ def test_a_verdict_without_a_figure() -> None:
 def linked(**facts: Any) -> Report:
     links = tuple(link(number, None, kind="nvswitch") for number in range(18))
     fabric = facts.pop("fabric", Fabric(state="completed", status="Success"))
-    gpus = (gpu(0, A, links, fabric=fabric), gpu(1, B, links, fabric=fabric))
+    own = {"fabric": fabric, "mig_enabled": facts.pop("mig_enabled", None)}
+    gpus = (gpu(0, A, links, **own), gpu(1, B, links, **own))
     return report_of(Machine(gpus=gpus, pairs=(pair(A, B, p2p_read="ok", **facts),)))
 
 
@@ -199,7 +201,11 @@ def test_a_fabric_that_completed_with_an_error_is_a_fault() -> None:
 
 @pytest.mark.parametrize(
     ("word", "told"),
-    [("gpu not supported", "by design"), ("disabled by regkey", "registry key"), ("ok", "no byte")],
+    [
+        ("gpu not supported", "by design"),
+        (P2P_STATUS[4], "a registry key of the driver"),
+        ("ok", "no byte"),
+    ],
 )
 def test_words_of_the_driver_are_explained(word: str, told: str) -> None:
     machine = Machine(gpus=(gpu(0, A), gpu(1, B)), pairs=(pair(A, B, p2p_read=word),))
@@ -210,6 +216,14 @@ def test_a_driver_that_was_not_asked_grants_nothing_and_denies_nothing() -> None
     why = why_pair(report_of(Machine(gpus=(gpu(0, A), gpu(1, B)))), A, B)
     assert answer(why, "grant") == "not known"
     assert why.claim.startswith("?")
+
+
+def test_mig_is_no_fault_of_a_pair() -> None:
+    parted = linked(p2p_nvlink="not supported", mig_enabled=True)
+    why = why_pair(parted, A, B)
+    assert answer(why, "MIG") == "yes: GPU0, GPU1"
+    assert why.fix == ""
+    assert "With MIG on" in why.consequence
 
 
 def read(reading: GpuReading, own: Gpu) -> Explanation:
@@ -257,21 +271,6 @@ def test_a_lost_gpu_is_told_first() -> None:
     why = read(GpuReading(address=A, lost=True, gaps=(Gap("lost", "GPU is lost"),)), gpu(0, A))
     assert "gone: GPU is lost" in why.claim
     assert "What holds its clocks?" not in asked(why)
-
-
-def some_down(name: str, **facts: Any) -> Explanation:
-    links = tuple(
-        NvLink(link=n, active=n < 12, remote_kind="nvswitch", version="4.0") for n in range(18)
-    )
-    own = gpu(0, A, links, name=name, **facts)
-    return why_device(report_of(Machine(gpus=(own,))), A)
-
-
-def test_missing_links_are_a_fault_only_where_the_model_has_them_all() -> None:
-    assert "12 of 18 NVLinks are up" in some_down("NVIDIA H200").claim
-    assert some_down("NVIDIA H100 NVL").fix == "", "12 of 18 by design"
-    assert some_down("NVIDIA H200", mig_enabled=True).fix == "", "MIG takes links down"
-    assert some_down("Somebody's GPU").fix == "", "no twin and no table"
 
 
 def test_what_is_gone_is_said_to_be_gone() -> None:

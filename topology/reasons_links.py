@@ -83,8 +83,10 @@ def _nvlinks(gpu: Gpu) -> Fact:
 def missing_links(report: Report, gpu: Gpu) -> LinkTrouble | None:
     """Say which NVLinks are missing; None where it is not proven.
 
-    Proof is a GPU of the same model in this node with more active links, or a model that always
-    has all its links on switches. MIG takes links down, and bridged cards have spare ones.
+    Proof is a GPU of the same model in this node with more active links, or a GPU that is on
+    switches with a part of the links that its model always has there. MIG takes links down, cards
+    of a model that takes bridges have spare ones, and a GPU that shares no switch with another (a
+    partition of one GPU, a single Grace Hopper) has none up.
     """
     up = sum(1 for link in gpu.nvlinks if link.active)
     down = [link.link for link in gpu.nvlinks if link.active is False]
@@ -96,9 +98,10 @@ def missing_links(report: Report, gpu: Gpu) -> LinkTrouble | None:
         if other.name == gpu.name and other.address != gpu.address and not other.mig_enabled
     ]
     sku = sku_for(gpu)
-    by_model = sku.link_count if sku is not None and sku.fabric == "switched" else None
-    bridged = sku is not None and sku.fabric in ("bridge", "none")
-    expected = max([*([] if bridged else twins), by_model or 0], default=0)
+    fabric = sku.fabric if sku is not None else _fabric_seen(report, gpu)
+    by_model = sku.link_count if sku is not None and fabric == "switched" and up else None
+    fixed = fabric in ("switched", "point_to_point")
+    expected = max([*(twins if fixed else []), by_model or 0], default=0)
     if expected <= up:
         return None
     numbers = ", ".join(map(str, down))
@@ -110,3 +113,15 @@ def missing_links(report: Report, gpu: Gpu) -> LinkTrouble | None:
         fix="nvidia-smi nvlink -s shows the links; look for Xid messages in the kernel's log, "
         "then reset the GPU; what stays down is hardware.",
     )
+
+
+def _fabric_seen(report: Report, gpu: Gpu) -> str | None:
+    """Tell whether GPUs of a model that no table knows are on switches here; else None."""
+    ends = {
+        link.remote_kind
+        for other in report.snapshot.machine.gpus
+        if other.name == gpu.name
+        for link in other.nvlinks
+        if link.active
+    }
+    return "switched" if "nvswitch" in ends else None

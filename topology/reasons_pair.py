@@ -17,13 +17,13 @@ from .units import gbs
 GRANT = "NVML nvmlDeviceGetP2PStatus"
 NOT_A_TEST = "the driver looks this up by model, chipset and topology; no byte was moved"
 WORDS = {
-    "gpu not supported": "this GPU model is not offered P2P by its driver: by design",
+    "gpu not supported": "the driver offers these GPUs no P2P: by design of the model, or MIG",
     "chipset not supported": "the driver does not offer P2P on this chipset",
     "topology not supported": "the driver does not offer P2P across this part of the topology",
-    "disabled by regkey": "a registry key of the driver module switches P2P off",
+    "disabled by registry key": "a registry key of the driver module switches P2P off",
     "not supported": "the driver does not offer it for this pair",
 }
-"""What the words of nvmlGpuP2PStatus_t mean for a pair."""
+"""What the words of nvmlGpuP2PStatus_t (nvml_words.P2P_STATUS) mean for a pair."""
 
 
 def why_pair(report: Report, a: str, b: str) -> Explanation:
@@ -39,7 +39,7 @@ def why_pair(report: Report, a: str, b: str) -> Explanation:
     trouble = ("", "")
     if one is not None and other is not None:
         pair = machine.pair(a, b) or machine.pair(b, a)
-        facts += [*_fabric(report, one, other), *_grant(pair)]
+        facts += [*_fabric(report, one, other), *_mig(report, one, other), *_grant(pair)]
         trouble = _trouble(report, one, other, pair)
         facts += measured_facts(report, one, other, path)
     return Explanation(
@@ -136,6 +136,20 @@ def _words(pair: GpuPair) -> list[tuple[str, str | None]]:
     ]
 
 
+def _mig(report: Report, one: Gpu, other: Gpu) -> list[Fact]:
+    parted = [name(report, gpu.address) for gpu in (one, other) if gpu.mig_enabled]
+    if not parted:
+        return []
+    return [
+        Fact(
+            question="Is MIG on?",
+            answer=f"yes: {', '.join(parted)}",
+            because="parts of a GPU get no P2P, neither over NVLink nor over PCIe: by design",
+            source="NVML nvmlDeviceGetMigMode",
+        )
+    ]
+
+
 def _grant(pair: GpuPair | None) -> list[Fact]:
     question = "Does the driver grant P2P?"
     if pair is None or pair.p2p_read is None:
@@ -152,6 +166,8 @@ def _grant(pair: GpuPair | None) -> list[Fact]:
 
 def _trouble(report: Report, one: Gpu, other: Gpu, pair: GpuPair | None) -> tuple[str, str]:
     """Say what is proven to be wrong with a pair, and what to do; ("", "") for nothing."""
+    if one.mig_enabled or other.mig_enabled:
+        return "With MIG on there are no peer copies between the two: NCCL goes by the host.", ""
     joined = path_between(report.graph, one.address, other.address)
     if joined is None or joined.kind not in ("nvlink", "nvswitch") or pair is None:
         return "", ""
