@@ -124,3 +124,18 @@ def test_an_old_answer_stays_with_its_age_when_the_source_fails_later(
     feeds.append(feed)
     assert until(lambda: bool(feed.snapshot().problems))
     assert feed.snapshot().machine.gpus == (GPU,)
+    first = feed.snapshot().states[0].age_seconds
+    calls_then = calls["count"]
+    assert until(lambda: calls["count"] > calls_then + 2), "it goes on asking"
+    assert (feed.snapshot().states[0].age_seconds or 0) > (first or 0), "a failure is no answer"
+
+
+def test_settled_means_answered_not_merely_late(feeds: list[LiveFeed]) -> None:
+    release = threading.Event()
+    feed = LiveFeed([source("slow", lambda: release.wait(30), lambda _: Part(gpus=(GPU,)))])
+    feeds.append(feed)
+    assert until(lambda: any(p.kind == "not answering" for p in feed.snapshot().problems))
+    assert not feed.settled(), "a driver that wakes its GPUs is late, and still worth waiting for"
+    release.set()
+    assert until(feed.settled)
+    assert feed.snapshot().machine.gpus == (GPU,)

@@ -43,6 +43,7 @@ class SourceThread:
         self.reader: Any = None
         """The reader in use; some take hints from other sources between two reads."""
         self.answered_at: float | None = None
+        """When `part` or, without one, the refusal came. Monotonic."""
         self.elapsed_seconds: float | None = None
         self.asked_at: float | None = None
         """When the open question was asked; None while no question is open. Monotonic."""
@@ -101,7 +102,8 @@ class SourceThread:
                 self.part, self.problem = part, None
             now = time.monotonic()
             self.elapsed_seconds = round(now - started, 6)
-            self.answered_at = now
+            if self.part is None or self.problem is None:
+                self.answered_at = now
             self.asked_at = None
             self._answered(self)
             again: float | None = getattr(self.reader, "again_seconds", None)
@@ -175,12 +177,8 @@ class LiveFeed:
         return self._news.wait(timeout)
 
     def settled(self) -> bool:
-        """Whether every source has answered, or is past its deadline."""
-        now = time.monotonic()
-        return all(
-            thread.answered_at is not None or thread.state(now).waiting_seconds is not None
-            for thread in self.threads
-        )
+        """Whether every source has answered, if only to say that it cannot."""
+        return all(thread.answered_at is not None for thread in self.threads)
 
     def close(self) -> None:
         """Let all threads end; does not wait for any."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -14,8 +14,12 @@ from gputop.clean import clean
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.topology.snapshot import NodeSnapshot
 
+if TYPE_CHECKING:
+    from gputop.topology.watch import LiveFeed
+
 SETTLE_SECONDS = 10.0
-"""How long a plain command waits for sources that do not answer."""
+"""How long a plain command waits for sources that do not answer. Far past their deadlines: a
+driver without persistence mode takes seconds to wake eight GPUs."""
 
 LIST_DEMOS = "?"
 
@@ -79,7 +83,11 @@ def read_snapshot(
 
     if demo:
         return feeds.DemoFeed(demo, version=__version__).at(0)
-    feed = watch.LiveFeed(version=__version__, with_args=with_args, thorough=True)
+    return settle(watch.LiveFeed(version=__version__, with_args=with_args, thorough=True))
+
+
+def settle(feed: LiveFeed) -> NodeSnapshot:
+    """Wait until all sources answered, at most SETTLE_SECONDS, and close the feed."""
     try:
         deadline = time.monotonic() + SETTLE_SECONDS
         while not feed.settled() and time.monotonic() < deadline:

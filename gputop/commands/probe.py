@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +11,7 @@ import msgspec
 
 from gputop import __version__
 from gputop.clean import clean
-from gputop.commands.options import json_option, print_json, say
+from gputop.commands.options import json_option, print_json, say, settle
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, USAGE, Exit
 from gputop.topology.machine import Machine
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 EXIT_CODES = {"finished": ANSWERED, "timed-out": FAILURES, "cancelled": INTERRUPTED}
 """By status; every other end leaves the question open."""
-
-NO_GPU_SECONDS = 5.0
 
 
 @click.command("probe")
@@ -101,18 +98,10 @@ def _list(as_json: bool) -> None:
 
 
 def _machine() -> Machine:
-    """The GPUs as the drivers name them."""
+    """The GPUs as the drivers name them, with the links that say which pairs are alike."""
     from gputop.topology.watch import LiveFeed, load_sources
 
-    feed = LiveFeed(load_sources(("nvml", "pci")))
-    try:
-        end = time.monotonic() + NO_GPU_SECONDS
-        while not feed.settled() and time.monotonic() < end:
-            feed.wait(0.05)
-            feed.snapshot()
-        snapshot = feed.snapshot()
-    finally:
-        feed.close()
+    snapshot = settle(LiveFeed(load_sources(("nvml", "pci")), thorough=True))
     if not snapshot.machine.gpus:
         reasons = "; ".join(problem.text for problem in snapshot.problems)
         raise Exit(f"no GPU to measure{': ' + reasons if reasons else ''}", CANNOT_TELL)
