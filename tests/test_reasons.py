@@ -273,6 +273,14 @@ def test_a_lost_gpu_is_told_first() -> None:
     assert "What holds its clocks?" not in asked(why)
 
 
+def test_few_lanes_beside_c2c_are_no_fault() -> None:
+    reading = GpuReading(address=A, pcie_width=1)
+    assert "1 of 16 lanes" in read(reading, gpu(0, A, pcie_width_max=16)).claim
+    why = read(reading, gpu(0, A, pcie_width_max=16, c2c_enabled=True))
+    assert why.fix == ""
+    assert answer(why, "joins it to the CPU") == "NVLink-C2C"
+
+
 def test_what_is_gone_is_said_to_be_gone() -> None:
     report = report_of(Machine())
     assert "not part of this node" in why_device(report, A).claim

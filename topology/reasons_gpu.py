@@ -40,7 +40,13 @@ def explain_gpu(report: Report, gpu: Gpu) -> Explanation:
     missing = missing_links(report, gpu)
     if missing is not None:
         trouble.append((missing.claim, missing.fix))
-    facts = [*_identity(gpu), *_pcie(gpu, now, wire), *_place(gpu), *link_facts(report, gpu)]
+    facts = [
+        *_identity(gpu),
+        *_pcie(gpu, now, wire),
+        *_c2c(gpu),
+        *_place(gpu),
+        *link_facts(report, gpu),
+    ]
     if now is not None and not lost:
         facts += [*_clocks(now), *_ecc(gpu, now)]
     label = gpu_label(gpu)
@@ -91,6 +97,8 @@ def _width(gpu: Gpu, now: GpuReading | None, wire: Wire | None) -> tuple[str, st
     current, most = lanes(gpu, now, wire)
     if not current or not most or current >= most:
         return None
+    if gpu.c2c_enabled:
+        return None  # a coherent CPU is reached by NVLink-C2C; few or no lanes are wired
     return (
         f"Its PCIe link came up with {current} of {most} lanes.",
         "Reseat the card or its riser and look at the slot's settings in the firmware; "
@@ -155,6 +163,16 @@ def _pcie_because(
         else:
             said.append("below what is possible: measure host copies under load before you worry")
     return "; ".join(said)
+
+
+def _c2c(gpu: Gpu) -> Iterator[Fact]:
+    if gpu.c2c_enabled:
+        yield Fact(
+            question="What joins it to the CPU?",
+            answer="NVLink-C2C",
+            because="host copies go this way, so lanes and generation of PCIe say little",
+            source="NVML nvmlDeviceGetC2cModeInfoV",
+        )
 
 
 def _place(gpu: Gpu) -> Iterator[Fact]:

@@ -50,10 +50,11 @@ def link_facts(report: Report, gpu: Gpu) -> Iterator[Fact]:
     others = [other for other in report.snapshot.machine.gpus if other.address in island]
     names = [gpu_label(other) for other in others if other.address != gpu.address]
     if names:
+        outside = len(island) < len(report.snapshot.machine.gpus)
         yield Fact(
             question="Which GPUs does it reach by fast links?",
             answer=", ".join(names),
-            because="a job on other GPUs besides crosses PCIe",
+            because="a job on other GPUs besides crosses PCIe" if outside else "all there are here",
         )
 
 

@@ -110,9 +110,10 @@ def _fabric(report: Report, one: Gpu, other: Gpu) -> list[Fact]:
             words += f" ({fabric.status})"
         states.append(f"{name(report, gpu.address)} {words}")
     because = "GPUs have to register with the NVSwitch fabric before NVLink carries P2P"
-    if all(
-        gpu.fabric is None or gpu.fabric.state in (None, "not supported") for gpu in (one, other)
-    ):
+    told = {None if gpu.fabric is None else gpu.fabric.state for gpu in (one, other)}
+    if told == {None}:
+        because = one.why("fabric") or other.why("fabric") or "the driver was not asked"
+    elif told <= {None, "not supported"}:
         because = "boards before Hopper do not register, so this says nothing here"
     elif not same_fabric(one, other):
         because = "they registered with different cliques: the fabric keeps them apart"
