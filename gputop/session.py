@@ -22,7 +22,8 @@ def open_app(
 
     Raises Exit when there is no terminal to draw on.
     """
-    if not sys.stdout.isatty() or not sys.stdin.isatty():
+    # Textual draws on stderr: with that redirected the screen would stay empty.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise Exit("the app needs a terminal; for scripts there are: " + ", ".join(NAMES), USAGE)
     # The app switches the collector on again behind the first picture.
     gc.disable()
