@@ -24,7 +24,13 @@ from gputop.widgets.identity import (
     problem_lines,
     reason_lines,
 )
-from gputop.widgets.link_matrix import READING, label_width, matrix_lines, matrix_title
+from gputop.widgets.link_matrix import (
+    READING,
+    cell_width,
+    label_width,
+    matrix_lines,
+    matrix_title,
+)
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import figures_age
 
@@ -43,17 +49,21 @@ class NodeScreen(View):
         Binding("down,j", "move(1)", show=False),
         Binding("home", "move(-1000)", show=False),
         Binding("end", "move(1000)", show=False),
-        Binding("left", "scroll_links(-6, 0)", show=False),
-        Binding("right", "scroll_links(6, 0)", show=False),
+        Binding("left", "scroll_links(-1, 0)", show=False),
+        Binding("right", "scroll_links(1, 0)", show=False),
         Binding("pageup", "scroll_links(0, -5)", show=False),
         Binding("pagedown", "scroll_links(0, 5)", show=False),
         Binding("slash", "filter", show=False),
     ]
     KEYS = (("w", "why", "why"), ("p", "probe", "probe(False)"), ("/", "filter", "screen.filter"))
     HELP = (
-        ("↑ ↓", "select a GPU"),
+        ("↑ ↓  Home End", "select a GPU"),
         ("← → PgUp PgDn", "scroll the links"),
         ("/", "filter GPUs by index, name, address, UUID, process or user"),
+        (
+            "in the table",
+            "↑ out of the GPU, ↓ into it; 5 x16 = PCIe generation 5, 16 lanes; 1/5 = now/max",
+        ),
     )
 
     def __init__(self, name: str) -> None:
@@ -104,7 +114,7 @@ class NodeScreen(View):
         detail = self.query_one("#detail", Board)
         row = self._row()
         if row is not None and not self.has_class("-narrow"):
-            detail.caption(f"GPU {row.gpu.index} · {clean(row.gpu.name, 40)}")
+            detail.caption(_heading(row))
             from gputop.widgets.gpu_detail import detail_lines
 
             detail.show(detail_lines(row, detail.size.width or 60))
@@ -157,8 +167,13 @@ class NodeScreen(View):
             self.query_one("#gpus", GpuTable).move(step)
 
     def action_scroll_links(self, columns: int, lines: int) -> None:
-        """Scroll the matrix."""
-        self.query_one("#links", Board).scroll_relative(columns, lines, animate=False)
+        """Scroll the matrix, to the side by whole columns."""
+        links, matrix = self.query_one("#links", Board), self.report and self.report.matrix
+        step = 5 if matrix is None else cell_width(matrix)
+        column = links.scroll_offset.x // step + columns
+        if columns < 0 and links.scroll_offset.x % step:
+            column += 1
+        links.scroll_to(column * step, links.scroll_offset.y + lines, animate=False)
 
     def action_filter(self) -> None:
         """Open the line where a filter is typed."""
@@ -202,8 +217,9 @@ class NodeScreen(View):
             return ""
         from gputop.widgets.gpu_detail import detail_lines
 
-        head = f"GPU {row.gpu.index} {row.gpu.name}"
-        return "\n".join([head, *(text_of(line).strip() for line in detail_lines(row, 200))])
+        return "\n".join(
+            [_heading(row), *(text_of(line).strip() for line in detail_lines(row, 200))]
+        )
 
     def why(self) -> Explanation | None:
         """Explain the selected GPU."""
@@ -213,6 +229,12 @@ class NodeScreen(View):
         from gputop.topology.reasons import why_device
 
         return why_device(self.report, row.gpu.address)
+
+
+def _heading(row: Row) -> str:
+    """Name a GPU; one that no driver numbers goes by its address."""
+    number = row.gpu.address if row.gpu.index is None else str(row.gpu.index)
+    return f"GPU {number} · {clean(row.gpu.name or 'name not read', 40)}"
 
 
 SCREEN = NodeScreen

@@ -46,14 +46,14 @@ def matrix_lines(matrix: RelationMatrix | None, selected: str | None) -> tuple[L
     if matrix is None:
         return READING
     label = label_width(matrix)
-    width = max(4, *(len(row.label) for row in matrix.rows)) if matrix.rows else 4
+    width = cell_width(matrix) - 1
     show_cpus = any(row.cpu_affinity or row.numa_affinity for row in matrix.rows)
     head: list[tuple[str, str]] = [(" " * label, "")]
     for row in matrix.rows:
         ink = "strong" if row.address == selected else "muted"
-        head.append((" " + centre(clean(row.label), width), ink))
+        head.append((centre(clean(row.label), width) + " ", ink))
     if show_cpus:
-        head.append(("  NUMA  CPUs near", "muted"))
+        head.append((" NUMA  CPUs near", "muted"))
     lines: list[Line] = [tuple(head)]
     for row in matrix.rows:
         here = row.address == selected
@@ -64,19 +64,24 @@ def matrix_lines(matrix: RelationMatrix | None, selected: str | None) -> tuple[L
         for cell in row.cells:
             ink = relation_ink(cell.letters)
             spans.append(
-                (" " + centre(clean(cell.letters, 8), width), ink + (" bold" if here else ""))
+                (centre(clean(cell.letters, 8), width) + " ", ink + (" bold" if here else ""))
             )
         if show_cpus and row.kind == "gpu":
-            spans.append((f"  {left(clean(row.numa_affinity or '–', 20), 4)}  ", ""))
+            spans.append((f" {left(clean(row.numa_affinity or '–', 20), 4)}  ", ""))
             spans.append((clean(row.cpu_affinity or "–", 60), "muted"))
         lines.append(tuple(spans))
     lines += [
-        ((left(f" {name}", label), "muted"), (f"  {clean(known)}", ""))
+        ((left(f" {name}", label), "muted"), (f" {clean(known)}", ""))
         for name, known in matrix.nics
     ]
     return tuple(lines)
 
 
 def label_width(matrix: RelationMatrix) -> int:
-    """Cells that the names of the rows take, with the mark of the cursor."""
-    return 1 + max((len(row.label) for row in matrix.rows), default=4)
+    """Cells that the names of the rows take, with the mark of the cursor and a blank behind."""
+    return 2 + max((len(row.label) for row in matrix.rows), default=4)
+
+
+def cell_width(matrix: RelationMatrix) -> int:
+    """Cells of one column, with the blank behind it: what a step to the side scrolls by."""
+    return 1 + max(4, *(len(row.label) for row in matrix.rows)) if matrix.rows else 5
