@@ -144,7 +144,9 @@ def links(row: Row, width: int) -> Line:
     total = len(row.gpu.nvlinks) or len(row.gpu.xgmi)
     active = active_links(row.gpu)
     if active is None:
-        return ((right(UNKNOWN if total or row.gpu.why("nvlinks") else "none", width), "muted"),)
+        # A GPU that only PCI shows was never asked for its links.
+        unread = total or row.gpu.uuid is None or row.gpu.why("nvlinks")
+        return ((right(UNKNOWN if unread else "none", width), "muted"),)
     fewer = active < row.links_of_siblings
     ink = "bad" if fewer else "link-nvlink" if active else "muted"
     return ((right(f"{active}/{total}{'!' if fewer else ''}", width), ink),)
@@ -177,7 +179,7 @@ def pcie(row: Row, width: int) -> Line:
     generation, lanes = (None, None) if reading is None else (reading.pcie_gen, reading.pcie_width)
     speed = _now_of_max(generation, gpu.pcie_gen_max)
     short = lanes is not None and gpu.pcie_width_max is not None and lanes < gpu.pcie_width_max
-    text = f"{speed} ×{_now_of_max(lanes, gpu.pcie_width_max)}{'!' if short else ''}"
+    text = f"{speed} x{_now_of_max(lanes, gpu.pcie_width_max)}{'!' if short else ''}"
     if generation is None and lanes is None and gpu.pcie_gen_max is None:
         text = UNKNOWN
     return ((right(text, width), "bad" if short else "muted" if row.stale else ""),)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gputop.widgets.gpu_cells import Row
 
 _LABEL = 13
+_END = {"gpu": "GPUs", "nvswitch": "NVSwitches", "ibmnpu": "the CPU"}
+"""What the far end of an NVLink is called here."""
 
 
 def detail_lines(row: Row, width: int) -> tuple[Line, ...]:
@@ -34,18 +36,24 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     yield "UUID", text(gpu.uuid)
     yield "Architecture", _words(gpu.architecture, gpu.compute_capability)
     yield "VBIOS", text(gpu.vbios)
-    yield "Memory", f"{size(gpu.memory_bytes)}, BAR1 {size(gpu.bar1_bytes)}"
+    yield "Memory", _known(("", size(gpu.memory_bytes)), (", BAR1 ", size(gpu.bar1_bytes)))
+    least, most = whole(gpu.power_limit_min_watts), whole(gpu.power_limit_max_watts, "W")
     yield (
         "Power",
-        f"limit {whole(gpu.power_limit_watts, 'W')},"
-        f" default {whole(gpu.power_limit_default_watts, 'W')},"
-        f" {whole(gpu.power_limit_min_watts)} to {whole(gpu.power_limit_max_watts, 'W')}",
+        _known(
+            ("limit ", whole(gpu.power_limit_watts, "W")),
+            (", default ", whole(gpu.power_limit_default_watts, "W")),
+            (", ", f"{least} to {most}" if UNKNOWN not in (least, most) else UNKNOWN),
+        ),
     )
     if now is not None:
         yield (
             "Temperature",
-            f"{whole(now.temperature_c, '°C')}, memory {whole(now.temperature_memory_c, '°C')};"
-            f" slows at {whole(gpu.temperature_slowdown_c, '°C')}",
+            _known(
+                ("", whole(now.temperature_c, "°C")),
+                (", memory ", whole(now.temperature_memory_c, "°C")),
+                ("; slows at ", whole(gpu.temperature_slowdown_c, "°C")),
+            ),
         )
         yield (
             "Clocks",
@@ -74,6 +82,12 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     yield from _gaps(row)
 
 
+def _known(*facts: tuple[str, str]) -> str:
+    """Facts in a row, each behind its lead-in; the unknown ones are left out."""
+    told = "".join(lead + value for lead, value in facts if value != UNKNOWN)
+    return told.lstrip(",; ") or UNKNOWN
+
+
 def _words(*values: str | None) -> str:
     return " ".join(value for value in values if value) or UNKNOWN
 
@@ -90,7 +104,7 @@ def _pcie(row: Row) -> str:
     note = " (low while idle is normal)" if asleep else ""
     return (
         f"gen {whole(now.pcie_gen)} of {whole(gpu.pcie_gen_max)}{note},"
-        f" ×{whole(now.pcie_width)} of ×{whole(gpu.pcie_width_max)},"
+        f" x{whole(now.pcie_width)} of x{whole(gpu.pcie_width_max)},"
         f" replays {whole(now.pcie_replays)}"
     )
 
@@ -100,10 +114,10 @@ def _links(row: Row) -> str:
     if gpu.xgmi:
         return f"{active_links(gpu)} of {len(gpu.xgmi)} up"
     if not gpu.nvlinks:
-        return gpu.why("nvlinks") or "none"
+        return gpu.why("nvlinks") or ("none" if gpu.uuid is not None else UNKNOWN)
     kinds = []
     key = [
-        (link.version or "", link.raw_gbs, link.remote_kind or "unknown end")
+        (link.version or "", link.raw_gbs, _END.get(link.remote_kind or "", "an end not told"))
         for link in gpu.nvlinks
         if link.active
     ]
@@ -128,9 +142,11 @@ def _ecc(row: Row) -> str:
     state = {True: "on", False: "off", None: UNKNOWN}[row.gpu.ecc_enabled]
     if ecc is None:
         return state
+    since, ever = ecc.uncorrected_volatile, ecc.uncorrected_aggregate
+    counts = f", uncorrected {whole(since)} since load, {whole(ever)} in all"
     return (
-        f"{state}, uncorrected {whole(ecc.uncorrected_volatile)} since load,"
-        f" {whole(ecc.uncorrected_aggregate)} in all"
+        state
+        + ("" if since is None and ever is None else counts)
         + (", remap pending" if ecc.remap_pending else "")
         + (", remap FAILED" if ecc.remap_failed else "")
     )
