@@ -69,8 +69,14 @@ def rows_of(snapshot: NodeSnapshot, stale: bool = False) -> tuple[Row, ...]:
 
 
 def matching(rows: Sequence[Row], words: str) -> tuple[Row, ...]:
-    """Rows in which every word occurs: in index, name, address, UUID, or a process."""
+    """Rows in which every word occurs: in index, name, address, UUID, or a process.
+
+    A number that is an index means that GPU alone: nearly every UUID holds every digit.
+    """
     wanted = words.lower().split()
+    by_index = tuple(row for row in rows if [str(row.gpu.index)] == wanted)
+    if by_index:
+        return by_index
     return tuple(row for row in rows if all(word in _haystack(row) for word in wanted))
 
 
