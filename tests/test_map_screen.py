@@ -201,8 +201,16 @@ async def test_zoom_goes_round() -> None:
         for _ in range(3):
             await press(pilot, "z")
             heights.append(next(b.height for b in diagram.drawing.boxes if b.kind == "gpu"))
-        assert heights[0] == 1
-        assert heights[1] == heights[2] > 1
+        assert heights[0] == heights[2] == 1
+        assert heights[1] > 1
+
+
+async def test_zoom_shows_something_else_at_once_where_the_map_is_compact() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        diagram = await show(pilot, demo_report("hgx-h100-8"))
+        assert not any(box.framed for box in diagram.drawing.boxes)
+        await press(pilot, "z")
+        assert any(box.framed for box in diagram.drawing.boxes)
 
 
 @pytest.mark.parametrize("gpus", [(), (gpu(0),), (gpu(0), gpu(1))], ids=len)

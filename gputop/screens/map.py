@@ -53,8 +53,9 @@ class MapScreen(View):
         ("↑ ↓ ← →", "walk from device to device"),
         ("Tab Shift+Tab", "next GPU or NIC, one before"),
         ("Space", "mark a device; select another to see the path and its bottleneck"),
-        ("z", "draw larger or smaller"),
+        ("z", "draw larger or smaller; again: as it fits"),
         ("PgUp PgDn Home End", "scroll a drawing that does not fit"),
+        ("on the lines", "↑ ↓ traffic the way the arrow points; ▲ the bottleneck"),
     )
 
     def body(self) -> Iterable[Widget]:
@@ -103,9 +104,10 @@ class MapScreen(View):
         self.wiring.mark()
 
     def action_zoom(self) -> None:
-        """Draw with frames or one line a box; the third time what fits."""
+        """Draw the other way, with frames or one line a box; the second time what fits."""
         wiring = self.wiring
-        wiring.compact = {None: True, True: False, False: None}[wiring.compact]
+        framed = any(box.framed for box in wiring.drawing.boxes)
+        wiring.compact = framed if wiring.compact is None else None
         self.redraw()
 
     def action_scroll_map(self, columns: int, lines: int) -> None:

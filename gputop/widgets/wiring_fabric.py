@@ -115,7 +115,7 @@ def _switch_plane(graph: nx.Graph[str], gpus: list[str], switches: list[str]) ->
     odd = len(spokes) - usual
     text = f"{seen}: {_word(count)} NVLinks a GPU"
     rate = f", {short(payload)} GB/s one way" if payload is not None else ""
-    less = f", {odd} with other counts !" if odd else ""
+    less = f", {odd} GPU{'' if odd == 1 else 's'} with other counts !" if odd else ""
     return Plane(
         switches[0],
         tuple(switches),
@@ -159,7 +159,7 @@ def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[Lane]) -> Plane:
         more = pairs - len(links) - 1
         rest = f"; no link {missing}" + (f" and {more} more" if more else "") + " !"
     every = "every pair" if len(links) == pairs else f"{len(links)} of {pairs} pairs"
-    odd = f", {len(links) - usual} other" if usual < len(links) else ""
+    odd = f", {len(links) - usual} other !" if usual < len(links) else ""
     head = f"{name} mesh: {every} {links_word}"
     one_way = f"{rate} one way" if rate else ""
     return Plane(

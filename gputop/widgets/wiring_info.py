@@ -50,7 +50,8 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
         )
     record = graph.nodes[box.id].get("record")
     head: list[tuple[str, str]] = [("  ", ""), (label(graph, box.id), "strong"), _DOT]
-    head.append((clean(box.id), ""))
+    # A GPU that no driver numbers is called by its address already.
+    head = head[:-1] if label(graph, box.id) == clean(box.id) else [*head, (clean(box.id), "")]
     name = getattr(record, "name", None) if box.kind == "gpu" else graph.nodes[box.id].get("label")
     if name and clean(name) != label(graph, box.id):
         head += [_DOT, (clean(name), "")]
@@ -126,7 +127,7 @@ def _pcie(
     wire = next((wire for wire in wires if wire is not None and wire.kind == "pcie"), None)
     if wire is None:
         return "", "", ""
-    words = _words(wire).removeprefix("PCIe ")
+    words = _words(wire).removeprefix("PCIe").strip() or "link not readable"
     if reading is not None and reading.pcie_gen is not None:
         words += f", runs at gen{reading.pcie_gen} x{units.whole(reading.pcie_width)}"
     weak = is_weak(wire)

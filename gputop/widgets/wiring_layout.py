@@ -129,7 +129,11 @@ class _Layout:
         room = block.width - (4 if m.framed and block.width > 9 else 2 if m.framed else 0)
         if item.kind == "gpu":
             where = text.short_address(item.id)
-            first = text.fit((f"{label}  {where}", label, where) if m.framed else (label,), room)
+            if label == item.id:  # No driver numbers it.
+                names_of: tuple[str, ...] = (where,)
+            else:
+                names_of = (f"{label}  {where}", label, where) if m.framed else (label,)
+            first = text.fit(names_of, room)
             lines: tuple[str, ...] = (first,)
             if m.gpu_lines > 2:
                 lines = (first, text.fit(text.gpu_model(record), room))

@@ -134,6 +134,9 @@ def gpu_model(record: object) -> tuple[str, ...]:
     name = str(getattr(record, "name", None) or "")
     for vendor in ("NVIDIA", "AMD", "Instinct", "Tesla"):
         name = name.removeprefix(vendor).strip()
+    if name.endswith("]"):
+        # The PCI list writes the chip first and the product in brackets.
+        name = name.rpartition("[")[2].removesuffix("]") or name
     ends = [i for i, character in enumerate(name) if character in " -"]
     return (name, *(name[:end] for end in reversed(ends)))
 
