@@ -50,8 +50,13 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
     def meaning(self) -> str:
         """Say what the letters mean."""
         if self.letters.startswith("NV"):
-            return MEANING["NV#"].replace("#", self.letters[2:])
+            return MEANING["NV#"].replace("# NVLinks", nvlinks(self.letters[2:]))
         return MEANING.get(self.letters, self.letters)
+
+
+def nvlinks(count: int | str) -> str:
+    """Say how many: "1 NVLink", "18 NVLinks"."""
+    return f"{count} NVLink{'' if str(count) == '1' else 's'}"
 
 
 class Relations:
@@ -90,15 +95,13 @@ class Relations:
         if direct:
             return Relation(
                 letters=f"NV{direct}",
-                evidence=(
-                    f"NVML: {direct} active NVLinks of {one.address} end at {other.address}",
-                ),
+                evidence=(f"NVML: {nvlinks(direct)} of {one.address} to {other.address} active",),
             )
         mine, theirs = switch_links(one), switch_links(other)
         if mine and theirs and same_fabric(one, other):
             evidence = (
-                f"NVML: {mine} active NVLinks of {one.address} go to NVSwitches",
-                f"NVML: {theirs} active NVLinks of {other.address} go to NVSwitches",
+                f"NVML: {nvlinks(mine)} of {one.address} to NVSwitches active",
+                f"NVML: {nvlinks(theirs)} of {other.address} to NVSwitches active",
             )
             return Relation(letters=f"NV{min(mine, theirs)}", evidence=evidence)
         if any(x.remote_address == other.address and x.active is not False for x in one.xgmi):

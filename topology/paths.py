@@ -91,7 +91,7 @@ def bundle(wires: Sequence[Wire]) -> Wire:
         count=None if count is None else int(count),
         count_max=None if most is None else int(most),
         generation=first.generation,
-        source=f"{len(wires)} bundles to as many switches: {first.source}",
+        source=f"{len(wires)} bundles to as many switches; the first: {first.source}",
         assumed=any(wire.assumed for wire in wires),
     )
 

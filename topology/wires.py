@@ -94,14 +94,13 @@ def nvlink_wire(links: Sequence[NvLink], count_max: int | None) -> Wire:
         sum(known) if len(known := [p for p in payloads if p is not None]) == len(links) else None
     )
     each = figure(payload / len(links)) if payload else None
+    many = f"{len(links)} link{'' if len(links) == 1 else 's'} active"
     if complete and each:
-        source = (
-            f"driver: {len(links)} links active at {raws[0]:.3f} GB/s raw; {each} GB/s payload each"
-        )
+        source = f"driver: {many} at {raws[0]:.3f} GB/s raw; {each} GB/s payload each"
     elif each:
-        source = f"{len(links)} links active; {each} GB/s each is the data sheet's, not read"
+        source = f"{many}; {each} GB/s each is the data sheet's, not read"
     else:
-        source = f"{len(links)} links active; their rate was not read"
+        source = f"{many}; their rate was not read"
     return Wire(
         kind="nvlink",
         raw_gbs=round(sum(raws), 3) if complete else None,
