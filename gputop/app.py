@@ -236,13 +236,18 @@ class GpuTop(ProbeDesk, App[int]):
 
         self.push_screen(Choice("Theme", [(n, n) for n in names], before, preview=wear), wear)
 
+    @property
+    def offers_demos(self) -> bool:
+        """Whether no GPU answers here, or a demo is shown already."""
+        if self.report is None:
+            return False
+        snapshot = self.report.snapshot
+        answers = any(gpu.uuid is not None for gpu in snapshot.machine.gpus)
+        return not answers or snapshot.source[0].startswith("demo ")
+
     def action_demos(self) -> None:
         """Choose a demo node, when no GPU answers here."""
-        snapshot = self.report.snapshot if self.report is not None else None
-        if snapshot is None:
-            return
-        answers = any(gpu.uuid is not None for gpu in snapshot.machine.gpus)
-        if answers and not snapshot.source[0].startswith("demo "):
+        if not self.offers_demos:
             return
         from gputop.topology import demo
         from gputop.topology.feeds import DemoFeed
@@ -276,9 +281,10 @@ class GpuTop(ProbeDesk, App[int]):
         try:
             paths = export(self.export_screenshot(), snapshot, name, Path.cwd())
         except OSError as error:
-            self.say(f"cannot export: {error}", severity="error")
+            self.say(f"cannot export: {error.strerror or error}", severity="error")
             return
-        self.say("written: " + ", ".join(str(path) for path in paths))
+        names = " and ".join(path.name for path in paths)
+        self.say(f"written to {Path.cwd()}: {names}")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Commands of the palette."""

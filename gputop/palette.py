@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 COMMON_HELP = (
     *((str(number), f"screen {name.capitalize()}") for number, name in enumerate(NAMES, start=1)),
     ("Enter  w", "why: evidence, rule, consequence, fix"),
-    ("p", "probe what is selected"),
+    ("p", "probe the selected pair; where no pair is selected, all GPUs"),
     ("P", "probe although the GPUs are busy"),
     ("y", "copy the selected thing as text"),
     ("x", "export the screen (SVG) and the snapshot (JSON) to this folder"),
     ("t", "theme"),
-    ("d", "demo nodes, when there is no GPU"),
+    ("d", "demo nodes, when no GPU answers or a demo is shown"),
     ("Ctrl+P", "palette of commands"),
     ("Esc", "back; cancels a running probe"),
     ("?", "these keys"),
@@ -40,13 +40,13 @@ def commands(app: GpuTop) -> Iterator[SystemCommand]:
     if app.view is not None:
         yield from app.view.commands()
     yield SystemCommand("Why", "Explain what is selected (w)", app.action_why)
-    yield SystemCommand("Probe", "Measure what is selected (p)", app.action_probe)
+    yield SystemCommand("Probe", "Measure the selected pair, else all GPUs (p)", app.action_probe)
     yield SystemCommand("Copy", "Copy what is selected (y)", app.action_copy)
     yield SystemCommand(
         "Export", "Write picture and snapshot to this folder (x)", app.action_export
     )
     yield SystemCommand("Theme", "Choose the colours (t)", app.action_choose_theme)
-    if app.report is not None and not app.report.snapshot.machine.gpus:
+    if app.offers_demos:
         yield SystemCommand("Demo nodes", "Look at a reference node (d)", app.action_demos)
     yield SystemCommand("Keys", "Show the keys of this screen (?)", app.action_help)
     yield SystemCommand("Quit", "Give the terminal back (q)", app.action_quit)

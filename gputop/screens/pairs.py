@@ -75,7 +75,6 @@ class PairsScreen(View):
             return
         self._drawn_for = None
         self.query_one("#measure", Board).show(self._measure_lines())
-        matrix.caption("rows send, columns receive")
         if len(snapshot.machine.gpus) < 2:
             matrix.show((((" a pair needs two GPUs", "muted"),),))
             self.query_one("#steps", Board).show(())
@@ -84,6 +83,9 @@ class PairsScreen(View):
         else:
             matrix.show_measure(report, MEASURES[self._measure])
             self._draw_steps(report)
+        # A cut matrix looks whole when the edge lies between two columns.
+        wider = matrix.virtual_size.width > matrix.size.width > 0
+        matrix.caption(f"{'← → ' if wider else ''}rows send, columns receive")
         self._drawn_for = (*told, matrix.pair, matrix.size)
 
     def _measure_lines(self) -> tuple[Line, ...]:
