@@ -240,3 +240,15 @@ def test_a_gpu_whose_links_were_not_asked_for_yet_has_no_letters() -> None:
     devices = tuple(PciDevice(address=gpu.address, parent="pci0000:00", kind="gpu") for gpu in gpus)
     found = relation(Machine(gpus=gpus, pci=devices), gpus[0].address, gpus[1].address)
     assert (found.letters, found.basis) == ("?", "assumed")
+
+
+def test_escape_sequences_of_a_file_do_not_reach_the_terminal() -> None:
+    evil = "\x1b]0;evil\x07"
+    machine = Machine(
+        gpus=(gpu(0, A, cpu_affinity=evil), gpu(1, B)),
+        rdma=(RdmaDevice(name=f"mlx5_0{evil}\nGPU9", address="0000:09:00.0"),),
+        relations=(ReportedRelation(a=A, b=B, letters=f"SYS{evil}"),),
+    )
+    text = format_matrix(matrix(machine))
+    assert all(char.isprintable() or char in "\n\t" for char in text)
+    assert "\nGPU9" not in text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .exports_tree import as_tree
 from .graph import wires_of
 from .report import Report
+from .units import printable
 from .wires import Wire
 
 if TYPE_CHECKING:
@@ -92,17 +93,12 @@ def _plain(report: Report) -> nx.Graph[str]:
 
     graph: nx.Graph[str] = nx.Graph()
     for node, attributes in report.graph.nodes(data=True):
-        label = _printable(str(attributes["label"]))
-        graph.add_node(_printable(node), kind=attributes["kind"], label=label)
+        label = printable(str(attributes["label"]))
+        graph.add_node(printable(node), kind=attributes["kind"], label=label)
     for a, b, wire in wires_of(report.graph):
         facts = {name: value for name, value in _wire(wire).items() if value is not None}
-        graph.add_edge(_printable(a), _printable(b), **facts)
+        graph.add_edge(printable(a), printable(b), **facts)
     return graph
-
-
-def _printable(text: str) -> str:
-    """Leave out what XML and terminals cannot bear: control characters and lone surrogates."""
-    return "".join(char for char in text if char.isprintable())
 
 
 SHAPES = {"gpu": "box3d", "nic": "component", "nvswitch": "hexagon", "numa": "folder"}
@@ -124,5 +120,5 @@ def as_dot(report: Report) -> str:
 
 def _quoted(text: str) -> str:
     """Quote a string for Graphviz, where a backslash begins an escape."""
-    plain = _printable(str(text)).replace("\\", "\\\\").replace('"', '\\"')
+    plain = printable(str(text)).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{plain}"'

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .graph import Graph
 from .machine import Gpu
 from .report import Report
-from .units import gbs, size
+from .units import gbs, printable, size
 from .wires import Wire, nvlink_wire
 
 _TREE_KINDS = ("pcie", "socket", "net", "c2c")
@@ -23,7 +23,7 @@ def as_tree(report: Report) -> str:
     """Draw the tree, and the NVLinks or xGMI links of the GPUs below it."""
     graph = report.graph
     source = ", ".join(report.snapshot.source)
-    lines = [_clean(f"Node ({source}); GB/s is payload, one way")]
+    lines = [printable(f"Node ({source}); GB/s is payload, one way")]
     tops = _tops(graph)
     seen: set[str] = set(tops)
     for index, top in enumerate(tops):
@@ -71,7 +71,7 @@ def _hangs(graph: Graph, node: str, above: str) -> bool:
 
 
 def _branch(graph: Graph, node: str, indent: str, last: bool, seen: set[str]) -> Iterator[str]:
-    yield _clean(f"{indent}{'└─' if last else '├─'} {_text(graph, node)}")
+    yield printable(f"{indent}{'└─' if last else '├─'} {_text(graph, node)}")
     below = sorted((other for other in graph[node] if _hangs(graph, other, node)), key=_order)
     below = [other for other in below if other not in seen]
     seen.update(below)
@@ -108,7 +108,7 @@ def _links(report: Report) -> Iterator[str]:
         switched = [link for link in gpu.nvlinks if link.active and link.remote_kind == "nvswitch"]
         if switched:
             wire = nvlink_wire(switched, len(gpu.nvlinks))
-            yield _clean(f"  {label}: {_words(wire)} to NVSwitches")
+            yield printable(f"  {label}: {_words(wire)} to NVSwitches")
         peers = [
             f"{graph.nodes[other]['label']} {_words(wire)}"
             for other, edge in sorted(graph[gpu.address].items())
@@ -116,13 +116,9 @@ def _links(report: Report) -> Iterator[str]:
             and graph.nodes[other]["kind"] == "gpu"
         ]
         if peers:
-            yield _clean(f"  {label}: " + "; ".join(peers))
+            yield printable(f"  {label}: " + "; ".join(peers))
 
 
 def _words(wire: Wire) -> str:
     rate = "" if wire.payload_gbs is None else f", {gbs(wire.payload_gbs)}"
     return f"{wire.name()}{rate}"
-
-
-def _clean(text: str) -> str:
-    return "".join(char for char in text if char.isprintable())

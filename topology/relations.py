@@ -9,6 +9,7 @@ import msgspec
 from .graph import gpu_numa
 from .letters import MEANING, UNKNOWN, Relation, Relations
 from .machine import Machine
+from .units import printable
 
 __all__ = [
     "MatrixRow",
@@ -152,13 +153,18 @@ def format_matrix(relations: RelationMatrix) -> str:
             identity = NOT_APPLICABLE if row.gpu_numa_id is None else str(row.gpu_numa_id)
             cpus, numa = row.cpu_affinity or NOT_APPLICABLE, row.numa_affinity or NOT_APPLICABLE
             tail = [cpus, numa, "", identity]
-        lines.append("\t".join((row.label, *(_cell(cell) for cell in row.cells), *tail)))
+        cells = (row.label, *(_cell(cell) for cell in row.cells), *tail)
+        lines.append("\t".join(map(printable, cells)))
     used = {cell.letters for row in relations.rows for cell in row.cells}
     shown = [letters for letters in LEGEND if letters not in LEGEND[-2:] or letters in used]
     lines += ["", "Legend:", "", *(f"  {letters:4} = {MEANING[letters]}" for letters in shown)]
     if relations.nics:
-        lines += ["", "NIC Legend:", "", *(f"  {label}: {name}" for label, name in relations.nics)]
+        lines += ["", "NIC Legend:", "", *map(printable, _legend(relations))]
     return "\n".join(lines) + "\n"
+
+
+def _legend(relations: RelationMatrix) -> list[str]:
+    return [f"  {label}: {name}" for label, name in relations.nics]
 
 
 def _cell(relation: Relation) -> str:

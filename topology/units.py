@@ -1,4 +1,4 @@
-"""Numbers as a person reads them; the one place where unknown becomes a dash."""
+"""Numbers and names as a person reads them; the one place where unknown becomes a dash."""
 
 from __future__ import annotations
 
@@ -64,3 +64,8 @@ def seconds(value: float | None) -> str:
     if hours < 24:
         return f"{hours} h {minutes} min"
     return f"{hours // 24} d {hours % 24} h"
+
+
+def printable(value: str) -> str:
+    """Leave out what terminals and XML cannot bear: control characters and lone surrogates."""
+    return "".join(char for char in value if char.isprintable())
