@@ -57,3 +57,21 @@ def test_equal_values_stay_equal() -> None:
     assert snapshot.machine.gpus[0].serial is not None
     assert snapshot.machine.gpus[0].serial in snapshot.problems[0].text
     assert redacted(snapshot) is not None
+
+
+def test_other_ways_to_write_an_identity_go_too() -> None:
+    sentence = "node17 (node17.lab.example) enxb8cef603aa0f port 0x0c42a10300f01234 of 0000:1b:00.0"
+    short = Host(hostname="gpunode3", kernel="Linux gpunode3.corp.example 6.8.0-1")
+    for host in (Host(hostname="node17.lab.example"), short):
+        snapshot = NodeSnapshot(
+            taken_at=0.0,
+            machine=Machine(host=host, interfaces=(Interface(name="enxb8cef603aa0f"),)),
+            problems=(Problem(source="x", text=sentence.replace("node17", "gpunode3")),)
+            if host is short
+            else (Problem(source="x", text=sentence),),
+        )
+        text = encode(redacted(snapshot)).decode()
+        gone = ("node17", "gpunode3", "example", "b8cef603aa0f", "0c42a10300f01234")
+        assert [secret for secret in gone if secret in text] == []
+        assert "0000:1b:00.0" in text
+        assert host is not short or "6.8.0-1" in text

@@ -20,11 +20,23 @@ UUID = re.compile(
 )
 MAC = re.compile(r"\b(?:[0-9a-fA-F]{2}:){5,19}[0-9a-fA-F]{2}\b")
 GUID = re.compile(r"\b[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3,7}\b")
+BARE_GUID = re.compile(r"\b(?:0x)?(?=[0-9]*[a-fA-F])[0-9a-fA-F]{16}\b")
+NAMED_BY_MAC = re.compile(r"\benx[0-9a-f]{12}\b")
+"""The name that systemd makes of a MAC address."""
+DOMAIN = r"(?:\.[A-Za-z][\w-]*)*"
 IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?![\d.])")
 IPV6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:.])")
 PATH = re.compile(r"(?<![\w/.])/(?:[\w.+@~-]+/)*[\w.+@~-]+")
 
-PATTERNS = (("uuid", UUID), ("mac", MAC), ("guid", GUID), ("ip", IPV4), ("ip", IPV6))
+PATTERNS = (
+    ("uuid", UUID),
+    ("mac", MAC),
+    ("guid", GUID),
+    ("guid", BARE_GUID),
+    ("interface", NAMED_BY_MAC),
+    ("ip", IPV4),
+    ("ip", IPV6),
+)
 
 FIELDS = {
     "hostname": "host",
@@ -69,8 +81,8 @@ class Redactor:
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
         self._counts: dict[str, int] = {}
-        self._searched: set[str] = set()
-        """Values that are looked for inside sentences too."""
+        self._searched: dict[str, str] = {}
+        """Values that are looked for inside sentences too, and what follows them as a pattern."""
 
     def stand_in(self, kind: str, value: str) -> str:
         """The stand-in for `value`; its shape fits the kind, so that parsers still read it."""
@@ -81,14 +93,19 @@ class Redactor:
             self._counts[kind] = number = self._counts.get(kind, 0) + 1
             known = self._known[value] = _shape(kind, number, value)
             if kind in SEARCHED and len(value) >= 3:
-                self._searched.add(value)
+                self._searched[value] = DOMAIN if kind == "host" else ""
+            if kind == "host" and "." in value:
+                self._known.setdefault(value.split(".")[0], known)
+                self._searched.setdefault(value.split(".")[0], DOMAIN)
         return known
 
     def text(self, value: str) -> str:
         """A sentence with everything that looks like an identity replaced."""
         for original, stand_in in sorted(self._known.items(), key=lambda item: -len(item[0])):
             if original in self._searched and original in value:
-                value = re.sub(rf"(?<!\w){re.escape(original)}(?!\w)", _literal(stand_in), value)
+                tail = self._searched[original]
+                pattern = rf"(?<!\w){re.escape(original)}{tail}(?!\w)"
+                value = re.sub(pattern, _literal(stand_in), value)
         for kind, pattern in PATTERNS:
             value = pattern.sub(partial(self._seen, kind), value)
         return PATH.sub(self._path, value)
@@ -181,6 +198,8 @@ def _shape(kind: str, number: int, value: str) -> str:
         return f"02:00:00:00:{number >> 8 & 255:02x}:{number & 255:02x}"
     if kind == "guid":
         return f"0000:0000:0000:{number & 0xFFFF:04x}"
+    if kind == "interface":
+        return f"enx0200{number:08x}"
     if kind == "ip":
         mask = "/" + value.split("/")[1] if "/" in value else ""
         if ":" in value:

@@ -117,7 +117,7 @@ def decode(data: bytes) -> NodeSnapshot:
     """
     try:
         head: Any = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(f"not JSON: {error}") from error
     schema = head.get("schema") if isinstance(head, dict) else None
     if not isinstance(schema, str) or not schema.startswith("gputop.snapshot/"):
