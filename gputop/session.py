@@ -6,7 +6,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
-from gputop import __version__
+from gputop import __version__, signs
 from gputop.commands import NAMES
 from gputop.exits import USAGE, Exit
 
@@ -25,6 +25,7 @@ def open_app(
     # Textual draws on stderr: with that redirected the screen would stay empty.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise Exit("the app needs a terminal; for scripts there are: " + ", ".join(NAMES), USAGE)
+    signs.fit(sys.__stderr__)
     # The app switches the collector on again behind the first picture.
     gc.disable()
     # A reading thread gets its turn between two imports, not only every 5 ms.
