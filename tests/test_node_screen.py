@@ -13,6 +13,7 @@ from gputop.topology.record import Gap
 from gputop.topology.report import examine
 from gputop.topology.snapshot import Problem
 from gputop.topology.sources.source import Part
+from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import Row, held_by, links, pcie, process
 from gputop.widgets.gpu_table import GpuTable, fitting, matching, rows_of, table
 from gputop.widgets.spans import text_of, width_of
@@ -210,3 +211,19 @@ async def test_only_lines_that_changed_are_drawn_again() -> None:
         changed = (reading(gpus[0], power_watts=321.0), *(reading(one) for one in gpus[1:]))
         await give(pilot, report_of(gpus, changed))
         assert len(drawn) == 1
+
+
+async def test_the_matrix_scrolls_by_whole_columns_to_its_end_and_back() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        links = pilot.app.screen.query_one("#links", Board)
+        seen = []
+        for key in ("right",) * 12 + ("left",) * 12:
+            await press(pilot, key)
+            seen.append(links.scroll_offset.x)
+            row = next(line for line in picture(pilot).splitlines() if line.startswith("›GPU0"))
+            assert row[5] == " "
+            assert row[6:10].strip() in {"X", "NV18", "PIX", "NODE", "SYS", "0"}
+        assert max(seen) == links.max_scroll_x
+        assert max(seen) % 5 == 0
+        assert seen[-1] == 0

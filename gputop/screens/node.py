@@ -108,7 +108,7 @@ class NodeScreen(View):
             return
         if report.matrix is not None:
             links.fixed_columns = label_width(report.matrix)
-        links.show(matrix_lines(report.matrix, selected))
+        links.show(matrix_lines(report.matrix, selected, links.scrollable_content_region.width))
         wider = links.virtual_size.width > links.size.width > 0
         links.caption(f"{'← → ' if wider else ''}{matrix_title(report)}")
         detail = self.query_one("#detail", Board)
@@ -168,7 +168,11 @@ class NodeScreen(View):
 
     def action_scroll_links(self, columns: int, lines: int) -> None:
         """Scroll the matrix, to the side by whole columns."""
-        links, matrix = self.query_one("#links", Board), self.report and self.report.matrix
+        links = self.query_one("#links", Board)
+        matrix = None if self.report is None else self.report.matrix
+        if self.report is not None and self._rows:
+            # A bar that came up after the last drawing has taken a column.
+            self.gputop.guarded(self._draw_selection, self.report)
         step = 5 if matrix is None else cell_width(matrix)
         column = links.scroll_offset.x // step + columns
         if columns < 0 and links.scroll_offset.x % step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputop.clean import clean
-from gputop.widgets.spans import Line, centre, left
+from gputop.widgets.spans import Line, centre, left, width_of
 
 if TYPE_CHECKING:
     from gputop.topology.relations import RelationMatrix
@@ -41,8 +41,13 @@ def matrix_title(report: Report) -> str:
     return title
 
 
-def matrix_lines(matrix: RelationMatrix | None, selected: str | None) -> tuple[Line, ...]:
-    """Write the matrix: head, one line a device, then what the NICs are called."""
+def matrix_lines(
+    matrix: RelationMatrix | None, selected: str | None, room: int = 0
+) -> tuple[Line, ...]:
+    """Write the matrix: head, one line a device, then what the NICs are called.
+
+    `room`: cells there are; a matrix that is wider ends so that it can be scrolled by columns.
+    """
     if matrix is None:
         return READING
     label = label_width(matrix)
@@ -74,6 +79,10 @@ def matrix_lines(matrix: RelationMatrix | None, selected: str | None) -> tuple[L
         ((left(f" {name}", label), "muted"), (f" {clean(known)}", ""))
         for name, known in matrix.nics
     ]
+    wide = max(map(width_of, lines))
+    if wide > room > 0:
+        rest = wide - width_of(lines[0]) + (room - wide) % (width + 1)
+        lines[0] = (*lines[0], (" " * rest, ""))
     return tuple(lines)
 
 
