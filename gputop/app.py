@@ -280,11 +280,12 @@ class GpuTop(ProbeDesk, App[int]):
         name = (self.view.name or "") if self.view is not None else ""
         try:
             paths = export(self.export_screenshot(), snapshot, name, Path.cwd())
-        except OSError as error:
-            self.say(f"cannot export: {error.strerror or error}", severity="error")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or error
+            self.say(f"cannot export: {why}", severity="error")
             return
         names = " and ".join(path.name for path in paths)
-        self.say(f"written to {Path.cwd()}: {names}")
+        self.say(f"written to {paths[0].parent}: {names}")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Commands of the palette."""

@@ -16,19 +16,19 @@ def export(
 ) -> tuple[Path, ...]:
     """Write a picture (SVG) and the snapshot (JSON) side by side; existing files stay as they are.
 
-    Raises OSError.
+    Raises OSError, and ValueError for a snapshot that JSON cannot hold.
     """
     host = snapshot.machine.host if snapshot is not None else None
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", (host.hostname or "" if host else ""))[:40].strip("-.")
     stem = "-".join(
         part for part in ("gputop", name, screen, time.strftime("%Y%m%d-%H%M%S")) if part
     )
-    written = [_write(folder / f"{stem}.svg", picture.encode("utf-8", "replace"))]
+    contents = {".svg": picture.encode("utf-8", "replace")}
     if snapshot is not None:
         from gputop.topology.snapshot import encode
 
-        written.append(_write(folder / f"{stem}.json", encode(snapshot)))
-    return tuple(written)
+        contents[".json"] = encode(snapshot)
+    return tuple(_write(folder / f"{stem}{suffix}", data) for suffix, data in contents.items())
 
 
 def _write(path: Path, data: bytes) -> Path:
