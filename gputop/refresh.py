@@ -15,6 +15,8 @@ from gputop.topology.snapshot import Measurement, NodeSnapshot
 STARTUP_SECONDS = 2.0
 """For this long after the start every answer is shown at once; later one report an interval."""
 STARTUP_GAP_SECONDS = 0.03
+WAKE_SECONDS = 0.5
+"""The longest that new measurements wait for a feed that says nothing."""
 
 
 class Refresher:
@@ -64,9 +66,14 @@ class Refresher:
                 self._send(RefreshFailed(f"{type(error).__name__}: {error}"))
             young = time.monotonic() - started < STARTUP_SECONDS
             self._wake.wait(STARTUP_GAP_SECONDS if young else self._interval * 0.9)
-            if not self._wake.is_set():
-                # Without news the ages of the last answers still move on.
-                self._feed.wait(self._interval)
+            self._wait_for_news()
+
+    def _wait_for_news(self) -> None:
+        """Wait for the feed or a wake; without either one interval, as ages still move on."""
+        end = time.monotonic() + self._interval
+        while not self._wake.is_set() and (left := end - time.monotonic()) > 0:
+            if self._feed.wait(min(left, WAKE_SECONDS)):
+                return
 
     def _tick(self) -> None:
         snapshot = self._feed.snapshot()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.machine import Gpu
-from gputop.topology.readings import GpuReading
+from gputop.topology.readings import GpuProcess, GpuReading, ProcessReading
 from gputop.topology.sources.source import Part, Source, SourceAbsent
 from gputop.topology.watch import LiveFeed
 
@@ -139,3 +139,35 @@ def test_settled_means_answered_not_merely_late(feeds: list[LiveFeed]) -> None:
     release.set()
     assert until(feed.settled)
     assert feed.snapshot().machine.gpus == (GPU,)
+
+
+def test_the_processes_of_the_gpus_are_described_before_all_is_settled(
+    feeds: list[LiveFeed],
+) -> None:
+    """A plain command takes one snapshot: the driver's PIDs come after the first look at none."""
+
+    class Describer:
+        pids: frozenset[int] = frozenset()
+        with_args = False
+
+        def __call__(self) -> list[int]:
+            assert self.with_args or not self.pids
+            return sorted(self.pids)
+
+    def readings() -> tuple[GpuReading, ...]:
+        time.sleep(0.1)
+        users = (GpuProcess(pid=7, kind="compute"),)
+        return (GpuReading(address=GPU.address, processes=users),)
+
+    described = Source(
+        id="processes",
+        interval_seconds=3600.0,
+        deadline_seconds=1.0,
+        reader=Describer,
+        parse=lambda pids: Part(processes=tuple(ProcessReading(pid=pid) for pid in pids)),
+    )
+    watched = source("nvml_readings", readings, lambda found: Part(gpu_readings=found))
+    feed = LiveFeed([described, watched], with_args=True, thorough=True)
+    feeds.append(feed)
+    assert until(feed.settled)
+    assert feed.snapshot().readings.processes == (ProcessReading(pid=7),)

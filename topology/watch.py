@@ -37,11 +37,11 @@ class SourceThread:
         thorough: bool = False,
     ) -> None:
         self.source = source
-        self._thorough = thorough
+        self.hints: dict[str, Any] = {"thorough": True} if thorough else {}
+        """Attributes for a reader that has them, set before each read."""
         self.part: Part | None = None
         self.problem: Problem | None = None
-        self.reader: Any = None
-        """The reader in use; some take hints from other sources between two reads."""
+        self._reader: Any = None
         self.answered_at: float | None = None
         """When `part` or, without one, the refusal came. Monotonic."""
         self.elapsed_seconds: float | None = None
@@ -49,6 +49,9 @@ class SourceThread:
         """When the open question was asked; None while no question is open. Monotonic."""
         self._answered = answered
         self._closed = threading.Event()
+        self._wake = threading.Event()
+        self._wanted, self._served = 1, 0
+        """Times it was asked to read, and how many of them are answered and handed over."""
         self._thread = threading.Thread(target=self._run, name=f"source {source.id}", daemon=True)
 
     def start(self, interval_factor: float = 1.0, delay_seconds: float = 0.0) -> None:
@@ -60,6 +63,17 @@ class SourceThread:
     def close(self) -> None:
         """Let the thread end after its current read; does not wait."""
         self._closed.set()
+        self._wake.set()
+
+    def ask_again(self, **hints: Any) -> None:
+        """Read once more, at once, with these hints; not from two threads."""
+        self.hints = {**self.hints, **hints}
+        self._wanted += 1
+        self._wake.set()
+
+    def settled(self) -> bool:
+        """Whether there is an answer, or a refusal, to the last thing that was asked."""
+        return self._served == self._wanted
 
     def state(self, now: float) -> SourceState:
         """Age of the last answer and, past the deadline, of the open question; `now` monotonic."""
@@ -77,27 +91,30 @@ class SourceThread:
     def _run(self) -> None:
         self._closed.wait(self._delay_seconds)
         while not self._closed.is_set():
+            self._wake.clear()
+            wanted = self._wanted
             pause = self._interval
             started = self.asked_at = time.monotonic()
             try:
-                if self.reader is None:
-                    self.reader = self.source.reader()
-                    if self._thorough and hasattr(self.reader, "thorough"):
-                        self.reader.thorough = True
-                part = self.source.parse(self.reader())
+                if self._reader is None:
+                    self._reader = self.source.reader()
+                for name, value in self.hints.items():
+                    if hasattr(self._reader, name):
+                        setattr(self._reader, name, value)
+                part = self.source.parse(self._reader())
             except SourceAbsent as absent:
                 self.part, self.problem = (
                     None,
                     Problem(source=self.source.id, kind=absent.kind, text=str(absent)),
                 )
-                self.reader = None
+                self._reader = None
                 pause = max(pause, RETRY_ABSENT_SECONDS)
             except Exception as error:  # noqa: BLE001 - the source border: one source must not stop the others
                 # The last good answer stays; its age tells that it is old.
                 self.problem = Problem(
                     source=self.source.id, text=f"{type(error).__name__}: {error}"[:300]
                 )
-                self.reader = None
+                self._reader = None
             else:
                 self.part, self.problem = part, None
             now = time.monotonic()
@@ -106,8 +123,10 @@ class SourceThread:
                 self.answered_at = now
             self.asked_at = None
             self._answered(self)
-            again: float | None = getattr(self.reader, "again_seconds", None)
-            self._closed.wait(pause if again is None else again)
+            self._served = wanted
+            again: float | None = getattr(self._reader, "again_seconds", None)
+            if not self._closed.is_set():
+                self._wake.wait(pause if again is None else again)
 
 
 class LiveFeed:
@@ -141,7 +160,8 @@ class LiveFeed:
         """Merge the last answers of all sources; a few milliseconds at most, never blocks."""
         now = time.monotonic()
         self._news.clear()
-        parts = tuple(thread.part for thread in self.threads if thread.part is not None)
+        # Each is read once: its thread may take it away between two looks.
+        parts = tuple(part for thread in self.threads if (part := thread.part) is not None)
         static = tuple(part for part in parts if has_machine(part))
         key = tuple(id(part) for part in static)
         if key != self._machine_key:
@@ -158,7 +178,7 @@ class LiveFeed:
             machine=self._machine,
         )
         states = tuple(thread.state(now) for thread in self.threads)
-        problems = [thread.problem for thread in self.threads if thread.problem is not None]
+        problems = [said for thread in self.threads if (said := thread.problem) is not None]
         problems += [
             Problem(
                 source=state.source,
@@ -178,7 +198,7 @@ class LiveFeed:
 
     def settled(self) -> bool:
         """Whether every source has answered, if only to say that it cannot."""
-        return all(thread.answered_at is not None for thread in self.threads)
+        return all(thread.settled() for thread in self.threads)
 
     def close(self) -> None:
         """Let all threads end; does not wait for any."""
@@ -187,14 +207,12 @@ class LiveFeed:
         self._news.set()
 
     def _on_answer(self, thread: SourceThread) -> None:
-        if thread.source.id == "nvml_readings" and thread.part is not None:
+        part = thread.part
+        if thread.source.id == "nvml_readings" and part is not None:
             pids = frozenset(
-                process.pid
-                for reading in thread.part.gpu_readings
-                for process in reading.processes or ()
+                process.pid for reading in part.gpu_readings for process in reading.processes or ()
             )
             for other in self.threads:
-                if other.source.id == "processes" and other.reader is not None:
-                    other.reader.with_args = self._with_args
-                    other.reader.pids = pids
+                if other.source.id == "processes" and other.hints.get("pids", frozenset()) != pids:
+                    other.ask_again(pids=pids, with_args=self._with_args)
         self._news.set()
