@@ -82,6 +82,12 @@ class ProbeDesk(DOMNode):
     def on_probe_ended(self, message: messages.ProbeEnded) -> None:
         """Say how it ended."""
         self._change(running=False, status=message.status, text=message.text)
+        # One line may not hold why; an end that was wished for needs no second telling.
+        said = len(message.text) + len(f" {PROBE} {message.status} (P forces it): ")
+        if message.status not in ("finished", "cancelled") and said > self._app.size.width:
+            self._app.say(
+                message.text, title=f"{PROBE} {message.status}", severity="warning", timeout=15
+            )
 
     def _change(self, **fields: Any) -> None:
         self.probe = replace(self.probe or ProbeState(probe=PROBE), **fields)

@@ -10,7 +10,7 @@ import pytest
 from textual.screen import Screen
 
 from gputop.app import GpuTop
-from gputop.messages import RefreshFailed
+from gputop.messages import ProbeEnded, RefreshFailed
 from gputop.screens import NAMES
 from gputop.screens.screen import View
 from gputop.topology.snapshot import Problem, SourceState
@@ -261,3 +261,15 @@ async def test_live_feed_through_the_refresh_thread() -> None:
         assert "11:00.0" not in text(pilot, "#gpus")
         await press(pilot, "q")
     assert feed.closed
+
+
+async def test_a_long_reason_of_a_probe_is_told_in_full_beside_the_line() -> None:
+    reason = "GPU0 is in use by process 4242; " * 4 + "Nothing was measured."
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, demo_report("dgx-1v"))
+        pilot.app.post_message(ProbeEnded("refused", reason))
+        await settle(pilot)
+        line = next(line for line in picture(pilot).splitlines() if "p2p refused" in line)
+        assert "P forces it" in line
+        assert "…" in line
+        assert [note.message for note in pilot.app._notifications] == [reason]

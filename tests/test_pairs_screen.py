@@ -216,7 +216,7 @@ async def test_busy_refusal_names_the_key_that_forces(monkeypatch: pytest.Monkey
         app.post_message(ProbeEnded("refused", "GPU0 is busy: pid 7"))
         await settle(pilot)
         assert "GPU0 is busy: pid 7" in text(pilot, "#status")
-        assert "P measures all the same" in text(pilot, "#status")
+        assert "P forces it" in text(pilot, "#status")
         await press(pilot, "P")
         assert probing.started[-1] == ("p2p", (), True)
 

@@ -35,7 +35,7 @@ class Bar(Widget):
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Draw the line; what does not fit at the left is cut, the right end gives way first."""
+        """Draw the line; the right end gives way first, then the left is cut with an ellipsis."""
         base = self.rich_style
         width = self.size.width
         spare = width - width_of(self.line)
@@ -44,6 +44,8 @@ class Bar(Widget):
             end = [self._segment(text, ink, base) for text, ink in self.end]
             gap = Segment(" " * (spare - length), base)
             strip = Strip.join([strip, Strip([gap, *end])])
+        if spare < 0 < width:
+            strip = Strip.join([strip.crop(0, width - 1), Strip([Segment("…", base)])])
         return strip.crop_extend(0, width, base)
 
     def _segment(self, text: str, ink: str, base: Style) -> Segment:

@@ -63,10 +63,11 @@ def probe_line(probe: ProbeState) -> Line:
             (" cancels", "muted"),
         )
     ink = "good" if probe.status == "finished" else "warn" if probe.status == "cancelled" else "bad"
-    line: Line = ((f" {name} {probe.status}: ", ink), (clean(probe.text), ""))
+    head: Line = ((f" {name} {probe.status}", ink),)
     if probe.status == "refused":
-        line += (("  P", "key bold @probe(True)"), (" measures all the same", "muted"))
-    return line
+        # Before the reason, which may be longer than the line.
+        head += ((" (", "muted"), ("P", "key bold @probe(True)"), (" forces it)", "muted"))
+    return (*head, (": ", ink), (clean(probe.text), ""))
 
 
 def late_line(snapshot: NodeSnapshot | None, interval: float) -> Line:
