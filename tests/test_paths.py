@@ -100,3 +100,21 @@ def test_unknown_rates_leave_the_bottleneck_unknown() -> None:
     path = path_between(build_graph(Machine(gpus=(gpu(0, A, unknown), gpu(1, B)))), A, B)
     assert path is not None
     assert (path.payload_gbs, path.bottleneck, path.complete) == (None, None, False)
+
+
+@pytest.mark.parametrize(("numa", "complete"), [(0, True), (None, False)])
+def test_a_path_by_an_unknown_numa_node_may_cross_the_cpus(
+    numa: int | None, complete: bool
+) -> None:
+    devices = (port(A, "pci0000:00", "gpu", numa), port(B, "pci0000:10", "gpu", numa))
+    machine = Machine(host=hosted(2), gpus=(gpu(0, A), gpu(1, B)), pci=devices)
+    path = path_between(build_graph(machine), A, B)
+    assert path is not None
+    assert (path.payload_gbs, path.complete) == (63.015, complete)
+
+
+def test_the_most_that_pcie_could_reach_is_no_rate() -> None:
+    ends = (gpu(n, address, pcie_gen_max=5, pcie_width_max=16) for n, address in enumerate((A, B)))
+    path = path_between(build_graph(Machine(host=hosted(1), gpus=tuple(ends))), A, B)
+    assert path is not None
+    assert (path.payload_gbs, path.complete) == (63.015, False)

@@ -95,6 +95,8 @@ def _files(path: Path) -> Iterator[tuple[Path, bool]]:
             yield path, True
             return
         names = sorted(path.iterdir())
+    except LoadError:
+        raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise LoadError(f"{path}: {reason}", unreadable=True) from error

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import msgspec
 
-from .graph import Graph
+from .graph import UNKNOWN_NUMA, Graph
 from .graph_links import same_fabric
 from .wires import Wire
 
@@ -32,7 +32,7 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = "pcie"
     """"nvlink", "nvswitch", "xgmi", "pcie", or "net"."""
     complete: bool = True
-    """False when the rate of some link on the way is unknown, so that it could be narrower."""
+    """False when a part of the way is unknown, so that it could be narrower."""
 
     @property
     def narrowest(self) -> Wire | None:
@@ -147,5 +147,11 @@ def _path(
         bottleneck=narrowest[1] if narrowest else None,
         payload_gbs=narrowest[0] if narrowest else None,
         kind=kind,
-        complete=not any(wire.payload_gbs is None and not wire.inside for wire in wires),
+        complete=UNKNOWN_NUMA not in nodes and not any(map(_unsure, wires)),
     )
+
+
+def _unsure(wire: Wire) -> bool:
+    """Whether a wire may be narrower than it says: no rate, or the most that PCIe could reach."""
+    unknown = wire.payload_gbs is None and not wire.inside
+    return unknown or (wire.kind == "pcie" and wire.assumed)

@@ -89,7 +89,9 @@ def _path(report: Report, path: Path | None) -> list[Fact]:
         step = path.bottleneck
         because = f"the narrowest of {len(path.wires)} steps"
         if not path.complete:
-            because += "; the rate between CPUs cannot be read and could be lower"
+            between = any(node.startswith("socket:") for node in path.nodes)
+            part = "the rate between CPUs" if between else "a part of the way"
+            because += f"; {part} cannot be read and could be lower"
         at = f"{names[step]} – {names[step + 1]}: {path.narrowest.words()}"
         basis = READ if path.complete and not path.narrowest.assumed else ASSUMED
         facts.append(
