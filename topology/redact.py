@@ -104,8 +104,8 @@ class Redactor:
         for original, stand_in in sorted(self._known.items(), key=lambda item: -len(item[0])):
             if original in self._searched and original in value:
                 tail = self._searched[original]
-                pattern = rf"(?<!\w){re.escape(original)}{tail}(?!\w)"
-                value = re.sub(pattern, _literal(stand_in), value)
+                whole = rf"(?<!\w){re.escape(original)}{tail}(?!\w)"
+                value = re.sub(whole, _literal(stand_in), value)
         for kind, pattern in PATTERNS:
             value = pattern.sub(partial(self._seen, kind), value)
         return PATH.sub(self._path, value)
