@@ -273,3 +273,28 @@ async def test_a_long_reason_of_a_probe_is_told_in_full_beside_the_line() -> Non
         assert "P forces it" in line
         assert "…" in line
         assert [note.message for note in pilot.app._notifications] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("place", "keys"),
+    [
+        ("gputop.widgets.wiring_diagram.path_between", ("2", "space", "right")),
+        ("gputop.widgets.panels.explanation_lines", ("1", "w")),
+    ],
+)
+async def test_our_own_mistake_behind_a_key_is_a_line_and_no_end(
+    monkeypatch: pytest.MonkeyPatch, place: str, keys: tuple[str, ...]
+) -> None:
+    def fail(*given: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        monkeypatch.setattr(place, fail)
+        await press(pilot, *keys)
+        await give(pilot, demo_report("hgx-h100-8", 9))
+        assert "cannot show this: ZeroDivisionError: ours" in picture(pilot)
+        monkeypatch.undo()
+        await press(pilot, "escape", "1")
+        await give(pilot, demo_report("hgx-h100-8", 10))
+        assert not app_of(pilot).trouble

@@ -62,7 +62,10 @@ class Panel(ModalScreen[str | None]):
 
     def _write(self, width: int) -> None:
         # Nine tenths of the screen but 110 cells at most (gputop.tcss), less frame and padding.
-        self.query_one(Board).show(self.lines(max(min(width * 9 // 10, 110) - 5, 20)))
+        room = max(min(width * 9 // 10, 110) - 5, 20)
+        app = cast("GpuTop", self.app)
+        lines = app.guarded(self.lines, room)
+        self.query_one(Board).show([((clean(app.trouble), "bad"),)] if lines is None else lines)
 
     def on_click(self, event: events.Click) -> None:
         """A click beside the frame closes the panel."""

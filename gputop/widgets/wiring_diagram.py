@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from textual import events
 from textual.message import Message
@@ -18,6 +18,7 @@ from gputop.widgets.wiring_info import alike
 from gputop.widgets.wiring_layout import fitting, layout
 
 if TYPE_CHECKING:
+    from gputop.app import GpuTop
     from gputop.topology.report import Report
 
 INKS = {
@@ -212,7 +213,7 @@ class WiringDiagram(Board):
 
     def _again(self) -> None:
         if self._report is not None:
-            self.show_report(self._report)
+            cast("GpuTop", self.app).guarded(self.show_report, self._report)
         self.post_message(self.Picked())
 
     def _reveal_selected(self) -> None:
