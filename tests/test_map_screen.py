@@ -20,6 +20,7 @@ from tests.app_support import (
     demo_report,
     give,
     gpu,
+    picture,
     press,
     reading,
     report_of,
@@ -233,3 +234,10 @@ async def test_tiny_and_back() -> None:
         await settle(pilot)
         assert diagram.drawing == wide
         assert not app_of(pilot).trouble
+
+
+async def test_no_figure_is_cut_where_there_is_no_room() -> None:
+    async with GpuTop().run_test(size=(60, 24)) as pilot:
+        await show(pilot, demo_report("sick-h100-8"))
+        line = next(line for line in picture(pilot).splitlines() if "GPU0 " in line)
+        assert "9" not in line

@@ -53,7 +53,9 @@ def _load(reading: GpuReading | None, slot: Slot) -> list[Figure]:
     percent = reading.utilization_percent
     words = units.percent(percent)
     if percent is None or slot.width < _BAR_FROM:
-        return [(slot, fit((words.replace(" ", ""), words.partition(" ")[0]), slot.width), "live")]
+        # Never cut: 99 % would read 9. The last offer is what says that there is no room.
+        ways = (words.replace(" ", ""), words.partition(" ")[0], "…", "")
+        return [(slot, fit(ways, slot.width), "live")]
     room = slot.width - _NUMBER
     full = round(min(max(percent, 0.0), 100.0) * room / 100)
     rest = Slot(slot.x + full, slot.y, room - full)

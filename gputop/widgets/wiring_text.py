@@ -66,6 +66,7 @@ def pcie_labels(wire: Any) -> tuple[tuple[str, ...], ...]:
         (_join(brief, rate),),
         (brief, rate),
         (brief,),
+        (brief.replace(" ", ""),),
     )
     return tuple(tuple(row for row in way if row) for way in ways)
 
