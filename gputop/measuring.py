@@ -85,7 +85,9 @@ def measure(
     check.start()
     choice = find_interpreter(wish.python)
     check.join(DRIVER_DEADLINE_SECONDS)
-    verdict = checked[0] if checked else Verdict(blind=("the driver did not answer in time",))
+    # A driver that hangs is no place to start a measurement in, unless somebody insists.
+    hangs = "the driver did not answer in time whether the GPUs are in use"
+    verdict = checked[0] if checked else Verdict(busy=(hangs,))
     elapsed = round(time.monotonic() - started, 3)
     if verdict.busy and not wish.force:
         text = "; ".join(verdict.busy) + ". Nothing was measured; it can be forced."

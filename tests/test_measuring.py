@@ -53,6 +53,22 @@ def test_too_few_gpus_are_refused_before_anything_is_asked() -> None:
     assert heard == []
 
 
+def test_a_driver_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+
+    def hang(wish: measuring.Wish) -> Verdict:
+        release.wait(30)
+        return Verdict()
+
+    monkeypatch.setattr(measuring, "_look", hang)
+    monkeypatch.setattr(measuring, "DRIVER_DEADLINE_SECONDS", 0.05)
+    told, heard = measure(measuring.wish_for("p2p", MACHINE, ()))
+    release.set()
+    assert told.outcome.status == "refused"
+    assert "did not answer" in told.outcome.message
+    assert heard == []
+
+
 def test_force_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "_look", lambda wish: Verdict(busy=("GPU0 works",)))
     told, _heard = measure(measuring.wish_for("p2p", MACHINE, (), force=True))

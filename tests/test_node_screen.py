@@ -81,6 +81,20 @@ def test_inactive_links_are_marked_only_where_a_sibling_has_more() -> None:
     assert text_of(links(beside[0], 6)).strip() == "4/6!"
 
 
+def test_links_that_are_down_by_design_are_not_marked() -> None:
+    down = tuple(NvLink(link=number, active=False) for number in range(6))
+    bridged = tuple(
+        NvLink(link=number, active=True, remote_kind="gpu", remote_address="0000:99:00.0")
+        for number in range(6)
+    )
+    unbridged = rows_of(snapshot_of((gpu(0, nvlinks=down), gpu(1, nvlinks=bridged))))
+    mig = rows_of(snapshot_of((gpu(0, nvlinks=down, mig_enabled=True), gpu(1))))
+    assert text_of(links(unbridged[0], 6)).strip() == "0/6"
+    assert text_of(links(mig[0], 6)).strip() == "0/6"
+    one = gpu(0, c2c_enabled=True)
+    assert "!" not in text_of(pcie(Row(one, reading(one, pcie_width=1), {}), 12))
+
+
 def test_processes_unknown_none_and_many() -> None:
     many = (
         GpuProcess(pid=1, kind="compute", memory_bytes=5),

@@ -60,6 +60,12 @@ def test_measured_words_and_numbers() -> None:
     assert found[B, A] == Value(word="no P2P", ink="warn")
 
 
+def test_the_speed_of_wrong_data_is_no_figure() -> None:
+    wrong = figure("write_bandwidth", A, B, value=396.1, unit="GB/s", verdict="wrong-data")
+    for measure in ("one-way", "share"):
+        assert cells(measure, measurements=(wrong,))[A, B] == Value(word="WRONG", ink="bad")
+
+
 def test_figures_of_the_self_test_are_not_shown_as_gpu_figures() -> None:
     found = cells(
         "one-way", measurements=(figure("write_bandwidth", A, B, value=9.0, device_kind="cpu"),)

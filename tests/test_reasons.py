@@ -224,6 +224,8 @@ def test_mig_is_no_fault_of_a_pair() -> None:
     assert answer(why, "MIG") == "yes: GPU0, GPU1"
     assert why.fix == ""
     assert "With MIG on" in why.consequence
+    assert "MIG is on: no P2P" in why.claim
+    assert not any("about" in fact.answer for fact in why.facts)
 
 
 def read(reading: GpuReading, own: Gpu) -> Explanation:

@@ -58,7 +58,7 @@ def _healthy(one: Gpu, other: Gpu, path: Path | None) -> dict[str, Figure]:
     sku = sku_for(one)
     if sku is None or path is None or path.payload_gbs is None or sku != sku_for(other):
         return {}
-    if path.kind not in FAST or sku.pair_gbs is None:
+    if path.kind not in FAST or sku.pair_gbs is None or one.mig_enabled or other.mig_enabled:
         return {}
     found = {name: sku.figure(name) for name in QUANTITIES.values()}
     return {name: item for name, item in found.items() if item and item.fraction is not None}

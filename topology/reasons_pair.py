@@ -37,14 +37,17 @@ def why_pair(report: Report, a: str, b: str) -> Explanation:
     one, other = machine.gpu(a), machine.gpu(b)
     facts = [_relation(found), *_path(report, path)]
     trouble = ("", "")
+    claim = _claim(found, path)
     if one is not None and other is not None:
         pair = machine.pair(a, b) or machine.pair(b, a)
         facts += [*_fabric(report, one, other), *_mig(report, one, other), *_grant(pair)]
         trouble = _trouble(report, one, other, pair)
+        if one.mig_enabled or other.mig_enabled:
+            claim = f"{found.letters} on the board, but MIG is on: no P2P between the two."
         facts += measured_facts(report, one, other, path)
     return Explanation(
         title=title,
-        claim=_claim(found, path),
+        claim=claim,
         facts=tuple(facts),
         consequence=trouble[0] or _consequence(path),
         fix=trouble[1],

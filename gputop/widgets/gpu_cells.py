@@ -136,10 +136,19 @@ def active_links(gpu: Gpu) -> int | None:
     return sum(known) if known else None
 
 
-def links(row: Row, width: int) -> Line:
-    """Links that are up, of all; marked when a sibling of the same name has more.
+def has_fixed_links(gpu: Gpu) -> bool:
+    """Whether its links are part of the board: to NVSwitches or an xGMI mesh, not a bridge."""
+    if gpu.mig_enabled:
+        return False
+    return bool(gpu.xgmi) or any(
+        link.active and link.remote_kind == "nvswitch" for link in gpu.nvlinks
+    )
 
-    Inactive links alone prove nothing (bridged cards leave some unused), siblings do.
+
+def links(row: Row, width: int) -> Line:
+    """Links that are up, of all; marked when a sibling on the same switches or mesh has more.
+
+    Inactive links alone prove nothing: bridged cards leave some unused, MIG takes all down.
     """
     total = len(row.gpu.nvlinks) or len(row.gpu.xgmi)
     active = active_links(row.gpu)
@@ -147,7 +156,7 @@ def links(row: Row, width: int) -> Line:
         # A GPU that only PCI shows was never asked for its links.
         unread = total or row.gpu.uuid is None or row.gpu.why("nvlinks")
         return ((right(UNKNOWN if unread else "none", width), "muted"),)
-    fewer = active < row.links_of_siblings
+    fewer = active < row.links_of_siblings and not row.gpu.mig_enabled
     ink = "bad" if fewer else "link-nvlink" if active else "muted"
     return ((right(f"{active}/{total}{'!' if fewer else ''}", width), ink),)
 
@@ -178,7 +187,13 @@ def pcie(row: Row, width: int) -> Line:
     reading, gpu = row.reading, row.gpu
     generation, lanes = (None, None) if reading is None else (reading.pcie_gen, reading.pcie_width)
     speed = _now_of_max(generation, gpu.pcie_gen_max)
-    short = lanes is not None and gpu.pcie_width_max is not None and lanes < gpu.pcie_width_max
+    # Beside NVLink-C2C a GPU needs few PCIe lanes: Grace boards give it one.
+    short = (
+        lanes is not None
+        and gpu.pcie_width_max is not None
+        and lanes < gpu.pcie_width_max
+        and not gpu.c2c_enabled
+    )
     text = f"{speed} x{_now_of_max(lanes, gpu.pcie_width_max)}{'!' if short else ''}"
     if generation is None and lanes is None and gpu.pcie_gen_max is None:
         text = UNKNOWN

@@ -58,7 +58,8 @@ def rows_of(snapshot: NodeSnapshot, stale: bool = False) -> tuple[Row, ...]:
     processes = {process.pid: process for process in snapshot.readings.processes}
     most: dict[str | None, int] = {}
     for gpu in snapshot.machine.gpus:
-        most[gpu.name] = max(most.get(gpu.name, 0), cells.active_links(gpu) or 0)
+        fixed = cells.active_links(gpu) if cells.has_fixed_links(gpu) else None
+        most[gpu.name] = max(most.get(gpu.name, 0), fixed or 0)
     rows = [
         Row(gpu, readings.get(gpu.address), processes, stale, most[gpu.name])
         for gpu in snapshot.machine.gpus

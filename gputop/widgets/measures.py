@@ -124,7 +124,10 @@ def _measured(quantity: str) -> Callable[[Report, tuple[str, ...]], dict[Pair, V
         cells: dict[Pair, Value] = {}
         for pair in _pairs(addresses):
             figures = found.get(pair)
-            if figures is not None and figures.value is not None:
+            if figures is not None and figures.verdict in ("wrong-data", "wrong-bytes"):
+                # Speed of data that did not arrive whole is no speed.
+                cells[pair] = _word(figures.verdict)
+            elif figures is not None and figures.value is not None:
                 cells[pair] = Value(number=figures.value, word=figure(figures.value))
             elif figures is not None and figures.verdict:
                 cells[pair] = _word(figures.verdict)
