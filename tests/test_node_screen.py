@@ -241,3 +241,13 @@ async def test_the_matrix_scrolls_by_whole_columns_to_its_end_and_back() -> None
         assert max(seen) == links.max_scroll_x
         assert max(seen) % 5 == 0
         assert seen[-1] == 0
+
+
+async def test_the_scroll_bar_cuts_no_column_of_the_table() -> None:
+    many = report_of(tuple(gpu(number) for number in range(16)))
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, many)
+        await give(pilot, many)
+        table = pilot.app.screen.query_one(GpuTable)
+        assert table.show_vertical_scrollbar
+        assert max(map(width_of, table.lines)) <= table.scrollable_content_region.width

@@ -190,7 +190,8 @@ class GpuTable(Board):
             replace(row, selected=True) if row.gpu.address == self.selected else row
             for row in found
         )
-        width = self.size.width or self.app.size.width
+        # `size` counts the column of the scroll bar too.
+        width = self.scrollable_content_region.width or self.app.size.width
         lines = table(self._rows, width)
         if not found:
             lines = (*lines[:1], ((f" no GPU matches “{clean(self.filter)}”", "muted"),))
