@@ -63,6 +63,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     measurements: tuple[Measurement, ...] = ()
     blind: tuple[str, ...] = ()
     """What the busy check could not see."""
+    forcible: bool = False
+    """Whether `force` would have gone on."""
 
 
 def measure(
@@ -91,7 +93,7 @@ def measure(
     elapsed = round(time.monotonic() - started, 3)
     if verdict.busy and not wish.force:
         text = "; ".join(verdict.busy) + ". Nothing was measured; it can be forced."
-        return Told(outcome=Outcome("refused", text, elapsed), blind=verdict.blind)
+        return Told(outcome=Outcome("refused", text, elapsed), blind=verdict.blind, forcible=True)
     if choice.chosen is None:
         text = " ".join(choice.sentences())
         return Told(outcome=Outcome("no-torch", text, elapsed), choice=choice)

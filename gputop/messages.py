@@ -66,6 +66,8 @@ class ProbeEnded(Message):
     """"finished", "cancelled", "refused", "died", "timed out", "garbled", "no torch", "failed"."""
     text: str
     """One sentence for a person."""
+    forcible: bool = False
+    """Whether the same wish with force would go on."""
 
 
 @dataclass
@@ -89,3 +91,4 @@ class ProbeState:
     status: str = ""
     """Why it ended; empty while it runs."""
     text: str = ""
+    forcible: bool = False

@@ -81,7 +81,9 @@ class ProbeDesk(DOMNode):
 
     def on_probe_ended(self, message: messages.ProbeEnded) -> None:
         """Say how it ended."""
-        self._change(running=False, status=message.status, text=message.text)
+        self._change(
+            running=False, status=message.status, text=message.text, forcible=message.forcible
+        )
         # One line may not hold why; an end that was wished for needs no second telling.
         said = len(message.text) + len(f" {PROBE} {message.status} (P forces it): ")
         if message.status not in ("finished", "cancelled") and said > self._app.size.width:

@@ -89,4 +89,5 @@ class Probing:
         except Exception as error:  # noqa: BLE001 - the worker border: the screen gets a sentence
             self._post(messages.ProbeEnded("failed", f"{type(error).__name__}: {error}"))
             return
-        self._post(messages.ProbeEnded(told.outcome.status, told.outcome.message))
+        outcome = told.outcome
+        self._post(messages.ProbeEnded(outcome.status, outcome.message, told.forcible))

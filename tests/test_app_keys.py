@@ -267,7 +267,7 @@ async def test_a_long_reason_of_a_probe_is_told_in_full_beside_the_line() -> Non
     reason = "GPU0 is in use by process 4242; " * 4 + "Nothing was measured."
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("dgx-1v"))
-        pilot.app.post_message(ProbeEnded("refused", reason))
+        pilot.app.post_message(ProbeEnded("refused", reason, forcible=True))
         await settle(pilot)
         line = next(line for line in picture(pilot).splitlines() if "p2p refused" in line)
         assert "P forces it" in line

@@ -219,7 +219,7 @@ async def test_busy_refusal_names_the_key_that_forces(monkeypatch: pytest.Monkey
         await press(pilot, "p")
         probing: Any = app._probing
         probing.running = False
-        app.post_message(ProbeEnded("refused", "GPU0 is busy: pid 7"))
+        app.post_message(ProbeEnded("refused", "GPU0 is busy: pid 7", forcible=True))
         await settle(pilot)
         assert "GPU0 is busy: pid 7" in text(pilot, "#status")
         assert "P forces it" in text(pilot, "#status")
@@ -233,3 +233,12 @@ async def test_demos_and_files_are_not_measured() -> None:
         await press(pilot, "p")
         assert app_of(pilot).probe is None
         assert app_of(pilot)._probing is None
+
+
+async def test_a_refusal_that_force_cannot_help_offers_no_force() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, report_of((gpu(0), gpu(1))))
+        pilot.app.post_message(ProbeEnded("refused", "p2p needs 2 GPUs, and 1 was chosen."))
+        await settle(pilot)
+        assert "needs 2 GPUs" in picture(pilot)
+        assert "forces it" not in picture(pilot)

@@ -64,7 +64,7 @@ def probe_line(probe: ProbeState) -> Line:
         )
     ink = "good" if probe.status == "finished" else "warn" if probe.status == "cancelled" else "bad"
     head: Line = ((f" {name} {probe.status}", ink),)
-    if probe.status == "refused":
+    if probe.forcible:
         # Before the reason, which may be longer than the line.
         head += ((" (", "muted"), ("P", "key bold @probe(True)"), (" forces it)", "muted"))
     return (*head, (": ", ink), (clean(probe.text), ""))
