@@ -249,7 +249,7 @@ class GpuTop(ProbeDesk, App[int]):
         """Choose a demo node, when no GPU answers here."""
         if not self.offers_demos:
             return
-        from gputop.topology import demo
+        from gputop.topology.demos import demo
         from gputop.topology.feeds import DemoFeed
         from gputop.widgets.panels import Choice
 

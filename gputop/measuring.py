@@ -18,10 +18,10 @@ from gputop.probes.client import run_probe
 from gputop.probes.interpreters import Choice, find_interpreter
 from gputop.probes.outcome import Outcome
 from gputop.probes.spec import ProbeSpec
-from gputop.topology.letters import Relations
 from gputop.topology.machine import Machine
 from gputop.topology.snapshot import Measurement
 from gputop.topology.sources.source import SourceAbsent
+from gputop.topology.wiring.letters import Relations
 
 QUANTITIES = {
     "access": "can_access",

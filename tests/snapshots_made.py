@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from gputop.topology import demo
 from gputop.topology.collect import merge
+from gputop.topology.demos import demo
 from gputop.topology.machine import Gpu, GpuPair, Host, Machine, NumaNode, NvLink, PciDevice
 from gputop.topology.report import Report, examine
 from gputop.topology.snapshot import Measurement, NodeSnapshot

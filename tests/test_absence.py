@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.topology.absence import why_no_gpu
 from gputop.topology.machine import (
     Container,
     Gpu,
@@ -17,6 +16,7 @@ from gputop.topology.machine import (
     PciDevice,
     Software,
 )
+from gputop.topology.reasons.absence import why_no_gpu
 from gputop.topology.record import Gap
 from gputop.topology.snapshot import NodeSnapshot, Problem, SourceState
 

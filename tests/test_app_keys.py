@@ -212,7 +212,7 @@ async def test_an_explanation_that_fails_is_a_note_and_not_a_crash(
     def broken(*_: object) -> None:
         raise KeyError("made to fail")
 
-    monkeypatch.setattr("gputop.topology.reasons.why_device", broken)
+    monkeypatch.setattr("gputop.topology.reasons.why.why_device", broken)
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
         await press(pilot, "w")

@@ -9,7 +9,7 @@ import pytest
 
 from gputop.topology.machine import Gpu
 from gputop.topology.specs import FOLDER, sku_for, skus, table
-from gputop.topology.wires import (
+from gputop.topology.wiring.wires import (
     NVLINK_PAYLOAD_GBS,
     NVLINK_RAW_GBS,
     PCIE_EFFICIENCY,

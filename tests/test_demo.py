@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from gputop.topology import demo
-from gputop.topology.demo_shape import load
-from gputop.topology.demo_tree import functions
+from gputop.topology.demos import demo
+from gputop.topology.demos.pci_tree import functions
+from gputop.topology.demos.shape import load
 from gputop.topology.snapshot import decode, encode
 from gputop.topology.specs import sku_for, skus, table
-from gputop.topology.wires import NVLINK_PAYLOAD_GBS
+from gputop.topology.wiring.wires import NVLINK_PAYLOAD_GBS
 from tests.snapshots_made import demo_report, gpus_of
 
 NAMES = demo.names()

@@ -8,7 +8,6 @@ import networkx as nx
 import pytest
 
 from gputop.topology.collect import merge_machine
-from gputop.topology.graph import build_graph
 from gputop.topology.machine import (
     GpuPair,
     Host,
@@ -22,7 +21,8 @@ from gputop.topology.machine import (
     XgmiLink,
 )
 from gputop.topology.sources import nvml
-from gputop.topology.wires import Wire, nvlink_wire, pcie_wire
+from gputop.topology.wiring.graph import build_graph
+from gputop.topology.wiring.wires import Wire, nvlink_wire, pcie_wire
 from tests.snapshots_made import RECORDINGS, demo_report, gpu, hosted, link, port
 
 A, B = "0000:01:00.0", "0000:02:00.0"

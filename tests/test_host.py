@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.host_machine import flags
+from gputop.topology.linux.host import flags
+from gputop.topology.linux.tree import FolderTree, live_tree
 from gputop.topology.machine import Host
 from gputop.topology.sources import host
-from gputop.topology.tree import FolderTree, live_tree
 
 RECORDINGS = Path(__file__).parent / "recordings"
 ARM = "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n"

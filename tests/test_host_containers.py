@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology import containers
+from gputop.topology.linux import containers
+from gputop.topology.linux.tree import FolderTree
 from gputop.topology.machine import Container
-from gputop.topology.tree import FolderTree
 
 
 def container(root: Path, environment: dict[str, str] | None = None) -> Container:

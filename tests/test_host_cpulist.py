@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.topology.cpulist import members, written
+from gputop.topology.linux.cpulist import members, written
 
 
 def test_cpu_lists() -> None:

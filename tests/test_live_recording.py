@@ -8,11 +8,11 @@ from typing import Any
 
 from gputop.topology.load import load
 from gputop.topology.machine import Gpu
-from gputop.topology.nvml_machine import parse as parse_machine
-from gputop.topology.nvml_moving import parse as parse_readings
+from gputop.topology.nvml.machine import parse as parse_machine
+from gputop.topology.nvml.moving import parse as parse_readings
 from gputop.topology.readings import GpuReading
-from gputop.topology.relations import format_matrix
 from gputop.topology.report import examine
+from gputop.topology.wiring.relations import format_matrix
 
 FOLDER = Path(__file__).parent / "recordings" / "hgx-h200-4gpu-live"
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from gputop.topology.load import LoadError, load
 from gputop.topology.machine import Gpu, Machine
-from gputop.topology.relations import format_matrix
 from gputop.topology.report import examine
 from gputop.topology.snapshot import NodeSnapshot, encode
+from gputop.topology.wiring.relations import format_matrix
 
 RECORDING = Path(__file__).parent / "recordings" / "hgx-h200-4gpu-vm"
 SNAPSHOT = NodeSnapshot(

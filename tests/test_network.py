@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from gputop.topology.linux.tree import FolderTree, live_tree
 from gputop.topology.machine import Interface, RdmaDevice
 from gputop.topology.sources import network
 from gputop.topology.sources.source import Part
-from gputop.topology.tree import FolderTree, live_tree
 
 RECORDINGS = Path(__file__).parent / "recordings"
 parse = network.SOURCE.parse

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.nvml_machine import parse
-from gputop.topology.nvml_moving import parse as parse_moving
+from gputop.topology.nvml.machine import parse
+from gputop.topology.nvml.moving import parse as parse_moving
 from gputop.topology.sources import nvml, nvml_readings
 
 pynvml = pytest.importorskip("pynvml")

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.topology import nvml_machine, nvml_moving, nvml_words
 from gputop.topology.formats.format import FormatError
 from gputop.topology.formats.nvml_json import FORMAT
+from gputop.topology.nvml import machine as nvml_machine
+from gputop.topology.nvml import moving as nvml_moving
+from gputop.topology.nvml import words as nvml_words
 from gputop.topology.sources.source import Part
 
 RECORDING = Path(__file__).parent / "recordings/hgx-h200-4gpu-vm/nvml.json"

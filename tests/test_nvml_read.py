@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.nvml_library import Library, open_library
-from gputop.topology.nvml_machine import parse
-from gputop.topology.nvml_moving import parse as parse_moving
+from gputop.topology.nvml.library import Library, open_library
+from gputop.topology.nvml.machine import parse
+from gputop.topology.nvml.moving import parse as parse_moving
 from gputop.topology.sources import nvml, nvml_readings
 from gputop.topology.sources.source import SourceAbsent
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.topology.graph import build_graph
 from gputop.topology.machine import Machine
-from gputop.topology.paths import path_between
+from gputop.topology.wiring.graph import build_graph
+from gputop.topology.wiring.paths import path_between
 from tests.snapshots_made import demo_report, gpu, gpus_of, hosted, link, port
 
 A, B, C = "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.topology.pci_config import capabilities
-from gputop.topology.pci_names import look_up
+from gputop.topology.linux.pci_config import capabilities
+from gputop.topology.linux.pci_names import look_up
+from gputop.topology.linux.tree import FolderTree
 from gputop.topology.sources import pci
-from gputop.topology.tree import FolderTree
 
 parse = pci.SOURCE.parse
 BRIDGE = {"class": "0x060400", "vendor": "0x8086", "device": "0x352a"}

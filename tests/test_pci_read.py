@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from gputop.topology.linux.tree import FolderTree
 from gputop.topology.sources import pci
 from gputop.topology.sources.source import SourceAbsent
-from gputop.topology.tree import FolderTree
 
 parse = pci.SOURCE.parse
 GPU = {"class": "0x030200", "vendor": "0x10de", "device": "0x2330"}

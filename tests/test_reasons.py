@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from gputop.topology.machine import Fabric, Gpu, Machine
-from gputop.topology.nvml_words import P2P_STATUS
+from gputop.topology.nvml.words import P2P_STATUS
 from gputop.topology.readings import EccCounts, GpuReading, Readings
-from gputop.topology.reasons import Explanation, why_device, why_edge, why_pair
+from gputop.topology.reasons.why import Explanation, why_device, why_edge, why_pair
 from gputop.topology.record import Gap
 from gputop.topology.report import Report, examine
 from gputop.topology.snapshot import Measurement, NodeSnapshot

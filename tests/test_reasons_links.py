@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.machine import Machine, NvLink
-from gputop.topology.reasons import Explanation, why_device
+from gputop.topology.reasons.why import Explanation, why_device
 from tests.snapshots_made import gpu, report_of
 
 A, B = "0000:01:00.0", "0000:02:00.0"

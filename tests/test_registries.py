@@ -28,7 +28,7 @@ def test_registry_matches_the_folder(package: str) -> None:
 
 
 def test_every_shape_is_a_demo() -> None:
-    from gputop.topology import demo
+    from gputop.topology.demos import demo
 
     assert set(demo.names()) == {path.stem for path in (ROOT / "topology/shapes").glob("*.toml")}
     assert all(demo.title(name) for name in demo.names())

@@ -10,8 +10,8 @@ import pytest
 from gputop.topology.collect import merge_machine
 from gputop.topology.machine import Fabric, Gpu, Machine, PciDevice, RdmaDevice, ReportedRelation
 from gputop.topology.record import NOT_ASKED, Gap
-from gputop.topology.relations import format_matrix, islands, matrix, relation
 from gputop.topology.sources import nvml
+from gputop.topology.wiring.relations import format_matrix, islands, matrix, relation
 from tests.snapshots_made import (
     RECORDINGS,
     gpu,

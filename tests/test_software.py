@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from gputop.topology.linux.tree import FolderTree, live_tree
 from gputop.topology.machine import Software
 from gputop.topology.sources import software
-from gputop.topology.tree import FolderTree, live_tree
 
 parse = software.SOURCE.parse
 
@@ -119,7 +119,7 @@ def test_a_recording_has_no_python(tmp_path: Path) -> None:
 def test_nothing_heavy_is_imported() -> None:
     code = (
         "import sys; from gputop.topology.sources import host, network, pci, processes, software;"
-        "from gputop.topology.tree import live_tree;"
+        "from gputop.topology.linux.tree import live_tree;"
         "software.SOURCE.parse(software.read(live_tree()));"
         "print(sorted({'torch', 'psutil', 'pynvml', 'textual'} & set(sys.modules)))"
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.topology.tree import (
+from gputop.topology.linux.tree import (
     LIMIT_BYTES,
     FolderTree,
     Tree,

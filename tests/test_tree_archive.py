@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gputop.topology import archive
-from gputop.topology.archive import ArchiveError, TarTree
 from gputop.topology.formats import sysfs_tar
 from gputop.topology.formats.format import FormatError
-from gputop.topology.tree import LIMIT_BYTES, FolderTree, Unreadable
+from gputop.topology.linux import archive
+from gputop.topology.linux.archive import ArchiveError, TarTree
+from gputop.topology.linux.tree import LIMIT_BYTES, FolderTree, Unreadable
 
 RECORDING = Path(__file__).parent / "recordings/hgx-h200-4gpu-vm/sysfs.tar.gz"
 

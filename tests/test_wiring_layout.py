@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputop.topology.wires import pcie_wire
+from gputop.topology.wiring.wires import pcie_wire
 from gputop.widgets import wiring_walk
 from gputop.widgets.wiring_drawing import Drawing
 from gputop.widgets.wiring_layout import fitting, layout

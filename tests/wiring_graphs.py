@@ -7,7 +7,7 @@ from typing import TypeAlias
 import networkx as nx
 
 from gputop.topology.machine import Gpu, NumaNode
-from gputop.topology.wires import Wire, pcie_wire
+from gputop.topology.wiring.wires import Wire, pcie_wire
 
 Graph: TypeAlias = "nx.Graph[str]"
 INSIDE = Wire(kind="socket")

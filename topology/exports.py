@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .exports_tree import as_tree
-from .graph import wires_of
 from .report import Report
 from .units import printable
-from .wires import Wire
+from .wiring.graph import wires_of
+from .wiring.wires import Wire
 
 if TYPE_CHECKING:
     import networkx as nx

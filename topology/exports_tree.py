@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .graph import Graph
 from .machine import Gpu
 from .report import Report
 from .units import gbs, printable, size
-from .wires import Wire, nvlink_wire
+from .wiring.graph import Graph
+from .wiring.wires import Wire, nvlink_wire
 
 _TREE_KINDS = ("pcie", "socket", "net", "c2c")
 _RANK = {

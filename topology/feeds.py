@@ -71,7 +71,7 @@ class DemoFeed:
         """The node as of the current tick; the first time only what a first picture needs."""
         tick = int((time.monotonic() - self._started) / self._interval)
         if not self._opened:
-            from . import demo
+            from .demos import demo
 
             self._opened = True
             parts = tuple(demo.parts(demo.opening(self.name, tick)).values())
@@ -80,7 +80,7 @@ class DemoFeed:
 
     def at(self, tick: int) -> NodeSnapshot:
         """The node at one tick; a pure function of name and tick but for the time stamp."""
-        from . import demo
+        from .demos import demo
 
         parse = demo.parts
         if not self._parts:

@@ -148,7 +148,7 @@ def _read_snapshot(path: Path, data: bytes) -> _Found:
 
 def _read_tree(path: Path) -> _Found:
     from .formats.sysfs_tar import part_from_tree
-    from .tree import FolderTree
+    from .linux.tree import FolderTree
 
     try:
         return _Found(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from .graph import Graph, build_graph
 from .machine import Machine
-from .relations import RelationMatrix, islands, matrix
 from .snapshot import NodeSnapshot
+from .wiring.graph import Graph, build_graph
+from .wiring.relations import RelationMatrix, islands, matrix
 
 
 class _Wiring:

@@ -62,7 +62,7 @@ def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
         raise Exit("--from and --demo exclude each other", USAGE)
     if demo is None:
         return
-    from gputop.topology import demo as demos
+    from gputop.topology.demos import demo as demos
 
     if demo == LIST_DEMOS:
         for name in demos.names():

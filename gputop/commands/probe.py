@@ -83,7 +83,15 @@ def _list(as_json: bool) -> None:
 
     specs: list[ProbeSpec] = [catalog.load(name).SPEC for name in catalog.NAMES]
     if as_json:
-        print_json({"schema": "gputop.probes/1", "gputop": __version__, "probes": specs})
+        print_json(
+            {
+                "schema": "gputop.probes/1",
+                "gputop": __version__,
+                "source": [],
+                "assumptions": [],
+                "probes": specs,
+            }
+        )
         return
     for spec in specs:
         click.echo(f"{spec.name:<8} {spec.title}")

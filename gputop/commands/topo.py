@@ -39,7 +39,7 @@ def command(
     report = examine(snapshot)
     form = form or ("json" if as_json else "matrix")
     if form == "matrix":
-        from gputop.topology.relations import format_matrix
+        from gputop.topology.wiring.relations import format_matrix
 
         click.echo(format_matrix(report.matrix), nl=False)
         return

@@ -15,7 +15,7 @@ from gputop.widgets.wiring_diagram import WiringDiagram
 from gputop.widgets.wiring_info import HINT, LEGEND, about, between
 
 if TYPE_CHECKING:
-    from gputop.topology.reasons import Explanation
+    from gputop.topology.reasons.why import Explanation
     from gputop.topology.report import Report
 
 _WIDE = 120
@@ -128,7 +128,7 @@ class MapScreen(View):
         report, box = self.report, self.wiring.box
         if report is None or box is None or not box.members:
             return None
-        from gputop.topology import reasons
+        from gputop.topology.reasons import why as reasons
 
         pair = self.wiring.pair
         return reasons.why_pair(report, *pair) if pair else reasons.why_device(report, box.id)

@@ -35,7 +35,7 @@ from gputop.widgets.spans import text_of
 from gputop.widgets.status import figures_age
 
 if TYPE_CHECKING:
-    from gputop.topology.reasons import Explanation
+    from gputop.topology.reasons.why import Explanation
     from gputop.topology.report import Report
     from gputop.widgets.gpu_cells import Row
 
@@ -125,7 +125,7 @@ class NodeScreen(View):
         silent = [gpu.uuid is None for gpu in report.snapshot.machine.gpus]
         if any(silent):
             # A GPU that only the PCI bus shows: say why its driver does not answer.
-            from gputop.topology.absence import why_no_gpu
+            from gputop.topology.reasons.absence import why_no_gpu
 
             why = reason_lines(why_no_gpu(report.snapshot), width - 2)
             lines = (*why, *((DEMOS,) if why and all(silent) else ()), *lines)
@@ -141,7 +141,7 @@ class NodeScreen(View):
         if not (report.snapshot.machine.host or report.snapshot.problems):
             table.show(())
             return
-        from gputop.topology.absence import why_no_gpu
+        from gputop.topology.reasons.absence import why_no_gpu
 
         table.show(absence_lines(tuple(why_no_gpu(report.snapshot)), width))
         links = self.query_one("#links", Board)
@@ -230,7 +230,7 @@ class NodeScreen(View):
         row = self._row()
         if row is None or self.report is None or self.report.graph is None:
             return None
-        from gputop.topology.reasons import why_device
+        from gputop.topology.reasons.why import why_device
 
         return why_device(self.report, row.gpu.address)
 

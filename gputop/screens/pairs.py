@@ -20,7 +20,7 @@ from gputop.widgets.pair_matrix import PairMatrix, devices
 from gputop.widgets.spans import Line, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.reasons import Explanation
+    from gputop.topology.reasons.why import Explanation
     from gputop.topology.report import Report
 
 
@@ -162,7 +162,7 @@ class PairsScreen(View):
         pair = self.query_one("#matrix", PairMatrix).pair
         if pair is None or self.report is None or self.report.graph is None:
             return None
-        from gputop.topology.reasons import why_pair
+        from gputop.topology.reasons.why import why_pair
 
         return why_pair(self.report, *pair)
 

@@ -21,7 +21,7 @@ from gputop.widgets.status import source_line, status_line, tabs
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
-    from gputop.topology.reasons import Explanation
+    from gputop.topology.reasons.why import Explanation
     from gputop.topology.report import Report
 
 NARROW_BELOW = 110

@@ -8,7 +8,7 @@ from gputop.clean import clean, clean_block
 from gputop.widgets.spans import Line, text_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.reasons import Explanation, Fact
+    from gputop.topology.reasons.why import Explanation, Fact
 
 _BASIS = {"measured": "good", "read": "muted", "assumed": "warn"}
 

@@ -12,8 +12,8 @@ from gputop.widgets.gpu_cells import short_name
 from gputop.widgets.spans import Line, joined, left, width_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.absence import Reason
     from gputop.topology.machine import Host, Machine
+    from gputop.topology.reasons.absence import Reason
     from gputop.topology.snapshot import NodeSnapshot
 
 _DOT = (" · ", "muted")

@@ -8,8 +8,8 @@ from gputop.clean import clean
 from gputop.widgets.spans import Line, centre, left, width_of
 
 if TYPE_CHECKING:
-    from gputop.topology.relations import RelationMatrix
     from gputop.topology.report import Report
+    from gputop.topology.wiring.relations import RelationMatrix
 
 READING: tuple[Line, ...] = (((" reading the wiring…", "muted"),),)
 

@@ -92,7 +92,7 @@ def expected_gbs(report: Report, src: str, dst: str) -> float | None:
     """Payload rate of the path between two GPUs, one way; None when unknown."""
     if report.graph is None:
         return None
-    from gputop.topology.paths import path_between
+    from gputop.topology.wiring.paths import path_between
 
     path = path_between(report.graph, src, dst)
     return None if path is None else path.payload_gbs

@@ -20,7 +20,7 @@ from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
-    from gputop.topology.reasons import Explanation
+    from gputop.topology.reasons.why import Explanation
 
 
 class Panel(ModalScreen[str | None]):

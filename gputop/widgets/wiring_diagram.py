@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from textual import events
 from textual.message import Message
 
-from gputop.topology.paths import Path, path_between
+from gputop.topology.wiring.paths import Path, path_between
 from gputop.widgets import wiring_live, wiring_walk
 from gputop.widgets.board import Board
 from gputop.widgets.spans import Line

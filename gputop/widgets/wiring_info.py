@@ -13,11 +13,11 @@ from gputop.widgets.wiring_text import bridge_names, is_weak, nic_rate, short
 if TYPE_CHECKING:
     import networkx as nx
 
-    from gputop.topology.paths import Path
     from gputop.topology.readings import GpuReading
     from gputop.topology.report import Report
     from gputop.topology.snapshot import NodeSnapshot
-    from gputop.topology.wires import Wire
+    from gputop.topology.wiring.paths import Path
+    from gputop.topology.wiring.wires import Wire
     from gputop.widgets.wiring_drawing import Box, Drawing
 
 _DOT = (" · ", "rule")

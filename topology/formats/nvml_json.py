@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from .. import nvml_machine, nvml_moving
+from ..nvml import machine as nvml_machine
+from ..nvml import moving as nvml_moving
 from ..sources.source import Part
 from .format import Format, FormatError
 

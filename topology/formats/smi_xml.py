@@ -9,10 +9,10 @@ from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import DefusedXMLParser
 
-from .. import smi_gpu
 from ..machine import Gpu, Software
+from ..nvml import smi_gpu
+from ..nvml.smi_values import Values
 from ..readings import GpuReading
-from ..smi_values import Values
 from ..snapshot import Problem
 from ..sources.source import Part
 from .format import Format, FormatError

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from ..archive import ArchiveError, TarTree
+from ..linux.archive import ArchiveError, TarTree
+from ..linux.tree import Tree
 from ..sources import host, network, pci, software
 from ..sources.source import Part, SourceAbsent
-from ..tree import Tree
 from .format import Format, FormatError
 
 _MEMBER = re.compile(

@@ -21,9 +21,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from .. import containers, processors
-from ..host_machine import flags, parse
-from ..tree import Tree, answers, live_tree
+from ..linux import containers, processors
+from ..linux.host import flags, parse
+from ..linux.tree import Tree, answers, live_tree
 from .source import Raw, Source
 
 STATIC = (

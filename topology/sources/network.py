@@ -14,8 +14,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from ..network_devices import parse
-from ..tree import Tree, answers, live_tree
+from ..linux.network import parse
+from ..linux.tree import Tree, answers, live_tree
 from .source import Raw, Source
 
 NET = "sys/class/net"

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ..nvml_devices import Device, Devices
-from ..nvml_library import Library, missing, open_library
-from ..nvml_machine import parse
+from ..nvml.devices import Device, Devices
+from ..nvml.library import Library, missing, open_library
+from ..nvml.machine import parse
 from .source import Raw, Source
 
 _SYSTEM = (

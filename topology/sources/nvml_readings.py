@@ -17,10 +17,10 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ..nvml_devices import Device, Devices
-from ..nvml_library import Library, open_library, refused
-from ..nvml_moving import parse
-from ..nvml_traffic import NVLINK_TX_RX, Moving, Traffic
+from ..nvml.devices import Device, Devices
+from ..nvml.library import Library, open_library, refused
+from ..nvml.moving import parse
+from ..nvml.traffic import NVLINK_TX_RX, Moving, Traffic
 from .source import Raw, Source
 
 _EACH_TIME = (

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..pci_config import capabilities
-from ..pci_devices import parse
-from ..pci_names import look_up
-from ..tree import Tree, answers, joined, live_tree
+from ..linux.pci_config import capabilities
+from ..linux.pci_devices import parse
+from ..linux.pci_names import look_up
+from ..linux.tree import Tree, answers, joined, live_tree
 from .source import Raw, Source, SourceAbsent
 
 FOLDER = "sys/bus/pci/devices"

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..answers import Fields, part, whole, words
-from ..cpulist import written
+from ..linux.answers import Fields, part, whole, words
+from ..linux.cpulist import written
+from ..linux.tree import clean
 from ..readings import ProcessReading
 from ..record import Gap
-from ..tree import clean
 from .source import Part, Raw, Source
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 
-from ..software_versions import DIST_INFO, FILES, parse
-from ..tree import Tree, answers, clean, live_tree
+from ..linux.software import DIST_INFO, FILES, parse
+from ..linux.tree import Tree, answers, clean, live_tree
 from .source import Raw, Source
 
 LIBRARY_FOLDERS = (

@@ -1,0 +1,1 @@
+"""Reference nodes as raw answers, made from the shapes."""

@@ -1,0 +1,141 @@
+"""A demo's answers for the sources `host` and `processes`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .figures import FIRST_PID, busy
+from .nvml import cpu_numbers
+from .pci import ABSENT
+from .pci_tree import Function
+from .shape import Node, Shape, Slot
+
+SHM_SHARE = 2
+"""/dev/shm is half of the memory, as Linux makes it."""
+NEAR, SAME_SOCKET, OTHER_SOCKET = 10, 12, 32
+"""NUMA distances as firmware of such hosts gives them; two nodes have 10 and 21."""
+FAR_OF_TWO = 21
+STARTED_AT = 1_750_000_000.0
+"""When the processes of every demo started: June 2025."""
+
+
+def answer(shape: Shape) -> dict[str, Any]:
+    """Give what the reader of `host` would find."""
+    node = shape.node
+    nvidia = shape.gpu.vendor == "nvidia"
+    total = node.numa_memory_gib * len(node.numa_cpus) * 2**30
+    switched = shape.nvlink is not None and bool(shape.nvlink.per_switch)
+    gpus = sum(name.startswith("gpu") for slot in shape.slot for name in _devices(slot))
+    return {
+        "demo": True,
+        "absent": ABSENT,
+        "files": _files(shape, total),
+        "sockets": _sockets(node),
+        "numa": {
+            str(number): {
+                "cpulist": cpus,
+                "distance": " ".join(map(str, _distances(node, number))),
+                "meminfo": f"Node {number} MemTotal: {node.numa_memory_gib * 2**20} kB",
+            }
+            for number, cpus in enumerate(node.numa_cpus)
+        },
+        "modules": {
+            name: shape.driver if name.startswith("nvidia") else "" for name in node.modules
+        },
+        "cmdline": ["iommu=pt"],
+        "device_nodes": [[path, True] for path in _nodes(nvidia, gpus)],
+        "fabric_manager": "running" if switched else "absent",
+        "shm": {"total": total // SHM_SHARE, "free": total // SHM_SHARE - 2**20},
+        "stat": {
+            "before": "cpu 1000 0 500 90000 100 0 0 0 0 0",
+            "now": "cpu 1180 0 560 90760 100 0 0 0 0 0",
+        },
+    }
+
+
+def processes(shape: Shape, gpus: tuple[Function, ...]) -> dict[str, Any]:
+    """Give what the operating system would say of the processes on busy GPUs."""
+    found = {
+        str(FIRST_PID + gpu.number): {
+            "user": "demo",
+            "command": "python3",
+            "affinity": cpu_numbers(shape.node.numa_cpus[gpu.numa]),
+            "started_at": STARTED_AT,
+            "memory_bytes": 24 * 2**30,
+            "opens_gpu": True,
+        }
+        for gpu in gpus
+        if busy(shape, gpu)
+    }
+    return {"demo": True, "processes": found}
+
+
+def _devices(slot: Slot) -> list[str]:
+    nested = [name for group in slot.switches for name in group]
+    return [*([slot.device] if slot.device else []), *slot.switch, *nested]
+
+
+def _files(shape: Shape, total: int) -> dict[str, str]:
+    node = shape.node
+    files = {
+        "etc/os-release": 'PRETTY_NAME="Ubuntu 24.04.2 LTS"',
+        "proc/self/limits": "Max locked memory  unlimited  unlimited  bytes",
+        "proc/sys/kernel/arch": "x86_64",
+        "proc/sys/kernel/hostname": "demo",
+        "proc/sys/kernel/numa_balancing": "0",
+        "proc/sys/kernel/osrelease": node.kernel,
+        "proc/sys/kernel/random/boot_id": "de300000-0000-4000-8000-000000000000",
+        "sys/class/dmi/id/product_name": node.product,
+        "sys/class/dmi/id/sys_vendor": "gputop demo",
+        "proc/cpuinfo": "\n".join(
+            (
+                "processor\t: 0",
+                f"vendor_id\t: {node.cpu_vendor}",
+                f"cpu family\t: {node.cpu_family}",
+                f"model\t\t: {node.cpu_model}",
+                f"model name\t: {node.cpu_name}",
+                "flags\t\t: fpu lm",
+            )
+        ),
+        "proc/loadavg": "18.2 17.9 17.4 20/4096 52000",
+        "proc/meminfo": f"MemTotal: {total // 1024} kB\nMemAvailable: {total // 1024 * 4 // 5} kB",
+    }
+    if shape.driver:
+        # Volta has no open module.
+        kind = "Open Kernel Module" if shape.gpu.architecture > 5 else "Kernel Module"
+        name = f"NVRM version: NVIDIA UNIX {kind} for x86_64  {shape.driver}"
+        files["proc/driver/nvidia/version"] = name
+    return files
+
+
+def _sockets(node: Node) -> list[dict[str, str]]:
+    threads = node.cores_per_socket * (max(node.numa_socket) + 1)
+    found: list[dict[str, str]] = []
+    for socket in sorted(set(node.numa_socket)):
+        own = [
+            cpus for cpus, at in zip(node.numa_cpus, node.numa_socket, strict=True) if at == socket
+        ]
+        first = own[0].partition("-")[0]
+        siblings = f"{first},{int(first) + threads}"
+        found.append({"socket": str(socket), "cpus": ",".join(own), "siblings": siblings})
+    return found
+
+
+def _distances(node: Node, number: int) -> list[int]:
+    if len(node.numa_cpus) == 2:
+        return [NEAR if other == number else FAR_OF_TWO for other in range(2)]
+    mine = node.numa_socket[number]
+    return [
+        NEAR if other == number else SAME_SOCKET if socket == mine else OTHER_SOCKET
+        for other, socket in enumerate(node.numa_socket)
+    ]
+
+
+def _nodes(nvidia: bool, gpus: int) -> list[str]:
+    if nvidia:
+        return [
+            *(f"/dev/nvidia{number}" for number in range(gpus)),
+            "/dev/nvidiactl",
+            "/dev/nvidia-uvm",
+        ]
+    return ["/dev/kfd", *(f"/dev/dri/renderD{128 + 8 * number}" for number in range(gpus))]

@@ -1,0 +1,88 @@
+"""A demo's answers for the sources `network` and `software`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .pci import ABSENT
+from .pci_tree import Function
+from .shape import Adapter, Shape
+
+INFINIBAND_TYPE, ETHERNET_TYPE = "32", "1"
+"""ARPHRD_ numbers of Linux if_arp.h."""
+
+
+def network(shape: Shape, functions: tuple[Function, ...]) -> dict[str, Any]:
+    """Give what sysfs would say of a demo's adapters: every NIC is an RDMA device, mlx5_N."""
+    paths: dict[str, str] = {}
+    interfaces: dict[str, Any] = {}
+    rdma: dict[str, Any] = {}
+    for function in functions:
+        above = paths.get(function.parent, function.parent)
+        paths[function.address] = f"{above}/{function.address}"
+        if function.kind not in ("nic", "eth"):
+            continue
+        adapter = shape.nic if function.kind == "nic" else shape.ethernet
+        name = adapter.interface.format(index=function.number)
+        interfaces[name] = _interface(adapter, function, f"{paths[function.address]}/net/{name}")
+        if function.kind == "nic":
+            own = f"mlx5_{function.number}"
+            path = f"{paths[function.address]}/infiniband/{own}"
+            rdma[own] = _rdma(adapter, function, path, name)
+    return {
+        "demo": True,
+        "absent": ABSENT,
+        "interfaces": interfaces,
+        "rdma": rdma,
+        "addresses": {"eth0": ["192.0.2.10/24"]},
+    }
+
+
+def _interface(adapter: Adapter, function: Function, path: str) -> dict[str, str]:
+    infiniband = adapter.link_layer == "InfiniBand"
+    return {
+        "path": path,
+        "address": f"02:de:30:00:{int(function.kind == 'nic'):02x}:{function.number:02x}",
+        "type": INFINIBAND_TYPE if infiniband else ETHERNET_TYPE,
+        "uevent": f"INTERFACE={path.rpartition('/')[2]}",
+        "driver": adapter.driver,
+        "numa_node": str(function.numa),
+        "flags": "0x1003",
+        "mtu": "4092" if infiniband else "9000" if function.kind == "nic" else "1500",
+        "operstate": "up",
+        "speed": str(adapter.gbit * 1000),
+    }
+
+
+def _rdma(adapter: Adapter, function: Function, path: str, interface: str) -> dict[str, Any]:
+    return {
+        "path": path,
+        "driver": adapter.driver,
+        "vendor": f"0x{adapter.pci_id.partition(':')[0]}",
+        "numa_node": str(function.numa),
+        "node_guid": f"02de:3000:0000:{function.number:04x}",
+        "fw_ver": adapter.firmware,
+        "board_id": adapter.board_id,
+        "node_type": "1: CA",
+        "netdevs": [interface],
+        "ports": {
+            "1": {
+                "state": "4: ACTIVE",
+                "phys_state": "5: LinkUp",
+                "rate": adapter.rate,
+                "link_layer": adapter.link_layer,
+                "lid": f"0x{function.number + 1:x}"
+                if adapter.link_layer == "InfiniBand"
+                else "0x0",
+            }
+        },
+    }
+
+
+def software(shape: Shape) -> dict[str, Any]:
+    """Give the versions that a look at files would find."""
+    libraries = []
+    if shape.nccl is not None:
+        folder = "/usr/lib/x86_64-linux-gnu"
+        libraries = [[f"{folder}/libnccl.so.2", f"libnccl.so.{shape.nccl}"]]
+    return {"demo": True, "absent": ABSENT, "files": {}, "packages": [], "libraries": libraries}

@@ -1,0 +1,173 @@
+"""A demo's TOML file, checked, and the PCI addresses that follow from it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+FOLDER = Path(__file__).parent.parent / "shapes"
+
+
+class DemoError(ValueError):
+    """There is no demo of that name."""
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all GPUs of a demo have in common, in the units of the management library's answers."""
+
+    vendor: str
+    name: str
+    pci_id: str
+    subsystem_id: str
+    architecture: int
+    compute_capability: str
+    cores: int
+    memory_bytes: int
+    memory_bus_bits: int
+    bar1_bytes: int
+    pcie_gen: int
+    power_watts: int
+    power_min_watts: int
+    power_idle_watts: int
+    clock_graphics_mhz: int
+    clock_idle_mhz: int
+    clock_memory_mhz: int
+    clock_video_mhz: int
+    temperature_slowdown_c: int
+    temperature_shutdown_c: int
+    temperature_memory_max_c: int
+    board_part_number: str
+    vbios: str
+    brand: int = 14
+    modules: tuple[int, ...] = ()
+
+
+class NvLinks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the NVLinks run: to switches, or from GPU to GPU."""
+
+    version: int
+    """NVML's number of the generation: 2 = 2.0, 4 = 3.0, 6 = 4.0."""
+    raw_mbps: int
+    """Raw rate of one link one way, MB/s, as the driver gives it."""
+    per_switch: tuple[int, ...] = ()
+    """Links from each GPU to each switch."""
+    mesh: tuple[tuple[int, ...], ...] = ()
+    """Row i, column j: links between GPU i and GPU j."""
+
+
+class XgmiMesh(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Every GPU joined to every other one."""
+
+    links_per_pair: int
+    raw_gbs: float
+    weight: int
+
+
+class Adapter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all network adapters of a kind have in common."""
+
+    vendor_name: str
+    device_name: str
+    pci_id: str
+    driver: str
+    gbit: int
+    gts: float
+    link_layer: str = "Ethernet"
+    rate: str = ""
+    board_id: str = ""
+    firmware: str = ""
+    interface: str = ""
+    """Pattern of the kernel's name, with {index}."""
+
+
+class Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One root port and what hangs below it: a device, a switch, or a switch of switches."""
+
+    root: str
+    """Domain and bus of the root complex, "0000:15"."""
+    numa: int
+    gts: float
+    device: str | None = None
+    switch: tuple[str, ...] = ()
+    switches: tuple[tuple[str, ...], ...] = ()
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is wrong with one GPU of a sick demo."""
+
+    gpu: int
+    links_down: tuple[int, ...] = ()
+    width: int | None = None
+    """Lanes that trained, of sixteen."""
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The host of a demo."""
+
+    product: str
+    cpu_vendor: str
+    cpu_name: str
+    cpu_family: int
+    cpu_model: int
+    cores_per_socket: int
+    numa_cpus: tuple[str, ...]
+    numa_socket: tuple[int, ...]
+    numa_memory_gib: int
+    kernel: str = "6.8.0-60-generic"
+    modules: tuple[str, ...] = ()
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One demo, as its file says."""
+
+    title: str
+    like: str
+    """Name of the reference node in nodes.toml."""
+    sku: str
+    """Name of the GPU in specs.toml."""
+    node: Node
+    gpu: Model
+    slot: tuple[Slot, ...]
+    nic: Adapter
+    ethernet: Adapter
+    nvlink: NvLinks | None = None
+    xgmi: XgmiMesh | None = None
+    fault: tuple[Fault, ...] = ()
+    idle: tuple[int, ...] = ()
+    """GPUs that do nothing."""
+    driver: str = ""
+    cuda: int = 0
+    nccl: str | None = None
+    rccl: str | None = None
+    rocm: str | None = None
+
+    def fault_of(self, gpu: int) -> Fault | None:
+        """Find what is wrong with one GPU."""
+        return next((fault for fault in self.fault if fault.gpu == gpu), None)
+
+
+def names() -> tuple[str, ...]:
+    """List the demos there are, by name."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
+
+
+_SHAPES: dict[str, Shape] = {}
+
+
+def load(name: str) -> Shape:
+    """Read one demo's file; raises DemoError for a name that is not in `names()`."""
+    if name not in _SHAPES:
+        if name not in names():
+            raise DemoError(f"no demo {name!r}; there are: {', '.join(names())}")
+        _SHAPES[name] = msgspec.convert(_table(name), Shape)
+    return _SHAPES[name]
+
+
+def _table(name: str) -> dict[str, Any]:
+    """Read a file; `base` names another one that it only adds to."""
+    table = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    base = table.pop("base", None)
+    return table if base is None else _table(base) | table

@@ -1,0 +1,1 @@
+"""What the kernel tells in /sys and /proc, read and understood."""

@@ -1,0 +1,1 @@
+"""NVIDIA's management library: asked, and its answers understood."""

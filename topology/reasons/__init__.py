@@ -1,0 +1,1 @@
+"""Why: what is known of a device, a pair or an edge, in plain words."""

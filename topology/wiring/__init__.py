@@ -1,0 +1,1 @@
+"""The graph of a node, its paths, and its letters."""

@@ -1,0 +1,252 @@
+"""The node as a graph: devices, bridges, NUMA nodes and sockets, and the wires between them.
+
+Node ids are strings: the PCI address of a device or bridge, "pci0000:00" for a root complex,
+"numa:0", "numa:unknown", "socket:0", "nvswitch fabric" for switches that the driver hides, and
+"net:eth0" for an interface without a PCI device. A node has `kind`, `label` and `record`; an edge
+has `wire`. An edge inside a switch or a CPU has a wire without figures: it is no link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, product
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..machine import Gpu, Interface, Machine, PciDevice, RdmaDevice
+from .links import add_links
+from .wires import PCIE_GTS, Wire, pcie_wire
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+Graph: TypeAlias = "nx.Graph[str]"
+
+ENDPOINTS = ("gpu", "nic", "nvswitch", "nvme")
+"""Kinds of PCI functions that are drawn; bridges are drawn when one of these is below."""
+LINK_PORTS = ("root port", "switch downstream", "bridge")
+"""Ports with a link below them."""
+UNKNOWN_NUMA = "numa:unknown"
+
+
+def build_graph(machine: Machine) -> Graph:
+    """Build the graph of a machine; frozen, so that nobody adds to it later."""
+    import networkx as nx  # a tenth of a second, which the first screen need not wait for
+
+    graph: Graph = nx.Graph()
+    _Builder(machine, graph).build()
+    frozen: Graph = nx.freeze(graph)
+    return frozen
+
+
+def wires_of(graph: Graph) -> Iterator[tuple[str, str, Wire]]:
+    """Go through the edges: both ends and the wire."""
+    for a, b, attributes in graph.edges(data=True):
+        yield a, b, attributes["wire"]
+
+
+def gpu_id(gpu: Gpu) -> str:
+    """Give the node id of a GPU: its address, with the partition if it is one of several."""
+    return gpu.address if gpu.partition is None else f"{gpu.address}/{gpu.partition}"
+
+
+def gpu_numa(gpu: Gpu) -> int | None:
+    """Give the NUMA node next to a GPU: the kernel's word, else the only near one of the driver."""
+    near = gpu.memory_affinity or ()
+    return near[0] if gpu.numa_node is None and len(near) == 1 else gpu.numa_node
+
+
+def chain(machine: Machine, address: str) -> tuple[str, ...]:
+    """List what is above a PCI function, nearest first, the root complex ("pci0000:00") last.
+
+    Empty when the function is not in the tree; without a root complex at its end when the tree
+    has a hole.
+    """
+    return climb({device.address: device.parent for device in machine.pci}, address)
+
+
+def climb(parents: dict[str, str], address: str) -> tuple[str, ...]:
+    """List what is above `address` when `parents` says what is above each PCI function."""
+    above: list[str] = []
+    while address in parents and parents[address] not in above:
+        address = parents[address]
+        above.append(address)
+    return tuple(above)
+
+
+class _Builder:
+    def __init__(self, machine: Machine, graph: Graph) -> None:
+        self.machine, self.graph = machine, graph
+        self.devices = {device.address: device for device in machine.pci}
+        self.gpus = {gpu.address: gpu for gpu in machine.gpus}
+        self.numa_of_root = _numa_of_roots(machine)
+        self.rdma: dict[str, list[RdmaDevice]] = {}
+        self.interfaces: dict[str, list[Interface]] = {}
+        for adapter in machine.rdma:
+            self.rdma.setdefault(adapter.address or "", []).append(adapter)
+        for interface in machine.interfaces:
+            self.interfaces.setdefault(interface.address or "", []).append(interface)
+
+    def build(self) -> None:
+        self._host()
+        for device in self.machine.pci:
+            if self._is_shown(device):
+                self._endpoint(device)
+        for gpu in self.machine.gpus:
+            self._gpu(gpu)
+        for interface in self.machine.interfaces:
+            if interface.address is None and interface.kind in ("ethernet", "infiniband"):
+                name = f"net:{interface.name}"
+                self._add(name, "nic", interface.name, interface)
+                wire = Wire(kind="net", source="an interface without a PCI device")
+                self.graph.add_edge(name, self._numa(interface.numa_node), wire=wire)
+        self._between_sockets()
+        add_links(self.graph, self.machine)
+
+    def _between_sockets(self) -> None:
+        """Join the sockets, and those NUMA nodes whose socket is not known."""
+        sockets = sorted(node for node in self.graph if node.startswith("socket:"))
+        lost = [
+            node
+            for node in self.graph
+            if node.startswith("numa:")
+            and not any(other.startswith("socket:") for other in self.graph[node])
+        ]
+        between = Wire(kind="socket", source="between sockets; the rate cannot be read")
+        unsure = Wire(
+            kind="socket", source="the socket of this NUMA node is not known", assumed=True
+        )
+        self.graph.add_edges_from(combinations(sockets, 2), wire=between)
+        if sockets:
+            self.graph.add_edges_from(product(lost, sockets), wire=unsure)
+        else:
+            self.graph.add_edges_from(combinations(lost, 2), wire=unsure)
+
+    def _add(self, node: str, kind: str, label: str, record: object) -> None:
+        if node not in self.graph:
+            self.graph.add_node(node, kind=kind, label=label, record=record)
+
+    def _host(self) -> None:
+        host = self.machine.host
+        if host is None:
+            return
+        for socket in host.sockets:
+            self._add(f"socket:{socket.socket}", "socket", f"CPU {socket.socket}", socket)
+        for node in host.numa:
+            self._add(f"numa:{node.node}", "numa", f"NUMA {node.node}", node)
+            if node.socket is not None:
+                self._add(f"socket:{node.socket}", "socket", f"CPU {node.socket}", None)
+                why = "sysfs: this NUMA node is part of the socket"
+                inside = Wire(kind="socket", source=why, inside=True)
+                self.graph.add_edge(f"numa:{node.node}", f"socket:{node.socket}", wire=inside)
+
+    def _is_shown(self, device: PciDevice) -> bool:
+        if device.kind == "gpu":
+            return device.address in self.gpus
+        if device.physical_function is not None:
+            # Hundreds of virtual functions may exist; those in use by this system are shown.
+            return device.address in self.rdma or device.address in self.interfaces
+        return device.kind in ENDPOINTS
+
+    def _endpoint(self, device: PciDevice) -> None:
+        record: object = device
+        label = {"nvme": "NVMe", "nic": "NIC"}.get(device.kind, device.kind)
+        if device.kind == "gpu":
+            record = self.gpus[device.address]
+            label = gpu_label(self.gpus[device.address])
+        elif device.kind == "nic":
+            adapters = self.rdma.get(device.address, [])
+            record = adapters[0] if adapters else device
+            names = [adapter.name for adapter in adapters]
+            names += [interface.name for interface in self.interfaces.get(device.address, [])]
+            label = " ".join(names) or label
+        elif device.kind == "nvswitch":
+            switches = [d.address for d in self.machine.pci if d.kind == "nvswitch"]
+            label = f"NVSwitch{switches.index(device.address)}"
+        self._add(device.address, device.kind, label, record)
+        self._climb(device)
+
+    def _climb(self, device: PciDevice) -> None:
+        """Add everything above a device, up to its NUMA node."""
+        while True:
+            parent = self.devices.get(device.parent)
+            done = device.parent in self.graph
+            if parent is not None:
+                self._add(parent.address, parent.kind, _port_label(parent), parent)
+            else:
+                self._add(device.parent, "root complex", device.parent, None)
+            self.graph.add_edge(device.address, device.parent, wire=self._wire(device, parent))
+            if parent is None:
+                if not done:
+                    wire = Wire(kind="socket", source="inside the CPU", inside=True)
+                    numa = self._numa(self.numa_of_root.get(device.parent))
+                    self.graph.add_edge(device.parent, numa, wire=wire)
+                return
+            if done:
+                return
+            device = parent
+
+    def _wire(self, device: PciDevice, parent: PciDevice | None) -> Wire:
+        if parent is None and device.kind == "root port":
+            return Wire(kind="socket", source="inside the CPU", inside=True)
+        if parent is not None and parent.kind not in LINK_PORTS:
+            return Wire(kind="pcie", source="inside a PCIe switch; not a link", inside=True)
+        ends = [device] if parent is None else [device, parent]
+        rates = [end.link_speed_max_gts for end in ends if end.link_speed_max_gts is not None]
+        widths = [end.link_width_max for end in ends if end.link_width_max]
+        lanes = next((end.link_width_now for end in ends if end.link_width_now), None)
+        gpu = self.gpus.get(device.address)
+        if lanes is None and gpu is not None and gpu.pcie_width_max is not None:
+            gts = PCIE_GTS.get(gpu.pcie_gen_max or 0)
+            return pcie_wire(
+                gts or (min(rates) if rates else None), None, gpu.pcie_width_max,
+                "driver: highest generation and width; sysfs does not say how many lanes are up",
+                assumed=True,
+            )  # fmt: skip
+        gts = min(rates) if rates else None
+        return pcie_wire(
+            gts, lanes, min(widths) if widths else None,
+            "sysfs: lanes up now, highest speed that both ends can do",
+        )  # fmt: skip
+
+    def _gpu(self, gpu: Gpu) -> None:
+        """Add a GPU that the PCI tree does not show, as in a container without the host's /sys."""
+        node = gpu_id(gpu)
+        if node in self.graph:
+            return
+        self._add(node, "gpu", gpu_label(gpu), gpu)
+        if gpu.partition is not None and gpu.address in self.graph:
+            return
+        hidden = "the PCI tree above is not visible"
+        if gpu.pcie_width_max is not None:
+            hidden = f"driver: highest generation and width; {hidden}"
+        gts = PCIE_GTS.get(gpu.pcie_gen_max or 0)
+        wire = pcie_wire(gts, None, gpu.pcie_width_max, hidden, assumed=True)
+        self.graph.add_edge(node, self._numa(gpu_numa(gpu)), wire=wire)
+
+    def _numa(self, node: int | None) -> str:
+        host = self.machine.host
+        known = [item.node for item in host.numa if not item.gpu_memory] if host else []
+        if node is None and len(known) == 1:
+            node = known[0]
+        name = UNKNOWN_NUMA if node is None else f"numa:{node}"
+        self._add(name, "numa", "NUMA ?" if node is None else f"NUMA {node}", None)
+        return name
+
+
+def _numa_of_roots(machine: Machine) -> dict[str, int]:
+    """Find the NUMA node of each root complex: that of the first device below which says one."""
+    parents = {device.address: device.parent for device in machine.pci}
+    found: dict[str, int] = {}
+    for device in machine.pci:
+        if device.numa_node is not None:
+            found.setdefault(climb(parents, device.address)[-1], device.numa_node)
+    return found
+
+
+def gpu_label(gpu: Gpu) -> str:
+    """Name a GPU for display: "GPU0" by the driver's index, its address without one."""
+    return gpu.address if gpu.index is None else f"GPU{gpu.index}"
+
+
+def _port_label(device: PciDevice) -> str:
+    return f"{device.kind} {device.address.removeprefix('0000:')}"

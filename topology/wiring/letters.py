@@ -1,0 +1,211 @@
+"""Relations in the letters of `nvidia-smi topo -m`: X, NV#, PIX, PXB, PHB, NODE, SYS.
+
+NCCL's path types share some of these letters and mean other things by them. AMD pairs joined by
+xGMI read XGMI, as rocm-smi prints it. "?" = the machine does not say enough.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..machine import Gpu, GpuPair, Machine
+from ..record import NOT_ASKED
+from .graph import climb
+from .links import link_end, same_fabric
+
+UNKNOWN = "?"
+SELF = "X"
+_ANCESTORS = {
+    "single": "PIX",
+    "multiple": "PXB",
+    "hostbridge": "PHB",
+    "node": "NODE",
+    "system": "SYS",
+}
+"""NVML's common ancestors (nvml.h, nvmlGpuTopologyLevel_t); "internal" is
+one board with two GPUs, which says no more about bridges."""
+MEANING = {
+    "X": "the same device",
+    "SYS": "PCIe, and the link between NUMA nodes",
+    "NODE": "PCIe, and two host bridges of one NUMA node",
+    "PHB": "PCIe, and one host bridge of a CPU",
+    "PXB": "several PCIe bridges, no host bridge",
+    "PIX": "one PCIe bridge or switch at most",
+    "NV#": "# NVLinks together",
+    "XGMI": "xGMI links, as rocm-smi prints it",
+    UNKNOWN: "the machine does not say enough to tell",
+}
+
+
+class Relation(msgspec.Struct, frozen=True, kw_only=True):
+    """How two devices hang together, and how that is known."""
+
+    letters: str
+    evidence: tuple[str, ...] = ()
+    """What was read, in sentences."""
+    basis: str = "read"
+    """"read", or "assumed" where a part was taken for granted."""
+
+    @property
+    def meaning(self) -> str:
+        """Say what the letters mean."""
+        if self.letters.startswith("NV"):
+            return MEANING["NV#"].replace("# NVLinks", nvlinks(self.letters[2:]))
+        return MEANING.get(self.letters, self.letters)
+
+
+def nvlinks(count: int | str) -> str:
+    """Say how many: "1 NVLink", "18 NVLinks"."""
+    return f"{count} NVLink{'' if str(count) == '1' else 's'}"
+
+
+class Relations:
+    """Finds relations in one machine; keeps what every pair needs."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.gpus = {gpu.address: gpu for gpu in machine.gpus if gpu.partition is None}
+        self.pairs = {(pair.src, pair.dst): pair for pair in machine.pairs}
+        self.devices = {device.address: device for device in machine.pci}
+        self.parents = {device.address: device.parent for device in machine.pci}
+        self.reported = {frozenset((item.a, item.b)): item.letters for item in machine.relations}
+        self.names = {device.address: device.name for device in machine.rdma if device.address}
+
+    def between(self, a: str, b: str) -> Relation:
+        """Find the relation of two devices by PCI address."""
+        if a == b:
+            return Relation(letters=SELF)
+        one, other = self.gpus.get(a), self.gpus.get(b)
+        if one is not None and other is not None:
+            found = self._gpu_links(one, other) or self._ancestor(a, b)
+            if found is not None:
+                return found
+            if _unasked(one) or _unasked(other):
+                return self._reported(a, b) or Relation(
+                    letters=UNKNOWN,
+                    evidence=("the driver was not asked for NVLinks yet",),
+                    basis="assumed",
+                )
+            if one.uuid is None or other.uuid is None:
+                return self._reported(a, b) or _without_links(self._tree(a, b))
+        return self._reported(a, b) or self._tree(a, b)
+
+    def _gpu_links(self, one: Gpu, other: Gpu) -> Relation | None:
+        direct = joined_links(one, other)
+        if direct:
+            return Relation(
+                letters=f"NV{direct}",
+                evidence=(f"NVML: {nvlinks(direct)} of {one.address} to {other.address} active",),
+            )
+        mine, theirs = switch_links(one), switch_links(other)
+        if mine and theirs and same_fabric(one, other):
+            evidence = (
+                f"NVML: {nvlinks(mine)} of {one.address} to NVSwitches active",
+                f"NVML: {nvlinks(theirs)} of {other.address} to NVSwitches active",
+            )
+            return Relation(letters=f"NV{min(mine, theirs)}", evidence=evidence)
+        if any(x.remote_address == other.address and x.active is not False for x in one.xgmi):
+            return Relation(
+                letters="XGMI",
+                evidence=(f"driver: an xGMI link joins {one.address} and {other.address}",),
+            )
+        pair = self._pair(one.address, other.address)
+        if pair is not None and pair.nvlinks_reported:
+            return Relation(
+                letters=f"NV{pair.nvlinks_reported}",
+                evidence=(f"nvidia-smi topo -m: NV{pair.nvlinks_reported}",),
+            )
+        return None
+
+    def _pair(self, a: str, b: str) -> GpuPair | None:
+        return self.pairs.get((a, b)) or self.pairs.get((b, a))
+
+    def _ancestor(self, a: str, b: str) -> Relation | None:
+        pair = self._pair(a, b)
+        letters = _ANCESTORS.get(pair.ancestor or "") if pair is not None else None
+        if pair is None or letters is None:
+            return None
+        return Relation(letters=letters, evidence=(f"NVML common ancestor: {pair.ancestor}",))
+
+    def _reported(self, a: str, b: str) -> Relation | None:
+        for left in (a, self.names.get(a)):
+            for right in (b, self.names.get(b)):
+                letters = self.reported.get(frozenset((left or "", right or "")))
+                if letters is not None:
+                    return Relation(letters=letters, evidence=(f"nvidia-smi topo -m: {letters}",))
+        return None
+
+    def _tree(self, a: str, b: str) -> Relation:
+        mine, theirs = climb(self.parents, a), climb(self.parents, b)
+        if not mine or not theirs:
+            lost = a if not mine else b
+            return Relation(
+                letters=UNKNOWN,
+                evidence=(f"sysfs: {lost} is not in the PCI tree",),
+                basis="assumed",
+            )
+        shared = next((node for node in mine if node in theirs), None)
+        if shared is None:
+            return self._across(a, b, mine[-1], theirs[-1])
+        if shared not in self.parents:
+            return Relation(
+                letters="PHB", evidence=(f"sysfs: both are below the root complex {shared}",)
+            )
+        depth = max(mine.index(shared), theirs.index(shared))
+        # A switch is its upstream port and one downstream port a device: one bridge to the eye.
+        single = depth == 0 or (depth == 1 and self._is_upstream(shared))
+        what = "one PCIe switch or bridge" if single else "several bridges"
+        return Relation(
+            letters="PIX" if single else "PXB",
+            evidence=(f"sysfs: both are below {shared}, {what} between them",),
+        )
+
+    def _is_upstream(self, address: str) -> bool:
+        device = self.devices.get(address)
+        return device is not None and device.kind == "switch upstream"
+
+    def _across(self, a: str, b: str, root_a: str, root_b: str) -> Relation:
+        roots = f"sysfs: root complexes {root_a} and {root_b}"
+        here, there = self.numa(a), self.numa(b)
+        if here is not None and there is not None:
+            letters = "NODE" if here == there else "SYS"
+            return Relation(letters=letters, evidence=(roots, f"NUMA nodes {here} and {there}"))
+        host = self.machine.host
+        nodes = [node for node in host.numa if not node.gpu_memory] if host is not None else []
+        if len(nodes) == 1:
+            return Relation(letters="NODE", evidence=(roots, "the host has one NUMA node"))
+        return Relation(
+            letters=UNKNOWN, evidence=(roots, "the NUMA node is not known"), basis="assumed"
+        )
+
+    def numa(self, address: str) -> int | None:
+        """Find the NUMA node next to a device; None when the machine does not say."""
+        device = self.devices.get(address)
+        if device is not None and device.numa_node is not None:
+            return device.numa_node
+        gpu = self.gpus.get(address)
+        return gpu.numa_node if gpu is not None else None
+
+
+def _unasked(gpu: Gpu) -> bool:
+    """Whether the driver knows this GPU and was not asked for its links: PCIe would mislead."""
+    return gpu.uuid is not None and gpu.why("nvlinks") == NOT_ASKED
+
+
+def _without_links(found: Relation) -> Relation:
+    """Mark a relation of GPUs that no driver answered for: NVLink may join them all the same."""
+    unasked = "no driver told of NVLinks; these letters are for PCIe alone"
+    return msgspec.structs.replace(found, evidence=(*found.evidence, unasked), basis="assumed")
+
+
+def joined_links(one: Gpu, other: Gpu) -> int:
+    """Count the active NVLinks that run directly between two GPUs."""
+    forth = sum(1 for x in one.nvlinks if x.active and link_end(x) == other.address)
+    back = sum(1 for x in other.nvlinks if x.active and link_end(x) == one.address)
+    # Where one end could not be read the other one counts alone.
+    return min(forth, back) if forth and back else max(forth, back)
+
+
+def switch_links(gpu: Gpu) -> int:
+    """Count the active NVLinks of a GPU that lead to NVSwitches, seen or hidden."""
+    return sum(1 for link in gpu.nvlinks if link.active and link.remote_kind == "nvswitch")

@@ -1,0 +1,132 @@
+"""The fast wires of the graph: NVLink, xGMI and C2C."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..machine import Gpu, Machine, NvLink
+from .wires import C2C_PAYLOAD_GBS, Wire, nvlink_wire
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+FABRIC = "nvswitch fabric"
+"""Node id of a plane of NVSwitches whose PCI addresses the driver hides."""
+MOST_NVLINKS = 18
+"""No GPU up to NVLink 5 has more; a pair list that adds up to more goes through switches."""
+
+
+def add_links(graph: nx.Graph[str], machine: Machine) -> None:
+    """Add the edges between GPUs, from GPUs to NVSwitches, and from GPUs to coherent CPUs."""
+    for gpu in machine.gpus:
+        if gpu.partition is None:
+            _nvlinks(graph, gpu)
+            _c2c(graph, gpu)
+        _xgmi(graph, gpu)
+    if not any(gpu.nvlinks for gpu in machine.gpus):
+        _reported(graph, machine)
+
+
+def _nvlinks(graph: nx.Graph[str], gpu: Gpu) -> None:
+    groups: dict[str, list[NvLink]] = {}
+    for link in gpu.nvlinks:
+        end = link_end(link)
+        if link.active and end is not None:
+            groups.setdefault(end, []).append(link)
+    down = sum(1 for link in gpu.nvlinks if link.active is False)
+    for end, links in groups.items():
+        # A link that is down does not say where it would lead, unless all lead to one place.
+        count_max = len(links) + down if len(groups) == 1 or not down else None
+        if end not in graph:
+            graph.add_node(end, kind="nvswitch", label=_label(end), record=None)
+        wire = nvlink_wire(links, count_max)
+        known = graph.get_edge_data(gpu.address, end)
+        if known is None or _count(known["wire"]) > len(links):
+            # Both ends describe a link between GPUs; the end that sees fewer is right.
+            graph.add_edge(gpu.address, end, wire=wire)
+
+
+def _label(end: str) -> str:
+    return "NVSwitch fabric" if end == FABRIC else f"NVSwitch {end}"
+
+
+def _count(wire: Wire) -> int:
+    return (wire.count or 0) if wire.kind == "nvlink" else MOST_NVLINKS
+
+
+def link_end(link: NvLink) -> str | None:
+    """Give the node at the other end of a link; None when it leads out of what can be drawn."""
+    if link.remote_kind == "nvswitch":
+        return link.remote_address or FABRIC
+    return link.remote_address if link.remote_kind == "gpu" else None
+
+
+def same_fabric(one: Gpu, other: Gpu) -> bool:
+    """Say whether two GPUs on NVSwitches can be in one partition of the fabric.
+
+    A clique other than the neighbour's means that the fabric keeps the two apart; GPUs that
+    register with no fabric (before Hopper) share the only one there is.
+    """
+    left, right = one.fabric, other.fabric
+    if left is None or right is None or left.clique_id is None or right.clique_id is None:
+        return True
+    return (left.cluster_uuid, left.clique_id) == (right.cluster_uuid, right.clique_id)
+
+
+def _c2c(graph: nx.Graph[str], gpu: Gpu) -> None:
+    if not gpu.c2c_enabled:
+        return
+    numa = f"numa:{gpu.numa_node}" if gpu.numa_node is not None else None
+    if numa is None or numa not in graph:
+        return
+    wire = Wire(
+        kind="c2c",
+        payload_gbs=C2C_PAYLOAD_GBS,
+        source="driver: C2C is on; the rate is the data sheet's, not read",
+        assumed=True,
+    )
+    graph.add_edge(gpu.address, numa, wire=wire)
+
+
+def _xgmi(graph: nx.Graph[str], gpu: Gpu) -> None:
+    for link in gpu.xgmi:
+        if link.active is False or link.remote_address not in graph:
+            continue
+        if link.hops is not None and link.hops > 1:
+            continue
+        # AMD subtracts no line code from the rate of xGMI: raw and payload are one figure.
+        wire = Wire(
+            kind="xgmi",
+            raw_gbs=link.raw_gbs,
+            payload_gbs=link.raw_gbs,
+            count=link.links,
+            count_max=link.links,
+            source="driver: links and rate of this pair",
+        )
+        graph.add_edge(gpu.address, link.remote_address, wire=wire)
+
+
+def _reported(graph: nx.Graph[str], machine: Machine) -> None:
+    """Use NVLink counts that another tool printed, where no link was read."""
+    counts: dict[frozenset[str], int] = {}
+    for pair in machine.pairs:
+        if pair.nvlinks_reported:
+            counts[frozenset((pair.src, pair.dst))] = pair.nvlinks_reported
+    totals: dict[str, int] = {}
+    for ends, count in counts.items():
+        for end in ends:
+            totals[end] = totals.get(end, 0) + count
+    if totals and max(totals.values()) > MOST_NVLINKS:
+        graph.add_node(FABRIC, kind="nvswitch", label=_label(FABRIC), record=None)
+        for end in totals:
+            most = max(count for ends, count in counts.items() if end in ends)
+            wire = Wire(
+                kind="nvlink", count=most, assumed=True,
+                source="nvidia-smi topo -m; more links to all peers than a GPU has: switches",
+            )  # fmt: skip
+            graph.add_edge(end, FABRIC, wire=wire)
+        return
+    for ends, count in counts.items():
+        if len(ends) == 2:
+            wire = Wire(kind="nvlink", count=count, source="nvidia-smi topo -m; rate not in it")
+            graph.add_edge(*sorted(ends), wire=wire)

@@ -1,0 +1,157 @@
+"""The best path between two devices, and its narrowest wire.
+
+GPUs joined by NVLink, an NVSwitch plane or xGMI use that; everything else goes up the PCI tree
+and down again. A GPU that could relay between two others is no path: relays are NCCL's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from .graph import UNKNOWN_NUMA, Graph
+from .links import same_fabric
+from .wires import Wire
+
+
+class Path(msgspec.Struct, frozen=True, kw_only=True):
+    """How data gets from one device to another."""
+
+    nodes: tuple[str, ...]
+    """Node ids from end to end; a plane of several NVSwitches is one step, its first switch."""
+    wires: tuple[Wire, ...]
+    """The wire of each step; through a plane, all links of the GPU to all switches together."""
+    edges: tuple[tuple[str, str], ...]
+    """Every edge of the graph that carries the traffic, to light up."""
+    bottleneck: int | None = None
+    """Index of the narrowest wire; None when no rate on the path is known."""
+    payload_gbs: float | None = None
+    """What the narrowest known wire carries, GB/s one way."""
+    kind: str = "pcie"
+    """"nvlink", "nvswitch", "xgmi", "pcie", or "net"."""
+    complete: bool = True
+    """False when a part of the way is unknown, so that it could be narrower."""
+
+    @property
+    def narrowest(self) -> Wire | None:
+        """Return the bottleneck's wire."""
+        return None if self.bottleneck is None else self.wires[self.bottleneck]
+
+
+def path_between(graph: Graph, a: str, b: str) -> Path | None:
+    """Find the best path between two nodes; None when a node is unknown or nothing joins them."""
+    if a == b or a not in graph or b not in graph:
+        return None
+    wire = graph.get_edge_data(a, b, {}).get("wire")
+    if wire is not None and wire.kind in ("nvlink", "xgmi"):
+        return _path((a, b), (wire,), ((a, b),), wire.kind)
+    return _through_switches(graph, a, b) or _through_tree(graph, a, b)
+
+
+def _through_switches(graph: Graph, a: str, b: str) -> Path | None:
+    one, other = graph.nodes[a], graph.nodes[b]
+    if one["kind"] != "gpu" or other["kind"] != "gpu":
+        return None
+    if not same_fabric(one["record"], other["record"]):
+        return None
+    mine, theirs = _switches(graph, a), _switches(graph, b)
+    if not mine or not theirs:
+        return None
+    middle = next((switch for switch in mine if switch in theirs), mine[0])
+    up = bundle([graph.edges[a, switch]["wire"] for switch in mine])
+    down = bundle([graph.edges[b, switch]["wire"] for switch in theirs])
+    edges = (*((a, switch) for switch in mine), *((switch, b) for switch in theirs))
+    return _path((a, middle, b), (up, down), edges, "nvswitch")
+
+
+def _switches(graph: Graph, gpu: str) -> list[str]:
+    return [
+        other
+        for other in graph[gpu]
+        if graph.nodes[other]["kind"] == "nvswitch"
+        and graph.edges[gpu, other]["wire"].kind == "nvlink"
+    ]
+
+
+def bundle(wires: Sequence[Wire]) -> Wire:
+    """Add up parallel wires of one kind; a sum with an unknown part is unknown."""
+    if len(wires) == 1:
+        return wires[0]
+    first = wires[0]
+    count = _sum(wires, lambda wire: wire.count)
+    payload = _sum(wires, lambda wire: wire.payload_gbs)
+    raw = _sum(wires, lambda wire: wire.raw_gbs)
+    most = _sum(wires, lambda wire: wire.count_max)
+    return Wire(
+        kind=first.kind,
+        raw_gbs=None if raw is None else round(raw, 3),
+        payload_gbs=payload,
+        count=None if count is None else int(count),
+        count_max=None if most is None else int(most),
+        generation=first.generation,
+        source=f"{len(wires)} bundles to as many switches; the first: {first.source}",
+        assumed=any(wire.assumed for wire in wires),
+    )
+
+
+def _sum(wires: Sequence[Wire], value: Callable[[Wire], float | None]) -> float | None:
+    known = [number for wire in wires if (number := value(wire)) is not None]
+    return sum(known) if len(known) == len(wires) else None
+
+
+def _through_tree(graph: Graph, a: str, b: str) -> Path | None:
+    """Go by PCIe and the host: the shortest way, where devices are only ends, never in between."""
+    nodes = _shortest(graph, a, b)
+    if nodes is None:
+        return None
+    edges = tuple(pairwise(nodes))
+    wires = tuple(graph.edges[edge]["wire"] for edge in edges)
+    kind = "net" if any(wire.kind == "net" for wire in wires) else "pcie"
+    return _path(tuple(nodes), wires, edges, kind)
+
+
+_ENDS = ("gpu", "nic", "nvswitch", "nvme")
+
+
+def _shortest(graph: Graph, a: str, b: str) -> list[str] | None:
+    before: dict[str, str] = {a: a}
+    queue = [a]
+    for node in queue:
+        if node == b:
+            break
+        if node != a and graph.nodes[node]["kind"] in _ENDS:
+            continue
+        for other, edge in graph[node].items():
+            if other not in before and edge["wire"].kind not in ("nvlink", "xgmi"):
+                before[other] = node
+                queue.append(other)
+    if b not in before:
+        return None
+    nodes = [b]
+    while nodes[-1] != a:
+        nodes.append(before[nodes[-1]])
+    return nodes[::-1]
+
+
+def _path(
+    nodes: tuple[str, ...], wires: tuple[Wire, ...], edges: tuple[tuple[str, str], ...], kind: str
+) -> Path:
+    rates = [(wire.payload_gbs, i) for i, wire in enumerate(wires) if wire.payload_gbs is not None]
+    narrowest = min(rates) if rates else None
+    return Path(
+        nodes=nodes,
+        wires=wires,
+        edges=edges,
+        bottleneck=narrowest[1] if narrowest else None,
+        payload_gbs=narrowest[0] if narrowest else None,
+        kind=kind,
+        complete=UNKNOWN_NUMA not in nodes and not any(map(_unsure, wires)),
+    )
+
+
+def _unsure(wire: Wire) -> bool:
+    """Whether a wire may be narrower than it says: no rate, or the most that PCIe could reach."""
+    unknown = wire.payload_gbs is None and not wire.inside
+    return unknown or (wire.kind == "pcie" and wire.assumed)

@@ -1,0 +1,171 @@
+"""Relations of all devices: the matrix of `nvidia-smi topo -m`, and groups of joined GPUs."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from ..machine import Machine
+from ..units import printable
+from .graph import gpu_numa
+from .letters import MEANING, UNKNOWN, Relation, Relations
+
+__all__ = [
+    "MatrixRow",
+    "Relation",
+    "RelationMatrix",
+    "format_matrix",
+    "islands",
+    "matrix",
+    "relation",
+]
+
+NOT_APPLICABLE = "N/A"
+"""What nvidia-smi prints for an affinity it does not know."""
+LEGEND = ("X", "SYS", "NODE", "PHB", "PXB", "PIX", "NV#", "XGMI", UNKNOWN)
+"""Order in which the letters are explained below the matrix; the last two only when they occur."""
+
+
+class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row: a device, and its relation to every column."""
+
+    label: str
+    """"GPU0", "NIC0"."""
+    address: str
+    kind: str
+    """"gpu" or "nic"."""
+    cells: tuple[Relation, ...]
+    cpu_affinity: str | None = None
+    numa_affinity: str | None = None
+    gpu_numa_id: int | None = None
+    affinity_basis: str | None = None
+    """Where the affinity comes from: "driver" or "sysfs"."""
+
+
+class RelationMatrix(msgspec.Struct, frozen=True, kw_only=True):
+    """All relations; columns are in the order of the rows."""
+
+    rows: tuple[MatrixRow, ...] = ()
+    nics: tuple[tuple[str, str], ...] = ()
+    """Legend: (label, RDMA name)."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """List the column heads."""
+        return tuple(row.label for row in self.rows)
+
+    def row(self, address: str) -> MatrixRow | None:
+        """Find the row of a device by PCI address."""
+        return next((row for row in self.rows if row.address == address), None)
+
+    def cell(self, a: str, b: str) -> Relation | None:
+        """Find the relation of two devices by PCI address."""
+        row = self.row(a)
+        column = next((i for i, other in enumerate(self.rows) if other.address == b), None)
+        return None if row is None or column is None else row.cells[column]
+
+
+def relation(machine: Machine, a: str, b: str) -> Relation:
+    """Find the relation of two devices of a machine, by PCI address."""
+    return Relations(machine).between(a, b)
+
+
+def islands(relations: RelationMatrix) -> tuple[tuple[str, ...], ...]:
+    """Group the GPUs that NVLink or xGMI joins, by address; a GPU joined to no other is in none."""
+    groups: list[set[str]] = []
+    for row in relations.rows:
+        joined = {row.address}
+        for column, cell in zip(relations.rows, row.cells, strict=True):
+            if cell.letters.startswith(("NV", "XGMI")):
+                joined.add(column.address)
+        if len(joined) > 1:
+            touching = [group for group in groups if group & joined]
+            groups = [group for group in groups if not group & joined]
+            groups.append(joined.union(*touching))
+    return tuple(sorted(tuple(sorted(group)) for group in groups))
+
+
+def matrix(machine: Machine) -> RelationMatrix:
+    """Relate every GPU and RDMA device of a machine to every other one."""
+    gpus = [gpu for gpu in machine.gpus if gpu.partition is None]
+    gpus.sort(key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.address))
+    nics = [device for device in machine.rdma if device.address is not None]
+    nics.sort(key=lambda nic: _natural(nic.name))
+    names = [
+        (f"GPU{i if gpu.index is None else gpu.index}", gpu.address, "gpu")
+        for i, gpu in enumerate(gpus)
+    ]
+    names += [(f"NIC{i}", nic.address or "", "nic") for i, nic in enumerate(nics)]
+    find = Relations(machine)
+    known: dict[tuple[str, str], Relation] = {}
+    for index, (_, a, _) in enumerate(names):
+        for _, b, _ in names[index:]:
+            known[a, b] = known[b, a] = find.between(a, b)
+    rows = tuple(
+        _row(machine, label, address, kind, tuple(known[address, other] for _, other, _ in names))
+        for label, address, kind in names
+    )
+    legend = tuple((f"NIC{i}", nic.name) for i, nic in enumerate(nics))
+    return RelationMatrix(rows=rows, nics=legend)
+
+
+def _natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Order mlx5_2 before mlx5_10."""
+    return tuple(
+        (int(piece), "") if piece.isdecimal() else (-1, piece)
+        for piece in re.split(r"([0-9]{1,9})", name)
+    )
+
+
+def _row(
+    machine: Machine, label: str, address: str, kind: str, cells: tuple[Relation, ...]
+) -> MatrixRow:
+    gpu = machine.gpu(address) if kind == "gpu" else None
+    if gpu is None:
+        return MatrixRow(label=label, address=address, kind=kind, cells=cells)
+    cpus, basis = gpu.cpu_affinity, "driver"
+    if cpus is None:
+        device = machine.pci_device(address)
+        cpus, basis = (device.local_cpus if device is not None else None), "sysfs"
+    near = gpu.memory_affinity
+    numa = ",".join(map(str, near)) if near else None
+    if numa is None and (node := gpu_numa(gpu)) is not None:
+        numa = str(node)
+    return MatrixRow(
+        label=label,
+        address=address,
+        kind=kind,
+        cells=cells,
+        cpu_affinity=cpus,
+        numa_affinity=numa,
+        gpu_numa_id=gpu.gpu_numa_id,
+        affinity_basis=basis if cpus is not None else None,
+    )
+
+
+def format_matrix(relations: RelationMatrix) -> str:
+    """Write the matrix as `nvidia-smi topo -m` does, tab for tab; the legend is our own."""
+    lines = ["\t".join(("", *relations.labels, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"))]
+    for row in relations.rows:
+        tail = ["", "", "", ""]
+        if row.kind == "gpu":
+            identity = NOT_APPLICABLE if row.gpu_numa_id is None else str(row.gpu_numa_id)
+            cpus, numa = row.cpu_affinity or NOT_APPLICABLE, row.numa_affinity or NOT_APPLICABLE
+            tail = [cpus, numa, "", identity]
+        cells = (row.label, *(_cell(cell) for cell in row.cells), *tail)
+        lines.append("\t".join(map(printable, cells)))
+    used = {cell.letters for row in relations.rows for cell in row.cells}
+    shown = [letters for letters in LEGEND if letters not in LEGEND[-2:] or letters in used]
+    lines += ["", "Legend:", "", *(f"  {letters:4} = {MEANING[letters]}" for letters in shown)]
+    if relations.nics:
+        lines += ["", "NIC Legend:", "", *map(printable, _legend(relations))]
+    return "\n".join(lines) + "\n"
+
+
+def _legend(relations: RelationMatrix) -> list[str]:
+    return [f"  {label}: {name}" for label, name in relations.nics]
+
+
+def _cell(relation: Relation) -> str:
+    return " X " if relation.letters == "X" else relation.letters
