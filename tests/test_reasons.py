@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.topology.machine import Fabric, Gpu, Machine
+from gputop.topology.machine import Fabric, Gpu, Host, Machine
 from gputop.topology.nvml.words import P2P_STATUS
 from gputop.topology.readings import EccCounts, GpuReading, Readings
 from gputop.topology.reasons.why import Explanation, why_device, why_edge, why_pair
@@ -288,3 +288,18 @@ def test_what_is_gone_is_said_to_be_gone() -> None:
     assert "not part of this node" in why_device(report, A).claim
     assert "No wire" in why_edge(report, A, B).claim
     assert why_pair(report, A, B).claim.startswith("?")
+
+
+@pytest.mark.parametrize(("hypervisor", "advice"), [(None, "Reseat"), ("KVM", "who runs the host")])
+def test_few_lanes_are_said_with_advice_that_fits_the_machine(
+    hypervisor: str | None, advice: str
+) -> None:
+    own = gpu(0, A, pcie_width_max=16)
+    snapshot = NodeSnapshot(
+        taken_at=0.0,
+        machine=Machine(host=Host(hypervisor=hypervisor), gpus=(own,)),
+        readings=Readings(gpus=(GpuReading(address=A, pcie_width=8),)),
+    )
+    why = why_device(examine(snapshot), A)
+    assert "8 of 16 lanes" in why.claim
+    assert advice in why.fix

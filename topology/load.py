@@ -51,6 +51,8 @@ class _Found(msgspec.Struct):
     name: str
     part: Part
     taken_at: float
+    snapshot: NodeSnapshot | None = None
+    """The snapshot itself, when the file is one."""
 
 
 def load(paths: Sequence[str], version: str = "") -> Loaded:
@@ -72,6 +74,11 @@ def load(paths: Sequence[str], version: str = "") -> Loaded:
     if not found:
         raise LoadError(f"{', '.join(paths)}: nothing in it that gputop reads")
     found.sort(key=lambda one: one.order)
+    alone = found[0].snapshot if len(found) == 1 else None
+    if alone is not None:
+        # Its ages and the version that made it stay as they were.
+        named = msgspec.structs.replace(alone, source=(found[0].name,))
+        return Loaded(snapshot=named, skipped=tuple(skipped))
     return Loaded(
         snapshot=merge(
             [one.part for one in found],
@@ -143,7 +150,7 @@ def _read_snapshot(path: Path, data: bytes) -> _Found:
         snapshot = decode(data)
     except SnapshotError as error:
         raise LoadError(f"{path}: {error}") from error
-    return _Found(0, path.name, part_of(snapshot), snapshot.taken_at)
+    return _Found(0, path.name, part_of(snapshot), snapshot.taken_at, snapshot)
 
 
 def _read_tree(path: Path) -> _Found:

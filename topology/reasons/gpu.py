@@ -36,7 +36,7 @@ def explain_gpu(report: Report, gpu: Gpu) -> Explanation:
     now = report.snapshot.readings.gpu(gpu.address)
     wire = _slot(report, gpu)
     lost = now is not None and now.lost
-    trouble = [item for item in (_lost(now), _width(gpu, now, wire), *_errors(now)) if item]
+    trouble = [item for item in (_lost(now), _width(report, gpu, now, wire), *_errors(now)) if item]
     missing = missing_links(report, gpu)
     if missing is not None:
         trouble.append((missing.claim, missing.fix))
@@ -93,17 +93,20 @@ def lanes(gpu: Gpu, now: GpuReading | None, wire: Wire | None) -> tuple[int | No
     return current, most
 
 
-def _width(gpu: Gpu, now: GpuReading | None, wire: Wire | None) -> tuple[str, str] | None:
+def _width(
+    report: Report, gpu: Gpu, now: GpuReading | None, wire: Wire | None
+) -> tuple[str, str] | None:
     current, most = lanes(gpu, now, wire)
     if not current or not most or current >= most:
         return None
     if gpu.c2c_enabled:
         return None  # a coherent CPU is reached by NVLink-C2C; few or no lanes are wired
-    return (
-        f"Its PCIe link came up with {current} of {most} lanes.",
-        "Reseat the card or its riser and look at the slot's settings in the firmware; "
-        "measure host copies (press p) to see what it costs.",
-    )
+    host = report.snapshot.machine.host
+    fix = "Reseat the card or its riser, and look at the slot's settings in the firmware."
+    if host is not None and host.hypervisor is not None:
+        # Some cloud instances pass a GPU through with fewer lanes (peers D07: x8 by design).
+        fix = "In a virtual machine: ask who runs the host; some instances have fewer by design."
+    return f"Its PCIe link came up with {current} of {most} lanes.", fix
 
 
 def _errors(now: GpuReading | None) -> Iterator[tuple[str, str]]:
