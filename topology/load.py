@@ -77,8 +77,8 @@ def load(paths: Sequence[str], version: str = "") -> Loaded:
     alone = found[0].snapshot if len(found) == 1 else None
     if alone is not None:
         # Its ages and the version that made it stay as they were.
-        named = msgspec.structs.replace(alone, source=(found[0].name,))
-        return Loaded(snapshot=named, skipped=tuple(skipped))
+        own = msgspec.structs.replace(alone, source=(found[0].name,))
+        return Loaded(snapshot=own, skipped=tuple(skipped))
     return Loaded(
         snapshot=merge(
             [one.part for one in found],
