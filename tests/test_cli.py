@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 ROOT = Path(__file__).parent.parent
@@ -135,3 +138,35 @@ def test_probes_are_listed_with_their_cost() -> None:
     assert done.returncode == 0
     assert "p2p" in done.stdout
     assert json.loads(gputop("probe", "--list", "--json").stdout)["schema"] == "gputop.probes/1"
+
+
+def test_ctrl_c_ends_the_worker_and_says_so() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gputop", "probe", "p2p", "--selftest"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    seen = psutil.Process(process.pid)
+    end = time.monotonic() + 20
+    below: list[psutil.Process] = []
+    while time.monotonic() < end and not any(_is_worker(one) for one in below):
+        time.sleep(0.01)
+        below = seen.children(recursive=True)
+    assert below
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Cancelled" in said
+    assert "Traceback" not in said
+    assert not [one for one in below if one.is_running() and one.status() != "zombie"]
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        # The keeper names the worker too, as its argument; the worker runs it.
+        return any(word.endswith("worker.py") for word in process.cmdline()[1:2])
+    except psutil.Error:
+        return False

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 EXIT_CODES = {"finished": ANSWERED, "timed-out": FAILURES, "cancelled": INTERRUPTED}
 """By status; every other end leaves the question open."""
+LEAVE_SECONDS = 10.0
+"""After Ctrl+C the worker has this long to go; a driver call may hold it."""
 
 
 @click.command("probe")
@@ -157,6 +159,7 @@ def _measure(
     cancel = threading.Event()
     told: list[Told] = []
     failed: list[BaseException] = []
+    done = threading.Event()
     reporter = _Reporter()
 
     def run() -> None:
@@ -164,16 +167,19 @@ def _measure(
             told.append(measure(wish, reporter.hear, cancel, reporter.started))
         except BaseException as error:  # noqa: BLE001 - handed to the main thread
             failed.append(error)
+        finally:
+            done.set()
 
     # Off the main thread, so that Ctrl+C reaches us while the worker is in a driver call.
     thread = threading.Thread(target=run, name=f"probe {probe}", daemon=True)
     thread.start()
+    # Not join(): interrupted, it takes the thread for ended (Python 3.11, bpo-45274).
     try:
-        while thread.is_alive():
-            thread.join(0.1)
+        while not done.wait(0.1):
+            pass
     except KeyboardInterrupt:
         cancel.set()
-        thread.join(10)
+        done.wait(LEAVE_SECONDS)
     reporter.close()
     if failed:
         raise failed[0]
