@@ -55,7 +55,8 @@ def test_config_space_without_acs_closed_or_broken(tmp_path: Path) -> None:
 @given(st.binary(max_size=600))
 def test_any_config_space_gives_an_answer(tmp_path_factory: Any, space: bytes) -> None:
     found = config(tmp_path_factory.mktemp("config"), space)
-    parse({"devices": {"0000:01:00.0": {**BRIDGE, **found}}})
+    part = parse({"devices": {"0000:01:00.0": {**BRIDGE, **found}}})
+    assert [device.address for device in part.pci] == ["0000:01:00.0"]
 
 
 def test_names_from_pci_ids(tmp_path: Path) -> None:
