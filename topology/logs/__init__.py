@@ -1,0 +1,1 @@
+"""Debug output of NCCL and RCCL: read, explained, compared with a prediction."""

@@ -1,0 +1,1 @@
+"""What NCCL and RCCL decide on a node, and why: a snapshot becomes their system and decisions."""

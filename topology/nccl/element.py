@@ -1,0 +1,33 @@
+"""One element of an NCCL topology XML, kept exactly as the file has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+
+class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tag, its attributes in order, and what is nested in it; values stay text.
+
+    Width "0", an odd speed string or a missing bridge are what NCCL will read, so they are what
+    is kept.
+    """
+
+    tag: str
+    attributes: tuple[tuple[str, str], ...] = ()
+    children: tuple[Element, ...] = ()
+
+    def get(self, name: str) -> str | None:
+        """The value of an attribute; None when the element does not have it."""
+        return next((value for key, value in self.attributes if key == name), None)
+
+    def each(self, tag: str) -> Iterator[Element]:
+        """The direct children with this tag, in order."""
+        return (child for child in self.children if child.tag == tag)
+
+    def walk(self) -> Iterator[Element]:
+        """This element and everything below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()

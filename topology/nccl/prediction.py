@@ -1,0 +1,159 @@
+"""What NCCL or RCCL will do on a node, each decision with its steps. Bandwidths GB/s, one way."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """One question that the library asks on its way to a decision."""
+
+    question: str
+    answer: str
+    because: str = ""
+    """The evidence, in words."""
+    decides: bool = False
+    """This answer ended the matter."""
+    flag: str | None = None
+    """The variable that would change the answer."""
+    source: str = ""
+    """Where the library decides it: "graph/paths.cc:ncclTopoCheckP2p"."""
+    basis: str = "read"
+    """"measured", "read" or "assumed"."""
+
+
+class PairDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """One ordered pair of ranks."""
+
+    src: int
+    dst: int
+    src_bus_id: str
+    dst_bus_id: str
+    path: str
+    """Path type as the library prints it, "NET" across domains."""
+    hops: int | None
+    bandwidth_gbs: float | None
+    transport: str
+    """"P2P", "SHM" or "NET"; "none" when the library finds no transport and fails."""
+    label: str
+    """What the log prints after `via` for ring and tree."""
+    labels: tuple[str, ...]
+    """With the label of send/receive where it differs."""
+    read: int = 0
+    via: int | None = None
+    """Rank of the relay GPU."""
+    steps: tuple[Step, ...] = ()
+
+
+class SearchGraph(msgspec.Struct, frozen=True, kw_only=True):
+    """One outcome of the graph search; `channels` counts before NCCL doubles them."""
+
+    pattern: int
+    """1 balanced tree, 2 split tree, 3 tree, 4 ring, 5 NVLS."""
+    channels: int
+    bw_intra: float
+    bw_inter: float
+    type_intra: str
+    type_inter: str
+    same_channels: int
+    cross_nic: int
+    orders: tuple[tuple[int, ...], ...] = ()
+    """Ranks in order, per channel; NVLS: the head of each channel alone."""
+    nets: tuple[tuple[int, int], ...] = ()
+    """Network device that each channel enters and leaves by; empty inside one node."""
+    latency_inter_us: float = 0.0
+    estimate: str | None = None
+    """Why the figures are an estimate; None when the search was followed to its end."""
+
+
+class Graphs(msgspec.Struct, frozen=True, kw_only=True):
+    """The graphs of one view; None: the library does not build one."""
+
+    ring: SearchGraph | None = None
+    tree: SearchGraph | None = None
+    nvls: SearchGraph | None = None
+
+
+class NetDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU and one NIC."""
+
+    rank: int
+    net: int
+    """Index of the NIC in the library's list."""
+    to: tuple[int, float, str]
+    """Hops, GB/s and path type from the GPU to the NIC."""
+    back: tuple[int, float, str] = msgspec.field(name="from")
+    gdr_send: str
+    """"Default", "PCI" or "Disabled"."""
+    gdr_recv: str
+    pxn_rank: int
+    """Rank of the GPU that relays, -1 when the GPU goes itself."""
+    name: str = ""
+    steps: tuple[Step, ...] = ()
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ranks of one domain of mutually reachable GPUs see; normally there is one."""
+
+    ranks: tuple[int, ...]
+    graphs: Graphs = Graphs()
+    nets: tuple[NetDecision, ...] = ()
+    local_nets: dict[str, tuple[int, ...]] = {}
+    """Rank -> the NICs used for channel 0, 1, ..."""
+    max_bandwidth_gbs: float | None = None
+    total_bandwidth_gbs: float | None = None
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The algorithm and protocol for one collective and size."""
+
+    collective: str
+    """"AllReduce", "AllGather", "ReduceScatter", "Broadcast" or "Reduce"."""
+    bytes: int
+    algorithm: str
+    """"TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE" or "PAT"."""
+    protocol: str
+    """"LL", "LL128" or "SIMPLE"."""
+    channels: tuple[int, int]
+    """First and last channel."""
+    time_us: float
+
+
+Tuning = dict[str, dict[str, dict[str, tuple[float, float]]]]
+"""Collective -> algorithm -> protocol -> (latency us, algorithm bandwidth GB/s)."""
+
+
+class Library(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose rules were followed."""
+
+    name: str
+    """"nccl" or "rccl"."""
+    version: str
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+    """All decisions for one communicator under one environment."""
+
+    library: Library
+    environment: dict[str, str]
+    """Variables that were taken into account, name -> value."""
+    pairs: tuple[PairDecision, ...] = ()
+    """Every ordered pair of different ranks."""
+    views: tuple[View, ...] = ()
+    graphs: Graphs = Graphs()
+    """Those of rank 0's view."""
+    choices: tuple[Choice, ...] = ()
+    tuning: Tuning = {}
+    coll_channels: int | None = None
+    """The library's count after doubling and limits: "coll channels" of its log."""
+    nodes: int = 1
+    """`nNodes` as the library counts: a split domain counts as a node."""
+    ignored: tuple[tuple[str, str, str], ...] = ()
+    """(name, value, why) of variables that are set and have no effect as written."""
+    failure: str | None = None
+    """Why initialisation would fail, in one sentence; None when it would not."""
+    assumptions: tuple[str, ...] = ()
+
+    def pair(self, src: int, dst: int) -> PairDecision | None:
+        """The decision for one ordered pair of ranks."""
+        return next((p for p in self.pairs if p.src == src and p.dst == dst), None)

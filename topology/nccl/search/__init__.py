@@ -1,0 +1,1 @@
+"""The search for rings, trees and NVLS graphs."""

@@ -1,0 +1,134 @@
+"""NCCL's picture of a machine: nodes, links and paths (nccl-decisions 1.1, 1.2, 1.6).
+
+Bandwidths are the constants of NCCL's tables, GB/s one way, never measurements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Literal
+
+Kind = Literal["GPU", "PCI", "NVS", "CPU", "NIC", "NET"]
+KINDS: tuple[Kind, ...] = ("GPU", "PCI", "NVS", "CPU", "NIC", "NET")
+
+LinkKind = Literal["LOC", "NVL", "C2C", "PCI", "SYS", "NET"]
+
+LOCAL_GBS = 5000.0
+"""Bandwidth of a path to oneself (graph/topo.h:LOC_BW)."""
+
+
+class PathType(IntEnum):
+    """How far apart two nodes are, nearest first (graph/topo.h since 2.27.7).
+
+    Older versions and RCCL know fewer types in the same order.
+    """
+
+    LOC = 0
+    NVL = 1
+    NVB = 2
+    C2C = 3
+    PIX = 4
+    PXB = 5
+    P2C = 6
+    PXN = 7
+    PHB = 8
+    SYS = 9
+    NET = 10
+    DIS = 11
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """One direction of a wire; the other direction is a Link of the node at the far end."""
+
+    kind: LinkKind
+    bandwidth_gbs: float
+    to: Node
+
+
+@dataclass(slots=True, eq=False)
+class Path:
+    """The way from one node to another: the links in order of travel."""
+
+    type: PathType = PathType.DIS
+    bandwidth_gbs: float = 0.0
+    links: tuple[Link, ...] = ()
+
+    @property
+    def hops(self) -> int:
+        """Number of links."""
+        return len(self.links)
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One node of the system. Fields below the blank line hold for some kinds only."""
+
+    kind: Kind
+    ident: int
+    """NCCL's 64-bit id: host index << 56 | local id (bus id as an integer, NUMA node, device)."""
+    index: int
+    """Place in `System.nodes[kind]`; kept right when nodes are removed."""
+    links: list[Link] = field(default_factory=list)
+    paths: dict[Kind, list[Path]] = field(default_factory=dict)
+    """To every node of a kind, by index."""
+
+    rank: int = -1
+    dev: int = -1
+    """GPU: NVML index. NET: device number of the network plugin."""
+    sm: int = 0
+    """Compute capability x10; AMD: 0."""
+    arch: str = ""
+    """GPU of RCCL: "gfx942". CPU: "x86", "power", "arm" or ""."""
+    gdr: bool = False
+    bus_id: str = ""
+    """GPU: PCI address as the XML has it."""
+    vendor: str = ""
+    """CPU: "intel", "amd", "zhaoxin" or ""."""
+    model: int = 0
+    """CPU: NCCL's model class, 0 when none applies."""
+    device: int = 0
+    """PCI: vendor << 48 | device << 32 | subsystem vendor << 16 | subsystem device."""
+    asic: int = 0
+    port: int = 0
+    speed_gbs: float = 0.0
+    """NET: what the search may still use of it."""
+    latency_us: float = 0.0
+    collnet: bool = False
+    pci_ident: int = 0
+    local_gpu: int = -1
+    """NET: index of its nearest GPU, -1 when none."""
+    name: str = ""
+    """NET: name of the device, "mlx5_0"."""
+
+    @property
+    def host(self) -> int:
+        """Index of the host in a topology that joins several."""
+        return self.ident >> 56
+
+
+@dataclass(slots=True, eq=False)
+class System:
+    """All nodes of what one rank can reach."""
+
+    nodes: dict[Kind, list[Node]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    hosts: int = 1
+    inter: bool = False
+    """The communicator has ranks outside this system (another host, or a split domain)."""
+    max_bandwidth_gbs: float = 0.0
+    total_bandwidth_gbs: float = 0.0
+
+    def gpu_of(self, rank: int) -> Node | None:
+        """The GPU that holds a rank; None when it is not in this system."""
+        return next((gpu for gpu in self.nodes["GPU"] if gpu.rank == rank), None)
+
+    @property
+    def min_sm(self) -> int:
+        """The lowest compute capability x10."""
+        return min((gpu.sm for gpu in self.nodes["GPU"]), default=0)
+
+    @property
+    def max_sm(self) -> int:
+        """The highest compute capability x10."""
+        return max((gpu.sm for gpu in self.nodes["GPU"]), default=0)
