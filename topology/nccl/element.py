@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+NOT_IN_XML = "not in a topology XML"
+"""Why a device that only such a file told of has unknown fields."""
+
 
 class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tag, its attributes in order, and what is nested in it; values stay text.
@@ -27,7 +30,7 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return (child for child in self.children if child.tag == tag)
 
     def walk(self) -> Iterator[Element]:
-        """This element and everything below it, parents first."""
+        """Everything from here down, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()

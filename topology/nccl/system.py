@@ -93,7 +93,7 @@ class Node:
     asic: int = 0
     port: int = 0
     speed_gbs: float = 0.0
-    """NET: what the search may still use of it."""
+    """NET: its speed. CPU: bandwidth to another NUMA node."""
     latency_us: float = 0.0
     collnet: bool = False
     pci_ident: int = 0
@@ -118,6 +118,24 @@ class System:
     """The communicator has ranks outside this system (another host, or a split domain)."""
     max_bandwidth_gbs: float = 0.0
     total_bandwidth_gbs: float = 0.0
+    refusals: list[str] = field(default_factory=list)
+    """What the library would refuse to start with, in words."""
+
+    def add(self, kind: Kind, ident: int) -> Node:
+        """A new node at the end of its kind."""
+        node = Node(kind, ident, len(self.nodes[kind]))
+        self.nodes[kind].append(node)
+        return node
+
+    def remove(self, gone: Node) -> None:
+        """Take a node out, with every link to it; the nodes behind it move up."""
+        for nodes in self.nodes.values():
+            for node in nodes:
+                if any(link.to is gone for link in node.links):
+                    node.links = [link for link in node.links if link.to is not gone]
+        self.nodes[gone.kind] = [node for node in self.nodes[gone.kind] if node is not gone]
+        for index, node in enumerate(self.nodes[gone.kind]):
+            node.index = index
 
     def gpu_of(self, rank: int) -> Node | None:
         """The GPU that holds a rank; None when it is not in this system."""
