@@ -6,6 +6,7 @@ from .build import build_system
 from .compute import Computed
 from .element import Element
 from .peers import Grants, not_asked
+from .rccl import drop_slow_ports, keeps_nets
 from .rules import Rules
 from .settings import Settings
 from .system import PathType, System
@@ -67,8 +68,12 @@ def _finish(
 ) -> Computed:
     system = computed.system
     system.inter = more_nodes or len(system.nodes["GPU"]) < total
-    if not rules.keeps_nets and not system.inter and system.nodes["NET"]:
+    changed = False
+    if rules.library == "rccl" and drop_slow_ports(system):
+        computed = Computed(system, rules, settings, grants)
+    kept = rules.keeps_nets or system.inter or not system.nodes["NET"]
+    if not kept and not (rules.library == "rccl" and keeps_nets(system, rules, settings)):
         for net in list(system.nodes["NET"]):
             system.remove(net)
-        computed = Computed(system, rules, settings, grants)
-    return computed
+        changed = True
+    return Computed(system, rules, settings, grants) if changed else computed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .constants import bus_number
 from .levels import Level, level
 from .paths import local_cpu
 from .rules import Rules
@@ -57,6 +58,8 @@ def check_gdr(
         allowed = PathType.P2C
     if set_level.path is not None:
         allowed = set_level.path
+    elif rules.library == "rccl" and _side_by_side(system, gpu, net):
+        allowed = PathType.PHB
     worker = relay_of(gpu, net)
     distance = worker.paths["NET"][net.index].type
     cpu = local_cpu(worker)
@@ -82,3 +85,16 @@ def _linked_or_alone(system: System, gpu: Node) -> bool:
         for index, path in enumerate(gpu.paths["GPU"])
         if index != gpu.index
     )
+
+
+def _side_by_side(system: System, gpu: Node, net: Node) -> bool:
+    """RCCL on AMD Rome: GPU and NIC one switch below the same CPU, in the same PCI domain group."""
+    cpus = system.nodes["CPU"]
+    if not cpus or cpus[0].vendor != "amd" or not cpus[0].model:
+        return False
+    near = [
+        next((i for i, path in enumerate(node.paths["CPU"]) if path.hops == 2), -1)
+        for node in (gpu, net)
+    ]
+    same_group = gpu.ident & 0xF0000 == bus_number(net.bus_id) & 0xF0000
+    return near[0] == near[1] != -1 and same_group
