@@ -47,13 +47,13 @@ def test_what_is_not_known_is_named(tmp_path: Path) -> None:
     for name in ("nvml.json",):
         shutil.copy(RECORDING / name, tmp_path)
     (tmp_path / "notes.txt").write_text("call Bob about GPU 3")
-    (tmp_path / "topo.xml").write_text('<system version="1"><cpu numaid="0"/></system>')
+    (tmp_path / "topo.xml").write_text('<graphs version="1"><graph id="0"/></graphs>')
     (tmp_path / "broken.json").write_text('{"schema": "gputop.snapshot/1", ')
     loaded = load([str(tmp_path)])
     assert loaded.snapshot.source == ("nvml.json",)
     reasons = dict(loaded.skipped)
     assert reasons["notes.txt"] == "not a format that gputop knows"
-    assert "topology XML" in reasons["topo.xml"]
+    assert "graph XML" in reasons["topo.xml"]
     assert "not JSON" in reasons["broken.json"]
 
 

@@ -29,6 +29,7 @@ def has_machine(part: Part) -> bool:
         or part.rdma
         or part.relations
         or part.software
+        or part.nccl_topology
     )
 
 
@@ -70,6 +71,7 @@ def merge_machine(parts: Sequence[Part]) -> Machine:
         rdma=merge_by(lambda device: device.name, [part.rdma for part in parts]),
         relations=merge_by(lambda relation: (relation.a, relation.b), relations),
         software=merge_records(software) if software else None,
+        nccl_topology=next((part.nccl_topology for part in parts if part.nccl_topology), None),
     )
 
 

@@ -13,7 +13,7 @@ from .wiring.wires import Wire, nvlink_wire
 _TREE_KINDS = ("pcie", "socket", "net", "c2c")
 _RANK = {
     "socket": 0, "numa": 1, "root complex": 2, "root port": 3, "bridge": 4, "switch upstream": 4,
-    "switch downstream": 5,
+    "switch downstream": 5, "switch": 5,
 }  # fmt: skip
 """A node hangs below a neighbour of lower rank; devices have the highest."""
 _DEVICE = 9
@@ -62,6 +62,8 @@ def _hangs(graph: Graph, node: str, above: str) -> bool:
     if wire.kind not in _TREE_KINDS or (wire.assumed and wire.kind == "socket"):
         return False
     kind, upper = str(graph.nodes[node]["kind"]), str(graph.nodes[above]["kind"])
+    if kind == upper == "switch":
+        return bool(getattr(graph.nodes[node]["record"], "parent", None) == above)
     if kind == upper:
         return kind == "bridge" and above < node
     if {kind, upper} == {"switch upstream", "switch downstream"}:
@@ -85,7 +87,13 @@ def _text(graph: Graph, node: str) -> str:
     attributes = graph.nodes[node]
     label, record = str(attributes["label"]), attributes["record"]
     text = label if label == node or node.startswith(("numa:", "socket:")) else f"{label} {node}"
-    if attributes["kind"] in ("root port", "switch upstream", "switch downstream", "bridge"):
+    if attributes["kind"] in (
+        "root port",
+        "switch upstream",
+        "switch downstream",
+        "bridge",
+        "switch",
+    ):
         text = label
     if isinstance(record, Gpu) and record.name is not None:
         text += f" · {record.name}"

@@ -20,7 +20,6 @@ HEAD_BYTES = 64 * 1024
 SNAPSHOT_SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.snapshot/')
 
 NOT_READ = (
-    (re.compile(rb"<system[^>]{0,400}\bversion="), "an NCCL or RCCL topology XML"),
     (re.compile(rb"<graphs[^>]{0,400}\bversion="), "an NCCL graph XML"),
     (re.compile(rb"\bNCCL (INFO|WARN|TRACE|VERSION|version)\b"), "an NCCL debug log"),
     (re.compile(rb'"(card0|Card series|GFX Version)"'), "JSON of rocm-smi"),
@@ -74,6 +73,8 @@ def load(paths: Sequence[str], version: str = "") -> Loaded:
     if not found:
         raise LoadError(f"{', '.join(paths)}: nothing in it that gputop reads")
     found.sort(key=lambda one: one.order)
+    found, others = _one_topology(found)
+    skipped += others
     alone = found[0].snapshot if len(found) == 1 else None
     if alone is not None:
         # Its ages and the version that made it stay as they were.
@@ -88,6 +89,16 @@ def load(paths: Sequence[str], version: str = "") -> Loaded:
         ),
         skipped=tuple(skipped),
     )
+
+
+def _one_topology(found: list[_Found]) -> tuple[list[_Found], list[tuple[str, str]]]:
+    """Keep the first topology XML alone: two describe two nodes, or one node twice."""
+    with_one = [one for one in found if one.part.nccl_topology is not None]
+    others = [one for one in with_one[1:] if one.snapshot is None]
+    if not others:
+        return found, []
+    why = f"a second topology XML; {with_one[0].name} is the one used"
+    return [one for one in found if one not in others], [(one.name, why) for one in others]
 
 
 def _files(path: Path) -> Iterator[tuple[Path, bool]]:
@@ -148,7 +159,11 @@ def _read(path: Path) -> _Found:
 def _read_snapshot(path: Path, data: bytes) -> _Found:
     try:
         snapshot = decode(data)
-    except SnapshotError as error:
+        if snapshot.machine.nccl_topology is not None:
+            from .nccl.xml.read import check_topology
+
+            check_topology(snapshot.machine.nccl_topology)
+    except (SnapshotError, FormatError) as error:
         raise LoadError(f"{path}: {error}") from error
     return _Found(0, path.name, part_of(snapshot), snapshot.taken_at, snapshot)
 
@@ -181,6 +196,7 @@ def part_of(snapshot: NodeSnapshot) -> Part:
         interfaces=machine.interfaces,
         rdma=machine.rdma,
         software=machine.software,
+        nccl_topology=machine.nccl_topology,
         gpu_readings=readings.gpus,
         pci_readings=readings.pci,
         processes=readings.processes,

@@ -6,6 +6,7 @@ written like the kernel writes it, `0000:00:06.0`, lower case.
 
 from __future__ import annotations
 
+from .nccl.element import Element
 from .record import Record
 from .surroundings import (
     Container,
@@ -204,12 +205,13 @@ class PciDevice(Record, frozen=True, kw_only=True):
 
     address: str
     parent: str
-    """Address of the bridge above, or the name of the root complex, "pci0000:00"."""
+    """Address of the bridge above, or the name of the root complex, "pci0000:00"; "cpu 0" where
+    only the NUMA node at the end of the way is known."""
     class_code: int | None = None
     """24 bits, 0x030200 for a 3D controller."""
     kind: str = "other"
     """"gpu", "nic", "nvswitch", "root port", "switch upstream", "switch downstream", "bridge",
-    "nvme" or "other"."""
+    "nvme" or "other"; "switch": a PCIe switch in one piece, as NCCL draws it."""
     vendor_id: int | None = None
     device_id: int | None = None
     subsystem_vendor_id: int | None = None
@@ -249,6 +251,8 @@ class Machine(Record, frozen=True, kw_only=True):
     interfaces: tuple[Interface, ...] = ()
     rdma: tuple[RdmaDevice, ...] = ()
     software: Software | None = None
+    nccl_topology: Element | None = None
+    """The topology XML that this came from, as it is; None when none was read."""
 
     def gpu(self, address: str) -> Gpu | None:
         """Find a GPU by its PCI address."""

@@ -56,6 +56,9 @@ FIELDS = {
 
 SEARCHED = frozenset({"host", "serial", "uuid", "mac", "guid", "user", "ip"})
 
+XML_ATTRIBUTES = {"host_hash": "hash", "guid": "hash"}
+"""Attributes of a topology XML that identify; both are numbers there."""
+
 LISTS = {"ips": "ip", "arguments": "argument"}
 
 PLAIN_VALUE = re.compile(r"^[\w^=,:+.*-]{0,64}$")
@@ -168,10 +171,25 @@ def _replace(value: Any, redactor: Redactor) -> Any:
                 "value": _variable(value, redactor),
                 "origin": redactor.text(value["origin"]),
             }
+        if value.keys() == {"tag", "attributes", "children"}:
+            return _element(value, redactor)
         return {name: _field(name, member, redactor) for name, member in value.items()}
     if isinstance(value, (list, tuple)):
         return [_replace(member, redactor) for member in value]
     return redactor.text(value) if isinstance(value, str) else value
+
+
+def _element(element: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """An element of a topology XML; the root's name is that of a machine."""
+    kinds = XML_ATTRIBUTES | ({"name": "host"} if element["tag"] == "system" else {})
+    attributes = [
+        [name, redactor.stand_in(kinds[name], value)]
+        if name in kinds and value.strip("0x")
+        else [name, redactor.text(value)]
+        for name, value in element["attributes"]
+    ]
+    children = [_element(child, redactor) for child in element["children"]]
+    return {"tag": element["tag"], "attributes": attributes, "children": children}
 
 
 def _field(name: str, value: Any, redactor: Redactor) -> Any:
@@ -198,6 +216,8 @@ def _shape(kind: str, number: int, value: str) -> str:
         return f"02:00:00:00:{number >> 8 & 255:02x}:{number & 255:02x}"
     if kind == "guid":
         return f"0000:0000:0000:{number & 0xFFFF:04x}"
+    if kind == "hash":
+        return f"0x{number:x}"
     if kind == "interface":
         return f"enx0200{number:08x}"
     if kind == "ip":

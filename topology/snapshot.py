@@ -126,5 +126,5 @@ def decode(data: bytes) -> NodeSnapshot:
         raise SnapshotError(f"schema {schema[:60]!r}: this gputop reads {SCHEMA}")
     try:
         return msgspec.convert(head, NodeSnapshot)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise SnapshotError(f"does not fit {SCHEMA}: {error}") from error

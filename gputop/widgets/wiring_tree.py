@@ -17,7 +17,7 @@ from gputop.widgets.wiring_drawing import Edge
 
 LEAVES = ("gpu", "nic")
 _RANKS = {"socket": 0, "numa": 1, "root complex": 2}
-_PCI_ORDER = ("root port", "bridge", "switch upstream", "switch downstream", "nic", "gpu")
+_PCI_ORDER = ("root port", "bridge", "switch upstream", "switch downstream", "switch", "nic", "gpu")
 
 
 @dataclass(slots=True)

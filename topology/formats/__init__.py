@@ -5,4 +5,5 @@ NAMES = (
     "smi_xml",
     "smi_topo",
     "sysfs_tar",
+    "nccl_xml",
 )

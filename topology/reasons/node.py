@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..machine import Interface, NumaNode, PciDevice, RdmaDevice, Socket
+from ..nccl.element import NOT_IN_XML
+from ..record import Record
 from ..report import Report
 from ..units import size, text
 from ..wiring.graph import climb
@@ -28,6 +30,7 @@ def _words(kind: str) -> str:
         "root port": "a PCIe port of the CPU",
         "switch upstream": "the upper side of a PCIe switch",
         "switch downstream": "a port below a PCIe switch",
+        "switch": "a PCIe switch, which NCCL names by its upper port",
         "numa": "memory and the CPUs next to it",
         "socket": "a CPU package",
         "nvme": "a disk on PCIe",
@@ -42,25 +45,30 @@ def _own(record: object) -> Iterator[Fact]:
                 question=f"Port {port.port}?",
                 answer=f"{text(port.state)}, {text(port.rate)}, {layer}",
                 because=f"physical state {text(port.physical_state)}",
-                source="sysfs infiniband",
+                source=_origin(record, "sysfs infiniband"),
             )
         names = ", ".join(record.interfaces) or "none"
-        yield Fact(question="Which interfaces?", answer=names, source="sysfs")
+        yield Fact(question="Which interfaces?", answer=names, source=_origin(record, "sysfs"))
     elif isinstance(record, Interface):
         up = "up" if record.up else "down" if record.up is False else "state not told"
-        yield Fact(question="Is it up?", answer=up, source="sysfs operstate")
+        yield Fact(question="Is it up?", answer=up, source=_origin(record, "sysfs operstate"))
     elif isinstance(record, NumaNode):
         yield Fact(
             question="What is in it?",
             answer=f"CPUs {text(record.cpus)}, {size(record.memory_bytes)}",
-            source="sysfs node",
+            source=_origin(record, "sysfs node"),
         )
     elif isinstance(record, Socket):
         yield Fact(
             question="How large is it?",
             answer=f"{text(record.cores)} cores, {text(record.threads)} threads",
-            source="sysfs cpu topology",
+            source=_origin(record, "sysfs cpu topology"),
         )
+
+
+def _origin(record: Record, usual: str) -> str:
+    """Where a record was read: from a topology XML when that is why a field is unknown."""
+    return "topology XML" if any(gap.why == NOT_IN_XML for gap in record.gaps) else usual
 
 
 def _function(report: Report, node: str) -> Iterator[Fact]:
@@ -73,7 +81,7 @@ def _function(report: Report, node: str) -> Iterator[Fact]:
         question="Which PCI function is it?",
         answer=what or numbers,
         because=f"id {numbers}, driver {text(device.driver)}, NUMA {text(device.numa_node)}",
-        source="sysfs",
+        source=_origin(device, "sysfs"),
     )
     if device.kind in ("root port", "switch upstream", "switch downstream", "bridge"):
         yield _acs(device)

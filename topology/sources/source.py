@@ -18,6 +18,7 @@ from ..machine import (
     ReportedRelation,
     Software,
 )
+from ..nccl.element import Element
 from ..readings import GpuReading, HostReading, PciReading, ProcessReading
 from ..snapshot import EnvironmentVariable, Measurement, Problem
 
@@ -41,6 +42,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     interfaces: tuple[Interface, ...] = ()
     rdma: tuple[RdmaDevice, ...] = ()
     software: Software | None = None
+    nccl_topology: Element | None = None
     gpu_readings: tuple[GpuReading, ...] = ()
     pci_readings: tuple[PciReading, ...] = ()
     processes: tuple[ProcessReading, ...] = ()

@@ -2,7 +2,8 @@
 
 Node ids are strings: the PCI address of a device or bridge, "pci0000:00" for a root complex,
 "numa:0", "numa:unknown", "socket:0", "nvswitch fabric" for switches that the driver hides, and
-"net:eth0" for an interface without a PCI device. A node has `kind`, `label` and `record`; an edge
+"net:eth0" for an interface without a PCI device; what a topology XML puts below "cpu 0" hangs on
+its NUMA node. A node has `kind`, `label` and `record`; an edge
 has `wire`. An edge inside a switch or a CPU has a wire without figures: it is no link.
 """
 
@@ -13,6 +14,7 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..machine import Gpu, Interface, Machine, PciDevice, RdmaDevice
+from ..nccl.element import NOT_IN_XML
 from .links import add_links
 from .wires import PCIE_GTS, Wire, pcie_wire
 
@@ -23,8 +25,10 @@ Graph: TypeAlias = "nx.Graph[str]"
 
 ENDPOINTS = ("gpu", "nic", "nvswitch", "nvme")
 """Kinds of PCI functions that are drawn; bridges are drawn when one of these is below."""
-LINK_PORTS = ("root port", "switch downstream", "bridge")
+LINK_PORTS = ("root port", "switch downstream", "bridge", "switch")
 """Ports with a link below them."""
+CPU_ROOT = "cpu "
+"""Beginning of the parent of a device whose host bridge is not known, only its NUMA node."""
 UNKNOWN_NUMA = "numa:unknown"
 
 
@@ -172,6 +176,10 @@ class _Builder:
             done = device.parent in self.graph
             if parent is not None:
                 self._add(parent.address, parent.kind, _port_label(parent), parent)
+            elif device.parent.startswith(CPU_ROOT):
+                numa = self._numa(self.numa_of_root.get(device.parent))
+                self.graph.add_edge(device.address, numa, wire=self._wire(device, None))
+                return
             else:
                 self._add(device.parent, "root complex", device.parent, None)
             self.graph.add_edge(device.address, device.parent, wire=self._wire(device, parent))
@@ -194,6 +202,10 @@ class _Builder:
         rates = [end.link_speed_max_gts for end in ends if end.link_speed_max_gts is not None]
         widths = [end.link_width_max for end in ends if end.link_width_max]
         lanes = next((end.link_width_now for end in ends if end.link_width_now), None)
+        if device.why("driver") == NOT_IN_XML:
+            return pcie_wire(
+                min(rates) if rates else None, None, device.link_width_max, "topology XML"
+            )
         gpu = self.gpus.get(device.address)
         if lanes is None and gpu is not None and gpu.pcie_width_max is not None:
             gts = PCIE_GTS.get(gpu.pcie_gen_max or 0)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from ..machine import Gpu, GpuPair, Machine
+from ..nccl.element import NOT_IN_XML
 from ..record import NOT_ASKED
-from .graph import climb
+from .graph import CPU_ROOT, climb
 from .links import link_end, same_fabric
 
 UNKNOWN = "?"
@@ -69,6 +70,9 @@ class Relations:
         self.devices = {device.address: device for device in machine.pci}
         self.parents = {device.address: device.parent for device in machine.pci}
         self.reported = {frozenset((item.a, item.b)): item.letters for item in machine.relations}
+        # Where sysfs is at hand too, it is the one that knows the driver of a device.
+        drawn = all(device.why("driver") == NOT_IN_XML for device in machine.pci)
+        self.told = "topology XML" if machine.pci and drawn else "sysfs"
         self.names = {device.address: device.name for device in machine.rdma if device.address}
 
     def between(self, a: str, b: str) -> Relation:
@@ -86,28 +90,30 @@ class Relations:
                     evidence=("the driver was not asked for NVLinks yet",),
                     basis="assumed",
                 )
-            if one.uuid is None or other.uuid is None:
+            told = self.machine.nccl_topology is not None
+            if (one.uuid is None or other.uuid is None) and not told:
                 return self._reported(a, b) or _without_links(self._tree(a, b))
         return self._reported(a, b) or self._tree(a, b)
 
     def _gpu_links(self, one: Gpu, other: Gpu) -> Relation | None:
+        told = _teller(one)
         direct = joined_links(one, other)
         if direct:
             return Relation(
                 letters=f"NV{direct}",
-                evidence=(f"NVML: {nvlinks(direct)} of {one.address} to {other.address} active",),
+                evidence=(f"{told}: {nvlinks(direct)} of {one.address} to {other.address} active",),
             )
         mine, theirs = switch_links(one), switch_links(other)
         if mine and theirs and same_fabric(one, other):
             evidence = (
-                f"NVML: {nvlinks(mine)} of {one.address} to NVSwitches active",
-                f"NVML: {nvlinks(theirs)} of {other.address} to NVSwitches active",
+                f"{told}: {nvlinks(mine)} of {one.address} to NVSwitches active",
+                f"{_teller(other)}: {nvlinks(theirs)} of {other.address} to NVSwitches active",
             )
             return Relation(letters=f"NV{min(mine, theirs)}", evidence=evidence)
         if any(x.remote_address == other.address and x.active is not False for x in one.xgmi):
             return Relation(
                 letters="XGMI",
-                evidence=(f"driver: an xGMI link joins {one.address} and {other.address}",),
+                evidence=(f"{told}: an xGMI link joins {one.address} and {other.address}",),
             )
         pair = self._pair(one.address, other.address)
         if pair is not None and pair.nvlinks_reported:
@@ -141,15 +147,17 @@ class Relations:
             lost = a if not mine else b
             return Relation(
                 letters=UNKNOWN,
-                evidence=(f"sysfs: {lost} is not in the PCI tree",),
+                evidence=(f"{self.told}: {lost} is not in the PCI tree",),
                 basis="assumed",
             )
         shared = next((node for node in mine if node in theirs), None)
         if shared is None:
             return self._across(a, b, mine[-1], theirs[-1])
+        if shared.startswith(CPU_ROOT):
+            return _below_cpu(shared)
         if shared not in self.parents:
             return Relation(
-                letters="PHB", evidence=(f"sysfs: both are below the root complex {shared}",)
+                letters="PHB", evidence=(f"{self.told}: both are below the root complex {shared}",)
             )
         depth = max(mine.index(shared), theirs.index(shared))
         # A switch is its upstream port and one downstream port a device: one bridge to the eye.
@@ -157,7 +165,7 @@ class Relations:
         what = "one PCIe switch or bridge" if single else "several bridges"
         return Relation(
             letters="PIX" if single else "PXB",
-            evidence=(f"sysfs: both are below {shared}, {what} between them",),
+            evidence=(f"{self.told}: both are below {shared}, {what} between them",),
         )
 
     def _is_upstream(self, address: str) -> bool:
@@ -165,7 +173,9 @@ class Relations:
         return device is not None and device.kind == "switch upstream"
 
     def _across(self, a: str, b: str, root_a: str, root_b: str) -> Relation:
-        roots = f"sysfs: root complexes {root_a} and {root_b}"
+        roots = f"{self.told}: root complexes {root_a} and {root_b}"
+        if root_a.startswith(CPU_ROOT) or root_b.startswith(CPU_ROOT):
+            roots = f"{self.told}: one is below {root_a}, the other below {root_b}"
         here, there = self.numa(a), self.numa(b)
         if here is not None and there is not None:
             letters = "NODE" if here == there else "SYS"
@@ -185,6 +195,19 @@ class Relations:
             return device.numa_node
         gpu = self.gpus.get(address)
         return gpu.numa_node if gpu is not None else None
+
+
+def _below_cpu(name: str) -> Relation:
+    """Relate two devices of one NUMA node of a topology XML, which names no host bridge."""
+    said = f"topology XML: both are below {name}; whether by one host bridge (PHB) is not in it"
+    return Relation(letters="NODE", evidence=(said,), basis="assumed")
+
+
+def _teller(gpu: Gpu) -> str:
+    """Who told of a GPU's links: its driver, or a topology XML alone."""
+    if gpu.why("uuid") == NOT_IN_XML:
+        return "topology XML"
+    return "driver" if gpu.vendor == "amd" else "NVML"
 
 
 def _unasked(gpu: Gpu) -> bool:

@@ -1,0 +1,184 @@
+"""A topology XML as the parts of a machine; what the file does not say stays unknown.
+
+The Element itself goes along, for NCCL's own reading of it is not the same: a width of 0 means 16
+to NCCL and nothing here, and its `pci` elements stand for whole switches, of which only the
+upper port is named (nccl-decisions 1.4).
+"""
+
+from __future__ import annotations
+
+from ...linux.cpulist import LIMIT_CPUS, written
+from ...machine import Host, Interface, NumaNode, PciDevice, RdmaDevice
+from ...record import Gap
+from ...snapshot import Problem
+from ...sources.source import Part
+from ..element import Element
+from .gpus import AMD, NVIDIA, gpu_of
+from .nets import interface_of, is_rdma, net_name, rdma_of
+from .values import address, complete, link_gaps, speed_gts, whole
+
+ARCHITECTURES = {"arm64": "aarch64", "ppc64": "ppc64le"}
+"""NCCL's name of a CPU architecture, and the kernel's where it is another."""
+SOURCE = "NCCL topology XML"
+BRIDGES = ("0x0604", "0x080100")
+"""Classes of a switch; the second is the bridge of a ConnectX-8 (graph/topo.cc:kvDictPciClass)."""
+
+
+def part_of_topology(root: Element) -> Part:
+    """Turn a topology into parts of one machine, the first host's where it has several.
+
+    Elements without a usable address are left out; no topology raises.
+    """
+    cpus = list(root.each("cpu"))
+    mine = [cpu for cpu in cpus if cpu.get("host_hash") == cpus[0].get("host_hash")]
+    walk = _Walk(root, mine)
+    for cpu in mine:
+        walk.cpu(cpu)
+    problems: tuple[Problem, ...] = ()
+    if len(mine) < len(cpus):
+        text = f"{len(cpus) - len(mine)} NUMA nodes of other hosts: shown is the first host alone"
+        problems = (Problem(source=SOURCE, text=text),)
+    return Part(
+        host=_host(mine),
+        gpus=tuple(
+            gpu_of(pci, gpu, own, numa, whole(root, "version") or 1, frozenset(walk.gpus))
+            for own, (pci, gpu, numa) in walk.gpus.items()
+        ),
+        pci=tuple(walk.pci.values()),
+        interfaces=tuple(walk.interfaces.values()),
+        rdma=tuple(walk.rdma.values()),
+        nccl_topology=root,
+        problems=problems,
+    )
+
+
+class _Walk:
+    """Goes down the tree and gathers devices by address or name; the first of a kind stays."""
+
+    def __init__(self, root: Element, cpus: list[Element]) -> None:
+        self.gpus: dict[str, tuple[Element, Element, int | None]] = {}
+        self.pci: dict[str, PciDevice] = {}
+        self.rdma: dict[str, RdmaDevice] = {}
+        self.interfaces: dict[str, Interface] = {}
+        # Devices on bus 0 sit on the root complex itself, unless the file spreads them.
+        flat = [cpu for cpu in cpus if any(_is_bus_0(pci) for pci in cpu.each("pci"))]
+        self._flat = len(flat) == 1
+        self._cpus: str | None = None
+
+    def cpu(self, cpu: Element) -> None:
+        numa = whole(cpu, "numaid", least=-1)
+        name, node = f"cpu {'?' if numa is None else numa}", None if numa == -1 else numa
+        self._cpus = cpus_of(cpu.get("affinity"))
+        for pci in cpu.each("pci"):
+            own = address(pci.get("busid"))
+            on_root = own is not None and self._flat and _is_bus_0(pci)
+            self._pci(pci, f"pci{own[:7]}" if own is not None and on_root else name, node)
+        for nic in cpu.each("nic"):
+            self._nets(None, nic, None, node)
+
+    def _pci(self, pci: Element, parent: str, numa: int | None) -> None:
+        own = address(pci.get("busid"))
+        if own is None or own in self.pci:
+            return
+        self.pci[own] = _device(pci, own, parent, numa, self._cpus)
+        for gpu in pci.each("gpu"):
+            self.gpus.setdefault(own, (pci, gpu, numa))
+        for nic in pci.each("nic"):
+            self._nets(pci, nic, own, numa)
+        for below in pci.each("pci"):
+            self._pci(below, own, numa)
+
+    def _nets(self, pci: Element | None, nic: Element, own: str | None, numa: int | None) -> None:
+        for net in nic.each("net"):
+            name = net_name(net)
+            if name is None:
+                continue
+            if is_rdma(net, name):
+                self.rdma.setdefault(name, rdma_of(pci, net, name, own, numa))
+            else:
+                self.interfaces.setdefault(name, interface_of(net, name, own, numa))
+
+
+def _is_bus_0(pci: Element) -> bool:
+    own = address(pci.get("busid"))
+    return own is not None and own.split(":")[1] == "00"
+
+
+def _device(pci: Element, own: str, parent: str, numa: int | None, cpus: str | None) -> PciDevice:
+    code = pci.get("class") or ""
+    record = PciDevice(
+        address=own,
+        parent=parent,
+        class_code=int(code, 16) if len(code) == 8 else None,
+        kind=_kind(pci, code),
+        vendor_id=whole(pci, "vendor", least=1),
+        device_id=whole(pci, "device", least=1),
+        subsystem_vendor_id=whole(pci, "subsystem_vendor", least=1),
+        subsystem_device_id=whole(pci, "subsystem_device", least=1),
+        numa_node=numa,
+        local_cpus=cpus,
+        link_speed_max_gts=speed_gts(pci),
+        link_width_max=whole(pci, "link_width", least=1),
+    )
+    return complete(record, link_gaps(pci, "link_speed_max_gts", "link_width_max"))
+
+
+def _kind(pci: Element, code: str) -> str:
+    if any(pci.each("gpu")):
+        return "gpu"
+    if any(pci.each("nic")):
+        return "nic"
+    if code.startswith(BRIDGES) or any(pci.each("pci")):
+        return "switch"
+    if code.startswith("0x068000"):
+        return "nvswitch"
+    if code.startswith("0x03") and whole(pci, "vendor") in (None, NVIDIA, AMD):
+        return "gpu"
+    return "nic" if code.startswith("0x02") else "other"
+
+
+def _host(cpus: list[Element]) -> Host | None:
+    if not cpus:
+        return None
+    first = cpus[0]
+    arch = first.get("arch") or None
+    family = whole(first, "familyid", least=1)
+    record = Host(
+        cpu_vendor=first.get("vendor") or None,
+        cpu_family=None if family is None else kernel_family(family),
+        cpu_model=None if family is None else whole(first, "modelid"),
+        architecture=ARCHITECTURES.get(arch or "", arch),
+        numa=tuple(_numa(cpu, node) for cpu in cpus if (node := whole(cpu, "numaid")) is not None),
+    )
+    return complete(record, [Gap("cpu_vendor", "the XML names none")])
+
+
+def _numa(cpu: Element, node: int) -> NumaNode:
+    return complete(NumaNode(node=node, cpus=cpus_of(cpu.get("affinity"))))
+
+
+def cpus_of(mask: str | None) -> str | None:
+    """A mask of base 16, words of 32 bits with commas, as a list of CPUs."""
+    digits = (mask or "").lower().removeprefix("0x")
+    words = [word.rjust(8, "0") for word in digits.split(",")]
+    try:
+        bits = int("".join(words), 16)
+    except ValueError:
+        return None
+    if bits.bit_length() > LIMIT_CPUS:
+        return None
+    return written(i for i in range(bits.bit_length()) if bits >> i & 1) or None
+
+
+def kernel_family(family: int) -> int:
+    """The family as the kernel counts it.
+
+    NCCL puts the extended part of CPUID above the four plain bits where the kernel adds it
+    (graph/xml.cc:ncclTopoGetXmlFromCpu): 175 is 25. Files written by hand may have either.
+    """
+    return 15 + (family >> 4) if family & 0xF == 0xF else family
+
+
+def nccl_family(family: int) -> int:
+    """The family as NCCL writes it; the inverse of `kernel_family`."""
+    return family if family < 15 else 15 + (family - 15 << 4)
