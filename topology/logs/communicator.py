@@ -1,0 +1,205 @@
+"""What a log says of one communicator. Bandwidths GB/s, one way; lines count from 1."""
+
+from __future__ import annotations
+
+import msgspec
+
+PathCell = tuple[int, float, str]
+"""Hops, GB/s and path type, as printed: (2, 370.8, "NVL")."""
+
+
+class RankSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """One rank of a communicator."""
+
+    rank: int
+    host: str | None = None
+    pid: int | None = None
+    cuda_dev: int | None = None
+    nvml_dev: int | None = None
+    bus_id: str | None = None
+    """PCI address, "0000:00:06.0"."""
+    local_rank: int | None = None
+    state: str = "started"
+    """"started", "ready", "destroyed" or "aborted": the last thing that was said of it."""
+    seconds: float | None = None
+    """Duration of the initialisation."""
+
+
+class Transport(msgspec.Struct, frozen=True, kw_only=True):
+    """How one ordered pair of ranks is connected; equal lines of several channels are one."""
+
+    src: int
+    dst: int
+    label: str
+    """What follows `via`: "P2P/CUMEM", "NET/IB/0/GDRDMA"."""
+    connection: int = 0
+    """0 for rings and trees, 1 for send/receive."""
+    direction: str | None = None
+    """"send" or "receive": the side that printed it; None where the line names none."""
+    channels: tuple[int, ...] = ()
+    line: int
+    text: str
+
+
+class LoggedGraph(msgspec.Struct, frozen=True, kw_only=True):
+    """One outcome of the graph search (a `Pattern` line and its rows)."""
+
+    pattern: int
+    cross_nic: int
+    channels: int
+    """Before the library doubles them."""
+    bw_intra: float
+    bw_inter: float
+    type_intra: str
+    type_inter: str
+    same_channels: int
+    rows: tuple[tuple[str, ...], ...] = ()
+    """Per channel the nodes in order: "GPU/0-60", "NET/0-0"."""
+    ranks: tuple[int, ...] = ()
+    """Ranks that printed it."""
+    line: int
+
+
+class SystemLink(msgspec.Struct, frozen=True):
+    """One link in the System block."""
+
+    kind: str
+    gbs: float
+    to: str
+
+
+class SystemNode(msgspec.Struct, frozen=True, kw_only=True):
+    """One node of the System block."""
+
+    name: str
+    """"GPU/0-60"."""
+    detail: str = ""
+    """What stands in parentheses: rank of a GPU, arch/vendor/model of a CPU."""
+    parent: str | None = None
+    """The node that it hangs under; None for a CPU."""
+    links: tuple[SystemLink, ...] = ()
+    line: int
+
+
+class LoggedSystem(msgspec.Struct, frozen=True, kw_only=True):
+    """A `=== System` block and the path table after it."""
+
+    max_bandwidth_gbs: float
+    total_bandwidth_gbs: float
+    nodes: tuple[SystemNode, ...] = ()
+    paths: dict[str, dict[str, PathCell]] = {}
+    """From node -> to node -> path."""
+    ranks: tuple[int, ...] = ()
+    """Ranks that printed it."""
+    complete: bool = False
+    """The closing line of the block was seen."""
+    line: int
+
+
+class LoggedRing(msgspec.Struct, frozen=True, kw_only=True):
+    """The order of ranks of some channels."""
+
+    order: tuple[int, ...]
+    channels: tuple[int, ...]
+    line: int
+
+
+class TreeNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A rank's place in the trees of some channels; -1 is none."""
+
+    rank: int
+    parent: int
+    children: tuple[int, ...]
+    channels: tuple[int, ...]
+
+
+class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
+    """A rank's neighbours in the rings of some channels."""
+
+    rank: int
+    before: int
+    after: int
+    channels: tuple[int, ...]
+
+
+class LoggedChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """Algorithm and protocol of one collective and size."""
+
+    collective: str
+    bytes: int
+    algorithm: str
+    protocol: str
+    channels: tuple[int, int] | None = None
+    """First and last channel; None where the version does not print them."""
+    count: int = 1
+    line: int
+
+
+class P2pType(msgspec.Struct, frozen=True, kw_only=True):
+    """The `Check P2P Type` line."""
+
+    all_direct: bool
+    """Every local pair uses P2P under the level in force."""
+    direct_mode: bool
+    """Some ranks share a process."""
+    all_cuda: bool
+    """CUDA could do P2P between every pair, whatever the level."""
+    line: int
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """The `coll channels` line."""
+
+    coll: int
+    collnet: int
+    nvls: int
+    p2p: int
+    p2p_per_peer: int
+    line: int
+
+
+Tuning = dict[str, dict[str, dict[str, tuple[float, float]]]]
+"""Collective -> algorithm -> protocol -> (latency us, algorithm bandwidth GB/s), as printed."""
+
+
+class Communicator(msgspec.Struct, frozen=True, kw_only=True):
+    """One communicator with what its ranks said."""
+
+    ident: str
+    """commId in hexadecimal, or "parent/split/color" of a split one."""
+    line: int
+    nranks: int
+    nodes: int | None = None
+    local_ranks: int | None = None
+    mnnvl: bool | None = None
+    parent: str | None = None
+    ranks: tuple[RankSeen, ...] = ()
+    transports: tuple[Transport, ...] = ()
+    graphs: tuple[LoggedGraph, ...] = ()
+    systems: tuple[LoggedSystem, ...] = ()
+    rings: tuple[LoggedRing, ...] = ()
+    neighbours: tuple[Neighbours, ...] = ()
+    trees: tuple[TreeNode, ...] = ()
+    counts: Counts | None = None
+    p2p_type: P2pType | None = None
+    tuning: Tuning = {}
+    tuning_line: int | None = None
+    choices: tuple[LoggedChoice, ...] = ()
+    network: str | None = None
+    use_pxn: bool | None = None
+    use_gdr: bool | None = None
+
+    def rank(self, number: int) -> RankSeen | None:
+        """The rank of that number; None when the log does not introduce it."""
+        return next((one for one in self.ranks if one.rank == number), None)
+
+    def labels(self, src: int, dst: int) -> tuple[str, ...]:
+        """The labels of an ordered pair, those of rings and trees first, each once."""
+        found = [one for one in self.transports if (one.src, one.dst) == (src, dst)]
+        found.sort(key=lambda one: (one.connection, one.line))
+        return tuple(dict.fromkeys(one.label for one in found))
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts of its ranks, in order of rank."""
+        return tuple(dict.fromkeys(one.host for one in self.ranks if one.host is not None))

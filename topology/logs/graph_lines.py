@@ -1,0 +1,219 @@
+"""Lines about transports, rings, trees, graphs and the System block."""
+
+from __future__ import annotations
+
+import re
+
+from .blocks import GRAPH_ROW, PATTERN, is_path_row, is_system_line
+from .building import MAX_TRANSPORTS, MAX_TREE_ROWS, Block, CommBuilder, Process, bit
+from .gathering import Log
+from .init_lines import on_counts
+
+_VIA = re.compile(
+    rb"Channel (\d{1,4})(?:/(\d{1,2}))? : (\d{1,7})\[(\w+)\] -> (\d{1,7})\[(\w+)\]"
+    rb"(?: \[(send|receive)\])? via (.+)$"
+)
+_LABEL = re.compile(
+    rb"(?:P2P/(?:CUMEM|IPC|MNNVL|direct pointer|indirect/\d+\[\w+\])(?:/read)?(?:/CE)?(?:/\w+)?"
+    rb"|SHM(?:/(?:direct|CE)){1,2}"
+    rb"|NET/[^/]{1,80}/\d+(?:\(\d+\))?(?:/GDRDMA)?(?:\(PCI\))?(?:/Shared)?"
+    rb"|COLLNET/[^/]{1,80}/\d+(?:/GDRDMA)?(?:\(PCI\))?(?:/Shared)?)$"
+)
+_TAIL = re.compile(rb" comm (0x[0-9a-f]+) nRanks \d+(?: busId [0-9a-fA-F]+)?\s*$")
+_ORDER = re.compile(rb"Channel (\d{1,4})/(\d{1,4}) :((?: +\d{1,7})+)\s*$")
+_RING = re.compile(rb"Ring (\d{1,4}) : (-?\d{1,7}) -> (-?\d{1,7}) -> (-?\d{1,7})")
+_TREE = re.compile(
+    rb"Tree (\d{1,4}) : (-?\d{1,7}) -> (-?\d{1,7}) -> (-?\d{1,7})/(-?\d{1,7})/(-?\d{1,7})"
+)
+_TREES = re.compile(
+    rb"\[(\d{1,4})\] (-?\d{1,7})/(-?\d{1,7})/(-?\d{1,7})->(-?\d{1,7})->(-?\d{1,7})(?![\d/])"
+)
+
+
+def without_tail(log: Log, process: Process, text: bytes) -> tuple[bytes, CommBuilder | None, int]:
+    """RCCL ends lines with ` comm 0x.. nRanks 08`: the text, and the communicator it names."""
+    match = _TAIL.search(text)
+    if match is None:
+        return text, None, -1
+    known = log.pointed(process, match[1])
+    return text[: match.start()], *(known or (None, -1))
+
+
+def on_channel(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Read a transport, or the order of a whole ring."""
+    comm: CommBuilder | None = None
+    if b" comm 0x" in text:
+        text, comm, _ = without_tail(log, process, text)
+    match = _VIA.match(text)
+    if match is None:
+        return _whole_ring(process, text, line)
+    channel, connection, src, at_src, dst, at_dst, direction, label = match.groups()
+    label = label.rstrip()
+    key = (src, dst, label, connection or b"", direction or b"")
+    if comm is None:
+        comm = process.comm
+        if len(process.earlier) > 1:
+            comm = _owner(process, int(src), int(dst), at_src, at_dst)
+    if comm is None:
+        comm = _stray(log, process, int(src), int(dst), line)
+    if comm is None:
+        return "transport"
+    known = comm.transports.get(key)
+    if known is not None:
+        known[0] |= bit(int(channel))
+        return "transport"
+    if _LABEL.match(label) is None:
+        return None
+    if log.transports >= MAX_TRANSPORTS:
+        log.more["transports"] += 1
+        return "transport"
+    log.transports += 1
+    comm.transports[key] = [bit(int(channel)), line]
+    comm.texts[line] = text
+    return "transport"
+
+
+def _owner(
+    process: Process, src: int, dst: int, at_src: bytes, at_dst: bytes
+) -> CommBuilder | None:
+    """The newest communicator of the process in which such a line makes sense.
+
+    Transports are set up at first use, so the newest need not be the one that is meant.
+    """
+    for comm, rank in process.earlier:
+        if rank not in (src, dst) or max(src, dst) >= comm.nranks:
+            continue
+        own = comm.ranks.get(rank)
+        place = at_src if rank == src else at_dst
+        if own is None or own.nvml_dev is None or _same_device(place, own.nvml_dev, own.bus_id):
+            return comm
+    return process.comm
+
+
+def _same_device(bracket: bytes, nvml_dev: int, bus: str | None) -> bool:
+    """Whether a bracket names the device: NVML index since 2.18, before and in RCCL the bus id."""
+    if bracket == b"%d" % nvml_dev:
+        return True
+    digits = (bus or "").replace(":", "").replace(".", "").lstrip("0").encode()
+    return bracket.lstrip(b"0").lower() == digits
+
+
+def _stray(log: Log, process: Process, src: int, dst: int, line: int) -> CommBuilder | None:
+    """A log whose start is missing: its transports are kept under a name of our own."""
+    comm = log.communicator("unnamed", 0, line)
+    if comm is not None:
+        comm.nranks = max(comm.nranks, src + 1, dst + 1)
+        process.comm = comm
+    return comm
+
+
+def _whole_ring(process: Process, text: bytes, line: int) -> str | None:
+    match = _ORDER.match(text)
+    if match is None:
+        return None
+    comm = process.comm
+    if comm is not None:
+        order = [int(rank) for rank in match[3].split()]
+        _, known = comm.rings.setdefault(int(match[1]), (line, []))
+        # A ring of many ranks goes on in a further line with the same head (graph/rings.cc).
+        if len(known) + len(order) <= max(comm.nranks, 1):
+            known.extend(order)
+        elif known != order:
+            comm.left_out["ring orders"] += 1
+    return "ring order"
+
+
+def on_ring(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Read `Ring 00 : 3 -> 0 -> 1`."""
+    match = _RING.match(text)
+    if match is None:
+        return None
+    comm = process.comm
+    if comm is not None:
+        key = (int(match[3]), int(match[2]), int(match[4]))
+        if key in comm.neighbours or len(comm.neighbours) < MAX_TREE_ROWS:
+            comm.neighbours[key] = comm.neighbours.get(key, 0) | bit(int(match[1]))
+        else:
+            comm.left_out["ring neighbours"] += 1
+    return "ring"
+
+
+def on_tree(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Read `Tree 0 : -1 -> 0 -> 1/-1/-1`: parent, rank, children."""
+    match = _TREE.match(text)
+    if match is None:
+        return None
+    down = (int(match[4]), int(match[5]), int(match[6]))
+    _keep_tree(process, int(match[3]), int(match[2]), down, int(match[1]))
+    return "tree"
+
+
+def on_trees(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Read `Trees [0] 1/-1/-1->0->-1 [1] ..`: children, rank, parent."""
+    found = False
+    for match in _TREES.finditer(text):
+        found = True
+        down = (int(match[2]), int(match[3]), int(match[4]))
+        _keep_tree(process, int(match[5]), int(match[6]), down, int(match[1]))
+    return "tree" if found or text.strip() == b"Trees" else None
+
+
+def _keep_tree(
+    process: Process, rank: int, parent: int, down: tuple[int, ...], channel: int
+) -> None:
+    comm = process.comm
+    if comm is None:
+        return
+    key = (rank, parent, tuple(child for child in down if child >= 0))
+    if key in comm.trees or len(comm.trees) < MAX_TREE_ROWS:
+        comm.trees[key] = comm.trees.get(key, 0) | bit(channel)
+    else:
+        comm.left_out["tree rows"] += 1
+
+
+def on_pattern(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Begin a graph."""
+    if PATTERN.match(text) is None:
+        return None
+    if process.graph is not None and process.comm is not None:
+        process.comm.graphs.add(process.graph, process.rank)
+    process.graph = Block()
+    process.graph.add(text, line)
+    return "graph"
+
+
+def on_number(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """A line that begins with a number: a row of a graph, or the channel counts."""
+    if GRAPH_ROW.match(text) is not None:
+        if process.graph is not None:
+            process.graph.add(text, line)
+        return "graph"
+    if b"channels" in text:
+        return on_counts(log, process, text, line)
+    if b"Bytes -> " in text:
+        from .tuning_lines import on_old_choice
+
+        return on_old_choice(log, process, text, line)
+    log.unknown(process, text, line)
+    return "other"
+
+
+def on_rule(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """`=== System : ..` begins the block, `=====` ends its list of nodes."""
+    if text.startswith(b"=== System"):
+        if process.system is not None and process.comm is not None:
+            process.comm.systems.add(process.system, process.rank)
+        process.system = Block()
+        process.system.add(text, line)
+    elif process.system is not None:
+        process.system.add(text, line)
+    return "system"
+
+
+def on_node(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """A node or a link of the System block, or a row of paths."""
+    if not is_system_line(text):
+        return None
+    if process.system is not None:
+        process.system.add(text, line)
+    return "path" if is_path_row(text) else "system"

@@ -1,0 +1,193 @@
+"""Which reader a line goes to: decided by its first word, so that a line costs one look-up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from .building import Process
+from .gathering import Log
+from .graph_lines import (
+    on_channel,
+    on_node,
+    on_number,
+    on_pattern,
+    on_ring,
+    on_rule,
+    on_tree,
+    on_trees,
+)
+from .init_lines import (
+    on_bootstrap,
+    on_check,
+    on_comm,
+    on_config,
+    on_connected,
+    on_driver,
+    on_init,
+    on_invalid,
+    on_network,
+    on_timings,
+    on_variable,
+    on_version,
+)
+from .tuning_lines import on_algorithms, on_collective, on_old_columns
+
+Reader = Callable[[Log, Process, bytes, int], "str | None"]
+"""Gives the kind of the line, None when it does not understand a line that it should."""
+
+
+def remark(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Keep the line as it is."""
+    log.note("INFO", process, text, line)
+    return "remark"
+
+
+def _cuda_memory(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """`CUMEM allocated ..` and `MMAP ..`: memory that ranks of a host share."""
+    return "memory"
+
+
+def _p2p(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """`P2P Chunksize ..` tells nothing; `P2P is disabled between ..` does."""
+    if text.startswith(b"P2P Chunksize"):
+        return "communicator settings"
+    return remark(log, process, text, line)
+
+
+def _collnet(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """`CollNet 00/0 : 0 [send] via COLLNET/..`."""
+    return remark(log, process, text, line) and "collnet"
+
+
+def _topology(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """`Topology detection : ..` and `TOPO/NET : ..`: how the picture of the machine came about."""
+    log.note("INFO", process, text, line)
+    return "detection"
+
+
+def _mnnvl(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    log.note("INFO", process, text, line)
+    return "mnnvl"
+
+
+def _gdr(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    log.note("INFO", process, text, line)
+    return "gdr"
+
+
+def _nvls(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Support lines and failures are kept; what is done with each buffer is not."""
+    if b"multicast support" in text or b"ailed" in text or b"NVLS comm" in text:
+        log.note("INFO", process, text, line)
+    return "nvls"
+
+
+def _failed(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    log.note("INFO", process, text, line)
+    return "failure"
+
+
+def _git_or_version(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """`NCCL version ..`; `NCCL git version ..` and others beside it tell nothing more."""
+    if b"version" in text:
+        return on_version(log, process, text, line) or "version"
+    return remark(log, process, text, line)
+
+
+def _could_not(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    log.note("INFO", process, text, line)
+    return "failure" if b"P2P" in text or b"path for pattern" in text else "detection"
+
+
+WORDS: dict[bytes, str | Reader] = {
+    **dict.fromkeys((b"Connected",), on_connected),
+    **dict.fromkeys((b"New", b"Queuing", b"ProxyCall", b"ncclPollProxyResponse"), "proxy"),
+    **dict.fromkeys((b"recvConnect", b"sendConnect", b"proxyProgressAsync", b"Received"), "proxy"),
+    **dict.fromkeys((b"proxyUDSRecvReq::ncclProxyMsgGetFd", b"resp.opId"), "proxy"),
+    **dict.fromkeys((b"UDS", b"UDS:", b"[Proxy", b"[Service", b"[Progress"), "proxy"),
+    **dict.fromkeys((b"Imported", b"Allocated", b"CUMEM", b"MMAP", b"unlink"), "memory"),
+    **dict.fromkeys((b"Mem", b"MemManager:", b"Cleanup", b"Symmetric"), "memory"),
+    **dict.fromkeys((b"register", b"Skipping", b"Proxy", b"rank"), "registration"),
+    **dict.fromkeys((b"RAS", b"Continuing"), "ras"),
+    **dict.fromkeys((b"threadThresholds", b"CC", b"ncclP2pSchedule:"), "communicator settings"),
+    **dict.fromkeys((b"minCTAs", b"maxCTAs", b"nvlsCTAs", b"splitShare"), "communicator settings"),
+    **dict.fromkeys((b"collnetEnable", b"CTAPolicy", b"Rank", b"Local"), "communicator settings"),
+    **dict.fromkeys((b"Protocol", b"Max"), "tuning"),
+    **dict.fromkeys((b"ncclTopoGetCpuAffinity:", b"Setting", b"Affinity"), "affinity"),
+    **dict.fromkeys((b"CommRevokeAsync", b"timings:", b"Hostname", b"Kernel", b"Librccl"), "end"),
+    b"Channel": on_channel,
+    b"Ring": on_ring,
+    b"Tree": on_tree,
+    b"Trees": on_trees,
+    b"Pattern": on_pattern,
+    b"===": on_rule,
+    b"==========================================": on_rule,
+    b"+": on_node,
+    b"Paths": "path",
+    b"comm": on_comm,
+    b"Check": on_check,
+    b"Init": on_timings,
+    b"Comm": on_config,
+    b"Invalid": on_invalid,
+    b"Using": on_network,
+    b"Bootstrap": on_bootstrap,
+    b"Bootstrap:": on_bootstrap,
+    b"cudaDriverVersion": on_driver,
+    b"hipDriverVersion": on_driver,
+    b"NCCL": _git_or_version,
+    b"RCCL": _git_or_version,
+    b"HIP": _git_or_version,
+    b"ROCm": _git_or_version,
+    b"Algorithm": on_algorithms,
+    b"Latency/AlgBw": on_old_columns,
+    b"P2P": _p2p,
+    b"CollNet": _collnet,
+    b"MNNVL": _mnnvl,
+    b"NVLS": _nvls,
+    b"Binding": "nvls",
+    **dict.fromkeys((b"Topology", b"TOPO/NET", b"ncclTopoPopulateNics", b"Loading"), _topology),
+    **dict.fromkeys((b"GPU", b"GDR", b"DMA-BUF", b"GDRCOPY", b"PXN"), _gdr),
+    **dict.fromkeys((b"Could", b"Unable", b"Did", b"KV", b"CPUs", b"Widening"), _could_not),
+    **dict.fromkeys((b"Failed", b"fallocate:", b"mkstemp:", b"Legacy", b"peer"), _failed),
+    **dict.fromkeys((b"Cuda", b"Call", b"cuMem", b"CUDA", b"HIP"), _failed),
+    **dict.fromkeys((b"Initialized", b"Assigned", b"Successfully", b"External"), remark),
+    **dict.fromkeys((b"Unloading", b"Disabling", b"Enabled", b"Net", b"Communicator"), remark),
+    **dict.fromkeys((b"User", b"Unrecognized", b"No", b"Stack", b"Warning:", b"ENV:"), remark),
+    **dict.fromkeys((b"dlvsym", b"dlsym", b"MSCCL:", b"MSCCL++:", b"MSCCL", b"Search"), remark),
+}
+
+COLLECTIVES = (
+    "AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce", "SendRecv", "Send", "Recv",
+    "AlltoAll", "AllToAll", "Gather", "Scatter", "AllToAllv",
+)  # fmt: skip
+for _name in COLLECTIVES:
+    WORDS[_name.encode()] = WORDS[_name.encode() + b":"] = on_collective
+WORDS[b"HIP"] = _git_or_version
+
+_NODE = re.compile(rb"(?:GPU|NET|CPU|PCI|NIC|NVS|DEV|CXB|GIN|RMA)/(?:[0-9a-fA-F]+-)?[0-9a-fA-F]+$")
+_PLUGIN = re.compile(rb"[\w+-]+/[\w+-]+:?$")
+_SOURCE = re.compile(rb"[\w./-]+\.(?:cc|h|cu|cpp|c):\d+$")
+_INIT = re.compile(rb"ncclComm\w+$|\[Rank$")
+_VARIABLE = re.compile(rb"[NR]CCL_\w+$")
+
+
+def family(word: bytes) -> str | Reader | None:
+    """The reader for a first word that is not always the same; None when there is none."""
+    if word[:1].isdigit() and word.isdigit():
+        return on_number
+    if _NODE.match(word):
+        return on_node
+    if _VARIABLE.match(word):
+        return on_variable
+    if _INIT.match(word):
+        return on_init
+    if _SOURCE.match(word):
+        return _failed
+    if _PLUGIN.match(word):
+        return remark
+    if word.startswith(b"==="):
+        return on_rule
+    if word.startswith(b"[") and word.endswith(b"]"):
+        return "registration"
+    return None

@@ -1,0 +1,106 @@
+"""What a debug log of NCCL or RCCL says. Line numbers count from 1."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .communicator import Communicator
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """One line of the log."""
+
+    line: int
+    text: str
+    """Without what launchers put before it; at most 400 characters."""
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A warning, an error or a remark; lines that differ in numbers alone are one note."""
+
+    level: str
+    """"WARN", "INFO" or "OTHER" (not from the library: a framework's last words)."""
+    text: str
+    """The first line of its kind."""
+    where: str | None = None
+    """Source file and line that the library names: "misc/socket.cc:484"."""
+    line: int
+    count: int = 1
+    hosts: tuple[str, ...] = ()
+    """Hosts that said it, at most 8."""
+    ranks: tuple[int, ...] = ()
+    """Ranks that said it, where known, at most 64."""
+
+
+class Variable(msgspec.Struct, frozen=True, kw_only=True):
+    """A variable that the library says it read."""
+
+    name: str
+    value: str
+    line: int
+    count: int = 1
+    hosts: tuple[str, ...] = ()
+    remark: str | None = None
+    """What the library adds: "invalid, the default 0 is used"."""
+
+
+class Versions(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose log it is."""
+
+    library: str | None = None
+    """"nccl" or "rccl"."""
+    version: str | None = None
+    """"2.28.9"."""
+    built_for: str | None = None
+    """"cuda13.0"; RCCL: "ROCm 6.3.0"."""
+    driver: int | None = None
+    """cudaDriverVersion as printed: 13000."""
+    others: tuple[str, ...] = ()
+    """Further versions in the same log: ranks that run something else."""
+    line: int | None = None
+
+
+class LogReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything kept of one log."""
+
+    name: str = ""
+    versions: Versions = Versions()
+    environment: tuple[Variable, ...] = ()
+    communicators: tuple[Communicator, ...] = ()
+    notes: tuple[Note, ...] = ()
+    """Warnings, errors and the remarks about networks, plugins, NVLS, GDR."""
+    hosts: tuple[str, ...] = ()
+    bootstrap: tuple[str, ...] = ()
+    """Interfaces used for bootstrap."""
+    lines: int = 0
+    bytes: int = 0
+    library_lines: int = 0
+    """Lines of NCCL or RCCL."""
+    kinds: dict[str, int] = {}
+    """Lines by kind; "elsewhere" counts those of other programs."""
+    unread: tuple[Note, ...] = ()
+    """Lines that carry a decision in a form that is not known."""
+    cut: int = 0
+    """Lines that end in the middle, or into which another line was written."""
+    unknown: tuple[Note, ...] = ()
+    """Forms of lines that are not known, a few of each."""
+    more: dict[str, int] = {}
+    """What -> how much of it was left out to keep memory bounded."""
+
+    @property
+    def empty(self) -> bool:
+        """Nothing in it comes from NCCL or RCCL."""
+        return self.library_lines == 0
+
+    @property
+    def main(self) -> Communicator | None:
+        """The communicator with the most ranks; of equals the one that shows most."""
+        return max(
+            self.communicators,
+            key=lambda one: (one.nranks, bool(one.systems), len(one.transports), -one.line),
+            default=None,
+        )
+
+    def variable(self, name: str) -> Variable | None:
+        """A variable as the log shows it; None when it shows none."""
+        return next((one for one in self.environment if one.name == name), None)

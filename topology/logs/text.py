@@ -1,0 +1,39 @@
+"""Bytes of a log as text that is safe to keep: one line, no control characters, short."""
+
+from __future__ import annotations
+
+import re
+
+LIMIT = 400
+
+# Codes of errors and states are what tells lines apart; addresses and counts are not.
+_NUMBERS = re.compile(
+    rb"(?<!failure )(?<!error )(?<!state )(?<!-> )(?<![\w.])(?:0x[0-9a-fA-F]+|[0-9][0-9.]*)"
+    rb"|(?<=nccl-)\w{5,6}\b|(?<=\w)[0-9]+"
+)
+_CONTROL = dict.fromkeys([*range(32), *range(127, 160)], "�")
+
+
+def plain(data: bytes, limit: int = LIMIT) -> str:
+    """Decode; undecodable bytes and control characters become a replacement mark."""
+    text = data[: 4 * limit].decode("utf-8", "replace")[:limit]
+    return text if text.isprintable() else text.translate(_CONTROL)
+
+
+def shape(data: bytes) -> bytes:
+    """The text with each number replaced: lines of one kind have one shape."""
+    return _NUMBERS.sub(b"#", data[:300])
+
+
+def bus_id(digits: str) -> str | None:
+    """PCI address of NCCL's integer in hexadecimal: "60" -> "0000:00:06.0" (utils.cc:int64ToBusId).
+
+    None for what is no such integer.
+    """
+    try:
+        value = int(digits, 16)
+    except ValueError:
+        return None
+    if not 0 <= value < 1 << 52:
+        return None
+    return f"{value >> 20:04x}:{value >> 12 & 0xFF:02x}:{value >> 4 & 0xFF:02x}.{value & 0xF:x}"
