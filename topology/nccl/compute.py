@@ -9,10 +9,10 @@ from __future__ import annotations
 from .gdr import check_gdr
 from .nets import LocalNets, nearest
 from .paths import divert, local_cpu, merged, set_all_paths
-from .peers import Grants, Peers, not_asked
+from .peers import Grant, Grants, Peers, not_asked
 from .rules import Rules
 from .settings import Settings
-from .system import Node, PathType, System
+from .system import Node, Path, PathType, System
 
 
 class Computed:
@@ -25,10 +25,14 @@ class Computed:
         self.peers = Peers(system, rules, settings, grants)
         self._grants = grants
         set_all_paths(system, rules, settings)
-        self.direct_types = [
-            [path.type for path in gpu.paths["GPU"]] for gpu in system.nodes["GPU"]
+        gpus = system.nodes["GPU"]
+        self.direct = [
+            [Path(path.type, path.bandwidth_gbs, path.links) for path in gpu.paths["GPU"]]
+            for gpu in gpus
         ]
-        """Path types before any diversion, by index."""
+        """Paths between GPUs before any diversion, by index."""
+        self.first_p2p = [[self.peers.p2p(src, dst) for dst in gpus] for src in gpus]
+        """The P2P check over those paths, by index."""
         self._between_gpus()
         if rules.p2c != "none":
             self._through_c2c()
@@ -42,12 +46,12 @@ class Computed:
             index = local_cpu(dst)
             cpu = self.system.nodes["CPU"][index] if index is not None else None
             for src in gpus:
-                if cpu is not None and not self.peers.p2p(src, dst).allowed:
+                if cpu is not None and not self.first_p2p[src.index][dst.index].allowed:
                     divert(self.system, cpu, src, dst)
             for src in gpus:
                 if src is dst or self.p2p_connects(src, dst):
                     continue
-                if shm_off or self.peers.net(src, dst).faster:
+                if shm_off or src.host != dst.host or self.peers.net(src, dst).faster:
                     src.paths["GPU"][dst.index].type = PathType.NET
 
     def p2p_connects(self, src: Node, dst: Node) -> bool:
@@ -60,6 +64,10 @@ class Computed:
         if self.peers.net(src, dst).faster:
             return False
         return self._grants(src.bus_id, dst.bus_id).cuda is not False
+
+    def grant(self, src: Node, dst: Node) -> Grant:
+        """What the driver says about a pair."""
+        return self._grants(src.bus_id, dst.bus_id)
 
     def _through_c2c(self) -> None:
         """A NIC on the host bridge of a CPU that the GPU reaches by C2C is P2C away."""

@@ -90,6 +90,7 @@ class Peers:
         if self._limit is None:
             self._limit = default_limit(system, rules)
         self._ignore = settings.integer("NCCL_IGNORE_DISABLED_P2P", 0)
+        self._joined = rules.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
         self._no_net = settings.integer("NCCL_NET_DISABLE_INTRA", rules.net_disable_intra) == 1
 
     @property
@@ -103,11 +104,14 @@ class Peers:
         path = src.paths["GPU"][dst.index]
         middle = relay_between(path)
         relay = middle.rank if middle is not None else -1
-        within = path.type <= self.limit
+        reachable = src.host == dst.host or self._joined
+        within = path.type <= self.limit and reachable
         same_sm = src.sm == dst.sm == 80
         read = path.type is PathType.NVL and same_sm
         check = P2pCheck(within, path.type, self.limit, self._level, within, relay, read=read)
         if not within or src is dst or not self._rules.nvml_check:
+            return check
+        if src.host != dst.host:
             return check
         grant = self._worst_grant([src, *([middle] if middle else []), dst])
         if self._ignore == 2 or grant.nvml in (None, "ok"):

@@ -1,0 +1,91 @@
+"""Which GPUs take part, and their ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from ..machine import Gpu, Machine
+from .build import gpus_of, ranks_of
+from .element import Element
+from .settings import Settings
+
+BUS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])")
+
+
+class Communicator(msgspec.Struct, frozen=True, kw_only=True):
+    """The ranks of one communicator on one node."""
+
+    ranks: dict[str, int]
+    """Bus id as the XML writes it -> rank."""
+    addresses: dict[str, str]
+    """Bus id as the XML writes it -> PCI address as the kernel writes it."""
+    assumptions: tuple[str, ...] = ()
+
+
+def address_of(bus: str) -> str:
+    """A bus id as the kernel writes it: "0000:00:06.0"; other text stays."""
+    match = BUS.fullmatch(bus.lower())
+    if match is None:
+        return bus.lower()
+    domain, number, device, function = (int(part or "0", 16) for part in match.groups())
+    return f"{domain:04x}:{number:02x}:{device:02x}.{function:x}"
+
+
+def communicator(
+    root: Element, machine: Machine, settings: Settings, gpus: Sequence[str] | None = None
+) -> Communicator:
+    """The GPUs named by PCI address, or all that CUDA_VISIBLE_DEVICES leaves visible.
+
+    A selection is numbered anew in the order of the ranks it had.
+    """
+    buses = [bus for bus, _ in gpus_of(root)]
+    addresses = {bus: address_of(bus) for bus in buses}
+    ranks = ranks_of(root)
+    assumptions: list[str] = []
+    chosen = None if gpus is None else {address_of(gpu) for gpu in gpus}
+    if chosen is None:
+        chosen = _visible(machine, settings, assumptions)
+    if chosen is not None:
+        kept = [bus for bus, _ in sorted(ranks.items(), key=lambda item: item[1])]
+        kept = [bus for bus in kept if addresses[bus] in chosen]
+        ranks = {bus: rank for rank, bus in enumerate(kept)}
+    return Communicator(ranks=ranks, addresses=addresses, assumptions=tuple(assumptions))
+
+
+def _visible(machine: Machine, settings: Settings, assumptions: list[str]) -> set[str] | None:
+    """Addresses that a list of visible devices leaves; None when none is set."""
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        text = settings.text(name)
+        amd = name != "CUDA_VISIBLE_DEVICES"
+        gpus = [gpu for gpu in machine.gpus if (gpu.vendor == "amd") == amd]
+        if text is not None and gpus:
+            if len({gpu.name for gpu in gpus}) > 1:
+                assumptions.append(
+                    f"{name} counts GPUs in PCI order; with several models CUDA's own order may "
+                    "differ"
+                )
+            return _listed(text, gpus)
+    return None
+
+
+def _listed(text: str, gpus: Sequence[Gpu]) -> set[str]:
+    """GPUs of a list; the first entry that names none ends it, as in CUDA."""
+    found: list[str] = []
+    for word in text.split(","):
+        word = word.strip()
+        if word.isascii() and word.isdigit():
+            index = int(word[:9])
+            if index >= len(gpus) or gpus[index].address in found:
+                break
+            found.append(gpus[index].address)
+            continue
+        match = next(
+            (g for g in gpus if word and g.uuid and g.uuid.lower().startswith(word.lower())), None
+        )
+        if match is None or match.address in found:
+            break
+        found.append(match.address)
+    return set(found)

@@ -1,0 +1,29 @@
+"""What the driver said about pairs of GPUs, from a snapshot, in the words of the checks."""
+
+from __future__ import annotations
+
+from ..snapshot import NodeSnapshot
+from .peers import Grant, Grants
+
+
+def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str]) -> Grants:
+    """Answers by bus id; `addresses` gives the PCI address of each bus id.
+
+    NVML's word comes from the pairs of the machine, CUDA's from a probe that ran.
+    """
+    nvml: dict[tuple[str, str], str] = {}
+    for pair in snapshot.machine.pairs:
+        words = [word for word in (pair.p2p_read, pair.p2p_write) if word is not None]
+        if words:
+            nvml[pair.src, pair.dst] = next((word for word in words if word != "ok"), "ok")
+    cuda = {
+        (one.src, one.dst): one.verdict == "granted"
+        for one in snapshot.measurements
+        if one.quantity == "can_access" and one.verdict in ("granted", "not-granted")
+    }
+
+    def grant(src: str, dst: str) -> Grant:
+        key = addresses.get(src, src), addresses.get(dst, dst)
+        return Grant(nvml.get(key), cuda.get(key))
+
+    return grant
