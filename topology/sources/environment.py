@@ -1,64 +1,100 @@
-"""The variables of this process that change what CUDA, NCCL, RCCL and their plug-ins do."""
+"""The variables that change what NCCL, RCCL or CUDA do on this machine, and who sets them.
+
+They are those of this process and of the configuration files that NCCL or RCCL would read.
+
+The raw answer: {"variables": {name: value}, "files": [{"path", "values": [[name, value]],
+"notes": [text], "error": text or null}]}. It holds listed names only (`flags.names`).
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from ..snapshot import EnvironmentVariable
+from ..flags.files import ConfFile, home_of, merged, paths, read_file
+from ..flags.names import listed
+from ..nccl.prediction import Library
+from ..snapshot import EnvironmentVariable, Problem
 from .source import Part, Raw, Source
 
-PREFIXES = ("NCCL_", "RCCL_", "TORCH_NCCL_", "HSA_", "FI_EFA_", "PYTORCH_TUNABLEOP_")
-NAMES = frozenset(
-    {
-        "CUDA_DEVICE_MAX_CONNECTIONS",
-        "CUDA_DEVICE_ORDER",
-        "CUDA_LAUNCH_BLOCKING",
-        "CUDA_MODULE_LOADING",
-        "CUDA_MPS_PIPE_DIRECTORY",
-        "CUDA_VISIBLE_DEVICES",
-        "FI_PROVIDER",
-        "GPU_MAX_HW_QUEUES",
-        "HIP_VISIBLE_DEVICES",
-        "NVIDIA_VISIBLE_DEVICES",
-        "NVSHMEM_DISABLE_NVLS",
-        "ROCR_VISIBLE_DEVICES",
-        "TORCH_SYMM_MEM_DISABLE_MULTICAST",
-        "PYTORCH_ALLOC_CONF",
-        "PYTORCH_CUDA_ALLOC_CONF",
-        "PYTORCH_HIP_ALLOC_CONF",
-    }
-)
 LIMIT_CHARACTERS = 512
+LIMIT_FILES = 8
+AMD, NVIDIA = "/dev/kfd", "/dev/nvidiactl"
+NCCL = Library(name="nccl", version="2.28.9")
+RCCL = Library(name="rccl", version="2.21.5")
+
+__all__ = ["SOURCE", "listed", "parse", "read"]
 
 
-def listed(name: str) -> bool:
-    """Whether a variable of that name may be shown and stored; no other ever is."""
-    return name in NAMES or name.startswith(PREFIXES)
-
-
-def read(environment: Mapping[str, str] | None = None) -> Raw:
-    """The listed variables of this process (or of the mapping given), by name."""
+def read(environment: Mapping[str, str] | None = None, *, root: str = "") -> Raw:
+    """The listed variables of this process (or of the mapping given) and of the files."""
     values = os.environ if environment is None else environment
-    return {name: value for name, value in sorted(values.items()) if listed(name)}
+    found: list[Raw] = []
+    for library in _libraries(root):
+        home = home_of(library, values, os.getuid())
+        for path in paths(values, home, library):
+            file = read_file(path, root=root, library=library)
+            if file is not None:
+                found.append(file._asdict())
+    return {
+        "variables": {name: value for name, value in sorted(values.items()) if listed(name)},
+        "files": found[:LIMIT_FILES],
+    }
 
 
 def parse(raw: Raw) -> Part:
-    """Each variable with the origin "environment"; values cut at 512 characters."""
+    """Each variable with its origin, "environment" or the file; values cut at 512 characters."""
     if not isinstance(raw, dict):
         return Part()
+    variables = raw.get("variables", raw)
+    files = tuple(_file(entry) for entry in raw.get("files", ()) if isinstance(entry, dict))
+    environment = {
+        str(name): str(value)
+        for name, value in (variables.items() if isinstance(variables, dict) else ())
+        if isinstance(name, str) and listed(name)
+    }
+    found, notes = merged(environment, files)
     return Part(
         environment=tuple(
-            EnvironmentVariable(
-                name=name,
-                # Bytes that are no UTF-8 come as lone surrogates, which JSON cannot hold.
-                value=str(value)[:LIMIT_CHARACTERS].encode("utf-8", "replace").decode(),
-                origin="environment",
+            EnvironmentVariable(name=name, value=_storable(value), origin=_storable(origin))
+            for name, (value, origin) in sorted(found.items())
+        ),
+        problems=tuple(
+            Problem(
+                source="environment",
+                text=_storable(f"{file.path}: {file.error}; what it sets for NCCL is not known"),
+                kind="denied" if file.error == "Permission denied" else "failed",
             )
-            for name, value in raw.items()
-            if isinstance(name, str) and listed(name)
-        )
+            for file in files
+            if file.error
+        ),
+        assumptions=tuple(_storable(note) for note in notes),
     )
+
+
+def _libraries(root: str) -> tuple[Library, ...]:
+    """Whose files count: RCCL's on a machine with AMD GPUs alone, else NCCL's."""
+    amd, nvidia = (os.path.exists(root + node) for node in (AMD, NVIDIA))
+    if amd and not nvidia:
+        return (RCCL,)
+    return (NCCL, RCCL) if amd else (NCCL,)
+
+
+def _file(entry: dict[str, Any]) -> ConfFile:
+    values = tuple(
+        (str(pair[0]), str(pair[1]))
+        for pair in entry.get("values", ())
+        if isinstance(pair, (list, tuple)) and len(pair) == 2 and listed(str(pair[0]))
+    )
+    notes = tuple(str(note) for note in entry.get("notes", ()))
+    error = entry.get("error")
+    return ConfFile(str(entry.get("path")), values, notes, None if error is None else str(error))
+
+
+def _storable(text: str) -> str:
+    # Bytes that are no UTF-8 come as lone surrogates, which JSON cannot hold.
+    return text[:LIMIT_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def _reader() -> Callable[[], Raw]:

@@ -1,0 +1,63 @@
+"""Which names may be shown and stored; no other variable ever is.
+
+Kept apart from the catalogue, because the live source asks for it before the first picture and
+the catalogue takes a while to read. A test holds the two together.
+"""
+
+from __future__ import annotations
+
+PREFIXES = ("NCCL_", "RCCL_", "TORCH_NCCL_", "HSA_", "FI_EFA_", "PYTORCH_TUNABLE")
+"""Every name that begins like this may be shown: typing errors among them are worth telling."""
+
+NAMES = frozenset(
+    {
+        "AMD_LOG_LEVEL",
+        "AMD_SERIALIZE_COPY",
+        "AMD_SERIALIZE_KERNEL",
+        "CUDA_DEVICE_MAX_CONNECTIONS",
+        "CUDA_DEVICE_ORDER",
+        "CUDA_LAUNCH_BLOCKING",
+        "CUDA_MODULE_LOADING",
+        "CUDA_MPS_PIPE_DIRECTORY",
+        "CUDA_VISIBLE_DEVICES",
+        "FI_CXI_DEFAULT_CQ_SIZE",
+        "FI_CXI_DISABLE_HOST_REGISTER",
+        "FI_CXI_RX_MATCH_MODE",
+        "FI_HMEM_CUDA_USE_GDRCOPY",
+        "FI_MR_CACHE_MONITOR",
+        "FI_PROVIDER",
+        "GPU_DEVICE_ORDINAL",
+        "GPU_MAX_HW_QUEUES",
+        "HIP_FORCE_DEV_KERNARG",
+        "HIP_LAUNCH_BLOCKING",
+        "HIP_VISIBLE_DEVICES",
+        "NPKIT_DUMP_DIR",
+        "NVIDIA_VISIBLE_DEVICES",
+        "NVSHMEM_DISABLE_NVLS",
+        "OFI_NCCL_DISABLE_DMABUF",
+        "OFI_NCCL_DISABLE_GDR_REQUIRED_CHECK",
+        "OFI_NCCL_DISABLE_NATIVE_RDMA_CHECK",
+        "OFI_NCCL_EXCLUDE_TCP_IF",
+        "OFI_NCCL_FORCE_NUM_RAILS",
+        "OFI_NCCL_GDR_FLUSH_DISABLE",
+        "OFI_NCCL_MR_CACHE_DISABLE",
+        "OFI_NCCL_NIC_DUP_CONNS",
+        "OFI_NCCL_PROTOCOL",
+        "OFI_NCCL_TUNER_TYPE",
+        "PYTORCH_ALLOC_CONF",
+        "PYTORCH_CUDA_ALLOC_CONF",
+        "PYTORCH_HIP_ALLOC_CONF",
+        "RDMAV_FORK_SAFE",
+        "ROCR_VISIBLE_DEVICES",
+        "TORCH_DISTRIBUTED_DEBUG",
+        "TORCH_FR_BUFFER_SIZE",
+        "TORCH_FR_CPP_STACK",
+        "TORCH_FR_DUMP_TEMP_FILE",
+        "TORCH_SYMM_MEM_DISABLE_MULTICAST",
+    }
+)
+
+
+def listed(name: str) -> bool:
+    """Whether a variable of that name may be shown and stored."""
+    return name in NAMES or name.startswith(PREFIXES)
