@@ -1,1 +1,1 @@
-"""Which algorithm and protocol a collective of a size gets, and the time it should take."""
+"""Which algorithm and protocol a collective of a size gets, and the time NCCL's model gives it."""

@@ -1,0 +1,118 @@
+"""How many channels collectives may use (graph/connect.cc:ncclTopoPostset, transport/nvls.cc)."""
+
+from __future__ import annotations
+
+from .inputs import TuningInput
+from .rules import generation
+from .selection import Remark
+
+FAST_RING_GBS = 45.0
+ENOUGH = 16
+UNSET = -(2**31)
+"""NCCL_CONFIG_UNDEF_INT of a 32-bit configuration."""
+
+
+def coll_channels(comm: TuningInput) -> int:
+    """The "coll channels" of the log: the searched ones doubled, then within the user's limits."""
+    count = own_channels(comm)
+    if comm.rules.nvls_raises in ("all", "log"):
+        count = max(count, nvls_channels(comm))
+    return count
+
+
+def own_channels(comm: TuningInput) -> int:
+    """Channels of ring and tree, before those of NVLS are looked at."""
+    rules = comm.rules
+    most = rules.max_channels
+    count = min(most, 2 * comm.searched)
+    modern = comm.low_sm == 90 if rules.quad_sm == "90" else comm.low_sm >= 90
+    fast = comm.graph("RING").bw_intra > FAST_RING_GBS
+    if modern and comm.nodes > 1 and fast and count < ENOUGH:
+        count *= 2
+    least, ceiling = cta_limits(comm)
+    count = min(count, channel_maximum(comm), ceiling)
+    return max(count, channel_minimum(comm), least)
+
+
+def channel_maximum(comm: TuningInput) -> int:
+    """NCCL_MAX_NCHANNELS, or its older name NCCL_MAX_NRINGS."""
+    most = comm.rules.max_channels
+    wanted = renamed(comm, "NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", most)
+    return max(1, min(most, wanted))
+
+
+def channel_minimum(comm: TuningInput) -> int:
+    """NCCL_MIN_NCHANNELS, or its older name NCCL_MIN_NRINGS."""
+    wanted = renamed(comm, "NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS", 0)
+    return max(0, min(comm.rules.max_channels, wanted))
+
+
+def renamed(comm: TuningInput, name: str, older: str, default: int) -> int:
+    """A setting that has an older name; -2 is "not set"."""
+    found = comm.settings.integer(name, -2)
+    if found == -2:
+        found = comm.settings.integer(older, -2)
+    return default if found == -2 else found
+
+
+def cta_limits(comm: TuningInput) -> tuple[int, int]:
+    """NCCL_MIN_CTAS and NCCL_MAX_CTAS (init.cc:envConfigOverride); the maximum wins."""
+    most = comm.rules.max_channels
+    least = comm.settings.integer("NCCL_MIN_CTAS", UNSET)
+    ceiling = comm.settings.integer("NCCL_MAX_CTAS", UNSET)
+    ceiling = min(most, ceiling) if ceiling > 0 else most
+    return min(least if least > 0 else 1, most, ceiling), ceiling
+
+
+def nvls_channels(comm: TuningInput) -> int:
+    """The "nvls channels" of the log; 0 without NVLS."""
+    if not comm.uses_nvls:
+        return 0
+    least, ceiling = cta_limits(comm)
+    default = nvls_default(comm)
+    unset = UNSET if comm.rules.at_least("2.27.3") else -2
+    wanted = comm.settings.integer("NCCL_NVLS_NCHANNELS", unset)
+    return max(least, min(ceiling, default if wanted == unset else wanted))
+
+
+def nvls_default(comm: TuningInput) -> int:
+    """NVLS channels by GPU generation and number of nodes."""
+    kind = "blackwell" if generation(comm.low_sm) == "blackwell" else "hopper"
+    count = comm.rules.nvls_channels[
+        f"{kind}_node" if comm.nodes == 1 and kind != "hopper" else kind
+    ]
+    speed = comm.net_gbs
+    if not comm.rules.nvls_by_net or kind == "hopper" or comm.nodes == 1 or speed is None:
+        return count
+    # transport/nvls.cc:ncclNvlsTreeSm100Tuning
+    if comm.nodes == 2 and speed >= 48:
+        return 32
+    if speed >= 96:
+        return 24 if comm.per_node <= 8 else 32
+    return 24 if speed >= 48 else count
+
+
+def remarks(comm: TuningInput) -> list[Remark]:
+    """Channel limits that have no effect as written."""
+    found: list[Remark] = []
+    settings = comm.settings
+    for name in ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS"):
+        text = settings.text(name)
+        if text and settings.integer(name, UNSET) <= 0:
+            found.append((name, text, "not a positive number: NCCL leaves its default"))
+    for name, older in (
+        ("NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS"),
+        ("NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS"),
+    ):
+        text, old = settings.text(name), settings.text(older)
+        if old and text and settings.integer(name, -2) != -2:
+            found.append((older, old, f"{name} is set too and wins"))
+        if text and settings.integer(name, -2) < 1 and settings.integer(name, -2) != -2:
+            kept = 1 if "MAX" in name else 0
+            found.append((name, text, f"below what is possible: NCCL takes {kept}"))
+    least, most = cta_limits(comm)
+    wanted = settings.integer("NCCL_MIN_CTAS", UNSET)
+    if wanted > most and least == most:
+        text = settings.text("NCCL_MIN_CTAS") or ""
+        found.append(("NCCL_MIN_CTAS", text, f"above the maximum: NCCL takes {most}"))
+    return found

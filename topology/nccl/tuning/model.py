@@ -1,0 +1,116 @@
+"""The tuning table: latency and bandwidth of every algorithm and protocol (graph/tuning.cc)."""
+
+from __future__ import annotations
+
+from ..prediction import Tuning
+from .bandwidths import bandwidth, computed
+from .inputs import TuningInput
+from .latencies import latency
+from .rules import COLLECTIVES, PROTOCOLS
+from .selection import BY_RULE, algorithms, protocols
+
+__all__ = ["TuningInput", "tuning"]
+
+Cells = dict[str, dict[str, tuple[float, float]]]
+
+
+def tuning(comm: TuningInput) -> Tuning:
+    """Collective -> algorithm -> protocol -> (latency us, algorithm bandwidth GB/s).
+
+    Number by number what NCCL logs under TUNING. A cell that NCCL does not compute is 0/0; one
+    that is switched off keeps its latency and has bandwidth 0. ValueError for RCCL.
+    """
+    allowed = {
+        "algorithms": algorithms(comm.settings, comm.rules).allowed,
+        "protocols": protocols(comm.settings, comm.rules).allowed,
+    }
+    return {
+        name: column(comm, name, allowed["algorithms"][name], allowed["protocols"][name])
+        for name in COLLECTIVES
+    }
+
+
+def column(
+    comm: TuningInput, collective: str, by_algorithm: dict[str, int], by_protocol: dict[str, int]
+) -> Cells:
+    """All cells of one collective."""
+    full = {
+        algorithm: {name: cell(comm, collective, algorithm, name) for name in PROTOCOLS}
+        for algorithm in comm.rules.algorithms
+    }
+    usable = available(comm, by_algorithm)
+    found: Cells = {}
+    for algorithm, cells in full.items():
+        found[algorithm] = {}
+        for protocol, (time, gbs) in cells.items():
+            on = usable[algorithm] and protocol_on(comm, by_protocol, algorithm, protocol)
+            found[algorithm][protocol] = (time, gbs if on else 0.0)
+    if any(gbs for cells in found.values() for _, gbs in cells.values()):
+        return found
+    return fallback(comm, found, full["RING"], by_protocol)
+
+
+def cell(comm: TuningInput, collective: str, algorithm: str, protocol: str) -> tuple[float, float]:
+    """One cell with nothing switched off."""
+    if comm.ranks <= 1 or not computed(comm, collective, algorithm, protocol):
+        return 0.0, 0.0
+    return (
+        latency(comm, collective, algorithm, protocol),
+        bandwidth(comm, collective, algorithm, protocol),
+    )
+
+
+def available(comm: TuningInput, by_algorithm: dict[str, int]) -> dict[str, bool]:
+    """Which algorithms the communicator can run and the user left on."""
+    on = {name: bool(flag) for name, flag in by_algorithm.items()}
+    if comm.nodes == 1:
+        on["NVLS_TREE"] = False
+    if not comm.collnet:
+        on["COLLNET_DIRECT"] = on["COLLNET_CHAIN"] = False
+        if comm.nodes > 1:
+            on["NVLS"] = False
+        # Up to 2.23 a list without any of these was taken for NCCL_ALGO=COLLNET and dropped.
+        plain = ("RING", "TREE", "NVLS", "NVLS_TREE")
+        if comm.rules.grammar == "list" and not any(on[name] for name in plain):
+            on["RING"] = on["TREE"] = True
+    return on
+
+
+def protocol_on(
+    comm: TuningInput, by_protocol: dict[str, int], algorithm: str, protocol: str
+) -> bool:
+    """Whether a protocol may be used; LL128 that nobody named goes by the hardware."""
+    wanted = by_protocol[protocol]
+    return safe_ll128(comm, algorithm) if wanted == BY_RULE else bool(wanted)
+
+
+def safe_ll128(comm: TuningInput, algorithm: str) -> bool:
+    """Whether NCCL trusts all links of a graph to keep 128 bytes together."""
+    rules, graph, sm = comm.rules, comm.graph(algorithm), comm.low_sm
+    paths = rules.ll128_paths
+    if sm >= 90:
+        with_c2c = comm.settings.integer("NCCL_LL128_C2C", 1) != 0
+        known = bool(rules.ll128_paths_no_c2c)
+        paths = rules.ll128_paths_no_c2c if known and not with_c2c else rules.ll128_paths_sm90
+    mixed = sm != comm.high_sm and not 0 < rules.ll128_mixed_from <= sm
+    good_sm = sm in rules.ll128_sms if rules.ll128_sms else sm >= 70
+    near = graph.type_intra in ("LOC", "NVL", "NVB")
+    return graph.type_inter in paths and near and not mixed and good_sm
+
+
+def fallback(
+    comm: TuningInput,
+    found: Cells,
+    ring: dict[str, tuple[float, float]],
+    by_protocol: dict[str, int],
+) -> Cells:
+    """Up to 2.23 the ring comes back when nothing is left."""
+    rule = comm.rules.ring_fallback
+    if rule == "no":
+        return found
+    back = {
+        protocol: cell
+        for protocol, cell in ring.items()
+        if rule == "all" or protocol_on(comm, by_protocol, "RING", protocol)
+    }
+    return {**found, "RING": {**found["RING"], **back}}

@@ -1,0 +1,58 @@
+"""What to tell about the tuning variables: without effect, fatal, or beyond what is modelled."""
+
+from __future__ import annotations
+
+from ..settings import INTEGER
+from . import channels, threads
+from .inputs import TuningInput
+from .rules import assumption
+from .selection import Remark, algorithms, protocols, quoted
+
+NEWER = {"NCCL_PAT_ENABLE": "2.23.4", "NCCL_LL128_C2C": "2.27.3"}
+"""Variables that older versions do not read."""
+
+NUMBERS = ("NCCL_NVLS_ENABLE", "NCCL_PAT_ENABLE", "NCCL_LL128_C2C", "NCCL_NET_OVERHEAD")
+
+
+def ignored(comm: TuningInput) -> tuple[Remark, ...]:
+    """(name, value, why) of tuning variables that have no effect as written."""
+    settings = comm.settings
+    found = [*algorithms(settings, comm.rules).remarks, *protocols(settings, comm.rules).remarks]
+    found += threads.remarks(comm) + channels.remarks(comm)
+    for name, since in NEWER.items():
+        text = settings.text(name)
+        if text is not None and not comm.rules.at_least(since):
+            found.append((name, text, f"NCCL {comm.version} does not read it; {since} does"))
+    for name in NUMBERS:
+        text = settings.text(name)
+        if text and not INTEGER.match(text):
+            found.append((name, text, "not a number: NCCL takes it for 0"))
+    text = settings.text("NCCL_COLLNET_ENABLE")
+    if text and settings.integer("NCCL_COLLNET_ENABLE", 0) and not comm.collnet:
+        found.append(("NCCL_COLLNET_ENABLE", text, "no CollNet plugin is known to be there"))
+    text = settings.text("NCCL_NVLS_NCHANNELS")
+    if text and not comm.uses_nvls:
+        found.append(("NCCL_NVLS_NCHANNELS", text, "NVLS is not used"))
+    return tuple(found)
+
+
+def failure(comm: TuningInput) -> str | None:
+    """Why NCCL refuses to start over a tuning variable, in one sentence."""
+    for read in (protocols, algorithms):
+        found = read(comm.settings, comm.rules)
+        if found.failure:
+            return found.failure
+    return None
+
+
+def assumptions(comm: TuningInput) -> tuple[str, ...]:
+    """What the predicted choices take for granted, a sentence each."""
+    found = [assumption(comm.library, comm.version)]
+    for name in ("NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"):
+        text = comm.settings.text(name)
+        if text and text.lower() != "none":
+            found.append(f"{name}={quoted(text)}: a tuner plugin may choose otherwise")
+    policy = comm.settings.integer("NCCL_CTA_POLICY", 0)
+    if policy:
+        found.append("NCCL_CTA_POLICY changes the choice for registered buffers alone")
+    return tuple(sentence for sentence in found if sentence)
