@@ -31,8 +31,9 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "sources",
         multiple=True,
         metavar="SOURCE",
-        help="Read a snapshot, nvml.json, `nvidia-smi -q -x`, `nvidia-smi topo -m`, a sysfs tree "
-        "or tar, or a folder of these, instead of this machine. May be repeated.",
+        help="Read a snapshot, nvml.json, `nvidia-smi -q -x`, `nvidia-smi topo -m`, a topology XML "
+        "of NCCL or RCCL, a sysfs tree or tar, or a folder of these, instead of this machine. May "
+        "be repeated.",
     )(command)
     return click.option(
         "--demo",

@@ -8,11 +8,12 @@ from gputop.commands.options import (
     json_option,
     print_json,
     read_snapshot,
+    say,
     source_options,
     tell_problems,
 )
 
-FORMATS = ("matrix", "tree", "dot", "graphml", "json")
+FORMATS = ("matrix", "tree", "dot", "graphml", "nccl-xml", "json")
 
 
 @click.command("topo")
@@ -23,7 +24,8 @@ FORMATS = ("matrix", "tree", "dot", "graphml", "json")
     "form",
     type=click.Choice(FORMATS),
     default=None,
-    help="matrix (the default) is laid out like `nvidia-smi topo -m`.",
+    help="matrix (the default) is laid out like `nvidia-smi topo -m`; nccl-xml is the file that "
+    "NCCL_TOPO_FILE takes: the one that was read, or what NCCL would detect on this node.",
 )
 def command(
     sources: tuple[str, ...],
@@ -36,6 +38,14 @@ def command(
 
     snapshot = read_snapshot(sources, demo)
     tell_problems(snapshot)
+    if form == "nccl-xml":
+        from gputop.topology.nccl.xml.export import as_nccl_xml
+
+        written = as_nccl_xml(snapshot)
+        for sentence in written.assumptions:
+            say(f"assumed: {sentence}")
+        click.echo(written.text, nl=False)
+        return
     report = examine(snapshot)
     form = form or ("json" if as_json else "matrix")
     if form == "matrix":

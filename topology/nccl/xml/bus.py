@@ -1,0 +1,144 @@
+"""What NCCL would read in /sys of PCI functions and NUMA nodes, from what a Machine knows.
+
+NCCL takes the lower of both ends of a link, and of each path only every second port: the upper
+ports of switches (graph/xml.cc:ncclTopoGetXmlFromSys).
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...linux.cpulist import members
+from ...machine import Machine, PciDevice
+from ...wiring.wires import PCIE_GTS
+from .machine import nccl_family
+
+_SAID = re.compile(r"([0-9]{1,3}):")
+"""A width that sysfs gave and that means "none": "0: no link is trained"."""
+_ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "ppc64le": "ppc64", "ppc64": "ppc64"}
+
+
+class Bus:
+    """PCI functions, GPUs that no PCI tree shows, and NUMA nodes of one machine."""
+
+    def __init__(self, machine: Machine, *, rccl: bool) -> None:
+        self._machine, self._rccl = machine, rccl
+        self._devices = {device.address: device for device in machine.pci}
+        self._gpus = {gpu.address: gpu for gpu in machine.gpus}
+        self.assumptions: list[str] = []
+
+    def shows(self, address: str) -> bool:
+        """Whether /sys has this function."""
+        return address in self._devices
+
+    def pci_class(self, address: str) -> str | None:
+        """The class as sysfs writes it, "0x030200"."""
+        device = self._devices.get(address)
+        known = device is not None and device.class_code is not None
+        return f"0x{device.class_code:06x}" if device is not None and known else None
+
+    def attributes(self, address: str) -> dict[str, str]:
+        """Ids, link_speed and link_width of a `pci` element, in NCCL's order."""
+        device = self._devices.get(address)
+        if device is None:
+            return self._unseen(address)
+        found = {
+            "vendor": device.vendor_id,
+            "device": device.device_id,
+            "subsystem_vendor": device.subsystem_vendor_id,
+            "subsystem_device": device.subsystem_device_id,
+        }
+        written = {name: f"0x{number:04x}" for name, number in found.items() if number is not None}
+        port = self._devices.get(device.parent)
+        return written | {
+            "link_speed": self._speed(device, port),
+            "link_width": self._width(device, port),
+        }
+
+    def above(self, address: str) -> tuple[str, str]:
+        """What a function hangs on: ("pci", address of a switch) or ("cpu", NUMA node)."""
+        device = self._devices.get(address)
+        if device is None:
+            gpu = self._gpus.get(address)
+            return "cpu", self._numa(gpu.numa_node if gpu is not None else None)
+        port = self._devices.get(device.parent)
+        upper = self._devices.get(port.parent) if port is not None else None
+        if upper is None or port is None:
+            return "cpu", self._numa(device.numa_node)
+        return "pci", upper.address
+
+    def cpu(self, numaid: str) -> dict[str, str]:
+        """Attributes of a `cpu` element (ncclTopoGetXmlFromCpu); x86 alone has a vendor."""
+        found: dict[str, str] = {}
+        mask = self._mask(numaid)
+        if mask is not None:
+            found["affinity"] = mask
+        host = self._machine.host
+        architecture = host.architecture if host is not None else None
+        if architecture is None:
+            self.assumptions.append("The CPU's architecture is not known: x86_64 is assumed.")
+        found["arch"] = _ARCHITECTURES.get(architecture or "x86_64", architecture or "")
+        if found["arch"] != "x86_64":
+            return found
+        vendor = host.cpu_vendor if host is not None else None
+        if host is None or vendor is None or host.cpu_family is None or host.cpu_model is None:
+            self.assumptions.append(
+                "The CPU's vendor, family or model is not known: no CPU-specific figures are used."
+            )
+        found["vendor"] = vendor or ""
+        found["familyid"] = str(nccl_family((host.cpu_family if host else None) or 0))
+        found["modelid"] = str((host.cpu_model if host else None) or 0)
+        return found
+
+    def _speed(self, device: PciDevice, port: PciDevice | None) -> str:
+        ends = [end.link_speed_max_gts for end in (device, port) if end is not None]
+        known = [gts for gts in ends if gts is not None]
+        return f"{min(known):.1f} GT/s PCIe" if known else ""
+
+    def _width(self, device: PciDevice, port: PciDevice | None) -> str:
+        own = _lanes(device)
+        if port is None:
+            # Nothing is read above a root complex: NCCL counts 0 lanes there, RCCL the device's.
+            return str(own if self._rccl else 0)
+        # A port without the file counts as 0 lanes too, and RCCL takes the device's word again.
+        theirs = _lanes(port)
+        return str(own if self._rccl and theirs == 0 else min(own, theirs))
+
+    def _unseen(self, address: str) -> dict[str, str]:
+        gpu = self._gpus.get(address)
+        if gpu is not None:
+            self.assumptions.append(
+                "The PCI tree is not known: GPUs hang directly on the CPU of their NUMA node."
+            )
+        gts = PCIE_GTS.get(gpu.pcie_gen_max or 0) if gpu is not None else None
+        lanes = gpu.pcie_width_max if gpu is not None else None
+        return {
+            "link_speed": "" if gts is None else f"{gts:.1f} GT/s PCIe",
+            "link_width": "" if lanes is None else str(lanes),
+        }
+
+    def _numa(self, node: int | None) -> str:
+        if node is None:
+            # RCCL takes "-1" for a mistake of the kernel (its graph/xml.cc).
+            return "0" if self._rccl else "-1"
+        return str(node)
+
+    def _mask(self, numaid: str) -> str | None:
+        """The CPUs of a NUMA node as `cpumap` has them: base 16, words of 32 with commas."""
+        nodes = self._machine.host.numa if self._machine.host is not None else ()
+        lists = {str(node.node): members(node.cpus) for node in nodes}
+        mine = lists.get(numaid)
+        if mine is None:
+            return None
+        highest = max((max(cpus) for cpus in lists.values() if cpus), default=0)
+        bits = sum(1 << cpu for cpu in mine)
+        words = [bits >> 32 * i & 0xFFFFFFFF for i in range(highest // 32 + 1)]
+        return ",".join(f"{word:08x}" for word in reversed(words))
+
+
+def _lanes(device: PciDevice) -> int:
+    """`max_link_width` as strtol reads the file; 0 where there is none."""
+    if device.link_width_max is not None:
+        return device.link_width_max
+    said = _SAID.match(device.why("link_width_max") or "")
+    return int(said[1]) if said is not None else 0

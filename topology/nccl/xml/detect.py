@@ -1,0 +1,169 @@
+"""The topology XML that NCCL or RCCL would build on this machine, from what a snapshot knows.
+
+Each rank describes its own GPU and all NICs, and the descriptions are put together
+(graph/topo.cc:ncclTopoGetSystem, graph/xml.cc of NCCL 2.28.9 and RCCL 2.21.5); the order of
+elements follows from that. From 2.30.7 on NCCL asks NVML for a GPU's present link instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...machine import Gpu, Machine
+from ..element import Element
+from ..settings import Settings
+from .attributes import number
+from .bus import Bus
+from .draft import Draft, thaw
+from .gdr import gpu_gdr, nic_gdr
+from .links import NVSWITCH, gpu_attributes, link_elements
+from .ports import Port, network_ports
+
+GPU_CLASS, NIC_CLASS = "0x03", "0x02"
+"""What NCCL writes first, in case /sys does not say."""
+
+
+@dataclass(frozen=True)
+class Detected:
+    """A topology, and what had to be taken for granted, a sentence each."""
+
+    element: Element
+    assumptions: tuple[str, ...] = ()
+
+
+def detect(machine: Machine, settings: Settings, base: Element | None = None) -> Detected:
+    """Build the topology; ranks follow the PCI addresses of the GPUs.
+
+    `base` is the file that NCCL_TOPO_FILE names: detection fills what it leaves open, and what
+    belongs to no GPU or NIC of this machine is dropped. Never raises.
+    """
+    gpus = ranked(machine)
+    rccl = bool(gpus) and gpus[0].vendor == "amd"
+    notes: list[str] = []
+    bus = Bus(machine, rccl=rccl)
+    gdr = nic_gdr(machine, settings, rccl=rccl, notes=notes) if machine.rdma else False
+    ports = network_ports(machine, settings, gdr=gdr, rccl=rccl, notes=notes)
+    total = Draft("system", {"version": "2" if rccl else "1"})
+    for rank, gpu in enumerate(gpus):
+        own = _Rank(_start(base, total.attributes["version"]), bus, machine, notes)
+        own.gpu(gpu, rank)
+        for place, port in enumerate(ports):
+            own.net(port, place)
+        own.root.trim()
+        total.attributes = own.root.attributes
+        total.fuse(own.root)
+    if any("GeForce" not in (gpu.name or "") for gpu in gpus) and any(port.gdr for port in ports):
+        notes.append("GPUs are taken to be capable of GPUDirect RDMA: CUDA was not asked.")
+    return Detected(total.freeze(), tuple(dict.fromkeys([*notes, *bus.assumptions])))
+
+
+def ranked(machine: Machine) -> list[Gpu]:
+    """The GPUs that take part, by PCI address: the order of ranks.
+
+    Of two makers the one with more GPUs; parts of a GPU only where the whole is not listed.
+    """
+    known: dict[str, Gpu] = {}
+    for gpu in sorted(machine.gpus, key=lambda gpu: (gpu.address, gpu.partition or "")):
+        known.setdefault(gpu.address, gpu)
+    nvidia = [gpu for gpu in known.values() if gpu.vendor == "nvidia"]
+    amd = [gpu for gpu in known.values() if gpu.vendor == "amd"]
+    return nvidia if len(nvidia) >= len(amd) else amd
+
+
+def _start(base: Element | None, version: str) -> Draft:
+    if base is None:
+        return Draft("system", {"version": version})
+    root = thaw(base)
+    for one in root.walk():
+        if one.tag == "cpu":
+            # NCCL makes all of the file this host's (ncclTopoGetSystem).
+            one.attributes.pop("host_hash", None)
+    return root
+
+
+class _Rank:
+    """What one rank finds: its GPU, then the NICs."""
+
+    def __init__(self, root: Draft, bus: Bus, machine: Machine, notes: list[str]) -> None:
+        self.root, self._bus, self._machine, self._notes = root, bus, machine, notes
+
+    def gpu(self, gpu: Gpu, rank: int) -> None:
+        """Add the GPU and everything above it (ncclTopoFillGpu)."""
+        pci = self._pci(gpu.address, GPU_CLASS)
+        element = pci.sub("gpu") or pci.add("gpu")
+        for name, value in gpu_attributes(gpu, rank, self._notes).items():
+            element.default(name, value)
+        self._links(gpu, element)
+        element.keep = True
+        element.attributes["rank"] = str(rank)
+        element.default("gdr", str(int(gpu_gdr(gpu))))
+
+    def _links(self, gpu: Gpu, element: Draft) -> None:
+        sm = number(element.attributes["sm"]) or 0
+        there = {child.tag for child in element.children}
+        for tag, attributes in link_elements(gpu, sm, self._machine, self._bus, self._notes):
+            if tag not in there:
+                element.add(tag, **attributes)
+        for link in element.children:
+            if link.tag in ("nvlink", "xgmi"):
+                target = link.attributes.get("target", "")
+                link.default("tclass", self._bus.pci_class(target) or NVSWITCH)
+
+    def net(self, port: Port, place: int) -> None:
+        """Add one device of the network (ncclTopoFillNet, ncclTopoPopulateNics)."""
+        net = self.root.find("net", "name", port.name)
+        if net is None:
+            on_bus = port.address is not None and self._bus.shows(port.address)
+            above = self._pci(port.address or "", NIC_CLASS) if on_bus else self._first_cpu()
+            nic = above.sub("nic") or above.add("nic")
+            net = nic.add("net", name=port.name)
+        net.keep = True
+        net.attributes["dev"] = str(place)
+        for name, value in (
+            ("latency", "0"), ("speed", str(port.speed)), ("port", str(port.port)),
+            ("guid", f"0x{port.guid:x}"), ("maxconn", str(port.connections)),
+            ("gdr", str(int(port.gdr))),
+        ):  # fmt: skip
+            net.default(name, value)
+
+    def _first_cpu(self) -> Draft:
+        return self.root.find("cpu") or self._cpu("-1")
+
+    def _pci(self, address: str, kind: str) -> Draft:
+        """The `pci` element of a function, made and hung up where it is not there yet."""
+        pci = self.root.find("pci", "busid", address) or Draft("pci", {"busid": address})
+        pci.default("class", kind)
+        self._fill(pci)
+        return pci
+
+    def _fill(self, pci: Draft) -> None:
+        """Complete a `pci` element and those above it (ncclTopoGetXmlFromSys)."""
+        address = pci.attributes.get("busid", "")
+        own = self._bus.pci_class(address)
+        if own is not None:
+            pci.attributes["class"] = own
+        for name, value in self._bus.attributes(address).items():
+            pci.default(name, value)
+        if pci.above is None:
+            where, name = self._bus.above(address)
+            if where == "cpu":
+                above = self._cpu(name)
+            else:
+                above = self.root.find("pci", "busid", name) or Draft("pci", {"busid": name})
+                if above.above is None:
+                    self._fill(above)
+            above.place(pci)
+            return
+        if pci.above.tag == "pci":
+            self._fill(pci.above)
+        elif pci.above.tag == "cpu":
+            self._complete_cpu(pci.above)
+
+    def _cpu(self, numaid: str) -> Draft:
+        cpu = self.root.find("cpu", "numaid", numaid) or self.root.add("cpu", numaid=numaid)
+        self._complete_cpu(cpu)
+        return cpu
+
+    def _complete_cpu(self, cpu: Draft) -> None:
+        for name, value in self._bus.cpu(cpu.attributes.get("numaid", "-1")).items():
+            cpu.default(name, value)

@@ -1,0 +1,102 @@
+"""An element that is still growing; `freeze` makes an Element of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..element import Element
+
+
+@dataclass(slots=True, eq=False)
+class Draft:
+    """A tag, attributes in the order in which they were set, children, and the element above."""
+
+    tag: str
+    attributes: dict[str, str] = field(default_factory=dict)
+    children: list[Draft] = field(default_factory=list)
+    above: Draft | None = None
+    keep: bool = False
+    """Part of this communicator: a GPU with a rank, a NIC of the network."""
+
+    def add(self, tag: str, **attributes: str) -> Draft:
+        """Append a child."""
+        child = Draft(tag, dict(attributes), above=self)
+        self.children.append(child)
+        return child
+
+    def place(self, child: Draft) -> None:
+        """Take in a `pci` element in the order of bus ids, as text (NCCL issue 820)."""
+        busid = child.attributes.get("busid", "")
+        index = len(self.children)
+        for i, other in enumerate(self.children):
+            if "busid" in other.attributes and busid < other.attributes["busid"]:
+                index = i
+                break
+        self.children.insert(index, child)
+        child.above = self
+
+    def default(self, name: str, value: str) -> None:
+        """Set an attribute unless the element has it."""
+        self.attributes.setdefault(name, value)
+
+    def sub(self, tag: str) -> Draft | None:
+        """The first direct child with this tag."""
+        return next((child for child in self.children if child.tag == tag), None)
+
+    def walk(self) -> Iterator[Draft]:
+        """Go through the element and everything below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def find(self, tag: str, name: str | None = None, value: str = "") -> Draft | None:
+        """The first element below with this tag, and this value of an attribute if one is named."""
+        return next(
+            (
+                one
+                for one in self.walk()
+                if one.tag == tag and (name is None or one.attributes.get(name) == value)
+            ),
+            None,
+        )
+
+    def trim(self) -> bool:
+        """Drop branches in which nothing is kept; whether anything is (ncclTopoTrimXmlRec)."""
+        if self.keep:
+            return True
+        kept = [child.trim() for child in self.children]
+        self.children = [
+            child
+            for child, stays in zip(self.children, kept, strict=True)
+            if stays or child.tag not in ("cpu", "pci", "nic", "net")
+        ]
+        return any(kept)
+
+    def fuse(self, other: Draft) -> None:
+        """Take in what another rank found; equal is what has equal attributes (ncclTopoFuseXml)."""
+        for theirs in other.children:
+            mine = next((own for own in self.children if own._is_like(theirs)), None)
+            if mine is None:
+                theirs.above = self
+                self.children.append(theirs)
+            else:
+                mine.fuse(theirs)
+
+    def _is_like(self, other: Draft) -> bool:
+        return self.tag == other.tag and self.attributes == other.attributes
+
+    def freeze(self) -> Element:
+        """Make an Element of this and everything below it."""
+        return Element(
+            tag=self.tag,
+            attributes=tuple(self.attributes.items()),
+            children=tuple(child.freeze() for child in self.children),
+        )
+
+
+def thaw(element: Element, above: Draft | None = None) -> Draft:
+    """Make a draft of an Element; the attribute `keep` of a file is its own business and stays."""
+    draft = Draft(element.tag, dict(element.attributes), above=above)
+    draft.children = [thaw(child, draft) for child in element.children]
+    return draft

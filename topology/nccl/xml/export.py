@@ -1,0 +1,27 @@
+"""A snapshot as the text of a topology XML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...snapshot import NodeSnapshot
+from ..settings import Settings
+from .detect import detect
+from .write import write_topology
+
+
+@dataclass(frozen=True)
+class Written:
+    """The text, and what had to be assumed for it."""
+
+    text: str
+    assumptions: tuple[str, ...] = ()
+
+
+def as_nccl_xml(snapshot: NodeSnapshot) -> Written:
+    """The topology XML that the snapshot was made of, else the one that NCCL would detect."""
+    own = snapshot.machine.nccl_topology
+    if own is not None:
+        return Written(write_topology(own))
+    found = detect(snapshot.machine, Settings.of(snapshot))
+    return Written(write_topology(found.element), found.assumptions)

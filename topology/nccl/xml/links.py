@@ -1,0 +1,133 @@
+"""`gpu`, `nvlink`, `xgmi` and `c2c` elements from what a driver told of a GPU.
+
+As graph/xml.cc:ncclTopoGetXmlFromGpu of NCCL 2.28.9 and RCCL 2.21.5 does it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ...machine import Gpu, Machine
+from ...wiring.links import MOST_NVLINKS
+from .bus import Bus
+
+HIDDEN = "fffffff:ff:ff.0"
+"""What NCCL writes for an end that the driver hides, as in every virtual machine."""
+NVSWITCH, GPU_CLASS = "0x068000", "0x030200"
+MOST_LINKS = ((60, 0), (70, 4), (80, 6), (90, 12))
+"""(first compute capability that this is too few for, links that NCCL asks for); then 18."""
+C2C = {"bw": "44712", "count": "10"}
+"""Grace with Hopper: 10 links of 44712 MB/s, 447 GB/s; NVML's figures are not in a snapshot."""
+GFX9_ARCH = "38911"
+"""hipDeviceArch_t as a number; the same in every RCCL dump of an Instinct that is known."""
+
+_MODELS = (
+    (r"V100|TITAN V", 70), (r"\bT4\b|RTX 20|Quadro RTX", 75), (r"A100|A800|\bA30\b", 80),
+    (r"RTX PRO|RTX 50|Blackwell", 120), (r"\bL40S?\b|\bL4\b|\bL20\b|RTX 40|Ada", 89),
+    (r"\bA[0-9]{1,2}G?\b|RTX A|RTX 30", 86), (r"H100|H200|H800|\bH20\b|GH200", 90),
+    (r"B300|GB300", 103), (r"B200|GB200|\bB100\b", 100), (r"P100", 60), (r"P40|P4\b", 61),
+)  # fmt: skip
+"""Compute capability x10 by product name, for files that do not say it."""
+
+
+def capability(gpu: Gpu, notes: list[str]) -> int:
+    """The compute capability x10 of an NVIDIA GPU; from its name where nothing says it."""
+    major, _, minor = (gpu.compute_capability or "").partition(".")
+    if major.isdecimal() and minor.isdecimal() and len(major + minor) < 5:
+        return int(major) * 10 + int(minor)
+    for pattern, sm in _MODELS:
+        if gpu.name is not None and re.search(pattern, gpu.name):
+            notes.append(f"Compute capability {sm / 10} is taken from the name {gpu.name}.")
+            return sm
+    notes.append(f"The compute capability of {gpu.address} is not known: 9.0 is assumed.")
+    return 90
+
+
+def gpu_attributes(gpu: Gpu, place: int, notes: list[str]) -> dict[str, str]:
+    """What a `gpu` element has before its rank; `place` stands in for an unknown index."""
+    dev = str(place if gpu.index is None else gpu.index)
+    if gpu.vendor != "amd":
+        return {"dev": dev, "sm": str(capability(gpu, notes))}
+    # RCCL writes the number of compute units as "sm".
+    gcn = (gpu.compute_capability or "").split(":")[0]
+    if not gcn:
+        notes.append(f"The architecture of {gpu.address} is not known: gfx942 is assumed.")
+    return {"dev": dev, "sm": str(gpu.core_count or 0), "gcn": gcn or "gfx942", "arch": GFX9_ARCH}
+
+
+def link_elements(
+    gpu: Gpu, sm: int, machine: Machine, bus: Bus, notes: list[str]
+) -> list[tuple[str, dict[str, str]]]:
+    """The elements below a `gpu`: (tag, attributes)."""
+    if gpu.vendor == "amd":
+        return [
+            (
+                "xgmi",
+                {"target": target, "count": count, "tclass": bus.pci_class(target) or NVSWITCH},
+            )
+            for target, count in _xgmi(gpu, notes)
+        ]
+    counts = _nvlinks(gpu, sm) or (_reported(gpu, machine, notes) if sm >= 60 else {})
+    found = [
+        ("nvlink", {"target": target, "count": str(count), "tclass": tclass})
+        for target, count in counts.items()
+        for tclass in (_target_class(target, machine, bus, notes),)
+    ]
+    if gpu.c2c_enabled and sm >= 90:
+        notes.append("C2C is on; its 447 GB/s are taken from the table, not read.")
+        found.append(("c2c", C2C))
+    return found
+
+
+def _nvlinks(gpu: Gpu, sm: int) -> dict[str, int]:
+    """Active links that can do P2P, by target, in the order of their numbers."""
+    limit = next((links for below, links in MOST_LINKS if sm < below), MOST_NVLINKS)
+    counts: dict[str, int] = {}
+    for link in sorted(gpu.nvlinks, key=lambda link: link.link):
+        hidden = link.remote_address is None and link.remote_kind is None
+        if link.link >= limit or link.active is not True or link.p2p_capable is False:
+            continue
+        if hidden and link.why("remote_address") != "the driver hides it":
+            continue  # No answer about the far end: NCCL leaves the link out.
+        target = link.remote_address or HIDDEN
+        counts[target] = counts.get(target, 0) + 1
+    return counts
+
+
+def _reported(gpu: Gpu, machine: Machine, notes: list[str]) -> dict[str, int]:
+    """Links from the letters of `nvidia-smi topo -m`, where no link was read."""
+    counts = {
+        (pair.dst if pair.src == gpu.address else pair.src): pair.nvlinks_reported
+        for pair in machine.pairs
+        if gpu.address in (pair.src, pair.dst) and pair.nvlinks_reported
+    }
+    if gpu.nvlinks or not counts:
+        return {}
+    if sum(counts.values()) > MOST_NVLINKS:
+        notes.append("NVLinks come from nvidia-smi topo -m; so many lead to NVSwitches.")
+        return {HIDDEN: max(counts.values())}
+    notes.append("NVLinks come from nvidia-smi topo -m; taken for direct links between GPUs.")
+    return counts
+
+
+def _target_class(target: str, machine: Machine, bus: Bus, notes: list[str]) -> str:
+    known = bus.pci_class(target)
+    if known is not None:
+        return known
+    if not machine.pci and machine.gpu(target) is not None:
+        return GPU_CLASS
+    if target != HIDDEN:
+        notes.append(f"{target} at the end of NVLinks is not in /sys: NCCL takes it for NVSwitch.")
+    return NVSWITCH
+
+
+def _xgmi(gpu: Gpu, notes: list[str]) -> list[tuple[str, str]]:
+    """Targets one hop away, with the number of links."""
+    found = []
+    for link in gpu.xgmi:
+        if link.active is False or (link.hops is not None and link.hops != 1):
+            continue
+        if link.links is None:
+            notes.append("The number of xGMI links of a pair is not known: one is assumed.")
+        found.append((link.remote_address, str(link.links or 1)))
+    return found

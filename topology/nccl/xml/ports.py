@@ -1,0 +1,167 @@
+"""The network devices that NCCL would use: ports of RDMA adapters, else interfaces.
+
+As transport/net_ib.cc and transport/net_socket.cc of NCCL 2.28.9. External network plugins are
+not looked for, save that EFA adapters count as usable by aws-ofi-nccl, without which they are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...machine import Interface, Machine, RdmaDevice, RdmaPort
+from ..settings import Settings
+from .names import listed, natural
+
+PLAIN_MBPS = 10_000
+"""What NCCL takes for an interface that does not tell its speed."""
+SOCKET_CONNECTIONS, RDMA_CONNECTIONS = 65_536, 131_072
+"""Most connections; an adapter's is its number of queue pairs, 131072 on ConnectX-6 and later."""
+VIRTUAL_DRIVERS = ("virtio", "hv_", "xen", "veth", "usb", "cdc_", "r8152")
+"""Drivers whose devices are no PCI functions to /sys, though one may lie above them."""
+PLACES = (("ib",), ("^docker,lo,virbr",), ("docker",), ("lo",), ("virbr",))
+"""Which interfaces are tried in turn; RCCL 2.21.5 knows no virbr (misc/socket.cc)."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """One `net` element: its attributes from `name` on, and the PCI function it hangs on."""
+
+    name: str
+    address: str | None
+    speed: int
+    port: int
+    guid: int
+    connections: int
+    gdr: bool
+
+
+def network_ports(
+    machine: Machine, settings: Settings, *, gdr: bool, rccl: bool, notes: list[str]
+) -> list[Port]:
+    """List the devices of the network that NCCL would choose, numbered by their place."""
+    wanted = (settings.text("NCCL_NET") or "").lower()
+    rdma: list[Port] = []
+    if wanted in ("", "ib") and settings.integer("NCCL_IB_DISABLE", 0) == 0:
+        rdma = _verbs(machine, settings, gdr, notes)
+    if not rdma and wanted != "socket" and settings.text("NCCL_NET_PLUGIN") != "none":
+        rdma = _efa(machine, gdr, notes)
+    if wanted not in ("", "ib", "socket"):
+        notes.append(f"NCCL_NET={wanted}: what that plugin offers is not known.")
+    return rdma or _sockets(machine, settings, rccl, notes)
+
+
+def _verbs(machine: Machine, settings: Settings, gdr: bool, notes: list[str]) -> list[Port]:
+    """InfiniBand and RoCE ports that are active (net_ib.cc:ncclIbInitDevices)."""
+    wanted = settings.text("NCCL_IB_HCA") or ""
+    merges = settings.integer("NCCL_IB_MERGE_VFS", 1) != 0
+    found: list[Port] = []
+    for adapter, port in _active(machine, ("InfiniBand", "Ethernet")):
+        if not listed(wanted, adapter.name, port.port):
+            continue
+        address = _card(adapter.address, merges)
+        same = sum(1 for other in found if other.address == address and address is not None)
+        found.append(_rdma_port(machine, adapter, port, address, same, gdr, notes))
+    return found
+
+
+def _efa(machine: Machine, gdr: bool, notes: list[str]) -> list[Port]:
+    found = [
+        _rdma_port(machine, adapter, port, adapter.address, 0, gdr, notes)
+        for adapter, port in _active(machine, None)
+        if adapter.kind == "efa"
+    ]
+    if found:
+        notes.append("EFA adapters are taken to be used through the plugin aws-ofi-nccl.")
+    return found
+
+
+def _active(machine: Machine, layers: tuple[str, ...] | None) -> list[tuple[RdmaDevice, RdmaPort]]:
+    """Ports in the state ACTIVE; an unknown state counts, an EFA adapter has no link layer."""
+    return [
+        (adapter, port)
+        for adapter in sorted(machine.rdma, key=lambda adapter: natural(adapter.name))
+        for port in adapter.ports
+        if port.state in ("ACTIVE", None)
+        and (layers is None or (adapter.kind != "efa" and port.link_layer in (*layers, None)))
+    ]
+
+
+def _rdma_port(
+    machine: Machine,
+    adapter: RdmaDevice,
+    port: RdmaPort,
+    address: str | None,
+    same: int,
+    gdr: bool,
+    notes: list[str],
+) -> Port:
+    if port.rate_gbit is None:
+        notes.append(f"The rate of {adapter.name} is not known: NCCL's 10 Gb/s are used.")
+    if port.state is None:
+        notes.append(f"The state of {adapter.name} is not known: ACTIVE is assumed.")
+    return Port(
+        name=adapter.name,
+        address=address,
+        speed=PLAIN_MBPS if port.rate_gbit is None else round(port.rate_gbit * 1000),
+        port=port.port + same,
+        guid=_image_guid(machine, adapter, address),
+        connections=RDMA_CONNECTIONS,
+        gdr=gdr,
+    )
+
+
+def _card(address: str | None, merges: bool) -> str | None:
+    """The first function of a card, which stands for all its ports and virtual functions."""
+    if address is None or len(address) < 12:
+        return address
+    return f"{address[:-4]}00.0" if merges else f"{address[:-1]}0"
+
+
+def _image_guid(machine: Machine, adapter: RdmaDevice, address: str | None) -> int:
+    """The number that all ports of a card share; NCCL prints its bytes in reverse."""
+    siblings = [one for one in machine.rdma if _card(one.address, merges=True) == address]
+    first = min([*siblings, adapter], key=lambda one: natural(one.name)) if address else adapter
+    digits = (first.guid or adapter.guid or "").replace(":", "").removeprefix("0x")
+    try:
+        return int.from_bytes(int(digits, 16).to_bytes(8, "big"), "little")
+    except (ValueError, OverflowError):
+        # NCCL compares these alone; an adapter without one is its own card.
+        return 0x100 + sorted(one.name for one in machine.rdma).index(adapter.name)
+
+
+def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str]) -> list[Port]:
+    """Interfaces that are up (misc/socket.cc:ncclFindInterfaces)."""
+    running = _running(machine)
+    wanted = settings.text("NCCL_SOCKET_IFNAME") or ""
+    places = ((wanted,),) if len(wanted) > 1 else PLACES[:4] if rccl else PLACES
+    chosen: list[Interface] = []
+    for (names,) in places:
+        chosen = [one for one in running if listed(names, one.name)]
+        if chosen:
+            break
+    if len(wanted) > 1 and not chosen and running:
+        notes.append(f"NCCL_SOCKET_IFNAME={wanted} matches no interface: NCCL would fail.")
+    if not running:
+        notes.append("No network interface is known: one of 10 Gb/s is assumed.")
+        return [Port("eth0", None, PLAIN_MBPS, 0, 0, SOCKET_CONNECTIONS, gdr=False)]
+    return [
+        Port(
+            name=one.name,
+            address=None if (one.driver or "").startswith(VIRTUAL_DRIVERS) else one.address,
+            speed=one.speed_mbps or PLAIN_MBPS,
+            port=0,
+            guid=number,
+            connections=SOCKET_CONNECTIONS,
+            gdr=False,
+        )
+        for number, one in enumerate(chosen)
+    ]
+
+
+def _running(machine: Machine) -> list[Interface]:
+    """Interfaces that are up and have an address; all that are up where none is recorded."""
+    up = sorted(
+        (one for one in machine.interfaces if one.up is not False),
+        key=lambda one: natural(one.name),
+    )
+    return [one for one in up if one.ips] or up
