@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .constants import (
     bus_number,
@@ -15,10 +15,12 @@ from .constants import (
     vendor_of,
 )
 from .element import Element
+from .links import connect, cpu_above, parents_last
+from .ranks import ranks_of
 from .rules import Rules
 from .settings import strtoll
 from .switches import flatten_switches
-from .system import LOCAL_GBS, Link, LinkKind, Node, System
+from .system import LOCAL_GBS, Kind, Node, System
 
 OLD_ARCHITECTURES = {"906": "gfx906", "908": "gfx908", "910": "gfx90a"}
 """Numbers that older files have for a GPU's architecture (RCCL misc/archinfo.cc)."""
@@ -36,43 +38,6 @@ def build_system(root: Element, rules: Rules, ranks: dict[str, int] | None = Non
     that makes most sense is taken instead.
     """
     return _Builder(root, rules, ranks_of(root) if ranks is None else ranks).build()
-
-
-def gpus_of(root: Element) -> Iterator[tuple[str, Element]]:
-    """Every GPU of the XML with the bus id of its PCI device, in document order."""
-    for pci in root.walk():
-        gpu = next(pci.each("gpu"), None) if pci.tag == "pci" else None
-        if gpu is not None:
-            yield (pci.get("busid") or "").lower(), gpu
-
-
-def ranks_of(root: Element) -> dict[str, int]:
-    """Bus id -> rank, as the XML says, else by bus id; repeated ranks keep the first GPU."""
-    found = list(gpus_of(root))
-    if not any(gpu.get("rank") is not None for _, gpu in found):
-        return {bus: rank for rank, bus in enumerate(sorted({bus for bus, _ in found}))}
-    ranks: dict[str, int] = {}
-    for bus, gpu in found:
-        text = gpu.get("rank")
-        rank = strtoll(text)[0] if text is not None else -1
-        if rank >= 0 and bus not in ranks and rank not in ranks.values():
-            ranks[bus] = rank
-    return ranks
-
-
-def connect(node: Node, to: Node, kind: LinkKind, gbs: float) -> None:
-    """Add a one-way link, or bandwidth to the one that is there; widest links come first."""
-    links = node.links
-    known = (i for i, link in enumerate(links) if link.to is to and link.kind == kind)
-    place = next(known, len(links))
-    if place == len(links):
-        links.append(Link(kind, 0.0, to))
-    link = links[place]
-    link.bandwidth_gbs += gbs
-    while place and links[place - 1].bandwidth_gbs < link.bandwidth_gbs:
-        links[place] = links[place - 1]
-        place -= 1
-    links[place] = link
 
 
 class _Builder:
@@ -95,7 +60,7 @@ class _Builder:
         flatten_switches(self.system)
         self.connect_cpus()
         for cpu_node in self.system.nodes["CPU"]:
-            _parents_last(cpu_node, None)
+            parents_last(cpu_node, None)
         return self.system
 
     def refuse(self, text: str) -> None:
@@ -120,8 +85,8 @@ class _Builder:
             self.hosts.append(value)
         return self.hosts.index(value)
 
-    def node(self, kind: str, ident: int) -> Node | None:
-        return next((n for n in self.system.nodes[kind] if n.ident == ident), None)  # type: ignore[index]
+    def node(self, kind: Kind, ident: int) -> Node | None:
+        return next((node for node in self.system.nodes[kind] if node.ident == ident), None)
 
     def add_cpu(self, element: Element) -> None:
         numa = self.number(element, "numaid", 0, "a cpu")
@@ -249,7 +214,7 @@ class _Builder:
             target = bus_number(element.get("target") or "")
             remote = self.node("GPU", host << 56 | target)
         elif kind == "CPU":
-            remote = _local_cpu(gpu, None)
+            remote = cpu_above(gpu, None)
         else:
             switches = self.system.nodes["NVS"]
             remote = switches[0] if switches else self.system.add("NVS", 0)
@@ -262,7 +227,7 @@ class _Builder:
 
     def add_c2c(self, element: Element, bus: str, host: int) -> None:
         gpu = self.node("GPU", host << 56 | bus_number(bus))
-        cpu = _local_cpu(gpu, None) if gpu is not None else None
+        cpu = cpu_above(gpu, None) if gpu is not None else None
         if gpu is None or cpu is None or "C2C" not in self.rules.path_types:
             return
         count = self.number(element, "count", 0, f"c2c of {bus}")
@@ -283,7 +248,9 @@ class _Builder:
                     connect(one, other, "SYS", one.speed_gbs)
 
 
-def _nested(root: Element, tag: str, host_of: object) -> Iterator[tuple[Element, str, int]]:
+def _nested(
+    root: Element, tag: str, host_of: Callable[[Element], int]
+) -> Iterator[tuple[Element, str, int]]:
     """Every element of a tag with the nearest bus id above it and its host."""
     stack: list[tuple[Element, str, int]] = [(root, "", 0)]
     while stack:
@@ -292,31 +259,9 @@ def _nested(root: Element, tag: str, host_of: object) -> Iterator[tuple[Element,
             yield element, bus, host
             continue
         if element.tag == "cpu":
-            host = host_of(element)  # type: ignore[operator]
+            host = host_of(element)
         bus = (element.get("busid") or bus).lower()
         stack.extend((child, bus, host) for child in reversed(element.children))
-
-
-def _local_cpu(node: Node, came_from: Node | None) -> Node | None:
-    """The CPU above a device, up the PCI links (graph/topo.cc:findLocalCpu)."""
-    if node.kind == "CPU":
-        return node
-    for link in node.links:
-        if link.kind == "PCI" and link.to is not came_from and link.to.kind in ("PCI", "CPU"):
-            found = _local_cpu(link.to, node)
-            if found is not None:
-                return found
-    return None
-
-
-def _parents_last(node: Node, parent: Node | None) -> None:
-    """Put the link upwards behind all others; the search tries links in order."""
-    if parent is not None:
-        place = next(i for i, link in enumerate(node.links) if link.to is parent)
-        node.links.append(node.links.pop(place))
-    for link in list(node.links):
-        if link.kind == "PCI" and link.to is not parent:
-            _parents_last(link.to, node)
 
 
 def _hexadecimal(text: str) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from ..machine import Gpu, Machine
-from .build import gpus_of, ranks_of
 from .element import Element
+from .ranks import gpus_of, ranks_of
 from .settings import Settings
 
 BUS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])")
