@@ -58,9 +58,21 @@ def _by_number(kind: str, number: int, machine: Machine) -> str:
         # models first, which no source here can tell.
         if kind == "cuda" and len({gpu.name for gpu in machine.gpus}) > 1:
             raise SelectionError("cuda:N is ambiguous with GPUs of several models; use an address")
-        if number < len(machine.gpus):
-            return machine.gpus[number].address
+        ordered = _by_rank(machine) if kind == "rank" else [gpu.address for gpu in machine.gpus]
+        if number < len(ordered):
+            return ordered[number]
     raise SelectionError(f"no GPU {kind}:{number} here; there are: {_offer(machine.gpus)}")
+
+
+def _by_rank(machine: Machine) -> list[str]:
+    """Addresses by rank: as a topology XML says, else in PCI order."""
+    if machine.nccl_topology is None:
+        return [gpu.address for gpu in machine.gpus]
+    from gputop.topology.nccl.communicator import address_of
+    from gputop.topology.nccl.ranks import ranks_of
+
+    ranks = ranks_of(machine.nccl_topology)
+    return [address_of(bus) for bus, _ in sorted(ranks.items(), key=lambda item: item[1])]
 
 
 def _offer(gpus: Sequence[Gpu]) -> str:

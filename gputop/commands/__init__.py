@@ -3,5 +3,6 @@
 NAMES = (
     "snapshot",
     "topo",
+    "explain",
     "probe",
 )

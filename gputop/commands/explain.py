@@ -1,0 +1,110 @@
+"""`gputop explain`: what NCCL or RCCL will do on this node, and why."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gputop import __version__
+from gputop.clean import clean
+from gputop.commands.options import (
+    json_option,
+    print_json,
+    read_snapshot,
+    source_options,
+    tell_problems,
+)
+from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+
+if TYPE_CHECKING:
+    from gputop.topology.nccl.prediction import Prediction
+
+
+@click.command("explain")
+@click.argument("src", required=False)
+@click.argument("dst", required=False)
+@source_options
+@predicting_options
+@click.option(
+    "--nodes",
+    type=click.Choice(["1", "2"]),
+    default="1",
+    help="2: as well, what two identical hosts of this kind would do.",
+)
+@json_option
+def command(
+    src: str | None,
+    dst: str | None,
+    sources: tuple[str, ...],
+    demo: str | None,
+    settings: tuple[str, ...],
+    library: str | None,
+    gpus: str | None,
+    nodes: str,
+    as_json: bool,
+) -> None:
+    """Predict transport, path, rings, trees and algorithms, with the reason for each.
+
+    SRC and DST name one pair: a rank, a PCI address, a UUID, nvml:N or cuda:N. Without them
+    every pair of the communicator is answered.
+    """
+    from gputop.topology.nccl.document import document
+    from gputop.topology.nccl.predict import NoGpusError, predict
+    from gputop.topology.nccl.rules import UnknownVersionError
+    from gputop.topology.nccl.settings import Settings
+
+    changes = changes_of(settings)
+    snapshot = read_snapshot(sources, demo)
+    tell_problems(snapshot)
+    addresses = selected(gpus, snapshot.machine)
+    try:
+        baseline = predict(snapshot, library=library, gpus=addresses)
+        prediction = baseline
+        if changes:
+            changed = Settings.of(snapshot, changes)
+            prediction = predict(snapshot, changed, library=library, gpus=addresses)
+        two = None
+        if nodes == "2":
+            changed = Settings.of(snapshot, changes)
+            two = predict(snapshot, changed, library=library, gpus=addresses, nodes=2)
+    except UnknownVersionError as error:
+        raise Exit(str(error), USAGE) from error
+    except NoGpusError as error:
+        raise Exit(f"nothing to explain: {error}", CANNOT_TELL) from error
+    pair = pair_of(src, dst, snapshot.machine, prediction)
+    if as_json:
+        shown = document(prediction, gputop=__version__, source=snapshot.source, pair=pair)
+        if changes:
+            shown.baseline = document(
+                baseline, gputop=__version__, source=snapshot.source, pair=pair
+            )
+        if two is not None:
+            shown.two_node = document(two, gputop=__version__, source=snapshot.source, pair=pair)
+        print_json(shown)
+        return
+    _print(prediction, pair)
+    if changes:
+        from gputop.topology.flags.whatif import compare
+        from gputop.topology.flags.whatif_text import comparison_lines
+
+        click.echo()
+        for line in comparison_lines(compare(baseline, prediction, changes), _width()):
+            click.echo(clean(line, 400))
+    if two is not None:
+        click.echo("\nTwo hosts like this one:")
+        _print(two, pair)
+
+
+def _print(prediction: Prediction, pair: tuple[int, int] | None) -> None:
+    from gputop.topology.nccl.text import lines
+
+    for line in lines(prediction, _width(), pair):
+        click.echo(clean(line, 400))
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80

@@ -1,0 +1,107 @@
+"""A prediction in sentences: one for the Node screen, a few lines for the command line."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from .prediction import Choice, PairDecision, Prediction, SearchGraph
+from .wording import gbs
+
+CAPITALS = {"nccl": "NCCL", "rccl": "RCCL"}
+
+
+def library_name(prediction: Prediction) -> str:
+    """ "NCCL 2.28.9"."""
+    library = prediction.library
+    return f"{CAPITALS.get(library.name, library.name)} {library.version}"
+
+
+def sentence(prediction: Prediction) -> str:
+    """What the library will do on this node, in one sentence."""
+    name = library_name(prediction)
+    if prediction.failure:
+        return f"{prediction.failure}."
+    parts = [transports_in_short(prediction)]
+    ring = prediction.graphs.ring
+    if ring is not None and len(prediction.views) == 1 and len(prediction.views[0].ranks) > 1:
+        parts.append(
+            f"ring {ring.channels} × {gbs(ring.bw_intra)} GB/s {ring.type_intra}, "
+            f"bus bandwidth up to {gbs(ring.channels * ring.bw_intra)} GB/s"
+        )
+    elif len(prediction.views) > 1:
+        parts.append(f"the host counts as {prediction.nodes} nodes")
+    last = prediction.choices[-1] if prediction.choices else None
+    if last is not None:
+        parts.append(f"1 GiB all-reduce by {algorithm(last)}")
+    return f"{name}: {'; '.join(part for part in parts if part)}."
+
+
+def transports_in_short(prediction: Prediction) -> str:
+    """ "P2P/CUMEM between all 8 GPUs", or the share of each transport."""
+    counts = Counter(pair.label or pair.transport for pair in prediction.pairs)
+    ranks = sum(len(view.ranks) for view in prediction.views)
+    if not counts:
+        return "one GPU, nothing to connect"
+    if len(counts) == 1:
+        both = "the two" if ranks == 2 else f"all {ranks}"
+        return f"{next(iter(counts))} between {both} GPUs"
+    whole = len(prediction.pairs)
+    return ", ".join(f"{label} for {count} of {whole} pairs" for label, count in counts.items())
+
+
+def graph_line(name: str, graph: SearchGraph | None) -> str:
+    """One searched graph: channels, bandwidth, how far its members are apart."""
+    if graph is None or not graph.channels:
+        return f"{name}: none"
+    inter = ""
+    if graph.nets:
+        inter = f", to the NICs {gbs(graph.bw_inter)} GB/s {graph.type_inter}"
+    words = f"{graph.channels} × {gbs(graph.bw_intra)} GB/s {graph.type_intra}{inter}"
+    kind = {1: "balanced", 2: "split", 3: "plain"}.get(graph.pattern, "")
+    if kind:
+        words += f" ({kind} tree)"
+    return f"{name}: {words}{' (estimate)' if graph.estimate else ''}"
+
+
+def algorithm(choice: Choice) -> str:
+    """ "Ring LL128"."""
+    names = {"COLLNET_DIRECT": "CollNet direct", "COLLNET_CHAIN": "CollNet chain"}
+    title = names.get(choice.algorithm, choice.algorithm.replace("_", " ").title())
+    title = title.replace("Nvls", "NVLS").replace("Pat", "PAT")
+    protocol = "Simple" if choice.protocol == "SIMPLE" else choice.protocol
+    return f"{title} {protocol}"
+
+
+def choice_line(choice: Choice, ranks: int) -> str:
+    """Size, algorithm, channels, time, bus bandwidth by the model."""
+    seconds = choice.time_us * 1e-6
+    bus = choice.bytes / seconds / 1e9 * 2 * (ranks - 1) / ranks if seconds else 0.0
+    first, last = choice.channels
+    return (
+        f"{message_size(choice.bytes):>8}  {algorithm(choice):<16} channels {first}..{last:<3} "
+        f"{duration(choice.time_us):>9}  {bus:6.1f} GB/s bus"
+    )
+
+
+def message_size(size_bytes: int) -> str:
+    """ "4 MiB"; a size that is no whole number of a unit stays in bytes."""
+    for unit, step in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= step and size_bytes % step == 0:
+            return f"{size_bytes // step} {unit}"
+    return f"{size_bytes} B"
+
+
+def duration(microseconds: float) -> str:
+    """ "44.4 us", "4.61 ms"."""
+    if microseconds < 1000:
+        return f"{microseconds:.1f} us"
+    return f"{microseconds / 1000:.2f} ms"
+
+
+def groups(prediction: Prediction) -> list[tuple[str, str, list[PairDecision]]]:
+    """Pairs that are treated alike: (path, label, pairs), the nearest first."""
+    found: dict[tuple[str, str, float], list[PairDecision]] = {}
+    for pair in prediction.pairs:
+        key = (pair.path, pair.label or pair.transport, pair.bandwidth_gbs or 0.0)
+        found.setdefault(key, []).append(pair)
+    return [(path, label, pairs) for (path, label, _), pairs in found.items()]
