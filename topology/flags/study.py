@@ -1,0 +1,89 @@
+"""Predictions of one node under changing variables, each made once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..nccl.predict import predict
+from ..nccl.prediction import Prediction
+from ..nccl.settings import Settings
+from ..snapshot import NodeSnapshot
+from .catalogue import Flag, catalogue
+from .whatif import Changes, Comparison, comparison
+
+LIMIT_KEPT = 64
+
+
+class Study:
+    """One node, one communicator, one library version.
+
+    Making a prediction takes up to some tenths of a second: never on the event loop.
+    """
+
+    def __init__(
+        self,
+        snapshot: NodeSnapshot,
+        *,
+        library: str | None = None,
+        gpus: Sequence[str] | None = None,
+        nodes: int = 1,
+        values: Mapping[str, str] | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.library = library
+        self.gpus = gpus
+        self.nodes = nodes
+        self.values = dict(Settings.of(snapshot).values if values is None else values)
+        self._made: dict[tuple[tuple[str, str], ...], Prediction] = {}
+
+    def predict(self, changes: Changes | None = None) -> Prediction:
+        """The prediction with these changes. Raises NoGpusError, UnknownVersionError."""
+        values = dict(self.values)
+        for name, value in (changes or {}).items():
+            if value is None:
+                values.pop(name, None)
+            else:
+                values[name] = value
+        key = tuple(sorted(values.items()))
+        found = self._made.get(key)
+        if found is None:
+            found = predict(
+                self.snapshot,
+                Settings(values),
+                library=self.library,
+                gpus=self.gpus,
+                nodes=self.nodes,
+            )
+            if len(self._made) >= LIMIT_KEPT:
+                self._made.pop(next(iter(self._made)))
+            self._made[key] = found
+        return found
+
+    def baseline(self) -> Prediction:
+        """The node as it is set up."""
+        return self.predict()
+
+    def change(self, changes: Changes) -> Comparison:
+        """The node as it is set up against the node with these changes."""
+        return comparison(self.baseline(), self.predict(changes), changes, catalogue())
+
+    def set_here(self, name: str) -> Comparison:
+        """The node without a variable that is set, against the node as it is set up."""
+        value = self.values[name]
+        return comparison(self.predict({name: None}), self.baseline(), {name: value}, catalogue())
+
+    def tries(self, flag: Flag) -> tuple[Comparison, ...]:
+        """What each value worth trying would do, against the node without the variable."""
+        without = self.predict({flag.name: None})
+        found = []
+        for value in _values(flag, without):
+            changes = {flag.name: value}
+            found.append(comparison(without, self.predict(changes), changes, catalogue()))
+        return tuple(found)
+
+
+def _values(flag: Flag, without: Prediction) -> tuple[str, ...]:
+    """RCCL's name of the NVLink level is its own."""
+    if flag.type != "level" or without.library.name != "rccl":
+        return flag.tries
+    return tuple("XGMI" if value == "NVL" else value for value in flag.tries)

@@ -1,0 +1,94 @@
+"""A node as it is set up against the same node with some variables changed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+import msgspec
+
+from ..nccl.prediction import Prediction
+from .catalogue import Catalogue
+from .effects import Effect, compare
+from .reading import Reading, skipped
+from .values import overridden, read_value, unknown
+
+Changes = Mapping[str, str | None]
+"""Name -> the new value; None takes the variable away."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One variable of a what-if."""
+
+    name: str
+    before: str | None
+    """The value that is set now; None when it is not set."""
+    after: str | None
+    reading: Reading | None
+    """What the library makes of the new value; None when it is taken away."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Before and after."""
+
+    changes: tuple[Change, ...]
+    baseline: Prediction
+    changed: Prediction
+    effect: Effect
+    export: str
+    """One line for a shell that sets it up."""
+
+
+def comparison(
+    baseline: Prediction, changed: Prediction, changes: Changes, known: Catalogue
+) -> Comparison:
+    """Put two predictions side by side; `changes` is what led from the one to the other."""
+    void = overridden(changed.environment)
+    return Comparison(
+        changes=tuple(
+            Change(
+                name=name,
+                before=baseline.environment.get(name),
+                after=value,
+                reading=_reading(name, value, changed, known, void),
+            )
+            for name, value in sorted(changes.items())
+        ),
+        baseline=baseline,
+        changed=changed,
+        effect=compare(baseline, changed),
+        export=export_line(changes),
+    )
+
+
+def export_line(changes: Changes) -> str:
+    """`export A=1 B='x y'`, with `unset C; ` in front for variables that are taken away."""
+    set_here = [
+        f"{name}={shlex.quote(value)}"
+        for name, value in sorted(changes.items())
+        if value is not None
+    ]
+    gone = [name for name, value in sorted(changes.items()) if value is None]
+    parts = []
+    if gone:
+        parts.append(f"unset {' '.join(map(shlex.quote, gone))}")
+    if set_here:
+        parts.append(f"export {' '.join(set_here)}")
+    return "; ".join(parts)
+
+
+def _reading(
+    name: str,
+    value: str | None,
+    changed: Prediction,
+    known: Catalogue,
+    void: Mapping[str, str],
+) -> Reading | None:
+    if value is None:
+        return None
+    flag = known.flag(name)
+    if flag is None:
+        return skipped(unknown(name, known))
+    if name in void:
+        return skipped(void[name])
+    return read_value(flag, value, changed.library)
