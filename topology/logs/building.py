@@ -12,6 +12,7 @@ from .communicator import (
     LoggedRing,
     Neighbours,
     P2pType,
+    Proof,
     RankSeen,
     Transport,
     TreeNode,
@@ -54,6 +55,7 @@ class RankBuilder:
     local_rank: int | None = None
     state: str = "started"
     seconds: float | None = None
+    line: int | None = None
 
     def built(self) -> RankSeen:
         """The record."""
@@ -104,6 +106,7 @@ class CommBuilder:
     nodes: int | None = None
     local_ranks: int | None = None
     mnnvl: bool | None = None
+    shape: Proof | None = None
     parent: str | None = None
     ranks: dict[int, RankBuilder] = field(default_factory=dict)
     transports: dict[tuple[bytes, ...], list[int]] = field(default_factory=dict)
@@ -149,6 +152,7 @@ class CommBuilder:
             nodes=self.nodes,
             local_ranks=self.local_ranks,
             mnnvl=self.mnnvl,
+            shape=self.shape,
             parent=self.parent,
             ranks=tuple(self.ranks[number].built() for number in sorted(self.ranks)),
             transports=self._transports(),

@@ -8,6 +8,14 @@ PathCell = tuple[int, float, str]
 """Hops, GB/s and path type, as printed: (2, 370.8, "NVL")."""
 
 
+class Proof(msgspec.Struct, frozen=True):
+    """One line of the log."""
+
+    line: int
+    text: str
+    """Without what launchers put before it; at most 400 characters."""
+
+
 class RankSeen(msgspec.Struct, frozen=True, kw_only=True):
     """One rank of a communicator."""
 
@@ -23,6 +31,8 @@ class RankSeen(msgspec.Struct, frozen=True, kw_only=True):
     """"started", "ready", "destroyed" or "aborted": the last thing that was said of it."""
     seconds: float | None = None
     """Duration of the initialisation."""
+    line: int | None = None
+    """Where it is introduced."""
 
 
 class Transport(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +182,8 @@ class Communicator(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int | None = None
     local_ranks: int | None = None
     mnnvl: bool | None = None
+    shape: Proof | None = None
+    """The line that counts nodes and local ranks."""
     parent: str | None = None
     ranks: tuple[RankSeen, ...] = ()
     transports: tuple[Transport, ...] = ()

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from .building import CommBuilder, Process
-from .communicator import Counts, P2pType
+from .communicator import Counts, P2pType, Proof
 from .gathering import Log
 from .text import bus_id, plain
 
@@ -68,6 +68,7 @@ def on_comm(log: Log, process: Process, text: bytes, line: int) -> str | None:
         if comm is not None:
             comm.nodes, comm.local_ranks = int(shape[4]), int(shape[5])
             comm.mnnvl = shape[7] != b"0"
+            comm.shape = comm.shape or Proof(line, plain(text))
             comm.rank(int(shape[2])).local_rank = int(shape[6])
         return "shape"
     match = _OLD_INIT.match(text)
@@ -117,6 +118,7 @@ def _introduce(
     seen.nvml_dev = None if device[1] is None else int(device[1])
     seen.bus_id = bus_id(device[2].decode())
     seen.state = "ready" if complete else "started"
+    seen.line = seen.line or line
     process.join(comm, rank)
     if process.network is not None and comm.network is None:
         comm.network = process.network
@@ -226,8 +228,9 @@ def on_version(log: Log, process: Process | None, text: bytes, line: int) -> str
         )
     elif (library, version) != (old.library, old.version) and len(old.others) < 8:
         other = f"{library} {version}"
-        if other not in old.others:
-            log.versions = msgspec.structs.replace(old, others=(*old.others, other))
+        if other not in {proof.text for proof in old.others}:
+            others = (*old.others, Proof(line, other))
+            log.versions = msgspec.structs.replace(old, others=others)
     elif built is not None and old.built_for is None:
         log.versions = msgspec.structs.replace(old, built_for=built)
     return "version"

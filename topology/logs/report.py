@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .communicator import Communicator
-
-
-class Proof(msgspec.Struct, frozen=True):
-    """One line of the log."""
-
-    line: int
-    text: str
-    """Without what launchers put before it; at most 400 characters."""
+from .communicator import Communicator, Proof
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +47,7 @@ class Versions(msgspec.Struct, frozen=True, kw_only=True):
     """"cuda13.0"; RCCL: "ROCm 6.3.0"."""
     driver: int | None = None
     """cudaDriverVersion as printed: 13000."""
-    others: tuple[str, ...] = ()
+    others: tuple[Proof, ...] = ()
     """Further versions in the same log: ranks that run something else."""
     line: int | None = None
 

@@ -1,0 +1,122 @@
+"""Further checks: NVLS, PCIe links, variables, and how far initialisation came."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from .communicator import LoggedSystem, Proof
+from .report import LogReport, Variable
+
+MAY_DIFFER = {
+    "NCCL_DEBUG_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
+    "NCCL_TOPO_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_OOB_NET_IFNAME",
+}  # fmt: skip
+"""Variables that name things of one host or rank."""
+CRIPPLED_GBS = 1.0
+"""No GPU has less: generation 1 with four lanes has 1.0 (link constants of graph/topo.h)."""
+
+
+def _systems(log: LogReport) -> Iterator[LoggedSystem]:
+    for comm in log.communicators:
+        yield from comm.systems
+
+
+def _switched(log: LogReport) -> Proof | None:
+    """A line that shows a GPU with a link to an NVSwitch."""
+    for system in _systems(log):
+        for node in system.nodes:
+            for link in node.links:
+                if link.to.startswith("NVS/"):
+                    return Proof(node.line, f"{node.name} + {link.kind}[{link.gbs}] - {link.to}")
+    return None
+
+
+def nvls_off(log: LogReport) -> Iterator[Proof]:
+    """NCCL_NVLS_ENABLE=0 on a machine with NVSwitches."""
+    switch = _switched(log)
+    for one in log.environment:
+        if one.name == "NCCL_NVLS_ENABLE" and one.value == "0" and switch is not None:
+            yield Proof(one.line, f"{one.name} set by environment to {one.value}")
+            yield switch
+
+
+def nvls_missing(log: LogReport) -> Iterator[Proof]:
+    """The library says that multicast is not available, behind NVSwitches."""
+    switch = _switched(log)
+    lines = [note for note in log.notes if "multicast support is not available" in note.text]
+    if switch is not None and lines:
+        yield from (Proof(note.line, note.text) for note in lines)
+        yield switch
+
+
+def _gpu_links(system: LoggedSystem) -> dict[str, tuple[float, Proof]]:
+    """GPU -> GB/s of the link to what it hangs under, and the line."""
+    found = {}
+    nodes = {node.name: node for node in system.nodes}
+    for node in system.nodes:
+        parent = nodes.get(node.parent or "")
+        if not node.name.startswith("GPU/") or parent is None:
+            continue
+        for link in parent.links:
+            if link.kind == "PCI" and link.to == node.name:
+                text = f"{parent.name} + PCI[{link.gbs}] - {node.name}"
+                found[node.name] = (link.gbs, Proof(node.line, text))
+    return found
+
+
+def pci_crippled(log: LogReport) -> Iterator[Proof]:
+    """A GPU behind less than any real link."""
+    for system in _systems(log):
+        for gbs, proof in _gpu_links(system).values():
+            if gbs < CRIPPLED_GBS:
+                yield proof
+
+
+def pci_unequal(log: LogReport) -> Iterator[Proof]:
+    """GPUs of one block with different links: those below the commonest value."""
+    for system in _systems(log):
+        links = _gpu_links(system)
+        speeds = [gbs for gbs, _ in links.values()]
+        if len(speeds) < 3:
+            continue
+        usual = max(set(speeds), key=lambda gbs: (speeds.count(gbs), gbs))
+        slow = [proof for gbs, proof in links.values() if gbs < usual]
+        if slow and speeds.count(usual) > len(speeds) / 2:
+            yield from slow
+            yield next(proof for gbs, proof in links.values() if gbs == usual)
+
+
+def environment_differs(log: LogReport) -> Iterator[Proof]:
+    """One variable with several values."""
+    values: dict[str, list[Variable]] = defaultdict(list)
+    for one in log.environment:
+        values[one.name].append(one)
+    for name, seen in values.items():
+        if len(seen) > 1 and name not in MAY_DIFFER:
+            for one in seen:
+                where = f" on {', '.join(one.hosts)}" if one.hosts else ""
+                yield Proof(one.line, f"{name} set by environment to {one.value}{where}")
+
+
+def value_refused(log: LogReport) -> Iterator[Proof]:
+    """A variable that the library says it does not understand."""
+    for one in log.environment:
+        if one.remark is not None:
+            yield Proof(one.line, f"Invalid value {one.value} for {one.name}: {one.remark}")
+
+
+def init_unfinished(log: LogReport) -> Iterator[Proof]:
+    """Ranks that start and are never ready."""
+    for comm in log.communicators:
+        waiting = [one for one in comm.ranks if one.state == "started" and one.line is not None]
+        # Ranks of a log without the Init lines are "started" because nothing more is known.
+        if any(one.state != "started" for one in comm.ranks) or _introduced(log, comm.ident):
+            for one in waiting:
+                where = f" on {one.host}" if one.host else ""
+                text = f"rank {one.rank} of {comm.nranks}{where}: Init START, no Init COMPLETE"
+                yield Proof(one.line or comm.line, text)
+
+
+def _introduced(log: LogReport, ident: str) -> bool:
+    return log.kinds.get("init", 0) > 0 and not ident.startswith("unnamed")
