@@ -1,0 +1,377 @@
+"""One search with fixed speeds and path types (search.cc:ncclTopoSearchRec and below).
+
+The order in which GPUs and NICs are tried decides what is found, as the library gives up
+after a number of steps and keeps the first of equals; so it is followed step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from .draft import BALANCED_TREE, NVLS, RING, TREE, Draft, times
+from .field import Field, Hop
+from .links import direct_links
+from .nics import EVERY
+from .orders import AWAY, FREE, TOWARDS_NIC
+
+FOUND_ALL = -1
+"""In place of the steps left: as many channels as wanted were found."""
+
+STEPS_SAME = 1 << 8
+STEPS = 1 << 14
+STEPS_BY_INDEX = 1 << 10
+"""Own budget of the try in order of index, where the search starts from NICs."""
+
+NOWHERE = -1
+
+
+class Attempt:
+    """The search for channels of one draft; better ones go into `best`."""
+
+    def __init__(self, field: Field, draft: Draft, best: Draft) -> None:
+        self.field, self.draft, self.best = field, draft, best
+        self.left = STEPS_SAME if draft.same else STEPS
+        """Steps left, FOUND_ALL at the end of a full search."""
+        self._guard = field.ledger.guard
+        self._last = field.count - 1
+        self._channel = 0
+        self._orders = [[0] * field.count for _ in range(draft.most)]
+        self._starts, self._ends = [0] * draft.most, [0] * draft.most
+        self._latency_us = draft.latency_us
+        ring, balanced = draft.pattern == RING, draft.pattern == BALANCED_TREE
+        self._closes = ring and not field.inter
+        self._back = (self._last if ring else 0) if field.inter else NOWHERE
+        mutual = balanced or draft.pattern == TREE
+        ways = field.ways
+        half = draft.speed_inter // 2 if balanced else draft.speed_inter
+        self._inside = ways(draft.pattern, draft.type_intra, draft.speed_intra, mutual=mutual)
+        self._in = ways(draft.pattern, draft.type_inter, draft.speed_inter, mutual=mutual)
+        self._out = ways(draft.pattern, draft.type_inter, half, mutual=mutual)
+        self._values = [times(count, draft.speed_intra) for count in range(draft.most + 1)]
+        self._best_value = times(best.channels, best.speed_intra)
+
+    def run(self) -> int:
+        """Search; the steps left, or FOUND_ALL."""
+        self._next_channel(self.field.ledger.full, self.draft.hops)
+        return self.left
+
+    # Channels
+
+    def _next_channel(self, state: int, hops: int) -> None:
+        if self.field.inter:
+            self._from_nics(state, hops)
+        elif self.draft.pattern == NVLS:
+            self._enter(self._channel, state, hops)
+        else:
+            self._from_gpus(state, hops)
+
+    def _from_gpus(self, state: int, hops: int) -> None:
+        if self._channel == 0:
+            self._enter(0, state, hops, range(self.field.count))
+        else:
+            again = self._orders[self._channel - 1][:]
+            self._enter(again[0], state, hops, again)
+        if self._channel == 0 or not self.draft.same:
+            for gpu in range(self.field.count):
+                if self.left <= 0:
+                    return
+                self._enter(gpu, state, hops)
+
+    def _from_nics(self, state: int, hops: int) -> None:
+        draft, channel, nics = self.draft, self._channel, self.field.nics
+        whole_gbs = draft.speed_inter // 1000
+        listed = nics.to_try(draft.type_inter, EVERY)
+        only_first = self.field.rules.nvls_first_net_only
+        for place in range(len(listed)):
+            if draft.pattern == NVLS and place and only_first:
+                break
+            net = listed[(channel + place) % len(listed)]
+            if nics.speeds_gbs[net] < whole_gbs:
+                continue
+            if self._paired() and net != self._ends[channel - 1]:
+                continue
+            self._starts[channel] = net
+            self._latency_us = self.field.nets[net].latency_us
+            for one in nics.sharing[net]:
+                nics.speeds_gbs[one] -= whole_gbs
+            done = self._from_nic(net, state, hops, len(listed))
+            for one in nics.sharing[net]:
+                nics.speeds_gbs[one] += whole_gbs
+            # The first channel goes on without steps: its tries by index have their own.
+            if done or (channel and self.left <= 0):
+                break
+
+    def _paired(self) -> bool:
+        """Whether this channel must go back the way that the one before it came."""
+        if not self._channel & 1:
+            return False
+        if self.field.rules.cross_nic == 1:
+            return self.draft.cross_nic != 0
+        return self.draft.pattern == RING and self.draft.cross_nic == 2
+
+    def _from_nic(self, net: int, state: int, hops: int, listed: int) -> bool:
+        """Try the GPUs for a NIC; True when no other NIC is to be tried."""
+        draft, channel, rules = self.draft, self._channel, self.field.rules
+        if draft.pattern == NVLS:
+            return self._head_from_nic(net, state, hops, listed)
+        if channel and (draft.same or rules.replays == "always"):
+            again = self._orders[channel - 1][:]
+            self._enter_from(net, again[0], state, hops, again)
+        if channel and draft.same:
+            return False
+        if channel == 0 and not self.field.switched:
+            self._by_index(net, state, hops)
+        for gpu in self._first_gpus(net):
+            self._enter_from(net, gpu, state, hops)
+        return False
+
+    def _by_index(self, net: int, state: int, hops: int) -> None:
+        kept, self.left = self.left, STEPS_BY_INDEX
+        self._enter_from(net, 0, state, hops, range(self.field.count))
+        if self.left != FOUND_ALL:
+            self.left = kept
+
+    def _first_gpus(self, net: int) -> list[int]:
+        nics, rule = self.field.nics, self.field.rules.first_gpus
+        if rule == "fewest-hops":
+            whole_gbs = self.draft.speed_inter // 1000
+            return nics.fewest_hops_gpus(net, self._channel, whole_gbs)
+        near, owner = nics.nearest_gpus(net), nics.owner(net)
+        if rule == "owner" and owner >= 0:
+            return [owner, *(gpu for gpu in near if gpu != owner)]
+        return near
+
+    def _head_from_nic(self, net: int, state: int, hops: int, listed: int) -> bool:
+        owner = self.field.nics.owner(net)
+        if self._channel >= listed or owner < 0:
+            return False
+        if not self.field.rules.nvls_first_net_only and any(
+            order[0] == owner for order in self._orders[: self._channel]
+        ):
+            return False
+        self._enter_from(net, owner, state, hops)
+        return True
+
+    # GPUs
+
+    def _enter_from(
+        self, net: int, gpu: int, state: int, hops: int, forced: Sequence[int] | None = None
+    ) -> None:
+        way = self._in.enter(net, gpu)
+        if way is None:
+            return
+        state -= way[0]
+        if state & self._guard == self._guard:
+            self._enter(gpu, state, hops + way[1], forced)
+
+    def _enter(self, gpu: int, state: int, hops: int, forced: Sequence[int] | None = None) -> None:
+        """Start a channel at a GPU."""
+        if self.left <= 0:
+            return
+        self.left -= 1
+        self._orders[self._channel][0] = gpu
+        if self._back == 0:
+            self._to_nics(gpu, 0, state, 1 << gpu, hops, forced)
+        else:
+            self._go_on(gpu, 0, state, 1 << gpu, hops, self._back, forced)
+
+    def _go_on(
+        self,
+        gpu: int,
+        step: int,
+        state: int,
+        used: int,
+        hops: int,
+        back: int,
+        forced: Sequence[int] | None,
+    ) -> None:
+        """What follows a GPU that stands at a step; `back`: the step to go to a NIC at."""
+        if self.draft.pattern == NVLS:
+            self._head(gpu, state, hops)
+        elif step == self._last:
+            self._close(gpu, state, hops)
+        elif forced is None:
+            self._walk(gpu, step, state, used, hops, back)
+        else:
+            self._follow(gpu, step, state, used, hops, back, forced)
+
+    def _follow(
+        self,
+        gpu: int,
+        step: int,
+        state: int,
+        used: int,
+        hops: int,
+        back: int,
+        forced: Sequence[int],
+    ) -> None:
+        """Visit the GPUs in a given order."""
+        order, guard = self._orders[self._channel], self._guard
+        while step < self._last:
+            step += 1
+            hop = self._inside.hop(gpu, forced[step])
+            if hop is None:
+                return
+            gpu = hop[0]
+            state -= hop[2]
+            if state & guard != guard or self.left <= 0:
+                return
+            self.left -= 1
+            order[step] = gpu
+            used |= hop[1]
+            hops += hop[3]
+            if step == back:
+                self._to_nics(gpu, step, state, used, hops, forced)
+                return
+        self._close(gpu, state, hops)
+
+    def _walk(self, gpu: int, step: int, state: int, used: int, hops: int, back: int) -> None:
+        """Visit the GPUs in every order, preferred ones first."""
+        guard, last, ways = self._guard, self._last, self._inside
+        order, net = self._orders[self._channel], self._starts[self._channel]
+        mask = 0 if back < 0 else self.field.orders.pci_mask
+        on_the_way = FREE if back < 0 else AWAY
+        away, home = ways.next_of(on_the_way, net), ways.next_of(TOWARDS_NIC, net)
+        stack: list[tuple[Iterator[Hop], int, int, int]] = []
+        step += 1
+        while True:
+            known, towards = (home, TOWARDS_NIC) if step == back else (away, on_the_way)
+            key = (state & mask, used << 10 | gpu)
+            tries = known.get(key)
+            if tries is None:
+                tries = ways.fill(known, key, gpu, used, towards, net, state)
+            untried = iter(tries)
+            while True:
+                for other, bit, need, crossed in untried:
+                    after = state - need
+                    if after & guard != guard:
+                        continue
+                    if self.left <= 0:
+                        return
+                    self.left -= 1
+                    order[step] = other
+                    if step == back:
+                        self._to_nics(other, step, after, used | bit, hops + crossed, None)
+                    elif step == last:
+                        self._close(other, after, hops + crossed)
+                    else:
+                        break
+                else:
+                    if not stack:
+                        return
+                    untried, state, used, hops = stack.pop()
+                    step -= 1
+                    continue
+                break
+            stack.append((untried, state, used, hops))
+            state, used, hops, gpu = after, used | bit, hops + crossed, other
+            step += 1
+
+    def _to_nics(
+        self,
+        gpu: int,
+        step: int,
+        state: int,
+        used: int,
+        hops: int,
+        forced: Sequence[int] | None,
+    ) -> None:
+        """Go to a NIC from the GPU at a step; a balanced tree does so from its first two."""
+        draft, channel = self.draft, self._channel
+        start = self._starts[channel]
+        balanced = draft.pattern == BALANCED_TREE
+        back = 1 if balanced and step == 0 else NOWHERE
+        last_start = self._starts[channel - 1] if channel & 1 else NOWHERE
+        for net in self.field.nics.to_try(draft.type_inter, gpu):
+            if not self._may_end(net, start, step, last_start):
+                continue
+            way = self._out.leave(gpu, net)
+            if way is None:
+                continue
+            after = state - way[0]
+            if after & self._guard != self._guard:
+                continue
+            self._ends[channel] = net
+            if self.left <= 0:
+                return
+            self.left -= 1
+            self._go_on(gpu, step, after, used, hops + way[1], back, forced)
+
+    def _may_end(self, net: int, start: int, step: int, last_start: int) -> bool:
+        draft = self.draft
+        if (
+            self.field.rules.cross_nic == 1
+            and draft.cross_nic
+            and last_start >= 0
+            and net != last_start
+        ):
+            return False
+        return self.field.nics.fits(
+            net, start, draft.pattern, draft.cross_nic, step, last_start, self._ends[self._channel]
+        )
+
+    def _head(self, gpu: int, state: int, hops: int) -> None:
+        way = self._inside.head(gpu)
+        if way is not None and (state - way[0]) & self._guard == self._guard:
+            self._complete(state - way[0], hops + way[1])
+
+    def _close(self, gpu: int, state: int, hops: int) -> None:
+        """After the last GPU: a ring inside one node returns to its first."""
+        if self._closes:
+            first = self._orders[self._channel][0]
+            if first != gpu:
+                hop = self._inside.hop(gpu, first)
+                if hop is None:
+                    return
+                state -= hop[2]
+                if state & self._guard != self._guard:
+                    return
+                hops += hop[3]
+        self._complete(state, hops)
+
+    # Results
+
+    def _complete(self, state: int, hops: int) -> None:
+        """A channel is complete: keep the graph if it is better, and go on to the next."""
+        if self.left <= 0:
+            return
+        self.left -= 1
+        channels = self._channel + 1
+        if self._better(channels, hops):
+            self._keep(channels, hops)
+            if channels == self.draft.most:
+                self.left = FOUND_ALL
+        if channels < self.draft.most:
+            self._channel = channels
+            self._next_channel(state, hops)
+            self._channel = channels - 1
+
+    def _better(self, channels: int, hops: int) -> bool:
+        """search.cc:ncclTopoCompareGraphs."""
+        draft, best = self.draft, self.best
+        if channels < draft.least:
+            return False
+        if draft.pattern == NVLS:
+            if best.channels < channels <= self.field.count:
+                return True
+            mine = times(channels, draft.speed_inter)
+            return mine > times(best.channels, best.speed_inter)
+        mine = self._values[channels]
+        if mine != self._best_value:
+            return mine > self._best_value
+        if draft.pattern == best.pattern and draft.cross_nic == best.cross_nic and hops < best.hops:
+            return True
+        return (
+            self.field.rules.counts_links
+            and channels == best.channels
+            and direct_links(self.field, best.orders)
+            < direct_links(self.field, self._orders[:channels])
+        )
+
+    def _keep(self, channels: int, hops: int) -> None:
+        best = self.best
+        best.take(self.draft)
+        best.channels, best.hops, best.latency_us = channels, hops, self._latency_us
+        best.orders = [order[:] for order in self._orders[:channels]]
+        best.nets = list(zip(self._starts[:channels], self._ends[:channels], strict=True))
+        self._best_value = self._values[channels]

@@ -1,0 +1,247 @@
+"""From what is wished for to what there is: which attempts are made (search.cc:ncclTopoCompute).
+
+First every speed from the highest down, and at each speed first the nearest paths; then, with
+the channels that were found, higher speeds again.
+"""
+
+from __future__ import annotations
+
+from ..system import PathType
+from .attempt import FOUND_ALL, STEPS, STEPS_SAME, Attempt
+from .draft import BALANCED_TREE, NVLS, RING, TREE, Draft, single, times
+from .field import Field
+from .limits import splits_in_two
+
+ALL_STEPS = 1 << 19
+FALLBACK_SPEED = 100
+WORTH_A_LOWER_SPEED = 0.49
+
+
+class Descent:
+    """The search for one graph."""
+
+    def __init__(self, field: Field, wanted: Draft, widest_gbs: float, total_gbs: float) -> None:
+        self.field, self.best = field, wanted
+        self.widest_gbs, self.total_gbs = widest_gbs, total_gbs
+        self._possible = wanted.pattern != NVLS or (field.switched and field.min_sm >= 90)
+        self._cross_nic = self._wished_cross_nic()
+        self._set_types()
+        wanted.cross_nic = int(self._cross_nic == 1)
+        wanted.same = self._same = int(wanted.pattern != NVLS)
+        self._set_channels()
+        self.now = wanted.copy()
+        self.ladder = field.rules.ladder(field.min_sm, inter=field.inter)
+        self.rung = 0
+        self._steps = ALL_STEPS
+        self._known: dict[tuple[int, ...], int] = {}
+        cpu = field.system.nodes["CPU"]
+        self._on_amd = bool(cpu) and (cpu[0].arch, cpu[0].vendor) == ("x86", "amd")
+
+    def run(self) -> Draft:
+        """The best graph; no channels when even the last resort does not apply."""
+        if not self._possible:
+            return self.best
+        self._first_speed()
+        left = self._search()
+        while left != FOUND_ALL and not self._fills_links() and self._relax(left):
+            left = self._search()
+        self.best.duplicate(self.field.min_sm)
+        self._raise_speeds()
+        if not self.best.channels and self.best.pattern != NVLS:
+            self._last_resort()
+        return self.best
+
+    # Preparation
+
+    def _wished_cross_nic(self) -> int:
+        if len(self.field.nets) < 2 or self.best.pattern not in (RING, BALANCED_TREE):
+            return 0
+        return self.field.settings.integer("NCCL_CROSS_NIC", 2)
+
+    def _set_types(self) -> None:
+        field, best = self.field, self.best
+        several = field.count > 1
+        if field.rules.bounded_types:
+            gpu, net = field.gpu_types, field.net_types
+            self._nearest = min(*gpu, PathType.SYS) if several else PathType.LOC
+            self._farthest = max(*gpu, PathType.LOC) if several else PathType.SYS
+            self._nearest_net, self._farthest_net = PathType.PIX, PathType.SYS
+            if field.bounded_by_nets:
+                self._nearest_net = min([*net, PathType.SYS])
+                self._farthest_net = self._farthest = max([*net, PathType.LOC])
+        else:
+            self._nearest = PathType.NVL if several else PathType.LOC
+            self._nearest_net = PathType.PIX
+            self._farthest = self._farthest_net = PathType.SYS
+        if field.rules.widest_inter and field.min_sm < 90:
+            self._farthest_net = PathType[field.rules.widest_inter]
+        best.type_intra, best.type_inter = self._nearest, self._nearest_net
+
+    def _set_channels(self) -> None:
+        field, best = self.field, self.best
+        if best.pattern == NVLS:
+            best.most = min(field.rules.most_nvls_heads, field.count)
+        if field.count == 1 and best.pattern != RING:
+            best.pattern = TREE
+        if best.pattern == NVLS and not field.inter:
+            best.least = best.most
+        two = field.rules.split_nvlink and best.pattern == RING and splits_in_two(field.gpus)
+        if two and best.most >= 2 and best.least == 1:
+            best.least = 2
+
+    def _first_speed(self) -> None:
+        total = self.total_gbs
+        count = self.field.count
+        if count > 1 and self.best.pattern != RING:
+            total = single(total * (count * 1.0 / (count - 1)))
+        while self.rung < len(self.ladder) - 1 and (
+            single(self.ladder[self.rung] / 1000) > self.widest_gbs
+            or times(self.best.least, self.ladder[self.rung]) > total
+        ):
+            self.rung += 1
+        self._use_rung()
+
+    # One attempt
+
+    def _search(self) -> int:
+        now = self.now
+        self._steps -= STEPS_SAME if now.same else STEPS
+        key = self._what_matters()
+        left = self._known.get(key)
+        if left is None:
+            left = Attempt(self.field, now, self.best).run()
+            # Found again, the same channels would beat nothing; NVLS compares differently.
+            if now.pattern != NVLS:
+                self._known[key] = left
+        return left
+
+    def _what_matters(self) -> tuple[int, ...]:
+        now, field = self.now, self.field
+        near = max((t for t in field.gpu_types if t <= now.type_intra), default=-1)
+        out = back = -1
+        if field.inter:
+            out = max((t for t in field.net_types if t <= now.type_inter), default=-1)
+            back = max((t for t in field.back_types if t <= now.type_inter), default=-1)
+        return (
+            *(now.pattern, now.cross_nic, now.same, now.least, now.most, now.hops),
+            *(now.speed_intra, now.speed_inter, near, out, back),
+        )
+
+    def _fills_links(self) -> bool:
+        return times(self.best.channels, self.best.speed_inter) >= self.total_gbs
+
+    # First pass: ask for less, one thing at a time
+
+    def _relax(self, left: int) -> bool:
+        """Change one thing; False when there is nothing left to try."""
+        now, best = self.now, self.best
+        if now.same and not (self._on_amd and now.type_intra == PathType.SYS):
+            now.same = 0
+            return True
+        now.same = self._same
+        self._steps += left
+        if self._steps < 0 and best.channels:
+            return False
+        if self.field.min_sm >= 90 and now.pattern == BALANCED_TREE:
+            now.pattern = TREE
+            return True
+        now.pattern = best.pattern
+        return self._go_farther() or self._cross_nics() or self._slow_down()
+
+    def _go_farther(self) -> bool:
+        now, best = self.now, self.best
+        bounded = self.field.bounded_by_nets
+        farthest = now.type_inter if bounded else self._farthest
+        if now.type_intra < farthest and (not best.channels or now.type_intra < best.type_intra):
+            now.type_intra += 1
+            if now.type_intra < PathType.DIS:
+                return True
+        now.type_intra = self._nearest
+        if (
+            bounded
+            and now.type_inter < self._farthest_net
+            and (
+                not best.channels
+                or now.type_inter < best.type_inter
+                or now.type_inter < PathType.PXN
+            )
+        ):
+            now.type_inter += 1
+            if now.type_inter < PathType.DIS:
+                return True
+        now.type_inter = self._nearest_net
+        return False
+
+    def _cross_nics(self) -> bool:
+        now = self.now
+        again = self.field.rules.cross_nic
+        allowed = again == 1 or self.best.pattern in (RING, BALANCED_TREE)
+        if self._cross_nic == 2 and now.cross_nic == 0 and allowed:
+            now.cross_nic = again
+            return True
+        now.cross_nic = int(self._cross_nic == 1)
+        return False
+
+    def _slow_down(self) -> bool:
+        if self.rung == len(self.ladder) - 1:
+            return False
+        if self.best.channels:
+            lower = single(self.ladder[self.rung + 1] / 1000)
+            share = single(lower / single(self.best.speed_inter / 1000))
+            if share <= WORTH_A_LOWER_SPEED:
+                return False
+        self.rung += 1
+        self._use_rung()
+        return True
+
+    def _use_rung(self) -> None:
+        self.now.speed_intra = self.now.speed_inter = self.ladder[self.rung]
+
+    # Second pass: the same channels, faster
+
+    def _raise_speeds(self) -> None:
+        best, ladder = self.best, self.ladder
+        self.now = best.copy()
+        self.rung = 0
+        while self.rung < len(ladder) - 1 and ladder[self.rung] > best.speed_inter:
+            self.rung += 1
+        self._use_rung()
+        self.now.least = best.channels
+        left = FOUND_ALL
+        while left and self.rung and self._raise():
+            left = self._search()
+
+    def _raise(self) -> bool:
+        """Ask for the next higher speed; False when the pattern does not gain from it."""
+        now, best = self.now, self.best
+        higher = self.ladder[self.rung - 1]
+        if best.pattern == RING:
+            now.speed_intra = now.speed_inter = higher
+        elif (
+            best.pattern == NVLS
+            and now.speed_inter == best.speed_inter
+            and now.speed_inter < now.speed_intra * 2
+        ):
+            now.least = now.most = best.channels
+            now.speed_inter = higher
+        elif now.speed_intra == best.speed_intra and now.speed_intra < now.speed_inter * 2:
+            now.speed_intra = higher
+        else:
+            return False
+        self.rung -= 1
+        return True
+
+    def _last_resort(self) -> None:
+        """All GPUs in order, hardly any bandwidth: the library's simple order."""
+        best, field = self.best, self.field
+        best.orders = [list(range(field.count))]
+        best.channels = 1
+        best.type_intra = best.type_inter = PathType.SYS
+        best.speed_intra = best.speed_inter = FALLBACK_SPEED
+        best.nets = []
+        if field.rules.fallback_nets:
+            ends = [field.nics.to_try(-1, gpu)[:1] for gpu in (0, field.count - 1)]
+            if all(ends):
+                best.nets = [(ends[0][0], ends[1][0])]
+            else:
+                best.speed_inter, best.type_inter = 0, PathType.DIS

@@ -1,0 +1,181 @@
+"""Everything that a search reads of a system, prepared once: routes, orders and NICs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ..rules import Rules
+from ..settings import Settings
+from ..system import Kind, Path, PathType, System
+from .ledger import Ledger, Route
+from .nics import Nics
+from .orders import FREE, Orders
+from .rules import SearchRules, search_rules
+
+Hop = tuple[int, int, int, int]
+"""(GPU, its bit, what the way takes of the ledger, links crossed)."""
+Way = tuple[int, int]
+"""(what the way takes of the ledger, links crossed)."""
+
+
+Key = tuple[int, int]
+"""(what the order depends on of the ledger, GPUs used << 10 | GPU)."""
+
+
+class Field:
+    """A system for one search; `inter` says whether channels start and end at NICs."""
+
+    def __init__(self, system: System, rules: Rules, settings: Settings, *, nvls: bool) -> None:
+        self.system, self.settings = system, settings
+        self.rules: SearchRules = search_rules(rules)
+        self.rccl = rules.library == "rccl"
+        has_nets = bool(system.nodes["NET"])
+        follows_inter = rules.library == "nccl" and rules.at_least("2.28.7")
+        self.inter = system.inter if follows_inter else system.inter and has_nets
+        self.bounded_by_nets = has_nets if self.rccl else self.inter
+        """NIC paths limit the GPU paths that are tried."""
+        self.gpus, self.nets = system.nodes["GPU"], system.nodes["NET"]
+        self.count = len(self.gpus)
+        self.switched = bool(system.nodes["NVS"])
+        self.min_sm = system.min_sm
+        self.ledger = Ledger(system, nets=self.inter, switches=nvls and self.switched)
+        self.orders = Orders(system, self.ledger, neighbours_only=self.rules.neighbours_only)
+        self.nics = Nics(system, rules, settings)
+        self._routes: dict[int, Route] = {}
+        self._ways: dict[tuple[int, int, int, bool], Ways] = {}
+
+    def route(self, path: Path, kind: Kind, start: int) -> Route:
+        """A path as numbers; kept."""
+        known = self._routes.get(id(path))
+        if known is None:
+            node = self.system.nodes[kind][start]
+            known = self._routes[id(path)] = self.ledger.route(path, node)
+        return known
+
+    def ways(self, pattern: int, farthest: int, speed: int, *, mutual: bool) -> Ways:
+        """The ways that one attempt may take; kept, as attempts share them."""
+        key = (pattern, farthest, speed, mutual)
+        known = self._ways.get(key)
+        if known is None:
+            known = self._ways[key] = Ways(self, *key)
+        return known
+
+    @cached_property
+    def gpu_types(self) -> list[int]:
+        """The path types between different GPUs that exist, nearest first."""
+        return sorted(
+            {
+                int(path.type)
+                for gpu in self.gpus
+                for other, path in enumerate(gpu.paths["GPU"])
+                if other != gpu.index
+            }
+        )
+
+    @cached_property
+    def net_types(self) -> list[int]:
+        """The path types from GPUs to NICs that exist, nearest first."""
+        return sorted({int(path.type) for gpu in self.gpus for path in gpu.paths.get("NET", ())})
+
+    @cached_property
+    def back_types(self) -> list[int]:
+        """The path types from NICs to GPUs that exist."""
+        return sorted({int(path.type) for net in self.nets for path in net.paths["GPU"]})
+
+
+class Ways:
+    """Ways under one pattern, farthest path type and speed in MB/s (ncclTopoFollowPath)."""
+
+    def __init__(self, field: Field, pattern: int, farthest: int, speed: int, mutual: bool) -> None:
+        self._field, self._pattern = field, pattern
+        self._farthest, self._speed, self._mutual = farthest, speed, mutual
+        self._hops: dict[int, Hop | None] = {}
+        self._next: dict[tuple[int, int], dict[Key, tuple[Hop, ...]]] = {}
+        self._leave: dict[tuple[int, int], Way | None] = {}
+        self._enter: dict[tuple[int, int], Way | None] = {}
+        self._heads: dict[int, Way | None] = {}
+
+    def hop(self, gpu: int, other: int) -> Hop | None:
+        """From a GPU to another; None when the type forbids it."""
+        key = gpu * self._field.count + other
+        if key not in self._hops:
+            there = self._field.gpus[gpu].paths["GPU"][other]
+            back = self._field.gpus[other].paths["GPU"][gpu]
+            route = self._allowed(there, back, "GPU", gpu)
+            self._hops[key] = (
+                None if route is None else (other, 1 << other, route.need(self._speed), route.hops)
+            )
+        return self._hops[key]
+
+    def next_of(self, towards: int, net: int) -> dict[Key, tuple[Hop, ...]]:
+        """Hops already worked out; `fill` adds the missing ones."""
+        return self._next.setdefault((towards, net if towards != FREE else -1), {})
+
+    def fill(
+        self,
+        known: dict[Key, tuple[Hop, ...]],
+        key: Key,
+        gpu: int,
+        used: int,
+        towards: int,
+        net: int,
+        state: int,
+    ) -> tuple[Hop, ...]:
+        """The hops to try after a GPU, in order, kept in `known` under `key`."""
+        order = self._field.orders.after(gpu, used, towards, net, self._pattern, state)
+        found = tuple(hop for other in order if (hop := self.hop(gpu, other)) is not None)
+        known[key] = found
+        return found
+
+    def leave(self, gpu: int, net: int) -> Way | None:
+        """From a GPU to a NIC."""
+        key = (gpu, net)
+        if key not in self._leave:
+            there = self._field.gpus[gpu].paths["NET"][net]
+            back = self._field.nets[net].paths["GPU"][gpu]
+            self._leave[key] = self._way(self._allowed(there, back, "GPU", gpu))
+        return self._leave[key]
+
+    def enter(self, net: int, gpu: int) -> Way | None:
+        """From a NIC to a GPU."""
+        key = (net, gpu)
+        if key not in self._enter:
+            there = self._field.nets[net].paths["GPU"][gpu]
+            back = self._field.gpus[gpu].paths["NET"][net]
+            self._enter[key] = self._way(self._allowed(there, back, "NET", net))
+        return self._enter[key]
+
+    def head(self, gpu: int) -> Way | None:
+        """All GPUs to and from the NVSwitch, with one GPU as head (ncclTopoSearchTryNvls)."""
+        if gpu not in self._heads:
+            self._heads[gpu] = self._head(gpu)
+        return self._heads[gpu]
+
+    def _head(self, head: int) -> Way | None:
+        switch = self._field.system.nodes["NVS"][0]
+        need = hops = 0
+        for gpu in self._field.gpus:
+            share = 2 if gpu.index == head else 1
+            down, up = switch.paths["GPU"][gpu.index], gpu.paths["NVS"][0]
+            routes = (
+                self._field.route(down, "NVS", 0),
+                self._field.route(up, "GPU", gpu.index),
+            )
+            for route in routes:
+                # A head moves twice as much, and then the library does not look at the type.
+                if route.type >= PathType.DIS or (share == 1 and route.type > self._farthest):
+                    return None
+                need += route.need(self._speed * share)
+                hops += route.hops * share
+        return need, hops
+
+    def _allowed(self, there: Path, back: Path, kind: Kind, start: int) -> Route | None:
+        route = self._field.route(there, kind, start)
+        if route.type >= PathType.DIS or route.type > self._farthest:
+            return None
+        if self._mutual and back.type > self._farthest:
+            return None
+        return route
+
+    def _way(self, route: Route | None) -> Way | None:
+        return None if route is None else (route.need(self._speed), route.hops)

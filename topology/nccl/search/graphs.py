@@ -1,0 +1,88 @@
+"""The graphs that a library finds on a system (init.cc:initTransportsRank)."""
+
+from __future__ import annotations
+
+from ..prediction import Graphs, SearchGraph
+from ..rules import Rules, numbers
+from ..settings import Settings
+from ..system import PathType, System
+from .descent import Descent
+from .draft import BALANCED_TREE, NVLS, RING, Draft
+from .field import Field
+from .limits import limits
+
+
+def search_graphs(system: System, rules: Rules, settings: Settings, *, nvls: bool) -> Graphs:
+    """Search for the ring, the tree and, if asked, the NVLS graph.
+
+    The paths of the system must be computed. Its best bandwidths are set on the way. A system
+    without GPUs has no graphs.
+    """
+    if not system.nodes["GPU"]:
+        return Graphs()
+    return _Search(system, rules, settings, nvls=nvls).graphs(nvls=nvls)
+
+
+class _Search:
+    def __init__(self, system: System, rules: Rules, settings: Settings, *, nvls: bool) -> None:
+        self.system, self.rules = system, rules
+        self.field = Field(system, rules, settings, nvls=nvls)
+        widest, total = limits(system, nets=self.field.bounded_by_nets)
+        system.max_bandwidth_gbs, system.total_bandwidth_gbs = widest, total
+        self.estimate = why_estimate(system, rules, self.field)
+
+    def graphs(self, *, nvls: bool) -> Graphs:
+        ring = self.find(Draft(RING, least=1, most=self.field.rules.max_channels // 2))
+        least = 1 if self.field.rccl and self.field.nets else ring.channels
+        tree = self.find(Draft(BALANCED_TREE, least=least, most=ring.channels))
+        heads = None
+        if nvls:
+            heads = self.find(Draft(NVLS, least=1, most=self.field.rules.max_channels))
+        return Graphs(
+            ring=self.result(ring),
+            tree=self.result(tree),
+            nvls=None if heads is None else self.result(heads),
+        )
+
+    def find(self, wanted: Draft) -> Draft:
+        system = self.system
+        return Descent(
+            self.field, wanted, system.max_bandwidth_gbs, system.total_bandwidth_gbs
+        ).run()
+
+    def result(self, found: Draft) -> SearchGraph:
+        gpus, nets = self.field.gpus, self.field.nets
+        heads = found.pattern == NVLS
+        return SearchGraph(
+            pattern=found.pattern,
+            channels=found.channels,
+            bw_intra=found.speed_intra / 1000,
+            bw_inter=found.speed_inter / 1000,
+            type_intra=self.rules.name_of(PathType(found.type_intra)),
+            type_inter=self.rules.name_of(PathType(found.type_inter)),
+            same_channels=found.same,
+            cross_nic=found.cross_nic,
+            orders=tuple(
+                tuple(gpus[gpu].rank for gpu in (order[:1] if heads else order))
+                for order in found.orders
+            ),
+            nets=tuple(
+                (nets[start].dev, nets[end].dev)
+                for start, end in (found.nets if self.field.inter else ())
+            ),
+            latency_inter_us=found.latency_us,
+            estimate=self.estimate,
+        )
+
+
+def why_estimate(system: System, rules: Rules, field: Field) -> str | None:
+    """Why figures may differ from the library's; None when its search is followed to the end."""
+    if field.rccl:
+        return (
+            "RCCL's ready-made graphs for nodes it knows are not followed, only its general search"
+        )
+    if system.hosts > 1:
+        return "the search over several hosts in one NVLink domain was not checked"
+    if numbers(rules.version) < numbers("2.20"):
+        return f"the search of NCCL {field.rules.version} is followed, which is newer"
+    return None
