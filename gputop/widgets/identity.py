@@ -12,7 +12,7 @@ from gputop.widgets.gpu_cells import short_name
 from gputop.widgets.spans import Line, joined, left, width_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.machine import Host, Machine
+    from gputop.topology.machine import Gpu, Host, Machine
     from gputop.topology.reasons.absence import Reason
     from gputop.topology.snapshot import NodeSnapshot
 
@@ -26,7 +26,7 @@ def identity_lines(snapshot: NodeSnapshot, width: int, most: int = 2) -> tuple[L
     host = machine.host
     if host is not None and host.hostname:
         parts.append(((clean(host.hostname, 60), "strong"),))
-    for name, count in Counter(short_name(gpu.name) for gpu in machine.gpus).items():
+    for name, count in Counter(_model(gpu) for gpu in machine.gpus).items():
         parts.append(((f"{count} × {name}", "strong"),))
     parts += _versions(machine)
     if host is not None:
@@ -35,6 +35,14 @@ def identity_lines(snapshot: NodeSnapshot, width: int, most: int = 2) -> tuple[L
         parts.pop()
     lines = wrapped(((" ", ""), *joined(parts, _DOT)), max(width - 1, 20), indent=1)
     return lines[:most]
+
+
+def _model(gpu: Gpu) -> str:
+    """The GPU's name; where no name was read, what it can do."""
+    if gpu.name is not None or gpu.compute_capability is None:
+        return short_name(gpu.name)
+    level = clean(gpu.compute_capability, 20)
+    return f"AMD GPU {level}" if gpu.vendor == "amd" else f"NVIDIA GPU, capability {level}"
 
 
 def _versions(machine: Machine) -> list[Line]:

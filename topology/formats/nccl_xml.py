@@ -8,9 +8,11 @@ import msgspec
 
 from ..linux.pci_names import look_up
 from ..linux.tree import live_tree
+from ..machine import Gpu
 from ..nccl.xml.machine import part_of_topology
 from ..nccl.xml.read import read_topology, root_name
 from ..sources.source import Part
+from ..specs import sku_for
 from .format import Format
 
 
@@ -41,12 +43,18 @@ def _named(part: Part) -> Part:
         gaps = tuple(gap for gap in device.gaps if gap.field not in known)
         devices.append(msgspec.structs.replace(device, **known, gaps=gaps))
     by_address = {device.address: device.device_name for device in devices}
-    gpus = []
-    for gpu in part.gpus:
-        name = by_address.get(gpu.address)
-        gaps = gpu.gaps if name is None else tuple(g for g in gpu.gaps if g.field != "name")
-        gpus.append(msgspec.structs.replace(gpu, name=name, gaps=gaps))
+    gpus = [_gpu(gpu, by_address.get(gpu.address)) for gpu in part.gpus]
     return msgspec.structs.replace(part, pci=tuple(devices), gpus=tuple(gpus))
+
+
+def _gpu(gpu: Gpu, name: str | None) -> Gpu:
+    """Name a GPU after pci.ids, else after the table of models."""
+    sku = sku_for(gpu) if name is None else None
+    name = sku.name if sku is not None else name
+    if name is None:
+        return gpu
+    gaps = tuple(gap for gap in gpu.gaps if gap.field != "name")
+    return msgspec.structs.replace(gpu, name=name, gaps=gaps)
 
 
 FORMAT = Format(id="NCCL topology XML", recognises=_recognises, parse=_parse)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..machine import Host, PciDevice
+from ..nccl.element import NOT_IN_XML
 from ..snapshot import NodeSnapshot, Problem, SourceState
 
 NVIDIA, AMD = 0x10DE, 0x1002
@@ -45,6 +46,7 @@ def why_no_gpu(snapshot: NodeSnapshot) -> tuple[Reason, ...]:
         if device.kind == "gpu"
         and device.physical_function is None
         and device.address not in answered
+        and device.why("driver") != NOT_IN_XML
     ]
     reasons: list[Reason] = []
     for vendor, explain in ((NVIDIA, _nvidia), (AMD, _amd)):
@@ -65,6 +67,8 @@ def _pending(state: SourceState) -> bool:
 def _nothing(snapshot: NodeSnapshot) -> Reason:
     machine, host = snapshot.machine, snapshot.machine.host
     problem = _problem(snapshot, "nvml")
+    if machine.nccl_topology is not None:
+        return Reason(sentence="The topology XML has no GPU in it.")
     if not machine.pci:
         pci = _problem(snapshot, "pci")
         return Reason(

@@ -18,9 +18,11 @@ from .draft import Draft, thaw
 from .gdr import gpu_gdr, nic_gdr
 from .links import NVSWITCH, gpu_attributes, link_elements
 from .ports import Port, network_ports
+from .unplaced import placed
 
 GPU_CLASS, NIC_CLASS = "0x03", "0x02"
 """What NCCL writes first, in case /sys does not say."""
+GPU_GDR = "GPUs are taken to be capable of GPUDirect RDMA unless they are GeForce."
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,16 @@ def detect(machine: Machine, settings: Settings, base: Element | None = None) ->
     `base` is the file that NCCL_TOPO_FILE names: detection fills what it leaves open, and what
     belongs to no GPU or NIC of this machine is dropped. Never raises.
     """
+    notes: list[str] = []
+    machine = placed(machine, notes)
     gpus = ranked(machine)
     rccl = bool(gpus) and gpus[0].vendor == "amd"
-    notes: list[str] = []
     bus = Bus(machine, rccl=rccl)
-    gdr = nic_gdr(machine, settings, rccl=rccl, notes=notes) if machine.rdma else False
+    why: list[str] = []
+    gdr = nic_gdr(machine, settings, rccl=rccl, notes=why)
     ports = network_ports(machine, settings, gdr=gdr, rccl=rccl, notes=notes)
+    if any(port.gdr for port in ports):
+        notes += [*why, GPU_GDR]
     total = Draft("system", {"version": "2" if rccl else "1"})
     for rank, gpu in enumerate(gpus):
         own = _Rank(_start(base, total.attributes["version"]), bus, machine, notes)
@@ -52,8 +58,6 @@ def detect(machine: Machine, settings: Settings, base: Element | None = None) ->
         own.root.trim()
         total.attributes = own.root.attributes
         total.fuse(own.root)
-    if any("GeForce" not in (gpu.name or "") for gpu in gpus) and any(port.gdr for port in ports):
-        notes.append("GPUs are taken to be capable of GPUDirect RDMA: CUDA was not asked.")
     return Detected(total.freeze(), tuple(dict.fromkeys([*notes, *bus.assumptions])))
 
 

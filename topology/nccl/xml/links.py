@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 
 from ...machine import Gpu, Machine
+from ...record import NOT_ASKED
+from ...specs import sku_for
 from ...wiring.links import MOST_NVLINKS
 from .bus import Bus
 
@@ -35,11 +37,13 @@ def capability(gpu: Gpu, notes: list[str]) -> int:
     major, _, minor = (gpu.compute_capability or "").partition(".")
     if major.isdecimal() and minor.isdecimal() and len(major + minor) < 5:
         return int(major) * 10 + int(minor)
+    sku = sku_for(gpu) if gpu.name is None else None
+    name = gpu.name or (sku.name if sku is not None else "")
     for pattern, sm in _MODELS:
-        if gpu.name is not None and re.search(pattern, gpu.name):
-            notes.append(f"Compute capability {sm / 10} is taken from the name {gpu.name}.")
+        if re.search(pattern, name):
+            notes.append(f"Compute capability {sm / 10} is that of {name}; it was not read.")
             return sm
-    notes.append(f"The compute capability of {gpu.address} is not known: 9.0 is assumed.")
+    notes.append(f"The compute capability of {name or 'the GPUs'} is not known: 9.0 is assumed.")
     return 90
 
 
@@ -51,7 +55,7 @@ def gpu_attributes(gpu: Gpu, place: int, notes: list[str]) -> dict[str, str]:
     # RCCL writes the number of compute units as "sm".
     gcn = (gpu.compute_capability or "").split(":")[0]
     if not gcn:
-        notes.append(f"The architecture of {gpu.address} is not known: gfx942 is assumed.")
+        notes.append("The architecture of the AMD GPUs is not known: gfx942 is assumed.")
     return {"dev": dev, "sm": str(gpu.core_count or 0), "gcn": gcn or "gfx942", "arch": GFX9_ARCH}
 
 
@@ -67,7 +71,9 @@ def link_elements(
             )
             for target, count in _xgmi(gpu, notes)
         ]
-    counts = _nvlinks(gpu, sm) or (_reported(gpu, machine, notes) if sm >= 60 else {})
+    counts = _nvlinks(gpu, sm)
+    if _unread(gpu) and sm >= 60:
+        counts = _reported(gpu, machine, notes) or _by_model(gpu, notes)
     found = [
         ("nvlink", {"target": target, "count": str(count), "tclass": tclass})
         for target, count in counts.items()
@@ -101,13 +107,31 @@ def _reported(gpu: Gpu, machine: Machine, notes: list[str]) -> dict[str, int]:
         for pair in machine.pairs
         if gpu.address in (pair.src, pair.dst) and pair.nvlinks_reported
     }
-    if gpu.nvlinks or not counts:
+    if not counts:
         return {}
     if sum(counts.values()) > MOST_NVLINKS:
         notes.append("NVLinks come from nvidia-smi topo -m; so many lead to NVSwitches.")
         return {HIDDEN: max(counts.values())}
     notes.append("NVLinks come from nvidia-smi topo -m; taken for direct links between GPUs.")
     return counts
+
+
+def _unread(gpu: Gpu) -> bool:
+    """Whether nobody was asked for the NVLinks; a driver that lists none has answered."""
+    why = gpu.why("nvlinks") or ""
+    return not gpu.nvlinks and (gpu.uuid is None or why.startswith(("not in ", NOT_ASKED)))
+
+
+def _by_model(gpu: Gpu, notes: list[str]) -> dict[str, int]:
+    """All links of a model that always sits on NVSwitches; none for others, whose wiring varies."""
+    sku = sku_for(gpu)
+    if sku is None or not sku.link_count:
+        return {}
+    if sku.fabric != "switched":
+        notes.append(f"NVLinks of {sku.name} were not read: none are assumed.")
+        return {}
+    notes.append(f"NVLinks were not read: {sku.link_count} to NVSwitches, as {sku.name} has.")
+    return {HIDDEN: sku.link_count}
 
 
 def _target_class(target: str, machine: Machine, bus: Bus, notes: list[str]) -> str:
