@@ -15,6 +15,7 @@ TITLES = {
     "both_ways_bandwidth": "both ways at once, GB/s of the direction row to column",
     "together_bandwidth": "both ways at once, both directions added, GB/s",
     "latency": "latency, us",
+    "send_receive": "send and receive, compared, GB/s: row sends, column receives",
 }
 """Quantity -> what its matrix shows; also the order of the matrices."""
 
@@ -30,13 +31,19 @@ def tables(measurements: Sequence[Measurement], names: Mapping[str, str]) -> str
         if figures:
             blocks.append(f"{title}{_method(figures)}\n{_matrix(figures, names)}")
     odd = [
-        f"{_name(figure.src, names)} -> {_name(figure.dst, names)}: {clean(figure.why_none)}"
+        f"{_who(figure, names)}: {clean(figure.why_none)}"
         for figure in measurements
         if figure.why_none
     ]
     if odd:
         blocks.append("\n".join(dict.fromkeys(odd)))
     return "\n\n".join(blocks)
+
+
+def _who(figure: Measurement, names: Mapping[str, str]) -> str:
+    if figure.src is None or figure.dst is None:
+        return figure.quantity.replace("_", " ")
+    return f"{_name(figure.src, names)} -> {_name(figure.dst, names)}"
 
 
 def _method(figures: Sequence[Measurement]) -> str:

@@ -30,10 +30,17 @@ QUANTITIES = {
     "both-ways": "both_ways_bandwidth",
     "together": "together_bandwidth",
     "latency": "latency",
+    "collective": "collective_finishes",
+    "init": "communicator_init",
+    "all-reduce-algbw": "all_reduce_algbw",
+    "all-reduce-busbw": "all_reduce_busbw",
+    "send-receive": "send_receive",
 }
 """The worker's words -> the words of a snapshot."""
 
 DRIVER_DEADLINE_SECONDS = 3.0
+RANKS_SECONDS = 6.0
+"""A probe with several processes gives up so much sooner than the run, to bring its logs back."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,6 +105,7 @@ def measure(
         text = " ".join(choice.sentences())
         return Told(outcome=Outcome("no-torch", text, elapsed), choice=choice)
     on_start(choice)
+    seconds = wish.deadline_seconds or spec.deadline_seconds(len(wish.addresses))
     request = protocol.Request(
         probe=wish.probe,
         devices=wish.addresses,
@@ -105,11 +113,18 @@ def measure(
             "force": wish.force,
             "selftest": wish.selftest,
             "kinds": dict(wish.kinds),
+            "seconds": max(seconds - RANKS_SECONDS, seconds / 2),
             **dict(wish.params),
         },
     )
-    seconds = wish.deadline_seconds or spec.deadline_seconds(len(wish.addresses))
-    outcome = run_probe(request, choice.chosen.path, on_event, seconds, cancel)
+    outcome = run_probe(
+        request,
+        choice.chosen.path,
+        on_event,
+        seconds,
+        cancel,
+        private_folder=spec.private_folder,
+    )
     return Told(
         outcome=outcome,
         choice=choice,
@@ -151,8 +166,8 @@ def to_measurement(
     return Measurement(
         probe=probe,
         quantity=QUANTITIES.get(figure.name, figure.name),
-        src=figure.src,
-        dst=figure.dst,
+        src=figure.src or None,
+        dst=figure.dst or None,
         value=figure.value,
         unit=figure.unit,
         low=figure.minimum,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from gputop.nccl_check import NcclCheck
     from gputop.topology.report import Report
     from gputop.topology.snapshot import Measurement
 
@@ -56,6 +57,16 @@ class ProbeMeasured(Message):
     """One more figure."""
 
     measurement: Measurement
+
+
+@dataclass
+class NcclChecked(Message):
+    """The log of a run of the probe nccl, beside its prediction."""
+
+    check: NcclCheck | None
+    """None when the comparison itself failed."""
+    text: str = ""
+    """Why it failed."""
 
 
 @dataclass

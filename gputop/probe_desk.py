@@ -13,15 +13,19 @@ from gputop.messages import ProbeState
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
+    from gputop.nccl_check import NcclCheck
     from gputop.probing import Probing
 
 PROBE = "p2p"
+NCCL = "nccl"
 
 
 class ProbeDesk(DOMNode):
     """Mixed into the app; what a probe posts arrives here."""
 
     probe: reactive[ProbeState | None] = reactive(None, init=False, repaint=False)
+    nccl_check: reactive[NcclCheck | None] = reactive(None, init=False, repaint=False)
+    """What the last run of the probe nccl proved."""
     _probing: Probing | None = None
 
     @property
@@ -34,11 +38,21 @@ class ProbeDesk(DOMNode):
             self._probing.close()
 
     def action_probe(self, force: bool = False) -> None:
-        """Measure what is selected on the screen that is shown."""
+        """Measure what is selected on the screen that is shown; forced, what was refused."""
+        last = self.probe
+        if force and last is not None and last.forcible and last.probe == NCCL:
+            self.action_probe_nccl(True)
+            return
         view = self._app.view
         self.start_probe(view.probe_targets() if view is not None else (), force)
 
-    def start_probe(self, addresses: tuple[str, ...], force: bool = False) -> None:
+    def action_probe_nccl(self, force: bool = False) -> None:
+        """Run NCCL or RCCL itself on all GPUs and lay its log beside the prediction."""
+        self.start_probe((), force, NCCL)
+
+    def start_probe(
+        self, addresses: tuple[str, ...], force: bool = False, probe: str = PROBE
+    ) -> None:
         """Measure between these GPUs, all when there are none named; one probe at a time."""
         report = self._app.report
         if report is None or not report.snapshot.machine.gpus:
@@ -56,8 +70,8 @@ class ProbeDesk(DOMNode):
             from gputop.probing import Probing
 
             self._probing = Probing(self._app.post_message)
-        self.probe = ProbeState(probe=PROBE)
-        self._probing.start(PROBE, addresses, force, report.snapshot.machine)
+        self.probe = ProbeState(probe=probe)
+        self._probing.start(probe, addresses, force, report.snapshot)
 
     def cancel_probe(self) -> None:
         """Cancel a running probe; the note of one that ended is taken away."""
@@ -79,16 +93,23 @@ class ProbeDesk(DOMNode):
         if self._app.refresher is not None:
             self._app.refresher.add_measurements((message.measurement,))
 
+    def on_nccl_checked(self, message: messages.NcclChecked) -> None:
+        """Keep what a run proved, for the screens; say it when nothing could be compared."""
+        self.nccl_check = message.check
+        if message.text:
+            self._app.say(message.text, severity="warning")
+
     def on_probe_ended(self, message: messages.ProbeEnded) -> None:
         """Say how it ended."""
         self._change(
             running=False, status=message.status, text=message.text, forcible=message.forcible
         )
         # One line may not hold why; an end that was wished for needs no second telling.
-        said = len(message.text) + len(f" {PROBE} {message.status} (P forces it): ")
+        probe = PROBE if self.probe is None else self.probe.probe
+        said = len(message.text) + len(f" {probe} {message.status} (P forces it): ")
         if message.status not in ("finished", "cancelled") and said > self._app.size.width:
             self._app.say(
-                message.text, title=f"{PROBE} {message.status}", severity="warning", timeout=15
+                message.text, title=f"{probe} {message.status}", severity="warning", timeout=15
             )
 
     def _change(self, **fields: Any) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gputop import messages
-from gputop.topology.machine import Machine
+from gputop.topology.snapshot import NodeSnapshot
+
+if TYPE_CHECKING:
+    from gputop.measuring import Told
 
 
 class Probing:
@@ -27,16 +30,16 @@ class Probing:
         self,
         probe: str,
         addresses: tuple[str, ...],
-        force: bool = False,
-        machine: Machine | None = None,
+        force: bool,
+        snapshot: NodeSnapshot,
     ) -> None:
-        """Begin to measure those GPUs; a second wish while one runs is ignored."""
+        """Begin to measure those GPUs of a node; a second wish while one runs is ignored."""
         if self.running:
             return
         self._cancel = threading.Event()
         self._thread = threading.Thread(
             target=self._run,
-            args=(probe, addresses, force, machine or Machine(), self._cancel),
+            args=(probe, addresses, force, snapshot, self._cancel),
             name=f"probe {probe}",
             daemon=True,
         )
@@ -55,7 +58,7 @@ class Probing:
         probe: str,
         addresses: tuple[str, ...],
         force: bool,
-        machine: Machine,
+        snapshot: NodeSnapshot,
         cancel: threading.Event,
     ) -> None:
         # Imported here: the app opens without the probes' code.
@@ -81,7 +84,7 @@ class Probing:
 
         try:
             told = measure(
-                wish_for(probe, machine, addresses, force=force),
+                wish_for(probe, snapshot.machine, addresses, force=force),
                 hear,
                 cancel,
                 begin,
@@ -90,4 +93,18 @@ class Probing:
             self._post(messages.ProbeEnded("failed", f"{type(error).__name__}: {error}"))
             return
         outcome = told.outcome
+        if outcome.logs:
+            self._check(snapshot, told)
         self._post(messages.ProbeEnded(outcome.status, outcome.message, told.forcible))
+
+    def _check(self, snapshot: NodeSnapshot, told: Told) -> None:
+        """Lay the logs beside the prediction, here and not on the event loop: it takes a while."""
+        from gputop.nccl_check import check_run
+
+        try:
+            check = check_run(snapshot, told, {})
+        except Exception as error:  # noqa: BLE001 - the worker border: the figures stand without it
+            text = f"the logs could not be compared: {type(error).__name__}: {error}"
+            self._post(messages.NcclChecked(None, text))
+            return
+        self._post(messages.NcclChecked(check))

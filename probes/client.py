@@ -5,6 +5,7 @@ probe, because the kernel ties the child to the thread that started it (see `lif
 """
 
 import contextlib
+import dataclasses
 import os
 import selectors
 import signal
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Optional
 
+from . import leftovers
 from .outcome import Outcome, death_sentence, ended_by, tail
 from .plaintext import one_line
 from .protocol import (
@@ -23,6 +25,7 @@ from .protocol import (
     Done,
     Failure,
     Hello,
+    Log,
     Measurement,
     Message,
     Note,
@@ -41,6 +44,8 @@ _STDERR_KEPT_BYTES = 16384
 _STRAY_BYTES = 4096
 """Start-up files of a site may print; so much is borne before the first message."""
 _TERM_SECONDS = 2.0
+_TERM_RANKS_SECONDS = 8.0
+"""Where the keeper has a folder, and a process on every GPU to wait for."""
 _KILL_SECONDS = 2.0
 _CLOSE_SECONDS = 3.0
 """After its last message a worker has this long to leave: freeing GPU memory takes a while."""
@@ -56,8 +61,12 @@ def run_probe(
     cancel: threading.Event,
     *,
     worker: Path = WORKER,
+    private_folder: bool = False,
 ) -> Outcome:
     """Run one probe under the given Python and wait for its end, however it ends.
+
+    `private_folder`: the worker gets one as the parameter `folder`. It is gone when this returns,
+    with the files that NCCL may have left in /dev/shm.
 
     `on_event` gets every message as it comes, in this thread. Setting `cancel` ends the run within
     a tenth of a second. Nothing is raised for what a worker may do; what `on_event` raises comes
@@ -66,9 +75,13 @@ def run_probe(
     python = os.path.abspath(interpreter)  # not resolve(): a venv is known by its link
     if not os.access(python, os.X_OK) or os.path.isdir(python):
         return Outcome("failed", f"{one_line(python)} is not a program that can be run.", 0.0)
+    folder, before = "-", leftovers.shared_files() if private_folder else frozenset()
+    if private_folder:
+        folder = leftovers.folder_path()
+        request = dataclasses.replace(request, params={**request.params, "folder": folder})
     run = _Run(request, on_event, deadline_seconds, cancel)
     keeper = sys.executable or python
-    command = [keeper, "-I", "-S", str(_KEEPER), str(os.getpid())]
+    command = [keeper, "-I", "-S", str(_KEEPER), str(os.getpid()), folder]
     command += [python, str(worker), "--watched"]
     try:
         process = subprocess.Popen(
@@ -84,7 +97,11 @@ def run_probe(
     try:
         run.talk(process)
     finally:
-        left_behind = _end(process)
+        left_behind = _end(process, _TERM_RANKS_SECONDS if private_folder else _TERM_SECONDS)
+        if private_folder:
+            # The keeper has done this, unless it was killed itself.
+            leftovers.remove_folder(folder)
+            leftovers.remove_shared_files(before)
         run.drain(process)
         for pipe in (process.stdin, process.stdout, process.stderr):
             with contextlib.suppress(OSError):
@@ -110,6 +127,7 @@ class _Run:
         self._hello: Optional[Hello] = None
         self._measurements: list[Measurement] = []
         self._notes: list[Note] = []
+        self._logs: list[Log] = []
         self._last: Optional[Message] = None
         self._step = ""
         self._stopped: Optional[str] = None
@@ -169,6 +187,7 @@ class _Run:
             hello=self._hello,
             measurements=tuple(self._measurements),
             notes=tuple(self._notes),
+            logs=tuple(self._logs),
             exit_code=exit_code,
             signal_name=signal_name,
             stderr_tail=stderr_tail,
@@ -182,7 +201,7 @@ class _Run:
         if isinstance(self._last, Done):
             return "finished", f"Finished in {self._last.elapsed_seconds:.1f} s."
         if isinstance(self._last, Failure):
-            known = self._last.error in ("no-torch", "refused")
+            known = self._last.error in ("no-torch", "refused", "timed-out")
             return self._last.error if known else "failed", one_line(self._last.text, 400)
         if self._garbage is not None:
             return "garbled", f"{_NO_ANSWER}: {self._garbage}"
@@ -242,21 +261,33 @@ class _Run:
             self._measurements.append(message)
         elif isinstance(message, Note):
             self._notes.append(message)
+        elif isinstance(message, Log):
+            self._logs.append(message)
         elif isinstance(message, Progress):
             self._step = one_line(message.what, 80)
         self._on_event(message)
 
 
-def _end(process: "subprocess.Popen[bytes]") -> bool:
+def _end(process: "subprocess.Popen[bytes]", term_seconds: float) -> bool:
     """Make sure that the keeper and all it kept are gone; True if something would not go."""
     if process.poll() is None:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_TERM_SECONDS)
+            process.wait(term_seconds)
     if process.returncode is None or process.returncode < 0:
         # A keeper that was killed has not cleared up: its group is what is left.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_KILL_SECONDS)
+        _wait_for_group(process.pid)
     return process.returncode in (None, _LEFT_BEHIND)
+
+
+def _wait_for_group(group: int) -> None:
+    """Wait, bounded, until nothing of a process group is left."""
+    give_up = time.monotonic() + _KILL_SECONDS
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < give_up:
+            os.killpg(group, 0)
+            time.sleep(0.01)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Optional
 
 from .plaintext import one_line, plain
-from .protocol import Hello, Measurement, Note
+from .protocol import Hello, Log, Measurement, Note
 
 STATUSES = (
     "finished", "cancelled", "timed-out", "died", "garbled", "no-torch", "refused", "failed",
@@ -25,6 +25,8 @@ class Outcome:
     measurements: tuple[Measurement, ...] = ()
     """In the order they came; `latest()` leaves out those that were measured again."""
     notes: tuple[Note, ...] = ()
+    logs: tuple[Log, ...] = ()
+    """Pieces of the debug logs, in order for each rank; `log_of` joins them."""
     exit_code: Optional[int] = None
     """The worker's own exit code; None when a signal ended it."""
     signal_name: Optional[str] = None
@@ -34,9 +36,24 @@ class Outcome:
     """True when a process did not go after SIGKILL: it sits in a driver call."""
 
     def latest(self) -> "tuple[Measurement, ...]":
-        """The last measurement of each name and ordered pair."""
-        by_place = {(m.name, m.src, m.dst): m for m in self.measurements}
+        """The last measurement of each name, ordered pair and size."""
+        # A pair's copies keep their size when they are timed again; an all-reduce has several.
+        by_place = {(m.name, m.src, m.dst, m.bytes_per_copy): m for m in self.measurements}
         return tuple(by_place.values())
+
+    def ranks_logged(self) -> "tuple[int, ...]":
+        """The ranks whose debug logs came back, in order."""
+        return tuple(sorted({piece.rank for piece in self.logs}))
+
+    def log_of(self, rank: int) -> str:
+        """The whole debug log of one rank; where bytes were left out, a line says so."""
+        text = []
+        for piece in self.logs:
+            if piece.rank == rank:
+                if piece.cut_bytes:
+                    text.append(f"\n[gputop left out {piece.cut_bytes} bytes here]\n")
+                text.append(piece.text)
+        return "".join(text)
 
 
 def ended_by(return_code: "int | None") -> "tuple[int | None, str | None]":

@@ -81,12 +81,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One answer for one ordered pair. A later one with the same name, src and dst replaces it."""
+    """One answer. A later one with the same name, src, dst and size replaces it."""
 
     name: str
     """access, arrival, one-way, both-ways (this direction while the other runs too), together
-    (both directions added), latency."""
+    (both directions added), latency. nccl: collective, init, all-reduce-busbw, all-reduce-algbw,
+    send-receive."""
     src: str
+    """Empty, like `dst`, for what all devices do together."""
     dst: str
     method: str
     device_kind: str
@@ -96,11 +98,12 @@ class Measurement:
     """In words: who writes into whose memory, one way or both."""
     verdict: Optional[str] = None
     """access: granted, not-granted. arrival: arrived, wrong-bytes, not-granted, failed.
-    Figures: verified or wrong-data, where the copied data was compared."""
+    collective: finished, wrong-data, failed, timed-out. Figures: verified or wrong-data, where the
+    copied data was compared; send-receive also failed, timed-out."""
     value: Optional[float] = None
     """Median of the samples, in `unit`; None where there is no figure."""
     unit: Optional[str] = None
-    """GB/s (10^9 bytes per second) or us."""
+    """GB/s (10^9 bytes per second), us or s."""
     why: Optional[str] = None
     """Why there is no figure, or what is odd about it."""
     minimum: Optional[float] = None
@@ -125,6 +128,17 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Log:
+    """A piece of what a library wrote into one rank's debug log; the pieces come in order."""
+
+    rank: int
+    text: str
+    """As it was written, control characters included: hostile until it is parsed."""
+    cut_bytes: int = 0
+    """So many bytes were left out between this piece and the one before."""
+
+
+@dataclass(frozen=True)
 class Done:
     """The probe reached its end."""
 
@@ -133,13 +147,13 @@ class Done:
 
 @dataclass(frozen=True)
 class Failure:
-    """The probe stopped. `error` is one of no-torch, refused, bad-request, failed."""
+    """The probe stopped. `error`: no-torch, refused, bad-request, timed-out or failed."""
 
     error: str
     text: str
 
 
-Message = Union[Request, Hello, Progress, Measurement, Note, Done, Failure]
+Message = Union[Request, Hello, Progress, Measurement, Note, Log, Done, Failure]
 
 _KINDS: dict[str, Any] = {
     "request": Request,
@@ -147,6 +161,7 @@ _KINDS: dict[str, Any] = {
     "progress": Progress,
     "measurement": Measurement,
     "note": Note,
+    "log": Log,
     "done": Done,
     "failure": Failure,
 }

@@ -25,6 +25,8 @@ class ProbeSpec:
     """Estimate: set-up that grows with every GPU."""
     seconds_per_pair: float
     """Estimate: time for one ordered pair."""
+    private_folder: bool = False
+    """Whether it needs a folder of its own while it runs."""
 
     def pairs(self, gpus: int) -> int:
         """Ordered pairs among so many GPUs."""
@@ -44,7 +46,7 @@ class ProbeSpec:
 
 
 class ProbeStopped(Exception):  # noqa: N818  (a stop is an answer, not an error)
-    """Raised by a probe that cannot go on: `error` is one of no-torch, refused, failed."""
+    """Raised by a probe that cannot go on: `error`: no-torch, refused, timed-out or failed."""
 
     def __init__(self, error: str, text: str) -> None:
         super().__init__(text)

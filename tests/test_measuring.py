@@ -14,7 +14,7 @@ from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStart
 from gputop.probes.protocol import Message
 from gputop.probing import Probing
 from gputop.topology.machine import Gpu, GpuPair, Machine
-from gputop.topology.snapshot import Measurement
+from gputop.topology.snapshot import Measurement, NodeSnapshot
 
 A, B = "0000:01:00.0", "0000:02:00.0"
 MACHINE = Machine(
@@ -24,6 +24,7 @@ MACHINE = Machine(
     ),
     pairs=(GpuPair(src=A, dst=B, ancestor="single"), GpuPair(src=B, dst=A, ancestor="single")),
 )
+NODE = NodeSnapshot(taken_at=0.0, machine=MACHINE)
 
 
 def measure(wish: measuring.Wish) -> tuple[measuring.Told, list[Message]]:
@@ -91,7 +92,7 @@ def test_the_app_hears_start_progress_figures_and_end(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(measuring, "wish_for", selftest)
     probing = Probing(post)
-    probing.start("p2p", (), machine=MACHINE)
+    probing.start("p2p", (), False, NODE)
     assert done.wait(60)
     kinds = [type(message) for message in posted]
     assert kinds[0] is ProbeStarted
@@ -120,7 +121,7 @@ def test_cancelling_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda *_, **__: measuring.Wish(probe="p2p", addresses=(), selftest=True),
     )
     probing = Probing(post)
-    probing.start("p2p", (), machine=MACHINE)
+    probing.start("p2p", (), False, NODE)
     assert done.wait(60)
     assert posted[-1].status == "cancelled"
 

@@ -52,12 +52,14 @@ class Measurement(Record, frozen=True, kw_only=True):
     """One figure that a probe measured, with what is needed to believe it later."""
 
     probe: str
-    """"p2p", ..."""
+    """"p2p" or "nccl"."""
     quantity: str
     """"can_access", "bytes_arrive", "write_bandwidth", "both_ways_bandwidth" (this direction while
-    the other runs too), "together_bandwidth" (both directions added), "latency"."""
+    the other runs too), "together_bandwidth" (both directions added), "latency". Of "nccl":
+    "collective_finishes", "communicator_init" (seconds of one rank), "all_reduce_algbw",
+    "all_reduce_busbw", "send_receive"."""
     src: str | None = None
-    """PCI address of the device that does the work."""
+    """PCI address of the device that does the work; None where all do."""
     dst: str | None = None
     value: float | None = None
     """Median of the samples."""
@@ -68,11 +70,12 @@ class Measurement(Record, frozen=True, kw_only=True):
     bytes_per_copy: int | None = None
     copies_per_sample: int | None = None
     engine: str | None = None
-    """"copy engine" or "kernel"."""
+    """"copy engine", "kernel", "NCCL", "RCCL", ..."""
     direction: str | None = None
     verdict: str | None = None
     """A word: "granted", "not-granted" (can_access); "arrived", "wrong-bytes", "not-granted",
-    "failed" (bytes_arrive); "verified", "wrong-data" (bandwidths whose data was compared)."""
+    "failed" (bytes_arrive); "verified", "wrong-data" (bandwidths whose data was compared);
+    "finished", "wrong-data", "failed", "timed-out" (collective_finishes; send_receive also)."""
     why_none: str | None = None
     """Why there is no figure, or what is odd about it."""
     device_kind: str | None = None

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import sys
-import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from gputop import __version__
 from gputop.clean import clean
 from gputop.commands.options import json_option, print_json, say, settle
-from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, USAGE, Exit
+from gputop.exits import CANNOT_TELL, INTERRUPTED, USAGE, Exit
 from gputop.topology.machine import Machine
+from gputop.topology.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
     from gputop.measuring import Told, Wish
-    from gputop.probes.interpreters import Choice
-    from gputop.probes.protocol import Message
+    from gputop.nccl_check import NcclCheck
     from gputop.probes.spec import ProbeSpec
-
-EXIT_CODES = {"finished": ANSWERED, "timed-out": FAILURES, "cancelled": INTERRUPTED}
-"""By status; every other end leaves the question open."""
-LEAVE_SECONDS = 10.0
-"""After Ctrl+C the worker has this long to go; a driver call may hold it."""
 
 
 @click.command("probe")
@@ -36,6 +29,21 @@ LEAVE_SECONDS = 10.0
 @click.option("--force", is_flag=True, help="Measure although a GPU is in use.")
 @click.option("--selftest", is_flag=True, help="Try the machinery on the CPU; measures no GPU.")
 @click.option("--trace", is_flag=True, help="Name the kernels that ran (profiles one pair).")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="nccl: set a variable for the run. May be repeated.",
+)
+@click.option("--loopback", is_flag=True, help="nccl: meet on lo instead of the job's interface.")
+@click.option("--nccl", "version", metavar="VERSION", help="nccl: predict by these rules.")
+@click.option(
+    "--logs",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="nccl: keep each rank's debug log here.",
+)
 @click.option(
     "--deadline", type=click.FloatRange(1, 86400), metavar="SECONDS", help="Give up after this."
 )
@@ -50,9 +58,16 @@ def command(
     force: bool,
     selftest: bool,
     trace: bool,
+    assignments: tuple[str, ...],
+    loopback: bool,
+    version: str | None,
+    logs: Path | None,
     deadline: float | None,
 ) -> None:
     """Measure the wires between GPUs. Without a name, everything that can be measured here."""
+    from gputop.measuring import wish_for
+    from gputop.probe_document import document, exit_code, several
+    from gputop.probe_run import measure_attended
     from gputop.probes import catalog
 
     if listing:
@@ -61,23 +76,73 @@ def command(
     unknown = [name for name in names if name not in catalog.NAMES]
     if unknown:
         raise Exit(f"no probe {unknown[0]!r}; there are: {', '.join(catalog.NAMES)}", USAGE)
-    machine = Machine() if selftest else _machine()
+    names = names or catalog.NAMES
+    changes = _changes(assignments, loopback)
+    if (changes or version or logs) and "nccl" not in names:
+        raise Exit("--set, --loopback, --nccl and --logs are for the probe nccl", USAGE)
+    snapshot = None if selftest else _snapshot(whole="nccl" in names)
+    machine = Machine() if snapshot is None else snapshot.machine
     addresses = _addresses(gpus, machine, selftest=selftest)
-    codes = [
-        _measure(
+    params: dict[str, dict[str, Any]] = {
+        "p2p": {"trace": True} if trace else {},
+        "nccl": {"set": changes, "loopback": loopback},
+    }
+    codes, documents = [], []
+    for name in names:
+        wish = wish_for(
             name,
             machine,
             addresses,
-            as_json=as_json,
-            python=python,
             force=force,
             selftest=selftest,
-            deadline=deadline,
-            params={"trace": True} if trace else {},
+            python=python,
+            deadline_seconds=deadline,
+            params=tuple(params.get(name, {}).items()),
         )
-        for name in names or catalog.NAMES
-    ]
+        told = measure_attended(wish)
+        if told is None:
+            codes.append(INTERRUPTED)
+            break
+        check = None
+        if told.outcome.logs:
+            from gputop.nccl_check import check_run
+
+            check = check_run(snapshot, told, changes, library=version)
+        if told.outcome.logs and logs is not None:
+            _keep(told, logs)
+        if as_json:
+            documents.append(document(wish, told, check))
+        else:
+            _print(wish, told, check)
+        _tell(wish, told)
+        codes.append(exit_code(told))
+    if documents:
+        print_json(several(documents))
     context.exit(max(codes))
+
+
+def _changes(assignments: tuple[str, ...], loopback: bool) -> dict[str, str]:
+    changes = {}
+    for text in assignments:
+        name, is_there, value = text.partition("=")
+        if not is_there or not name:
+            raise Exit(f"--set wants NAME=VALUE, not {clean(text, 60)!r}", USAGE)
+        changes[name] = value
+    if loopback:
+        if "NCCL_SOCKET_IFNAME" in changes:
+            raise Exit("--loopback sets NCCL_SOCKET_IFNAME itself", USAGE)
+        changes["NCCL_SOCKET_IFNAME"] = "lo"
+    return changes
+
+
+def _keep(told: Told, folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for rank in told.outcome.ranks_logged():
+            path = folder / f"rank{rank}.log"
+            path.write_text(told.outcome.log_of(rank), encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise Exit(f"cannot write the logs: {error.strerror}: {folder}", USAGE) from error
 
 
 def _list(as_json: bool) -> None:
@@ -107,15 +172,21 @@ def _list(as_json: bool) -> None:
         )
 
 
-def _machine() -> Machine:
-    """The GPUs as the drivers name them, with the links that say which pairs are alike."""
+def _snapshot(*, whole: bool) -> NodeSnapshot:
+    """The GPUs as the drivers name them, with the links that say which pairs are alike.
+
+    `whole`: with all that a prediction needs.
+    """
     from gputop.topology.watch import LiveFeed, load_sources
 
-    snapshot = settle(LiveFeed(load_sources(("nvml", "pci")), thorough=True))
+    if whole:
+        snapshot = settle(LiveFeed(version=__version__, thorough=True))
+    else:
+        snapshot = settle(LiveFeed(load_sources(("nvml", "pci")), thorough=True))
     if not snapshot.machine.gpus:
         reasons = "; ".join(problem.text for problem in snapshot.problems)
         raise Exit(f"no GPU to measure{': ' + reasons if reasons else ''}", CANNOT_TELL)
-    return snapshot.machine
+    return snapshot
 
 
 def _addresses(gpus: str | None, machine: Machine, *, selftest: bool) -> tuple[str, ...]:
@@ -129,124 +200,25 @@ def _addresses(gpus: str | None, machine: Machine, *, selftest: bool) -> tuple[s
         raise Exit(str(error), USAGE) from error
 
 
-def _measure(
-    probe: str,
-    machine: Machine,
-    addresses: tuple[str, ...],
-    *,
-    as_json: bool,
-    python: str | None,
-    force: bool,
-    selftest: bool,
-    deadline: float | None,
-    params: dict[str, Any],
-) -> int:
-    """Run one probe, print what it gave, and give the exit code."""
+def _print(wish: Wish, told: Told, check: NcclCheck | None) -> None:
+    """Figures and the check, on stdout."""
     from gputop.figures import tables
-    from gputop.measuring import measure, wish_for
 
-    wish = wish_for(
-        probe,
-        machine,
-        addresses,
-        force=force,
-        selftest=selftest,
-        python=python,
-        deadline_seconds=deadline,
-        params=tuple(params.items()),
-    )
     names = dict(wish.names)
-    cancel = threading.Event()
-    told: list[Told] = []
-    failed: list[BaseException] = []
-    done = threading.Event()
-    reporter = _Reporter()
+    blocks = [tables(told.measurements, names)] if told.measurements else []
+    if check is not None:
+        from gputop.nccl_text import text
 
-    def run() -> None:
-        try:
-            told.append(measure(wish, reporter.hear, cancel, reporter.started))
-        except BaseException as error:  # noqa: BLE001 - handed to the main thread
-            failed.append(error)
-        finally:
-            done.set()
+        blocks.append(text(check, names))
+    if any(blocks):
+        click.echo("\n\n".join(block for block in blocks if block))
 
-    # Off the main thread, so that Ctrl+C reaches us while the worker is in a driver call.
-    thread = threading.Thread(target=run, name=f"probe {probe}", daemon=True)
-    thread.start()
-    # Not join(): interrupted, it takes the thread for ended (Python 3.11, bpo-45274).
-    try:
-        while not done.wait(0.1):
-            pass
-    except KeyboardInterrupt:
-        cancel.set()
-        done.wait(LEAVE_SECONDS)
-    reporter.close()
-    if failed:
-        raise failed[0]
-    if not told:
-        return INTERRUPTED
-    if as_json:
-        print_json(_document(wish, told[0]))
-    elif told[0].measurements:
-        click.echo(tables(told[0].measurements, names))
-    for text in told[0].blind:
+
+def _tell(wish: Wish, told: Told) -> None:
+    """What people should know besides, on stderr."""
+    for text in told.blind:
         say(f"note: {text}")
-    for note in told[0].outcome.notes:
-        say(f"note: {note.text}")
-    outcome = told[0].outcome
-    say(f"{probe}: {outcome.message}")
-    code = EXIT_CODES.get(outcome.status, CANNOT_TELL)
-    wrong = any(figure.verdict in ("wrong-bytes", "wrong-data") for figure in told[0].measurements)
-    return max(code, FAILURES) if wrong and code in (ANSWERED, FAILURES) else code
-
-
-def _document(wish: Wish, told: Told) -> dict[str, Any]:
-    """The answer as one JSON object, schema gputop.probe/1."""
-    outcome = told.outcome
-    return {
-        "schema": "gputop.probe/1",
-        "gputop": __version__,
-        "source": ["live"],
-        "assumptions": list(told.blind),
-        "probe": wish.probe,
-        "gpus": list(wish.addresses),
-        "status": outcome.status,
-        "message": outcome.message,
-        "elapsed_seconds": outcome.elapsed_seconds,
-        "interpreter": None
-        if told.choice is None or told.choice.chosen is None
-        else {"path": told.choice.chosen.path, "how_found": told.choice.chosen.how_found},
-        "versions": dict(told.measurements[0].versions) if told.measurements else {},
-        "measurements": [msgspec.to_builtins(figure) for figure in told.measurements],
-        "notes": [
-            {"topic": note.topic, "text": note.text, "details": dict(note.details)}
-            for note in outcome.notes
-        ],
-    }
-
-
-class _Reporter:
-    """Progress for people: one line that is written over on a terminal, silence otherwise."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._open = False
-
-    def started(self, choice: Choice) -> None:
-        for line in choice.sentences():
-            say(line)
-
-    def hear(self, message: Message) -> None:
-        from gputop.probes.protocol import Progress
-
-        if self._terminal and isinstance(message, Progress):
-            text = clean(f"{message.done}/{message.total} {message.what}", 100)
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
-            self._open = True
-
-    def close(self) -> None:
-        if self._open:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._open = False
+    for note in told.outcome.notes:
+        for line in note.text.splitlines():
+            say(f"note: {line}")
+    say(f"{wish.probe}: {told.outcome.message}")

@@ -3,7 +3,7 @@
 import importlib
 from typing import Any
 
-NAMES = ("p2p",)
+NAMES = ("p2p", "nccl")
 
 
 def load(name: str) -> Any:
