@@ -95,24 +95,24 @@ def nvls_default(comm: TuningInput) -> int:
 def remarks(comm: TuningInput) -> list[Remark]:
     """Channel limits that have no effect as written."""
     found: list[Remark] = []
-    settings = comm.settings
+    settings, most = comm.settings, comm.rules.max_channels
     for name in ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS"):
-        text = settings.text(name)
-        if text and settings.integer(name, UNSET) <= 0:
+        text, wanted = settings.text(name), settings.integer(name, UNSET)
+        if text and wanted <= 0:
             found.append((name, text, "not a positive number: NCCL leaves its default"))
-    for name, older in (
-        ("NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS"),
-        ("NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS"),
-    ):
-        text, old = settings.text(name), settings.text(older)
-        if old and text and settings.integer(name, -2) != -2:
+        elif text and wanted > most:
+            found.append((name, text, f"above the limit: NCCL takes {most}"))
+    for kind, kept in (("MIN", 0), ("MAX", 1)):
+        name, older = f"NCCL_{kind}_NCHANNELS", f"NCCL_{kind}_NRINGS"
+        text, wanted = settings.text(name), settings.integer(name, -2)
+        old = settings.text(older)
+        if text and wanted not in (-2, max(kept, min(most, wanted))):
+            limit = most if wanted > most else kept
+            found.append((name, text, f"not within {kept} to {most}: NCCL takes {limit}"))
+        if old and wanted != -2:
             found.append((older, old, f"{name} is set too and wins"))
-        if text and settings.integer(name, -2) < 1 and settings.integer(name, -2) != -2:
-            kept = 1 if "MAX" in name else 0
-            found.append((name, text, f"below what is possible: NCCL takes {kept}"))
-    least, most = cta_limits(comm)
-    wanted = settings.integer("NCCL_MIN_CTAS", UNSET)
-    if wanted > most and least == most:
-        text = settings.text("NCCL_MIN_CTAS") or ""
-        found.append(("NCCL_MIN_CTAS", text, f"above the maximum: NCCL takes {most}"))
+    least, ceiling = cta_limits(comm)
+    text, wanted = settings.text("NCCL_MIN_CTAS"), settings.integer("NCCL_MIN_CTAS", UNSET)
+    if text and least == ceiling < min(wanted, most):
+        found.append(("NCCL_MIN_CTAS", text, f"above NCCL_MAX_CTAS: NCCL takes {ceiling}"))
     return found

@@ -27,9 +27,10 @@ def ignored(comm: TuningInput) -> tuple[Remark, ...]:
         text = settings.text(name)
         if text and not INTEGER.match(text):
             found.append((name, text, "not a number: NCCL takes it for 0"))
-    text = settings.text("NCCL_COLLNET_ENABLE")
-    if text and settings.integer("NCCL_COLLNET_ENABLE", 0) and not comm.collnet:
-        found.append(("NCCL_COLLNET_ENABLE", text, "no CollNet plugin is known to be there"))
+    for name in ("NCCL_COLLNET_ENABLE", "NCCL_COLLNET_NODE_THRESHOLD"):
+        text = settings.text(name)
+        if text and settings.integer(name, 0) and not comm.collnet:
+            found.append((name, text, "no CollNet plugin is known to be there"))
     text = settings.text("NCCL_NVLS_NCHANNELS")
     if text and not comm.uses_nvls:
         found.append(("NCCL_NVLS_NCHANNELS", text, "NVLS is not used"))
