@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from gputop.topology.feeds import Feed
 from gputop.topology.snapshot import Measurement, NodeSnapshot
+
+if TYPE_CHECKING:
+    from gputop.topology.report import Report
 
 STARTUP_SECONDS = 2.0
 """For this long after the start every answer is shown at once; later one report an interval."""
@@ -92,6 +95,15 @@ class Refresher:
         if not first:
             # The graph is made here, behind the first picture, so that no key press waits for it.
             _ = report.graph
+            self._decide(report)
+
+    def _decide(self, report: Report) -> None:
+        """Predict, and show it without waiting for the next reading."""
+        if report.snapshot.machine.gpus and report.decide():
+            from gputop.messages import ReportReady
+
+            self._report = report.follow(report.snapshot)
+            self._send(ReportReady(self._report))
 
     def _send(self, message: Any) -> None:
         if not self._closed.is_set():

@@ -72,7 +72,8 @@ def _by_rank(machine: Machine) -> list[str]:
     from gputop.topology.nccl.ranks import ranks_of
 
     ranks = ranks_of(machine.nccl_topology)
-    return [address_of(bus) for bus, _ in sorted(ranks.items(), key=lambda item: item[1])]
+    ordered = sorted(ranks.items(), key=lambda item: item[1])
+    return [address_of(bus) for (_, bus), _ in ordered]
 
 
 def _offer(gpus: Sequence[Gpu]) -> str:

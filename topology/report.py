@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from .machine import Machine
-from .snapshot import NodeSnapshot
+from .snapshot import EnvironmentVariable, Measurement, NodeSnapshot
 from .wiring.graph import Graph, build_graph
 from .wiring.relations import RelationMatrix, islands, matrix
+
+if TYPE_CHECKING:
+    from .nccl.prediction import Prediction
 
 
 class _Wiring:
@@ -29,18 +33,45 @@ class _Wiring:
         return islands(self.matrix)
 
 
+class _Decisions:
+    """What NCCL or RCCL will do; made once for a machine, its variables and its grants."""
+
+    def __init__(self, snapshot: NodeSnapshot) -> None:
+        self.machine = snapshot.machine
+        self.rest = _deciding(snapshot)
+        self.prediction: Prediction | None = None
+        self.why_none = ""
+
+    def fit(self, snapshot: NodeSnapshot) -> bool:
+        same = self.machine is snapshot.machine or self.machine == snapshot.machine
+        return same and self.rest == _deciding(snapshot)
+
+
+def _deciding(
+    snapshot: NodeSnapshot,
+) -> tuple[tuple[EnvironmentVariable, ...], tuple[Measurement, ...]]:
+    granted = (one for one in snapshot.measurements if one.quantity == "can_access")
+    return snapshot.environment, tuple(granted)
+
+
 class Report:
     """What every screen and every plain command shows; immutable.
 
     Graph, matrix and islands are made when first asked for, and are the same objects in later
-    reports as long as the machine is equal.
+    reports as long as the machine is equal. The prediction is made by `decide`.
     """
 
-    __slots__ = ("_snapshot", "_wiring")
+    __slots__ = ("_decisions", "_snapshot", "_wiring")
 
-    def __init__(self, snapshot: NodeSnapshot, wiring: _Wiring | None = None) -> None:
+    def __init__(
+        self,
+        snapshot: NodeSnapshot,
+        wiring: _Wiring | None = None,
+        decisions: _Decisions | None = None,
+    ) -> None:
         self._snapshot = snapshot
         self._wiring = wiring or _Wiring(snapshot.machine)
+        self._decisions = decisions or _Decisions(snapshot)
 
     @property
     def snapshot(self) -> NodeSnapshot:
@@ -66,7 +97,31 @@ class Report:
         """Examine a later snapshot; what follows from an equal machine is kept."""
         known = self._wiring.machine
         same = known is snapshot.machine or known == snapshot.machine
-        return Report(snapshot, self._wiring if same else None)
+        decisions = self._decisions if self._decisions.fit(snapshot) else None
+        return Report(snapshot, self._wiring if same else None, decisions)
+
+    @property
+    def prediction(self) -> Prediction | None:
+        """What NCCL or RCCL will do; None until `decide` has run, or when nothing can be said."""
+        return self._decisions.prediction
+
+    @property
+    def why_no_prediction(self) -> str:
+        """Why there is none, once `decide` has run; "" before, or when there is one."""
+        return self._decisions.why_none
+
+    def decide(self) -> bool:
+        """Predict, unless that was done; says whether anything is new. May take a second."""
+        decisions = self._decisions
+        if decisions.prediction is not None or decisions.why_none:
+            return False
+        from .nccl.predict import NoGpusError, predict
+
+        try:
+            decisions.prediction = predict(self._snapshot)
+        except NoGpusError as error:
+            decisions.why_none = str(error)
+        return True
 
 
 def examine(snapshot: NodeSnapshot, previous: Report | None = None) -> Report:

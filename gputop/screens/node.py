@@ -21,6 +21,7 @@ from gputop.widgets.identity import (
     absence_lines,
     host_lines,
     identity_lines,
+    nccl_lines,
     problem_lines,
     reason_lines,
 )
@@ -78,6 +79,7 @@ class NodeScreen(View):
         with Container(id="lower"):
             yield Board(id="links", fixed_rows=1, classes="titled")
             yield Board(id="detail", classes="titled")
+        yield Board(id="nccl")
         yield Board(id="problems", classes="titled")
 
     def draw(self, report: Report) -> None:
@@ -86,6 +88,7 @@ class NodeScreen(View):
         width = self.app.size.width
         most = 1 if self.app.size.height < 30 else 2
         self.query_one("#identity", Board).show(identity_lines(snapshot, width, most))
+        self.query_one("#nccl", Board).show(nccl_lines(report, width, most))
         self._draw_problems(report, width)
         if not snapshot.machine.gpus:
             self._draw_absence(report, width)

@@ -70,7 +70,13 @@ class PairsScreen(View):
         matrix = self.query_one("#matrix", PairMatrix)
         snapshot = report.snapshot
         # Nothing here moves with the readings: most ticks there is nothing to do.
-        told = (snapshot.machine, snapshot.measurements, report.matrix is None, self._measure)
+        told = (
+            snapshot.machine,
+            snapshot.measurements,
+            report.matrix is None,
+            self._measure,
+            id(report.prediction),
+        )
         if (*told, matrix.pair, matrix.size) == self._drawn_for:
             return
         self._drawn_for = None

@@ -36,10 +36,11 @@ def explanation_lines(why: Explanation, width: int) -> tuple[Line, ...]:
 def _fact(fact: Fact, width: int) -> list[Line]:
     because = clean(fact.because, 1000) if fact.because else ""
     origin = clean(fact.source) if fact.source else ""
-    tail = " · ".join(part for part in (because, origin) if part)
+    flag = f"changed by {clean(fact.flag, 80)}" if fact.flag else ""
+    tail = " · ".join(part for part in (because, flag, origin) if part)
     basis = (f" [{clean(fact.basis)}]", _BASIS.get(fact.basis, "muted"))
     said = (
-        ("• ", "muted"),
+        ("▸ " if fact.decides else "• ", "key bold" if fact.decides else "muted"),
         (f"{clean(fact.question)} ", "muted"),
         (clean(fact.answer, 1000), "strong"),
     )

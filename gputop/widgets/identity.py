@@ -14,6 +14,7 @@ from gputop.widgets.spans import Line, joined, left, width_of, wrapped
 if TYPE_CHECKING:
     from gputop.topology.machine import Gpu, Host, Machine
     from gputop.topology.reasons.absence import Reason
+    from gputop.topology.report import Report
     from gputop.topology.snapshot import NodeSnapshot
 
 _DOT = (" · ", "muted")
@@ -43,6 +44,26 @@ def _model(gpu: Gpu) -> str:
         return short_name(gpu.name)
     level = clean(gpu.compute_capability, 20)
     return f"AMD GPU {level}" if gpu.vendor == "amd" else f"NVIDIA GPU, capability {level}"
+
+
+def nccl_lines(report: Report, width: int, most: int = 2) -> tuple[Line, ...]:
+    """What NCCL or RCCL will do here, in one sentence of `most` lines; () without GPUs."""
+    if not report.snapshot.machine.gpus:
+        return ()
+    prediction = report.prediction
+    if prediction is None:
+        why = report.why_no_prediction
+        return (((f" NCCL: {clean(why, 200) if why else 'working it out…'}", "muted"),),)
+    from gputop.topology.nccl.summary import sentence
+
+    ink = "bad" if prediction.failure else ""
+    name, _, rest = clean(sentence(prediction), 600).partition(": ")
+    words = [(f" {name} will: ", "muted"), (rest, ink)] if rest else [(f" {name}", ink)]
+    lines = list(wrapped(words, max(width - 1, 20), indent=1))
+    if len(lines) > most:
+        lines = lines[:most]
+        lines[-1] = (*lines[-1], ("…", "muted"))
+    return tuple(lines)
 
 
 def _versions(machine: Machine) -> list[Line]:

@@ -12,6 +12,7 @@ from gputop.topology.units import figure
 from gputop.widgets.link_matrix import relation_ink
 
 if TYPE_CHECKING:
+    from gputop.topology.nccl.prediction import PairDecision
     from gputop.topology.report import Report
     from gputop.topology.snapshot import Measurement
 
@@ -86,6 +87,63 @@ def _grant(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
         both = words[0] == "ok" and words[1] == "ok"
         found[pair] = Value(word=text, ink="good" if both else "warn")
     return found
+
+
+PATH_INKS = {
+    "NVL": "link-nvlink",
+    "NVB": "link-nvlink",
+    "XGMI": "link-xgmi",
+    "C2C": "link-nvlink",
+    "PIX": "link-pcie",
+    "PXB": "link-pcie",
+    "PHB": "link-socket",
+    "SYS": "link-socket",
+    "NET": "warn",
+}
+TRANSPORT_INKS = {"P2P": "good", "SHM": "warn", "NET": "warn", "none": "bad"}
+
+
+def _decided(report: Report, addresses: tuple[str, ...]) -> dict[Pair, PairDecision]:
+    prediction = report.prediction
+    if prediction is None:
+        return {}
+    wanted = set(addresses)
+    return {
+        (pair.src_bus_id, pair.dst_bus_id): pair
+        for pair in prediction.pairs
+        if pair.src_bus_id in wanted and pair.dst_bus_id in wanted
+    }
+
+
+def _undecided(report: Report) -> Value | None:
+    """What stands in a cell without a decision: nothing yet, or a dash for ever."""
+    known = report.prediction is not None or report.why_no_prediction
+    return Value(word="–", ink="muted") if known else None
+
+
+def _nccl_path(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+    found = {
+        key: Value(word=clean(pair.path, 8), ink=PATH_INKS.get(pair.path, "muted"))
+        for key, pair in _decided(report, addresses).items()
+    }
+    return _filled(report, addresses, found)
+
+
+def _transport(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+    found = {
+        key: Value(word=pair.transport, ink=TRANSPORT_INKS.get(pair.transport, "muted"))
+        for key, pair in _decided(report, addresses).items()
+    }
+    return _filled(report, addresses, found)
+
+
+def _filled(
+    report: Report, addresses: tuple[str, ...], found: dict[Pair, Value]
+) -> dict[Pair, Value]:
+    nothing = _undecided(report)
+    if nothing is None:
+        return found
+    return {pair: found.get(pair, nothing) for pair in _pairs(addresses)}
 
 
 def expected_gbs(report: Report, src: str, dst: str) -> float | None:
@@ -170,6 +228,8 @@ def _share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
 
 MEASURES = (
     Measure("relation", "Relation", "letters of nvidia-smi topo -m", _relation, nics=True, width=4),
+    Measure("nccl-path", "NCCL path", "path types of NCCL, another alphabet", _nccl_path),
+    Measure("transport", "Transport", "what NCCL or RCCL will use, predicted", _transport),
     Measure(
         "grant",
         "Driver grant",

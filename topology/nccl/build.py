@@ -16,7 +16,7 @@ from .constants import (
 )
 from .element import Element
 from .links import connect, cpu_above, parents_last
-from .ranks import ranks_of
+from .ranks import Place, ranks_of
 from .rules import Rules
 from .settings import strtoll
 from .switches import flatten_switches
@@ -29,10 +29,10 @@ OLD_ARCHITECTURES |= {str(number): f"gfx{number}" for number in (940, 941, 942)}
 ARCHITECTURES = {"x86_64": "x86", "arm64": "arm", "ppc64": "power"}
 
 
-def build_system(root: Element, rules: Rules, ranks: dict[str, int] | None = None) -> System:
+def build_system(root: Element, rules: Rules, ranks: dict[Place, int] | None = None) -> System:
     """Make the system of a `<system>` element.
 
-    `ranks` gives the rank of each bus id that takes part (others are left out); without it the
+    `ranks` gives the rank of each GPU that takes part (others are left out); without it the
     XML's own `rank` attributes count, and where no GPU has one, the order of the bus ids.
     What the library would refuse at this point is listed in `System.refusals`, and the value
     that makes most sense is taken instead.
@@ -41,10 +41,11 @@ def build_system(root: Element, rules: Rules, ranks: dict[str, int] | None = Non
 
 
 class _Builder:
-    def __init__(self, root: Element, rules: Rules, ranks: dict[str, int]) -> None:
+    def __init__(self, root: Element, rules: Rules, ranks: dict[Place, int]) -> None:
         self.root, self.rules, self.ranks = root, rules, ranks
         self.system = System()
         self.hosts: list[int] = []
+        self.host_text = ""
 
     def build(self) -> System:
         for cpu in self.root.each("cpu"):
@@ -91,6 +92,7 @@ class _Builder:
     def add_cpu(self, element: Element) -> None:
         numa = self.number(element, "numaid", 0, "a cpu")
         host = self.host_of(element)
+        self.host_text = element.get("host_hash") or ""
         cpu = self.system.add("CPU", host << 56 | numa & (1 << 56) - 1)
         arch = element.get("arch")
         if arch is None:
@@ -135,9 +137,10 @@ class _Builder:
         gpu = next(element.each("gpu"), None)
         if gpu is not None:
             kind = "GPU"
-            if bus not in self.ranks:
+            rank = self.ranks.get((self.host_text, bus))
+            if rank is None:
                 return
-            node = self.add_gpu(gpu, bus, host << 56 | number)
+            node = self.add_gpu(gpu, bus, host << 56 | number, rank)
         nic = next(element.each("nic"), None)
         if nic is not None:
             if self.rules.merges_nic_ports:
@@ -166,10 +169,10 @@ class _Builder:
         connect(node, parent, "PCI", gbs)
         connect(parent, node, "PCI", gbs)
 
-    def add_gpu(self, element: Element, bus: str, ident: int) -> Node:
+    def add_gpu(self, element: Element, bus: str, ident: int, rank: int) -> Node:
         gpu = self.system.add("GPU", ident)
         owner = f"gpu {bus}"
-        gpu.rank = self.ranks[bus]
+        gpu.rank = rank
         gpu.bus_id = bus
         gpu.dev = self.number(element, "dev", gpu.rank, owner)
         gpu.gdr = self.number(element, "gdr", 0, owner) != 0

@@ -9,7 +9,7 @@ import msgspec
 
 from ..machine import Gpu, Machine
 from .element import Element
-from .ranks import gpus_of, ranks_of
+from .ranks import Place, gpus_of, ranks_of
 from .settings import Settings
 
 BUS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])")
@@ -18,8 +18,8 @@ BUS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-
 class Communicator(msgspec.Struct, frozen=True, kw_only=True):
     """The ranks of one communicator on one node."""
 
-    ranks: dict[str, int]
-    """Bus id as the XML writes it -> rank."""
+    ranks: dict[Place, int]
+    """Place of each GPU that takes part -> rank."""
     addresses: dict[str, str]
     """Bus id as the XML writes it -> PCI address as the kernel writes it."""
     assumptions: tuple[str, ...] = ()
@@ -41,17 +41,16 @@ def communicator(
 
     A selection is numbered anew in the order of the ranks it had.
     """
-    buses = [bus for bus, _ in gpus_of(root)]
-    addresses = {bus: address_of(bus) for bus in buses}
+    addresses = {bus: address_of(bus) for (_, bus), _ in gpus_of(root)}
     ranks = ranks_of(root)
     assumptions: list[str] = []
     chosen = None if gpus is None else {address_of(gpu) for gpu in gpus}
     if chosen is None:
         chosen = _visible(machine, settings, assumptions)
     if chosen is not None:
-        kept = [bus for bus, _ in sorted(ranks.items(), key=lambda item: item[1])]
-        kept = [bus for bus in kept if addresses[bus] in chosen]
-        ranks = {bus: rank for rank, bus in enumerate(kept)}
+        kept = [place for place, _ in sorted(ranks.items(), key=lambda item: item[1])]
+        kept = [place for place in kept if addresses[place[1]] in chosen]
+        ranks = {place: rank for rank, place in enumerate(kept)}
     return Communicator(ranks=ranks, addresses=addresses, assumptions=tuple(assumptions))
 
 

@@ -6,6 +6,7 @@ from .build import build_system
 from .compute import Computed
 from .element import Element
 from .peers import Grants, not_asked
+from .ranks import Place
 from .rccl import drop_slow_ports, keeps_nets
 from .rules import Rules
 from .settings import Settings
@@ -32,7 +33,7 @@ def views(
     settings: Settings,
     grants: Grants = not_asked,
     *,
-    ranks: dict[str, int] | None = None,
+    ranks: dict[Place, int] | None = None,
     more_nodes: bool = False,
 ) -> list[Computed]:
     """The system of each domain, ordered as its first GPU stands in the XML.

@@ -26,6 +26,15 @@ from .settings import Settings
 from .system import System
 from .timing import Timing, timing_of
 from .transports import Domain, decide_pairs
+from .viewsteps import (
+    DOMAIN,
+    LOCAL,
+    NVLS,
+    domain_steps,
+    fabric_refuses,
+    local_net_steps,
+    nvls_steps,
+)
 
 NOT_FOLLOWED = (
     ("NCCL_GRAPH_FILE", "a graph given by file is not read; the search is predicted instead"),
@@ -83,8 +92,9 @@ class _Prediction:
 
     def assume(self, *texts: str | None) -> None:
         for text in texts:
-            if text and text not in self.assumptions:
-                self.assumptions.append(text)
+            plain = (text or "").removesuffix(".")
+            if plain and plain not in self.assumptions:
+                self.assumptions.append(plain)
 
     def topology(self) -> Element:
         """The XML the snapshot came from, else the one that NCCL would detect."""
@@ -124,7 +134,8 @@ class _Prediction:
         bus_ids = {rank: self.group.addresses[gpu.bus_id] for rank, gpu in devs.items()}
         pairs = decide_pairs(domains, self.network, devs, bus_ids)
         shown = [
-            self.view(domain, graphs) for domain, graphs in zip(domains, all_graphs, strict=True)
+            self.view(domain, graphs, len(domains))
+            for domain, graphs in zip(domains, all_graphs, strict=True)
         ]
         for graphs in all_graphs:
             self.assume(graphs.ring.estimate if graphs.ring is not None else None)
@@ -159,15 +170,19 @@ class _Prediction:
         from .search.graphs import search_graphs
 
         wanted = self.settings.integer("NCCL_NVLS_ENABLE", 2) != 0
+        refused = fabric_refuses(self.snapshot.machine, computed.system)
+        here = self.rules.library == "nccl" and len(self.group.ranks) > 1
         return search_graphs(
-            computed.system,
-            self.rules,
-            self.settings,
-            nvls=wanted and self.rules.library == "nccl" and len(self.group.ranks) > 1,
+            computed.system, self.rules, self.settings, nvls=wanted and here and refused is None
         )
 
-    def view(self, domain: Domain, graphs: Graphs) -> View:
+    def view(self, domain: Domain, graphs: Graphs, domains: int) -> View:
         system = domain.computed.system
+        steps = {DOMAIN: domain_steps(domains, self.settings)}
+        if self.rules.library == "nccl":
+            steps[NVLS] = nvls_steps(system, self.settings, self.snapshot.machine, graphs)
+        if not self.nic_assumed:
+            steps[LOCAL] = local_net_steps(domain)
         return View(
             ranks=tuple(gpu.rank for gpu in system.nodes["GPU"]),
             graphs=graphs,
@@ -175,6 +190,7 @@ class _Prediction:
             local_nets={} if self.nic_assumed else local_nets(domain),
             max_bandwidth_gbs=round(system.max_bandwidth_gbs, 3) or None,
             total_bandwidth_gbs=round(system.total_bandwidth_gbs, 3) or None,
+            steps=steps,
         )
 
     def ignored_levels(self) -> list[tuple[str, str, str]]:

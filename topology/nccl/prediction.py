@@ -102,6 +102,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Rank -> the NICs used for channel 0, 1, ..."""
     max_bandwidth_gbs: float | None = None
     total_bandwidth_gbs: float | None = None
+    steps: dict[str, tuple[Step, ...]] = {}
+    """Decisions about the view as a whole: "domain", "nvls" and "local_nets"."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

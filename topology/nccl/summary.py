@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from .prediction import Choice, PairDecision, Prediction, SearchGraph
 from .wording import gbs
 
+RELAY = re.compile(r"P2P/indirect/\d+\[\d+\]")
+"""The relay's rank and device in a label, which differ from pair to pair."""
+
 CAPITALS = {"nccl": "NCCL", "rccl": "RCCL"}
 
 
 def library_name(prediction: Prediction) -> str:
-    """ "NCCL 2.28.9"."""
+    """Name and version: "NCCL 2.28.9"."""
     library = prediction.library
     return f"{CAPITALS.get(library.name, library.name)} {library.version}"
 
@@ -37,8 +41,9 @@ def sentence(prediction: Prediction) -> str:
 
 
 def transports_in_short(prediction: Prediction) -> str:
-    """ "P2P/CUMEM between all 8 GPUs", or the share of each transport."""
-    counts = Counter(pair.label or pair.transport for pair in prediction.pairs)
+    """One label for all, "P2P/CUMEM between all 8 GPUs", or the share of each."""
+    labels = (pair.label or pair.transport for pair in prediction.pairs)
+    counts = Counter(RELAY.sub("P2P/indirect", label) for label in labels)
     ranks = sum(len(view.ranks) for view in prediction.views)
     if not counts:
         return "one GPU, nothing to connect"
@@ -64,7 +69,7 @@ def graph_line(name: str, graph: SearchGraph | None) -> str:
 
 
 def algorithm(choice: Choice) -> str:
-    """ "Ring LL128"."""
+    """Algorithm and protocol as people write them: "Ring LL128"."""
     names = {"COLLNET_DIRECT": "CollNet direct", "COLLNET_CHAIN": "CollNet chain"}
     title = names.get(choice.algorithm, choice.algorithm.replace("_", " ").title())
     title = title.replace("Nvls", "NVLS").replace("Pat", "PAT")
@@ -84,7 +89,7 @@ def choice_line(choice: Choice, ranks: int) -> str:
 
 
 def message_size(size_bytes: int) -> str:
-    """ "4 MiB"; a size that is no whole number of a unit stays in bytes."""
+    """A size as "4 MiB"; one that is no whole number of a unit stays in bytes."""
     for unit, step in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes >= step and size_bytes % step == 0:
             return f"{size_bytes // step} {unit}"
@@ -92,7 +97,7 @@ def message_size(size_bytes: int) -> str:
 
 
 def duration(microseconds: float) -> str:
-    """ "44.4 us", "4.61 ms"."""
+    """A time as "44.4 us" or "4.61 ms"."""
     if microseconds < 1000:
         return f"{microseconds:.1f} us"
     return f"{microseconds / 1000:.2f} ms"
@@ -100,8 +105,8 @@ def duration(microseconds: float) -> str:
 
 def groups(prediction: Prediction) -> list[tuple[str, str, list[PairDecision]]]:
     """Pairs that are treated alike: (path, label, pairs), the nearest first."""
-    found: dict[tuple[str, str, float], list[PairDecision]] = {}
+    found: dict[tuple[str, str], list[PairDecision]] = {}
     for pair in prediction.pairs:
-        key = (pair.path, pair.label or pair.transport, pair.bandwidth_gbs or 0.0)
-        found.setdefault(key, []).append(pair)
-    return [(path, label, pairs) for (path, label, _), pairs in found.items()]
+        label = RELAY.sub("P2P/indirect", pair.label or pair.transport)
+        found.setdefault((pair.path, label), []).append(pair)
+    return [(path, label, pairs) for (path, label), pairs in found.items()]

@@ -44,8 +44,11 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
         yield from _matrix(prediction, ranks, width)
         yield ""
     for path, label, pairs in groups(prediction):
-        rate = pairs[0].bandwidth_gbs
-        over = f"path {path}" + ("" if rate is None else f", {gbs(rate)} GB/s by its table")
+        rates = sorted({pair.bandwidth_gbs for pair in pairs if pair.bandwidth_gbs is not None})
+        over = f"path {path}"
+        if rates:
+            span = gbs(rates[0]) + (f" to {gbs(rates[-1])}" if len(rates) > 1 else "")
+            over += f", {span} GB/s by its table"
         yield from wrapped(f"{label or 'no transport'}: {_which(pairs)}; {over}", width, 2)
         yield from step_lines(_deciding(pairs[0].steps), width, "    ")
     yield ""
@@ -55,6 +58,9 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
         yield graph_line("Ring", view.graphs.ring)
         yield graph_line("Tree", view.graphs.tree)
         yield graph_line("NVLS", view.graphs.nvls)
+        nvls = view.steps.get("nvls", ())
+        if nvls and nvls[-1].answer == "no":
+            yield from wrapped(f"  {nvls[-1].question} no: {nvls[-1].because}", width, 4)
         yield from _nets(view.nets, width)
     if prediction.coll_channels is not None:
         yield f"Channels for collectives: {prediction.coll_channels}"
@@ -126,7 +132,10 @@ def _nets(nets: Sequence[NetDecision], width: int) -> Iterator[str]:
     by_rank: dict[int, list[NetDecision]] = {}
     for one in nets:
         by_rank.setdefault(one.rank, []).append(one)
-    for rank, found in by_rank.items():
+    for place, (rank, found) in enumerate(by_rank.items()):
+        if place == MATRIX_RANKS:
+            yield f"... and {len(by_rank) - place} more ranks"
+            return
         nearest = max(found, key=lambda one: (one.to[1], -one.to[0]))
         gdr = {"Default": "GDR", "PCI": "GDR over PCIe", "Disabled": "no GDR"}
         relay = f", through rank {nearest.pxn_rank}" if nearest.pxn_rank >= 0 else ""

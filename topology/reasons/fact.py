@@ -16,6 +16,10 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     basis: str = READ
     """"measured", "read" or "assumed"."""
+    flag: str = ""
+    """Variable that would change the answer."""
+    decides: bool = False
+    """This answer settled the matter."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

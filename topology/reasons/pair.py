@@ -13,6 +13,7 @@ from .edge import name, rate_facts
 from .fact import ASSUMED, READ, Explanation, Fact
 from .figures import measured_facts
 from .links import missing_links
+from .nccl import pair_decision, transport_claim, transport_facts
 
 GRANT = "NVML nvmlDeviceGetP2PStatus"
 NOT_A_TEST = "the driver looks this up by model, chipset and topology; no byte was moved"
@@ -45,6 +46,10 @@ def why_pair(report: Report, a: str, b: str) -> Explanation:
         if one.mig_enabled or other.mig_enabled:
             claim = f"{found.letters} on the board, but MIG is on: no P2P between the two."
         facts += measured_facts(report, one, other, path)
+        decision = pair_decision(report, a, b)
+        if decision is not None and report.prediction is not None:
+            claim += f" {transport_claim(report.prediction, decision)}"
+            facts += transport_facts(report, a, b)
     return Explanation(
         title=title,
         claim=claim,
