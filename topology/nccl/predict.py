@@ -10,7 +10,6 @@ from .compute import Computed
 from .domains import views
 from .element import Element
 from .grants import grants_of
-from .levels import level
 from .netviews import local_nets, net_decisions
 from .networks import (
     Network,
@@ -151,8 +150,9 @@ class _Prediction:
         )
         self.assume(*timing.assumptions)
         self.standing_assumptions(pairs)
+        library = Library(name=self.rules.library, version=self.asked.rpartition("-")[2])
         return Prediction(
-            library=Library(name=self.rules.library, version=self.asked.rpartition("-")[2]),
+            library=library,
             environment=dict(sorted(self.settings.values.items())),
             pairs=pairs,
             views=tuple(shown),
@@ -161,7 +161,7 @@ class _Prediction:
             tuning=timing.tuning,
             coll_channels=timing.coll_channels,
             nodes=len(found) * self.nodes,
-            ignored=(*self.ignored_levels(), *timing.ignored),
+            ignored=self.ignored(library, timing),
             failure=self.failure(found, pairs, timing),
             assumptions=tuple(self.assumptions),
         )
@@ -193,26 +193,16 @@ class _Prediction:
             steps=steps,
         )
 
-    def ignored_levels(self) -> list[tuple[str, str, str]]:
-        found = []
-        for variable, disable in (
-            ("NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE"),
-            ("NCCL_NET_GDR_LEVEL", None),
-        ):
-            answer = level(self.settings, self.rules, variable)
-            if answer.ignored:
-                found.append((variable, answer.value, answer.ignored))
-            off = self.settings.text(disable) if disable else None
-            if (
-                disable
-                and off
-                and level(self.settings, self.rules, variable, disable).name != (disable)
-                and self.settings.integer(disable, 0) != 0
-            ):
-                found.append((disable, off, "only 1 switches P2P off"))
-            elif disable and off and not off.strip().lstrip("+-").isdigit():
-                found.append((disable, off, "reads as 0; only 1 switches P2P off"))
-        return found
+    def ignored(self, library: Library, timing: Timing) -> tuple[tuple[str, str, str], ...]:
+        """Variables without effect as written: by the catalogue, then by the tuning model."""
+        if not self.settings.values:
+            return ()
+        from ..flags.catalogue import catalogue
+        from ..flags.values import ignored
+
+        found = list(ignored(self.settings.values, library, catalogue()))
+        named = {name for name, _, _ in found}
+        return (*found, *(one for one in timing.ignored if one[0] not in named))
 
     def failure(
         self, found: list[Computed], pairs: tuple[PairDecision, ...], timing: Timing

@@ -43,6 +43,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     p2p_default: str
     nvml_check: bool
     net_disable_intra: int
+    net_always: bool
     pxn_disable: int
     pxn_type: str
     pxn_type_c2c: str

@@ -248,8 +248,8 @@ def shared_memory(settings: Settings, allowed: bool, label: str) -> Step:
     )
 
 
-def network(chosen: Network, label: str | None) -> Step:
-    """The last transport."""
+def network(chosen: Network, label: str | None, *, doubtful: bool = False) -> Step:
+    """The last transport; inside one domain it is doubtful unless a NIC is faster."""
     if label is None:
         return Step(
             question="may it go through the network?",
@@ -260,12 +260,18 @@ def network(chosen: Network, label: str | None) -> Step:
             flag="NCCL_NET_DISABLE_INTRA",
             source=NET,
         )
+    because = f"{label}; plugin {chosen.name}: {chosen.because}"
+    if doubtful:
+        because += (
+            "; nothing else is left. The library's own test may refuse the network here, as no NIC "
+            "is faster, and would then stop with 'No transport found'"
+        )
     return Step(
         question="may it go through the network?",
         answer="yes",
-        because=f"{label}; plugin {chosen.name}: {chosen.because}",
+        because=because,
         decides=True,
         flag="NCCL_NET",
         source=NET,
-        basis=chosen.basis,
+        basis="assumed" if doubtful else chosen.basis,
     )

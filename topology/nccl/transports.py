@@ -104,11 +104,14 @@ def _inside(
         transport = "SHM" if shm else ""
     labels: tuple[str, ...] = (label,)
     if not transport:
-        labels = _net_labels(domain, one, other.dev, network, ring=False)
-        usable = bool(labels) and (net.faster or mnnvl)
-        transport, label = ("NET", labels[0]) if usable else ("none", "")
-        labels = labels if usable else ()
-        asked.append(steps.network(network, label or None))
+        closed = net.switched_off and not rules.net_always
+        labels = () if closed else _net_labels(domain, one, other.dev, network)
+        transport, label = "none", ""
+        if not closed:
+            transport, label = "NET", labels[0] if labels else f"NET/{network.name}"
+            labels = labels or (label,)
+        doubtful = not (net.faster or mnnvl or rules.net_always)
+        asked.append(steps.network(network, label or None, doubtful=doubtful))
     return PairDecision(
         src=src,
         dst=dst,
@@ -160,9 +163,10 @@ def _across(
         beside = (domain.number + 1) % len(domains) == far.number
         ring = beside and src in domain.ends()[1] and dst in far.ends()[0]
         labels = _net_labels(domain, gpu, far_gpu.dev, network, ring=ring)
-        inside = settings.integer("NCCL_NET_DISABLE_INTRA", rules.net_disable_intra) == 1
-        transport = "none" if inside or not labels else "NET"
-        labels = () if transport == "none" else labels
+        off = settings.integer("NCCL_NET_DISABLE_INTRA", rules.net_disable_intra) == 1
+        inside = off and not rules.net_always
+        transport = "none" if inside else "NET"
+        labels = () if inside else labels or (f"NET/{network.name}",)
         asked.append(steps.network(network, labels[0] if labels else None))
     return PairDecision(
         src=src,
@@ -189,7 +193,7 @@ def _why_split(settings: Settings, shm_off: bool) -> str:
 
 
 def _net_labels(
-    domain: Domain, src: Node, peer_dev: int, network: Network, *, ring: bool
+    domain: Domain, src: Node, peer_dev: int, network: Network, *, ring: bool = False
 ) -> tuple[str, ...]:
     computed = domain.computed
     uses = [(use, False) for use in ring_uses(computed, domain.ring, src)] if ring else []
