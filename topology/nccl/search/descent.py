@@ -7,12 +7,12 @@ the channels that were found, higher speeds again.
 from __future__ import annotations
 
 from ..system import PathType
-from .attempt import FOUND_ALL, STEPS, STEPS_SAME, Attempt
+from .attempt import FOUND_ALL
 from .draft import BALANCED_TREE, NVLS, RING, TREE, Draft, single, times
 from .field import Field
 from .limits import splits_in_two
+from .tried import OUT_OF_STEPS, Tried
 
-ALL_STEPS = 1 << 19
 FALLBACK_SPEED = 100
 WORTH_A_LOWER_SPEED = 0.49
 
@@ -32,8 +32,7 @@ class Descent:
         self.now = wanted.copy()
         self.ladder = field.rules.ladder(field.min_sm, inter=field.inter)
         self.rung = 0
-        self._steps = ALL_STEPS
-        self._known: dict[tuple[int, ...], int] = {}
+        self._tried = Tried(field)
         cpu = field.system.nodes["CPU"]
         self._on_amd = bool(cpu) and (cpu[0].arch, cpu[0].vendor) == ("x86", "amd")
 
@@ -42,9 +41,10 @@ class Descent:
         if not self._possible:
             return self.best
         self._first_speed()
-        left = self._search()
-        while left != FOUND_ALL and not self._fills_links() and self._relax(left):
-            left = self._search()
+        left = self._tried.search(self.now, self.best)
+        ended = (FOUND_ALL, OUT_OF_STEPS)
+        while left not in ended and not self._fills_links() and self._relax(left):
+            left = self._tried.search(self.now, self.best)
         self.best.duplicate(self.field.min_sm)
         self._raise_speeds()
         if not self.best.channels and self.best.pattern != NVLS:
@@ -61,10 +61,14 @@ class Descent:
     def _set_types(self) -> None:
         field, best = self.field, self.best
         several = field.count > 1
+        self._nearest: int
+        self._farthest: int
+        self._nearest_net: int
+        self._farthest_net: int
         if field.rules.bounded_types:
             gpu, net = field.gpu_types, field.net_types
-            self._nearest = min(*gpu, PathType.SYS) if several else PathType.LOC
-            self._farthest = max(*gpu, PathType.LOC) if several else PathType.SYS
+            self._nearest = min([*gpu, PathType.SYS]) if several else PathType.LOC
+            self._farthest = max([*gpu, PathType.LOC]) if several else PathType.SYS
             self._nearest_net, self._farthest_net = PathType.PIX, PathType.SYS
             if field.bounded_by_nets:
                 self._nearest_net = min([*net, PathType.SYS])
@@ -101,46 +105,20 @@ class Descent:
             self.rung += 1
         self._use_rung()
 
-    # One attempt
-
-    def _search(self) -> int:
-        now = self.now
-        self._steps -= STEPS_SAME if now.same else STEPS
-        key = self._what_matters()
-        left = self._known.get(key)
-        if left is None:
-            left = Attempt(self.field, now, self.best).run()
-            # Found again, the same channels would beat nothing; NVLS compares differently.
-            if now.pattern != NVLS:
-                self._known[key] = left
-        return left
-
-    def _what_matters(self) -> tuple[int, ...]:
-        now, field = self.now, self.field
-        near = max((t for t in field.gpu_types if t <= now.type_intra), default=-1)
-        out = back = -1
-        if field.inter:
-            out = max((t for t in field.net_types if t <= now.type_inter), default=-1)
-            back = max((t for t in field.back_types if t <= now.type_inter), default=-1)
-        return (
-            *(now.pattern, now.cross_nic, now.same, now.least, now.most, now.hops),
-            *(now.speed_intra, now.speed_inter, near, out, back),
-        )
-
     def _fills_links(self) -> bool:
         return times(self.best.channels, self.best.speed_inter) >= self.total_gbs
 
     # First pass: ask for less, one thing at a time
 
-    def _relax(self, left: int) -> bool:
+    def _relax(self, left: int | None) -> bool:
         """Change one thing; False when there is nothing left to try."""
         now, best = self.now, self.best
         if now.same and not (self._on_amd and now.type_intra == PathType.SYS):
             now.same = 0
             return True
         now.same = self._same
-        self._steps += left
-        if self._steps < 0 and best.channels:
+        self._tried.give_back(left)
+        if best.channels and self._tried.exhausted():
             return False
         if self.field.min_sm >= 90 and now.pattern == BALANCED_TREE:
             now.pattern = TREE
@@ -207,9 +185,10 @@ class Descent:
             self.rung += 1
         self._use_rung()
         self.now.least = best.channels
-        left = FOUND_ALL
+        left: int | None = FOUND_ALL
+        # Where an attempt cannot succeed, those at higher speeds cannot either.
         while left and self.rung and self._raise():
-            left = self._search()
+            left = self._tried.search(self.now, best)
 
     def _raise(self) -> bool:
         """Ask for the next higher speed; False when the pattern does not gain from it."""

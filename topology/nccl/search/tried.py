@@ -1,0 +1,138 @@
+"""Attempts that need not be made, and the steps that they would have taken.
+
+Both are exact: an attempt is left out when it cannot change the best graph. How many steps it
+would have taken matters only to the budget of the whole search, so it is made after all when
+that budget could be at its end.
+"""
+
+from __future__ import annotations
+
+from .attempt import FOUND_ALL, STEPS, STEPS_SAME, Attempt
+from .bounds import Bounds
+from .draft import BALANCED_TREE, NVLS, TREE, Draft, times
+from .field import Field
+
+ALL_STEPS = 1 << 19
+"""Budget of the whole search for one graph (search.cc:NCCL_SEARCH_GLOBAL_TIMEOUT)."""
+
+OUT_OF_STEPS = -2
+"""In place of the steps left: the whole search had ended before this attempt."""
+
+Label = tuple[int, int]
+"""(pattern, NIC crossing): what a graph must share with the best to win by fewer hops."""
+
+
+def budget(draft: Draft) -> int:
+    """Steps that one attempt may take."""
+    return STEPS_SAME if draft.same else STEPS
+
+
+class Tried:
+    """The attempts of one descent."""
+
+    def __init__(self, field: Field) -> None:
+        self._field = field
+        self._bounds = Bounds(field)
+        self._known: dict[tuple[int, ...], tuple[int, set[Label]]] = {}
+        self._steps = ALL_STEPS
+        self._skipped: Draft | None = None
+        self._owed: list[Draft] = []
+        self._doubt: int | None = None
+        """Steps left at the last look, should the attempts left out have taken none."""
+
+    def search(self, draft: Draft, best: Draft) -> int | None:
+        """Make an attempt if it can matter.
+
+        The steps left; None where they were not counted, OUT_OF_STEPS where the whole search
+        turns out to have ended before.
+        """
+        self._steps -= budget(draft)
+        if draft.pattern == NVLS or self._field.rules.counts_links:
+            return Attempt(self._field, draft, best).run()
+        key, label = self._what_matters(draft), label_of(draft)
+        left, labels = self._known.get(key, (None, set()))
+        if self._cannot_win(draft, best):
+            self._skipped = draft.copy()
+            return left
+        # Found again, the same channels win by hops at most, and only with a label of their own.
+        if left is not None and (label in labels or label != label_of(best)):
+            labels.add(label)
+            return left
+        if self._ended_before():
+            return OUT_OF_STEPS
+        left = Attempt(self._field, draft, best).run()
+        if left != FOUND_ALL:
+            self._known[key] = left, {label}
+        return left
+
+    def give_back(self, left: int | None) -> None:
+        """Return the steps that the last attempt left to the whole search."""
+        if left is not None:
+            self._steps += left
+        elif self._skipped is not None:
+            self._steps += budget(self._skipped)
+            self._owed.append(self._skipped)
+
+    def exhausted(self) -> bool:
+        """Whether the whole search is out of steps; in doubt no, until it matters."""
+        if self._steps < 0:
+            return True
+        if self._steps < sum(budget(draft) for draft in self._owed):
+            self._doubt = self._steps
+        return False
+
+    def _ended_before(self) -> bool:
+        """Settle the doubt, if there is one, by counting the steps of what was left out."""
+        if self._doubt is None:
+            return False
+        steps = self._doubt
+        while 0 <= steps < sum(budget(draft) for draft in self._owed):
+            draft = self._owed.pop()
+            used = budget(draft) - self._count(draft)
+            steps -= used
+            self._steps -= used
+        self._doubt = None
+        return steps < 0
+
+    def _count(self, draft: Draft) -> int:
+        """The steps that an attempt leaves which finds nothing better."""
+        key = self._what_matters(draft)
+        if key not in self._known:
+            nothing = draft.copy()
+            nothing.channels, nothing.hops = 1 << 20, 0
+            self._known[key] = Attempt(self._field, draft, nothing).run(), set()
+        return self._known[key][0]
+
+    def _cannot_win(self, draft: Draft, best: Draft) -> bool:
+        channels = self._bounds.channels(draft)
+        if channels < draft.least:
+            return True
+        mine = times(channels, draft.speed_intra)
+        theirs = times(best.channels, best.speed_intra)
+        if mine != theirs:
+            return mine < theirs
+        if label_of(draft) != label_of(best):
+            return True
+        return self._bounds.hops(draft, channels) >= best.hops
+
+    def _what_matters(self, draft: Draft) -> tuple[int, ...]:
+        """Attempts that agree in this try the same GPUs and NICs in the same order."""
+        field = self._field
+        near = nearest_below(field.gpu_types, draft.type_intra)
+        common = (draft.same, draft.least, draft.most, draft.hops, draft.speed_intra, near)
+        if not field.inter:
+            one_tree = draft.pattern == BALANCED_TREE and not field.switched
+            return (*common, TREE if one_tree else draft.pattern)
+        out = nearest_below(field.net_types, draft.type_inter)
+        back = nearest_below(field.back_types, draft.type_inter)
+        return (*common, draft.pattern, draft.cross_nic, draft.speed_inter, out, back)
+
+
+def label_of(draft: Draft) -> Label:
+    """The label of a draft."""
+    return draft.pattern, draft.cross_nic
+
+
+def nearest_below(types: list[int], limit: int) -> int:
+    """The farthest type that is within a limit, -1 when none is."""
+    return max((one for one in types if one <= limit), default=-1)
