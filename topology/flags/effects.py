@@ -113,7 +113,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
         return any(not one.same for one in self.times)
 
 
-def compare(before: Prediction, after: Prediction) -> Effect:
+def effect_of(before: Prediction, after: Prediction) -> Effect:
     """Everything in which `after` differs from `before`."""
     groups = pair_groups(before, after)
     return Effect(
@@ -140,18 +140,23 @@ def ranks_of(prediction: Prediction) -> tuple[int, ...]:
 
 
 def way_of(pair: PairDecision) -> Way:
-    """Path, transport and label of one pair."""
-    return Way(pair.path, pair.transport, pair.label)
+    """Path, transport and label of one pair; which NIC a label names is left out."""
+    label = pair.label
+    if pair.transport == "NET":
+        label = "/".join(label.split("/")[:2])
+    return Way(pair.path, pair.transport, label)
 
 
 def pair_groups(before: Prediction, after: Prediction) -> tuple[PairGroup, ...]:
     """Pairs that are in both and differ, those that change alike together, largest group first."""
     then = {(pair.src, pair.dst): way_of(pair) for pair in after.pairs}
     grouped: dict[tuple[Way, Way], set[tuple[int, int]]] = {}
-    for pair in before.pairs:
+    seen: set[tuple[int, int]] = set()
+    for pair in sorted(before.pairs, key=lambda one: (_key(one), one.src > one.dst)):
         new = then.get((pair.src, pair.dst))
         old = way_of(pair)
-        if new is not None and new != old:
+        if new is not None and new != old and _key(pair) not in seen:
+            seen.add(_key(pair))
             grouped.setdefault((old, new), set()).add(_key(pair))
     ordered = sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(

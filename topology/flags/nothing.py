@@ -8,6 +8,7 @@ from ..nccl.prediction import Prediction
 from .catalogue import Flag
 from .effects import described
 from .reading import Reading
+from .versions import numbers
 
 NETWORK = ("net", "gdr", "pxn")
 NEAR = ("LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
@@ -20,7 +21,7 @@ def because(flag: Flag, reading: Reading, before: Prediction, after: Prediction)
     if not flag.of_library or flag.group == "rocm":
         return "it does not enter into the decisions that are predicted here"
     if flag.type == "level" and flag.kind == "p2p":
-        return _level(reading, before)
+        return _level(reading, before, _default(flag, before))
     special = SPECIAL.get(flag.name)
     if special is not None:
         return special(reading, before)
@@ -37,11 +38,19 @@ def because(flag: Flag, reading: Reading, before: Prediction, after: Prediction)
     return "the decisions come out the same"
 
 
-def _level(reading: Reading, before: Prediction) -> str:
+def _default(flag: Flag, before: Prediction) -> str:
+    """First word of what holds when the flag is not set."""
+    library = before.library
+    return flag.default_of(library.name, numbers(library.version)).split(";")[0].split(" ")[0]
+
+
+def _level(reading: Reading, before: Prediction, default: str) -> str:
     paths = Counter(pair.path for pair in before.pairs if pair.src < pair.dst)
     if not paths:
         return "there is no second GPU"
     name = reading.effective
+    if len(paths) > 1 and name == default:
+        return "it is the default"
     if len(paths) == 1:
         only = next(iter(paths))
         return f"all {sum(paths.values())} pairs are {only}, and their transport does not change"

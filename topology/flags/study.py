@@ -8,8 +8,8 @@ from ..nccl.predict import predict
 from ..nccl.prediction import Prediction
 from ..nccl.settings import Settings
 from ..snapshot import NodeSnapshot
-from .catalogue import Flag, catalogue
-from .whatif import Changes, Comparison, comparison
+from .catalogue import Flag
+from .whatif import Changes, Comparison, compare
 
 LIMIT_KEPT = 64
 
@@ -65,20 +65,22 @@ class Study:
 
     def change(self, changes: Changes) -> Comparison:
         """The node as it is set up against the node with these changes."""
-        return comparison(self.baseline(), self.predict(changes), changes, catalogue())
+        return compare(self.baseline(), self.predict(changes), changes)
 
     def set_here(self, name: str) -> Comparison:
         """The node without a variable that is set, against the node as it is set up."""
         value = self.values[name]
-        return comparison(self.predict({name: None}), self.baseline(), {name: value}, catalogue())
+        return compare(self.predict({name: None}), self.baseline(), {name: value})
 
     def tries(self, flag: Flag) -> tuple[Comparison, ...]:
         """What each value worth trying would do, against the node without the variable."""
         without = self.predict({flag.name: None})
         found = []
-        for value in _values(flag, without):
+        values = _values(flag, without)
+        now = self.values.get(flag.name)
+        for value in values if now is None or now in values else (*values, now):
             changes = {flag.name: value}
-            found.append(comparison(without, self.predict(changes), changes, catalogue()))
+            found.append(compare(without, self.predict(changes), changes))
         return tuple(found)
 
 

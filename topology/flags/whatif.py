@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import msgspec
 
 from ..nccl.prediction import Prediction
-from .catalogue import Catalogue
-from .effects import Effect, compare
+from .catalogue import Catalogue, catalogue
+from .effects import Effect, effect_of
 from .reading import Reading, skipped
 from .values import overridden, read_value, unknown
 
@@ -39,11 +39,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """One line for a shell that sets it up."""
 
 
-def comparison(
-    baseline: Prediction, changed: Prediction, changes: Changes, known: Catalogue
-) -> Comparison:
+def compare(baseline: Prediction, changed: Prediction, changes: Changes) -> Comparison:
     """Put two predictions side by side; `changes` is what led from the one to the other."""
     void = overridden(changed.environment)
+    known = catalogue()
     return Comparison(
         changes=tuple(
             Change(
@@ -56,14 +55,14 @@ def comparison(
         ),
         baseline=baseline,
         changed=changed,
-        effect=compare(baseline, changed),
+        effect=effect_of(baseline, changed),
         export=export_line(changes),
     )
 
 
 def export_line(changes: Changes) -> str:
-    """`export A=1 B='x y'`, with `unset C; ` in front for variables that are taken away."""
-    set_here = [
+    """`export A=1`, with `unset B; ` in front for variables that are taken away."""
+    values = [
         f"{name}={shlex.quote(value)}"
         for name, value in sorted(changes.items())
         if value is not None
@@ -72,8 +71,8 @@ def export_line(changes: Changes) -> str:
     parts = []
     if gone:
         parts.append(f"unset {' '.join(map(shlex.quote, gone))}")
-    if set_here:
-        parts.append(f"export {' '.join(set_here)}")
+    if values:
+        parts.append(f"export {' '.join(values)}")
     return "; ".join(parts)
 
 

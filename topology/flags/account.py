@@ -1,0 +1,240 @@
+"""One flag explained for one node, as an experienced colleague would: sections of plain text."""
+
+from __future__ import annotations
+
+from ..nccl.prediction import Prediction
+from ..snapshot import NodeSnapshot
+from .catalogue import Flag
+from .cautions import measured, p2p_cautions
+from .effects import SIZES, choice_of, described, named
+from .figures import hops_in_words, pairs_in_words, size, time, ways
+from .outcomes import outcomes
+from .section import Section
+from .short import short
+from .study import Study
+from .values import overridden, read_value, unread
+from .versions import numbers
+
+PAIR_KINDS = ("p2p", "shm", "paths")
+NET_KINDS = ("net", "gdr", "pxn")
+
+
+def account(flag: Flag, study: Study) -> tuple[Section, ...]:
+    """Everything to say of a flag on a node. Makes predictions: not for the event loop."""
+    without = study.predict({flag.name: None})
+    tries = bool(flag.tries) and not unread(flag, without.library)
+    sections = []
+    summary = short(flag, study.tries(flag), without) if tries else ""
+    if summary:
+        sections.append(Section(title="In short", paragraphs=(summary,)))
+    sections += [_what(flag, without, study), _here(flag, without)]
+    if tries:
+        sections.append(outcomes(flag, study, without))
+    if flag.set_when:
+        sections.append(Section(title="When to set it", paragraphs=(flag.set_when,)))
+    sections += [_watch(flag, study.snapshot, without), _unknown(flag, without)]
+    if flag.of_library and flag.kind != "none":
+        sections.append(_try(flag, without))
+    sections.append(Section(title="Source", paragraphs=(_source(flag),)))
+    return tuple(one for one in sections if one.paragraphs or one.table or one.bullets)
+
+
+def plain(flag: Flag) -> tuple[Section, ...]:
+    """A flag as the catalogue has it, without a node."""
+    sections = [
+        Section(title="What it does", paragraphs=(flag.changes, *_standing(flag, None))),
+        Section(title="When to set it", paragraphs=(flag.set_when,) if flag.set_when else ()),
+        Section(title="What to watch for", paragraphs=(flag.trap,) if flag.trap else ()),
+        Section(title="Source", paragraphs=(_source(flag),)),
+    ]
+    return tuple(one for one in sections if one.paragraphs)
+
+
+def _what(flag: Flag, without: Prediction, study: Study) -> Section:
+    paragraphs = [flag.changes, *_standing(flag, without)]
+    set_here = next((v for v in study.snapshot.environment if v.name == flag.name), None)
+    value = study.values.get(flag.name)
+    if value is None:
+        paragraphs.append("It is not set here.")
+    else:
+        origin = "by --set"
+        if set_here is not None and set_here.value == value:
+            shown = set_here.origin
+            origin = "in the environment" if shown == "environment" else f"in {shown}"
+        paragraphs.append(_reading_in_words(flag, value, origin, without, study))
+    closed = unread(flag, without.library)
+    if closed:
+        paragraphs.append(f"On this node: {closed}.")
+    return Section(title="What it does", paragraphs=tuple(paragraphs))
+
+
+def _standing(flag: Flag, prediction: Prediction | None) -> tuple[str, ...]:
+    """Values, default, versions and other names."""
+    default = flag.default
+    where = "Default"
+    if prediction is not None and flag.of_library:
+        library = prediction.library
+        default = flag.default_of(library.name, numbers(library.version))
+        where = f"Default in {library.name.upper()} {library.version}"
+    found = [f"Values: {flag.values}.", f"{where}: {default}."]
+    if flag.since or flag.until:
+        since = f"read since {flag.since}" if flag.since else "read"
+        until = f", last by {flag.until}" if flag.until else ""
+        found.append(f"Versions: {since}{until}.")
+    if flag.aliases:
+        found.append(f"Read under another name too: {', '.join(flag.aliases)}.")
+    if not flag.confirmed:
+        found.append("Neither source nor documents settle this entry: take it with care.")
+    return (" ".join(found),)
+
+
+def _reading_in_words(
+    flag: Flag, value: str, origin: str, without: Prediction, study: Study
+) -> str:
+    reading = read_value(flag, value, without.library)
+    void = overridden(study.values).get(flag.name)
+    text = f"It is set {origin}: {flag.name}={value}."
+    if void:
+        return f"{text} It has no effect: {void}."
+    if reading.fatal:
+        return f"{text} The start fails over it: {reading.why}."
+    if reading.ignored:
+        return f"{text} It is ignored: {reading.why}."
+    return f"{text} Mind: {reading.why}." if reading.why else text
+
+
+def _here(flag: Flag, without: Prediction) -> Section:
+    count = len({rank for view in without.views for rank in view.ranks})
+    library = f"{without.library.name.upper()} {without.library.version}"
+    title = f"This node without it: {count} GPU{'s' * (count != 1)}, rules of {library}"
+    if not flag.of_library or flag.kind == "none":
+        return Section(title=title)
+    if flag.kind in PAIR_KINDS:
+        return Section(title=title, table=_ways_table(without), paragraphs=_pace(without))
+    if flag.kind in NET_KINDS:
+        return Section(title=title, table=_nets_table(without), paragraphs=_net_words(without))
+    if flag.kind == "tuning":
+        return Section(title=title, table=_choices_table(without))
+    return Section(title=title, table=_graphs_table(without))
+
+
+def _ways_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    rows = [("pairs", "path", "via", "which (ranks)")]
+    for way, pairs in ways(prediction):
+        rows.append((str(len(pairs)), way.path, way.label, pairs_in_words(pairs)))
+    return tuple(rows)
+
+
+def _pace(prediction: Prediction) -> tuple[str, ...]:
+    ring = prediction.graphs.ring
+    hops = hops_in_words(prediction)
+    if ring is None or not hops:
+        return ()
+    order = "-".join(map(str, ring.orders[0]))
+    return (
+        f"The ring {order} takes {hops}. The search gives it {described(ring)} (channels x GB/s "
+        f"each){_log(prediction)}.",
+    )
+
+
+def _log(prediction: Prediction) -> str:
+    count = prediction.coll_channels
+    return "" if count is None else f"; the log will say {count} coll channels"
+
+
+def _nets_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for view in prediction.views:
+        for net in view.nets:
+            relay = "another GPU" if net.pxn_rank >= 0 else "itself"
+            gdr = "yes" if net.gdr_recv != "Disabled" else "no"
+            found.setdefault((net.to[2], gdr, relay), []).append(f"{net.rank}>{net.net}")
+    rows = [("count", "path", "GPUDirect", "through", "GPU (rank) > NIC (device)")]
+    for (path, gdr, relay), pairs in sorted(found.items()):
+        some = " ".join(pairs[:6]) + (f" and {len(pairs) - 6} more" if len(pairs) > 6 else "")
+        rows.append((str(len(pairs)), path, gdr, relay, some))
+    return tuple(rows) if len(rows) > 1 else ()
+
+
+def _net_words(prediction: Prediction) -> tuple[str, ...]:
+    net = sum(1 for p in prediction.pairs if p.src < p.dst and p.transport == "NET")
+    if net:
+        return (f"{net} pairs of this node go through the network.",)
+    return ("No pair inside this node goes through the network.",)
+
+
+def _choices_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    rows = [("all-reduce", "chosen", "predicted")]
+    for bytes_ in SIZES:
+        choice = choice_of(prediction, bytes_)
+        rows.append((size(bytes_), named(choice), time(choice.time_us if choice else None)))
+    return tuple(rows)
+
+
+def _graphs_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    rows = [("graph", "channels x GB/s, path type")]
+    graphs = prediction.graphs
+    rows += [("ring", described(graphs.ring)), ("tree", described(graphs.tree))]
+    rows.append(("nvls", described(graphs.nvls)))
+    count = prediction.coll_channels
+    rows.append(("coll channels", "not modelled" if count is None else str(count)))
+    return tuple(rows)
+
+
+def _watch(flag: Flag, snapshot: NodeSnapshot, without: Prediction) -> Section:
+    bullets: list[str] = [flag.trap] if flag.trap else []
+    if flag.kind == "p2p" and flag.type == "level":
+        more = {
+            (pair.src, pair.dst)
+            for pair in without.pairs
+            if pair.src < pair.dst and pair.transport not in ("P2P",)
+        }
+        bullets += p2p_cautions(snapshot, without, sorted(more))
+        if more and without.library.name == "nccl":
+            bullets.append(
+                "Set it on every rank alike: NCCL does not compare it, and two ranks that "
+                "disagree about a pair hang."
+            )
+    found = measured(snapshot, without) if flag.kind in PAIR_KINDS else ""
+    if found:
+        bullets.append(found)
+    return Section(title="What to watch for", bullets=tuple(bullets))
+
+
+def _unknown(flag: Flag, without: Prediction) -> Section:
+    if not flag.of_library or flag.kind == "none":
+        return Section(title="What the prediction does not know")
+    bullets = list(without.assumptions)
+    if flag.kind in PAIR_KINDS:
+        bullets.insert(
+            0,
+            "How fast P2P really is between these GPUs: NCCL counts with constants for each kind "
+            "of link and so does the prediction.",
+        )
+    return Section(
+        title="What the prediction does not know",
+        bullets=tuple(text[:1].upper() + text[1:].rstrip(".") + "." for text in bullets),
+    )
+
+
+def _try(flag: Flag, without: Prediction) -> Section:
+    value = next((v for v in reversed(flag.tries) if v not in ("LOC",)), None)
+    if value is None:
+        return Section(title="Try it")
+    if flag.type == "level":
+        value = "PHB"
+    ranks = len({rank for view in without.views for rank in view.ranks})
+    bullets = [
+        f"{flag.name}={value} all_reduce_perf -b 1M -e 1G -f 2 -g {ranks}, and once without it",
+    ]
+    if flag.kind in PAIR_KINDS:
+        far = [pairs for way, pairs in ways(without) if way.transport != "P2P"]
+        pair = far[0][0] if far else (0, 1)
+        bullets.insert(0, f"gputop probe p2p (writes, for example between {pair[0]} and {pair[1]})")
+        bullets.append(f"gputop explain {pair[0]} {pair[1]} --set {flag.name}={value}")
+    return Section(title="Try it", bullets=tuple(bullets))
+
+
+def _source(flag: Flag) -> str:
+    group = {"nccl": "NCCL", "rccl": "RCCL"}.get(flag.group, "")
+    return f"{group} {flag.source}".strip()

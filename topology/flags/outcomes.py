@@ -1,0 +1,175 @@
+"""What each value of a flag would do on a node: a table and what to make of it."""
+
+from __future__ import annotations
+
+from ..nccl.prediction import Prediction
+from .catalogue import Flag
+from .effects import MIB, Effect, PairGroup, described, time_of
+from .figures import (
+    change,
+    hops_in_words,
+    p2p_groups,
+    pairs_in_words,
+    ranks_in_words,
+    ring_hops,
+    time,
+)
+from .nothing import because
+from .section import Section
+from .study import Study
+from .whatif import Comparison
+
+BIG = 256 * MIB
+"""The size whose time stands in the table; real messages of training are of this order."""
+
+
+def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
+    """The section on what each value would do."""
+    found = study.tries(flag)
+    pairs = flag.kind in ("p2p", "shm", "paths")
+    head = ("value", "what changes", "P2P hops" if pairs else "ring", "all-reduce")
+    rows: list[tuple[str, ...]] = [head, _row("not set", "", without, None, pairs)]
+    told_already: dict[tuple[str, ...], str] = {}
+    timed = time_of(without, BIG) is not None
+    for one in found:
+        value = one.changes[0].after or ""
+        clauses = () if one.effect.nothing else tuple(parts(one.effect))
+        same = told_already.get(clauses) if clauses else None
+        what = f"the same as {same}{_absent(flag, value, without)}" if same else told(flag, one)
+        told_already.setdefault(clauses, value)
+        row = _row(value, what, one.changed, one.effect, pairs)
+        if rows[-1][1:] == row[1:]:
+            row = (f"{rows.pop()[0]} {value}", *row[1:])
+        rows.append(row)
+    if not timed:
+        rows = [row[:-1] for row in rows]
+    return Section(
+        title="What each value would do here" + (", with an all-reduce of 256 MiB" * timed),
+        table=tuple(rows),
+        paragraphs=tuple(remarks(flag, found, without)),
+    )
+
+
+def _absent(flag: Flag, value: str, without: Prediction) -> str:
+    """Why a level is the same as the one below: no pair is just so far apart."""
+    if flag.type != "level" or any(pair.path == value for pair in without.pairs):
+        return ""
+    return f": no pair is {value}"
+
+
+def told(flag: Flag, one: Comparison) -> str:
+    """One comparison in a clause."""
+    effect = one.effect
+    reading = one.changes[0].reading
+    if effect.failure[1] and not effect.failure[0]:
+        return f"the start fails: {effect.failure[1]}"
+    if effect.nothing and reading is not None:
+        return f"nothing: {because(flag, reading, one.baseline, one.changed)}"
+    return "; ".join(parts(effect)) or "nothing that is predicted"
+
+
+def parts(effect: Effect) -> list[str]:
+    """Clauses on all that changed, the most telling first."""
+    found = [group_in_words(group) for group in effect.pairs]
+    if effect.ranks[0] != effect.ranks[1]:
+        found.append(f"{effect.ranks[1]} GPUs take part instead of {effect.ranks[0]}")
+    if effect.nodes[0] != effect.nodes[1]:
+        found.append(f"counts as {effect.nodes[1]} nodes")
+    found += [
+        f"{graph.graph}: another order of GPUs"
+        if graph.order
+        else f"{graph.graph} {graph.before} -> {graph.after}"
+        for graph in effect.graphs
+    ]
+    if effect.channels[0] != effect.channels[1]:
+        found.append(f"coll channels {effect.channels[0]} -> {effect.channels[1]}")
+    if effect.choices:
+        first = next((c for c in effect.choices if c.bytes == BIG), effect.choices[0])
+        found.append(f"{first.before} -> {first.after}")
+    if effect.nets_changed:
+        found.append(f"{effect.nets_changed} GPU-NIC pairs decided otherwise")
+    return found
+
+
+def group_in_words(group: PairGroup) -> str:
+    """Say what became of one group: `4 pairs PIX: P2P -> SHM`."""
+    count = len(group.pairs)
+    head = f"{count} pair{'s' * (count != 1)} {group.before.path}"
+    if group.before.path != group.after.path:
+        head += f" -> {group.after.path}"
+    if group.before.label == group.after.label:
+        return f"{head} ({pairs_in_words(group.pairs)})"
+    one, two = group.before, group.after
+    moved = (one.transport, two.transport)
+    if one.transport == two.transport:
+        moved = (one.label, two.label)
+    return f"{head}: {moved[0]} -> {moved[1]}"
+
+
+def _row(
+    value: str, what: str, prediction: Prediction, effect: Effect | None, pairs: bool
+) -> tuple[str, ...]:
+    took = time(time_of(prediction, BIG))
+    if effect is not None and not prediction.failure:
+        share = next(one for one in effect.times if one.bytes == BIG).share
+        took = f"{took} ({change(share)})"
+    hops = ring_hops(prediction)
+    p2p = sum(count for (_, transport), count in hops.items() if transport == "P2P")
+    ring = f"{p2p} of {hops.total()}" if pairs else described(prediction.graphs.ring)
+    return (value, what or "as above", ring, took)
+
+
+def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> list[str]:
+    """What to make of the table."""
+    title = without.library.name.upper()
+    if time_of(without, BIG) is None:
+        return [f"Times are not predicted for {title} {without.library.version}."]
+    if flag.subject == "channels":
+        return [
+            f"{title}'s own model counts with the channels that the search found, so the time "
+            "stays the same whatever the cap. Each channel carries one ring: with fewer of them "
+            "the links are not filled, and large messages take longer than predicted."
+        ]
+    moved = [one for one in found if any(_moves(group) for group in one.effect.pairs)]
+    if not moved or any(one.effect.times_changed for one in moved):
+        return []
+    shm = "SHM" in {pair.transport for pair in without.pairs}
+    text = [
+        f"No value changes a predicted time, although transports change: {title}'s own model takes "
+        "the speed of a hop from its table of links and does not ask by which transport the bytes "
+        "go. The machine does ask."
+    ]
+    if shm:
+        text.append(
+            "Through shared memory a byte is written to the host's memory by one GPU and read "
+            "from it by the other: two copies, and the sockets' memory in the way of everybody. "
+            "P2P is one copy, but processors differ in how fast they pass PCIe traffic from one "
+            "root port to another, and many are slow between sockets. So a higher level may be "
+            "faster or slower here, and only a measurement tells."
+        )
+    more = [one for one in moved if _p2p(one.changed) > _p2p(without)]
+    if more and shm:
+        step = more[0]
+        value = step.changes[0].after
+        text.append(
+            f"With {value} the ring takes {hops_in_words(step.changed)}. A ring is as fast as its "
+            "slowest hop: while one hop stays on shared memory, an all-reduce over all GPUs "
+            "gains little."
+            if any(t == "SHM" for _, t in ring_hops(step.changed))
+            else f"With {value} every hop of the ring is P2P."
+        )
+        groups = p2p_groups(step.changed)
+        if groups:
+            text.append(
+                f"With {value} the GPUs {' and the GPUs '.join(map(ranks_in_words, groups))} talk "
+                "by P2P alone among themselves, so a job on one such group gains or loses most."
+            )
+    return text
+
+
+def _moves(group: PairGroup) -> bool:
+    return group.before.transport != group.after.transport
+
+
+def _p2p(prediction: Prediction) -> int:
+    return sum(1 for pair in prediction.pairs if pair.transport == "P2P")

@@ -1,0 +1,95 @@
+"""What is set, by whom, and what each of it does on a node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from .catalogue import Flag, catalogue
+from .effects import Effect
+from .nothing import because
+from .outcomes import parts
+from .reading import Reading, skipped
+from .study import Study
+from .values import overridden, read_value, unknown
+
+LIMIT_PREDICTED = 24
+"""Variables that are predicted with and without; each takes some tenths of a second."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One variable that is set."""
+
+    name: str
+    value: str
+    origin: str
+    """"environment", the path of a file, or "--set"."""
+    known: bool
+    reading: Reading
+    told: str
+    """What it does on this node, or why it does nothing: one sentence."""
+    status: str
+    """"changes", "nothing", "ignored", "fatal", "unknown", "not predicted"."""
+    effect: Effect | None = None
+    closest: tuple[str, ...] = ()
+
+
+def overview(study: Study, origins: Mapping[str, str]) -> tuple[Entry, ...]:
+    """Every variable that is set, in order of name. Makes predictions: not for the event loop."""
+    void = overridden(study.values)
+    found: list[Entry] = []
+    predicted = 0
+    for name, value in sorted(study.values.items()):
+        flag = catalogue().flag(name)
+        origin = origins.get(name, "--set")
+        if flag is None:
+            found.append(_unknown(name, value, origin))
+            continue
+        reading = skipped(void[name]) if name in void else _read(flag, value, study)
+        known = Entry(
+            name=name, value=value, origin=origin, known=True, reading=reading, told="", status=""
+        )
+        if reading.ignored or reading.fatal:
+            word = "fatal" if reading.fatal else "ignored"
+            start = "The start fails over it" if reading.fatal else "It has no effect"
+            told = f"{start}: {reading.why}."
+            found.append(msgspec.structs.replace(known, told=told, status=word))
+        elif not flag.of_library or flag.kind == "none" or predicted >= LIMIT_PREDICTED:
+            found.append(msgspec.structs.replace(known, told=flag.changes, status="not predicted"))
+        else:
+            predicted += 1
+            found.append(_predicted(known, flag, study))
+    return tuple(found)
+
+
+def _read(flag: Flag, value: str, study: Study) -> Reading:
+    return read_value(flag, value, study.baseline().library)
+
+
+def _predicted(entry: Entry, flag: Flag, study: Study) -> Entry:
+    one = study.set_here(entry.name)
+    note = f" Mind: {entry.reading.why}." if entry.reading.why else ""
+    if one.effect.failure[1] and not one.effect.failure[0]:
+        told, status = f"The start fails over it: {one.effect.failure[1]}.", "fatal"
+    elif one.effect.nothing:
+        why = because(flag, entry.reading, one.baseline, one.changed)
+        told, status = f"It changes nothing here, because {why}.", "nothing"
+    else:
+        text = "; ".join(parts(one.effect)) or "times alone differ"
+        told, status = f"Against leaving it out: {text}.", "changes"
+    return msgspec.structs.replace(entry, told=told + note, status=status, effect=one.effect)
+
+
+def _unknown(name: str, value: str, origin: str) -> Entry:
+    why = unknown(name, catalogue())
+    return Entry(
+        name=name,
+        value=value,
+        origin=origin,
+        known=False,
+        reading=skipped(why),
+        told=f"It has no effect: {why}.",
+        status="unknown",
+        closest=catalogue().closest(name),
+    )
