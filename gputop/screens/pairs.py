@@ -168,9 +168,11 @@ class PairsScreen(View):
         pair = self.query_one("#matrix", PairMatrix).pair
         if pair is None or self.report is None or self.report.graph is None:
             return None
+        from gputop.topology.reasons.nccl import library_first
         from gputop.topology.reasons.why import why_pair
 
-        return why_pair(self.report, *pair)
+        why = why_pair(self.report, *pair)
+        return library_first(why) if MEASURES[self._measure].about == "nccl" else why
 
     def probe_targets(self) -> tuple[str, ...]:
         """The two GPUs of the selected pair; () for all when a NIC is selected."""

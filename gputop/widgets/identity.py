@@ -58,7 +58,7 @@ def nccl_lines(report: Report, width: int, most: int = 2) -> tuple[Line, ...]:
 
     ink = "bad" if prediction.failure else ""
     name, _, rest = clean(sentence(prediction), 600).partition(": ")
-    words = [(f" {name} will: ", "muted"), (rest, ink)] if rest else [(f" {name}", ink)]
+    words = [(f" {name}: ", "muted"), (rest, ink)] if rest else [(f" {name}", ink)]
     lines = list(wrapped(words, max(width - 1, 20), indent=1))
     if len(lines) > most:
         lines = lines[:most]

@@ -42,6 +42,8 @@ class Measure(msgspec.Struct, frozen=True):
     less_is_better: bool = False
     nics: bool = False
     """Whether NICs have rows and columns too."""
+    about: str = ""
+    """"nccl" when the library's questions come first beside it."""
     width: int = 5
 
 
@@ -98,9 +100,9 @@ PATH_INKS = {
     "PXB": "link-pcie",
     "PHB": "link-socket",
     "SYS": "link-socket",
-    "NET": "warn",
+    "NET": "strong",
 }
-TRANSPORT_INKS = {"P2P": "good", "SHM": "warn", "NET": "warn", "none": "bad"}
+TRANSPORT_INKS = {"P2P": "good", "SHM": "link-socket", "NET": "strong", "none": "bad"}
 
 
 def _decided(report: Report, addresses: tuple[str, ...]) -> dict[Pair, PairDecision]:
@@ -228,8 +230,20 @@ def _share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
 
 MEASURES = (
     Measure("relation", "Relation", "letters of nvidia-smi topo -m", _relation, nics=True, width=4),
-    Measure("nccl-path", "NCCL path", "path types of NCCL, another alphabet", _nccl_path),
-    Measure("transport", "Transport", "what NCCL or RCCL will use, predicted", _transport),
+    Measure(
+        "nccl-path",
+        "NCCL path",
+        "path types of NCCL or RCCL, not the letters of nvidia-smi",
+        _nccl_path,
+        about="nccl",
+    ),
+    Measure(
+        "transport",
+        "Transport",
+        "what NCCL or RCCL will use, predicted for this environment",
+        _transport,
+        about="nccl",
+    ),
     Measure(
         "grant",
         "Driver grant",

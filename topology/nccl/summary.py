@@ -23,14 +23,17 @@ def library_name(prediction: Prediction) -> str:
 def sentence(prediction: Prediction) -> str:
     """What the library will do on this node, in one sentence."""
     name = library_name(prediction)
+    if any("no installed" in text for text in prediction.assumptions):
+        name += " (assumed)"
     if prediction.failure:
-        return f"{prediction.failure}."
+        return f"{name}: {prediction.failure}."
     parts = [transports_in_short(prediction)]
     ring = prediction.graphs.ring
     if ring is not None and len(prediction.views) == 1 and len(prediction.views[0].ranks) > 1:
+        ceiling = gbs(ring.channels * ring.bw_intra)
         parts.append(
             f"ring {ring.channels} × {gbs(ring.bw_intra)} GB/s {ring.type_intra}, "
-            f"bus bandwidth up to {gbs(ring.channels * ring.bw_intra)} GB/s"
+            f"{ceiling} GB/s bus at most"
         )
     elif len(prediction.views) > 1:
         parts.append(f"the host counts as {prediction.nodes} nodes")
@@ -41,7 +44,7 @@ def sentence(prediction: Prediction) -> str:
 
 
 def transports_in_short(prediction: Prediction) -> str:
-    """One label for all, "P2P/CUMEM between all 8 GPUs", or the share of each."""
+    """One label for all, "P2P/CUMEM between all 8 GPUs", or the share of each transport."""
     labels = (pair.label or pair.transport for pair in prediction.pairs)
     counts = Counter(RELAY.sub("P2P/indirect", label) for label in labels)
     ranks = sum(len(view.ranks) for view in prediction.views)
@@ -50,8 +53,12 @@ def transports_in_short(prediction: Prediction) -> str:
     if len(counts) == 1:
         both = "the two" if ranks == 2 else f"all {ranks}"
         return f"{next(iter(counts))} between {both} GPUs"
-    whole = len(prediction.pairs)
-    return ", ".join(f"{label} for {count} of {whole} pairs" for label, count in counts.items())
+    kinds = Counter(pair.transport for pair in prediction.pairs)
+    relayed = sum(count for label, count in counts.items() if label.startswith("P2P/indirect"))
+    words = [f"{kind} {count}" for kind, count in kinds.items()]
+    if relayed:
+        words.append(f"{relayed} of them through another GPU")
+    return f"{', '.join(words)} of {len(prediction.pairs)} pairs"
 
 
 def graph_line(name: str, graph: SearchGraph | None) -> str:

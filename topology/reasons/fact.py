@@ -20,6 +20,8 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """Variable that would change the answer."""
     decides: bool = False
     """This answer settled the matter."""
+    about: str = ""
+    """"nccl" for the library's own questions, "" for what holds without it."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ..nccl.prediction import PairDecision, Prediction
 from ..nccl.summary import library_name
 from ..report import Report
-from .fact import Fact
+from .fact import Explanation, Fact
+
+ABOUT = "nccl"
 
 
 def pair_decision(report: Report, a: str, b: str) -> PairDecision | None:
@@ -42,6 +46,19 @@ def transport_facts(report: Report, a: str, b: str) -> list[Fact]:
             basis=step.basis,
             flag=step.flag or "",
             decides=step.decides,
+            about=ABOUT,
         )
         for step in pair.steps
     ]
+
+
+def library_first(why: Explanation) -> Explanation:
+    """The same explanation with the library's questions in front of all others."""
+    facts = sorted(why.facts, key=lambda fact: fact.about != ABOUT)
+    claim = why.claim
+    for name in ("NCCL ", "RCCL "):
+        before, found, after = claim.partition(f" {name}")
+        if found:
+            claim = f"{name}{after} {before}"
+            break
+    return msgspec.structs.replace(why, facts=tuple(facts), claim=claim)
