@@ -25,8 +25,10 @@ TICK = 7
 
 
 def demo_report(name: str, tick: int = TICK) -> Report:
-    """A demo node at one tick."""
-    return examine(DemoFeed(name).at(tick))
+    """A demo node at one tick, with what NCCL will do there."""
+    report = examine(DemoFeed(name).at(tick))
+    report.decide()
+    return report
 
 
 def gpu(number: int, **fields: Any) -> Gpu:

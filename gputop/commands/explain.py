@@ -17,7 +17,7 @@ from gputop.commands.options import (
     source_options,
     tell_problems,
 )
-from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
+from gputop.predicting import changes_of, pair_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 
 if TYPE_CHECKING:
