@@ -104,7 +104,7 @@ def _read_link(
         return
     kind = link[3].decode()
     owner.links.append(SystemLink(kind, _number(link[4]), link[5].decode()))
-    if kind == "PCI" or link[5].startswith(b"NET/"):
+    if kind in ("PCI", "LOC") or link[5].startswith(b"NET/"):
         child = _node(nodes, link[5], link[6], owner.name, line)
         for deeper in [place for place in at if place > indent]:
             del at[deeper]

@@ -17,17 +17,13 @@ from .graph_lines import (
     on_tree,
     on_trees,
 )
-from .init_lines import (
+from .init_lines import on_check, on_comm, on_connected, on_init, on_timings
+from .setting_lines import (
     on_bootstrap,
-    on_check,
-    on_comm,
     on_config,
-    on_connected,
     on_driver,
-    on_init,
     on_invalid,
     on_network,
-    on_timings,
     on_variable,
     on_version,
 )

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from .building import Process
 from .gathering import Log
-from .init_lines import on_version
 from .kinds import WORDS, Reader, family
 from .lines import LineReader, Readable
 from .prefix import MARK, Heads, Speaker, without_colour
 from .report import LogReport, Variable
+from .setting_lines import on_version
 
 _LEVELS = {
     b"INFO ": "INFO",

@@ -1,0 +1,78 @@
+"""What comes of laying a log beside a prediction."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class PairAgreement(msgspec.Struct, frozen=True, kw_only=True):
+    """The transport of one ordered pair of ranks, by the log's numbering."""
+
+    src: int
+    dst: int
+    src_bus_id: str
+    dst_bus_id: str
+    logged: tuple[str, ...] = ()
+    """Labels in the log; empty when it shows none, as between ranks that never talked."""
+    predicted: tuple[str, ...] = ()
+    agrees: bool | None = None
+    """None where the log shows nothing."""
+    line: int | None = None
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is in both."""
+
+    topic: str
+    """"path", "graph", "rings", "trees", "channels", "nodes", "tuning", "choice", "net"."""
+    subject: str
+    """"0 to 1", "ring", "AllReduce of 4 MiB"."""
+    logged: str
+    predicted: str
+    agrees: bool
+    line: int | None = None
+    """Where the log says it."""
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """A log and a prediction."""
+
+    comparable: bool = True
+    why_not: str | None = None
+    """Why there is no comparison."""
+    library: str = ""
+    """Whose rules were followed: "nccl-2.28.9"."""
+    ranks: dict[str, int] = {}
+    """Rank in the log -> rank in the prediction."""
+    outside: tuple[int, ...] = ()
+    """Ranks that the prediction is not about: those of other hosts, or of GPUs unknown to it."""
+    pairs: tuple[PairAgreement, ...] = ()
+    items: tuple[Item, ...] = ()
+    skipped: tuple[str, ...] = ()
+    """What could not be compared, and why."""
+    reasons: tuple[str, ...] = ()
+    """Why the two may differ; empty when they agree."""
+
+    @property
+    def agree(self) -> int:
+        """How many things agree."""
+        pairs = sum(one.agrees is True for one in self.pairs)
+        return pairs + sum(one.agrees for one in self.items)
+
+    @property
+    def differing(self) -> tuple[PairAgreement | Item, ...]:
+        """What differs."""
+        pairs = [one for one in self.pairs if one.agrees is False]
+        return (*pairs, *(one for one in self.items if not one.agrees))
+
+    @property
+    def sentence(self) -> str:
+        """The result in one sentence."""
+        if not self.comparable:
+            return f"not compared: {self.why_not}"
+        total = self.agree + len(self.differing)
+        if not total:
+            return "the log shows nothing that a prediction could be compared with"
+        if not self.differing:
+            return f"the prediction agrees with the log in all {total} things compared"
+        return f"{len(self.differing)} of {total} things differ from the prediction"
