@@ -4,5 +4,6 @@ NAMES = (
     "snapshot",
     "topo",
     "explain",
+    "flags",
     "probe",
 )

@@ -12,6 +12,7 @@ from .figures import (
     pairs_in_words,
     ranks_in_words,
     ring_hops,
+    size,
     time,
 )
 from .nothing import because
@@ -19,16 +20,18 @@ from .section import Section
 from .study import Study
 from .whatif import Comparison
 
-BIG = 256 * MIB
-"""The size whose time stands in the table; real messages of training are of this order."""
+SMALL, BIG = MIB, 256 * MIB
+"""Sizes whose times stand in the table; training sends messages of the order of the second."""
 
 
 def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
     """The section on what each value would do."""
     found = study.tries(flag)
-    pairs = flag.kind in ("p2p", "shm", "paths")
-    head = ("value", "what changes", "P2P hops" if pairs else "ring", "all-reduce")
-    rows: list[tuple[str, ...]] = [head, _row("not set", "", without, None, pairs)]
+    third = "P2P hops" if flag.kind in ("p2p", "shm", "paths") else "ring"
+    if flag.kind == "tuning":
+        third = size(SMALL)
+    head = ("value", "what changes", third, size(BIG))
+    rows: list[tuple[str, ...]] = [head, _row("not set", "", without, None, third)]
     told_already: dict[tuple[str, ...], str] = {}
     timed = time_of(without, BIG) is not None
     for one in found:
@@ -37,14 +40,14 @@ def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
         same = told_already.get(clauses) if clauses else None
         what = f"the same as {same}{_absent(flag, value, without)}" if same else told(flag, one)
         told_already.setdefault(clauses, value)
-        row = _row(value, what, one.changed, one.effect, pairs)
+        row = _row(value, what, one.changed, one.effect, third)
         if rows[-1][1:] == row[1:]:
             row = (f"{rows.pop()[0]} {value}", *row[1:])
         rows.append(row)
     if not timed:
         rows = [row[:-1] for row in rows]
     return Section(
-        title="What each value would do here" + (", with an all-reduce of 256 MiB" * timed),
+        title="What each value would do here" + (", with times of an all-reduce" * timed),
         table=tuple(rows),
         paragraphs=tuple(remarks(flag, found, without)),
     )
@@ -107,16 +110,26 @@ def group_in_words(group: PairGroup) -> str:
 
 
 def _row(
-    value: str, what: str, prediction: Prediction, effect: Effect | None, pairs: bool
+    value: str, what: str, prediction: Prediction, effect: Effect | None, third: str
 ) -> tuple[str, ...]:
-    took = time(time_of(prediction, BIG))
-    if effect is not None and not prediction.failure:
-        share = next(one for one in effect.times if one.bytes == BIG).share
-        took = f"{took} ({change(share)})"
     hops = ring_hops(prediction)
     p2p = sum(count for (_, transport), count in hops.items() if transport == "P2P")
-    ring = f"{p2p} of {hops.total()}" if pairs else described(prediction.graphs.ring)
-    return (value, what or "as above", ring, took)
+    cells = {
+        "P2P hops": f"{p2p} of {hops.total()}",
+        "ring": described(prediction.graphs.ring),
+        size(SMALL): _took(prediction, effect, SMALL),
+    }
+    return (value, what or "as above", cells[third], _took(prediction, effect, BIG))
+
+
+def _took(prediction: Prediction, effect: Effect | None, bytes_: int) -> str:
+    if prediction.failure:
+        return "fails"
+    took = time(time_of(prediction, bytes_))
+    if effect is None:
+        return took
+    share = next(one for one in effect.times if one.bytes == bytes_).share
+    return f"{took} ({change(share)})"
 
 
 def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> list[str]:

@@ -39,7 +39,7 @@ def overview(study: Study, origins: Mapping[str, str]) -> tuple[Entry, ...]:
     """Every variable that is set, in order of name. Makes predictions: not for the event loop."""
     void = overridden(study.values)
     found: list[Entry] = []
-    predicted = 0
+    predicted = LIMIT_PREDICTED if study.trouble() else 0
     for name, value in sorted(study.values.items()):
         flag = catalogue().flag(name)
         origin = origins.get(name, "--set")
@@ -64,7 +64,7 @@ def overview(study: Study, origins: Mapping[str, str]) -> tuple[Entry, ...]:
 
 
 def _read(flag: Flag, value: str, study: Study) -> Reading:
-    return read_value(flag, value, study.baseline().library)
+    return read_value(flag, value, study.whose())
 
 
 def _predicted(entry: Entry, flag: Flag, study: Study) -> Entry:

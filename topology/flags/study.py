@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..nccl.predict import predict
-from ..nccl.prediction import Prediction
+from ..nccl.predict import NoGpusError, predict
+from ..nccl.prediction import Library, Prediction
+from ..nccl.rules import preferred, rules_for
 from ..nccl.settings import Settings
 from ..snapshot import NodeSnapshot
 from .catalogue import Flag
@@ -58,6 +59,23 @@ class Study:
                 self._made.pop(next(iter(self._made)))
             self._made[key] = found
         return found
+
+    def trouble(self) -> str | None:
+        """Why nothing can be predicted on this node; None when it can.
+
+        Raises UnknownVersionError when it was asked for rules that do not exist.
+        """
+        try:
+            self.baseline()
+        except NoGpusError as error:
+            return str(error)
+        return None
+
+    def whose(self) -> Library:
+        """The library whose rules hold, with or without GPUs."""
+        name = self.library or preferred(self.snapshot.machine)[0]
+        rules, _ = rules_for(name)
+        return Library(name=rules.library, version=name.rpartition("-")[2].lstrip("v"))
 
     def baseline(self) -> Prediction:
         """The node as it is set up."""

@@ -1,0 +1,67 @@
+"""What is set where, as lines of text."""
+
+from __future__ import annotations
+
+from gputop.topology.flags.effects import ranks_of
+from gputop.topology.flags.overview import Entry, overview
+from gputop.topology.flags.process import ProcessFlags
+from gputop.topology.flags.section import Section, drawn
+from gputop.topology.flags.study import Study
+
+SIGNS = {
+    "changes": "works",
+    "nothing": "no effect here",
+    "ignored": "ignored",
+    "fatal": "FAILS",
+    "unknown": "unknown name",
+    "not predicted": "set",
+}
+"""The word in front of an entry, by its status."""
+
+
+def overview_lines(
+    study: Study, origins: dict[str, str], process: ProcessFlags | None, width: int
+) -> list[str]:
+    """Everything that is set with its effect on this node."""
+    return drawn(sections(study, origins, process), width)
+
+
+def sections(
+    study: Study, origins: dict[str, str], process: ProcessFlags | None
+) -> tuple[Section, ...]:
+    """The same as sections, for the screen."""
+    trouble = study.trouble()
+    library = study.whose()
+    ranks = 0 if trouble else len(ranks_of(study.baseline()))
+    node = f"{ranks} GPU{'s' * (ranks != 1)}, rules of {library.name.upper()} {library.version}"
+    found: list[Section] = []
+    if process is not None:
+        found.append(_process(process))
+    entries = overview(study, origins)
+    if not entries:
+        whose = "this process" if process is not None else "this node's environment and files"
+        text = f"No variable of NCCL and its surroundings is set in {whose}: defaults hold."
+        found.append(Section(title=f"What is set ({node})", paragraphs=(text,)))
+    found.extend(_entry(entry) for entry in entries)
+    failure = None if trouble else study.baseline().failure
+    if failure:
+        found.append(Section(title="As it is set up", paragraphs=(f"{failure}.",)))
+    return tuple(found)
+
+
+def _entry(entry: Entry) -> Section:
+    where = {"environment": "environment", "--set": "--set"}.get(entry.origin, entry.origin)
+    return Section(
+        title=f"{entry.name}={entry.value}  ({where}): {SIGNS[entry.status]}",
+        paragraphs=(entry.told,),
+    )
+
+
+def _process(process: ProcessFlags) -> Section:
+    who = " of ".join(part for part in (process.command, process.user) if part)
+    library = process.library or "not seen"
+    return Section(
+        title=f"Process {process.pid}" + (f": {who}" if who else ""),
+        paragraphs=(f"NCCL library: {library}.",),
+        bullets=tuple(note[:1].upper() + note[1:] + "." for note in process.notes),
+    )
