@@ -17,8 +17,8 @@ from gputop.commands.options import (
     source_options,
     tell_problems,
 )
-from gputop.commands.predicting import changes_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.predicting import changes_of, predicting_options, selected
 
 if TYPE_CHECKING:
     from gputop.topology.flags.catalogue import Flag
