@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .draft import BALANCED_TREE, NVLS, RING, TREE, Draft, times
+from .ends import NOWHERE, Ends
 from .field import Field, Hop
 from .links import direct_links
-from .nics import EVERY
 from .orders import AWAY, FREE, TOWARDS_NIC
 
 FOUND_ALL = -1
@@ -21,8 +21,6 @@ STEPS_SAME = 1 << 8
 STEPS = 1 << 14
 STEPS_BY_INDEX = 1 << 10
 """Own budget of the try in order of index, where the search starts from NICs."""
-
-NOWHERE = -1
 
 
 class Attempt:
@@ -42,11 +40,8 @@ class Attempt:
         self._closes = ring and not field.inter
         self._back = (self._last if ring else 0) if field.inter else NOWHERE
         mutual = balanced or draft.pattern == TREE
-        ways = field.ways
-        half = draft.speed_inter // 2 if balanced else draft.speed_inter
-        self._inside = ways(draft.pattern, draft.type_intra, draft.speed_intra, mutual=mutual)
-        self._in = ways(draft.pattern, draft.type_inter, draft.speed_inter, mutual=mutual)
-        self._out = ways(draft.pattern, draft.type_inter, half, mutual=mutual)
+        self._inside = field.ways(draft.pattern, draft.type_intra, draft.speed_intra, mutual=mutual)
+        self._nic_ends = Ends(field, draft)
         self._values = [times(count, draft.speed_intra) for count in range(draft.most + 1)]
         self._best_value = times(best.channels, best.speed_intra)
 
@@ -79,8 +74,8 @@ class Attempt:
 
     def _from_nics(self, state: int, hops: int) -> None:
         draft, channel, nics = self.draft, self._channel, self.field.nics
-        whole_gbs = draft.speed_inter // 1000
-        listed = nics.to_try(draft.type_inter, EVERY)
+        whole_gbs = self._nic_ends.whole_gbs
+        listed = self._nic_ends.listed()
         only_first = self.field.rules.nvls_first_net_only
         for place in range(len(listed)):
             if draft.pattern == NVLS and place and only_first:
@@ -88,7 +83,7 @@ class Attempt:
             net = listed[(channel + place) % len(listed)]
             if nics.speeds_gbs[net] < whole_gbs:
                 continue
-            if self._paired() and net != self._ends[channel - 1]:
+            if self._nic_ends.paired(channel) and net != self._ends[channel - 1]:
                 continue
             self._starts[channel] = net
             self._latency_us = self.field.nets[net].latency_us
@@ -100,14 +95,6 @@ class Attempt:
             # The first channel goes on without steps: its tries by index have their own.
             if done or (channel and self.left <= 0):
                 break
-
-    def _paired(self) -> bool:
-        """Whether this channel must go back the way that the one before it came."""
-        if not self._channel & 1:
-            return False
-        if self.field.rules.cross_nic == 1:
-            return self.draft.cross_nic != 0
-        return self.draft.pattern == RING and self.draft.cross_nic == 2
 
     def _from_nic(self, net: int, state: int, hops: int, listed: int) -> bool:
         """Try the GPUs for a NIC; True when no other NIC is to be tried."""
@@ -121,8 +108,10 @@ class Attempt:
             return False
         if channel == 0 and not self.field.switched:
             self._by_index(net, state, hops)
-        for gpu in self._first_gpus(net):
-            self._enter_from(net, gpu, state, hops)
+        for gpu, need, crossed in self._nic_ends.firsts(net, channel):
+            after = state - need
+            if after & self._guard == self._guard:
+                self._enter(gpu, after, hops + crossed)
         return False
 
     def _by_index(self, net: int, state: int, hops: int) -> None:
@@ -130,16 +119,6 @@ class Attempt:
         self._enter_from(net, 0, state, hops, range(self.field.count))
         if self.left != FOUND_ALL:
             self.left = kept
-
-    def _first_gpus(self, net: int) -> list[int]:
-        nics, rule = self.field.nics, self.field.rules.first_gpus
-        if rule == "fewest-hops":
-            whole_gbs = self.draft.speed_inter // 1000
-            return nics.fewest_hops_gpus(net, self._channel, whole_gbs)
-        near, owner = nics.nearest_gpus(net), nics.owner(net)
-        if rule == "owner" and owner >= 0:
-            return [owner, *(gpu for gpu in near if gpu != owner)]
-        return near
 
     def _head_from_nic(self, net: int, state: int, hops: int, listed: int) -> bool:
         owner = self.field.nics.owner(net)
@@ -157,7 +136,7 @@ class Attempt:
     def _enter_from(
         self, net: int, gpu: int, state: int, hops: int, forced: Sequence[int] | None = None
     ) -> None:
-        way = self._in.enter(net, gpu)
+        way = self._nic_ends.enter(net, gpu)
         if way is None:
             return
         state -= way[0]
@@ -277,38 +256,21 @@ class Attempt:
         forced: Sequence[int] | None,
     ) -> None:
         """Go to a NIC from the GPU at a step; a balanced tree does so from its first two."""
-        draft, channel = self.draft, self._channel
+        channel = self._channel
         start = self._starts[channel]
-        balanced = draft.pattern == BALANCED_TREE
+        balanced = self.draft.pattern == BALANCED_TREE
         back = 1 if balanced and step == 0 else NOWHERE
+        left_by = self._ends[channel] if balanced and step else NOWHERE
         last_start = self._starts[channel - 1] if channel & 1 else NOWHERE
-        for net in self.field.nics.to_try(draft.type_inter, gpu):
-            if not self._may_end(net, start, step, last_start):
-                continue
-            way = self._out.leave(gpu, net)
-            if way is None:
-                continue
-            after = state - way[0]
+        for net, need, crossed in self._nic_ends.lasts(gpu, start, last_start, left_by):
+            after = state - need
             if after & self._guard != self._guard:
                 continue
             self._ends[channel] = net
             if self.left <= 0:
                 return
             self.left -= 1
-            self._go_on(gpu, step, after, used, hops + way[1], back, forced)
-
-    def _may_end(self, net: int, start: int, step: int, last_start: int) -> bool:
-        draft = self.draft
-        if (
-            self.field.rules.cross_nic == 1
-            and draft.cross_nic
-            and last_start >= 0
-            and net != last_start
-        ):
-            return False
-        return self.field.nics.fits(
-            net, start, draft.pattern, draft.cross_nic, step, last_start, self._ends[self._channel]
-        )
+            self._go_on(gpu, step, after, used, hops + crossed, back, forced)
 
     def _head(self, gpu: int, state: int, hops: int) -> None:
         way = self._inside.head(gpu)

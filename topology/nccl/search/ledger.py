@@ -71,7 +71,7 @@ class Ledger:
         unit = self._unit.get(id(link))
         if unit is None:
             return int(link.bandwidth_gbs)
-        return (state // unit & self._most) // 1000
+        return (state >> unit.bit_length() - 1 & self._most) // 1000
 
     def route(self, path: Path, start: Node) -> Route:
         """A path out of `start` (search.cc:followPath)."""

@@ -1,4 +1,4 @@
-"""Which NICs to try, in order (search.cc:ncclTopoSelectNets, ncclTopoSearchCheckNet)."""
+"""Which NICs to try, in order (search.cc:ncclTopoSelectNets)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from ..nets import LocalNets, nearest, netdevs_policy
 from ..rules import Rules
 from ..settings import Settings
 from ..system import PathType, System
-from .draft import BALANCED_TREE, RING, TREE
 
 EVERY = -1
 """In place of a GPU's index: NICs for any of them."""
@@ -62,31 +61,8 @@ class Nics:
         turned = [(first + step) % count for step in range(count)]
         return [g for g in turned if (paths[g].bandwidth_gbs, paths[g].hops) == (widest, hops)]
 
-    def fits(
-        self,
-        net: int,
-        start: int,
-        pattern: int,
-        cross_nic: int,
-        step: int,
-        last_start: int,
-        left_by: int,
-    ) -> bool:
-        """Whether a channel may end at a NIC.
-
-        `last_start`: where the channel before started, -1 when this one is the first of a
-        pair; `left_by`: the NIC that a balanced tree already ends at, -1 before.
-        """
-        if pattern == TREE and net != start:
-            return False
-        if pattern == RING and cross_nic == 2:
-            if last_start >= 0 and net != last_start:
-                return False
-        elif cross_nic == 0 and not self._same_rail(net, start):
-            return False
-        return not (pattern == BALANCED_TREE and step and net != left_by)
-
-    def _same_rail(self, net: int, start: int) -> bool:
+    def same_rail(self, net: int, start: int) -> bool:
+        """Whether a channel may use both NICs without crossing from one to another."""
         one, other = self._nets[net], self._nets[start]
         if self._rail_per_host and one.host != other.host:
             return (one.pci_ident, one.port) == (other.pci_ident, other.port)

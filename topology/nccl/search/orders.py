@@ -9,6 +9,11 @@ from .ledger import Ledger
 FREE, TOWARDS_NIC, AWAY = 0, 1, -1
 """Is the way back to the NIC no matter, the next step, or a later one?"""
 
+WIDEST = 1 << 14
+"""More than any bandwidth in GB/s."""
+PCI_BITS = 48
+"""Where the PCI link stands in a rank: below what the NIC reaches, above how far it is."""
+
 
 class Orders:
     """The order of preference out of each GPU, by index."""
@@ -20,7 +25,9 @@ class Orders:
         self._neighbours_only = neighbours_only
         self._ledger = ledger
         self._pci = [_pci_links(gpu) for gpu in self._gpus]
-        self._ranked: dict[int, list[int]] = {}
+        self._ranked: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._shapes: dict[int, list[tuple[int, int]]] = {}
+        self._left: dict[int, list[int]] = {}
         self.pci_mask = ledger.mask(link for links in self._pci for link in links)
         """The part of a state that the order depends on where NICs matter."""
 
@@ -32,46 +39,60 @@ class Orders:
         `net`: the NIC that the channel started from; it and the state of the ledger count
         unless `towards` is FREE.
         """
-        if towards == FREE:
-            found = [other for other in self._inside(gpu) if not used >> other & 1]
-        else:
-            found = self._with_nic(gpu, used, net, state)
-        if towards == AWAY and self._alike(gpu, found):
-            found.reverse()
-        return self._neighbours_first(gpu, found, pattern) if self._switched else found
+        ranks = self._ranks(gpu, net if towards != FREE else -1)
+        found = [(rank, other) for rank, other in ranks if not used >> other & 1]
+        if towards != FREE:
+            pci = self._pci_gbs(state)
+            found = sorted((rank - (pci[other] << PCI_BITS), other) for rank, other in found)
+        order = [other for _, other in found]
+        if towards == AWAY and self._alike(gpu, order):
+            order.reverse()
+        return self._neighbours_first(gpu, order, pattern) if self._switched else order
 
-    def _inside(self, gpu: int) -> list[int]:
-        """All other GPUs: widest, then nearest, then next by index."""
-        ranked = self._ranked.get(gpu)
-        if ranked is None:
-            ranked = sorted(self._others(gpu), key=lambda other: self._score(gpu, other))
-            self._ranked[gpu] = ranked
-        return ranked
+    def _ranks(self, gpu: int, net: int) -> list[tuple[int, int]]:
+        """The other GPUs with their rank, lowest first: all that counts, in one number.
 
-    def _with_nic(self, gpu: int, used: int, net: int, state: int) -> list[int]:
-        """The GPUs that the NIC reaches best come first, by what their PCI links have left."""
-        back = self._nets[net].paths["GPU"]
-
-        def score(other: int) -> tuple[int, ...]:
-            pci = min(
-                (self._ledger.whole_gbs(state, link) for link in self._pci[other]), default=-1
+        Most weighs what the NIC reaches best; within the node wide paths, then short ones,
+        then the next by index.
+        """
+        ranks = self._ranked.get((gpu, net))
+        if ranks is None:
+            ranks = self._ranked[gpu, net] = sorted(
+                (self._rank(gpu, other, net), other)
+                for other, path in enumerate(self._gpus[gpu].paths["GPU"])
+                if other != gpu and path.links
             )
-            outside = (-int(back[other].bandwidth_gbs), -pci, back[other].hops)
-            return (*outside, *self._score(gpu, other))
+        return ranks
 
-        return sorted((one for one in self._others(gpu) if not used >> one & 1), key=score)
-
-    def _others(self, gpu: int) -> list[int]:
-        paths = self._gpus[gpu].paths["GPU"]
-        return [other for other, path in enumerate(paths) if other != gpu and path.links]
-
-    def _score(self, gpu: int, other: int) -> tuple[int, int, int]:
+    def _rank(self, gpu: int, other: int, net: int) -> int:
         path = self._gpus[gpu].paths["GPU"][other]
-        return -int(path.bandwidth_gbs), path.hops, (other - gpu) % len(self._gpus)
+        step = (other - gpu) % len(self._gpus)
+        rank = (WIDEST - int(path.bandwidth_gbs) << 12 | path.hops) << 10 | step
+        if net >= 0:
+            back = self._nets[net].paths["GPU"][other]
+            rank += (WIDEST - int(back.bandwidth_gbs) << PCI_BITS + 16) + (
+                back.hops << PCI_BITS - 12
+            )
+        return rank
+
+    def _pci_gbs(self, state: int) -> list[int]:
+        """What is left of each GPU's PCI link, in whole GB/s; -1 without one."""
+        key = state & self.pci_mask
+        found = self._left.get(key)
+        if found is None:
+            found = self._left[key] = [
+                min((self._ledger.whole_gbs(state, link) for link in links), default=-1)
+                for links in self._pci
+            ]
+        return found
 
     def _alike(self, gpu: int, others: list[int]) -> bool:
-        paths = self._gpus[gpu].paths["GPU"]
-        return len({(int(paths[other].bandwidth_gbs), paths[other].hops) for other in others}) < 2
+        shapes = self._shapes.get(gpu)
+        if shapes is None:
+            shapes = self._shapes[gpu] = [
+                (int(path.bandwidth_gbs), path.hops) for path in self._gpus[gpu].paths["GPU"]
+            ]
+        return len({shapes[other] for other in others}) < 2
 
     def _neighbours_first(self, gpu: int, found: list[int], pattern: int) -> list[int]:
         """NVSwitches work better when each GPU talks to few peers: those beside it by index."""

@@ -1,0 +1,94 @@
+"""Where a channel may start and end, one list for each situation, kept for an attempt."""
+
+from __future__ import annotations
+
+from .draft import BALANCED_TREE, RING, TREE, Draft
+from .field import Field, Way
+from .nics import EVERY
+
+NOWHERE = -1
+
+End = tuple[int, int, int]
+"""(GPU or NIC to go to, what the way takes of the ledger, links crossed)."""
+
+
+class Ends:
+    """The NICs that the channels of one draft go in and out by."""
+
+    def __init__(self, field: Field, draft: Draft) -> None:
+        self._field, self._draft = field, draft
+        mutual = draft.pattern in (BALANCED_TREE, TREE)
+        # A balanced tree shares its NIC between two GPUs.
+        half = draft.speed_inter // 2 if draft.pattern == BALANCED_TREE else draft.speed_inter
+        self._in = field.ways(draft.pattern, draft.type_inter, draft.speed_inter, mutual=mutual)
+        self._out = field.ways(draft.pattern, draft.type_inter, half, mutual=mutual)
+        self.whole_gbs = draft.speed_inter // 1000
+        """What a channel takes of the NIC itself (search.cc counts whole GB/s there)."""
+        self._pairs = bool(draft.cross_nic) if field.rules.cross_nic == 1 else self._ring_crosses()
+        self._firsts: dict[tuple[int, int], list[End]] = {}
+        self._lasts: dict[tuple[int, int, int, int], list[End]] = {}
+
+    def listed(self) -> tuple[int, ...]:
+        """The NICs to start from, in order."""
+        return self._field.nics.to_try(self._draft.type_inter, EVERY)
+
+    def paired(self, channel: int) -> bool:
+        """Whether a channel must go back the way that the one before it came."""
+        return self._pairs and channel & 1 == 1
+
+    def enter(self, net: int, gpu: int) -> Way | None:
+        """From a NIC to a GPU."""
+        return self._in.enter(net, gpu)
+
+    def firsts(self, net: int, channel: int) -> list[End]:
+        """The GPUs to start at from a NIC."""
+        turning = self._field.rules.first_gpus == "fewest-hops"
+        key = (net, channel if turning else 0)
+        found = self._firsts.get(key)
+        if found is None:
+            found = self._firsts[key] = [
+                (gpu, *way)
+                for gpu in self._first_gpus(net, channel)
+                if (way := self.enter(net, gpu)) is not None
+            ]
+        return found
+
+    def lasts(self, gpu: int, start: int, last_start: int, left_by: int) -> list[End]:
+        """The NICs to go to from a GPU.
+
+        `start`, `last_start`: where this channel and the one before started; `left_by`: the
+        NIC that the first GPU of a balanced tree took, NOWHERE for the first itself.
+        """
+        key = (gpu, start, last_start if self._pairs else NOWHERE, left_by)
+        found = self._lasts.get(key)
+        if found is None:
+            found = self._lasts[key] = [
+                (net, *way)
+                for net in self._field.nics.to_try(self._draft.type_inter, gpu)
+                if self._fits(net, *key[1:]) and (way := self._out.leave(gpu, net)) is not None
+            ]
+        return found
+
+    def _fits(self, net: int, start: int, last_start: int, left_by: int) -> bool:
+        """search.cc:ncclTopoSearchCheckNet."""
+        draft = self._draft
+        if draft.pattern == TREE and net != start:
+            return False
+        if last_start != NOWHERE and net != last_start:
+            return False
+        crosses = self._ring_crosses() or draft.cross_nic
+        if not crosses and not self._field.nics.same_rail(net, start):
+            return False
+        return left_by in (NOWHERE, net)
+
+    def _ring_crosses(self) -> bool:
+        return self._draft.pattern == RING and self._draft.cross_nic == 2
+
+    def _first_gpus(self, net: int, channel: int) -> list[int]:
+        nics, rule = self._field.nics, self._field.rules.first_gpus
+        if rule == "fewest-hops":
+            return nics.fewest_hops_gpus(net, channel, self.whole_gbs)
+        near, owner = nics.nearest_gpus(net), nics.owner(net)
+        if rule == "owner" and owner >= 0:
+            return [owner, *(gpu for gpu in near if gpu != owner)]
+        return near
