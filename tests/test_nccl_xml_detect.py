@@ -15,8 +15,7 @@ from gputop.topology.machine import (
     PciDevice,
     XgmiLink,
 )
-from gputop.topology.nccl.settings import Settings
-from gputop.topology.nccl.xml.detect import detect, ranked
+from gputop.topology.nccl.xml.detect import ranked
 from gputop.topology.nccl.xml.read import check_topology, read_topology
 from gputop.topology.nccl.xml.write import write_topology
 from tests.topology_made import (
@@ -217,48 +216,3 @@ def test_coherent_gpus_and_arm() -> None:
 
 def test_no_gpu_gives_an_empty_system() -> None:
     assert text(Machine()) == '<system version="1"/>\n'
-
-
-BASE = """<system version="1">
-  <cpu host_hash="0x7" numaid="0" affinity="ff" arch="x86_64" vendor="AuthenticAMD" familyid="143"
-       modelid="49">
-    <pci busid="ffff:ff:01.0" class="0x060400">
-      <pci busid="0000:01:00.0" class="0x030000" link_speed="2.5 GT/s PCIe" link_width="1">
-        <gpu dev="3"><nvlink target="0000:02:00.0" count="4"/></gpu>
-      </pci>
-      <pci busid="0000:55:00.0" class="0x030200"><gpu dev="7" rank="7"/></pci>
-      <pci busid="0000:02:00.0" class="0x020000">
-        <nic><net name="eth0" speed="100000" dev="9"/></nic>
-      </pci>
-    </pci>
-    <pci busid="0000:77:00.0" class="0x060400"/>
-  </cpu>
-</system>"""
-
-
-def test_a_topology_file_is_the_base_that_detection_fills() -> None:
-    base = read_topology(BASE.encode(), "base.xml")
-    detected = detect(machine(), Settings({}), base)
-    element = detected.element
-    # What belongs to no GPU or NIC of this machine is gone, the hash of another host too.
-    assert dict(pcis(element)) == {
-        "ffff:ff:01.0": "cpu 0",
-        "0000:01:00.0": "ffff:ff:01.0",
-        "0000:02:00.0": "ffff:ff:01.0",
-        "0000:02:00.1": "cpu 0",
-    }
-    (cpu,) = element.each("cpu")
-    assert (cpu.get("host_hash"), cpu.get("vendor"), cpu.get("affinity")) == (
-        None, "AuthenticAMD", "ff",
-    )  # fmt: skip
-    one = pci_of(detected, "0000:01:00.0")
-    # The file's wrong speed wins over the hardware; the class does not.
-    assert (one.get("link_speed"), one.get("link_width")) == ("2.5 GT/s PCIe", "1")
-    assert one.get("class") == "0x030200"
-    (its,) = one.each("gpu")
-    assert (its.get("dev"), its.get("sm"), its.get("rank")) == ("3", "89", "0")
-    assert [(x.get("count"), x.get("tclass")) for x in its.children] == [("4", "0x020000")]
-    assert pci_of(detected, "ffff:ff:01.0").get("link_speed") == ""
-    first, second = nets(element)
-    assert (first["name"], first["speed"], first["dev"]) == ("eth0", "100000", "0")
-    assert (second["name"], second["dev"]) == ("eth1", "1")

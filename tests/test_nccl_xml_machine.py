@@ -210,7 +210,7 @@ def test_what_has_no_address_or_comes_twice_is_left_out() -> None:
         '<pci busid="0000:01:00.0"><gpu dev="2"/></pci><nic><net/></nic></cpu></system>'
     )
     assert [(gpu.address, gpu.index) for gpu in found.gpus] == [("0000:01:00.0", 1)]
-    assert found.rdma == found.interfaces == ()
+    assert (found.rdma, found.interfaces) == ((), ())
 
 
 @pytest.mark.parametrize("path", [*RECORDED, *CAPTURED], ids=lambda path: path.stem)

@@ -95,7 +95,8 @@ def machine(**fields: object) -> Machine:
 
 
 def with_gpu(of: Machine, **fields: object) -> Machine:
-    return msgspec.structs.replace(of, gpus=(gpu(**fields),))
+    one = msgspec.structs.replace(gpu(), **fields)
+    return msgspec.structs.replace(of, gpus=(one,))
 
 
 def gpu(address: str = "0000:01:00.0", **fields: object) -> Gpu:

@@ -10,11 +10,14 @@ import re
 
 from ...linux.cpulist import members
 from ...machine import Machine, PciDevice
+from ...wiring.graph import climb
 from ...wiring.wires import PCIE_GTS
 from .machine import nccl_family
 
 _SAID = re.compile(r"([0-9]{1,3}):")
 """A width that sysfs gave and that means "none": "0: no link is trained"."""
+MOST_BRIDGES = 64
+"""Bridges above one device; real trees have eight at most."""
 _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "ppc64le": "ppc64", "ppc64": "ppc64"}
 
 
@@ -24,6 +27,7 @@ class Bus:
     def __init__(self, machine: Machine, *, rccl: bool) -> None:
         self._machine, self._rccl = machine, rccl
         self._devices = {device.address: device for device in machine.pci}
+        self._parents = {device.address: device.parent for device in machine.pci}
         self._gpus = {gpu.address: gpu for gpu in machine.gpus}
         self.assumptions: list[str] = []
 
@@ -61,11 +65,12 @@ class Bus:
         if device is None:
             gpu = self._gpus.get(address)
             return "cpu", self._numa(gpu.numa_node if gpu is not None else None)
-        port = self._devices.get(device.parent)
-        upper = self._devices.get(port.parent) if port is not None else None
-        if upper is None or port is None:
+        way = climb(self._parents, address)
+        # A way that ends in no root complex is a ring: no recording of a machine.
+        whole = len(way) <= MOST_BRIDGES and way[-1] not in self._devices
+        if not whole or len(way) < 2 or way[1] not in self._devices:
             return "cpu", self._numa(device.numa_node)
-        return "pci", upper.address
+        return "pci", way[1]
 
     def cpu(self, numaid: str) -> dict[str, str]:
         """Attributes of a `cpu` element (ncclTopoGetXmlFromCpu); x86 alone has a vendor."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...snapshot import NodeSnapshot
 from ..settings import Settings
+from .base import base_topology
 from .detect import detect
 from .write import write_topology
 
@@ -23,5 +24,8 @@ def as_nccl_xml(snapshot: NodeSnapshot) -> Written:
     own = snapshot.machine.nccl_topology
     if own is not None:
         return Written(write_topology(own))
-    found = detect(snapshot.machine, Settings.of(snapshot))
-    return Written(write_topology(found.element), found.assumptions)
+    settings = Settings.of(snapshot)
+    base = base_topology(snapshot, settings)
+    found = detect(snapshot.machine, settings, base.element)
+    remarks = () if base.remark is None else (base.remark,)
+    return Written(write_topology(found.element), (*remarks, *found.assumptions))

@@ -1,0 +1,53 @@
+"""The topology file that NCCL starts from on this machine, before it detects anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from ...formats.format import FormatError
+from ...snapshot import NodeSnapshot
+from ..element import Element
+from ..settings import Settings
+from .read import MAX_BYTES, read_topology
+
+DEFAULT = "/var/run/nvidia-topologyd/virtualTopology.xml"
+"""Read without NCCL_TOPO_FILE, where a cloud's image has it (graph/topo.cc:ncclTopoGetSystem)."""
+
+
+class Base(msgspec.Struct, frozen=True):
+    """The file's content, None without one, and what is to be said of it."""
+
+    element: Element | None = None
+    remark: str | None = None
+
+
+def base_topology(snapshot: NodeSnapshot, settings: Settings, default: str = DEFAULT) -> Base:
+    """Read the file that NCCL_TOPO_FILE names, or the default one; of a live node alone.
+
+    Never raises: NCCL goes on without a file that it cannot open.
+    """
+    named = settings.text("NCCL_TOPO_FILE")
+    if snapshot.source != ("live",):
+        if named is None:
+            return Base()
+        return Base(remark="NCCL_TOPO_FILE names a file of another machine: it was not read.")
+    path = default if named is None else named
+    try:
+        if named is None and not Path(path).exists():
+            return Base()
+        element = read_topology(_content(Path(path)), path)
+    except OSError as error:
+        return Base(remark=f"{path} was not read ({error.strerror}): NCCL would go on without it.")
+    except (FormatError, ValueError) as error:
+        return Base(remark=f"{path} was not used: {error}. NCCL would fail or read it otherwise.")
+    return Base(element, f"The topology file {path} is the base of what is detected.")
+
+
+def _content(path: Path) -> bytes:
+    # A pipe or device never ends.
+    if not path.is_file():
+        raise FormatError("not a plain file" if path.exists() else "no such file")
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
