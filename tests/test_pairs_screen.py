@@ -184,7 +184,7 @@ async def test_probe_runs_streams_and_is_cancelled(monkeypatch: pytest.MonkeyPat
             await pilot.pause(0.02)
             if app.report is not None:
                 break
-        await press(pilot, "3", "m", "m", "m", "m", "p")
+        await press(pilot, "3", "m", "m", "m", "m", "m", "m", "p")
         probing: Any = app._probing
         assert probing.started == [("p2p", (A, B), False)]
         app.post_message(ProbeStarted("p2p", "/usr/bin/python3", "found on PATH"))

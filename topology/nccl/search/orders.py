@@ -22,13 +22,14 @@ class Orders:
         self._gpus = system.nodes["GPU"]
         self._nets = system.nodes["NET"]
         self._switched = bool(system.nodes["NVS"])
-        self._neighbours_only = neighbours_only
+        self._only_neighbours = self._switched and neighbours_only
         self._ledger = ledger
         self._pci = [_pci_links(gpu) for gpu in self._gpus]
         self._ranked: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self._shapes: dict[int, list[tuple[int, int]]] = {}
         self._left: dict[int, list[int]] = {}
-        self.pci_mask = ledger.mask(link for links in self._pci for link in links)
+        watched = () if self._only_neighbours else (link for pair in self._pci for link in pair)
+        self.pci_mask = ledger.mask(watched)
         """The part of a state that the order depends on where NICs matter."""
 
     def after(
@@ -39,6 +40,10 @@ class Orders:
         `net`: the NIC that the channel started from; it and the state of the ledger count
         unless `towards` is FREE.
         """
+        if self._only_neighbours:
+            paths = self._gpus[gpu].paths["GPU"]
+            wanted = reversed(self._neighbours(gpu, pattern))
+            return [one for one in wanted if not used >> one & 1 and paths[one].links]
         ranks = self._ranks(gpu, net if towards != FREE else -1)
         found = [(rank, other) for rank, other in ranks if not used >> other & 1]
         if towards != FREE:
@@ -47,7 +52,12 @@ class Orders:
         order = [other for _, other in found]
         if towards == AWAY and self._alike(gpu, order):
             order.reverse()
-        return self._neighbours_first(gpu, order, pattern) if self._switched else order
+        if self._switched:
+            for one in self._neighbours(gpu, pattern):
+                if one in order:
+                    order.remove(one)
+                    order.insert(0, one)
+        return order
 
     def _ranks(self, gpu: int, net: int) -> list[tuple[int, int]]:
         """The other GPUs with their rank, lowest first: all that counts, in one number.
@@ -94,24 +104,12 @@ class Orders:
             ]
         return len({shapes[other] for other in others}) < 2
 
-    def _neighbours_first(self, gpu: int, found: list[int], pattern: int) -> list[int]:
-        """NVSwitches work better when each GPU talks to few peers: those beside it by index."""
+    def _neighbours(self, gpu: int, pattern: int) -> list[int]:
+        """NVSwitches work better when a GPU talks to few peers: those beside it, last first."""
         before, behind = (gpu - 1) % len(self._gpus), (gpu + 1) % len(self._gpus)
-        if pattern == RING:
-            wanted = [behind, before]
-        elif pattern == BALANCED_TREE:
-            wanted = [before, behind]
-        else:
-            wanted = [behind]
-        if self._neighbours_only and before == behind:
-            wanted = wanted[:1]
-        real = 0
-        for one in wanted:
-            if one in found:
-                found.remove(one)
-                found.insert(0, one)
-                real += 1
-        return found[:real] if self._neighbours_only else found
+        if before == behind or pattern not in (RING, BALANCED_TREE):
+            return [behind]
+        return [behind, before] if pattern == RING else [before, behind]
 
 
 def _pci_links(gpu: Node) -> tuple[Link, ...]:
