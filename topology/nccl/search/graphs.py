@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from ..prediction import Graphs, SearchGraph
 from ..rules import Rules, numbers
 from ..settings import Settings
@@ -9,26 +11,53 @@ from ..system import PathType, System
 from .descent import Descent
 from .draft import BALANCED_TREE, NVLS, RING, Draft
 from .field import Field
+from .inputs import search_inputs
 from .limits import limits
+
+MOST_REMEMBERED = 16
+"""GPUs; larger systems are rare, and fast where they are regular."""
+REMEMBERED = 128
+
+_remembered: dict[Hashable, tuple[Graphs, float, float]] = {}
+"""What-if questions often leave a system as it is; then nothing is searched twice."""
 
 
 def search_graphs(system: System, rules: Rules, settings: Settings, *, nvls: bool) -> Graphs:
     """Search for the ring, the tree and, if asked, the NVLS graph.
 
-    The paths of the system must be computed. Its best bandwidths are set on the way. A system
-    without GPUs has no graphs.
+    The paths of the system must be computed. Its best bandwidths are set on the way. `nvls`:
+    the library would use NVSwitch multicast, which takes at least two GPUs. A system without
+    GPUs has no graphs.
     """
-    if not system.nodes["GPU"]:
+    count = len(system.nodes["GPU"])
+    if not count:
         return Graphs()
-    return _Search(system, rules, settings, nvls=nvls).graphs(nvls=nvls)
+    if count > MOST_REMEMBERED:
+        found = _search(system, rules, settings, nvls=nvls)
+    else:
+        key = search_inputs(system, rules, settings, nvls=nvls)
+        known = _remembered.get(key)
+        found = known or _search(system, rules, settings, nvls=nvls)
+        if known is None:
+            if len(_remembered) >= REMEMBERED:
+                _remembered.clear()
+            _remembered[key] = found
+    graphs, system.max_bandwidth_gbs, system.total_bandwidth_gbs = found
+    return graphs
+
+
+def _search(
+    system: System, rules: Rules, settings: Settings, *, nvls: bool
+) -> tuple[Graphs, float, float]:
+    search = _Search(system, rules, settings, nvls=nvls)
+    return search.graphs(nvls=nvls), search.widest_gbs, search.total_gbs
 
 
 class _Search:
     def __init__(self, system: System, rules: Rules, settings: Settings, *, nvls: bool) -> None:
-        self.system, self.rules = system, rules
+        self.rules = rules
         self.field = Field(system, rules, settings, nvls=nvls)
-        widest, total = limits(system, nets=self.field.bounded_by_nets)
-        system.max_bandwidth_gbs, system.total_bandwidth_gbs = widest, total
+        self.widest_gbs, self.total_gbs = limits(system, nets=self.field.bounded_by_nets)
         self.estimate = why_estimate(system, rules, self.field)
 
     def graphs(self, *, nvls: bool) -> Graphs:
@@ -45,10 +74,7 @@ class _Search:
         )
 
     def find(self, wanted: Draft) -> Draft:
-        system = self.system
-        return Descent(
-            self.field, wanted, system.max_bandwidth_gbs, system.total_bandwidth_gbs
-        ).run()
+        return Descent(self.field, wanted, self.widest_gbs, self.total_gbs).run()
 
     def result(self, found: Draft) -> SearchGraph:
         gpus, nets = self.field.gpus, self.field.nets
