@@ -98,8 +98,8 @@ def run_probe(
         run.talk(process)
     finally:
         left_behind = _end(process, _TERM_RANKS_SECONDS if private_folder else _TERM_SECONDS)
-        if private_folder:
-            # The keeper has done this, unless it was killed itself.
+        if private_folder and (process.returncode or 0) < 0:
+            # The keeper does this; here it was killed itself.
             leftovers.remove_folder(folder)
             leftovers.remove_shared_files(before)
         run.drain(process)

@@ -44,10 +44,11 @@ def main(app_pid: int, folder: str, command: "list[str]") -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         os.mkdir(folder, 0o700)
-        return keep(app_pid, command, _KILL_RANKS_SECONDS)
     except OSError as error:
         os.write(2, f"{folder}: {error.strerror}\n".encode())
         return _CANNOT_START
+    try:
+        return keep(app_pid, command, _KILL_RANKS_SECONDS)
     finally:
         leftovers.remove_folder(folder)
         leftovers.remove_shared_files(before)

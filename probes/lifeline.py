@@ -32,13 +32,13 @@ def die_with_parent(parent_pid: int, signal_number: int = signal.SIGKILL) -> boo
 def die_at_end_of(stream: BinaryIO) -> None:
     """A second means, for systems without the first: a thread that waits for the stream's end.
 
-    It kills the process group, which is the probe's own. It needs the interpreter lock to act, so
-    it does not help while C code holds it.
+    It kills this process alone: the keeper, which is of the same group, then clears up. It needs
+    the interpreter lock to act, so it does not help while C code holds it.
     """
 
     def watch() -> None:
         while stream.read(4096):
             pass
-        os.killpg(0, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()

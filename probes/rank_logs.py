@@ -22,10 +22,11 @@ def read_log(folder: str, rank: int) -> "tuple[bytes, int, bytes]":
         descriptor = os.open(log_path(folder, rank), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return b"", 0, b""
+    state = os.fstat(descriptor)
+    if not stat.S_ISREG(state.st_mode):
+        os.close(descriptor)
+        return b"", 0, b""
     with os.fdopen(descriptor, "rb") as file:
-        state = os.fstat(descriptor)
-        if not stat.S_ISREG(state.st_mode):
-            return b"", 0, b""
         head = file.read(HEAD_BYTES)
         left = max(0, state.st_size - len(head))
         cut = max(0, left - TAIL_BYTES)
