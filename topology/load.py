@@ -20,10 +20,23 @@ HEAD_BYTES = 64 * 1024
 SNAPSHOT_SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.snapshot/')
 
 NOT_READ = (
-    (re.compile(rb"<graphs[^>]{0,400}\bversion="), "an NCCL graph XML"),
-    (re.compile(rb"\bNCCL (INFO|WARN|TRACE|VERSION|version)\b"), "an NCCL debug log"),
-    (re.compile(rb'"(card0|Card series|GFX Version)"'), "JSON of rocm-smi"),
-    (re.compile(rb'"(gpu_data|asic|xgmi_err|hip_uuid)"'), "JSON of amd-smi"),
+    (
+        re.compile(rb"<graphs[^>]{0,400}\bversion="),
+        "an NCCL graph XML, which --from does not read; the graphs in a job's debug log are shown "
+        "by `gputop log FILE`",
+    ),
+    (
+        re.compile(rb"\bNCCL (INFO|WARN|TRACE|VERSION|version)\b"),
+        "an NCCL debug log, which --from does not read; see `gputop log FILE`",
+    ),
+    (
+        re.compile(rb'"(card0|Card series|GFX Version)"'),
+        "JSON of rocm-smi, which this version does not read",
+    ),
+    (
+        re.compile(rb'"(gpu_data|asic|xgmi_err|hip_uuid)"'),
+        "JSON of amd-smi, which this version does not read",
+    ),
 )
 """Known by sight, read by no module here."""
 
@@ -152,7 +165,7 @@ def _read(path: Path) -> _Found:
         return _Found(order + 1, path.name, part, status.st_mtime)
     for sign, what in NOT_READ:
         if sign.search(head):
-            raise LoadError(f"{path}: {what}, which this version does not read")
+            raise LoadError(f"{path}: {what}")
     raise LoadError(f"{path}: not a format that gputop knows")
 
 

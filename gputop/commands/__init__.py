@@ -5,5 +5,6 @@ NAMES = (
     "topo",
     "explain",
     "flags",
+    "log",
     "probe",
 )

@@ -11,13 +11,14 @@ _NUMBERS = re.compile(
     rb"(?<!failure )(?<!error )(?<!state )(?<!-> )(?<![\w.])(?:0x[0-9a-fA-F]+|[0-9][0-9.]*)"
     rb"|(?<=nccl-)\w{5,6}\b|(?<=\w)[0-9]+"
 )
-_CONTROL = dict.fromkeys([*range(32), *range(127, 160)], "�")
 
 
 def plain(data: bytes, limit: int = LIMIT) -> str:
     """Decode; undecodable bytes and control characters become a replacement mark."""
     text = data[: 4 * limit].decode("utf-8", "replace")[:limit]
-    return text if text.isprintable() else text.translate(_CONTROL)
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else "�" for one in text)
 
 
 def shape(data: bytes) -> bytes:

@@ -1,0 +1,93 @@
+"""`gputop log`: a debug log of NCCL or RCCL, explained and laid over the graph."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gputop.commands.options import (
+    check_sources,
+    json_option,
+    print_json,
+    read_snapshot,
+    say,
+    source_options,
+)
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+
+if TYPE_CHECKING:
+    from gputop.topology.logs.report import LogReport
+    from gputop.topology.snapshot import NodeSnapshot
+
+
+@click.command("log")
+@click.argument("file", metavar="FILE|-")
+@source_options
+@click.option(
+    "--nccl",
+    "library",
+    metavar="VERSION",
+    default=None,
+    help="Whose rules to predict with: 2.28.9, nccl-2.28.9 or rccl-2.21.5; default is the log's.",
+)
+@json_option
+def command(
+    file: str, sources: tuple[str, ...], demo: str | None, library: str | None, as_json: bool
+) -> None:
+    """Explain a debug log (NCCL_DEBUG=INFO) and compare it with the prediction.
+
+    FILE may be compressed with gzip; - reads stdin. The node is --from or --demo, else this
+    machine where its GPUs are those of the log, else it is rebuilt from the log itself.
+    """
+    from gputop.log_reading import document, examine
+    from gputop.topology.nccl.rules import UnknownVersionError, rules_for
+
+    check_sources(sources, demo)
+    if library is not None:
+        try:
+            rules_for(library)
+        except UnknownVersionError as error:
+            raise Exit(str(error), USAGE) from error
+    log = _read(file)
+    read = examine(log, _node(log, sources, demo), library=library)
+    if as_json:
+        print_json(document(read))
+        return
+    from gputop.widgets.log_sections import plain_text
+
+    click.echo(plain_text(read, _width() - 2))
+
+
+def _read(file: str) -> LogReport:
+    from gputop.log_reading import ReadError, read_path, read_stream
+
+    try:
+        if file == "-":
+            return read_stream(sys.stdin.buffer, "stdin")
+        return read_path(Path(file))
+    except ReadError as error:
+        raise Exit(str(error), USAGE if error.unreadable else CANNOT_TELL) from error
+
+
+def _node(log: LogReport, sources: tuple[str, ...], demo: str | None) -> NodeSnapshot | None:
+    """The node that was asked for, or this machine when the log is of its GPUs."""
+    if sources or demo:
+        return read_snapshot(sources, demo)
+    from gputop.log_reading import fits
+    from gputop.topology.logs.places import gpus_from
+
+    if not gpus_from(log):
+        return None
+    here = read_snapshot((), None)
+    if not fits(log, here):
+        return None
+    say("the node is this machine: its GPUs are those of the log")
+    return here
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
