@@ -6,42 +6,27 @@ after a number of steps and keeps the first of equals; so it is followed step by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from .draft import BALANCED_TREE, NVLS, RING, TREE, Draft, times
-from .ends import NOWHERE, Ends
-from .field import Field, Hop
+from .draft import NVLS, Draft, times
+from .field import Field
 from .links import direct_links
-from .orders import AWAY, FREE, TOWARDS_NIC
+from .walk import Walk
 
 FOUND_ALL = -1
 """In place of the steps left: as many channels as wanted were found."""
 
-STEPS_SAME = 1 << 8
-STEPS = 1 << 14
 STEPS_BY_INDEX = 1 << 10
 """Own budget of the try in order of index, where the search starts from NICs."""
 
 
-class Attempt:
+class Attempt(Walk):
     """The search for channels of one draft; better ones go into `best`."""
 
     def __init__(self, field: Field, draft: Draft, best: Draft) -> None:
-        self.field, self.draft, self.best = field, draft, best
-        self.left = STEPS_SAME if draft.same else STEPS
-        """Steps left, FOUND_ALL at the end of a full search."""
-        self._guard = field.ledger.guard
-        self._last = field.count - 1
-        self._channel = 0
-        self._orders = [[0] * field.count for _ in range(draft.most)]
-        self._starts, self._ends = [0] * draft.most, [0] * draft.most
+        super().__init__(field, draft)
+        self.best = best
         self._latency_us = draft.latency_us
-        ring, balanced = draft.pattern == RING, draft.pattern == BALANCED_TREE
-        self._closes = ring and not field.inter
-        self._back = (self._last if ring else 0) if field.inter else NOWHERE
-        mutual = balanced or draft.pattern == TREE
-        self._inside = field.ways(draft.pattern, draft.type_intra, draft.speed_intra, mutual=mutual)
-        self._nic_ends = Ends(field, draft)
         self._values = [times(count, draft.speed_intra) for count in range(draft.most + 1)]
         self._best_value = times(best.channels, best.speed_intra)
 
@@ -49,8 +34,6 @@ class Attempt:
         """Search; the steps left, or FOUND_ALL."""
         self._next_channel(self.field.ledger.full, self.draft.hops)
         return self.left
-
-    # Channels
 
     def _next_channel(self, state: int, hops: int) -> None:
         if self.field.inter:
@@ -131,8 +114,6 @@ class Attempt:
         self._enter_from(net, owner, state, hops)
         return True
 
-    # GPUs
-
     def _enter_from(
         self, net: int, gpu: int, state: int, hops: int, forced: Sequence[int] | None = None
     ) -> None:
@@ -142,156 +123,6 @@ class Attempt:
         state -= way[0]
         if state & self._guard == self._guard:
             self._enter(gpu, state, hops + way[1], forced)
-
-    def _enter(self, gpu: int, state: int, hops: int, forced: Sequence[int] | None = None) -> None:
-        """Start a channel at a GPU."""
-        if self.left <= 0:
-            return
-        self.left -= 1
-        self._orders[self._channel][0] = gpu
-        if self._back == 0:
-            self._to_nics(gpu, 0, state, 1 << gpu, hops, forced)
-        else:
-            self._go_on(gpu, 0, state, 1 << gpu, hops, self._back, forced)
-
-    def _go_on(
-        self,
-        gpu: int,
-        step: int,
-        state: int,
-        used: int,
-        hops: int,
-        back: int,
-        forced: Sequence[int] | None,
-    ) -> None:
-        """What follows a GPU that stands at a step; `back`: the step to go to a NIC at."""
-        if self.draft.pattern == NVLS:
-            self._head(gpu, state, hops)
-        elif step == self._last:
-            self._close(gpu, state, hops)
-        elif forced is None:
-            self._walk(gpu, step, state, used, hops, back)
-        else:
-            self._follow(gpu, step, state, used, hops, back, forced)
-
-    def _follow(
-        self,
-        gpu: int,
-        step: int,
-        state: int,
-        used: int,
-        hops: int,
-        back: int,
-        forced: Sequence[int],
-    ) -> None:
-        """Visit the GPUs in a given order."""
-        order, guard = self._orders[self._channel], self._guard
-        while step < self._last:
-            step += 1
-            hop = self._inside.hop(gpu, forced[step])
-            if hop is None:
-                return
-            gpu = hop[0]
-            state -= hop[2]
-            if state & guard != guard or self.left <= 0:
-                return
-            self.left -= 1
-            order[step] = gpu
-            used |= hop[1]
-            hops += hop[3]
-            if step == back:
-                self._to_nics(gpu, step, state, used, hops, forced)
-                return
-        self._close(gpu, state, hops)
-
-    def _walk(self, gpu: int, step: int, state: int, used: int, hops: int, back: int) -> None:
-        """Visit the GPUs in every order, preferred ones first."""
-        guard, last, ways = self._guard, self._last, self._inside
-        order, net = self._orders[self._channel], self._starts[self._channel]
-        mask = 0 if back < 0 else self.field.orders.pci_mask
-        on_the_way = FREE if back < 0 else AWAY
-        away, home = ways.next_of(on_the_way, net), ways.next_of(TOWARDS_NIC, net)
-        stack: list[tuple[Iterator[Hop], int, int, int]] = []
-        step += 1
-        while True:
-            known, towards = (home, TOWARDS_NIC) if step == back else (away, on_the_way)
-            key = (state & mask, used << 10 | gpu)
-            tries = known.get(key)
-            if tries is None:
-                tries = ways.fill(known, key, gpu, used, towards, net, state)
-            untried = iter(tries)
-            while True:
-                for other, bit, need, crossed in untried:
-                    after = state - need
-                    if after & guard != guard:
-                        continue
-                    if self.left <= 0:
-                        return
-                    self.left -= 1
-                    order[step] = other
-                    if step == back:
-                        self._to_nics(other, step, after, used | bit, hops + crossed, None)
-                    elif step == last:
-                        self._close(other, after, hops + crossed)
-                    else:
-                        break
-                else:
-                    if not stack:
-                        return
-                    untried, state, used, hops = stack.pop()
-                    step -= 1
-                    continue
-                break
-            stack.append((untried, state, used, hops))
-            state, used, hops, gpu = after, used | bit, hops + crossed, other
-            step += 1
-
-    def _to_nics(
-        self,
-        gpu: int,
-        step: int,
-        state: int,
-        used: int,
-        hops: int,
-        forced: Sequence[int] | None,
-    ) -> None:
-        """Go to a NIC from the GPU at a step; a balanced tree does so from its first two."""
-        channel = self._channel
-        start = self._starts[channel]
-        balanced = self.draft.pattern == BALANCED_TREE
-        back = 1 if balanced and step == 0 else NOWHERE
-        left_by = self._ends[channel] if balanced and step else NOWHERE
-        last_start = self._starts[channel - 1] if channel & 1 else NOWHERE
-        for net, need, crossed in self._nic_ends.lasts(gpu, start, last_start, left_by):
-            after = state - need
-            if after & self._guard != self._guard:
-                continue
-            self._ends[channel] = net
-            if self.left <= 0:
-                return
-            self.left -= 1
-            self._go_on(gpu, step, after, used, hops + crossed, back, forced)
-
-    def _head(self, gpu: int, state: int, hops: int) -> None:
-        way = self._inside.head(gpu)
-        if way is not None and (state - way[0]) & self._guard == self._guard:
-            self._complete(state - way[0], hops + way[1])
-
-    def _close(self, gpu: int, state: int, hops: int) -> None:
-        """After the last GPU: a ring inside one node returns to its first."""
-        if self._closes:
-            first = self._orders[self._channel][0]
-            if first != gpu:
-                hop = self._inside.hop(gpu, first)
-                if hop is None:
-                    return
-                state -= hop[2]
-                if state & self._guard != self._guard:
-                    return
-                hops += hop[3]
-        self._complete(state, hops)
-
-    # Results
 
     def _complete(self, state: int, hops: int) -> None:
         """A channel is complete: keep the graph if it is better, and go on to the next."""

@@ -7,10 +7,11 @@ that budget could be at its end.
 
 from __future__ import annotations
 
-from .attempt import FOUND_ALL, STEPS, STEPS_SAME, Attempt
+from .attempt import FOUND_ALL, Attempt
 from .bounds import Bounds
 from .draft import BALANCED_TREE, NVLS, TREE, Draft, times
 from .field import Field
+from .walk import STEPS, STEPS_SAME
 
 ALL_STEPS = 1 << 19
 """Budget of the whole search for one graph (search.cc:NCCL_SEARCH_GLOBAL_TIMEOUT)."""
