@@ -58,9 +58,10 @@ def read_file(path: str, *, root: str = "", library: Library = DEFAULT) -> ConfF
         return None
     except OSError as error:
         return ConfFile(path, error=error.strerror or "not readable")
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return ConfFile(path, error="not a plain file")
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return ConfFile(path, error="not a plain file")
         try:
             data = file.read(LIMIT_BYTES + 1)
         except OSError as error:

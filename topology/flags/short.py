@@ -17,9 +17,9 @@ def short(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> str
     total = sum(len(pairs) for _, pairs in (*now, *rest))
     if not rest:
         paths = " and ".join(way.path for way, _ in now)
-        text = (
-            f"All {total} pairs are {paths} and use P2P as it is; raising the level adds nothing."
-        )
+        text = f"All {total} pairs are {paths} and use P2P as it is: no higher level adds any."
+        if total == 1:
+            text = f"The one pair is {paths} and uses P2P as it is: no higher level adds any."
     else:
         using = _counted([(len(pairs), way.path) for way, pairs in now]) or "none"
         other = _counted([(len(p), f"{way.path} by {way.transport}") for way, p in rest])

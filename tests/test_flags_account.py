@@ -1,0 +1,211 @@
+"""A flag explained for a node, what is set, and the command that prints both."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gputop.flags_text import overview_lines
+from gputop.topology.feeds import DemoFeed
+from gputop.topology.flags.account import account, plain
+from gputop.topology.flags.catalogue import Flag, catalogue
+from gputop.topology.flags.overview import overview
+from gputop.topology.flags.section import NARROW, Section, drawn
+from gputop.topology.flags.study import Study
+from gputop.topology.snapshot import NodeSnapshot
+
+ROOT = Path(__file__).parent.parent
+
+
+def study_of(demo: str, **values: str) -> Study:
+    return Study(DemoFeed(demo, version="0").at(0), values=values)
+
+
+def told(demo: str, name: str, **values: str) -> str:
+    flag = catalogue().flag(name)
+    assert flag is not None
+    return " ".join(" ".join(drawn(account(flag, study_of(demo, **values)), 80)).split())
+
+
+def test_the_p2p_level_on_a_pcie_box_reads_like_advice() -> None:
+    text = told("pcie-l40s-8", "NCCL_P2P_LEVEL")
+    for part in (
+        "Of 28 pairs these use P2P now: 4 pairs PIX.",
+        "PHB gives P2P to 8 pairs PHB.",
+        "LOC and NVL take it away from 4 pairs PIX.",
+        "16 SYS SHM/direct/direct 0..3 with 4..7",
+        "takes 4 hops PIX by P2P, 2 PHB by SHM, 2 SYS by SHM",
+        "nothing: it is the default",
+        "the same as LOC: no pair is NVL",
+        "No value changes a predicted time, although transports change",
+        "With PHB the GPUs 0..3 and the GPUs 4..7 talk by P2P alone among themselves",
+        "The IOMMU passes the GPUs' addresses through (identity)",
+        "ACS is off at every PCIe port",
+        "The driver grants P2P for these pairs",
+        "Peer access granted: not asked of a driver.",
+        "gputop probe p2p",
+        "NCCL graph/paths.cc:ncclGetLevel",
+    ):
+        assert part in text, part
+
+
+def test_on_nvlink_the_same_flag_is_told_otherwise() -> None:
+    text = told("hgx-h100-8", "NCCL_P2P_LEVEL")
+    assert "All 28 pairs are NVL and use P2P as it is: no higher level adds any." in text
+    assert "NVL PIX PXB PHB SYS nothing" in text
+
+
+def test_a_value_that_is_set_is_named_with_what_is_odd_about_it() -> None:
+    assert "It is ignored: the name must be written exactly" in told(
+        "pcie-l40s-8", "NCCL_P2P_LEVEL", NCCL_P2P_LEVEL="phb"
+    )
+    assert "It has no effect: NCCL_P2P_DISABLE=1 beats it." in told(
+        "pcie-l40s-8", "NCCL_P2P_LEVEL", NCCL_P2P_LEVEL="PHB", NCCL_P2P_DISABLE="1"
+    )
+
+
+def test_a_flag_that_the_library_does_not_read_has_no_outcomes() -> None:
+    text = told("hgx-h100-8", "RCCL_MODEL_MATCHING_DISABLE")
+    assert "NCCL does not read it, RCCL does" in text
+    assert "What each value would do" not in text
+
+
+@pytest.mark.parametrize("flag", catalogue().flags, ids=lambda flag: flag.name)
+def test_every_flag_can_be_explained(flag: Flag) -> None:
+    sections = account(flag, STUDY)
+    lines = drawn(sections, 80)
+    assert lines[0]
+    assert max(map(len, lines)) <= 80
+    assert flag.changes.split()[0] in " ".join(lines)
+    assert drawn(plain(flag), 80)
+
+
+STUDY = study_of("pcie-l40s-8")
+
+
+def test_text_keeps_within_narrow_widths() -> None:
+    sections = (
+        Section(
+            title="T" * 50,
+            paragraphs=("word " * 40,),
+            table=(("a", "b" * 70), ("c" * 30, "d")),
+            bullets=("x " * 60,),
+        ),
+    )
+    for width in (0, 40, 60, 80, 200):
+        lines = drawn(sections, width)
+        assert max(map(len, lines)) <= max(width, NARROW) + 30
+    assert drawn((), 80) == []
+
+
+def test_what_is_set_is_sorted_into_what_it_does() -> None:
+    study = study_of(
+        "hgx-h100-8",
+        NCCL_P2P_DISABLED="1",
+        NCCL_P2P_LEVEL="nvl",
+        NCCL_SHM_DISABLE="1",
+        NCCL_NVLS_ENABLE="0",
+        NCCL_ALGO="rings",
+        CUDA_DEVICE_ORDER="PCI_BUS_ID",
+    )
+    found = {entry.name: entry for entry in overview(study, {"NCCL_ALGO": "/etc/nccl.conf"})}
+    assert {name: entry.status for name, entry in found.items()} == {
+        "NCCL_P2P_DISABLED": "unknown",
+        "NCCL_P2P_LEVEL": "ignored",
+        "NCCL_SHM_DISABLE": "nothing",
+        "NCCL_NVLS_ENABLE": "changes",
+        "NCCL_ALGO": "fatal",
+        "CUDA_DEVICE_ORDER": "not predicted",
+    }
+    assert found["NCCL_P2P_DISABLED"].closest[0] == "NCCL_P2P_DISABLE"
+    assert found["NCCL_ALGO"].origin == "/etc/nccl.conf"
+    text = "\n".join(overview_lines(study, {}, None, 80))
+    assert "unknown name" in text
+    assert "ignored" in text
+
+
+def test_a_node_without_gpus_still_says_what_is_set() -> None:
+    empty = NodeSnapshot(taken_at=0.0)
+    study = Study(empty, values={"NCCL_P2P_LEVEL": "nvl", "NCCL_ALGO": "Ring"})
+    assert study.trouble() is not None
+    assert [entry.status for entry in overview(study, {})] == ["not predicted", "ignored"]
+    assert "0 GPUs" in "\n".join(overview_lines(Study(empty, values={}), {}, None, 80))
+
+
+def gputop(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gputop", "flags", *arguments],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_the_command_explains_a_flag() -> None:
+    done = gputop("NCCL_P2P_LEVEL", "--demo", "pcie-l40s-8", NCCL_P2P_LEVEL="SYS")
+    assert done.returncode == 0
+    assert "It is not set here." in done.stdout, "the caller's variables say nothing of a demo"
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_an_unknown_name_is_wrong_usage_with_a_hint() -> None:
+    done = gputop("NCCL_P2P_DISABLED", "--demo", "pcie-l40s-8")
+    assert done.returncode == 64
+    assert "NCCL_P2P_DISABLE" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--all", "NCCL_ALGO"),
+        ("--pid", "1", "--demo", "hgx-h100-8"),
+        ("--pid", "0"),
+        ("--pid", "4194999"),
+        ("--demo", "hgx-h100-8", "--set", "NCCL_ALGO"),
+        ("--demo", "hgx-h100-8", "--nccl", "abc"),
+        ("--demo", "hgx-h100-8", "--gpus", "99"),
+    ],
+)
+def test_wrong_usage_ends_with_64(arguments: tuple[str, ...]) -> None:
+    done = gputop(*arguments)
+    assert done.returncode == 64, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_json_is_one_document() -> None:
+    done = gputop(
+        "NCCL_P2P_LEVEL", "--demo", "pcie-l40s-8", "--set", "NCCL_P2P_LEVEL=PHB", "--json"
+    )
+    document = json.loads(done.stdout)
+    assert document["schema"] == "gputop.flags/1"
+    assert document["source"] == ["demo pcie-l40s-8"]
+    assert document["assumptions"]
+    assert document["what_if"]["export"] == "export NCCL_P2P_LEVEL=PHB"
+    assert document["what_if"]["effect"]["pairs_changed"] == 8
+    outcomes = {
+        one["value"]: one["effect"]["pairs_changed"] for one in document["flag"]["outcomes"]
+    }
+    assert outcomes == {"LOC": 4, "NVL": 4, "PIX": 0, "PXB": 0, "PHB": 8, "SYS": 24}
+
+
+def test_the_catalogue_needs_no_node() -> None:
+    done = gputop("--all", "--json")
+    assert len(json.loads(done.stdout)["catalogue"]) == len(catalogue().flags)
+    text = gputop("--search", "gdr level")
+    assert text.returncode == 0
+    assert "NCCL_NET_GDR_LEVEL" in text.stdout
+
+
+def test_a_subset_of_gpus_is_its_own_communicator() -> None:
+    done = gputop("NCCL_P2P_LEVEL", "--demo", "pcie-l40s-8", "--gpus", "0,1")
+    assert "The one pair is PIX and uses P2P as it is" in " ".join(done.stdout.split())
