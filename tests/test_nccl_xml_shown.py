@@ -11,6 +11,7 @@ import pytest
 from gputop.app import GpuTop
 from gputop.topology.load import load
 from gputop.topology.nccl.xml.read import read_topology
+from gputop.topology.reasons.why import why_device, why_pair
 from gputop.topology.report import examine
 from gputop.topology.snapshot import decode
 from tests.app_support import SIZES, give, picture, press
@@ -79,3 +80,19 @@ async def test_screens_open(path: Path, size: tuple[int, int]) -> None:
             assert sign in picture(pilot)
             assert "kernel module" not in picture(pilot)
         await press(pilot, "2", "right", "down", "w", "escape")
+
+
+def test_explanations_name_the_file_as_their_source() -> None:
+    report = examine(load([str(TOPOLOGIES / "pcie_2s_2sw_intel.xml")]).snapshot)
+    sources = {
+        fact.source
+        for node in report.graph
+        for fact in why_device(report, node).facts
+        if fact.source
+    }
+    assert sources == {"topology XML", "the PCI tree"}
+    switch = why_device(report, "0000:a0:00.0")
+    assert "a PCIe switch" in switch.claim
+    assert "PCIe gen5 x16" in [fact.answer for fact in switch.facts]
+    pair = why_pair(report, "0000:00:06.0", "0000:00:07.0")
+    assert "topology XML: both are below 0000:a0:00.0" in pair.facts[0].because

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from ..nccl.element import NOT_IN_XML
+from ..record import Record
+
 READ, MEASURED, ASSUMED = "read", "measured", "assumed"
 
 
@@ -22,6 +25,12 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """This answer settled the matter."""
     about: str = ""
     """"nccl" for the library's own questions, "" for what holds without it."""
+
+
+def origin(record: Record, usual: str) -> str:
+    """Where a record was read: from a topology XML when that is why its usual fields are empty."""
+    told = any(record.why(field) == NOT_IN_XML for field in ("uuid", "driver", "memory_bytes"))
+    return "topology XML" if told else usual
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

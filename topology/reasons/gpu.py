@@ -10,7 +10,7 @@ from ..report import Report
 from ..units import UNKNOWN, size, text, whole
 from ..wiring.graph import climb, gpu_id, gpu_label, gpu_numa
 from ..wiring.wires import Wire
-from .fact import Explanation, Fact
+from .fact import Explanation, Fact, origin
 from .links import LinkTrouble, link_facts, missing_links
 
 HARMLESS = {
@@ -126,7 +126,7 @@ def _identity(gpu: Gpu) -> Iterator[Fact]:
         question="What is it?",
         answer=f"{text(gpu.name)}, {size(gpu.memory_bytes)}, power limit {watts}",
         because=f"UUID {text(gpu.uuid)}, serial {text(gpu.serial)}, index {text(gpu.index)}",
-        source=source if gpu.uuid is not None else gpu.why("uuid") or "",
+        source=source if gpu.uuid is not None else origin(gpu, gpu.why("uuid") or ""),
     )
 
 
@@ -142,7 +142,7 @@ def _pcie(gpu: Gpu, now: GpuReading | None, wire: Wire | None) -> Iterator[Fact]
         question="How is it attached?",
         answer=answer,
         because=_pcie_because(now, generation, highest, current, most),
-        source="driver and sysfs",
+        source=origin(gpu, "driver and sysfs"),
     )
 
 
@@ -174,7 +174,7 @@ def _c2c(gpu: Gpu) -> Iterator[Fact]:
             question="What joins it to the CPU?",
             answer="NVLink-C2C",
             because="host copies go this way, so lanes and generation of PCIe say little",
-            source="NVML nvmlDeviceGetC2cModeInfoV",
+            source=origin(gpu, "NVML nvmlDeviceGetC2cModeInfoV"),
         )
 
 
@@ -185,7 +185,7 @@ def _place(gpu: Gpu) -> Iterator[Fact]:
         question="Which CPUs are near?",
         answer=f"NUMA node {text(node)}, CPUs {text(gpu.cpu_affinity)}",
         because=why if node is None else "",
-        source="sysfs numa_node and the driver's affinity",
+        source=origin(gpu, "sysfs numa_node and the driver's affinity"),
     )
 
 

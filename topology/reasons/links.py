@@ -12,7 +12,7 @@ from ..specs import sku_for
 from ..units import gbs
 from ..wiring.graph import gpu_label
 from ..wiring.wires import nvlink_wire
-from .fact import ASSUMED, READ, Fact
+from .fact import ASSUMED, READ, Fact, origin
 
 
 class LinkTrouble(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ def link_facts(report: Report, gpu: Gpu) -> Iterator[Fact]:
             question="Which xGMI links are up?",
             answer=f"{len(up)} of {len(gpu.xgmi)} neighbours",
             because=f"{gbs(rates[0])} one way to each" if rates else "",
-            source="driver",
+            source=origin(gpu, "driver"),
         )
     fabric = gpu.fabric
     if fabric is not None and fabric.state not in (None, "not supported"):
@@ -67,7 +67,7 @@ def _nvlinks(gpu: Gpu) -> Fact:
             question="Which NVLinks are up?",
             answer=f"0 of {len(gpu.nvlinks)}",
             because="without a bridge or with MIG on this is normal",
-            source="NVML nvmlDeviceGetNvLinkState",
+            source=origin(gpu, "NVML nvmlDeviceGetNvLinkState"),
         )
     wire = nvlink_wire(up, len(gpu.nvlinks))
     raw = "" if wire.raw_gbs is None else f"{gbs(wire.raw_gbs)} raw, "
@@ -76,7 +76,7 @@ def _nvlinks(gpu: Gpu) -> Fact:
         question="Which NVLinks are up?",
         answer=f"{len(up)} of {len(gpu.nvlinks)}, version {wire.generation or 'not told'}{rate}",
         because=because,
-        source=f"NVML nvmlDeviceGetNvLinkState; {wire.source}",
+        source=f"{origin(gpu, 'NVML nvmlDeviceGetNvLinkState')}; {wire.source}",
         basis=ASSUMED if wire.assumed else READ,
     )
 

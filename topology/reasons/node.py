@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..machine import Interface, NumaNode, PciDevice, RdmaDevice, Socket
-from ..nccl.element import NOT_IN_XML
-from ..record import Record
+from ..machine import Interface, NumaNode, PciDevice, RdmaDevice, RdmaPort, Socket
 from ..report import Report
 from ..units import size, text
-from ..wiring.graph import climb
+from ..wiring.graph import CPU_ROOT, climb
 from ..wiring.wires import Wire
 from .edge import name, rate_facts
-from .fact import Explanation, Fact
+from .fact import Explanation, Fact, origin
 
 
 def explain_node(report: Report, node: str, kind: str, label: str, record: object) -> Explanation:
@@ -43,32 +41,33 @@ def _own(record: object) -> Iterator[Fact]:
             layer = text(port.link_layer)
             yield Fact(
                 question=f"Port {port.port}?",
-                answer=f"{text(port.state)}, {text(port.rate)}, {layer}",
+                answer=f"{text(port.state)}, {_rate(port)}, {layer}",
                 because=f"physical state {text(port.physical_state)}",
-                source=_origin(record, "sysfs infiniband"),
+                source=origin(record, "sysfs infiniband"),
             )
         names = ", ".join(record.interfaces) or "none"
-        yield Fact(question="Which interfaces?", answer=names, source=_origin(record, "sysfs"))
+        yield Fact(question="Which interfaces?", answer=names, source=origin(record, "sysfs"))
     elif isinstance(record, Interface):
         up = "up" if record.up else "down" if record.up is False else "state not told"
-        yield Fact(question="Is it up?", answer=up, source=_origin(record, "sysfs operstate"))
+        yield Fact(question="Is it up?", answer=up, source=origin(record, "sysfs operstate"))
     elif isinstance(record, NumaNode):
         yield Fact(
             question="What is in it?",
             answer=f"CPUs {text(record.cpus)}, {size(record.memory_bytes)}",
-            source=_origin(record, "sysfs node"),
+            source=origin(record, "sysfs node"),
         )
     elif isinstance(record, Socket):
         yield Fact(
             question="How large is it?",
             answer=f"{text(record.cores)} cores, {text(record.threads)} threads",
-            source=_origin(record, "sysfs cpu topology"),
+            source=origin(record, "sysfs cpu topology"),
         )
 
 
-def _origin(record: Record, usual: str) -> str:
-    """Where a record was read: from a topology XML when that is why a field is unknown."""
-    return "topology XML" if any(gap.why == NOT_IN_XML for gap in record.gaps) else usual
+def _rate(port: RdmaPort) -> str:
+    if port.rate is None and port.rate_gbit is not None:
+        return f"{port.rate_gbit:g} Gb/s"
+    return text(port.rate)
 
 
 def _function(report: Report, node: str) -> Iterator[Fact]:
@@ -81,7 +80,7 @@ def _function(report: Report, node: str) -> Iterator[Fact]:
         question="Which PCI function is it?",
         answer=what or numbers,
         because=f"id {numbers}, driver {text(device.driver)}, NUMA {text(device.numa_node)}",
-        source=_origin(device, "sysfs"),
+        source=origin(device, "sysfs"),
     )
     if device.kind in ("root port", "switch upstream", "switch downstream", "bridge"):
         yield _acs(device)
@@ -111,8 +110,12 @@ def _acs(device: PciDevice) -> Fact:
 def _links(report: Report, node: str) -> Iterator[Fact]:
     """State the link upwards, and for an NVSwitch the NVLinks it holds."""
     above = climb({d.address: d.parent for d in report.snapshot.machine.pci}, node)
-    if above and report.graph.has_edge(node, above[0]):
-        wire: Wire = report.graph.edges[node, above[0]]["wire"]
+    upper = above[0] if above else ""
+    if upper.startswith(CPU_ROOT):
+        near = (other for other in report.graph[node] if other.startswith("numa:"))
+        upper = next(near, upper)
+    if report.graph.has_edge(node, upper):
+        wire: Wire = report.graph.edges[node, upper]["wire"]
         if not wire.inside:
             yield from rate_facts(wire, "How is it attached?")
     nvlinks = {
