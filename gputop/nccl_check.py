@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from gputop.measuring import Told
+from gputop.topology.logs.agreement import Agreement
 from gputop.topology.snapshot import NodeSnapshot
+
+if TYPE_CHECKING:
+    from gputop.topology.logs.communicator import Communicator
+    from gputop.topology.logs.report import LogReport
+    from gputop.topology.nccl.prediction import Prediction
+
+MOST_WARNINGS = 20
 
 
 class PairCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,23 +36,6 @@ class PairCheck(msgspec.Struct, frozen=True, kw_only=True):
     data: str | None = None
     """What became of the bytes: "verified", "wrong-data", "failed", "timed-out"."""
     gbs: float | None = None
-
-
-class GraphFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One outcome of the graph search; channels are counted before the library doubles them."""
-
-    channels: int
-    bw_intra: float
-    type_intra: str
-
-
-class GraphCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """Ring, tree or NVLS."""
-
-    name: str
-    predicted: GraphFigures | None = None
-    logged: GraphFigures | None = None
-    agrees: bool | None = None
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,9 +60,6 @@ class NcclCheck(msgspec.Struct, frozen=True, kw_only=True):
     logged_version: str | None = None
     changes: dict[str, str] = {}
     pairs: tuple[PairCheck, ...] = ()
-    graphs: tuple[GraphCheck, ...] = ()
-    coll_channels: tuple[int | None, int | None] = (None, None)
-    """Predicted and logged."""
     speeds: tuple[Speed, ...] = ()
     ceiling_gbs: float | None = None
     """Channels of the ring times their bandwidth: the most that a ring's busbw can be."""
@@ -79,8 +67,8 @@ class NcclCheck(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
     """The library's own, each once."""
     assumptions: tuple[str, ...] = ()
-    agreement: dict[str, Any] | None = None
-    """The comparison of the whole log, as `gputop log` makes it."""
+    agreement: Agreement | None = None
+    """The whole log beside the prediction, as `gputop log` compares them."""
     trouble: str | None = None
     """Why there is no prediction or no log to compare."""
 
@@ -105,23 +93,27 @@ def check_run(
     """Compare a run's logs with what is predicted for the snapshot's environment and `changes`.
 
     `snapshot` is None for a self-test, which has nothing to predict. `library`: "nccl-2.28.9";
-    without it, the one that ran. Never raises for what the log says; a
-    missing prediction or log is the check's `trouble`.
+    without it, the one that ran. Never raises for what the log says; a missing prediction or log
+    is the check's `trouble`.
     """
+    from gputop.topology.logs.compare import compare
+
     log = _read(result)
     gpus = gpus_of(result)
-    asked = library or library_of(result)
-    trouble, prediction = None, None
+    trouble: str | None = None
+    prediction: Prediction | None = None
     if snapshot is None:
         trouble = "a self-test on the CPU: no GPU took part, nothing is predicted"
-    elif log.empty:
-        trouble = "the library wrote no log, so nothing can be compared"
-    if snapshot is not None:
+    else:
         try:
-            prediction = _predict(snapshot, changes, asked, gpus)
+            prediction = _predict(snapshot, changes, library or library_of(result), gpus)
         except (ValueError, LookupError) as error:
             trouble = f"no prediction: {error}"
-    comm = log.main
+        if log.empty:
+            trouble = "the library wrote no log, so nothing can be compared"
+    agreement = None if prediction is None or log.empty else compare(log, prediction)
+    if agreement is not None and not agreement.comparable:
+        trouble = agreement.why_not
     return NcclCheck(
         finished=_finished(result),
         gpus=gpus,
@@ -131,18 +123,13 @@ def check_run(
         engine=next((m.engine for m in result.measurements if m.engine), None),
         logged_version=log.versions.version,
         changes=dict(changes),
-        pairs=_pairs(gpus, prediction, comm, result),
-        graphs=() if comm is None else _graphs(prediction, comm),
-        coll_channels=(
-            None if prediction is None else prediction.coll_channels,
-            None if comm is None or comm.counts is None else comm.counts.coll,
-        ),
+        pairs=_pairs(gpus, prediction, log.main, agreement, result),
         speeds=_speeds(result),
         ceiling_gbs=_ceiling(prediction),
         predicted_failure=None if prediction is None else prediction.failure,
-        warnings=tuple(note.text for note in log.notes if note.level == "WARN")[:20],
+        warnings=tuple(note.text for note in log.notes if note.level == "WARN")[:MOST_WARNINGS],
         assumptions=() if prediction is None else prediction.assumptions,
-        agreement=None if prediction is None or log.empty else _agreement(log, prediction),
+        agreement=agreement,
         trouble=trouble,
     )
 
@@ -162,7 +149,7 @@ def library_of(result: Told) -> str | None:
     return f"{'rccl' if hello.hip else 'nccl'}-{hello.nccl}"
 
 
-def _read(result: Told) -> Any:
+def _read(result: Told) -> LogReport:
     from gputop.topology.logs.read import read_log
 
     outcome = result.outcome
@@ -175,19 +162,12 @@ def _predict(
     changes: Mapping[str, str],
     library: str | None,
     gpus: tuple[str, ...],
-) -> Any:
+) -> Prediction:
     from gputop.topology.nccl.predict import predict
     from gputop.topology.nccl.settings import Settings
 
     settings = Settings.of(snapshot, changes)
     return predict(snapshot, settings, library=library, gpus=gpus or None)
-
-
-def _agreement(log: Any, prediction: Any) -> dict[str, Any] | None:
-    from gputop.topology.logs.compare import compare
-
-    found: dict[str, Any] = msgspec.to_builtins(compare(log, prediction))
-    return found
 
 
 def _finished(result: Told) -> str | None:
@@ -196,17 +176,22 @@ def _finished(result: Told) -> str | None:
 
 
 def _pairs(
-    gpus: tuple[str, ...], prediction: Any, comm: Any, result: Told
+    gpus: tuple[str, ...],
+    prediction: Prediction | None,
+    comm: Communicator | None,
+    agreement: Agreement | None,
+    result: Told,
 ) -> tuple[PairCheck, ...]:
     moved = {(m.src, m.dst): m for m in result.measurements if m.quantity == "send_receive"}
+    compared = {} if agreement is None else {(p.src, p.dst): p for p in agreement.pairs}
+    made = () if prediction is None else prediction.pairs
+    predicted = {(pair.src_bus_id, pair.dst_bus_id): pair.labels for pair in made}
     found = []
     for src, one in enumerate(gpus):
         for dst, other in enumerate(gpus):
             if src == dst:
                 continue
-            expected = None if prediction is None else prediction.pair(src, dst)
-            predicted = () if expected is None else expected.labels
-            logged = () if comm is None else comm.labels(src, dst)
+            both = compared.get((src, dst))
             figure = moved.get((one, other))
             found.append(
                 PairCheck(
@@ -214,45 +199,14 @@ def _pairs(
                     dst=dst,
                     src_bus_id=one,
                     dst_bus_id=other,
-                    predicted=predicted,
-                    logged=logged,
-                    # A pair that is no neighbour in a ring or tree shows its second label alone.
-                    agrees={*logged} <= {*predicted} if predicted and logged else None,
+                    predicted=predicted.get((one, other), ()),
+                    logged=() if comm is None else comm.labels(src, dst),
+                    agrees=None if both is None else both.agrees,
                     data=None if figure is None else figure.verdict,
                     gbs=None if figure is None else figure.value,
                 )
             )
     return tuple(found)
-
-
-_NAMES = {4: "ring", 1: "tree", 2: "tree", 3: "tree", 5: "nvls"}
-"""Pattern number of the log -> graph (graph/topo.h)."""
-
-
-def _graphs(prediction: Any, comm: Any) -> tuple[GraphCheck, ...]:
-    logged = {}
-    for graph in comm.graphs:
-        name = _NAMES.get(graph.pattern)
-        if name is not None and (0 in graph.ranks or not graph.ranks):
-            logged.setdefault(name, graph)
-    found = []
-    for name in ("ring", "tree", "nvls"):
-        one = None if prediction is None else getattr(prediction.graphs, name)
-        predicted, seen = _figures(one), _figures(logged.get(name))
-        if predicted is not None or seen is not None:
-            agrees = None if predicted is None or seen is None else predicted == seen
-            found.append(GraphCheck(name=name, predicted=predicted, logged=seen, agrees=agrees))
-    return tuple(found)
-
-
-def _figures(graph: Any) -> GraphFigures | None:
-    if graph is None or not graph.channels:
-        return None
-    return GraphFigures(
-        channels=graph.channels,
-        bw_intra=round(graph.bw_intra, 3),
-        type_intra=graph.type_intra,
-    )
 
 
 def _speeds(result: Told) -> tuple[Speed, ...]:
@@ -264,6 +218,8 @@ def _speeds(result: Told) -> tuple[Speed, ...]:
     return tuple(Speed(bytes=size, **by_size[size]) for size in sorted(by_size))
 
 
-def _ceiling(prediction: Any) -> float | None:
-    ring = None if prediction is None else prediction.graphs.ring
+def _ceiling(prediction: Prediction | None) -> float | None:
+    if prediction is None or prediction.nodes != 1:
+        return None  # over the network a ring is not bound by one domain's graph
+    ring = prediction.graphs.ring
     return None if ring is None else round(ring.channels * ring.bw_intra, 3) or None

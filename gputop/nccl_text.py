@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from gputop.clean import clean
-from gputop.nccl_check import GraphCheck, GraphFigures, NcclCheck, PairCheck
+from gputop.nccl_check import NcclCheck, PairCheck
 from gputop.topology import units
 
 MOST_PAIRS = 24
@@ -18,10 +18,7 @@ def text(check: NcclCheck, names: dict[str, str]) -> str:
     if check.trouble:
         lines.append(clean(check.trouble, 300))
     lines += _transports(check, names)
-    lines += [_graph(graph) for graph in check.graphs]
-    predicted, logged = check.coll_channels
-    if logged is not None:
-        lines.append(f"channels for collectives: {logged}{_beside(predicted, logged)}")
+    lines += _decisions(check)
     if check.predicted_failure:
         lines.append(f"predicted to fail: {clean(check.predicted_failure, 300)}")
     lines += [f"the library warns: {clean(warning, 300)}" for warning in check.warnings]
@@ -88,23 +85,23 @@ def _labels(labels: tuple[str, ...]) -> str:
     return clean(" and ".join(labels), 120)
 
 
-def _graph(graph: GraphCheck) -> str:
-    if graph.logged is None:
-        return f"{graph.name}: not in the log, predicted {_built(graph.predicted)}"
-    line = f"{graph.name}: {_built(graph.logged)}"
-    if graph.predicted is None:
-        return f"{line}, not predicted"
-    return line + (", as predicted" if graph.agrees else f", PREDICTED {_built(graph.predicted)}")
-
-
-def _built(figures: GraphFigures | None) -> str:
-    if figures is None:
-        return units.UNKNOWN
-    width = units.figure(figures.bw_intra)
-    return f"{figures.channels} x {width} GB/s over {clean(figures.type_intra, 10)}"
-
-
-def _beside(predicted: int | None, logged: int) -> str:
-    if predicted is None:
-        return ""
-    return ", as predicted" if predicted == logged else f", PREDICTED {predicted}"
+def _decisions(check: NcclCheck) -> list[str]:
+    """Graphs and channels always, the rest where it differs, and what may be behind it."""
+    found = check.agreement
+    if found is None or not found.comparable:
+        return []
+    said: dict[tuple[str, str, str], list[str]] = {}
+    for item in found.items:
+        if not item.agrees or item.topic in ("graph", "channels"):
+            end = "as predicted" if item.agrees else f"PREDICTED {clean(item.predicted, 200)}"
+            # Domains that are alike are told once.
+            kind = item.subject.partition(" of ranks ")[0] if item.topic == "graph" else ""
+            told = (kind or item.subject, clean(item.logged, 200), end)
+            said.setdefault(told, []).append(item.subject)
+    lines = [
+        f"{clean(what, 60)}: {logged}, {end}"
+        + (f" ({len(subjects)} times)" if len(subjects) > 1 else "")
+        for (what, logged, end), subjects in said.items()
+    ]
+    lines.append(found.sentence)
+    return lines + [clean(reason, 300) for reason in found.reasons]

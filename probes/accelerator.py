@@ -14,7 +14,9 @@ class Accelerator:
         self.device = "cpu" if cpu else f"cuda:{index}"
         self.backend = "gloo" if cpu else "nccl"
         """torch's name; its nccl is RCCL where torch was built for ROCm."""
-        if not cpu:
+        if cpu:
+            torch.set_num_threads(1)  # the ranks share the host's cores
+        else:
             torch.cuda.set_device(index)
 
     @property

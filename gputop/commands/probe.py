@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gputop import __version__
-from gputop.clean import clean
 from gputop.commands.options import json_option, print_json, say, settle
 from gputop.exits import CANNOT_TELL, INTERRUPTED, USAGE, Exit
+from gputop.predicting import changes_of
 from gputop.topology.machine import Machine
 from gputop.topology.snapshot import NodeSnapshot
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from gputop.measuring import Told, Wish
     from gputop.nccl_check import NcclCheck
     from gputop.probes.spec import ProbeSpec
+
+SETTLE_SECONDS = 1.5
+"""Between two probes: the driver's utilisation still shows the one before as somebody's work."""
 
 
 @click.command("probe")
@@ -77,7 +81,8 @@ def command(
     if unknown:
         raise Exit(f"no probe {unknown[0]!r}; there are: {', '.join(catalog.NAMES)}", USAGE)
     names = names or catalog.NAMES
-    changes = _changes(assignments, loopback)
+    changes = _changes(assignments, loopback=loopback)
+    _check_version(version)
     if (changes or version or logs) and "nccl" not in names:
         raise Exit("--set, --loopback, --nccl and --logs are for the probe nccl", USAGE)
     snapshot = None if selftest else _snapshot(whole="nccl" in names)
@@ -88,7 +93,9 @@ def command(
         "nccl": {"set": changes, "loopback": loopback},
     }
     codes, documents = [], []
-    for name in names:
+    for number, name in enumerate(names):
+        if number and not selftest:
+            time.sleep(SETTLE_SECONDS)
         wish = wish_for(
             name,
             machine,
@@ -116,23 +123,31 @@ def command(
             _print(wish, told, check)
         _tell(wish, told)
         codes.append(exit_code(told))
+        if told.outcome.status == "cancelled":
+            break
     if documents:
         print_json(several(documents))
     context.exit(max(codes))
 
 
-def _changes(assignments: tuple[str, ...], loopback: bool) -> dict[str, str]:
-    changes = {}
-    for text in assignments:
-        name, is_there, value = text.partition("=")
-        if not is_there or not name:
-            raise Exit(f"--set wants NAME=VALUE, not {clean(text, 60)!r}", USAGE)
-        changes[name] = value
+def _changes(assignments: tuple[str, ...], *, loopback: bool) -> dict[str, str]:
+    """What the ranks get besides their environment."""
+    changes = {name: value or "" for name, value in changes_of(assignments).items()}
     if loopback:
         if "NCCL_SOCKET_IFNAME" in changes:
             raise Exit("--loopback sets NCCL_SOCKET_IFNAME itself", USAGE)
         changes["NCCL_SOCKET_IFNAME"] = "lo"
     return changes
+
+
+def _check_version(version: str | None) -> None:
+    from gputop.topology.nccl.rules import UnknownVersionError, rules_for
+
+    try:
+        if version is not None:
+            rules_for(version)
+    except UnknownVersionError as error:
+        raise Exit(str(error), USAGE) from error
 
 
 def _keep(told: Told, folder: Path) -> None:
