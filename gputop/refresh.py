@@ -5,19 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from gputop.topology.feeds import Feed
 from gputop.topology.snapshot import Measurement, NodeSnapshot
 
-if TYPE_CHECKING:
-    from gputop.topology.report import Report
-
 STARTUP_SECONDS = 2.0
 """For this long after the start every answer is shown at once; later one report an interval."""
 STARTUP_GAP_SECONDS = 0.03
+PREDICT_AFTER_SECONDS = 0.5
+"""Predicting takes a tenth of a second of computing; it waits until the first picture is drawn."""
 WAKE_SECONDS = 0.5
 """The longest that new measurements wait for a feed that says nothing."""
 
@@ -33,6 +32,7 @@ class Refresher:
         self._wake = threading.Event()
         self._measurements: tuple[Measurement, ...] = ()
         self._report: Any = None
+        self._started = 0.0
         self._snapshot: NodeSnapshot | None = None
         self._shown_measurements: tuple[Measurement, ...] = ()
         self._thread = threading.Thread(target=self._run, name="refresh", daemon=True)
@@ -58,11 +58,12 @@ class Refresher:
         self._wake.set()
 
     def _run(self) -> None:
-        started = time.monotonic()
+        started = self._started = time.monotonic()
         while not self._closed.is_set():
             self._wake.clear()
             try:
                 self._tick()
+                self._decide()
             except Exception as error:  # noqa: BLE001 - the app border: the screen stays, with the reason
                 from gputop.messages import RefreshFailed
 
@@ -74,6 +75,8 @@ class Refresher:
     def _wait_for_news(self) -> None:
         """Wait for the feed or a wake; without either one interval, as ages still move on."""
         end = time.monotonic() + self._interval
+        if self._undecided():
+            end = min(end, max(time.monotonic(), self._started + PREDICT_AFTER_SECONDS))
         while not self._wake.is_set() and (left := end - time.monotonic()) > 0:
             if self._feed.wait(min(left, WAKE_SECONDS)):
                 return
@@ -95,15 +98,23 @@ class Refresher:
         if not first:
             # The graph is made here, behind the first picture, so that no key press waits for it.
             _ = report.graph
-            self._decide(report)
 
-    def _decide(self, report: Report) -> None:
+    def _undecided(self) -> bool:
+        """Whether there is a node with GPUs that nothing was predicted for yet."""
+        report = self._report
+        if report is None or not report.snapshot.machine.gpus:
+            return False
+        return report.prediction is None and not report.why_no_prediction
+
+    def _decide(self) -> None:
         """Predict, and show it without waiting for the next reading."""
-        if report.snapshot.machine.gpus and report.decide():
-            from gputop.messages import ReportReady
+        late = time.monotonic() - self._started >= PREDICT_AFTER_SECONDS
+        if not late or not self._undecided() or not self._report.decide():
+            return
+        from gputop.messages import ReportReady
 
-            self._report = report.follow(report.snapshot)
-            self._send(ReportReady(self._report))
+        self._report = self._report.follow(self._report.snapshot)
+        self._send(ReportReady(self._report))
 
     def _send(self, message: Any) -> None:
         if not self._closed.is_set():

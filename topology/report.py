@@ -121,6 +121,10 @@ class Report:
             decisions.prediction = predict(self._snapshot)
         except NoGpusError as error:
             decisions.why_none = str(error)
+        except Exception as error:
+            # Said once: another try on the same machine would fail alike.
+            decisions.why_none = f"{type(error).__name__}: {error}"
+            raise
         return True
 
 
