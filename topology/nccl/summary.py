@@ -33,7 +33,7 @@ def sentence(prediction: Prediction) -> str:
         ceiling = gbs(ring.channels * ring.bw_intra)
         parts.append(
             f"ring {ring.channels} × {gbs(ring.bw_intra)} GB/s {ring.type_intra}, "
-            f"{ceiling} GB/s bus at most"
+            f"{ceiling} GB/s bus at most{' (estimate)' if ring.estimate else ''}"
         )
     elif len(prediction.views) > 1:
         parts.append(f"the host counts as {prediction.nodes} nodes")
