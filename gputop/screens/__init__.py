@@ -4,4 +4,6 @@ NAMES = (
     "node",
     "map",
     "pairs",
+    "flags",
+    "log",
 )

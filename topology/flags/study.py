@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 
 from ..nccl.predict import NoGpusError, predict
 from ..nccl.prediction import Library, Prediction
@@ -13,6 +15,10 @@ from .catalogue import Flag
 from .whatif import Changes, Comparison, compare
 
 LIMIT_KEPT = 64
+
+
+class Stopped(Exception):  # noqa: N818 - a wish was overtaken, which is no error
+    """Nobody waits for this any more."""
 
 
 class Study:
@@ -29,16 +35,33 @@ class Study:
         gpus: Sequence[str] | None = None,
         nodes: int = 1,
         values: Mapping[str, str] | None = None,
+        made: Prediction | None = None,
     ) -> None:
+        """`made`: the prediction of the node as it is set up, where it is there already."""
         self.snapshot = snapshot
         self.library = library
         self.gpus = gpus
         self.nodes = nodes
         self.values = dict(Settings.of(snapshot).values if values is None else values)
+        self.overtaken: Callable[[], bool] = lambda: False
+        self._lock = threading.Lock()
         self._made: dict[tuple[tuple[str, str], ...], Prediction] = {}
+        if made is not None:
+            self._made[tuple(sorted(self.values.items()))] = made
+
+    def stop_when(self, overtaken: Callable[[], bool]) -> Study:
+        """The same study for one wish: it raises Stopped once that is overtaken."""
+        wish = copy(self)
+        wish.overtaken = overtaken
+        return wish
 
     def predict(self, changes: Changes | None = None) -> Prediction:
-        """The prediction with these changes. Raises NoGpusError, UnknownVersionError."""
+        """The prediction with these changes.
+
+        Raises NoGpusError, UnknownVersionError, and Stopped.
+        """
+        if self.overtaken():
+            raise Stopped
         values = dict(self.values)
         for name, value in (changes or {}).items():
             if value is None:
@@ -46,7 +69,8 @@ class Study:
             else:
                 values[name] = value
         key = tuple(sorted(values.items()))
-        found = self._made.get(key)
+        with self._lock:
+            found = self._made.get(key)
         if found is None:
             found = predict(
                 self.snapshot,
@@ -55,9 +79,10 @@ class Study:
                 gpus=self.gpus,
                 nodes=self.nodes,
             )
-            if len(self._made) >= LIMIT_KEPT:
-                self._made.pop(next(iter(self._made)))
-            self._made[key] = found
+            with self._lock:
+                if len(self._made) >= LIMIT_KEPT:
+                    self._made.pop(next(iter(self._made)))
+                self._made[key] = found
         return found
 
     def trouble(self) -> str | None:

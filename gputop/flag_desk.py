@@ -1,0 +1,115 @@
+"""The part of the Flags screen that has things worked out: one study of the node, one wish."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+from textual.worker import Worker, WorkerState, get_current_worker
+
+from gputop.flag_changes import FlagChanges
+from gputop.screens.screen import View
+
+if TYPE_CHECKING:
+    from gputop.flag_work import Told
+    from gputop.topology.flags.study import Study
+    from gputop.topology.nccl.prediction import Prediction
+    from gputop.topology.report import Report
+
+GROUP = "flags"
+PAUSE_SECONDS = 0.1
+"""A wish waits so long for a later one: moving through the list predicts nothing on the way."""
+
+
+class FlagDesk(View):
+    """Keeps what is known of the flags of one node; predictions are made in threads alone."""
+
+    class Ready(Message):
+        """A thread has worked something out."""
+
+        def __init__(self, wish: tuple[object, ...], told: Told) -> None:
+            super().__init__()
+            self.wish = wish
+            self.told = told
+
+    class Loaded(Message):
+        """The catalogue is in memory."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.study: Study | None = None
+        self._of: Prediction | None = None
+        self.tried = FlagChanges()
+        self.told: Told | None = None
+        self.wish: tuple[object, ...] = ()
+        self.done: tuple[object, ...] = ()
+        self._loading = False
+        self.loaded = False
+
+    def load(self) -> None:
+        """Read the catalogue, which takes a moment."""
+        if self._loading:
+            return
+        self._loading = True
+
+        def load() -> None:
+            from gputop import flag_work  # noqa: F401 - what it needs takes a while to import
+            from gputop.topology.flags.catalogue import catalogue
+
+            catalogue()
+            self.post_message(self.Loaded())
+
+        self.run_worker(load, thread=True, group="catalogue", exit_on_error=False)
+
+    def on_flag_desk_loaded(self) -> None:
+        """Draw with the catalogue at hand."""
+        self.loaded = True
+        self.redraw()
+
+    def renew(self, report: Report) -> None:
+        """Study the node anew when what is decided about it changed."""
+        from gputop.topology.flags.study import Study
+
+        if self.study is None or self._of is not report.prediction:
+            self._of = report.prediction
+            self.study = Study(report.snapshot, made=report.prediction)
+            self.tried.set_now = self.study.values
+            self.told = None
+            self.done = ()
+
+    def ask(self, name: str) -> None:
+        """Have a thread work out what the selected flag and the changes do."""
+        study = self.study
+        wish = (study, name, tuple(sorted(self.tried.wanted.items(), key=lambda one: one[0])))
+        if study is None or wish == self.wish:
+            return
+        self.wish = wish
+        if wish == self.done:
+            self.workers.cancel_group(self, GROUP)
+            return
+        changes = dict(self.tried.wanted)
+
+        def work() -> None:
+            from gputop.flag_work import work_out
+
+            worker = get_current_worker()
+            time.sleep(PAUSE_SECONDS)
+            told = work_out(study.stop_when(lambda: worker.is_cancelled), name, changes)
+            if told is not None and not worker.is_cancelled:
+                self.post_message(self.Ready(wish, told))
+
+        self.run_worker(work, thread=True, exclusive=True, group=GROUP, exit_on_error=False)
+
+    def on_flag_desk_ready(self, message: Ready) -> None:
+        """Show what was worked out, unless something else is wanted by now."""
+        if message.wish == self.wish:
+            self.told, self.done = message.told, message.wish
+            self.redraw()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Say so where a mistake of ours keeps something from being worked out."""
+        if event.state is WorkerState.ERROR:
+            error = event.worker.error
+            self.gputop.trouble = f"cannot work this out: {type(error).__name__}: {error}"
+            self.draw_bars()

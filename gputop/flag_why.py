@@ -1,0 +1,36 @@
+"""A flag as an Explanation: what it is, what it is set to, and what to watch for."""
+
+from __future__ import annotations
+
+from gputop.topology.flags.catalogue import catalogue
+from gputop.topology.flags.study import Study
+from gputop.topology.flags.values import read_value, unknown, unread
+from gputop.topology.flags.versions import numbers
+from gputop.topology.reasons.why import Explanation, Fact
+
+
+def explanation(name: str, value: str | None, study: Study | None) -> Explanation | None:
+    """Claim, facts and trap; None without a name."""
+    flag = catalogue().flag(name)
+    if not name or study is None:
+        return None
+    if flag is None:
+        return Explanation(title=name, claim=f"{name} is {unknown(name, catalogue())}.")
+    library = study.whose()
+    default = flag.default_of(library.name, numbers(library.version))
+    facts = [Fact(question="values", answer=flag.values, source=flag.source)]
+    facts.append(Fact(question="when not set", answer=default))
+    reading = None if value is None else read_value(flag, value, library)
+    if value is not None and reading is not None:
+        answer = f"{value} (counts as {reading.effective})"
+        facts.append(Fact(question="value", answer=answer, because=reading.why, decides=True))
+    closed = unread(flag, library)
+    if closed:
+        facts.append(Fact(question="read by this library?", answer="no", because=closed))
+    return Explanation(
+        title=name,
+        claim=flag.changes,
+        facts=tuple(facts),
+        consequence=flag.trap or "",
+        fix=flag.set_when or "",
+    )

@@ -1,0 +1,147 @@
+"""The list of flags: what is set and changed first, then the catalogue; a cursor on one name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from textual import events
+from textual.message import Message
+
+from gputop.clean import clean
+from gputop.topology.flags.catalogue import Catalogue, Flag
+from gputop.topology.flags.values import overridden, read_value
+from gputop.topology.flags.versions import numbers
+from gputop.topology.nccl.prediction import Library
+from gputop.widgets.board import Board
+from gputop.widgets.spans import Cells, Line, left
+
+NAME_WIDTH = 34
+MARK_WIDTH = 2
+MISSING = "(not set)"
+
+
+class FlagRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the list."""
+
+    name: str
+    mark: str = " "
+    """"*" set, "+" changed here, "!" set and without effect, "?" a name nobody reads."""
+    value: str = ""
+    ink: str = ""
+
+
+def rows_of(
+    known: Catalogue,
+    library: Library,
+    values: Mapping[str, str],
+    changes: Mapping[str, str | None],
+    words: str = "",
+) -> tuple[FlagRow, ...]:
+    """The rows that hold every word of a filter, in order of interest."""
+    found = {flag.name: flag for flag in known.search(words)}
+    now = {**values, **{name: value for name, value in changes.items() if value is not None}}
+    void = overridden(now)
+    first = sorted({*values, *changes})
+    if words:
+        asked = words.lower().split()
+        first = [n for n in first if n in found or all(w in n.lower() for w in asked)]
+    rows = [_set(known, library, name, values, changes, void) for name in first]
+    rows += [
+        FlagRow(name=flag.name, value=_default(flag, library), ink="muted")
+        for flag in found.values()
+        if flag.name not in first
+    ]
+    return tuple(rows)
+
+
+def _set(
+    known: Catalogue,
+    library: Library,
+    name: str,
+    values: Mapping[str, str],
+    changes: Mapping[str, str | None],
+    void: Mapping[str, str],
+) -> FlagRow:
+    flag = known.flag(name)
+    after = changes[name] if name in changes else values.get(name)
+    shown = MISSING if after is None else after
+    if name in changes:
+        shown = f"{values.get(name, MISSING)} -> {shown}"
+    if flag is None:
+        return FlagRow(name=name, mark="?", value=shown, ink="bad")
+    reading = None if after is None else read_value(flag, after, library)
+    if reading is not None and (reading.ignored or reading.fatal or name in void):
+        return FlagRow(name=name, mark="!", value=shown, ink="warn")
+    return FlagRow(name=name, mark="+" if name in changes else "*", value=shown, ink="strong")
+
+
+def _default(flag: Flag, library: Library) -> str:
+    default = flag.default
+    if flag.of_library:
+        default = flag.default_of(library.name, numbers(library.version))
+    return default.split(";")[0]
+
+
+class FlagList(Board):
+    """The rows, with a cursor that follows a name and not a line."""
+
+    class Picked(Message):
+        """Another flag was selected; twice means: change it."""
+
+        def __init__(self, name: str, twice: bool = False) -> None:
+            super().__init__()
+            self.name = name
+            self.twice = twice
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id, classes=classes)
+        self.selected = ""
+        self._rows: tuple[FlagRow, ...] = ()
+
+    @property
+    def place(self) -> int:
+        """Line of the cursor, 0 when its name is not in the list."""
+        names = [row.name for row in self._rows]
+        return names.index(self.selected) if self.selected in names else 0
+
+    def show_rows(self, rows: Sequence[FlagRow]) -> None:
+        """Put these rows on screen."""
+        self._rows = tuple(rows)
+        if self._rows and self.selected not in {row.name for row in self._rows}:
+            self.selected = self._rows[0].name
+        width = self.scrollable_content_region.width or 78
+        lines = [self._line(row, width) for row in self._rows]
+        self.show(lines or (((" nothing matches", "muted"),),), self._marks(width))
+
+    def _line(self, row: FlagRow, width: int) -> Line:
+        name_width = min(NAME_WIDTH, max(12, width - MARK_WIDTH - 10))
+        room = max(0, width - MARK_WIDTH - name_width - 1)
+        value = left(clean(row.value, 200), room)
+        ink = row.ink if row.mark != " " else ""
+        return (
+            (left(row.mark, MARK_WIDTH), row.ink),
+            (left(clean(row.name, 80), name_width) + " ", ink),
+            (value, row.ink),
+        )
+
+    def _marks(self, width: int) -> tuple[Cells, ...]:
+        return (Cells(self.place, 0, width),) if self._rows else ()
+
+    def move(self, lines: int) -> None:
+        """Move the cursor."""
+        if self._rows:
+            self._select(min(max(self.place + lines, 0), len(self._rows) - 1))
+
+    def _select(self, place: int, twice: bool = False) -> None:
+        self.selected = self._rows[place].name
+        width = self.scrollable_content_region.width or 78
+        self.show(self.lines, self._marks(width))
+        self.reveal(Cells(place, 0, 1))
+        self.post_message(self.Picked(self.selected, twice))
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the flag under the mouse; a double click changes it."""
+        place = event.get_content_offset(self)
+        if place is not None and 0 <= self.line_at(place.y) < len(self._rows):
+            self._select(self.line_at(place.y), twice=event.chain > 1)
