@@ -162,6 +162,9 @@ def test_limits_of_size_depth_and_number(monkeypatch: pytest.MonkeyPatch) -> Non
     read(system(deep))
     with pytest.raises(FormatError, match="nested deeper than 64"):
         read(system(f"<pci>{deep}</pci>"))
+    read(system("<gpu/>" * 576))
+    with pytest.raises(FormatError, match="more than 576 <gpu> elements"):
+        read(system("<gpu/>" * 577))
     monkeypatch.setattr(reading, "MAX_ELEMENTS", 100)
     read(system("<a/>" * 99))
     with pytest.raises(FormatError, match="more than 100 elements"):

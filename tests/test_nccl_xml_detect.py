@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,9 @@ from gputop.topology.nccl.xml.read import check_topology, read_topology
 from gputop.topology.nccl.xml.write import write_topology
 from tests.topology_made import (
     RECORDINGS,
+    adapter,
     found,
+    gpu,
     gpu_links,
     link,
     machine,
@@ -212,6 +215,23 @@ def test_coherent_gpus_and_arm() -> None:
     assert [child.tag for child in detected.element.walk()].count("c2c") == 1
     assert next(detected.element.each("cpu")).attributes == (("numaid", "0"), ("arch", "arm64"))
     assert any("C2C" in sentence for sentence in detected.assumptions)
+
+
+def test_a_large_domain_is_detected_soon() -> None:
+    many = range(72)
+    large = machine(
+        gpus=tuple(gpu(f"{i:04x}:01:00.0", index=i) for i in many),
+        pci=tuple(
+            PciDevice(address=f"{i:04x}:0{k}:00.0", parent=f"pci{i:04x}:00", numa_node=i % 2)
+            for i in many
+            for k in (1, 2)
+        ),
+        rdma=tuple(adapter(f"mlx5_{i}", f"{i:04x}:02:00.0") for i in many),
+    )
+    begun = time.process_time()
+    element = found(large).element
+    assert time.process_time() - begun < 1.5  # a tenth of that on a quiet machine
+    assert (len(gpu_links(element)), len(nets(element))) == (72, 72)
 
 
 def test_no_gpu_gives_an_empty_system() -> None:

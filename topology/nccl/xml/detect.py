@@ -22,6 +22,7 @@ from .unplaced import placed
 
 GPU_CLASS, NIC_CLASS = "0x03", "0x02"
 """What NCCL writes first, in case /sys does not say."""
+NAMES = {"cpu": "numaid", "pci": "busid", "net": "name"}
 GPU_GDR = "GPUs are taken to be capable of GPUDirect RDMA unless they are GeForce."
 
 
@@ -90,6 +91,10 @@ class _Rank:
 
     def __init__(self, root: Draft, bus: Bus, machine: Machine, notes: list[str]) -> None:
         self.root, self._bus, self._machine, self._notes = root, bus, machine, notes
+        self._named: dict[tuple[str, str], Draft] = {}
+        """Elements by tag and the attribute that names them; the first of a name."""
+        for one in root.walk():
+            self._remember(one)
 
     def gpu(self, gpu: Gpu, rank: int) -> None:
         """Add the GPU and everything above it (ncclTopoFillGpu)."""
@@ -115,12 +120,12 @@ class _Rank:
 
     def net(self, port: Port, place: int) -> None:
         """Add one device of the network (ncclTopoFillNet, ncclTopoPopulateNics)."""
-        net = self.root.find("net", "name", port.name)
+        net = self._named.get(("net", port.name))
         if net is None:
             on_bus = port.address is not None and self._bus.shows(port.address)
             above = self._pci(port.address or "", NIC_CLASS) if on_bus else self._first_cpu()
             nic = above.sub("nic") or above.add("nic")
-            net = nic.add("net", name=port.name)
+            net = self._remember(nic.add("net", name=port.name))
         net.keep = True
         net.attributes["dev"] = str(place)
         for name, value in (
@@ -130,12 +135,17 @@ class _Rank:
         ):  # fmt: skip
             net.default(name, value)
 
+    def _remember(self, one: Draft) -> Draft:
+        if one.tag in NAMES:
+            self._named.setdefault((one.tag, one.attributes.get(NAMES[one.tag], "")), one)
+        return one
+
     def _first_cpu(self) -> Draft:
-        return self.root.find("cpu") or self._cpu("-1")
+        return self.root.sub("cpu") or self._cpu("-1")
 
     def _pci(self, address: str, kind: str) -> Draft:
         """The `pci` element of a function, made and hung up where it is not there yet."""
-        pci = self.root.find("pci", "busid", address) or Draft("pci", {"busid": address})
+        pci = self._named.get(("pci", address)) or Draft("pci", {"busid": address})
         pci.default("class", kind)
         self._fill(pci)
         return pci
@@ -153,10 +163,11 @@ class _Rank:
             if where == "cpu":
                 above = self._cpu(name)
             else:
-                above = self.root.find("pci", "busid", name) or Draft("pci", {"busid": name})
+                above = self._named.get(("pci", name)) or Draft("pci", {"busid": name})
                 if above.above is None:
                     self._fill(above)
             above.place(pci)
+            self._remember(pci)
             return
         if pci.above.tag == "pci":
             self._fill(pci.above)
@@ -164,7 +175,9 @@ class _Rank:
             self._complete_cpu(pci.above)
 
     def _cpu(self, numaid: str) -> Draft:
-        cpu = self.root.find("cpu", "numaid", numaid) or self.root.add("cpu", numaid=numaid)
+        cpu = self._named.get(("cpu", numaid))
+        if cpu is None:
+            cpu = self._remember(self.root.add("cpu", numaid=numaid))
         self._complete_cpu(cpu)
         return cpu
 

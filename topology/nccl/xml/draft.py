@@ -50,17 +50,6 @@ class Draft:
         for child in self.children:
             yield from child.walk()
 
-    def find(self, tag: str, name: str | None = None, value: str = "") -> Draft | None:
-        """The first element below with this tag, and this value of an attribute if one is named."""
-        return next(
-            (
-                one
-                for one in self.walk()
-                if one.tag == tag and (name is None or one.attributes.get(name) == value)
-            ),
-            None,
-        )
-
     def trim(self) -> bool:
         """Drop branches in which nothing is kept; whether anything is (ncclTopoTrimXmlRec)."""
         if self.keep:
@@ -75,16 +64,19 @@ class Draft:
 
     def fuse(self, other: Draft) -> None:
         """Take in what another rank found; equal is what has equal attributes (ncclTopoFuseXml)."""
+        known: dict[tuple[str, frozenset[tuple[str, str]]], Draft] = {}
+        for child in self.children:
+            known.setdefault(child._looks(), child)
         for theirs in other.children:
-            mine = next((own for own in self.children if own._is_like(theirs)), None)
+            mine = known.get(theirs._looks())
             if mine is None:
                 theirs.above = self
                 self.children.append(theirs)
             else:
                 mine.fuse(theirs)
 
-    def _is_like(self, other: Draft) -> bool:
-        return self.tag == other.tag and self.attributes == other.attributes
+    def _looks(self) -> tuple[str, frozenset[tuple[str, str]]]:
+        return self.tag, frozenset(self.attributes.items())
 
     def freeze(self) -> Element:
         """Make an Element of this and everything below it."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-from ..settings import strtoll
-
 
 def listed(text: str, name: str, port: int = -1) -> bool:
     """Whether a list such as "^docker,lo" or "=mlx5_0:1" chooses a device; an empty list does."""
@@ -20,7 +18,8 @@ def listed(text: str, name: str, port: int = -1) -> bool:
     found = not entries
     for entry in entries:
         wanted, colon, number = entry.partition(":")
-        at = strtoll(number)[0] if colon else -1
+        digits = re.match(r"[0-9]{1,9}", number, re.ASCII)
+        at = -1 if not colon else int(digits[0]) if digits else 0
         named = name == wanted if exact else name.startswith(wanted)
         found = found or (named and (-1 in (at, port) or at == port))
     return found != inverted

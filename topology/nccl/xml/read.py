@@ -7,6 +7,7 @@ is plain XML that NCCL happens not to take (a declaration at the top, an escaped
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
@@ -18,10 +19,14 @@ MAX_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_ELEMENTS = 40_000
 """NCCL itself stops at 256 (2.28) or 1024 per host; a 72-GPU domain of many hosts has more."""
+MAX_DEVICES = 576
+"""GPUs, and network devices: those of the largest NVLink domain that is announced."""
 MAX_ATTRIBUTES = 16
 MAX_CHARACTERS = 255
 """Of a name or value, as in NCCL (graph/xml.h:MAX_STR_LEN)."""
 
+ALL = ""
+"""Key under which elements of every name are counted."""
 VERSIONS = {1: "NCCL", 2: "RCCL"}
 """Value of `version` of the root, and whose it is (NCCL_TOPO_XML_VERSION of either)."""
 
@@ -59,13 +64,14 @@ def read_topology(data: bytes, name: str) -> Element:
 
 def check_topology(element: Element) -> None:
     """Hold an Element from elsewhere (a snapshot's JSON) to the same rules. Raises FormatError."""
-    level, depth, count = [element], 1, 0
+    level, depth, counts = [element], 1, Counter[str]()
     _check_root(element.tag, element.attributes)
     while level:
-        count += len(level)
-        if depth > MAX_DEPTH or count > MAX_ELEMENTS:
-            raise FormatError("a topology of too many elements")
+        if depth > MAX_DEPTH:
+            raise FormatError(f"elements nested deeper than {MAX_DEPTH}")
         for one in level:
+            counts.update((one.tag, ALL))
+            _check_counts(counts)
             _check(one.tag, one.attributes)
         level = [child for one in level for child in one.children]
         depth += 1
@@ -86,12 +92,11 @@ class _Reader:
     def __init__(self) -> None:
         self.root: Element | None = None
         self._open: list[_Open] = []
-        self._count = 0
+        self._counts: Counter[str] = Counter()
 
     def start(self, tag: str, attributes: list[str]) -> None:
-        self._count += 1
-        if self._count > MAX_ELEMENTS:
-            raise FormatError(f"more than {MAX_ELEMENTS} elements")
+        self._counts.update((tag, ALL))
+        _check_counts(self._counts)
         if len(self._open) >= MAX_DEPTH:
             raise FormatError(f"elements nested deeper than {MAX_DEPTH}")
         pairs = tuple(zip(attributes[::2], attributes[1::2], strict=True))
@@ -134,6 +139,14 @@ def _refuse_dtd(*_: object) -> int:
 
 def _refuse_instruction(*_: object) -> None:
     raise FormatError("a processing instruction in it: refused")
+
+
+def _check_counts(counts: Counter[str]) -> None:
+    if counts[ALL] > MAX_ELEMENTS:
+        raise FormatError(f"more than {MAX_ELEMENTS} elements")
+    for tag in ("gpu", "net"):
+        if counts[tag] > MAX_DEVICES:
+            raise FormatError(f"more than {MAX_DEVICES} <{tag}> elements")
 
 
 def _check_root(tag: str, attributes: tuple[tuple[str, str], ...]) -> None:
