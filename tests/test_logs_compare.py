@@ -85,6 +85,15 @@ def test_another_environment_is_named_as_the_reason() -> None:
     assert any("NCCL_P2P_DISABLE=1 was predicted with" in reason for reason in back.reasons)
 
 
+def test_the_p2p_line_tells_policy_from_capability() -> None:
+    hidden = [line for line in lines_of("h200-p2pdis") if b"P2P_DISABLE" not in line]
+    agreement = lay(read_log(hidden), None).agreement
+    assert any("although CUDA would allow it" in reason for reason in agreement.reasons)
+    refused = [line.replace(b"isAllCudaP2p 1", b"isAllCudaP2p 0") for line in hidden]
+    agreement = lay(read_log(refused), None).agreement
+    assert any("CUDA does not offer P2P" in reason for reason in agreement.reasons)
+
+
 def test_other_versions_and_nvls_are_named() -> None:
     log = h200()
     prediction = predicted(log, NCCL_NVLS_ENABLE="1")

@@ -38,7 +38,7 @@ def _fact(fact: Fact, width: int) -> list[Line]:
     origin = clean(fact.source) if fact.source else ""
     flag = f"changed by {clean(fact.flag, 80)}" if fact.flag else ""
     tail = " · ".join(part for part in (because, flag, origin) if part)
-    basis = (f" [{clean(fact.basis)}]", _BASIS.get(fact.basis, "muted"))
+    basis = (f" [{clean(fact.basis)}]" if fact.basis else "", _BASIS.get(fact.basis, "muted"))
     said = (
         ("▸ " if fact.decides else "• ", "key bold" if fact.decides else "muted"),
         (f"{clean(fact.question)} ", "muted"),

@@ -29,9 +29,16 @@ def mark(agrees: bool | None) -> Span:
     return ("·", "muted") if agrees is None else AGREES if agrees else DIFFERS
 
 
-def head_lines(read: ReadLog, width: int) -> tuple[Line, ...]:
-    """Version, size and the result of the comparison."""
-    log = read.log
+def compared(read: ReadLog) -> str:
+    """The result of the comparison, with whose rules and which node were used."""
+    agreement, node = read.overlay.agreement, read.overlay.node
+    if not (node and agreement.comparable):
+        return agreement.sentence
+    return f"{agreement.sentence} ({agreement.library}, {node})"
+
+
+def version_spans(log: LogReport) -> list[Span]:
+    """Version and size of a log."""
     versions = log.versions
     name = (versions.library or "NCCL or RCCL").upper()
     spans: list[Span] = [(f"{name} {versions.version or 'of unknown version'}", "strong")]
@@ -40,18 +47,25 @@ def head_lines(read: ReadLog, width: int) -> tuple[Line, ...]:
     if versions.driver:
         spans.append((f", driver for CUDA {_cuda(versions.driver)}", ""))
     spans.append((f" · {_count(log.lines, 'line')}, {_count(len(log.hosts), 'host')}", "muted"))
-    lines = [*wrapped(spans, width, 2)]
+    return spans
+
+
+def head_lines(read: ReadLog, width: int) -> tuple[Line, ...]:
+    """Version, size and the result of the comparison."""
+    lines = [*wrapped(version_spans(read.log), width, 2)]
     agreement = read.overlay.agreement
     sign: Span = ("· ", "muted")
     if agreement.comparable and agreement.agree + len(agreement.differing):
         sign = (mark(not agreement.differing)[0] + " ", mark(not agreement.differing)[1])
-    said = agreement.sentence
-    if read.overlay.node and agreement.comparable:
-        said += f" ({agreement.library}, {read.overlay.node})"
-    lines += wrapped((sign, (clean(said, 400), "")), width, 2)
-    for text in _gaps(log):
-        lines += wrapped((("! ", "warn"), (text, "")), width, 2)
-    return tuple(lines)
+    lines += wrapped((sign, (clean(compared(read), 400), "")), width, 2)
+    return (*lines, *gap_lines(read.log, width))
+
+
+def gap_lines(log: LogReport, width: int) -> tuple[Line, ...]:
+    """What of the log could not be read or kept."""
+    return tuple(
+        line for text in _gaps(log) for line in wrapped((("! ", "warn"), (text, "")), width, 2)
+    )
 
 
 def _cuda(version: int) -> str:
@@ -137,9 +151,11 @@ def graph_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line, ..
         one.line: one for one in read.overlay.agreement.items if one.topic == "graph" and one.line
     }
     lines: list[Line] = []
-    for graph in comm.graphs[:MOST_ROWS]:
+    for graph in sorted(comm.graphs, key=lambda one: (-one.pattern, one.ranks))[:MOST_ROWS]:
         item = items.get(graph.line)
         name = PATTERNS.get(graph.pattern, f"Pattern {graph.pattern}")
+        if len({one.pattern for one in comm.graphs}) < len(comm.graphs):
+            name += f" of rank {', '.join(map(str, graph.ranks[:8]))}"
         spans: list[Span] = [
             mark(item.agrees if item else None),
             (f" {name}: ", "muted"),

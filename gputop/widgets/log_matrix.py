@@ -42,8 +42,9 @@ def transport_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line
         lines += wrapped(spans, width, 12)
     silent = sum(one.agrees is None for one in pairs.values())
     if silent:
-        text = f"{silent} pairs are not shown: they had nothing to say to each other, or the log "
-        lines += wrapped(((f"   · {text}holds other ranks' lines only", "muted"),), width, 5)
+        which = "1 pair is" if silent == 1 else f"{silent} pairs are"
+        text = f"{which} not in the log: nothing was sent, or other ranks' lines are elsewhere"
+        lines += wrapped(((f"   · {text}", "muted"),), width, 5)
     for one in [one for one in pairs.values() if one.agrees is False][:MOST_ROWS]:
         lines += difference_lines(one, width)
     return tuple(lines)

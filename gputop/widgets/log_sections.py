@@ -12,6 +12,7 @@ from gputop.widgets.log_lines import (
     graph_lines,
     head_lines,
     item_lines,
+    mark,
     rank_lines,
 )
 from gputop.widgets.log_matrix import transport_lines
@@ -67,6 +68,11 @@ def sections(read: ReadLog, width: int) -> list[Section]:
 def _prediction(read: ReadLog, width: int) -> tuple[Line, ...]:
     agreement = read.overlay.agreement
     lines = [*wrapped(((clean(agreement.sentence, 400), "strong"),), width)]
+    for topic, what in (("path", "paths between GPUs"), ("net", "paths to NICs")):
+        of = [one for one in agreement.items if one.topic == topic]
+        if of:
+            same = sum(one.agrees for one in of)
+            lines.append((mark(same == len(of)), (f" {what}: {same} of {len(of)}", "")))
     listed = {"graph", "rings", "trees", "channels", "nodes", "choice", "tuning"}
     for one in agreement.items:
         if not one.agrees and one.topic not in listed:

@@ -26,7 +26,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     """"path", "graph", "rings", "trees", "channels", "nodes", "tuning", "choice", "net"."""
     subject: str
-    """"0 to 1", "ring", "AllReduce of 4 MiB"."""
+    """"path 0 to 1", "ring", "AllReduce of 4 MiB"."""
     logged: str
     predicted: str
     agrees: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..nccl.prediction import Prediction
+from ..units import size
 from .agreement import Agreement, Item, PairAgreement
 from .communicator import Communicator
 from .compare_graphs import Mapping, graph_items, path_items, ring_items, tree_items
@@ -198,7 +199,7 @@ def _choices(comm: Communicator, prediction: Prediction) -> Iterator[Item]:
         channels = one.channels if choice.channels is not None else None
         yield Item(
             topic="choice",
-            subject=f"{choice.collective} of {choice.bytes} bytes",
+            subject=f"{choice.collective} of {size(choice.bytes)}",
             logged=_chosen(choice.algorithm, choice.protocol, choice.channels),
             predicted=_chosen(one.algorithm, one.protocol, channels),
             agrees=same,

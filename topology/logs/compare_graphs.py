@@ -28,10 +28,10 @@ def path_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> It
                 expected = None
                 if target in gpus and target != name:
                     expected = _path(prediction, ranks[rank], ranks[gpus[target]])
-                    subject = f"{rank} to {gpus[target]}"
+                    subject = f"path {rank} to {gpus[target]}"
                 elif target.startswith("NET/"):
                     expected = _net(prediction, ranks[rank], target)
-                    subject = f"{rank} to {target}"
+                    subject = f"path {rank} to {target}"
                 if expected is None or (rank, subject) in done:
                     continue
                 done.add((rank, subject))

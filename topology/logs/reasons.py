@@ -24,6 +24,7 @@ def reasons(
         *_versions(log, prediction),
         *_environment(log, prediction),
         *_shape(comm, prediction, found),
+        *_p2p(comm, found),
         *_outside_help(log),
         *_nvls(log, found),
         *_assumptions(prediction),
@@ -92,6 +93,23 @@ def _shape(comm: Communicator, prediction: Prediction, found: Agreement) -> Iter
         yield "some ranks are on other hosts or GPUs, which the prediction is not about"
     if comm.p2p_type is not None and comm.p2p_type.direct_mode:
         yield "some ranks share a process; the prediction is for one process per GPU"
+
+
+def _p2p(comm: Communicator, found: Agreement) -> Iterator[str]:
+    """The line on P2P tells policy from capability, whatever the log shows of the variables."""
+    kind = comm.p2p_type
+    less = any(
+        one.agrees is False and one.predicted[0].startswith("P2P") for one in found.pairs
+    ) and any(not label.startswith("P2P") for one in found.pairs for label in one.logged)
+    if kind is None or not less or kind.all_direct:
+        return
+    if kind.all_cuda:
+        yield (
+            "a flag or level keeps P2P off in the job, although CUDA would allow it "
+            f"(line {kind.line}: isAllDirectP2p 0, isAllCudaP2p 1)"
+        )
+    else:
+        yield f"CUDA does not offer P2P in the job (line {kind.line}: isAllCudaP2p 0)"
 
 
 def _outside_help(log: LogReport) -> Iterator[str]:
