@@ -17,9 +17,13 @@ import secrets
 import shutil
 import stat
 import tempfile
+import time
 
 SHARED_MEMORY = "/dev/shm"
 _PREFIX = "nccl-"
+_TRIES = 3
+_PAUSE_SECONDS = 0.03
+"""Another probe that looks at the same file at the same time makes it look open."""
 _FOLDER_PREFIX = "gputop-probe-"
 
 
@@ -47,13 +51,17 @@ def remove_shared_files(
 ) -> "list[str]":
     """Remove those that are newer than `before` and open nowhere; the names that are gone."""
     removed = []
-    for name, inode in sorted(shared_files(folder) - before):
-        path = os.path.join(folder, name)
-        with contextlib.suppress(OSError):
-            if _is_open_nowhere(path, inode):
-                os.unlink(path)
-                removed.append(name)
-    return removed
+    for attempt in range(_TRIES):
+        found = sorted(shared_files(folder) - before)
+        if attempt and found:
+            time.sleep(_PAUSE_SECONDS * attempt)
+        for name, inode in found:
+            path = os.path.join(folder, name)
+            with contextlib.suppress(OSError):
+                if _is_open_nowhere(path, inode):
+                    os.unlink(path)
+                    removed.append(name)
+    return sorted(removed)
 
 
 def _is_open_nowhere(path: str, inode: int) -> bool:

@@ -16,15 +16,17 @@ from typing import Any
 import psutil
 import pytest
 
+from gputop.probes import leftovers
 from gputop.probes.client import run_probe
-from gputop.probes.leftovers import shared_files
 from gputop.probes.outcome import Outcome
 from gputop.probes.protocol import Log, Measurement, Message, Note, Progress, Request
 from gputop.probes.rank_logs import HEAD_BYTES, TAIL_BYTES
 
 ROOT = Path(__file__).resolve().parents[1]
 RANKS = Path(__file__).parent / "probe_ranks"
-GONE_SECONDS = 3.0
+GONE_SECONDS = 5.0
+MARK = f"{os.getpid()}x"
+"""Part of the names that ranks of this process give their files."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +38,24 @@ def _own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("tempfile.tempdir", None)
 
 
+def shared_files() -> list[str]:
+    """Files in shared memory that ranks of these tests made; other runs have their own."""
+    return [name for name, _ in leftovers.shared_files() if name.startswith(f"nccl-{MARK}")]
+
+
 def private_folders() -> list[Path]:
     return list(Path(os.environ["TMPDIR"]).iterdir())
 
 
-def request(count: int = 2, seconds: float = 60, **params: Any) -> Request:
-    return Request("nccl", params={"device": "cpu", "count": count, "seconds": seconds, **params})
+def request(
+    count: int = 2,
+    seconds: float = 60,
+    changes: dict[str, str] | None = None,
+    *,
+    loopback: bool = False,
+) -> Request:
+    params = {"device": "cpu", "count": count, "seconds": seconds, "loopback": loopback}
+    return Request("nccl", params={**params, "set": changes or {}})
 
 
 def fake(**wish: Any) -> dict[str, str]:
@@ -55,13 +69,12 @@ def run(
     cancel: threading.Event | None = None,
     deadline_seconds: float = 90.0,
 ) -> Outcome:
-    before = shared_files()
     outcome = run_probe(
         asked, sys.executable, on_event, deadline_seconds,
         cancel or threading.Event(), private_folder=True,
     )  # fmt: skip
     assert private_folders() == []
-    assert shared_files() <= before
+    assert shared_files() == []
     assert not rank_processes()
     return outcome
 
@@ -102,8 +115,8 @@ def test_a_run_reaches_its_end(tmp_path: Path) -> None:
     def on_event(message: Message) -> None:
         modes.extend(folder.stat().st_mode & 0o777 for folder in private_folders())
 
-    changes = fake(logs=str(tmp_path), shared_memory=True)
-    outcome = run(request(**{"set": changes}, loopback=True), on_event)
+    changes = fake(logs=str(tmp_path), shared_memory=MARK)
+    outcome = run(request(changes=changes, loopback=True), on_event)
     assert (outcome.status, outcome.exit_code) == ("finished", 0), outcome
     assert set(modes) == {0o700}
     assert outcome.hello is not None
@@ -134,7 +147,7 @@ def test_a_library_that_fails_is_an_answer(tmp_path: Path) -> None:
     for rank in (0, 1):
         (tmp_path / f"rank{rank}.log").write_bytes(long + last)
     changes = {**fake(logs=str(tmp_path)), "GLOO_SOCKET_IFNAME": "no-such-interface"}
-    outcome = run(request(**{"set": changes}))
+    outcome = run(request(changes=changes))
     assert outcome.status == "failed"
     assert "no-such-interface" in outcome.message
     (collective,) = figures(outcome, "collective")
@@ -150,7 +163,7 @@ def test_a_library_that_fails_is_an_answer(tmp_path: Path) -> None:
 
 
 def test_a_rank_that_hangs_meets_the_deadline() -> None:
-    outcome = run(request(seconds=3.0, **{"set": fake(pauses=1, shared_memory=True)}))
+    outcome = run(request(seconds=3.0, changes=fake(pauses=1, shared_memory=MARK)))
     assert outcome.status == "timed-out"
     assert "rank 1" in outcome.message
     assert outcome.elapsed_seconds < 8
@@ -162,9 +175,7 @@ def test_a_rank_that_is_killed_is_named() -> None:
         wait_until(lambda: ready(2))
         next(p for p in rank_processes() if p.environ()["NCCL_DEBUG_FILE"][-5] == "1").kill()
 
-    outcome = run(
-        request(**{"set": fake(pauses="all", shared_memory=True)}), on_event_once(on_event)
-    )
+    outcome = run(request(changes=fake(pauses="all", shared_memory=MARK)), on_event_once(on_event))
     assert outcome.status == "failed"
     assert "rank 1" in outcome.message
     assert "SIGKILL" in outcome.message
@@ -195,9 +206,7 @@ def test_kill_9_of_the_worker_or_its_keeper_leaves_nothing(victim: str) -> None:
         (worker if victim == "worker" else keeper).kill()
 
     started = time.monotonic()
-    outcome = run(
-        request(**{"set": fake(pauses="all", shared_memory=True)}), on_event_once(on_event)
-    )
+    outcome = run(request(changes=fake(pauses="all", shared_memory=MARK)), on_event_once(on_event))
     assert outcome.status == "died"
     assert len(ranks) == 2
     assert not any(rank.is_running() and rank.status() != "zombie" for rank in ranks)
@@ -211,12 +220,13 @@ def test_a_cancel_ends_every_rank() -> None:
         wait_until(lambda: ready(3))
         cancel.set()
 
-    asked = request(3, **{"set": fake(pauses="all", shared_memory=True)})
+    asked = request(3, changes=fake(pauses="all", shared_memory=MARK))
     assert run(asked, on_event_once(on_event), cancel).status == "cancelled"
 
 
 APP = """
 import json, sys, threading
+from gputop.probes import leftovers
 from gputop.probes.client import run_probe
 from gputop.probes.protocol import Request
 
@@ -234,13 +244,12 @@ thread.join()
     "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
 )
 def test_the_app_is_killed_and_nothing_stays(number: signal.Signals) -> None:
-    before = shared_files()
-    params = request(**{"set": fake(pauses="all", shared_memory=True)}).params
+    params = request(changes=fake(pauses="all", shared_memory=MARK)).params
     with subprocess.Popen(
         [sys.executable, "-c", APP, json.dumps(params)], stdout=subprocess.PIPE, cwd=ROOT
     ) as app:
         wait_until(lambda: ready(2))
-        assert len(shared_files() - before) == 6
+        assert len(shared_files()) == 6
         below = psutil.Process(app.pid).children(recursive=True)
         assert len(below) == 4
         app.send_signal(number)
@@ -249,11 +258,11 @@ def test_the_app_is_killed_and_nothing_stays(number: signal.Signals) -> None:
             lambda: not any(p.is_running() and p.status() != "zombie" for p in below),
             GONE_SECONDS,
         )
-        wait_until(lambda: shared_files() <= before and private_folders() == [], GONE_SECONDS)
+        wait_until(lambda: shared_files() == [] and private_folders() == [], GONE_SECONDS)
 
 
 def test_an_answer_that_is_none_is_named() -> None:
-    outcome = run(request(**{"set": fake(prints=1)}))
+    outcome = run(request(changes=fake(prints=1)))
     assert outcome.status == "failed"
     assert "rank 1" in outcome.message
     assert "its answer is none" in outcome.message
@@ -304,8 +313,8 @@ def test_kill_9_of_the_worker_at_every_step(place: int) -> None:
             killed.append(worker.pid)
             worker.kill()
 
-    changes = fake(shared_memory=True)
-    outcome = run(request(3, **{"set": changes}), on_event)
+    changes = fake(shared_memory=MARK)
+    outcome = run(request(3, changes=changes), on_event)
     assert killed
     assert outcome.status == "died"
 

@@ -19,7 +19,8 @@ if _log is not None:
         with open(_log, "wb") as _file:
             _file.write(_text)
     if _wish.get("shared_memory"):
-        _held = [tempfile.mkstemp(prefix="nccl-", dir="/dev/shm") for _ in range(3)]
+        _prefix = f"nccl-{_wish['shared_memory']}"
+        _held = [tempfile.mkstemp(prefix=_prefix, dir="/dev/shm") for _ in range(3)]
         for _descriptor, _ in _held[:2]:
             os.posix_fallocate(_descriptor, 0, 4096)
         with open(os.path.join(os.path.dirname(_log), f"ready{_rank}"), "w"):
