@@ -17,6 +17,7 @@ TITLES = {
     "latency": "How long does a small copy take?",
     "bytes_arrive": "Do bytes arrive?",
     "can_access": "Can one reach the other's memory?",
+    "send_receive": "How fast does NCCL or RCCL move data here?",
 }
 QUANTITIES = {
     "write_bandwidth": "p2p_uni",
