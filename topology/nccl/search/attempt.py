@@ -29,6 +29,8 @@ class Attempt(Walk):
         self._latency_us = draft.latency_us
         self._values = [times(count, draft.speed_intra) for count in range(draft.most + 1)]
         self._best_value = times(best.channels, best.speed_intra)
+        self.most_gbs = 0.0
+        """The widest graph that was completed, better or not."""
 
     def run(self) -> int:
         """Search; the steps left, or FOUND_ALL."""
@@ -150,6 +152,7 @@ class Attempt(Walk):
             mine = times(channels, draft.speed_inter)
             return mine > times(best.channels, best.speed_inter)
         mine = self._values[channels]
+        self.most_gbs = max(self.most_gbs, mine)
         if mine != self._best_value:
             return mine > self._best_value
         if draft.pattern == best.pattern and draft.cross_nic == best.cross_nic and hops < best.hops:

@@ -21,8 +21,12 @@ class SearchRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     library: str
     version: str
     after: str | None = None
-    intra_gbs: tuple[tuple[int, tuple[float, ...]], ...]
-    inter_gbs: tuple[tuple[int, tuple[float, ...]], ...]
+    intra_sm100_gbs: tuple[float, ...] = ()
+    intra_sm90_gbs: tuple[float, ...]
+    intra_sm0_gbs: tuple[float, ...]
+    inter_sm100_gbs: tuple[float, ...] = ()
+    inter_sm90_gbs: tuple[float, ...]
+    inter_sm0_gbs: tuple[float, ...]
     max_channels: int
     most_nvls_heads: int
     cross_nic: int
@@ -38,8 +42,12 @@ class SearchRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def ladder(self, min_sm: int, *, inter: bool) -> Ladder:
         """The speeds to try, by the lowest compute capability x10 among the GPUs."""
-        speeds = self.inter_gbs if inter else self.intra_gbs
-        fitting = next(one for least, one in speeds if min_sm >= least)
+        if inter:
+            ladders = (self.inter_sm100_gbs, self.inter_sm90_gbs, self.inter_sm0_gbs)
+        else:
+            ladders = (self.intra_sm100_gbs, self.intra_sm90_gbs, self.intra_sm0_gbs)
+        lowest = 0 if min_sm >= 100 else 1 if min_sm >= 90 else 2
+        fitting = next(speeds for speeds in ladders[lowest:] if speeds)
         return tuple(round(speed * 1000) for speed in fitting)
 
 

@@ -7,6 +7,8 @@ that budget could be at its end.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .attempt import FOUND_ALL, Attempt
 from .bounds import Bounds
 from .draft import BALANCED_TREE, NVLS, TREE, Draft, times
@@ -28,13 +30,25 @@ def budget(draft: Draft) -> int:
     return STEPS_SAME if draft.same else STEPS
 
 
+@dataclass(slots=True)
+class Made:
+    """What came of an attempt."""
+
+    left: int
+    """Steps left."""
+    most_gbs: float
+    """The widest graph that it completed."""
+    labels: set[Label]
+    """Those under which its graphs were compared with the best."""
+
+
 class Tried:
     """The attempts of one descent."""
 
     def __init__(self, field: Field) -> None:
         self._field = field
         self._bounds = Bounds(field)
-        self._known: dict[tuple[int, ...], tuple[int, set[Label]]] = {}
+        self._known: dict[tuple[int, ...], Made] = {}
         self._steps = ALL_STEPS
         self._skipped: Draft | None = None
         self._owed: list[Draft] = []
@@ -48,23 +62,35 @@ class Tried:
         turns out to have ended before.
         """
         self._steps -= budget(draft)
-        if draft.pattern == NVLS or self._field.rules.counts_links:
+        if draft.pattern == NVLS:
             return Attempt(self._field, draft, best).run()
-        key, label = self._what_matters(draft), label_of(draft)
-        left, labels = self._known.get(key, (None, set()))
+        known = self._known.get(self._what_matters(draft))
         if self._cannot_win(draft, best):
             self._skipped = draft.copy()
-            return left
-        # Found again, the same channels win by hops at most, and only with a label of their own.
-        if left is not None and (label in labels or label != label_of(best)):
-            labels.add(label)
-            return left
+            return known.left if known is not None else None
+        if known is not None and self._nothing_new(known, draft, best):
+            return known.left
         if self._ended_before():
             return OUT_OF_STEPS
-        left = Attempt(self._field, draft, best).run()
-        if left != FOUND_ALL:
-            self._known[key] = left, {label}
-        return left
+        return self._make(draft, best).left
+
+    def _make(self, draft: Draft, best: Draft) -> Made:
+        attempt = Attempt(self._field, draft, best)
+        made = Made(attempt.run(), attempt.most_gbs, {label_of(draft)})
+        if made.left != FOUND_ALL:
+            self._known[self._what_matters(draft)] = made
+        return made
+
+    def _nothing_new(self, made: Made, draft: Draft, best: Draft) -> bool:
+        """Whether the channels of an attempt, found again, would beat the best no more."""
+        if made.most_gbs < times(best.channels, best.speed_intra):
+            return True
+        if self._field.rules.counts_links:
+            return False
+        # As wide as the best they win by hops alone, and only with a label not yet compared.
+        if label_of(draft) != label_of(best):
+            made.labels.add(label_of(draft))
+        return label_of(draft) in made.labels
 
     def give_back(self, left: int | None) -> None:
         """Return the steps that the last attempt left to the whole search."""
@@ -97,12 +123,12 @@ class Tried:
 
     def _count(self, draft: Draft) -> int:
         """The steps that an attempt leaves which finds nothing better."""
-        key = self._what_matters(draft)
-        if key not in self._known:
-            nothing = draft.copy()
-            nothing.channels, nothing.hops = 1 << 20, 0
-            self._known[key] = Attempt(self._field, draft, nothing).run(), set()
-        return self._known[key][0]
+        known = self._known.get(self._what_matters(draft))
+        if known is None:
+            unbeatable = draft.copy()
+            unbeatable.channels = 1 << 20
+            known = self._make(draft, unbeatable)
+        return known.left
 
     def _cannot_win(self, draft: Draft, best: Draft) -> bool:
         channels = self._bounds.channels(draft)
@@ -112,6 +138,8 @@ class Tried:
         theirs = times(best.channels, best.speed_intra)
         if mine != theirs:
             return mine < theirs
+        if self._field.rules.counts_links:
+            return False
         if label_of(draft) != label_of(best):
             return True
         return self._bounds.hops(draft, channels) >= best.hops
