@@ -162,6 +162,7 @@ SHOWN = {
     "value-refused": [A + "Invalid value true for NCCL_SHM_DISABLE, using default 0."],
     "init-unfinished": [init(A, 0), init(B, 1, stage="START")],
     "nvlink-unused-by-flag": [line.decode() for line in lines_of("h200-p2pdis")],
+    "library-hint": [A + "HINT: In many cases this error occurs when ACS is enabled which would"],
     "nvls-off-by-flag": [line.decode() for line in lines_of("h200-default")],
 }
 

@@ -127,7 +127,9 @@ def on_ring(log: Log, process: Process, text: bytes, line: int) -> str | None:
     """Read `Ring 00 : 3 -> 0 -> 1`."""
     match = _RING.match(text)
     if match is None:
-        return None
+        # RCCL: "Ring 00 : 0 -> 1 failed to get link type and hop count" (transport/p2p.cc).
+        log.note("INFO", process, text, line)
+        return "failure" if b" failed to " in text else None
     comm = process.comm
     if comm is not None:
         key = (int(match[3]), int(match[2]), int(match[4]))

@@ -21,7 +21,7 @@ _OLD_INIT = re.compile(
     rb"Revoke START|Revoke COMPLETE|Destroy START)(.*)$"
 )
 _COMM_ID = re.compile(rb"commId 0x([0-9a-f]+)")
-_PARENT = re.compile(rb"parent (0x[0-9a-f]+)(?: splitCount (\d+))? color (-?\d+)")
+_PARENT = re.compile(rb"parent (0x[0-9a-f]+)(?: (?:split|child)Count (\d+))? color (-?\d+)")
 _SHAPE = re.compile(
     rb"comm (0x[0-9a-f]+) rank (\d{1,9}) nRanks (\d{1,9}) nNodes (\d{1,9}) localRanks (\d{1,9}) "
     rb"localRank (\d{1,9}) MNNVL (\d)"

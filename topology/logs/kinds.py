@@ -150,6 +150,21 @@ WORDS: dict[bytes, str | Reader] = {
     **dict.fromkeys((b"Initialized", b"Assigned", b"Successfully", b"External"), remark),
     **dict.fromkeys((b"Unloading", b"Disabling", b"Enabled", b"Net", b"Communicator"), remark),
     **dict.fromkeys((b"User", b"Unrecognized", b"No", b"Stack", b"Warning:", b"ENV:"), remark),
+    **dict.fromkeys((b"Connection", b"Queing", b"proxyConnSetupConnect"), "proxy"),
+    **dict.fromkeys((b"Set", b"SHM", b"Inserted"), "memory"),
+    **dict.fromkeys((b"SymCheck:", b"Intrusive", b"Buffer", b"Number", b"Peer"), "registration"),
+    **dict.fromkeys((b"ncclCommGrow:", b"ncclCommSuspend:", b"ncclCommResume:"), "end"),
+    **dict.fromkeys((b"Tuning", b"algo"), "communicator settings"),
+    **dict.fromkeys((b"Cross-clique", b"Detected", b"Communicators"), _mnnvl),
+    **dict.fromkeys((b"GDRDMA", b"Dmabuf", b"DMA_BUF", b"Current", b"ROCr", b"GIN"), _gdr),
+    **dict.fromkeys(
+        (b"NVLink", b"Retrieving", b"Marking", b"Found", b"XML", b"Ignoring"), _topology
+    ),
+    **dict.fromkeys((b"HINT:", b"Socket", b"Unknown", b"Parsed", b"PARAM:", b"Profiler"), remark),
+    **dict.fromkeys((b"socketFinalizeAccept", b"socketFinalizeAccept:", b"Plugin"), remark),
+    **dict.fromkeys(
+        (b"rocm_smi_lib:", b"Not", b"Compute", b"Collnet", b"Clique", b"Loaded"), remark
+    ),
     **dict.fromkeys((b"dlvsym", b"dlsym", b"MSCCL:", b"MSCCL++:", b"MSCCL", b"Search"), remark),
 }
 
@@ -184,6 +199,10 @@ def family(word: bytes) -> str | Reader | None:
         return remark
     if word.startswith(b"==="):
         return on_rule
+    if word.startswith((b"proxyConn", b"proxyUDS", b"proxyProgress", b"recvOpId=", b"msccl")):
+        return "proxy"
+    if word.startswith(b"CONFIG_"):
+        return _gdr
     if word.startswith(b"[") and word.endswith(b"]"):
         return "registration"
     return None

@@ -6,6 +6,7 @@ import re
 
 from .building import MAX_CHOICES, Process
 from .gathering import Log
+from .text import plain
 
 ALGORITHMS = {
     "tree": "TREE",
@@ -27,6 +28,7 @@ _CHOICE = re.compile(
 _SYMMETRIC = re.compile(
     rb"(\w+) \[Symmetric\]: (\d{1,18}) Bytes -> Kernel (\w+) nchannels (\d{1,6})"
 )
+_COPIED = re.compile(rb"(\w+) \[(Copy Engine|Hierarchical CE)\]: (\d{1,18}) Bytes -> (.{1,80})$")
 _OLD_CHOICE = re.compile(rb"(\d{1,18}) Bytes -> Algo (\d) proto (\d) time ([\d.]+)")
 _CELL = re.compile(rb"([\d.]{1,16})/ *([\d.]{1,16})")
 
@@ -49,6 +51,10 @@ def _choice(process: Process, text: bytes, line: int) -> str | None:
         algorithm, protocol = _name(match[3], _BY_NUMBER), _name(match[4], PROTOCOLS)
         channels = None if match[5] is None else (int(match[5]), int(match[6]))
         key = (match[1].decode(), int(match[2]), algorithm, protocol, channels)
+        return _keep(process, key, line)
+    match = _COPIED.match(text)
+    if match is not None:
+        key = (match[1].decode(), int(match[3]), "CE", plain(match[4].strip(), 40), None)
         return _keep(process, key, line)
     match = _SYMMETRIC.match(text)
     if match is None:
