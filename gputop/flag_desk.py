@@ -41,6 +41,8 @@ class FlagDesk(View):
         self.study: Study | None = None
         self._of: Prediction | None = None
         self.tried = FlagChanges()
+        self.origins: dict[str, str] = {}
+        """Who sets a variable: "environment" or the path of a file."""
         self.told: Told | None = None
         self.wish: tuple[object, ...] = ()
         self.done: tuple[object, ...] = ()
@@ -75,6 +77,7 @@ class FlagDesk(View):
             self._of = report.prediction
             self.study = Study(report.snapshot, made=report.prediction)
             self.tried.set_now = self.study.values
+            self.origins = {one.name: one.origin for one in report.snapshot.environment}
             self.told = None
             self.done = ()
 
@@ -95,6 +98,8 @@ class FlagDesk(View):
 
             worker = get_current_worker()
             time.sleep(PAUSE_SECONDS)
+            if worker.is_cancelled:
+                return
             told = work_out(study.stop_when(lambda: worker.is_cancelled), name, changes)
             if told is not None and not worker.is_cancelled:
                 self.post_message(self.Ready(wish, told))

@@ -102,7 +102,14 @@ class FlagsScreen(FlagDesk):
         if study is None:
             return
         table = self.query_one("#list", FlagList)
-        rows = rows_of(catalogue(), study.whose(), study.values, self.tried.wanted, self._words)
+        rows = rows_of(
+            catalogue(),
+            study.whose(),
+            study.values,
+            self.tried.wanted,
+            self._words,
+            self.origins,
+        )
         table.show_rows(rows)
         found = f" matching {self._words!r}" if self._words else ""
         table.caption(f"{len(rows)} flags{found}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 from textual import events
 from textual.message import Message
 
@@ -37,8 +38,10 @@ def rows_of(
     values: Mapping[str, str],
     changes: Mapping[str, str | None],
     words: str = "",
+    origins: Mapping[str, str] | None = None,
 ) -> tuple[FlagRow, ...]:
     """The rows that hold every word of a filter, in order of interest."""
+    origins = origins or {}
     found = {flag.name: flag for flag in known.search(words)}
     now = {**values, **{name: value for name, value in changes.items() if value is not None}}
     void = overridden(now)
@@ -47,6 +50,12 @@ def rows_of(
         asked = words.lower().split()
         first = [n for n in first if n in found or all(w in n.lower() for w in asked)]
     rows = [_set(known, library, name, values, changes, void) for name in first]
+    rows = [
+        replace(row, value=f"{row.value}  ({origins[row.name]})")
+        if row.name in origins and row.name not in changes
+        else row
+        for row in rows
+    ]
     rows += [
         FlagRow(name=flag.name, value=_default(flag, library), ink="muted")
         for flag in found.values()
