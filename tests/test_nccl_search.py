@@ -181,6 +181,26 @@ def test_common_nodes_get_the_known_channels(
 
 
 @pytest.mark.parametrize(
+    ("xml", "ring", "tree"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
+def test_2_30_agrees_below_blackwell(
+    xml: str, ring: tuple[Any, ...], tree: tuple[Any, ...]
+) -> None:
+    found = searched(xml, library="nccl-2.30.7")
+    if tree[1] == 40 and ring[1] == 45:
+        tree = ring
+    assert (shape(found.ring), shape(found.tree)) == (ring, tree)
+
+
+def test_four_blackwells_get_a_plain_tree() -> None:
+    found = searched(nvswitch(4, 100, 18), nvls=True, library="nccl-2.30.7")
+    assert (shape(found.ring)[:2], shape(found.tree)[:2]) == ((16, 45), (16, 50))
+    assert shape(found.nvls)[:3] == (4, 90, 90)
+    assert found.tree is not None
+    assert found.tree.pattern == 3
+
+
+@pytest.mark.parametrize(
     ("count", "sm", "heads", "intra", "inter"),
     [(8, 90, 8, 40, 60), (4, 90, 4, 60, 60), (2, 90, 2, 60, 60), (8, 100, 8, 80, 90)],
 )
@@ -267,6 +287,24 @@ def test_fewer_nics_when_the_policy_says_so() -> None:
     assert one_each is not None
     assert len({start for start, _ in one_each.nets}) <= 2
     assert len({start for start, _ in all_nets.nets}) >= len({start for start, _ in one_each.nets})
+
+
+@pytest.mark.parametrize("library", ["nccl-2.28.9", "rccl-2.21.5"])
+def test_many_channels_do_not_run_out_of_stack(library: str) -> None:
+    """A channel is a few calls deep, and RCCL allows 64 of them."""
+    tag = "nvlink" if library.startswith("nccl") else "xgmi"
+    links = [
+        [(f"0000:{0x10 + other:02x}:00.0", 400, "0x030200") for other in range(3) if other != rank]
+        for rank in range(3)
+    ]
+    near = [gpu(0x10 + rank, rank, links[rank], sm=80) for rank in range(3)]
+    nics = [nic(0x50 + dev, dev, speed=4000000) for dev in range(4)]
+    xml = system(cpu(0, *near, *nics), version="1" if tag == "nvlink" else "2")
+    xml = xml.replace("nvlink", tag)
+    for more_nodes in (False, True):
+        found = searched(xml, more_nodes=more_nodes, library=library)
+        assert found.ring is not None
+        assert found.ring.channels >= 1
 
 
 def test_the_limits_of_the_machine_are_noted() -> None:

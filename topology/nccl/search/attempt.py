@@ -29,6 +29,10 @@ class Attempt(Walk):
         self._latency_us = draft.latency_us
         self._values = [times(count, draft.speed_intra) for count in range(draft.most + 1)]
         self._best_value = times(best.channels, best.speed_intra)
+        if field.inter:
+            self._next_channel = self._from_nics
+        else:
+            self._next_channel = self._from_head if draft.pattern == NVLS else self._from_gpus
         self.most_gbs = 0.0
         """The widest graph that was completed, better or not."""
 
@@ -37,13 +41,9 @@ class Attempt(Walk):
         self._next_channel(self.field.ledger.full, self.draft.hops)
         return self.left
 
-    def _next_channel(self, state: int, hops: int) -> None:
-        if self.field.inter:
-            self._from_nics(state, hops)
-        elif self.draft.pattern == NVLS:
-            self._enter(self._channel, state, hops)
-        else:
-            self._from_gpus(state, hops)
+    def _from_head(self, state: int, hops: int) -> None:
+        """NVLS inside one node: the first GPU heads the first channel, and so on."""
+        self._enter(self._channel, state, hops)
 
     def _from_gpus(self, state: int, hops: int) -> None:
         if self._channel == 0:

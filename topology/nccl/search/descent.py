@@ -14,7 +14,9 @@ from .limits import splits_in_two
 from .tried import OUT_OF_STEPS, Tried
 
 FALLBACK_SPEED = 100
+"""MB/s of the last resort."""
 WORTH_A_LOWER_SPEED = 0.49
+"""A lower speed is tried while it is above this share of the best graph's."""
 
 
 class Descent:

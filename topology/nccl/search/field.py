@@ -16,8 +16,6 @@ Hop = tuple[int, int, int, int]
 """(GPU, its bit, what the way takes of the ledger, links crossed)."""
 Way = tuple[int, int]
 """(what the way takes of the ledger, links crossed)."""
-
-
 Key = tuple[int, int]
 """(what the order depends on of the ledger, GPUs used << 10 | GPU)."""
 

@@ -11,7 +11,9 @@ from .field import Field, Hop
 from .orders import AWAY, FREE, TOWARDS_NIC
 
 STEPS_SAME = 1 << 8
+"""Budget of an attempt whose channels must be alike (search.cc:NCCL_SEARCH_TIMEOUT_*)."""
 STEPS = 1 << 14
+"""Budget of any other attempt."""
 
 
 class Walk(ABC):
@@ -104,7 +106,7 @@ class Walk(ABC):
 
     def _walk(self, gpu: int, step: int, state: int, used: int, hops: int, back: int) -> None:
         """Visit the GPUs in every order, preferred ones first."""
-        guard, last, ways = self._guard, self._last, self._inside
+        guard, last, ways, closes = self._guard, self._last, self._inside, self._closes
         order, net = self._orders[self._channel], self._starts[self._channel]
         mask = 0 if back < 0 else self.field.orders.pci_mask
         on_the_way = FREE if back < 0 else AWAY
@@ -129,10 +131,12 @@ class Walk(ABC):
                     order[step] = other
                     if step == back:
                         self._to_nics(other, step, after, used | bit, hops + crossed, None)
-                    elif step == last:
+                    elif step != last:
+                        break
+                    elif closes:
                         self._close(other, after, hops + crossed)
                     else:
-                        break
+                        self._complete(after, hops + crossed)
                 else:
                     if not stack:
                         return
