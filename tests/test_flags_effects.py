@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from gputop.topology.feeds import DemoFeed
-from gputop.topology.flags.catalogue import catalogue
+from gputop.topology.flags.catalogue import Flag, catalogue
 from gputop.topology.flags.effects import MIB, SIZES, effect_of
 from gputop.topology.flags.figures import change, hops_in_words, pairs_in_words, size, time
 from gputop.topology.flags.nothing import because
 from gputop.topology.flags.study import Study
+from gputop.topology.flags.values import read_value
 from gputop.topology.flags.whatif import compare, export_line
 from gputop.topology.flags.whatif_text import comparison_lines
 from gputop.topology.nccl.prediction import (
@@ -207,3 +208,32 @@ def test_taking_a_variable_away_is_a_change_too() -> None:
     assert one.effect.pairs_changed == 4
     assert one.export == "unset NCCL_P2P_DISABLE"
     assert study.set_here("NCCL_P2P_DISABLE").effect.pairs_changed == 4
+
+
+MODELLED = [
+    flag
+    for flag in catalogue().flags
+    if flag.kind != "none" and flag.of_library and flag.type not in ("path", "string", "devices")
+]
+
+
+@pytest.mark.parametrize("flag", MODELLED, ids=lambda flag: flag.name)
+def test_what_counts_as_ignored_changes_no_prediction(flag: Flag) -> None:
+    base = NODE.baseline()
+    for value in ("garbage", "true", "", "9" * 30, "nvl"):
+        reading = read_value(flag, value, base.library)
+        after = NODE.predict({flag.name: value})
+        if reading.ignored:
+            assert effect_of(base, after).nothing, value
+        if reading.fatal:
+            assert after.failure, value
+        elif base.failure is None and after.failure is not None:
+            raise AssertionError(f"{value!r} ends the start and no reading says so")
+
+
+NODE = Study(DemoFeed("pcie-l40s-8", version="0").at(0))
+
+
+def test_a_name_that_nothing_reads_changes_nothing() -> None:
+    after = NODE.predict({"NCCL_P2P_DISABLED": "1", "NCCL_NO_SUCH_FLAG": "1"})
+    assert effect_of(NODE.baseline(), after).nothing

@@ -14,6 +14,8 @@ from .versions import numbers
 FILE = Path(__file__).with_name("catalogue.toml")
 NEAR = 0.78
 """Likeness from which a name counts as a typing error of another (difflib's ratio)."""
+BESIDE = 0.06
+"""How much less like it than the best one a name may be to be named beside it."""
 KINDS = ("paths", "p2p", "shm", "net", "gdr", "pxn", "search", "tuning", "none")
 
 
@@ -110,7 +112,8 @@ class Catalogue:
                 if ratio >= NEAR:
                     scored.append((ratio, known))
         scored.sort(key=lambda one: (-one[0], one[1]))
-        return tuple(known for _, known in scored[:count])
+        good = [known for ratio, known in scored if ratio >= scored[0][0] - BESIDE]
+        return tuple(good[:count])
 
     def search(self, text: str) -> tuple[Flag, ...]:
         """Flags that hold every word of `text`, those with it in the name first."""

@@ -42,6 +42,10 @@ CAPPED = (
     "NCCL_MAX_P2P_NCHANNELS",
 )
 """Cut at the most channels there are: 64, and 32 before 2.25 (MAXCHANNELS)."""
+LEAST = {"NCCL_MAX_NCHANNELS": 1, "NCCL_MIN_NCHANNELS": 0}
+"""What smaller values count as (graph/connect.cc:ncclMinNchannels, ncclMaxNchannels)."""
+THREADS = {"NCCL_NTHREADS": (64, 512), "NCCL_LL128_NTHREADS": (160, 640)}
+"""Fewest and most threads."""
 
 
 def read_value(flag: Flag, text: str, library: Library) -> Reading:
@@ -136,11 +140,26 @@ def _integer(flag: Flag, text: str, library: Library) -> Reading:
     notes = _notes(flag, text, value, used)
     if flag.name in POSITIVE and value <= 0:
         return skipped("0 and less is ignored")
+    if flag.name in THREADS:
+        return _threads(value, *THREADS[flag.name])
     if flag.name in CAPPED:
         most = 64 if numbers(library.version) >= (2, 25) else 32
+        least = LEAST.get(flag.name, value)
         if value > most:
             value, notes = most, f"{text} is more than there can be: {most}"
+        elif value < least:
+            value, notes = least, f"{text} is less than there can be: {least}"
     return Reading(effective=str(value), why=notes)
+
+
+def _threads(value: int, least: int, most: int) -> Reading:
+    """Threads of a block (graph/tuning.cc:getNthreads)."""
+    if value <= 0:
+        return skipped("0 and less leaves the default")
+    if value % 32:
+        return Reading(effective=str(most), why=f"not a multiple of 32: it counts as {most}")
+    kept = max(least, min(most, value))
+    return Reading(effective=str(kept), why="" if kept == value else f"it counts as {kept}")
 
 
 def _notes(flag: Flag, text: str, value: int, used: int) -> str:

@@ -80,6 +80,8 @@ def read_policy(flag: Flag, text: str, library: Library) -> Reading:
 
 def read_list(flag: Flag, text: str, library: Library) -> Reading:
     """Words between commas, ^ in front excludes; unknown ones are left out in silence."""
+    if flag.name == "NCCL_THREAD_THRESHOLDS" and not text[:1].isdecimal():
+        return skipped("it does not begin with a number")
     if not flag.options:
         return Reading(effective=text)
     words = [word for word in text.removeprefix("^").split(",") if word]

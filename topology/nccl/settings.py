@@ -54,4 +54,6 @@ class Settings:
         text = self.values.get(name)
         if text is None or not text:
             return default
-        return strtoll(text)[0]
+        value = strtoll(text)[0]
+        # Out of range sets errno, and NCCL keeps its default (misc/param.cc:ncclLoadParam).
+        return default if value in (-(2**63), 2**63 - 1) else value
