@@ -144,6 +144,11 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
             "the links are not filled, and large messages take longer than predicted."
         ]
     moved = [one for one in found if any(_moves(group) for group in one.effect.pairs)]
+    if any(_only_nvls(one.changed) for one in moved):
+        return [
+            "Without P2P the search still finds NVLS, and the model prefers it. Whether such a job "
+            "runs is not known: set NCCL_NVLS_ENABLE=0 as well where no NVLink is wanted."
+        ]
     if not moved or any(one.effect.times_changed for one in moved):
         return []
     shm = "SHM" in {pair.transport for pair in without.pairs}
@@ -182,6 +187,12 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
 
 def _moves(group: PairGroup) -> bool:
     return group.before.transport != group.after.transport
+
+
+def _only_nvls(prediction: Prediction) -> bool:
+    """Whether NVLS is chosen although no pair uses P2P."""
+    chosen = any(choice.algorithm.startswith("NVLS") for choice in prediction.choices)
+    return chosen and bool(prediction.pairs) and _p2p(prediction) == 0
 
 
 def _p2p(prediction: Prediction) -> int:

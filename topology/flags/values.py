@@ -122,7 +122,7 @@ def unknown(name: str, known: Catalogue) -> str:
     near = known.closest(name, 2)
     if near:
         return f"not a name that is known; {' or '.join(near)} is"
-    return "not a name that is known, so probably nothing reads it"
+    return "not a name that is known here: the library does not read it, though a plugin may"
 
 
 def _integer(flag: Flag, text: str, library: Library) -> Reading:
