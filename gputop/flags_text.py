@@ -43,6 +43,10 @@ def sections(
         text = f"No variable of NCCL and its surroundings is set in {whose}: defaults hold."
         found.append(Section(title=f"What is set ({node})", paragraphs=(text,)))
     found.extend(_entry(entry) for entry in entries)
+    notes = study.snapshot.assumptions if process is None else ()
+    if notes:
+        bullets = tuple(note[:1].upper() + note[1:] + "." * (note[-1:] != ".") for note in notes)
+        found.append(Section(title="Worth knowing", bullets=bullets))
     failure = None if trouble else study.baseline().failure
     if failure:
         found.append(Section(title="As it is set up", paragraphs=(f"{failure}.",)))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gputop.topology.snapshot import NodeSnapshot
 
 LONGEST_LINE = 400
+WIDEST = 120
 
 
 @click.command("flags")
@@ -181,4 +182,7 @@ def _echo(lines: list[str]) -> None:
 
 
 def _width() -> int:
-    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80
+    """The terminal's, but no wider than text is read with ease."""
+    if not sys.stdout.isatty():
+        return 80
+    return min(shutil.get_terminal_size((80, 24)).columns, WIDEST)

@@ -8,6 +8,7 @@ from .catalogue import Flag
 from .cautions import measured, p2p_cautions
 from .effects import SIZES, choice_of, described, named
 from .figures import hops_in_words, pairs_in_words, size, time, ways
+from .fits import fit
 from .outcomes import outcomes
 from .section import Section
 from .short import short
@@ -21,7 +22,7 @@ NET_KINDS = ("net", "gdr", "pxn")
 
 def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     """Everything to say of a flag on a node. Makes predictions: not for the event loop."""
-    without = study.predict({flag.name: None})
+    without = study.without(flag)
     tries = bool(flag.tries) and not unread(flag, without.library)
     sections = []
     summary = short(flag, study.tries(flag), without) if tries else ""
@@ -52,16 +53,16 @@ def plain(flag: Flag) -> tuple[Section, ...]:
 
 def _what(flag: Flag, without: Prediction, study: Study) -> Section:
     paragraphs = [flag.changes, *_standing(flag, without)]
-    set_here = next((v for v in study.snapshot.environment if v.name == flag.name), None)
-    value = study.values.get(flag.name)
-    if value is None:
+    names = [name for name in (flag.name, *flag.aliases) if name in study.values]
+    if not names:
         paragraphs.append("It is not set here.")
-    else:
-        origin = "by --set"
-        if set_here is not None and set_here.value == value:
-            shown = set_here.origin
-            origin = "in the environment" if shown == "environment" else f"in {shown}"
-        paragraphs.append(_reading_in_words(flag, value, origin, without, study))
+    for name in names:
+        value = study.values[name]
+        held = next((v for v in study.snapshot.environment if v.name == name), None)
+        origin = "by --set or in the process"
+        if held is not None and held.value == value:
+            origin = "in the environment" if held.origin == "environment" else f"in {held.origin}"
+        paragraphs.append(_reading_in_words(flag, name, origin, without, study))
     closed = unread(flag, without.library)
     if closed:
         paragraphs.append(f"On this node: {closed}.")
@@ -88,12 +89,14 @@ def _standing(flag: Flag, prediction: Prediction | None) -> tuple[str, ...]:
     return (" ".join(found),)
 
 
-def _reading_in_words(
-    flag: Flag, value: str, origin: str, without: Prediction, study: Study
-) -> str:
+def _reading_in_words(flag: Flag, name: str, origin: str, without: Prediction, study: Study) -> str:
+    value = study.values[name]
     reading = read_value(flag, value, without.library)
-    void = overridden(study.values).get(flag.name)
-    text = f"It is set {origin}: {flag.name}={value}."
+    void = overridden(study.values).get(name)
+    text = f"It is set {origin}: {name}={value}."
+    fitting = fit(flag.name, value, study.snapshot)
+    if fitting is not None and not reading.ignored:
+        text = f"{text} {fitting.told}"
     if void:
         return f"{text} It has no effect: {void}."
     if reading.fatal:

@@ -8,6 +8,7 @@ import msgspec
 
 from .catalogue import Flag, catalogue
 from .effects import Effect
+from .fits import fit
 from .nothing import because
 from .outcomes import parts
 from .reading import Reading, skipped
@@ -50,7 +51,11 @@ def overview(study: Study, origins: Mapping[str, str]) -> tuple[Entry, ...]:
         known = Entry(
             name=name, value=value, origin=origin, known=True, reading=reading, told="", status=""
         )
-        if reading.ignored or reading.fatal:
+        fitting = fit(flag.name, value, study.snapshot)
+        if fitting is not None and not reading.ignored:
+            status = "fatal" if fitting.fatal else "not predicted"
+            found.append(msgspec.structs.replace(known, told=fitting.told, status=status))
+        elif reading.ignored or reading.fatal:
             word = "fatal" if reading.fatal else "ignored"
             start = "The start fails over it" if reading.fatal else "It has no effect"
             told = f"{start}: {reading.why}."

@@ -97,7 +97,7 @@ def _environment(pid: int, folder: Path) -> dict[str, str]:
         with (folder / "environ").open("rb") as file:
             data = file.read(LIMIT_BYTES)
     except FileNotFoundError:
-        raise ProcessError(f"there is no process {pid}", missing=True) from None
+        raise ProcessError(f"there is no process {pid} to be seen", missing=True) from None
     except ProcessLookupError:
         raise ProcessError(f"process {pid} has ended", missing=True) from None
     except PermissionError:

@@ -110,6 +110,10 @@ class Study:
         """The node as it is set up against the node with these changes."""
         return compare(self.baseline(), self.predict(changes), changes)
 
+    def without(self, flag: Flag) -> Prediction:
+        """The node as it would be were this flag not set under any of its names."""
+        return self.predict(dict.fromkeys((flag.name, *flag.aliases)))
+
     def set_here(self, name: str) -> Comparison:
         """The node without a variable that is set, against the node as it is set up."""
         value = self.values[name]
@@ -117,13 +121,14 @@ class Study:
 
     def tries(self, flag: Flag) -> tuple[Comparison, ...]:
         """What each value worth trying would do, against the node without the variable."""
-        without = self.predict({flag.name: None})
+        without = self.without(flag)
         found = []
         values = _values(flag, without)
         now = self.values.get(flag.name)
         for value in values if now is None or now in values else (*values, now):
             changes = {flag.name: value}
-            found.append(compare(without, self.predict(changes), changes))
+            after = self.predict({**dict.fromkeys(flag.aliases), **changes})
+            found.append(compare(without, after, changes))
         return tuple(found)
 
 
