@@ -134,6 +134,8 @@ def test_a_node_without_gpus_still_says_what_is_set() -> None:
     study = Study(empty, values={"NCCL_P2P_LEVEL": "nvl", "NCCL_ALGO": "Ring"})
     assert study.trouble() is not None
     assert [entry.status for entry in overview(study, {})] == ["not predicted", "ignored"]
+    (size,) = overview(Study(empty, values={"NCCL_BUFFSIZE": "8M"}), {})
+    assert "counts as 8." in size.told
     assert "0 GPUs" in "\n".join(overview_lines(Study(empty, values={}), {}, None, 80))
 
 

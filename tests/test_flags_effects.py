@@ -178,6 +178,8 @@ def test_the_line_to_copy_is_safe_in_a_shell() -> None:
         ("pcie-l40s-8", "NCCL_IB_TIMEOUT", "22", "does not model it"),
         ("pcie-l40s-8", "TORCH_NCCL_BLOCKING_WAIT", "1", "does not enter into the decisions"),
         ("pcie-l40s-8", "NCCL_MAX_CTAS", "32", "channels found are within it"),
+        ("mi300x-8", "NCCL_MAX_CTAS", "4", "not predicted for RCCL"),
+        ("mi300x-8", "NCCL_P2P_LEVEL", "NVL", "XGMI"),
     ],
 )
 def test_the_reason_for_no_effect_fits_the_node(demo: str, name: str, value: str, why: str) -> None:

@@ -29,6 +29,8 @@ def because(flag: Flag, reading: Reading, before: Prediction, after: Prediction)
         return "the prediction does not model it"
     if flag.kind in NETWORK or flag.name in ("NCCL_CROSS_NIC", "NCCL_COLLNET_ENABLE"):
         return _network(before)
+    if not before.choices and (flag.subject == "channels" or flag.kind == "tuning"):
+        return f"channels and algorithms are not predicted for {before.library.name.upper()}"
     if flag.subject == "channels":
         return f"the {before.coll_channels} channels found are within it already"
     if flag.kind == "search":

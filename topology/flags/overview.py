@@ -61,7 +61,8 @@ def overview(study: Study, origins: Mapping[str, str]) -> tuple[Entry, ...]:
             told = f"{start}: {reading.why}."
             found.append(msgspec.structs.replace(known, told=told, status=word))
         elif not flag.of_library or flag.kind == "none" or predicted >= LIMIT_PREDICTED:
-            found.append(msgspec.structs.replace(known, told=flag.changes, status="not predicted"))
+            told = flag.changes + _mind(reading)
+            found.append(msgspec.structs.replace(known, told=told, status="not predicted"))
         else:
             predicted += 1
             found.append(_predicted(known, flag, study))
@@ -74,7 +75,6 @@ def _read(flag: Flag, value: str, study: Study) -> Reading:
 
 def _predicted(entry: Entry, flag: Flag, study: Study) -> Entry:
     one = study.set_here(entry.name)
-    note = f" Mind: {entry.reading.why}." if entry.reading.why else ""
     if one.effect.failure[1] and not one.effect.failure[0]:
         told, status = f"The start fails over it: {one.effect.failure[1]}.", "fatal"
     elif one.effect.nothing:
@@ -83,7 +83,13 @@ def _predicted(entry: Entry, flag: Flag, study: Study) -> Entry:
     else:
         text = "; ".join(parts(one.effect)) or "times alone differ"
         told, status = f"Against leaving it out: {text}.", "changes"
-    return msgspec.structs.replace(entry, told=told + note, status=status, effect=one.effect)
+    return msgspec.structs.replace(
+        entry, told=told + _mind(entry.reading), status=status, effect=one.effect
+    )
+
+
+def _mind(reading: Reading) -> str:
+    return f" Mind: {reading.why}." if reading.why else ""
 
 
 def _unknown(name: str, value: str, origin: str) -> Entry:
