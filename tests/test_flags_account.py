@@ -60,6 +60,13 @@ def test_on_nvlink_the_same_flag_is_told_otherwise() -> None:
     assert "NVL PIX PXB PHB SYS nothing" in text
 
 
+def test_on_a_cube_mesh_pairs_through_a_relay_stand_together() -> None:
+    text = told("dgx-1v", "NCCL_P2P_LEVEL")
+    assert "All 28 pairs are NVL and NVB and use P2P as it is" in text
+    assert "NVL takes it away from 12 pairs NVB." in text
+    assert "12 NVB P2P/indirect" in text
+
+
 def test_a_value_that_is_set_is_named_with_what_is_odd_about_it() -> None:
     assert "It is ignored: the name must be written exactly" in told(
         "pcie-l40s-8", "NCCL_P2P_LEVEL", NCCL_P2P_LEVEL="phb"

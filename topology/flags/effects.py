@@ -140,9 +140,9 @@ def ranks_of(prediction: Prediction) -> tuple[int, ...]:
 
 
 def way_of(pair: PairDecision) -> Way:
-    """Path, transport and label of one pair; which NIC a label names is left out."""
+    """Path, transport and label of one pair, without the NIC or the relay that a label names."""
     label = pair.label
-    if pair.transport == "NET":
+    if pair.transport == "NET" or label.startswith("P2P/indirect"):
         label = "/".join(label.split("/")[:2])
     return Way(pair.path, pair.transport, label)
 

@@ -13,7 +13,7 @@ import stat
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..nccl.prediction import Library
+from ..nccl.library import Library
 from .names import listed
 from .versions import numbers
 

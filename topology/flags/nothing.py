@@ -41,9 +41,10 @@ def because(flag: Flag, reading: Reading, before: Prediction, after: Prediction)
 
 
 def _default(flag: Flag, before: Prediction) -> str:
-    """First word of what holds when the flag is not set."""
+    """The level that holds when the flag is not set; "" where that depends on the machine."""
     library = before.library
-    return flag.default_of(library.name, numbers(library.version)).split(";")[0].split(" ")[0]
+    first = flag.default_of(library.name, numbers(library.version)).split(";")[0]
+    return "" if " " in first else first
 
 
 def _level(reading: Reading, before: Prediction, default: str) -> str:
@@ -60,7 +61,7 @@ def _level(reading: Reading, before: Prediction, default: str) -> str:
     p2p = {pair.path for pair in before.pairs if pair.transport == "P2P"}
     farthest = max((NEAR.index(path) for path in p2p if path in NEAR), default=0)
     if place > farthest:
-        return f"no pair lies beyond {NEAR[farthest]} and within {name}"
+        return f"no pair lies between {NEAR[farthest]} and it"
     return f"no pair that uses P2P lies beyond {name}"
 
 

@@ -149,19 +149,21 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
             "Without P2P the search still finds NVLS, and the model prefers it. Whether such a job "
             "runs is not known: set NCCL_NVLS_ENABLE=0 as well where no NVLink is wanted."
         ]
-    if not moved or any(one.effect.times_changed for one in moved):
+    silent = [one for one in moved if not one.effect.times_changed]
+    if not silent:
         return []
-    shm = "SHM" in {pair.transport for pair in without.pairs}
+    shm = any(_pcie(group) for one in silent for group in one.effect.pairs)
+    which = "No value changes a predicted time" if silent == moved else "Not every time changes"
     text = [
-        f"No value changes a predicted time, although transports change: {title}'s own model takes "
-        "the speed of a hop from its table of links and does not ask by which transport the bytes "
-        "go. The machine does ask."
+        f"{which}, although transports change: {title}'s own model takes the speed of a hop from "
+        "its table of links and does not ask by which transport the bytes go. The machine does "
+        "ask."
     ]
     if shm:
         text.append(
             "Through shared memory a byte is written to the host's memory by one GPU and read "
             "from it by the other: two copies, and the sockets' memory in the way of everybody. "
-            "P2P is one copy, but processors differ in how fast they pass PCIe traffic from one "
+            "P2P over PCIe is one copy, but processors differ in how fast they pass PCIe traffic from one "
             "root port to another, and many are slow between sockets. Which of the two is faster "
             "here only a measurement tells."
         )
@@ -187,6 +189,12 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
 
 def _moves(group: PairGroup) -> bool:
     return group.before.transport != group.after.transport
+
+
+def _pcie(group: PairGroup) -> bool:
+    """Whether pairs on PCIe change between P2P and shared memory."""
+    ways = {group.before.transport, group.after.transport}
+    return ways == {"P2P", "SHM"} and group.before.path in ("PIX", "PXB", "PHB", "SYS")
 
 
 def _only_nvls(prediction: Prediction) -> bool:

@@ -16,7 +16,7 @@ def short(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> str
     rest = [(way, pairs) for way, pairs in ways(without) if way.transport != "P2P"]
     total = sum(len(pairs) for _, pairs in (*now, *rest))
     if not rest:
-        paths = " and ".join(way.path for way, _ in now)
+        paths = " and ".join(dict.fromkeys(way.path for way, _ in now))
         text = f"All {total} pairs are {paths} and use P2P as it is: no higher level adds any."
         if total == 1:
             text = f"The one pair is {paths} and uses P2P as it is: no higher level adds any."
