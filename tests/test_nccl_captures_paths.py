@@ -12,6 +12,8 @@ from tests.nccl_captures import SHARED, emulated, expected, names, predicted, to
 LIBRARIES = {"nccl-2.28.9-graph": "nccl-2.28.9", "rccl-2.21.5-graph": "rccl-2.21.5"}
 CASES = [(folder, name) for folder in LIBRARIES for name in names(folder)]
 
+pytestmark = [pytest.mark.captures, pytest.mark.gate]
+
 needs_captures = pytest.mark.skipif(not CASES, reason="the recorded decisions are not here")
 
 

@@ -100,10 +100,12 @@ class _Prediction:
         known = self.snapshot.machine.nccl_topology
         if known is not None:
             return known
+        from .xml.base import base_topology
         from .xml.detect import detect
 
-        found = detect(self.snapshot.machine, self.settings)
-        self.assume(*found.assumptions)
+        base = base_topology(self.snapshot, self.settings)
+        found = detect(self.snapshot.machine, self.settings, base.element)
+        self.assume(base.remark, *found.assumptions)
         return found.element
 
     def computed(self) -> list[Computed]:

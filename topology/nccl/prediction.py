@@ -4,6 +4,21 @@ from __future__ import annotations
 
 import msgspec
 
+from .library import Library
+
+__all__ = [
+    "Choice",
+    "Graphs",
+    "Library",
+    "NetDecision",
+    "PairDecision",
+    "Prediction",
+    "SearchGraph",
+    "Step",
+    "Tuning",
+    "View",
+]
+
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """One question that the library asks on its way to a decision."""
@@ -123,14 +138,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 Tuning = dict[str, dict[str, dict[str, tuple[float, float]]]]
 """Collective -> algorithm -> protocol -> (latency us, algorithm bandwidth GB/s)."""
-
-
-class Library(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose rules were followed."""
-
-    name: str
-    """"nccl" or "rccl"."""
-    version: str
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):

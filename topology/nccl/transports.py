@@ -157,9 +157,9 @@ def _across(
     ]
     shared_memory = rules.trimmed_transport == "SHM" and not off
     asked.append(steps.shared_memory(settings, shared_memory, shm_label(rules, settings)))
-    if shared_memory:
-        transport, labels = "SHM", (shm_label(rules, settings),)
-    else:
+    transport = "SHM"
+    labels: tuple[str, ...] = (shm_label(rules, settings),)
+    if not shared_memory:
         beside = (domain.number + 1) % len(domains) == far.number
         ring = beside and src in domain.ends()[1] and dst in far.ends()[0]
         labels = _net_labels(domain, gpu, far_gpu.dev, network, ring=ring)

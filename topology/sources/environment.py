@@ -14,7 +14,7 @@ from typing import Any
 
 from ..flags.files import ConfFile, home_of, merged, paths, read_file
 from ..flags.names import listed
-from ..nccl.prediction import Library
+from ..nccl.library import Library
 from ..snapshot import EnvironmentVariable, Problem
 from .source import Part, Raw, Source
 
