@@ -10,8 +10,11 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gputop.log_reading import document, examine
 from gputop.topology.logs.lines import LogUnreadable
 from gputop.topology.logs.read import read_log
+from gputop.widgets.log_entries import entries
+from gputop.widgets.log_sections import plain_text
 from tests.nccl_logs import lines_of
 
 LINES = lines_of("h200-net") + lines_of("mesh_a100_amd__P2P_DISABLE=1_SHM_DISABLE=1")
@@ -69,6 +72,11 @@ def check(data: bytes) -> None:
     for note in (*log.notes, *log.unread, *log.unknown):
         assert len(note.text) <= 400
         assert note.text.isprintable() or "�" in note.text
+    read = examine(log, None)
+    msgspec.json.encode(document(read))
+    for width in (20, 78):
+        assert plain_text(read, width).replace("\n", "").isprintable()
+    assert len(entries(read)) >= 1
 
 
 @settings(max_examples=150, deadline=None)
@@ -110,3 +118,36 @@ def test_endless_lines_and_bombs_stay_small() -> None:
     check(gzip.compress(HEAD + b"GPU/0-60 :" + b"GPU/0-60 (0/1.0/LOC) " * 500_000))
     check(b"".join(HEAD + b"NCCL_%d set by environment to 1.\n" % n for n in range(10_000)))
     check(b"".join(HEAD + b"unknownword%d\n" % n for n in range(60_000)))
+
+
+SYSTEM = [
+    b"CPU/0-0 (1/1/3)", b"CPU/0-1 (1/2/-1)", b"CPU/0-ffffffffffffff (1/1/4)",
+    b"+ PCI[48.0] - GPU/0-60 (0)", b"+ PCI[24.0] - GPU/0-70 (1)", b"+ PCI[0.0] - GPU/0-60 (0)",
+    b"+ PCI[48.0] - PCI/0-a0000 (1000c0301000ffff)", b"              + PCI[48.0] - GPU/0-80 (2)",
+    b"              + NVL[370.8] - NVS/0-0", b"              + NVL[40.0] - GPU/0-70",
+    b"              + NVL[0.0] - CPU/0-0", b"+ PCI[5000.0] - NIC/0-0",
+    b"                + NET[1.2] - NET/0-0 (0/0/0/1.250000)", b"+ SYS[22.0] - CPU/0-1",
+    b"+ C2C[300.0] - CPU/0-0", b"+ PCI[48.0] - DEV/0-90 (2330)",
+    b"              + LOC[5000.0] - GPU/0-90", b"+ PCI[99999999.9] - NIC/0-ffffffffffffffff",
+    b"+ PCI[12.0] - GPU/0-60 (99999)", b"+ XGMI[48.0] - GPU/0-70",
+    b"              + XGMI[48.0] - GPU/0-70", b"GPU/0-60 :GPU/0-70 (2/48.0/PHB)",
+]  # fmt: skip
+START = b"ncclCommInitRank comm 0x1 rank 0 nranks %d cudaDev 0 nvmlDev 0 busId 60 commId 0x1"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(SYSTEM), max_size=14), st.integers(1, 4), st.integers(0, 3))
+def test_any_system_block_is_compared_or_refused(
+    block: list[bytes], nranks: int, environment: int
+) -> None:
+    wild = (b"", b"NCCL_P2P_LEVEL set by environment to LOC", b"NCCL_ALGO set by environment to x",
+            b"NCCL_MAX_NCHANNELS set by environment to -7.")  # fmt: skip
+    lines = [
+        START % nranks + b" - Init START",
+        wild[environment],
+        b"=== System : maxBw 48.0 totalBw 48.0 ===",
+        *block,
+        b"==========================================",
+        b"Channel 00/0 : 0[0] -> 1[1] via P2P/IPC",
+    ]
+    check(b"\n".join(HEAD + line for line in lines))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -177,3 +179,28 @@ def test_bandwidths_turn_back_into_links() -> None:
     assert capability([], [24.0], [], [])[0] == 89
     assert count_of(370.8, 90, xgmi=False) == 18
     assert count_of(48.0, 0, xgmi=True) == 1
+
+
+def test_two_hosts_are_predicted_as_two() -> None:
+    """The second host repeats the first, ranks 4 to 7; the log is made up, so figures differ."""
+    near = [
+        line.replace(b"nranks 4", b"nranks 8").replace(b"nRanks 4 nNodes 1", b"nRanks 8 nNodes 2")
+        for line in lines_of("h200-default")
+    ]
+
+    def moved(line: bytes) -> bytes:
+        line = line.replace(b"vm:", b"vn:")
+        line = re.sub(rb"rank (\d) n", lambda m: b"rank %d n" % (int(m[1]) + 4), line)
+        line = re.sub(rb"(\d)\[(\d)\]", lambda m: b"%d[%s]" % (int(m[1]) + 4, m[2]), line)
+        return re.sub(rb"(GPU/0-\d0) \((\d)\)$", lambda m: m[1] + b" (%d)" % (int(m[2]) + 4), line)
+
+    log = read_log([*near, *(moved(line) for line in near if line.startswith(b"vm:"))])
+    comm = log.main
+    assert comm is not None
+    assert comm.hosts == ("vm", "vn")
+    assert hosts_of(comm) == 2
+    agreement = lay(log, None).agreement
+    assert agreement.outside == (4, 5, 6, 7)
+    assert not agreement.skipped
+    assert next(one for one in agreement.items if one.topic == "nodes").agrees
+    assert any("2 hosts" in reason for reason in agreement.reasons)

@@ -57,7 +57,7 @@ def compare(log: LogReport, prediction: Prediction, *, hosts: int = 1) -> Agreem
         pairs=pairs,
         items=found.items,
         skipped=found.skipped,
-        reasons=reasons(log, comm, prediction, found),
+        reasons=reasons(log, comm, prediction, found, hosts),
     )
 
 

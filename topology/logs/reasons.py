@@ -17,13 +17,13 @@ LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS"}
 
 
 def reasons(
-    log: LogReport, comm: Communicator, prediction: Prediction, found: Agreement
+    log: LogReport, comm: Communicator, prediction: Prediction, found: Agreement, hosts: int
 ) -> tuple[str, ...]:
     """Sentences about what is behind a difference, the likeliest first."""
     known = [
         *_versions(log, prediction),
         *_environment(log, prediction),
-        *_shape(comm, prediction, found),
+        *_shape(comm, prediction, found, hosts),
         *_p2p(comm, found),
         *_outside_help(log),
         *_nvls(log, found),
@@ -82,14 +82,18 @@ def _spelled(value: str) -> str:
     return LEVELS.get(value, value).upper()
 
 
-def _shape(comm: Communicator, prediction: Prediction, found: Agreement) -> Iterator[str]:
-    predicted = len({pair.src for pair in prediction.pairs})
+def _shape(
+    comm: Communicator, prediction: Prediction, found: Agreement, hosts: int
+) -> Iterator[str]:
+    predicted = len({pair.src for pair in prediction.pairs}) * hosts
     if comm.nranks != predicted:
         yield (
             f"the job has {comm.nranks} ranks and the prediction {predicted}: what NCCL decides "
             "depends on which GPUs take part"
         )
-    if found.outside:
+    if hosts > 1:
+        yield f"{hosts} hosts were predicted as if all were like the first"
+    elif found.outside:
         yield "some ranks are on other hosts or GPUs, which the prediction is not about"
     if comm.p2p_type is not None and comm.p2p_type.direct_mode:
         yield "some ranks share a process; the prediction is for one process per GPU"
