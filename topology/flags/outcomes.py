@@ -163,9 +163,9 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
         text.append(
             "Through shared memory a byte is written to the host's memory by one GPU and read "
             "from it by the other: two copies, and the sockets' memory in the way of everybody. "
-            "P2P over PCIe is one copy, but processors differ in how fast they pass PCIe traffic from one "
-            "root port to another, and many are slow between sockets. Which of the two is faster "
-            "here only a measurement tells."
+            "P2P over PCIe is one copy, but processors differ in how fast they pass PCIe traffic "
+            "from one root port to another, and many are slow between sockets. Which of the two is "
+            "faster here only a measurement tells."
         )
     more = [one for one in moved if _p2p(one.changed) > _p2p(without)]
     if more and shm:
