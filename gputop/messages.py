@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from gputop.log_reading import ReadLog
     from gputop.nccl_check import NcclCheck
     from gputop.topology.report import Report
     from gputop.topology.snapshot import Measurement
@@ -67,6 +68,8 @@ class NcclChecked(Message):
     """None when the comparison itself failed."""
     text: str = ""
     """Why it failed."""
+    read: ReadLog | None = None
+    """The log itself, explained and compared, for the Log screen."""
 
 
 @dataclass

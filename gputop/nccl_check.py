@@ -10,7 +10,7 @@ import msgspec
 
 from gputop.measuring import Told
 from gputop.topology.logs.agreement import Agreement
-from gputop.topology.snapshot import NodeSnapshot
+from gputop.topology.snapshot import Measurement, NodeSnapshot
 
 if TYPE_CHECKING:
     from gputop.topology.logs.communicator import Communicator
@@ -98,7 +98,7 @@ def check_run(
     """
     from gputop.topology.logs.compare import compare
 
-    log = _read(result)
+    log = log_of(result)
     gpus = gpus_of(result)
     trouble: str | None = None
     prediction: Prediction | None = None
@@ -134,6 +134,25 @@ def check_run(
     )
 
 
+def transports(check: NcclCheck, taken_at: float) -> tuple[Measurement, ...]:
+    """What the library logged for each pair, as measurements that stay with the node."""
+    version = check.logged_version
+    return tuple(
+        Measurement(
+            probe="nccl",
+            quantity="transport",
+            src=pair.src_bus_id,
+            dst=pair.dst_bus_id,
+            verdict=" and ".join(pair.logged),
+            method="nccl-log/1",
+            taken_at=taken_at,
+            versions=() if version is None else ((check.engine or "NCCL", version),),
+        )
+        for pair in check.pairs
+        if pair.logged
+    )
+
+
 def gpus_of(result: Told) -> tuple[str, ...]:
     """PCI addresses of the ranks, in order."""
     hello = result.outcome.hello
@@ -149,7 +168,8 @@ def library_of(result: Told) -> str | None:
     return f"{'rccl' if hello.hip else 'nccl'}-{hello.nccl}"
 
 
-def _read(result: Told) -> LogReport:
+def log_of(result: Told) -> LogReport:
+    """All ranks' logs of a run, read as one."""
     from gputop.topology.logs.read import read_log
 
     outcome = result.outcome

@@ -41,6 +41,11 @@ def commands(app: GpuTop) -> Iterator[SystemCommand]:
         yield from app.view.commands()
     yield SystemCommand("Why", "Explain what is selected (w)", app.action_why)
     yield SystemCommand("Probe", "Measure the selected pair, else all GPUs (p)", app.action_probe)
+    yield SystemCommand(
+        "Probe NCCL",
+        "Run NCCL or RCCL itself on all GPUs and compare its log (n on Pairs and Log)",
+        app.action_probe_nccl,
+    )
     yield SystemCommand("Copy", "Copy what is selected (y)", app.action_copy)
     yield SystemCommand(
         "Export", "Write picture and snapshot to this folder (x)", app.action_export

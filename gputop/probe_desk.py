@@ -13,6 +13,7 @@ from gputop.messages import ProbeState
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
+    from gputop.log_reading import ReadLog
     from gputop.nccl_check import NcclCheck
     from gputop.probing import Probing
 
@@ -26,6 +27,8 @@ class ProbeDesk(DOMNode):
     probe: reactive[ProbeState | None] = reactive(None, init=False, repaint=False)
     nccl_check: reactive[NcclCheck | None] = reactive(None, init=False, repaint=False)
     """What the last run of the probe nccl proved."""
+    nccl_log: ReadLog | None = None
+    """Its log, explained and compared."""
     _probing: Probing | None = None
 
     @property
@@ -95,9 +98,20 @@ class ProbeDesk(DOMNode):
 
     def on_nccl_checked(self, message: messages.NcclChecked) -> None:
         """Keep what a run proved, for the screens; say it when nothing could be compared."""
-        self.nccl_check = message.check
-        if message.text:
+        self.nccl_check, self.nccl_log = message.check, message.read
+        check = message.check
+        if message.text or check is None:
             self._app.say(message.text, severity="warning")
+        elif check.trouble:
+            self._app.say(check.trouble, severity="warning")
+        else:
+            agree, differ = check.pairs_that_agree, check.pairs_that_differ
+            words = f"{agree} of {len(check.pairs)} pairs use the transport that was predicted"
+            if differ:
+                words += f", {differ} another one"
+            self._app.say(f"{words}; the screen Log shows the rest")
+        if self._app.view is not None:
+            self._app.view.redraw()
 
     def on_probe_ended(self, message: messages.ProbeEnded) -> None:
         """Say how it ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -99,12 +100,16 @@ class Probing:
 
     def _check(self, snapshot: NodeSnapshot, told: Told) -> None:
         """Lay the logs beside the prediction, here and not on the event loop: it takes a while."""
-        from gputop.nccl_check import check_run
+        from gputop.log_reading import examine
+        from gputop.nccl_check import check_run, log_of, transports
 
         try:
             check = check_run(snapshot, told, {})
+            read = examine(log_of(told), snapshot, library=check.library)
         except Exception as error:  # noqa: BLE001 - the worker border: the figures stand without it
             text = f"the logs could not be compared: {type(error).__name__}: {error}"
             self._post(messages.NcclChecked(None, text))
             return
-        self._post(messages.NcclChecked(check))
+        for figure in transports(check, time.time()):
+            self._post(messages.ProbeMeasured(figure))
+        self._post(messages.NcclChecked(check, read=read))

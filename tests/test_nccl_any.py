@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from gputop.topology.flags.catalogue import catalogue
 from gputop.topology.flags.values import read_value
+from gputop.topology.nccl.predict import NoGpusError
 from gputop.topology.nccl.prediction import Library, Prediction
 from tests.nccl_made import AMD, ARM, INTEL, SWITCH, cpu, decide, gpu, nic, switch, system
 
@@ -126,7 +127,11 @@ def test_a_value_without_effect_changes_nothing(name: str, value: str) -> None:
     flag = catalogue().flag(name)
     assert flag is not None
     library = Library(name="nccl", version="2.28.9")
-    found = decide(PLAIN, {name: value})
+    try:
+        found = decide(PLAIN, {name: value})
+    except NoGpusError:
+        assert name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+        return
     reading = read_value(flag, value, library)
     if reading.ignored:
         assert told(found) == told(BEFORE), reading

@@ -10,7 +10,8 @@ from gputop.app import GpuTop
 from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted
 from gputop.topology.machine import GpuPair
 from gputop.topology.snapshot import Measurement
-from gputop.widgets.measures import MEASURES, Value, heats
+from gputop.widgets.measure import Value, heats
+from gputop.widgets.measures import MEASURES
 from gputop.widgets.pair_matrix import PairMatrix
 from tests.app_support import (
     StepFeed,
@@ -184,7 +185,7 @@ async def test_probe_runs_streams_and_is_cancelled(monkeypatch: pytest.MonkeyPat
             await pilot.pause(0.02)
             if app.report is not None:
                 break
-        await press(pilot, "3", "m", "m", "m", "m", "m", "m", "p")
+        await press(pilot, "3", *"mmmmmmm", "p")
         probing: Any = app._probing
         assert probing.started == [("p2p", (A, B), False)]
         app.post_message(ProbeStarted("p2p", "/usr/bin/python3", "found on PATH"))

@@ -57,7 +57,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     """"can_access", "bytes_arrive", "write_bandwidth", "both_ways_bandwidth" (this direction while
     the other runs too), "together_bandwidth" (both directions added), "latency". Of "nccl":
     "collective_finishes", "communicator_init" (seconds of one rank), "all_reduce_algbw",
-    "all_reduce_busbw", "send_receive"."""
+    "all_reduce_busbw", "send_receive", "transport" (the verdict is what the log says)."""
     src: str | None = None
     """PCI address of the device that does the work; None where all do."""
     dst: str | None = None

@@ -17,8 +17,8 @@ from gputop.commands.options import (
     source_options,
     tell_problems,
 )
-from gputop.predicting import changes_of, pair_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.predicting import changes_of, pair_of, predicting_options, selected
 
 if TYPE_CHECKING:
     from gputop.topology.nccl.prediction import Prediction

@@ -35,6 +35,8 @@ HOW_TO = (
     "  NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,P2P,SHM,NET,TUNING",
     "  NCCL_DEBUG_FILE=nccl.%h.%p.log",
     "Without NCCL_DEBUG_FILE the lines are in the job's own output, which will do as well.",
+    "",
+    "Or press n: NCCL or RCCL runs on all GPUs of this machine, and its log is compared.",
 )
 
 
@@ -44,6 +46,7 @@ class LogScreen(View):
     TITLE = "Log"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", show=False),
+        Binding("n", "app.probe_nccl(False)", show=False),
         Binding("up,k", "move(-1)", show=False),
         Binding("down,j", "move(1)", show=False),
         Binding("home", "move(-1000)", show=False),
@@ -53,11 +56,13 @@ class LogScreen(View):
     ]
     KEYS = (
         ("o", "open", "screen.open"),
+        ("n", "run NCCL", "probe_nccl(False)"),
         ("w", "why", "why"),
         ("PgDn", "more", "screen.scroll_text(8)"),
     )
     HELP = (
         ("o", "open a debug log: a path, compressed or not"),
+        ("n", "run NCCL or RCCL itself on all GPUs and compare its log"),
         ("↑ ↓", "select a finding or a difference; Enter says why"),
         ("PgUp PgDn", "scroll the log in short"),
         ("Esc", "stop reading, or close the line for the path"),
@@ -73,6 +78,8 @@ class LogScreen(View):
         self._selected = 0
         self._path = ""
         self._drawn_for: object = None
+        self._run: ReadLog | None = None
+        """The run of the probe nccl that was shown last."""
 
     def body(self) -> Iterable[Widget]:
         """What log it is, what was found, and the log in short."""
@@ -85,6 +92,9 @@ class LogScreen(View):
 
     def draw(self, report: Report) -> None:
         """Bring every part up to date; nothing here moves with the readings."""
+        if self.gputop.nccl_log is not self._run:
+            self._run = self.gputop.nccl_log
+            self._take(self._run)
         text, found = self.query_one("#log-text", Board), self.query_one("#log-entries", Board)
         told = (id(self._read), self._selected, self._progress, self._failure)
         state = (*told, self.app.size)
@@ -198,15 +208,21 @@ class LogScreen(View):
         """Show the log."""
         if message.reading is not self._reading:
             return
+        self._reading, self._progress, self._failure = None, "", ""
+        self._take(message.read)
+        self.redraw()
+
+    def _take(self, read: ReadLog | None) -> None:
+        """Show another log from its beginning; None leaves what is shown."""
+        if read is None:
+            return
         from gputop.widgets.log_entries import entries
 
-        self._reading, self._progress, self._failure = None, "", ""
-        self._read = message.read
-        self._entries = entries(message.read)
+        self._read = read
+        self._entries = entries(read)
         self._selected = 0
         for name in ("#log-text", "#log-entries"):
             self.query_one(name, Board).scroll_home(animate=False)
-        self.redraw()
 
     def on_log_failed(self, message: LogFailed) -> None:
         """Say why the file cannot be used."""

@@ -36,6 +36,7 @@ class PairsScreen(View):
         Binding("m,right_square_bracket", "measure(1)", show=False),
         Binding("M,left_square_bracket", "measure(-1)", show=False),
         Binding("a", "probe_all", show=False),
+        Binding("n", "app.probe_nccl(False)", show=False),
         Binding("pageup", "scroll_steps(-5)", show=False),
         Binding("pagedown", "scroll_steps(5)", show=False),
     ]
@@ -44,12 +45,14 @@ class PairsScreen(View):
         ("w", "why", "why"),
         ("p", "probe", "probe(False)"),
         ("a", "all", "screen.probe_all"),
+        ("n", "run NCCL", "probe_nccl(False)"),
     )
     HELP = (
         ("↑ ↓ ← →", "select a pair: rows are sources, columns destinations"),
         ("m  M", "next and previous measure"),
         ("p", "probe the selected pair, both directions"),
         ("a", "probe all pairs"),
+        ("n", "run NCCL or RCCL itself on all GPUs and compare its log with the prediction"),
         ("PgUp PgDn", "scroll the explanation"),
     )
 

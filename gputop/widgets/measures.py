@@ -5,50 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from gputop.clean import clean
 from gputop.topology.units import figure
 from gputop.widgets.link_matrix import relation_ink
+from gputop.widgets.measure import Measure, Pair, Value, measured, pairs_of
+from gputop.widgets.nccl_measures import logged, nccl_path, transport
 
 if TYPE_CHECKING:
-    from gputop.topology.nccl.prediction import PairDecision
     from gputop.topology.report import Report
-    from gputop.topology.snapshot import Measurement
-
-SELF = "·"
-HEATS = 6
-
-
-class Value(msgspec.Struct, frozen=True):
-    """One cell: a number, or a word where there is no number."""
-
-    number: float | None = None
-    word: str = ""
-    ink: str = ""
-
-
-Pair = tuple[str, str]
-
-
-class Measure(msgspec.Struct, frozen=True):
-    """One thing to show of every ordered pair; `values` works out all cells at once."""
-
-    id: str
-    title: str
-    unit: str
-    """Unit or alphabet, as the caption says it."""
-    values: Callable[[Report, tuple[str, ...]], dict[Pair, Value]]
-    less_is_better: bool = False
-    nics: bool = False
-    """Whether NICs have rows and columns too."""
-    about: str = ""
-    """"nccl" when the library's questions come first beside it."""
-    width: int = 5
-
-
-def _pairs(addresses: tuple[str, ...]) -> list[Pair]:
-    return [(a, b) for a in addresses for b in addresses if a != b]
 
 
 def _relation(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
@@ -76,7 +40,7 @@ GRANTS = (
 def _grant(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
     known = {(pair.src, pair.dst): pair for pair in report.snapshot.machine.pairs}
     found: dict[Pair, Value] = {}
-    for pair in _pairs(addresses):
+    for pair in pairs_of(addresses):
         said = known.get(pair)
         words = [None if said is None else getattr(said, field) for _, field in GRANTS]
         if all(word is None for word in words):
@@ -91,63 +55,6 @@ def _grant(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
     return found
 
 
-PATH_INKS = {
-    "NVL": "link-nvlink",
-    "NVB": "link-nvlink",
-    "XGMI": "link-xgmi",
-    "C2C": "link-nvlink",
-    "PIX": "link-pcie",
-    "PXB": "link-pcie",
-    "PHB": "link-socket",
-    "SYS": "link-socket",
-    "NET": "strong",
-}
-TRANSPORT_INKS = {"P2P": "good", "SHM": "link-socket", "NET": "strong", "none": "bad"}
-
-
-def _decided(report: Report, addresses: tuple[str, ...]) -> dict[Pair, PairDecision]:
-    prediction = report.prediction
-    if prediction is None:
-        return {}
-    wanted = set(addresses)
-    return {
-        (pair.src_bus_id, pair.dst_bus_id): pair
-        for pair in prediction.pairs
-        if pair.src_bus_id in wanted and pair.dst_bus_id in wanted
-    }
-
-
-def _undecided(report: Report) -> Value | None:
-    """What stands in a cell without a decision: nothing yet, or a dash for ever."""
-    known = report.prediction is not None or report.why_no_prediction
-    return Value(word="–", ink="muted") if known else None
-
-
-def _nccl_path(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
-    found = {
-        key: Value(word=clean(pair.path, 8), ink=PATH_INKS.get(pair.path, "muted"))
-        for key, pair in _decided(report, addresses).items()
-    }
-    return _filled(report, addresses, found)
-
-
-def _transport(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
-    found = {
-        key: Value(word=pair.transport, ink=TRANSPORT_INKS.get(pair.transport, "muted"))
-        for key, pair in _decided(report, addresses).items()
-    }
-    return _filled(report, addresses, found)
-
-
-def _filled(
-    report: Report, addresses: tuple[str, ...], found: dict[Pair, Value]
-) -> dict[Pair, Value]:
-    nothing = _undecided(report)
-    if nothing is None:
-        return found
-    return {pair: found.get(pair, nothing) for pair in _pairs(addresses)}
-
-
 def expected_gbs(report: Report, src: str, dst: str) -> float | None:
     """Payload rate of the path between two GPUs, one way; None when unknown."""
     if report.graph is None:
@@ -159,7 +66,7 @@ def expected_gbs(report: Report, src: str, dst: str) -> float | None:
 
 
 def _expected(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
-    return {pair: _number(expected_gbs(report, *pair)) for pair in _pairs(addresses)}
+    return {pair: _number(expected_gbs(report, *pair)) for pair in pairs_of(addresses)}
 
 
 def _number(value: float | None) -> Value:
@@ -168,21 +75,12 @@ def _number(value: float | None) -> Value:
     )
 
 
-def measured(report: Report, quantity: str) -> dict[Pair, Measurement]:
-    """Measurements of one quantity by ordered pair; figures of the CPU self-test are left out."""
-    return {
-        (found.src, found.dst): found
-        for found in report.snapshot.measurements
-        if found.quantity == quantity and found.src and found.dst and found.device_kind != "cpu"
-    }
-
-
 def _measured(quantity: str) -> Callable[[Report, tuple[str, ...]], dict[Pair, Value]]:
     def values(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
         found = measured(report, quantity)
         access = measured(report, "can_access")
         cells: dict[Pair, Value] = {}
-        for pair in _pairs(addresses):
+        for pair in pairs_of(addresses):
             figures = found.get(pair)
             if figures is not None and figures.verdict in ("wrong-data", "wrong-bytes"):
                 # Speed of data that did not arrive whole is no speed.
@@ -234,15 +132,23 @@ MEASURES = (
         "nccl-path",
         "NCCL path",
         "path types of NCCL or RCCL, not the letters of nvidia-smi",
-        _nccl_path,
+        nccl_path,
         about="nccl",
     ),
     Measure(
         "transport",
         "Transport",
         "what NCCL or RCCL will use, predicted for this environment",
-        _transport,
+        transport,
         about="nccl",
+    ),
+    Measure(
+        "logged",
+        "Logged",
+        "what a run of NCCL or RCCL used (n runs it); = as predicted, ≠ not",
+        logged,
+        about="nccl",
+        width=6,
     ),
     Measure(
         "grant",
@@ -275,21 +181,3 @@ MEASURES = (
         width=6,
     ),
 )
-
-
-def heats(values: dict[Pair, Value], less_is_better: bool) -> dict[Pair, str]:
-    """Ink of the ground for every number: the best value gets the brightest of the theme."""
-    numbers = [value.number for value in values.values() if value.number is not None]
-    if not numbers:
-        return {}
-    least, most = min(numbers), max(numbers)
-    inks: dict[Pair, str] = {}
-    for pair, value in values.items():
-        if value.number is None:
-            continue
-        if less_is_better:
-            share = least / value.number if value.number > 0 else 1.0
-        else:
-            share = value.number / most if most > 0 else 0.0
-        inks[pair] = f"heat-{min(int(share * (HEATS - 1) + 0.5), HEATS - 1)}"
-    return inks

@@ -9,7 +9,7 @@ from textual.message import Message
 
 from gputop.clean import clean
 from gputop.widgets.board import Board
-from gputop.widgets.measures import SELF, Measure, Pair, heats
+from gputop.widgets.measure import SELF, Measure, Pair, heats
 from gputop.widgets.spans import Cells, Line, centre, left
 
 if TYPE_CHECKING:

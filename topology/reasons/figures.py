@@ -18,6 +18,7 @@ TITLES = {
     "bytes_arrive": "Do bytes arrive?",
     "can_access": "Can one reach the other's memory?",
     "send_receive": "How fast does NCCL or RCCL move data here?",
+    "transport": "What did NCCL or RCCL use when it ran?",
 }
 QUANTITIES = {
     "write_bandwidth": "p2p_uni",

@@ -1,0 +1,74 @@
+"""What a measure of pairs is: values of all cells, worked out at once, and their heat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from gputop.topology.report import Report
+    from gputop.topology.snapshot import Measurement
+
+SELF = "·"
+HEATS = 6
+
+
+class Value(msgspec.Struct, frozen=True):
+    """One cell: a number, or a word where there is no number."""
+
+    number: float | None = None
+    word: str = ""
+    ink: str = ""
+
+
+Pair = tuple[str, str]
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """One thing to show of every ordered pair; `values` works out all cells at once."""
+
+    id: str
+    title: str
+    unit: str
+    """Unit or alphabet, as the caption says it."""
+    values: Callable[[Report, tuple[str, ...]], dict[Pair, Value]]
+    less_is_better: bool = False
+    nics: bool = False
+    """Whether NICs have rows and columns too."""
+    about: str = ""
+    """"nccl" when the library's questions come first beside it."""
+    width: int = 5
+
+
+def pairs_of(addresses: tuple[str, ...]) -> list[Pair]:
+    """Every ordered pair of different devices."""
+    return [(a, b) for a in addresses for b in addresses if a != b]
+
+
+def measured(report: Report, quantity: str) -> dict[Pair, Measurement]:
+    """Measurements of one quantity by ordered pair; figures of the CPU self-test are left out."""
+    return {
+        (found.src, found.dst): found
+        for found in report.snapshot.measurements
+        if found.quantity == quantity and found.src and found.dst and found.device_kind != "cpu"
+    }
+
+
+def heats(values: dict[Pair, Value], less_is_better: bool) -> dict[Pair, str]:
+    """Ink of the ground for every number: the best value gets the brightest of the theme."""
+    numbers = [value.number for value in values.values() if value.number is not None]
+    if not numbers:
+        return {}
+    least, most = min(numbers), max(numbers)
+    inks: dict[Pair, str] = {}
+    for pair, value in values.items():
+        if value.number is None:
+            continue
+        if less_is_better:
+            share = least / value.number if value.number > 0 else 1.0
+        else:
+            share = value.number / most if most > 0 else 0.0
+        inks[pair] = f"heat-{min(int(share * (HEATS - 1) + 0.5), HEATS - 1)}"
+    return inks

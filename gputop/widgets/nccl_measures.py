@@ -1,0 +1,95 @@
+"""Measures that come from NCCL or RCCL: path types, predicted and logged transports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gputop.clean import clean
+from gputop.widgets.measure import Pair, Value, measured, pairs_of
+
+if TYPE_CHECKING:
+    from gputop.topology.nccl.prediction import PairDecision
+    from gputop.topology.report import Report
+
+PATH_INKS = {
+    "NVL": "link-nvlink",
+    "NVB": "link-nvlink",
+    "XGMI": "link-xgmi",
+    "C2C": "link-nvlink",
+    "PIX": "link-pcie",
+    "PXB": "link-pcie",
+    "PHB": "link-socket",
+    "SYS": "link-socket",
+    "NET": "strong",
+}
+TRANSPORT_INKS = {"P2P": "good", "SHM": "link-socket", "NET": "strong", "none": "bad"}
+
+
+def _decided(report: Report, addresses: tuple[str, ...]) -> dict[Pair, PairDecision]:
+    prediction = report.prediction
+    if prediction is None:
+        return {}
+    wanted = set(addresses)
+    return {
+        (pair.src_bus_id, pair.dst_bus_id): pair
+        for pair in prediction.pairs
+        if pair.src_bus_id in wanted and pair.dst_bus_id in wanted
+    }
+
+
+def _undecided(report: Report) -> Value | None:
+    """What stands in a cell without a decision: nothing yet, or a dash for ever."""
+    known = report.prediction is not None or report.why_no_prediction
+    return Value(word="–", ink="muted") if known else None
+
+
+def nccl_path(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+    """Path types as NCCL or RCCL calls them."""
+    found = {
+        key: Value(word=clean(pair.path, 8), ink=PATH_INKS.get(pair.path, "muted"))
+        for key, pair in _decided(report, addresses).items()
+    }
+    return _filled(report, addresses, found)
+
+
+def transport(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+    """P2P, SHM or NET, as predicted."""
+    found = {
+        key: Value(word=pair.transport, ink=TRANSPORT_INKS.get(pair.transport, "muted"))
+        for key, pair in _decided(report, addresses).items()
+    }
+    return _filled(report, addresses, found)
+
+
+def logged(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+    """What NCCL or RCCL logged, with a sign: = as predicted, ≠ not."""
+    decided = _decided(report, addresses)
+    found: dict[Pair, Value] = {}
+    for pair, figure in measured(report, "transport").items():
+        labels = (figure.verdict or "").split(" and ")
+        word = clean(labels[0].partition("/")[0], 8)
+        expected = decided.get(pair)
+        if expected is None:
+            found[pair] = Value(word=word, ink="strong")
+        else:
+            same = _plain(labels) <= _plain(expected.labels)
+            found[pair] = Value(
+                word=f"{word} {'=' if same else '≠'}", ink="good" if same else "bad"
+            )
+    nothing = Value(word="–", ink="muted")
+    return {pair: found.get(pair, nothing) for pair in pairs_of(addresses)}
+
+
+def _plain(labels: Iterable[str]) -> set[str]:
+    """Labels without the mark of send/receive, which depends on what the run did."""
+    return {label.removesuffix("/Shared") for label in labels}
+
+
+def _filled(
+    report: Report, addresses: tuple[str, ...], found: dict[Pair, Value]
+) -> dict[Pair, Value]:
+    nothing = _undecided(report)
+    if nothing is None:
+        return found
+    return {pair: found.get(pair, nothing) for pair in pairs_of(addresses)}
