@@ -35,9 +35,9 @@ def told(demo: str, name: str, **values: str) -> str:
 def test_the_p2p_level_on_a_pcie_box_reads_like_advice() -> None:
     text = told("pcie-l40s-8", "NCCL_P2P_LEVEL")
     for part in (
-        "Of 28 pairs these use P2P now: 4 pairs PIX.",
-        "PHB gives P2P to 8 pairs PHB.",
-        "LOC and NVL take it away from 4 pairs PIX.",
+        "Of 28 pairs, 4 PIX use P2P now; 8 PHB and 16 SYS go by SHM.",
+        "PHB would give P2P to 8 PHB.",
+        "LOC and NVL would take it away from 4 PIX.",
         "16 SYS SHM/direct/direct 0..3 with 4..7",
         "takes 4 hops PIX by P2P, 2 PHB by SHM, 2 SYS by SHM",
         "nothing: it is the default",
@@ -46,7 +46,7 @@ def test_the_p2p_level_on_a_pcie_box_reads_like_advice() -> None:
         "With PHB the GPUs 0..3 and the GPUs 4..7 talk by P2P alone among themselves",
         "The IOMMU passes the GPUs' addresses through (identity)",
         "ACS is off at every PCIe port",
-        "The driver grants P2P for these pairs",
+        "NVML calls P2P possible for these pairs",
         "Peer access granted: not asked of a driver.",
         "gputop probe p2p",
         "NCCL graph/paths.cc:ncclGetLevel",
@@ -63,7 +63,7 @@ def test_on_nvlink_the_same_flag_is_told_otherwise() -> None:
 def test_on_a_cube_mesh_pairs_through_a_relay_stand_together() -> None:
     text = told("dgx-1v", "NCCL_P2P_LEVEL")
     assert "All 28 pairs are NVL and NVB and use P2P as it is" in text
-    assert "NVL takes it away from 12 pairs NVB." in text
+    assert "NVL would take it away from 12 NVB." in text
     assert "12 NVB P2P/indirect" in text
 
 

@@ -209,6 +209,7 @@ def _unknown(flag: Flag, without: Prediction) -> Section:
         return Section(title="What the prediction does not know")
     bullets = list(without.assumptions)
     if flag.kind in PAIR_KINDS:
+        bullets = [text for text in bullets if "GPUDirect" not in text]
         bullets.insert(
             0,
             "How fast P2P really is between these GPUs: NCCL counts with constants for each kind "

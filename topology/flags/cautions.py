@@ -58,7 +58,7 @@ def _granted(
         return f"The driver refuses P2P for {pairs_in_words(some)} ({word}): no flag changes that."
     if unknown == len(pairs):
         return "Whether the driver grants P2P for these pairs was not asked."
-    return "The driver grants P2P for these pairs, which says they may and not that it is fast."
+    return "NVML calls P2P possible for these pairs; whether it is fast there it does not say."
 
 
 def _iommu(snapshot: NodeSnapshot) -> str:

@@ -21,22 +21,25 @@ def short(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> str
         if total == 1:
             text = f"The one pair is {paths} and uses P2P as it is: no higher level adds any."
     else:
-        using = _counted([(len(pairs), way.path) for way, pairs in now]) or "none"
-        other = _counted([(len(p), f"{way.path} by {way.transport}") for way, p in rest])
-        text = f"Of {total} pairs these use P2P now: {using}. The others: {other}."
+        using = _counted([(len(pairs), way.path) for way, pairs in now])
+        start = f"{using} use P2P now" if using else "none uses P2P now"
+        by: dict[str, list[tuple[int, str]]] = {}
+        for way, pairs in rest:
+            by.setdefault(way.transport, []).append((len(pairs), way.path))
+        other = ", ".join(f"{_counted(some)} go by {name}" for name, some in by.items())
+        text = f"Of {total} pairs, {start}; {other}."
     gains = [(one, _moved(one, gained=True)) for one in found]
     for one, moved in gains:
         if moved:
-            text += f" {one.changes[0].after} gives P2P to {_counted(moved)}."
-    loses = [(one, _moved(one, gained=False)) for one in found]
+            text += f" {one.changes[0].after} would give P2P to {_counted(moved)}."
     by_loss: dict[str, list[str]] = {}
-    for one, moved in loses:
+    for one in found:
+        moved = _moved(one, gained=False)
         if moved:
             what = f"all {total}" if sum(n for n, _ in moved) == total else _counted(moved)
             by_loss.setdefault(what, []).append(str(one.changes[0].after))
     for what, values in by_loss.items():
-        verb = "take" if len(values) > 1 else "takes"
-        text += f" {' and '.join(values)} {verb} it away from {what}."
+        text += f" {' and '.join(values)} would take it away from {what}."
     if any(moved for _, moved in gains):
         text += (
             " Whether P2P through the CPU is faster than shared memory depends on the processor: "
@@ -56,6 +59,7 @@ def _moved(one: Comparison, *, gained: bool) -> list[tuple[int, str]]:
 
 
 def _counted(parts: list[tuple[int, str]]) -> str:
-    return " and ".join(
-        f"{count} {'pair' if count == 1 else 'pairs'} {name}" for count, name in parts
-    )
+    merged: dict[str, int] = {}
+    for count, name in parts:
+        merged[name] = merged.get(name, 0) + count
+    return " and ".join(f"{count} {name}" for name, count in merged.items())
