@@ -10,7 +10,7 @@ from gputop.topology.nccl.predict import NoGpusError, predict
 from gputop.topology.nccl.prediction import PairDecision
 from gputop.topology.nccl.rules import UnknownVersionError, rules_for
 from gputop.topology.nccl.settings import Settings, strtoll
-from gputop.topology.snapshot import Measurement
+from gputop.topology.snapshot import Measurement, NodeSnapshot
 from tests.nccl_made import (
     AMD,
     ARM,
@@ -170,32 +170,30 @@ def test_broadcom_levels_of_one_chip_are_one_switch() -> None:
     assert pair(decide(xml.replace("0xc030", "0x1234"))).path == "PXB"
 
 
-def with_words(xml: str, **words: str) -> object:
+def with_words(xml: str, read: str, write: str) -> NodeSnapshot:
+    """That node, with the driver's words for every pair."""
     made = snapshot(xml)
     gpus = [one.address for one in made.machine.gpus]
     pairs = tuple(
-        GpuPair(src=a, dst=b, **words)
-        for a in gpus
-        for b in gpus
-        if a != b  # type: ignore[arg-type]
+        GpuPair(src=a, dst=b, p2p_read=read, p2p_write=write) for a in gpus for b in gpus if a != b
     )
     return replace(made, machine=replace(made.machine, pairs=pairs))
 
 
 def test_a_refusal_of_the_driver() -> None:
-    words = {"p2p_read": "chipset not supported", "p2p_write": "ok"}
-    pcie = predict(with_words(PIX, **words), Settings(), library="2.28.9")  # type: ignore[arg-type]
+    words = "chipset not supported", "ok"
+    pcie = predict(with_words(PIX, *words), Settings(), library="2.28.9")
     one = pair(pcie)
     assert (one.transport, one.path) == ("SHM", "PHB")
     assert pcie.failure is None
     assert any("chipset not supported" in step.because for step in one.steps)
-    linked = with_words(NVSWITCH, **words)
-    found = predict(linked, Settings(), library="2.28.9")  # type: ignore[arg-type]
+    linked = with_words(NVSWITCH, *words)
+    found = predict(linked, Settings(), library="2.28.9")
     assert found.failure is not None
     assert "NVLink" in found.failure
     for value, transport in (("1", "SHM"), ("2", "P2P")):
         settings = Settings({"NCCL_IGNORE_DISABLED_P2P": value})
-        other = predict(linked, settings, library="2.28.9")  # type: ignore[arg-type]
+        other = predict(linked, settings, library="2.28.9")
         assert other.failure is None
         assert pair(other).transport == transport
 
