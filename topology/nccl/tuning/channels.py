@@ -70,9 +70,11 @@ def nvls_channels(comm: TuningInput) -> int:
         return 0
     least, ceiling = cta_limits(comm)
     default = nvls_default(comm)
-    unset = UNSET if comm.rules.at_least("2.27.3") else -2
-    wanted = comm.settings.integer("NCCL_NVLS_NCHANNELS", unset)
-    return max(least, min(ceiling, default if wanted == unset else wanted))
+    # Since 2.27.3 0 and less leaves the choice to NCCL (init.cc:envConfigOverride).
+    newer = comm.rules.at_least("2.27.3")
+    wanted = comm.settings.integer("NCCL_NVLS_NCHANNELS", UNSET if newer else -2)
+    chosen = wanted in (UNSET, -2) or (newer and wanted <= 0)
+    return max(least, min(ceiling, default if chosen else wanted))
 
 
 def nvls_default(comm: TuningInput) -> int:
