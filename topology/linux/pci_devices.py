@@ -89,7 +89,8 @@ def _kinds(devices: Mapping[str, Raw], parents: Mapping[str, str]) -> dict[str, 
         if address not in bridges:
             kinds[address] = _endpoint(device)
             continue
-        type_ = device.get("port_type")
+        said = device.get("port_type")
+        type_ = said if isinstance(said, int) else None
         above = kinds.get(parents[address])
         if type_ in PORT_TYPES:
             kind = PORT_TYPES[type_]
