@@ -84,6 +84,19 @@ def test_kinds_follow_from_the_position_where_config_space_is_closed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "kind"),
+    [("4", "root port"), ("5", "switch upstream"), ("6", "switch downstream"), ("7", "bridge")],
+)
+def test_config_space_beats_the_position(said: str, kind: str) -> None:
+    found = kinds(
+        ("pci0000:00/0000:00:01.0", {**BRIDGE, "port_type": said}),
+        ("pci0000:00/0000:00:01.0/0000:01:00.0", GPU),
+    )
+    assert found["0000:00:01.0"] == kind
+
+
+
+@pytest.mark.parametrize(
     ("code", "vendor", "kind"),
     [
         ("0x030000", "0x10de", "gpu"),

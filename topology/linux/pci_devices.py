@@ -90,7 +90,7 @@ def _kinds(devices: Mapping[str, Raw], parents: Mapping[str, str]) -> dict[str, 
             kinds[address] = _endpoint(device)
             continue
         said = device.get("port_type")
-        type_ = said if isinstance(said, int) else None
+        type_ = said if isinstance(said, str) else None
         above = kinds.get(parents[address])
         if type_ in PORT_TYPES:
             kind = PORT_TYPES[type_]
