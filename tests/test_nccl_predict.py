@@ -321,3 +321,18 @@ def test_a_view_explains_nvls_domain_and_nics() -> None:
     assert off.graphs.nvls is None
     assert off.views[0].steps["nvls"][-1].because == "NCCL_NVLS_ENABLE=0"
     assert decide(PIX).views[0].steps["nvls"][-1].question == "is there an NVSwitch?"
+
+
+def test_parts_of_a_gpu_get_no_p2p() -> None:
+    made = snapshot(NVSWITCH)
+    gpus = tuple(
+        replace(one, mig_enabled=one.address.startswith("0000:02")) for one in made.machine.gpus
+    )
+    found = predict(
+        replace(made, machine=replace(made.machine, gpus=gpus)), Settings(), library="2.28.9"
+    )
+    assert pair(found).transport == "SHM"
+    assert pair(found, 1, 2).transport == "P2P"
+    assert any("MIG is on" in step.because for step in pair(found).steps)
+    assert found.graphs.nvls is None
+    assert any("MIG" in text for text in found.assumptions)

@@ -22,8 +22,24 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str]) -> Grants:
         if one.quantity == "can_access" and one.verdict in ("granted", "not-granted")
     }
 
+    parted = {gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled}
+
     def grant(src: str, dst: str) -> Grant:
         key = addresses.get(src, src), addresses.get(dst, dst)
+        if parted & {*key}:
+            # The parts of a GPU get no peer access, whatever the links of the board are.
+            return Grant(None, False, "MIG is on, and its instances get no peer access")
         return Grant(nvml.get(key), cuda.get(key))
 
     return grant
+
+
+def mig_remark(snapshot: NodeSnapshot) -> str | None:
+    """What a prediction takes for granted where MIG is on."""
+    parted = [gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled]
+    if not parted:
+        return None
+    return (
+        f"MIG is on for {', '.join(parted)}: one rank on one instance of each GPU, without P2P "
+        "and NVLS"
+    )

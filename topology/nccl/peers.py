@@ -19,6 +19,8 @@ class Grant(NamedTuple):
     """NVML's P2P status of read and write: "ok", another word, or None when not asked."""
     cuda: bool | None = None
     """cudaDeviceCanAccessPeer; None when not asked."""
+    because: str = ""
+    """Where `cuda` comes from, when it was not measured."""
 
 
 Grants = Callable[[str, str], Grant]

@@ -9,7 +9,7 @@ from .communicator import Communicator, communicator
 from .compute import Computed
 from .domains import views
 from .element import Element
-from .grants import grants_of
+from .grants import grants_of, mig_remark
 from .netviews import local_nets, net_decisions
 from .networks import (
     Network,
@@ -81,7 +81,7 @@ class _Prediction:
         self.assume(guess, near)
         self.root = self.topology()
         self.group: Communicator = communicator(self.root, snapshot.machine, settings, gpus)
-        self.assume(*self.group.assumptions)
+        self.assume(*self.group.assumptions, mig_remark(snapshot))
         if not self.group.ranks:
             raise NoGpusError("no GPU takes part")
         self.grants: Grants = grants_of(snapshot, self.group.addresses)

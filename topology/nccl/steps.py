@@ -167,6 +167,8 @@ def cuda_access(grant: Grant, rules: Rules) -> Step:
     call = "hipDeviceCanAccessPeer" if rules.library == "rccl" else "cudaDeviceCanAccessPeer"
     if grant.cuda is None:
         because, basis = f"{call} was not asked; granted is assumed", "assumed"
+    elif grant.because:
+        because, basis = grant.because, "read"
     else:
         because, basis = f"{call} was asked by the p2p probe", "measured"
     no = grant.cuda is False

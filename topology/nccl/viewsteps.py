@@ -22,6 +22,8 @@ def fabric_refuses(machine: Machine, system: System) -> str | None:
     """
     for gpu in system.nodes["GPU"]:
         known = machine.gpu(address_of(gpu.bus_id))
+        if known is not None and known.mig_enabled:
+            return f"MIG is on for GPU {gpu.rank}"
         state = known.fabric.state if known is not None and known.fabric is not None else None
         if state is not None and state != "completed":
             return f"the NVSwitch fabric of GPU {gpu.rank} is {state!r}, not completed"
