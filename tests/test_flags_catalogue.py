@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gputop.topology.flags.catalogue import KINDS, Flag, catalogue
+from gputop.topology.flags.elsewhere import INTERNAL, elsewhere
 from gputop.topology.flags.names import NAMES, PREFIXES, listed
-from gputop.topology.flags.values import READERS, read_value, unread
+from gputop.topology.flags.values import READERS, ignored, read_value, unread
 from gputop.topology.flags.versions import numbers
 from gputop.topology.nccl.prediction import Library
 
@@ -142,3 +143,29 @@ def test_versions_compare_as_numbers() -> None:
     assert numbers("nccl-2.28.9") == (2, 28, 9)
     assert numbers("2.30.7+cuda13.0") == (2, 30, 7)
     assert numbers("abc") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        ("NCCL_FASTRAK_CTRL_DEV", "Google's TCPXO network plugin"),
+        ("NCCL_IBEXT_DISABLE", "NVIDIA's RDMA and SHARP plugin"),
+        ("NCCL_INSPECTOR_ENABLE", "NCCL's inspector plugin"),
+        ("NCCL_CHUNK_SIZE", "some releases of the library"),
+        ("NCCL_P2P_DISABLED", ""),
+    ],
+)
+def test_what_others_read_is_no_typing_error(name: str, who: str) -> None:
+    assert who in elsewhere(name)
+    assert bool(elsewhere(name)) == bool(who)
+    told = {one for one, _, _ in ignored({name: "1"}, NCCL, catalogue())}
+    assert told == (set() if who else {name})
+
+
+def test_what_is_read_elsewhere_is_not_in_the_catalogue_as_well() -> None:
+    assert [name for name in catalogue().names() if name in INTERNAL] == []
+
+
+def test_the_variables_of_a_container_image_are_nothing_to_warn_of() -> None:
+    image = {"NCCL_VERSION": "2.27.7-1", "NCCL_HOME": "/usr", "NVIDIA_VISIBLE_DEVICES": "all"}
+    assert ignored(image, NCCL, catalogue()) == ()

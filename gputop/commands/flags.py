@@ -82,10 +82,13 @@ def _flag(name: str | None) -> Flag | None:
     if name is None:
         return None
     from gputop.topology.flags.catalogue import catalogue
+    from gputop.topology.flags.elsewhere import elsewhere
 
     flag = catalogue().flag(name)
     if flag is not None:
         return flag
+    if elsewhere(name):
+        raise Exit(f"{clean(name, 60)} is not in the catalogue: it is {elsewhere(name)}", USAGE)
     near = catalogue().closest(name)
     hint = f"did you mean {' or '.join(near)}?" if near else "gputop flags --search TEXT looks"
     raise Exit(f"{clean(name, 60)!r} is not in the catalogue; {hint}", USAGE)

@@ -18,6 +18,8 @@ def because(flag: Flag, reading: Reading, before: Prediction, after: Prediction)
     """One clause, lower case, without a full stop."""
     if reading.ignored:
         return reading.why
+    if flag.libraries in (("images",), ("builds",)):
+        return "no library reads it at run time"
     if not flag.of_library or flag.group == "rocm":
         return "it does not enter into the decisions that are predicted here"
     if flag.type == "level" and flag.kind == "p2p":

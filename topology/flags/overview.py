@@ -8,6 +8,7 @@ import msgspec
 
 from .catalogue import Flag, catalogue
 from .effects import Effect
+from .elsewhere import elsewhere
 from .fits import fit
 from .nothing import because
 from .outcomes import parts
@@ -94,13 +95,14 @@ def _mind(reading: Reading) -> str:
 
 def _unknown(name: str, value: str, origin: str) -> Entry:
     why = unknown(name, catalogue())
+    read = bool(elsewhere(name))
     return Entry(
         name=name,
         value=value,
         origin=origin,
         known=False,
-        reading=skipped(why),
-        told=f"It has no effect: {why}.",
-        status="unknown",
-        closest=catalogue().closest(name),
+        reading=Reading(effective=value, why=why) if read else skipped(why),
+        told=f"It is {why}." if read else f"It has no effect: it is {why}.",
+        status="not predicted" if read else "unknown",
+        closest=() if read else catalogue().closest(name),
     )

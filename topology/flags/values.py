@@ -13,6 +13,7 @@ from ..nccl.prediction import Library
 from ..nccl.rules import rules_for
 from ..nccl.settings import INTEGER, Settings, strtoll
 from .catalogue import Catalogue, Flag
+from .elsewhere import elsewhere
 from .reading import Reading, skipped
 from .versions import numbers
 from .words import (
@@ -100,14 +101,14 @@ def ignored(
 ) -> tuple[tuple[str, str, str], ...]:
     """(name, value, why) of all that is set and has no effect as written, in order of name.
 
-    Names that begin like NCCL's and are in no catalogue count too: nothing reads them.
+    Names that begin like NCCL's count too where nothing is known to read them.
     """
     void = overridden(values)
     found: list[tuple[str, str, str]] = []
     for name, value in sorted(values.items()):
         flag = known.flag(name)
         if flag is None:
-            if name.startswith(("NCCL_", "RCCL_")):
+            if name.startswith(("NCCL_", "RCCL_")) and not elsewhere(name):
                 found.append((name, value, unknown(name, known)))
             continue
         reading = read_value(flag, value, library)
@@ -119,6 +120,9 @@ def ignored(
 
 def unknown(name: str, known: Catalogue) -> str:
     """What to say of a name that the catalogue does not hold."""
+    reader = elsewhere(name)
+    if reader:
+        return f"{reader}; what it does is not described here"
     near = known.closest(name, 2)
     if near:
         return f"not a name that is known; {' or '.join(near)} is"

@@ -10,6 +10,7 @@ import msgspec
 from ..nccl.prediction import Prediction
 from .catalogue import Catalogue, catalogue
 from .effects import Effect, effect_of
+from .elsewhere import elsewhere
 from .reading import Reading, skipped
 from .values import overridden, read_value, unknown
 
@@ -87,7 +88,8 @@ def _reading(
         return None
     flag = known.flag(name)
     if flag is None:
-        return skipped(unknown(name, known))
+        why = unknown(name, known)
+        return Reading(effective=value, why=why) if elsewhere(name) else skipped(why)
     if name in void:
         return skipped(void[name])
     return read_value(flag, value, changed.library)

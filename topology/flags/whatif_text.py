@@ -78,7 +78,7 @@ def _pairs(effect: Effect) -> str:
 def _nothing(one: Change, comparison: Comparison) -> str:
     flag = catalogue().flag(one.name)
     if one.reading is None or flag is None:
-        why = one.reading.why if one.reading is not None else "the predictions are the same"
+        why = "the predictions are the same" if one.reading is None else f"it is {one.reading.why}"
         return f"{one.name}: nothing changes here, because {why}."
     why = because(flag, one.reading, comparison.baseline, comparison.changed)
     return f"{one.name}: nothing changes here, because {why}."
