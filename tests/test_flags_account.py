@@ -35,15 +35,16 @@ def told(demo: str, name: str, **values: str) -> str:
 def test_the_p2p_level_on_a_pcie_box_reads_like_advice() -> None:
     text = told("pcie-l40s-8", "NCCL_P2P_LEVEL")
     for part in (
-        "Of 28 pairs, 4 PIX use P2P now; 8 PHB and 16 SYS go by SHM.",
-        "PHB would give P2P to 8 PHB.",
-        "LOC and NVL would take it away from 4 PIX.",
+        "Of 28 pairs, 4 behind one PCIe switch (PIX) use P2P now; 8 on one CPU (PHB) and 16 on "
+        "two CPUs (SYS) go by SHM.",
+        "PHB would give it to the 8 PHB, SYS to all 24.",
+        "LOC and NVL would take it away from all 4 that have it.",
         "16 SYS SHM/direct/direct 0..3 with 4..7",
         "takes 4 hops PIX by P2P, 2 PHB by SHM, 2 SYS by SHM",
         "nothing: it is the default",
         "the same as LOC: no pair is NVL",
         "No value changes a predicted time, although transports change",
-        "With PHB the GPUs 0..3 and the GPUs 4..7 talk by P2P alone among themselves",
+        "With PHB GPUs 0..3 and GPUs 4..7 use nothing but P2P among themselves",
         "The IOMMU passes the GPUs' addresses through (identity)",
         "ACS is off at every PCIe port",
         "NVML calls P2P possible for these pairs",
@@ -56,15 +57,50 @@ def test_the_p2p_level_on_a_pcie_box_reads_like_advice() -> None:
 
 def test_on_nvlink_the_same_flag_is_told_otherwise() -> None:
     text = told("hgx-h100-8", "NCCL_P2P_LEVEL")
-    assert "All 28 pairs are NVL and use P2P as it is: no higher level adds any." in text
+    assert (
+        "All 28 pairs are joined by NVLink (NVL) and use P2P as it is: no higher level adds any."
+        in text
+    )
     assert "NVL PIX PXB PHB SYS nothing" in text
 
 
 def test_on_a_cube_mesh_pairs_through_a_relay_stand_together() -> None:
     text = told("dgx-1v", "NCCL_P2P_LEVEL")
-    assert "All 28 pairs are NVL and NVB and use P2P as it is" in text
+    assert "joined by NVLink through another GPU (NVB) and use P2P as it is" in text
     assert "NVL would take it away from 12 NVB." in text
     assert "12 NVB P2P/indirect" in text
+
+
+@pytest.mark.parametrize(
+    ("demo", "name", "parts"),
+    [
+        ("hgx-h100-8", "NCCL_PXN_DISABLE", ("GPU-NIC pairs: PXN -> SYS", "over two nodes")),
+        ("hgx-h100-8", "NCCL_NET_GDR_READ", ("64 GPU-NIC pairs: GPUDirect RDMA on -> for",)),
+        ("hgx-h100-8", "NCCL_IB_DISABLE", ("64 GPU-NIC pairs: the NIC is not used",)),
+        ("hgx-h100-8", "NCCL_ALGO", ("256 MiB: NVLS SIMPLE, 16 channels -> RING",)),
+        ("hgx-h100-8", "NCCL_MAX_CTAS", ("With fewer of them the links are not filled",)),
+        ("hgx-h100-8", "NCCL_MIN_CTAS", ("More channels than that go over the same links",)),
+        ("pcie-l40s-8", "NCCL_ALGO", ("nothing is left to choose, the call fails fails fails",)),
+        ("pcie-l40s-8", "NCCL_SHM_DISABLE", ("2 of 2 a node",)),
+        ("mi300x-8", "NCCL_NVLS_ENABLE", ("nothing: RCCL has no NVLS",)),
+        ("dgx-1v", "NCCL_P2P_LEVEL", ("no pair is farther apart than NVB",)),
+    ],
+)
+def test_outcomes_say_what_they_are_about(demo: str, name: str, parts: tuple[str, ...]) -> None:
+    flag = catalogue().flag(name)
+    assert flag is not None
+    found = account(flag, study_of(demo))
+    cells = [" ".join(" ".join(row) for row in one.table) for one in found]
+    said = [" ".join((*one.paragraphs, *one.bullets)) for one in found]
+    text = " ".join((*cells, *said))
+    for part in parts:
+        assert part in text, text
+
+
+def test_nothing_is_offered_to_try_where_no_value_changes_anything() -> None:
+    assert "Try it" not in told("hgx-h100-8", "NCCL_NVB_DISABLE")
+    assert "not known not known" not in told("mi300x-8", "NCCL_ALGO")
+    assert "gputop explain 0 2 --set NCCL_P2P_LEVEL=PHB" in told("pcie-l40s-8", "NCCL_P2P_LEVEL")
 
 
 def test_a_value_that_is_set_is_named_with_what_is_odd_about_it() -> None:
@@ -217,4 +253,6 @@ def test_the_catalogue_needs_no_node() -> None:
 
 def test_a_subset_of_gpus_is_its_own_communicator() -> None:
     done = gputop("NCCL_P2P_LEVEL", "--demo", "pcie-l40s-8", "--gpus", "0,1")
-    assert "The one pair is PIX and uses P2P as it is" in " ".join(done.stdout.split())
+    assert "The one pair is behind one PCIe switch (PIX) and uses P2P as it is" in " ".join(
+        done.stdout.split()
+    )

@@ -198,7 +198,7 @@ def test_a_what_if_says_what_changes_and_how_to_set_it() -> None:
     one = study.change({"NCCL_P2P_LEVEL": "PHB"})
     text = "\n".join(comparison_lines(one, 80))
     assert "8 of 28 pairs change" in text
-    assert "8 pairs PHB: SHM -> P2P: 0,1 with 2,3; 4,5 with 6,7" in text
+    assert "8 PHB pairs: SHM -> P2P: 0,1 with 2,3; 4,5 with 6,7" in text
     assert "export NCCL_P2P_LEVEL=PHB" in text
     assert max(map(len, text.splitlines())) <= 80
 

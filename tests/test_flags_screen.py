@@ -74,9 +74,7 @@ async def test_the_selected_flag_is_explained_for_this_node(size: tuple[int, int
         await calm(pilot)
         told = text(pilot, "#told")
         assert told.startswith("NCCL_P2P_LEVEL\n")
-        assert "Of 28 pairs, 4 PIX use P2P now; 8 PHB and 16 SYS go by SHM." in " ".join(
-            told.split()
-        )
+        assert "Of 28 pairs, 4 behind one PCIe switch (PIX) use P2P now" in " ".join(told.split())
         assert f"{len(catalogue().flags)} flags" in text(pilot, "#list")
         assert all(len(line) <= size[0] for line in picture(pilot).splitlines())
 

@@ -6,7 +6,7 @@ from ..nccl.prediction import Prediction
 from ..snapshot import NodeSnapshot
 from .catalogue import Flag
 from .cautions import measured, p2p_cautions
-from .effects import SIZES, choice_of, described, named
+from .effects import SIZES, Effect, choice_of, described, named
 from .figures import hops_in_words, pairs_in_words, size, time, ways
 from .fits import fit
 from .outcomes import outcomes
@@ -34,8 +34,8 @@ def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     if flag.set_when:
         sections.append(Section(title="When to set it", paragraphs=(flag.set_when,)))
     sections += [_watch(flag, study.snapshot, without), _unknown(flag, without)]
-    if flag.of_library and flag.kind != "none":
-        sections.append(_try(flag, without))
+    if tries and flag.of_library and flag.kind != "none":
+        sections.append(_try(flag, study, without))
     sections.append(Section(title="Source", paragraphs=(_source(flag),)))
     return tuple(one for one in sections if one.paragraphs or one.table or one.bullets)
 
@@ -142,7 +142,11 @@ def _pace(prediction: Prediction) -> tuple[str, ...]:
 
 def _log(prediction: Prediction) -> str:
     count = prediction.coll_channels
-    return "" if count is None else f"; the log will say {count} coll channels"
+    ring = prediction.graphs.ring
+    if count is None or ring is None:
+        return ""
+    twice = " (each is used twice)" if count == 2 * ring.channels else ""
+    return f"; the log will say {count} coll channels{twice}"
 
 
 def _nets_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
@@ -167,6 +171,8 @@ def _net_words(prediction: Prediction) -> tuple[str, ...]:
 
 
 def _choices_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    if not prediction.choices:
+        return ()
     rows = [("all-reduce", "chosen", "predicted")]
     for bytes_ in SIZES:
         choice = choice_of(prediction, bytes_)
@@ -196,7 +202,7 @@ def _watch(flag: Flag, snapshot: NodeSnapshot, without: Prediction) -> Section:
         if more and without.library.name == "nccl":
             bullets.append(
                 "Set it on every rank alike: NCCL does not compare it, and two ranks that "
-                "disagree about a pair hang."
+                "disagree about a pair may hang."
             )
     found = measured(snapshot, without) if flag.kind in PAIR_KINDS else ""
     if found:
@@ -209,7 +215,8 @@ def _unknown(flag: Flag, without: Prediction) -> Section:
         return Section(title="What the prediction does not know")
     bullets = list(without.assumptions)
     if flag.kind in PAIR_KINDS:
-        bullets = [text for text in bullets if "GPUDirect" not in text]
+        beside = ("GPUDirect", "tuning rules")
+        bullets = [text for text in bullets if not any(word in text for word in beside)]
         bullets.insert(
             0,
             "How fast P2P really is between these GPUs: NCCL counts with constants for each kind "
@@ -221,22 +228,35 @@ def _unknown(flag: Flag, without: Prediction) -> Section:
     )
 
 
-def _try(flag: Flag, without: Prediction) -> Section:
-    value = next((v for v in reversed(flag.tries) if v not in ("LOC",)), None)
-    if value is None:
-        return Section(title="Try it")
-    if flag.type == "level":
-        value = "PHB"
+def _try(flag: Flag, study: Study, without: Prediction) -> Section:
+    """Commands that show the difference on this node; none where no value makes one."""
+    title = "Try it"
+    moving = [one for one in study.tries(flag) if not one.effect.nothing]
+    if not moving:
+        return Section(title=title)
+    best = next((one for one in moving if _gains(one.effect)), moving[-1])
+    value = best.changes[0].after
     ranks = len({rank for view in without.views for rank in view.ranks})
-    bullets = [
-        f"{flag.name}={value} all_reduce_perf -b 1M -e 1G -f 2 -g {ranks}, and once without it",
-    ]
-    if flag.kind in PAIR_KINDS:
-        far = [pairs for way, pairs in ways(without) if way.transport != "P2P"]
-        pair = far[0][0] if far else (0, 1)
-        bullets.insert(0, f"gputop probe p2p (writes, for example between {pair[0]} and {pair[1]})")
-        bullets.append(f"gputop explain {pair[0]} {pair[1]} --set {flag.name}={value}")
-    return Section(title="Try it", bullets=tuple(bullets))
+    run = f"{flag.name}={value} all_reduce_perf -b 1M -e 1G -f 2 -g {ranks}, and once without it"
+    if flag.kind in NET_KINDS:
+        run = f"{flag.name}={value} all_reduce_perf over two nodes, and once without it"
+    if flag.kind not in PAIR_KINDS:
+        return Section(title=title, bullets=(run,))
+    group = best.effect.pairs[0] if best.effect.pairs else None
+    one, two = group.pairs[0] if group else (0, 1)
+    return Section(
+        title=title,
+        bullets=(
+            f"gputop probe p2p (writes, for example between {one} and {two})",
+            run,
+            f"gputop explain {one} {two} --set {flag.name}={value}",
+        ),
+    )
+
+
+def _gains(effect: Effect) -> bool:
+    """Whether pairs come to P2P."""
+    return any(g.after.transport == "P2P" != g.before.transport for g in effect.pairs)
 
 
 def _source(flag: Flag) -> str:

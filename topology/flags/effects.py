@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ..nccl.prediction import Choice, NetDecision, PairDecision, Prediction, SearchGraph
+from ..nccl.prediction import Choice, PairDecision, Prediction, SearchGraph
+from .net_changes import net_changes
 
 MIB = 2**20
 SIZES = (MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
@@ -88,8 +89,8 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     times: tuple[TimeChange, ...] = ()
     nodes: tuple[int, int] = (1, 1)
     ranks: tuple[int, int] = (0, 0)
-    nets_changed: int = 0
-    """GPU-NIC pairs whose path, GPUDirect RDMA or relay changed."""
+    nets: tuple[tuple[str, int], ...] = ()
+    """What became of pairs of GPU and NIC (path, GPUDirect RDMA, relay), and of how many."""
     failure: tuple[str | None, str | None] = (None, None)
 
     @property
@@ -99,7 +100,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
             self.pairs
             or self.graphs
             or self.choices
-            or self.nets_changed
+            or self.nets
             or self.channels[0] != self.channels[1]
             or self.nodes[0] != self.nodes[1]
             or self.ranks[0] != self.ranks[1]
@@ -129,7 +130,7 @@ def effect_of(before: Prediction, after: Prediction) -> Effect:
         ),
         nodes=(before.nodes, after.nodes),
         ranks=(len(ranks_of(before)), len(ranks_of(after))),
-        nets_changed=_nets_changed(before, after),
+        nets=net_changes(before, after),
         failure=(before.failure, after.failure),
     )
 
@@ -218,15 +219,3 @@ def _choice_changes(before: Prediction, after: Prediction) -> Iterable[ChoiceCha
             yield ChoiceChange(
                 collective=old.collective, bytes=old.bytes, before=named(old), after=named(new)
             )
-
-
-def _nets_changed(before: Prediction, after: Prediction) -> int:
-    def decided(prediction: Prediction) -> dict[tuple[int, int], tuple[object, ...]]:
-        return {(net.rank, net.net): _net(net) for view in prediction.views for net in view.nets}
-
-    old, new = decided(before), decided(after)
-    return sum(1 for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-
-
-def _net(net: NetDecision) -> tuple[object, ...]:
-    return net.to, net.back, net.gdr_send, net.gdr_recv, net.pxn_rank

@@ -76,16 +76,17 @@ def ways(prediction: Prediction) -> list[tuple[Way, list[tuple[int, int]]]]:
     for pair in prediction.pairs:
         if pair.src < pair.dst:
             found.setdefault(way_of(pair), []).append((pair.src, pair.dst))
-    return sorted(found.items(), key=lambda item: (_distance(item[0].path), item[0]))
+    return sorted(found.items(), key=lambda item: (distance(item[0].path), item[0]))
 
 
-def _distance(path: str) -> int:
+def distance(path: str) -> int:
+    """The place of a path type in the order from near to far."""
     order = ("LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET")
     return order.index(path) if path in order else len(order)
 
 
 def p2p_groups(prediction: Prediction) -> list[set[int]]:
-    """Sets of three and more ranks that talk by P2P alone among themselves, where that is plain.
+    """Sets of three and more ranks that use nothing but P2P among themselves, where plain.
 
     Empty when all ranks do, and where such sets overlap.
     """
@@ -122,7 +123,7 @@ def ring_hops(prediction: Prediction) -> Counter[tuple[str, str]]:
 
 def hops_in_words(prediction: Prediction) -> str:
     """Say how the ring goes: `4 PIX by P2P, 2 PHB by SHM`; "" without a ring."""
-    hops = sorted(ring_hops(prediction).items(), key=lambda item: _distance(item[0][0]))
+    hops = sorted(ring_hops(prediction).items(), key=lambda item: distance(item[0][0]))
     words = [f"{count} {path} by {transport}" for (path, transport), count in hops]
     return ", ".join(words).replace(" ", " hops " if hops and hops[0][1] != 1 else " hop ", 1)
 

@@ -58,12 +58,16 @@ def _level(reading: Reading, before: Prediction, default: str) -> str:
         return "it is the default"
     if len(paths) == 1:
         only = next(iter(paths))
+        if sum(paths.values()) == 1:
+            return f"the one pair is {only}, and its transport does not change"
         return f"all {sum(paths.values())} pairs are {only}, and their transport does not change"
     place = NEAR.index(name) if name in NEAR else 0
     p2p = {pair.path for pair in before.pairs if pair.transport == "P2P"}
     farthest = max((NEAR.index(path) for path in p2p if path in NEAR), default=0)
     if place > farthest:
-        return f"no pair lies between {NEAR[farthest]} and it"
+        if all(pair.transport == "P2P" for pair in before.pairs):
+            return f"no pair is farther apart than {NEAR[farthest]}"
+        return f"it takes in no pair beyond {NEAR[farthest]}"
     return f"no pair that uses P2P lies beyond {name}"
 
 
@@ -87,6 +91,8 @@ def _relays(_reading: Reading, _before: Prediction) -> str:
 
 def _nvls(reading: Reading, before: Prediction) -> str:
     nvls = before.graphs.nvls
+    if before.library.name == "rccl":
+        return "RCCL has no NVLS"
     if nvls is None or not nvls.channels:
         return "NVLS needs Hopper or newer behind an NVSwitch, which is not what is here"
     if any(choice.algorithm.startswith("NVLS") for choice in before.choices):

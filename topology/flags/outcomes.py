@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ..nccl.prediction import Prediction
 from .catalogue import Flag
-from .effects import MIB, Effect, PairGroup, described, time_of
+from .effects import MIB, ChoiceChange, Effect, PairGroup, described, time_of
 from .figures import (
     change,
     hops_in_words,
     p2p_groups,
-    pairs_in_words,
     ranks_in_words,
     ring_hops,
     size,
     time,
 )
+from .net_changes import nets_in_words
 from .nothing import because
 from .section import Section
 from .study import Study
@@ -45,7 +45,8 @@ def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
             row = (f"{rows.pop()[0]} {value}", *row[1:])
         rows.append(row)
     if not timed:
-        rows = [row[:-1] for row in rows]
+        kept = 2 if third == size(SMALL) else 3
+        rows = [row[:kept] for row in rows]
     return Section(
         title="What each value would do here" + (", with times of an all-reduce" * timed),
         table=tuple(rows),
@@ -87,26 +88,31 @@ def parts(effect: Effect) -> list[str]:
     if effect.channels[0] != effect.channels[1]:
         found.append(f"coll channels {effect.channels[0]} -> {effect.channels[1]}")
     if effect.choices:
-        first = next((c for c in effect.choices if c.bytes == BIG), effect.choices[0])
-        found.append(f"{first.before} -> {first.after}")
-    if effect.nets_changed:
-        found.append(f"{effect.nets_changed} GPU-NIC pairs decided otherwise")
-    return found
+        found.append(_choice(effect.choices))
+    return found + nets_in_words(effect.nets)
+
+
+def _choice(changes: tuple[ChoiceChange, ...]) -> str:
+    """The change at the size that training sends, or at the first size that changes."""
+    one = next((c for c in changes if c.bytes == BIG), changes[0])
+    what = size(one.bytes) if one.collective == "AllReduce" else f"{one.collective} {one.bytes}"
+    if one.after == "none":
+        return f"{what}: nothing is left to choose, the call fails"
+    return f"{what}: {one.before} -> {one.after}"
 
 
 def group_in_words(group: PairGroup) -> str:
-    """Say what became of one group: `4 pairs PIX: P2P -> SHM`."""
+    """Say what became of one group: `4 PIX pairs: P2P -> SHM (path then PHB)`."""
     count = len(group.pairs)
-    head = f"{count} pair{'s' * (count != 1)} {group.before.path}"
-    if group.before.path != group.after.path:
-        head += f" -> {group.after.path}"
-    if group.before.label == group.after.label:
-        return f"{head} ({pairs_in_words(group.pairs)})"
     one, two = group.before, group.after
+    head = f"{count} {one.path} pair{'s' * (count != 1)}"
+    then = "" if two.path in (one.path, two.transport) else f" (path then {two.path})"
+    if one.label == two.label:
+        return f"{head}: {one.path} -> {two.path}" if then else head
     moved = (one.transport, two.transport)
     if one.transport == two.transport:
         moved = (one.label, two.label)
-    return f"{head}: {moved[0]} -> {moved[1]}"
+    return f"{head}: {moved[0]} -> {moved[1]}{then}"
 
 
 def _row(
@@ -115,7 +121,7 @@ def _row(
     hops = ring_hops(prediction)
     p2p = sum(count for (_, transport), count in hops.items() if transport == "P2P")
     cells = {
-        "P2P hops": f"{p2p} of {hops.total()}",
+        "P2P hops": f"{p2p} of {hops.total()}" + " a node" * (prediction.nodes > 1),
         "ring": described(prediction.graphs.ring),
         size(SMALL): _took(prediction, effect, SMALL),
     }
@@ -125,9 +131,12 @@ def _row(
 def _took(prediction: Prediction, effect: Effect | None, bytes_: int) -> str:
     if prediction.failure:
         return "fails"
-    took = time(time_of(prediction, bytes_))
+    value = time_of(prediction, bytes_)
+    took = time(value)
     if effect is None:
         return took
+    if value is None:
+        return "fails" if any(c.bytes == bytes_ for c in effect.choices) else took
     share = next(one for one in effect.times if one.bytes == bytes_).share
     return f"{took} ({change(share)})"
 
@@ -138,10 +147,17 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
     if time_of(without, BIG) is None:
         return [f"Times are not predicted for {title} {without.library.version}."]
     if flag.subject == "channels":
+        wider = any((one.effect.channels[1] or 0) > (one.effect.channels[0] or 0) for one in found)
+        really = (
+            "More channels than that go over the same links once more and take more SMs from the "
+            "program; they help where one channel does not fill its link."
+            if wider
+            else "With fewer of them the links are not filled, and large messages take longer "
+            "than predicted."
+        )
         return [
             f"{title}'s own model counts with the channels that the search found, so the time "
-            "stays the same whatever the cap. Each channel carries one ring: with fewer of them "
-            "the links are not filled, and large messages take longer than predicted."
+            f"stays the same whatever the cap. {really}"
         ]
     moved = [one for one in found if any(_moves(group) for group in one.effect.pairs)]
     if any(_only_nvls(one.changed) for one in moved):
@@ -181,8 +197,8 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
         groups = p2p_groups(step.changed)
         if groups:
             text.append(
-                f"With {value} the GPUs {' and the GPUs '.join(map(ranks_in_words, groups))} talk "
-                "by P2P alone among themselves, so a job on one such group gains or loses most."
+                f"With {value} GPUs {' and GPUs '.join(map(ranks_in_words, groups))} use nothing "
+                "but P2P among themselves: a job on one such group gains or loses most."
             )
     return text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .catalogue import catalogue
 from .effects import Effect, choice_of, named
 from .figures import change, pairs_in_words, size, time
+from .net_changes import nets_in_words
 from .nothing import because
 from .outcomes import group_in_words
 from .section import Section, drawn
@@ -59,8 +60,7 @@ def told(comparison: Comparison) -> tuple[str, ...]:
         found.append(f"{graph.graph}: {rest}")
     if effect.channels[0] != effect.channels[1]:
         found.append(f"coll channels: {effect.channels[0]} -> {effect.channels[1]}")
-    if effect.nets_changed:
-        found.append(f"{effect.nets_changed} pairs of GPU and NIC are decided otherwise")
+    found += nets_in_words(effect.nets)
     if effect.pairs and not effect.times_changed:
         found.append(
             "the predicted times stay: NCCL's model does not ask by which transport bytes go; "
