@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -20,7 +21,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command line; gives the exit code of product.md and never a traceback."""
     from gputop.clean import clean
-    from gputop.exits import ANSWERED, INTERRUPTED, OWN_ERROR, Exit
+    from gputop.exits import ANSWERED, CANNOT_TELL, INTERRUPTED, OWN_ERROR, Exit
 
     try:
         return _dispatch(arguments)
@@ -38,6 +39,8 @@ def run(arguments: list[str]) -> int:
             raise
         text = f"{type(error).__name__}: {error} (our fault; GPUTOP_DEBUG=1 shows where)"
         code = OWN_ERROR
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            text, code = f"cannot write the answer: {error.strerror}", CANNOT_TELL
     sys.stderr.write(f"gputop: {clean(text, 600)}\n")
     return code
 
@@ -52,12 +55,15 @@ def _dispatch(arguments: list[str]) -> int:
     import click
 
     from gputop.commands.root import root
-    from gputop.exits import INTERRUPTED, USAGE
+    from gputop.exits import ANSWERED, INTERRUPTED, USAGE
 
     try:
         code = root.main(arguments, prog_name="gputop", standalone_mode=False)
     except click.exceptions.Abort:
         return INTERRUPTED
+    except SystemExit:
+        # click ends so, with 1, when the reader of our output left before its end.
+        return ANSWERED
     except click.ClickException as error:
         error.show()
         return USAGE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -170,3 +171,40 @@ def _is_worker(process: psutil.Process) -> bool:
         return any(word.endswith("worker.py") for word in process.cmdline()[1:2])
     except psutil.Error:
         return False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "end", "code"),
+    [
+        ("flags --all", "| head -1", 0),
+        ("explain --json --demo pcie-l40s-8", "| true", 0),
+        ("snapshot --demo hgx-h100-8", ">&-", 0),
+        ("flags --demo hgx-h100-8", ">&-", 0),
+        ("explain --demo hgx-h100-8", "> /dev/full", 3),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_no_fault_of_ours(
+    arguments: str, end: str, code: int
+) -> None:
+    if "/dev/full" in end and not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    line = f"{shlex.quote(sys.executable)} -m gputop {arguments} {end}"
+    status = "exit ${PIPESTATUS[0]}"
+    done = subprocess.run(
+        ["bash", "-c", f"{line}; {status}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done
+    assert "our fault" not in done.stderr
+
+
+def test_a_reason_of_two_sources_is_said_once() -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("a driver answers here")
+    lines = gputop("snapshot").stderr.splitlines()
+    reasons = [line.partition(": ")[2] for line in lines]
+    assert len(reasons) == len(set(reasons))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +14,7 @@ from gputop.commands.options import (
     read_snapshot,
     source_options,
     tell_problems,
+    text_width,
 )
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.predicting import changes_of, pair_of, predicting_options, selected
@@ -92,7 +91,7 @@ def command(
         from gputop.topology.flags.whatif_text import comparison_lines
 
         click.echo()
-        for line in comparison_lines(compare(baseline, prediction, changes), _width()):
+        for line in comparison_lines(compare(baseline, prediction, changes), text_width()):
             click.echo(clean(line, 400))
     if two is not None:
         click.echo("\nTwo hosts like this one:")
@@ -102,9 +101,5 @@ def command(
 def _print(prediction: Prediction, pair: tuple[int, int] | None) -> None:
     from gputop.topology.nccl.text import lines
 
-    for line in lines(prediction, _width(), pair):
+    for line in lines(prediction, text_width(), pair):
         click.echo(clean(line, 400))
-
-
-def _width() -> int:
-    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +14,7 @@ from gputop.commands.options import (
     say,
     source_options,
     tell_problems,
+    text_width,
 )
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.predicting import changes_of, predicting_options, selected
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 400
 WIDEST = 120
+"""Wider than this prose is hard to read."""
 
 
 @click.command("flags")
@@ -148,7 +148,7 @@ def _catalogue(search: str, as_json: bool) -> None:
         Section(title=group, table=tuple((flag.name, flag.changes) for flag in flags))
         for group, flags in groups.items()
     )
-    _echo(drawn(sections, _width()))
+    _echo(drawn(sections, text_width(WIDEST)))
     say(f"{len(found)} of {len(catalogue().flags)} variables")
 
 
@@ -159,9 +159,9 @@ def _explain(flag: Flag, study: Study, changes: dict[str, str | None], *, predic
 
     lines = [f"{flag.name} ({flag.group}, {flag.subject})", ""]
     if changes and predicted:
-        lines += [*comparison_lines(study.change(changes), _width()), ""]
+        lines += [*comparison_lines(study.change(changes), text_width(WIDEST)), ""]
     told = account(flag, study) if predicted else plain(flag)
-    _echo([*lines, *drawn(told, _width())])
+    _echo([*lines, *drawn(told, text_width(WIDEST))])
 
 
 def _overview(
@@ -173,19 +173,12 @@ def _overview(
     from gputop.flags_text import overview_lines
     from gputop.topology.flags.whatif_text import comparison_lines
 
-    lines = overview_lines(study, origins, process, _width())
+    lines = overview_lines(study, origins, process, text_width(WIDEST))
     if changes:
-        lines += ["", *comparison_lines(study.change(changes), _width())]
+        lines += ["", *comparison_lines(study.change(changes), text_width(WIDEST))]
     _echo(lines)
 
 
 def _echo(lines: list[str]) -> None:
     for line in lines:
         click.echo(clean(line, LONGEST_LINE))
-
-
-def _width() -> int:
-    """The terminal's, but no wider than text is read with ease."""
-    if not sys.stdout.isatty():
-        return 80
-    return min(shutil.get_terminal_size((80, 24)).columns, WIDEST)

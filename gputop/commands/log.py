@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from gputop.commands.options import (
     read_snapshot,
     say,
     source_options,
+    text_width,
 )
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 
@@ -59,7 +59,7 @@ def command(
         return
     from gputop.widgets.log_sections import plain_text
 
-    click.echo(plain_text(read, _width() - 2))
+    click.echo(plain_text(read, text_width() - 2))
 
 
 def _read(file: str) -> LogReport:
@@ -87,7 +87,3 @@ def _node(log: LogReport, sources: tuple[str, ...], demo: str | None) -> NodeSna
         return None
     say("the node is this machine: its GPUs are those of the log")
     return here
-
-
-def _width() -> int:
-    return shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80

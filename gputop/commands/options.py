@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -122,6 +124,18 @@ def print_json(document: object) -> None:
 
 
 def tell_problems(snapshot: NodeSnapshot) -> None:
-    """What could not be read, on stderr."""
+    """What could not be read, on stderr; a reason that several sources give is said once."""
+    by_text: dict[str, list[str]] = {}
     for problem in snapshot.problems:
-        say(f"{problem.source}: {problem.text}")
+        by_text.setdefault(problem.text, []).append(problem.source)
+    for text, names in by_text.items():
+        say(f"{', '.join(names)}: {text}")
+
+
+def text_width(widest: int | None = None) -> int:
+    """Columns for text on stdout: the terminal's, at most `widest`; 80 where it is none."""
+    # stdout is None when the caller closed it.
+    if sys.stdout is None or not sys.stdout.isatty():
+        return 80
+    columns = shutil.get_terminal_size((80, 24)).columns
+    return columns if widest is None else min(columns, widest)

@@ -199,7 +199,7 @@ def _snapshot(*, whole: bool) -> NodeSnapshot:
     else:
         snapshot = settle(LiveFeed(load_sources(("nvml", "pci")), thorough=True))
     if not snapshot.machine.gpus:
-        reasons = "; ".join(problem.text for problem in snapshot.problems)
+        reasons = "; ".join(dict.fromkeys(problem.text for problem in snapshot.problems))
         raise Exit(f"no GPU to measure{': ' + reasons if reasons else ''}", CANNOT_TELL)
     return snapshot
 

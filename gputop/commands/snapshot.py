@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
@@ -40,7 +39,7 @@ def command(
     tell_problems(snapshot)
     data = encode(snapshot) + b"\n"
     if output is None:
-        sys.stdout.buffer.write(data)
+        click.echo(data, nl=False)
         return
     try:
         Path(output).write_bytes(data)
