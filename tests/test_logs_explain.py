@@ -74,6 +74,21 @@ SHOWN = {
         "opcode=IBV_WC_SEND(0) reqSize=0 vendor_err=129 req_type=Send"
     ],
     "ib-async-error": [WARN + "NET/IB : mlx5_0:1 async fatal event: port error"],
+    "ib-async-notice": [WARN + "NET/IB : mlx5_0:1 GID table changed"],
+    "ib-memory-refused": [
+        WARN + "NET/IB : Got completion from peer 192.0.2.9<4> with error 4, opcode 1, len 0"
+    ],
+    "ib-flushed": [
+        WARN + "NET/IB : Got completion from peer 192.0.2.9<4> with error 5, opcode 0, len 0"
+    ],
+    "ib-no-route": [WARN + "Call to ibv_modify_qp failed with error Network is unreachable"],
+    "gpu-hidden": [WARN + "nvmlDeviceGetHandleByPciBusId() failed: Not Found"],
+    "gpu-unavailable": [WARN + "Cuda failure 101 'invalid device ordinal'"],
+    "bootstrap-mismatch": [WARN + "Bootstrap Root : mismatch in rank count from procs 8 : 16"],
+    "nets-differ": [
+        A + "Detected mixed local Net device counts across ranks (min 7, max 8). Ignoring due to "
+        "NCCL_IGNORE_NET_MISMATCH."
+    ],
     "memlock": [WARN + "Call to ibv_reg_mr failed with error Cannot allocate memory"],
     "open-files": [WARN + "Call to socket failed: Too many open files"],
     "duplicate-gpu": [init(A, 0, "60"), init(B, 1, "60")],

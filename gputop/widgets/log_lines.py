@@ -40,7 +40,7 @@ def compared(read: ReadLog) -> str:
 def version_spans(log: LogReport) -> list[Span]:
     """Version and size of a log."""
     versions = log.versions
-    name = (versions.library or "NCCL or RCCL").upper()
+    name = versions.library.upper() if versions.library else "NCCL or RCCL"
     spans: list[Span] = [(f"{name} {versions.version or 'of unknown version'}", "strong")]
     if versions.built_for:
         spans.append((f" for {clean(versions.built_for, 20)}", ""))

@@ -139,6 +139,14 @@ class CommBuilder:
             found = self.ranks[number] = RankBuilder(number)
         return found
 
+    def may_be(self, rank: int, nranks: int) -> bool:
+        """Whether a rank that is introduced late belongs to these transports without a name.
+
+        Versions before 2.17 name a communicator when it is ready and not before.
+        """
+        free = rank not in self.ranks and rank < nranks
+        return self.ident.startswith("unnamed") and self.nranks <= nranks and free
+
     def built(self) -> Communicator:
         """The record."""
         from .blocks import read_graph, read_system

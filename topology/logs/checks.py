@@ -242,7 +242,14 @@ def shm_by_policy(log: LogReport) -> Iterator[Proof]:
 
 
 def p2p_impossible(log: LogReport) -> Iterator[Proof]:
-    """The summary line says that CUDA cannot do P2P between all local pairs."""
+    """The summary line says that CUDA cannot do P2P between all local pairs.
+
+    Where flags split a host into nodes the line says 0 as well (graph/paths.cc:ncclTopoCheckP2p
+    no longer finds the other GPUs), which proves nothing.
+    """
+    split = p2p_flags(log) and _set(log, "NCCL_SHM_DISABLE", "1")
     for comm in log.communicators:
-        if comm.p2p_type is not None and not comm.p2p_type.all_cuda:
+        if split or (comm.nodes is not None and comm.nodes > len(comm.hosts) > 0):
+            continue
+        if comm.p2p_type is not None and comm.p2p_type.all_cuda is False:
             yield Proof(comm.p2p_type.line, "Check P2P Type isAllCudaP2p 0")

@@ -11,8 +11,11 @@ from .report import LogReport, Variable
 MAY_DIFFER = {
     "NCCL_DEBUG_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
     "NCCL_TOPO_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_OOB_NET_IFNAME",
+    "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_TIMESTAMP_FORMAT", "NCCL_PROXY_CPUSET",
+    "NCCL_RAS_ADDR", "NCCL_RAS_ENABLE", "NCCL_PROFILE_DUMP_FILE", "NCCL_INSPECTOR_DUMP_DIR",
+    "NCCL_TOPO_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_SET_THREAD_NAME",
 }  # fmt: skip
-"""Variables that name things of one host or rank."""
+"""Variables that name things of one host or rank, or only change what is printed."""
 CRIPPLED_GBS = 1.0
 """No GPU has less: generation 1 with four lanes has 1.0 (link constants of graph/topo.h)."""
 

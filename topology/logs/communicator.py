@@ -152,8 +152,8 @@ class P2pType(msgspec.Struct, frozen=True, kw_only=True):
     """Every local pair uses P2P under the level in force."""
     direct_mode: bool
     """Some ranks share a process."""
-    all_cuda: bool
-    """CUDA could do P2P between every pair, whatever the level."""
+    all_cuda: bool | None
+    """CUDA could do P2P between every pair, whatever the level; None where it is not said."""
     line: int
 
 

@@ -46,7 +46,7 @@ def on_channel(log: Log, process: Process, text: bytes, line: int) -> str | None
         text, comm, _ = without_tail(log, process, text)
     match = _VIA.match(text)
     if match is None:
-        return _whole_ring(process, text, line)
+        return _whole_ring(log, process, text, line)
     channel, connection, src, at_src, dst, at_dst, direction, label = match.groups()
     label = label.rstrip()
     key = (src, dst, label, connection or b"", direction or b"")
@@ -107,13 +107,15 @@ def _stray(log: Log, process: Process, src: int, dst: int, line: int) -> CommBui
     return comm
 
 
-def _whole_ring(process: Process, text: bytes, line: int) -> str | None:
+def _whole_ring(log: Log, process: Process, text: bytes, line: int) -> str | None:
     match = _ORDER.match(text)
     if match is None:
         return None
+    order = [int(rank) for rank in match[3].split()]
     comm = process.comm
+    if comm is None and order:
+        comm = _stray(log, process, max(order), 0, line)
     if comm is not None:
-        order = [int(rank) for rank in match[3].split()]
         _, known = comm.rings.setdefault(int(match[1]), (line, []))
         # A ring of many ranks goes on in a further line with the same head (graph/rings.cc).
         if len(known) + len(order) <= max(comm.nranks, 1):

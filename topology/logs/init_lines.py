@@ -93,6 +93,9 @@ def _introduce(
     rank, nranks = int(place[0]), int(place[1])
     known = log.pointed(process, pointer) if complete else None
     comm = known[0] if known is not None else None
+    late = process.comm if complete and known is None else None
+    if late is not None and late.may_be(rank, nranks):
+        comm, late.nranks = late, nranks
     if comm is None or comm.nranks != nranks:
         comm = log.communicator(_ident(log, process, pointer, tail), nranks, line)
     if comm is None:
@@ -173,7 +176,7 @@ def on_check(log: Log, process: Process, text: bytes, line: int) -> str | None:
         process.comm.p2p_type = P2pType(
             all_direct=match[1] != b"0",
             direct_mode=match[2] != b"0",
-            all_cuda=(match[3] or match[1]) != b"0",
+            all_cuda=None if match[3] is None else match[3] != b"0",
             line=line,
         )
     return "p2p type"

@@ -10,6 +10,8 @@ from .communicator import Communicator
 from .read import settings_from
 from .report import LogReport
 
+PLUGIN = ("TUNER/Plugin: Using", "Successfully loaded external tuner")
+NO_PLUGIN = ("TUNER/Plugin: Using internal", "TUNER/Plugin: Using tuner plugin none")
 QUIET = ("NCCL_DEBUG", "NCCL_TOPO_DUMP_", "NCCL_GRAPH_DUMP_", "NCCL_NVTX", "NCCL_RAS_")
 """Variables that change nothing that is compared, by how they begin."""
 LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS"}
@@ -112,13 +114,13 @@ def _p2p(comm: Communicator, found: Agreement) -> Iterator[str]:
             "a flag or level keeps P2P off in the job, although CUDA would allow it "
             f"(line {kind.line}: isAllDirectP2p 0, isAllCudaP2p 1)"
         )
-    else:
+    elif kind.all_cuda is False and comm.nodes == len(comm.hosts):
         yield f"CUDA does not offer P2P in the job (line {kind.line}: isAllCudaP2p 0)"
 
 
 def _outside_help(log: LogReport) -> Iterator[str]:
     for note in log.notes:
-        if note.text.startswith(("TUNER/Plugin: Using", "Successfully loaded external tuner")):
+        if note.text.startswith(PLUGIN) and not note.text.startswith(NO_PLUGIN):
             yield f"a tuner plugin decides algorithms (line {note.line})"
         elif note.text.startswith("Loading topology file"):
             yield f"the job read its topology from a file (line {note.line})"

@@ -12,7 +12,8 @@ from .gathering import Log
 from .text import plain
 
 _VERSION = re.compile(
-    rb"(N|R)CCL version ?:? ?(\d+\.\d+(?:\.\d+)?)\S*?(?:\+((?:cuda|hip)[\d.]+)\S*)?$"
+    rb"(N|R)CCL version ?:? ?(\d+\.\d+(?:\.\d+)?)[^\s+]*"
+    rb"(?:\+((?:cuda|hip)[\d.]+))?\S*(?: HEAD:\S*)?$"
 )
 _VARIABLE = re.compile(rb"((?:N|R)CCL_\w+) set (?:by environment )?to (.*)$")
 _RESET = re.compile(rb"reset to (?:-?\d+ by )?((?:N|R)CCL_\w+)=(.*)$")
