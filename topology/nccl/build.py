@@ -61,12 +61,12 @@ class _Builder:
         flatten_switches(self.system)
         self.connect_cpus()
         for cpu_node in self.system.nodes["CPU"]:
-            parents_last(cpu_node, None)
+            if not parents_last(cpu_node, None):
+                self.refuse("PCI switches are joined in a circle")
         return self.system
 
     def refuse(self, text: str) -> None:
-        if len(self.system.refusals) < 20:
-            self.system.refusals.append(text)
+        self.system.refuse(text)
 
     def number(self, element: Element, name: str, fallback: int, owner: str) -> int:
         """A required integer; its absence is what makes the library give up."""
@@ -111,12 +111,13 @@ class _Builder:
             cpu.speed_gbs = {"power": 32.0, "arm": 6.0}.get(cpu.arch, LOCAL_GBS)
         for child in element.children:
             if child.tag == "pci":
-                self.add_pci(child, cpu, host, numa)
+                self.add_pci(child, cpu, host)
             elif child.tag == "nic":
-                self.add_cpu_nic(child, cpu, host, numa)
+                self.add_cpu_nic(child, cpu, host)
 
-    def add_cpu_nic(self, element: Element, cpu: Node, host: int, numa: int) -> None:
-        ident = host << 56 | (numa & 0xFF) << 48
+    def add_cpu_nic(self, element: Element, cpu: Node, host: int) -> None:
+        # The NUMA node is masked out of the id: every such NIC of a host is one node.
+        ident = host << 56
         nic = self.node("NIC", ident)
         if nic is None:
             nic = self.system.add("NIC", ident)
@@ -124,7 +125,7 @@ class _Builder:
             connect(nic, cpu, "PCI", LOCAL_GBS)
         self.add_nets(element, nic, host, "")
 
-    def add_pci(self, element: Element, parent: Node, host: int, numa: int) -> None:
+    def add_pci(self, element: Element, parent: Node, host: int) -> None:
         bus = (element.get("busid") or "").lower()
         if not bus:
             self.refuse("a pci element has no busid")
@@ -143,10 +144,7 @@ class _Builder:
             node = self.add_gpu(gpu, bus, host << 56 | number, rank)
         nic = next(element.each("nic"), None)
         if nic is not None:
-            if self.rules.merges_nic_ports:
-                ident = host << 56 | number & ~0xF
-            else:
-                ident = host << 56 | (numa & 0xFF) << 48 | number
+            ident = host << 56 | (number & ~0xF if self.rules.merges_nic_ports else number)
             nic_node = self.node("NIC", ident)
             if nic_node is None:
                 node = nic_node = self.system.add("NIC", ident)
@@ -156,7 +154,7 @@ class _Builder:
             node.device = pci_switch_device(element)
             for child in element.children:
                 if child.tag == "pci":
-                    self.add_pci(child, node, host, numa)
+                    self.add_pci(child, node, host)
         if node is not None:
             self.connect_pci(element, node, parent, bus)
 

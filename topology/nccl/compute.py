@@ -6,7 +6,7 @@ looks at paths that the steps before may have changed.
 
 from __future__ import annotations
 
-from .gdr import check_gdr
+from .gdr import check_gdr, relay_of
 from .nets import LocalNets, nearest
 from .paths import divert, local_cpu, merged, set_all_paths
 from .peers import Grant, Grants, Peers, not_asked
@@ -60,7 +60,7 @@ class Computed:
         if not check.allowed:
             return False
         if check.relay >= 0:
-            return self.settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0) != 1
+            return not self.settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0)
         if self.peers.net(src, dst).faster:
             return False
         return self._grants(src.bus_id, dst.bus_id).cuda is not False
@@ -115,6 +115,12 @@ class Computed:
             divert(self.system, peer, gpu, net)
 
     def _without_gdr(self, gpu: Node, net: Node) -> None:
+        relayed = gpu.paths["NET"][net.index].type is PathType.PXN
+        if relayed and net.gdr and gpu.gdr and relay_of(gpu, net) is gpu:
+            self.system.refuse(
+                f"the path from rank {gpu.rank} to NIC {net.dev} runs through another GPU (PXN), "
+                "which NVLink reaches by way of a CPU only (NCCL_PXN_DISABLE=1 avoids it)"
+            )
         gdr = check_gdr(self.system, self.rules, self.settings, gpu, net, send=False)
         index = local_cpu(gpu)
         if gdr.mode == "Disabled" and index is not None:

@@ -49,6 +49,8 @@ def views(
     found = []
     for group in groups:
         part = build_system(root, rules, ranks)
+        for refusal in whole.refusals:
+            part.refuse(refusal)
         for gpu in [gpu for gpu in part.nodes["GPU"] if gpu.rank not in group]:
             part.remove(gpu)
         found.append(

@@ -32,11 +32,18 @@ def cpu_above(node: Node, came_from: Node | None) -> Node | None:
     return None
 
 
-def parents_last(node: Node, parent: Node | None) -> None:
-    """Put the link upwards behind all others; the search tries links in order."""
+def parents_last(node: Node, parent: Node | None, above: tuple[Node, ...] = ()) -> bool:
+    """Put the link upwards behind all others; the search tries links in order.
+
+    False where PCI links lead round in a circle, which the library would follow for ever.
+    """
+    if node in above:
+        return False
     if parent is not None:
         place = next(i for i, link in enumerate(node.links) if link.to is parent)
         node.links.append(node.links.pop(place))
-    for link in list(node.links):
-        if link.kind == "PCI" and link.to is not parent:
-            parents_last(link.to, node)
+    return all(
+        parents_last(link.to, node, (*above, node))
+        for link in list(node.links)
+        if link.kind == "PCI" and link.to is not parent
+    )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from .rules import Rules
 from .settings import Settings
 from .system import Kind, Node, PathType, System
 
 MAX_CHANNELS = 64
+
+DECIMAL = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]{1,9})(?![0-9])")
+"""A positive number as C's atoi reads it; longer ones are nonsense."""
 
 
 def nearest(node: Node, kind: Kind) -> tuple[list[int], PathType]:
@@ -42,9 +47,8 @@ def netdevs_policy(settings: Settings) -> tuple[str, int]:
     if text == "ALL":
         return "ALL", 0
     if text.startswith("MAX:"):
-        digits = text[4:].strip()
-        end = len(digits) - len(digits.lstrip("0123456789"))
-        limit = int(digits[:end]) if 0 < end < 10 else 0
+        number = DECIMAL.match(text[4:])
+        limit = int(number[1]) if number is not None else 0
         if limit > 0:
             return "MAX", limit
     return "AUTO", 0

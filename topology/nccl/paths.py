@@ -36,6 +36,7 @@ class _Walk:
     """Breadth-first from one node; what it finds are the ways back to it."""
 
     def __init__(self, system: System, rules: Rules, settings: Settings) -> None:
+        self.system = system
         self.relays = rules.relays and not settings.integer("NCCL_NVB_DISABLE", 0)
         self.rccl = rules.library == "rccl"
         self.nearest_first = rules.path_rule == "type"
@@ -88,7 +89,11 @@ class _Walk:
             kind = self.type_of(path, node, link)
         back = self.back.get((id(link.to), id(node), link.kind))
         if back is None:
-            return False
+            # The library keeps the first link of the path it replaces, and gives up without one.
+            if not found.links:
+                self.system.refuse(_one_way(node, link.to))
+                return False
+            back = found.links[0]
         found.links = (back, *path.links)
         found.bandwidth_gbs = width
         found.type = kind
@@ -109,6 +114,11 @@ class _Walk:
         ):
             step = PathType.NVB
         return max(path.type, step)
+
+
+def _one_way(node: Node, to: Node) -> str:
+    names = [f"GPU {one.bus_id}" if one.kind == "GPU" else one.kind for one in (node, to)]
+    return f"a link leads from {names[0]} to {names[1]} and none back"
 
 
 def local_cpu(gpu: Node) -> int | None:

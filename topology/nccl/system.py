@@ -137,6 +137,11 @@ class System:
         for index, node in enumerate(self.nodes[gone.kind]):
             node.index = index
 
+    def refuse(self, text: str) -> None:
+        """Note once what the library would refuse; the first reasons are enough."""
+        if len(self.refusals) < 20 and text not in self.refusals:
+            self.refusals.append(text)
+
     def gpu_of(self, rank: int) -> Node | None:
         """The GPU that holds a rank; None when it is not in this system."""
         return next((gpu for gpu in self.nodes["GPU"] if gpu.rank == rank), None)

@@ -1,0 +1,86 @@
+"""What random topologies showed to differ from NCCL 2.28.9's own graph code, one test each."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.topology.nccl.links import connect, parents_last
+from gputop.topology.nccl.prediction import Prediction
+from gputop.topology.nccl.system import Node
+
+from .nccl_made import ARM, cpu, decide, gpu, nic, system
+
+
+def plain_nic(dev: int) -> str:
+    """A NIC without a PCI device of its own."""
+    return (
+        f'<nic><net name="mlx5_{dev}" dev="{dev}" speed="100000" port="1" guid="0x{dev + 1:x}" '
+        'gdr="0"/></nic>'
+    )
+
+
+def to_nic(found: Prediction, rank: int, net: int) -> tuple[int, float, str]:
+    return next(one.to for one in found.views[0].nets if (one.rank, one.net) == (rank, net))
+
+
+def test_nics_without_pci_are_one_node_beside_the_first_cpu_that_has_one() -> None:
+    found = decide(system(cpu(0, gpu(1, 0), plain_nic(0)), cpu(1, gpu(2, 1), plain_nic(1))))
+    assert to_nic(found, 0, 0) == to_nic(found, 0, 1) == (3, 12.5, "PHB")
+    assert [to_nic(found, 1, net)[2] for net in (0, 1)] == ["SYS", "SYS"]
+
+
+@pytest.mark.parametrize(("value", "transport"), [("1", "SHM"), ("2", "SHM"), ("0", "P2P")])
+def test_copy_engines_rule_out_relays_for_any_number_but_zero(value: str, transport: str) -> None:
+    """A chain of three GPUs: the ends reach each other through the middle one."""
+    near, far = ("0000:01:00.0", 1, "0x030200"), ("0000:03:00.0", 1, "0x030200")
+    middle = ("0000:02:00.0", 1, "0x030200")
+    xml = system(
+        cpu(0, gpu(1, 0, [middle], sm=70)),
+        cpu(1, gpu(2, 1, [near, far], sm=70), gpu(3, 2, [middle], sm=70)),
+    )
+    pair = decide(xml, {"NCCL_P2P_USE_CUDA_MEMCPY": value}).pair(0, 2)
+    assert pair is not None
+    assert (pair.path, pair.transport) == ("NVB", transport)
+
+
+def test_a_link_without_its_way_back_is_refused() -> None:
+    failure = decide(
+        system(cpu(0, gpu(1, 0, [("0000:02:00.0", 1, "0x030200")]), gpu(2, 1)))
+    ).failure
+    assert failure is not None
+    assert "none back" in failure
+
+
+def test_a_one_way_link_is_refused_also_where_the_host_is_split() -> None:
+    xml = system(cpu(0, gpu(1, 0, [("0000:02:00.0", 1, "0x030200")]), gpu(2, 1), nic(9, 0)))
+    failure = decide(xml, {"NCCL_SHM_DISABLE": "1", "NCCL_P2P_DISABLE": "1"}).failure
+    assert failure is not None
+    assert "none back" in failure
+
+
+def test_relays_behind_nvlink_to_the_cpu_are_refused() -> None:
+    """NVLink goes to the CPU only, so that the relay's path has no GPU as its first stop."""
+    up = ("0004:04:00.0", 3, "0x068001")
+    slow = '<pci busid="0000:0a:00.0" class="0x060400" link_speed="8.0 GT/s PCIe" link_width="16">'
+    xml = system(
+        cpu(0, f"{slow}{gpu(1, 0, [up], sm=70)}{nic(9, 0)}</pci>", gpu(2, 1, [up], sm=70), kind=ARM)
+    )
+    failure = decide(xml, nodes=2).failure
+    assert failure is not None
+    assert "NCCL_PXN_DISABLE" in failure
+    assert decide(xml, {"NCCL_PXN_DISABLE": "1"}, nodes=2).failure is None
+
+
+@pytest.mark.parametrize(("text", "width"), [("MAX:+2", 2), ("MAX: 2x", 2), ("MAX:-2", 1)])
+def test_the_limit_of_nics_is_read_like_atoi(text: str, width: int) -> None:
+    inside = (gpu(1, 0), gpu(2, 1), gpu(3, 2), nic(9, 0), nic(10, 1), nic(11, 2))
+    found = decide(system(cpu(0, *inside)), {"NCCL_NETDEVS_POLICY": text}, nodes=2)
+    assert len(found.views[0].local_nets["1"]) == width
+
+
+def test_switches_in_a_circle_are_noticed_and_not_followed() -> None:
+    cpu_node, near, far = Node("CPU", 0, 0), Node("PCI", 1, 0), Node("PCI", 2, 1)
+    for one, other in ((cpu_node, near), (cpu_node, far), (near, far)):
+        connect(one, other, "PCI", 24.0)
+        connect(other, one, "PCI", 24.0)
+    assert not parents_last(cpu_node, None)
