@@ -96,6 +96,19 @@ async def test_the_filter_narrows_the_list_and_goes() -> None:
         assert "nothing matches" in text(pilot, "#list")
 
 
+async def test_the_filter_selects_its_best_match_and_leaves_it_selected() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await open_flags(pilot, demo_report("hgx-h100-8"))
+        assert "none set, defaults hold" in text(pilot, "#setting")
+        await press(pilot, "end", "slash")
+        await write(pilot, "p2p level")
+        await settle(pilot)
+        assert text(pilot, "#list").splitlines()[1].startswith(" ›NCCL_P2P_LEVEL")
+        await press(pilot, "escape")
+        await settle(pilot)
+        assert " ›NCCL_P2P_LEVEL" in picture(pilot)
+
+
 async def test_a_change_is_predicted_summed_up_copied_and_undone() -> None:
     app = GpuTop()
     async with app.run_test(size=(160, 50)) as pilot:
@@ -143,7 +156,7 @@ async def test_what_is_set_stands_first_with_its_mark_and_origin() -> None:
             report_with(NCCL_P2P_LEVEL="phb", NCCL_P2P_DISABLED="1", NCCL_SHM_DISABLE="1"),
         )
         lines = text(pilot, "#list").splitlines()[1:4]
-        assert [line.split()[0] for line in lines] == ["?", "!", "*"]
+        assert [line[:2] for line in lines] == ["?›", "! ", "* "]
         assert "(environment)" in lines[2]
         assert "3 set, 1 without effect, 1 unknown" in text(pilot, "#setting")
         assert "NCCL_P2P_DISABLE" in text(pilot, "#told")

@@ -80,6 +80,21 @@ async def test_node_says_what_nccl_will_do(size: tuple[int, int]) -> None:
         assert line.strip().startswith("NCCL 2.27.7: P2P 8, SHM 48 of 56 pairs")
 
 
+@pytest.mark.parametrize("name", ["dgx-1v", "pcie-l40s-8", "hgx-h100-8"])
+async def test_a_sentence_that_is_too_long_loses_whole_clauses(name: str) -> None:
+    from gputop.topology.nccl.summary import sentence
+
+    report = demo_report(name)
+    assert report.prediction is not None
+    whole = sentence(report.prediction)
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, report)
+        line = text(pilot, "#nccl").strip()
+        assert len(line) < 80
+        assert line == whole or line.endswith(" …")
+        assert whole[len(line.removesuffix(" …")) :][:1] in {"", ";", ","}
+
+
 async def test_node_says_that_the_version_is_assumed_and_when_nccl_would_stop() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await give(pilot, decided(real()))

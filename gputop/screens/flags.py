@@ -59,6 +59,8 @@ class FlagsScreen(FlagDesk):
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._words = ""
+        self._first = False
+        """The filter changed: its best match is what one looks for."""
         self._drawn_for: object = None
 
     def body(self) -> Iterable[Widget]:
@@ -110,9 +112,10 @@ class FlagsScreen(FlagDesk):
             self._words,
             self.origins,
         )
-        table.show_rows(rows)
+        table.show_rows(rows, first=self._first)
+        self._first = False
         found = f" matching {self._words!r}" if self._words else ""
-        table.caption(f"{len(rows)} flags{found}")
+        table.caption(f"{len(rows)} flags{found} · * set here, else the default")
         done = self.done == self.wish and self.told is not None
         summary = self.told.summary if self.told is not None and done else ""
         self.query_one("#setting", Board).show(
@@ -171,7 +174,9 @@ class FlagsScreen(FlagDesk):
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while one types."""
         if event.input.has_class("filter"):
-            self._words = event.value[:200]
+            words = event.value[:200]
+            self._first = bool(words) and words != self._words
+            self._words = words
             self.redraw()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

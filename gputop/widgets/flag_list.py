@@ -114,11 +114,18 @@ class FlagList(Board):
         names = [row.name for row in self._rows]
         return names.index(self.selected) if self.selected in names else 0
 
-    def show_rows(self, rows: Sequence[FlagRow]) -> None:
-        """Put these rows on screen."""
+    def show_rows(self, rows: Sequence[FlagRow], *, first: bool = False) -> None:
+        """Put these rows on screen; `first`: with the cursor on the first of them."""
+        names = [row.name for row in rows]
+        moved = names != [row.name for row in self._rows]
         self._rows = tuple(rows)
-        if self._rows and self.selected not in {row.name for row in self._rows}:
-            self.selected = self._rows[0].name
+        if names and (first or self.selected not in names):
+            self.selected = names[0]
+        self._show()
+        if names and moved:
+            self.call_after_refresh(self.reveal, Cells(self.place, 0, 1))
+
+    def _show(self) -> None:
         width = self.scrollable_content_region.width or 78
         lines = [self._line(row, width) for row in self._rows]
         self.show(lines or (((" nothing matches", "muted"),),), self._marks(width))
@@ -129,7 +136,8 @@ class FlagList(Board):
         value = left(clean(row.value, 200), room)
         ink = row.ink if row.mark != " " else ""
         return (
-            (left(row.mark, MARK_WIDTH), row.ink),
+            (row.mark, row.ink),
+            ("›" if row.name == self.selected else " ", "strong"),
             (left(clean(row.name, 80), name_width) + " ", ink),
             (value, row.ink),
         )
@@ -144,8 +152,7 @@ class FlagList(Board):
 
     def _select(self, place: int, twice: bool = False) -> None:
         self.selected = self._rows[place].name
-        width = self.scrollable_content_region.width or 78
-        self.show(self.lines, self._marks(width))
+        self._show()
         self.reveal(Cells(place, 0, 1))
         self.post_message(self.Picked(self.selected, twice))
 

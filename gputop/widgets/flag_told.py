@@ -33,7 +33,7 @@ def setting_lines(
 ) -> tuple[Line, ...]:
     """How many are set and what is odd about them; the what-if in one line."""
     marks = [row.mark for row in rows]
-    parts = [f"{count} set"]
+    parts = [f"{count} set" if count else "none set" if export else "none set, defaults hold"]
     parts += [f"{marks.count('!')} without effect"] * ("!" in marks)
     parts += [f"{marks.count('?')} unknown"] * ("?" in marks)
     line: list[tuple[str, str]] = [(f" {', '.join(parts)}", "strong")]

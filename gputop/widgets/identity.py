@@ -59,11 +59,17 @@ def nccl_lines(report: Report, width: int, most: int = 2) -> tuple[Line, ...]:
     ink = "bad" if prediction.failure else ""
     name, _, rest = clean(sentence(prediction), 600).partition(": ")
     words = [(f" {name}: ", "muted"), (rest, ink)] if rest else [(f" {name}", ink)]
-    lines = list(wrapped(words, max(width - 1, 20), indent=1))
-    if len(lines) > most:
-        lines = lines[:most]
-        lines[-1] = (*lines[-1], ("…", "muted"))
-    return tuple(lines)
+    return _fitting(words, max(width - 1, 20), most)
+
+
+def _fitting(words: list[tuple[str, str]], width: int, most: int) -> tuple[Line, ...]:
+    """Wrap a sentence into `most` lines; too long, it loses whole clauses from its end."""
+    lines = wrapped(words, width, indent=1)
+    text, ink = words[-1]
+    while len(lines) > most and (end := max(text.rfind("; "), text.rfind(", "))) > 0:
+        text = text[:end]
+        lines = wrapped([*words[:-1], (f"{text} ", ink), ("…", "muted")], width, indent=1)
+    return lines[:most]
 
 
 def _versions(machine: Machine) -> list[Line]:
