@@ -8,7 +8,7 @@ import pytest
 from gputop.topology.feeds import DemoFeed
 from gputop.topology.flags.catalogue import Flag, catalogue
 from gputop.topology.flags.effects import MIB, SIZES, effect_of
-from gputop.topology.flags.figures import change, hops_in_words, pairs_in_words, size, time
+from gputop.topology.flags.figures import change, hops_in_words, pairs_in_words
 from gputop.topology.flags.nothing import because
 from gputop.topology.flags.study import Study
 from gputop.topology.flags.values import read_value
@@ -144,13 +144,13 @@ def test_pairs_in_words(pairs: list[tuple[int, int]], words: str) -> None:
 
 def test_figures_in_words() -> None:
     assert hops_in_words(BASE) == "1 hop PIX by P2P, 2 PHB by SHM"
-    assert [time(x) for x in (None, 28.01, 180.2, 1556.0, 23576.0, 240000.0)] == [
+    assert [duration(x) for x in (None, 28.01, 180.2, 1556.0, 23576.0, 240000.0)] == [
         "not known", "28.0 us", "180 us", "1.56 ms", "23.6 ms", "240 ms",
     ]  # fmt: skip
     assert [change(x) for x in (None, 1.001, 1.12, 0.5, 3.0, 0.9)] == [
         "not known", "same", "12 % longer", "2.0 x shorter", "3.0 x longer", "10 % shorter",
     ]  # fmt: skip
-    assert [size(x) for x in (MIB, 1024 * MIB, 100)] == ["1 MiB", "1 GiB", "100 bytes"]
+    assert [message_size(x) for x in (MIB, 1024 * MIB, 100)] == ["1 MiB", "1 GiB", "100 B"]
 
 
 def test_the_line_to_copy_is_safe_in_a_shell() -> None:

@@ -270,15 +270,6 @@ def test_several_communicators_in_one_process() -> None:
     assert small.labels(0, 1) == ("P2P/CUMEM",)
 
 
-def test_warnings_are_counted_once_a_kind() -> None:
-    warn = b"vm:1:9 [0] misc/shmutils.cc:87 NCCL WARN Error: failed to extend %s to 9637892 bytes"
-    log = read_log([b"", warn % b"/dev/shm/nccl-abcdef", b"", warn % b"/dev/shm/nccl-uvwxyz"])
-    (note,) = log.notes
-    assert (note.count, note.line, note.where) == (2, 2, "misc/shmutils.cc:87")
-    new = read_log([b"vm:1:9 [0] mnnvl.cc:9 (ncclMnnvlCheck) NCCL WARN text 5"]).notes[0]
-    assert (new.where, new.text) == ("mnnvl.cc:9", "text 5")
-
-
 def test_gzip_streams_joined_and_damaged() -> None:
     whole = b"\n".join(lines_of("h200-net")) + b"\n"
     joined = gzip.compress(whole[:20000]) + gzip.compress(whole[20000:])

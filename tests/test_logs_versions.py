@@ -193,3 +193,12 @@ def test_two_hosts_over_rdma_with_a_relay_are_nothing_to_warn_of() -> None:
     assert explain(report) == ()
     assert unexplained(report) == ()
     assert report.unread == ()
+
+
+def test_warnings_are_counted_once_a_kind() -> None:
+    warn = b"vm:1:9 [0] misc/shmutils.cc:87 NCCL WARN Error: failed to extend %s to 9637892 bytes"
+    log = read_log([b"", warn % b"/dev/shm/nccl-abcdef", b"", warn % b"/dev/shm/nccl-uvwxyz"])
+    (note,) = log.notes
+    assert (note.count, note.line, note.where) == (2, 2, "misc/shmutils.cc:87")
+    new = read_log([b"vm:1:9 [0] mnnvl.cc:9 (ncclMnnvlCheck) NCCL WARN text 5"]).notes[0]
+    assert (new.where, new.text) == ("mnnvl.cc:9", "text 5")

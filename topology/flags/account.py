@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ..nccl.prediction import Prediction
+from ..nccl.summary import duration, message_size
 from ..snapshot import NodeSnapshot
 from .catalogue import Flag
 from .cautions import measured, p2p_cautions
 from .effects import SIZES, Effect, choice_of, described, named
-from .figures import hops_in_words, pairs_in_words, size, time, ways
+from .figures import hops_in_words, pairs_in_words, ways
 from .fits import fit
 from .outcomes import outcomes
 from .section import Section
@@ -176,7 +177,9 @@ def _choices_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
     rows = [("all-reduce", "chosen", "predicted")]
     for bytes_ in SIZES:
         choice = choice_of(prediction, bytes_)
-        rows.append((size(bytes_), named(choice), time(choice.time_us if choice else None)))
+        rows.append(
+            (message_size(bytes_), named(choice), duration(choice.time_us if choice else None))
+        )
     return tuple(rows)
 
 

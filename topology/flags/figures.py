@@ -1,4 +1,4 @@
-"""Pairs of ranks, hops of a ring and times in few words."""
+"""Pairs of ranks, hops of a ring and what becomes of a time, in few words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from ..nccl.prediction import Prediction
-from .effects import MIB, Way, way_of
+from .effects import Way, way_of
 
 LIMIT_PAIRS = 6
 """Pairs named one by one before the rest is counted."""
@@ -126,27 +126,6 @@ def hops_in_words(prediction: Prediction) -> str:
     hops = sorted(ring_hops(prediction).items(), key=lambda item: distance(item[0][0]))
     words = [f"{count} {path} by {transport}" for (path, transport), count in hops]
     return ", ".join(words).replace(" ", " hops " if hops and hops[0][1] != 1 else " hop ", 1)
-
-
-def time(value_us: float | None) -> str:
-    """A time with three figures: "28.0 us", "1.56 ms", "not known"."""
-    if value_us is None:
-        return "not known"
-    if value_us < 1000:
-        return f"{value_us:.1f} us" if value_us < 100 else f"{value_us:.0f} us"
-    value = value_us / 1000
-    return (
-        f"{value:.2f} ms" if value < 10 else f"{value:.1f} ms" if value < 100 else f"{value:.0f} ms"
-    )
-
-
-def size(value_bytes: int) -> str:
-    """A size of a message: "16 MiB", "1 GiB"."""
-    if value_bytes >= 1024 * MIB and value_bytes % (1024 * MIB) == 0:
-        return f"{value_bytes // (1024 * MIB)} GiB"
-    if value_bytes >= MIB and value_bytes % MIB == 0:
-        return f"{value_bytes // MIB} MiB"
-    return f"{value_bytes} bytes"
 
 
 def change(share: float | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..nccl.prediction import Prediction
+from ..nccl.summary import duration, message_size
 from .catalogue import Flag
 from .effects import MIB, ChoiceChange, Effect, PairGroup, described, time_of
 from .figures import (
@@ -11,8 +12,6 @@ from .figures import (
     p2p_groups,
     ranks_in_words,
     ring_hops,
-    size,
-    time,
 )
 from .net_changes import nets_in_words
 from .nothing import because
@@ -29,8 +28,8 @@ def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
     found = study.tries(flag)
     third = "P2P hops" if flag.kind in ("p2p", "shm", "paths") else "ring"
     if flag.kind == "tuning":
-        third = size(SMALL)
-    head = ("value", "what changes", third, size(BIG))
+        third = message_size(SMALL)
+    head = ("value", "what changes", third, message_size(BIG))
     rows: list[tuple[str, ...]] = [head, _row("not set", "", without, None, third)]
     told_already: dict[tuple[str, ...], str] = {}
     timed = time_of(without, BIG) is not None
@@ -45,7 +44,7 @@ def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
             row = (f"{rows.pop()[0]} {value}", *row[1:])
         rows.append(row)
     if not timed:
-        kept = 2 if third == size(SMALL) else 3
+        kept = 2 if third == message_size(SMALL) else 3
         rows = [row[:kept] for row in rows]
     return Section(
         title="What each value would do here" + (", with times of an all-reduce" * timed),
@@ -95,7 +94,11 @@ def parts(effect: Effect) -> list[str]:
 def _choice(changes: tuple[ChoiceChange, ...]) -> str:
     """The change at the size that training sends, or at the first size that changes."""
     one = next((c for c in changes if c.bytes == BIG), changes[0])
-    what = size(one.bytes) if one.collective == "AllReduce" else f"{one.collective} {one.bytes}"
+    what = (
+        message_size(one.bytes)
+        if one.collective == "AllReduce"
+        else f"{one.collective} {one.bytes}"
+    )
     if one.after == "none":
         return f"{what}: nothing is left to choose, the call fails"
     return f"{what}: {one.before} -> {one.after}"
@@ -123,7 +126,7 @@ def _row(
     cells = {
         "P2P hops": f"{p2p} of {hops.total()}" + " a node" * (prediction.nodes > 1),
         "ring": described(prediction.graphs.ring),
-        size(SMALL): _took(prediction, effect, SMALL),
+        message_size(SMALL): _took(prediction, effect, SMALL),
     }
     return (value, what or "as above", cells[third], _took(prediction, effect, BIG))
 
@@ -132,7 +135,7 @@ def _took(prediction: Prediction, effect: Effect | None, bytes_: int) -> str:
     if prediction.failure:
         return "fails"
     value = time_of(prediction, bytes_)
-    took = time(value)
+    took = duration(value)
     if effect is None:
         return took
     if value is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ..nccl.summary import duration, message_size
 from .catalogue import catalogue
 from .effects import Effect, choice_of, named
-from .figures import change, pairs_in_words, size, time
+from .figures import change, pairs_in_words
 from .net_changes import nets_in_words
 from .nothing import because
 from .outcomes import group_in_words
@@ -98,9 +99,9 @@ def _times(comparison: Comparison) -> tuple[tuple[str, ...], ...]:
         new = named(choice_of(comparison.changed, one.bytes))
         rows.append(
             (
-                size(one.bytes),
-                time(one.before_us),
-                time(one.after_us),
+                message_size(one.bytes),
+                duration(one.before_us),
+                duration(one.after_us),
                 change(one.share) if one.after_us is not None else "fails",
                 new if old == new else f"{old} -> {new}",
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from ..units import figure
 from .prediction import Choice, PairDecision, Prediction, SearchGraph
 from .wording import gbs
 
@@ -103,11 +104,13 @@ def message_size(size_bytes: int) -> str:
     return f"{size_bytes} B"
 
 
-def duration(microseconds: float) -> str:
-    """A time as "44.4 us" or "4.61 ms"."""
+def duration(microseconds: float | None) -> str:
+    """A time with three figures: "44.4 us", "180 us", "4.61 ms", "not known"."""
+    if microseconds is None:
+        return "not known"
     if microseconds < 1000:
-        return f"{microseconds:.1f} us"
-    return f"{microseconds / 1000:.2f} ms"
+        return f"{figure(microseconds) if microseconds >= 10 else f'{microseconds:.1f}'} us"
+    return f"{figure(microseconds / 1000)} ms"
 
 
 def groups(prediction: Prediction) -> list[tuple[str, str, list[PairDecision]]]:
