@@ -73,13 +73,21 @@ class FlagDesk(View):
         """Study the node anew when what is decided about it changed."""
         from gputop.topology.flags.study import Study
 
-        if self.study is None or self._of is not report.prediction:
+        if self._outdated(report):
             self._of = report.prediction
             self.study = Study(report.snapshot, made=report.prediction)
             self.tried.set_now = self.study.values
             self.origins = {one.name: one.origin for one in report.snapshot.environment}
             self.told = None
             self.done = ()
+
+    def _outdated(self, report: Report) -> bool:
+        if self.study is None or self._of is not report.prediction:
+            return True
+        if report.prediction is not None:
+            return False
+        then, now = self.study.snapshot, report.snapshot
+        return then.machine != now.machine or then.environment != now.environment
 
     def ask(self, name: str) -> None:
         """Have a thread work out what the selected flag and the changes do."""

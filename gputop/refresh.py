@@ -100,9 +100,9 @@ class Refresher:
             _ = report.graph
 
     def _undecided(self) -> bool:
-        """Whether there is a node with GPUs that nothing was predicted for yet."""
+        """Whether it is still open what is predicted, or why nothing is."""
         report = self._report
-        if report is None or not report.snapshot.machine.gpus:
+        if report is None:
             return False
         return report.prediction is None and not report.why_no_prediction
 

@@ -20,7 +20,18 @@ from gputop.topology.nccl.prediction import Library
 from gputop.topology.report import Report, examine
 from gputop.topology.snapshot import EnvironmentVariable
 from gputop.widgets.flag_list import FlagList, rows_of
-from tests.app_support import SIZES, demo_report, give, picture, press, report_of, settle, text
+from tests.app_support import (
+    SIZES,
+    StepFeed,
+    demo_report,
+    give,
+    picture,
+    press,
+    report_of,
+    settle,
+    snapshot_of,
+    text,
+)
 
 NCCL = Library(name="nccl", version="2.28.9")
 
@@ -163,6 +174,27 @@ async def test_what_is_set_stands_first_with_its_mark_and_origin() -> None:
         await press(pilot, "down", "down", "delete")
         await calm(pilot)
         assert "unset NCCL_SHM_DISABLE" in text(pilot, "#setting")
+
+
+async def test_a_machine_without_gpus_lists_the_flags_and_what_is_set() -> None:
+    bare = snapshot_of(())
+    shm = EnvironmentVariable(name="NCCL_SHM_DISABLE", value="1", origin="environment")
+    feed = StepFeed(bare)
+    async with GpuTop(feed, interval=0.05).run_test(size=(100, 30)) as pilot:
+        await press(pilot, "4")
+        for _ in range(100):
+            await settle(pilot)
+            if "flags" in text(pilot, "#list"):
+                break
+        await calm(pilot)
+        assert "No prediction: no GPU takes part." in text(pilot, "#told")
+        assert "none set" in text(pilot, "#setting")
+        feed.put(replace(bare, environment=(shm,)))
+        for _ in range(100):
+            await settle(pilot)
+            if "1 set" in text(pilot, "#setting"):
+                break
+        assert "NCCL_SHM_DISABLE" in text(pilot, "#list").splitlines()[1]
 
 
 async def test_hostile_values_are_plain_text() -> None:
