@@ -32,7 +32,8 @@ def work_out(study: Study, name: str, changes: Mapping[str, str | None]) -> Told
     try:
         trouble = study.trouble()
         if trouble:
-            return Told(name=name, flag=plain(flag) if flag else (), trouble=trouble)
+            told = plain(flag) if flag is not None else _stranger(name)
+            return Told(name=name, flag=told, trouble=trouble)
         what_if: tuple[Section, ...] = ()
         summary = ""
         if changes:

@@ -16,6 +16,7 @@ from gputop.app import GpuTop
 from gputop.screens.flags import FlagsScreen
 from gputop.topology.feeds import DemoFeed
 from gputop.topology.flags.catalogue import catalogue
+from gputop.topology.flags.study import Study
 from gputop.topology.nccl.prediction import Library
 from gputop.topology.report import Report, examine
 from gputop.topology.snapshot import EnvironmentVariable
@@ -289,3 +290,9 @@ def test_picture(snap_compare: Any, size: tuple[int, int], case: str) -> None:
             await calm(pilot)
 
     assert snap_compare(GpuTop(), terminal_size=size, run_before=draw)
+
+
+def test_a_name_that_nobody_knows_is_told_without_gpus_too() -> None:
+    told = flag_work.work_out(Study(snapshot_of(())), "NCCL_P2P_LVL", {})
+    assert told is not None
+    assert "NCCL_P2P_LEVEL" in str(told.flag)
