@@ -172,6 +172,21 @@ def test_what_is_set_is_sorted_into_what_it_does() -> None:
     assert "ignored" in text
 
 
+def test_a_container_image_shows_nothing_alarming() -> None:
+    image = {
+        "NCCL_VERSION": "2.27.7",
+        "NVIDIA_VISIBLE_DEVICES": "all",
+        "TORCH_NCCL_USE_COMM_NONBLOCKING": "0",
+        "CUDA_MODULE_LOADING": "LAZY",
+        "NCCL_FASTRAK_IFNAME": "eth1",
+        "HSA_TOOLS_LIB": "librocprofiler.so",
+    }
+    entries = overview(study_of("hgx-h100-8", **image), {})
+    assert {entry.status for entry in entries} == {"not predicted"}
+    (hsa,) = (entry for entry in entries if entry.name == "HSA_TOOLS_LIB")
+    assert hsa.told == "It is not described here."
+
+
 def test_a_node_without_gpus_still_says_what_is_set() -> None:
     empty = NodeSnapshot(taken_at=0.0)
     study = Study(empty, values={"NCCL_P2P_LEVEL": "nvl", "NCCL_ALGO": "Ring"})

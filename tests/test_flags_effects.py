@@ -23,6 +23,7 @@ from gputop.topology.nccl.prediction import (
     SearchGraph,
     View,
 )
+from gputop.topology.nccl.summary import duration, message_size
 
 
 def pair(src: int, dst: int, path: str = "PIX", transport: str = "P2P") -> PairDecision:

@@ -8,13 +8,12 @@ import msgspec
 
 from .catalogue import Flag, catalogue
 from .effects import Effect
-from .elsewhere import elsewhere
 from .fits import fit
 from .nothing import because
 from .outcomes import parts
 from .reading import Reading, skipped
 from .study import Study
-from .values import overridden, read_value, unknown
+from .values import may_be_read, overridden, read_value, unknown
 
 LIMIT_PREDICTED = 24
 """Variables that are predicted with and without; each takes some tenths of a second."""
@@ -95,7 +94,7 @@ def _mind(reading: Reading) -> str:
 
 def _unknown(name: str, value: str, origin: str) -> Entry:
     why = unknown(name, catalogue())
-    read = bool(elsewhere(name))
+    read = may_be_read(name, catalogue())
     return Entry(
         name=name,
         value=value,

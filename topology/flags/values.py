@@ -27,6 +27,8 @@ from .words import (
     read_spoken,
 )
 
+LIBRARY = ("NCCL_", "RCCL_")
+"""How the names of NCCL's and RCCL's own variables begin."""
 SPOKEN_SINCE = (2, 30, 7)
 SPOKEN = ("NCCL_SET_THREAD_NAME", "NCCL_WARN_ENABLE_DEBUG_INFO", "NCCL_PARAM_DUMP_ALL")
 """Read as 1, T, TRUE, 0, F or FALSE alone from that version on (param/parser_default.h)."""
@@ -108,7 +110,7 @@ def ignored(
     for name, value in sorted(values.items()):
         flag = known.flag(name)
         if flag is None:
-            if name.startswith(("NCCL_", "RCCL_")) and not elsewhere(name):
+            if name.startswith(LIBRARY) and not elsewhere(name):
                 found.append((name, value, unknown(name, known)))
             continue
         reading = read_value(flag, value, library)
@@ -116,6 +118,16 @@ def ignored(
         if why:
             found.append((name, value, why))
     return tuple(found)
+
+
+def may_be_read(name: str, known: Catalogue) -> bool:
+    """Whether something may well read a name that the catalogue does not hold.
+
+    The catalogue is complete for NCCL and RCCL alone, so that nothing can be said of others.
+    """
+    if name.startswith(LIBRARY):
+        return bool(elsewhere(name))
+    return not known.closest(name, 1)
 
 
 def unknown(name: str, known: Catalogue) -> str:
@@ -126,6 +138,8 @@ def unknown(name: str, known: Catalogue) -> str:
     near = known.closest(name, 2)
     if near:
         return f"not a name that is known; {' or '.join(near)} is"
+    if not name.startswith(LIBRARY):
+        return "not described here"
     return "not a name that is known here: the library does not read it, though a plugin may"
 
 

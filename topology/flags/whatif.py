@@ -10,9 +10,8 @@ import msgspec
 from ..nccl.prediction import Prediction
 from .catalogue import Catalogue, catalogue
 from .effects import Effect, effect_of
-from .elsewhere import elsewhere
 from .reading import Reading, skipped
-from .values import overridden, read_value, unknown
+from .values import may_be_read, overridden, read_value, unknown
 
 Changes = Mapping[str, str | None]
 """Name -> the new value; None takes the variable away."""
@@ -89,7 +88,7 @@ def _reading(
     flag = known.flag(name)
     if flag is None:
         why = unknown(name, known)
-        return Reading(effective=value, why=why) if elsewhere(name) else skipped(why)
+        return Reading(effective=value, why=why) if may_be_read(name, known) else skipped(why)
     if name in void:
         return skipped(void[name])
     return read_value(flag, value, changed.library)
