@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gputop.topology.nccl.links import connect, parents_last
+from gputop.topology.nccl.paths import local_cpu
 from gputop.topology.nccl.prediction import Prediction
-from gputop.topology.nccl.system import Node
+from gputop.topology.nccl.rules import rules_for
+from gputop.topology.nccl.system import Link, Node, Path, PathType
 
-from .nccl_made import ARM, cpu, decide, gpu, nic, system
+from .nccl_made import ARM, cpu, decide, gpu, nic, switch, system
 
 
 def plain_nic(dev: int) -> str:
@@ -84,3 +86,23 @@ def test_switches_in_a_circle_are_noticed_and_not_followed() -> None:
         connect(one, other, "PCI", 24.0)
         connect(other, one, "PCI", 24.0)
     assert not parents_last(cpu_node, None)
+
+
+@pytest.mark.parametrize(("library", "index"), [("nccl-2.28.9", 0), ("nccl-2.30.7", 1)])
+def test_the_cpu_of_a_gpu_is_the_nearest_or_since_2_30_7_the_widest(
+    library: str, index: int
+) -> None:
+    target = Node("GPU", 1, 0)
+    link = Link("PCI", 12.0, target)
+    target.paths["CPU"] = [Path(PathType.PHB, 6.0, (link,)), Path(PathType.SYS, 12.0, (link, link))]
+    assert local_cpu(target, rules_for(library)[0]) == index
+
+
+@pytest.mark.parametrize(("library", "hops"), [("nccl-2.28.9", 4), ("nccl-2.30.7", 7)])
+def test_a_relay_adds_two_device_nodes_where_gpus_hang_off_them(library: str, hops: int) -> None:
+    """GPU - GPU - switch - NIC - port; NCCL 2.30.7 prints the hops with its device nodes."""
+    there, back = ("0000:02:00.0", 4, "0x030200"), ("0000:01:00.0", 4, "0x030200")
+    near = switch(8, gpu(1, 0, [there]), nic(9, 0))
+    xml = system(cpu(0, near), cpu(1, gpu(2, 1, [back])))
+    found = decide(xml, nodes=2, library=library)
+    assert to_nic(found, 1, 0)[::2] == (hops, "PXN")

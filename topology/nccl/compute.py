@@ -43,7 +43,7 @@ class Computed:
         gpus = self.system.nodes["GPU"]
         shm_off = self.settings.integer("NCCL_SHM_DISABLE", 0) == 1
         for dst in gpus:
-            index = local_cpu(dst)
+            index = local_cpu(dst, self.rules)
             cpu = self.system.nodes["CPU"][index] if index is not None else None
             for src in gpus:
                 if cpu is not None and not self.first_p2p[src.index][dst.index].allowed:
@@ -72,7 +72,7 @@ class Computed:
     def _through_c2c(self) -> None:
         """A NIC on the host bridge of a CPU that the GPU reaches by C2C is P2C away."""
         for gpu in self.system.nodes["GPU"]:
-            index = local_cpu(gpu)
+            index = local_cpu(gpu, self.rules)
             if index is None:
                 continue
             nets = self.system.nodes["NET"]
@@ -122,7 +122,7 @@ class Computed:
                 "which NVLink reaches by way of a CPU only (NCCL_PXN_DISABLE=1 avoids it)"
             )
         gdr = check_gdr(self.system, self.rules, self.settings, gpu, net, send=False)
-        index = local_cpu(gpu)
+        index = local_cpu(gpu, self.rules)
         if gdr.mode == "Disabled" and index is not None:
             cpu = self.system.nodes["CPU"][index]
             divert(self.system, cpu, net, gpu)

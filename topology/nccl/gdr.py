@@ -62,7 +62,7 @@ def check_gdr(
         allowed = PathType.PHB
     worker = relay_of(gpu, net)
     distance = worker.paths["NET"][net.index].type
-    cpu = local_cpu(worker)
+    cpu = local_cpu(worker, rules)
     c2c = cpu is not None and worker.paths["CPU"][cpu].type is PathType.C2C
     coherent = distance is PathType.P2C
     if through_cpu and (

@@ -75,7 +75,10 @@ def _decide(computed: Computed, gpu: Node, net: Node) -> NetDecision:
 
 
 def _shown(computed: Computed, path: Path) -> tuple[int, float, str]:
-    hops = path.hops + (1 if computed.rules.device_nodes and path.links else 0)
+    hops = path.hops
+    if computed.rules.device_nodes and path.links:
+        # A device node beside the GPU, and for a relay two more on the NVLink.
+        hops += 3 if path.type is PathType.PXN else 1
     return hops, round(path.bandwidth_gbs, 3), computed.rules.name_of(path.type)
 
 

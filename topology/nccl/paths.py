@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .nets import nearest
 from .rules import Rules
 from .settings import Settings
 from .system import KINDS, LOCAL_GBS, Kind, Link, LinkKind, Node, Path, PathType, System
@@ -121,14 +122,16 @@ def _one_way(node: Node, to: Node) -> str:
     return f"a link leads from {names[0]} to {names[1]} and none back"
 
 
-def local_cpu(gpu: Node) -> int | None:
-    """Index of the CPU with the fewest hops; None when none is reachable."""
-    best: int | None = None
-    fewest = 0
-    for index, path in enumerate(gpu.paths["CPU"]):
-        if path.links and (best is None or path.hops < fewest):
-            best, fewest = index, path.hops
-    return best
+def local_cpu(gpu: Node, rules: Rules) -> int | None:
+    """Index of the CPU with the fewest hops; None when none is reachable.
+
+    NCCL 2.30.7 asks for the widest path and the nearest type first (ncclGetLocalCpu).
+    """
+    ways = gpu.paths["CPU"]
+    near = [index for index, path in enumerate(ways) if path.links]
+    if rules.path_rule == "type":
+        near = nearest(gpu, "CPU")[0]
+    return min(near, key=lambda index: ways[index].hops, default=None)
 
 
 def divert(system: System, via: Node, src: Node, dst: Node) -> None:
