@@ -54,6 +54,36 @@ def test_a_version_that_names_its_communicator_last_gives_one(prefix: str) -> No
     assert [one.id for one in explain(report)] == ["gpu-hidden"]
 
 
+def test_the_shared_memory_of_versions_before_2_13() -> None:
+    line = "g6:60:64 [0] NCCL INFO Channel 00 : 0[31000] -> 1[ca000] via direct shared memory"
+    (comm,) = read([line]).communicators
+    assert [one.label for one in comm.transports] == ["SHM/direct/direct"]
+
+
+def test_lines_that_ray_folded_are_read_and_counted() -> None:
+    head = "(Worker pid=61) n1:61:69 [1] NCCL INFO "
+    report = read(
+        [
+            head + "Channel 00/0 : 1[1] -> 0[0] via P2P/IPC [repeated 23x across cluster] "
+            "(Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0 to disable it.)"
+        ]
+    )
+    (comm,) = report.communicators
+    assert [(one.src, one.label) for one in comm.transports] == [(1, "P2P/IPC")]
+    assert report.unread == ()
+    assert report.more == {"lines that Ray folded into one": 23}
+
+
+def test_the_echo_of_another_rank_comes_after_the_cause() -> None:
+    report = read(
+        [
+            "n1:7:8 [0] NCCL WARN socketProgress: Connection closed by remote peer n2<4>",
+            "n1:7:8 [0] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out",
+        ]
+    )
+    assert [one.id for one in explain(report)] == ["ib-no-route", "peer-gone"]
+
+
 def test_two_communicators_without_names_stay_two() -> None:
     again = [line.replace("comm 0x2", "comm 0x9") for line in OLD if "Init COMPLETE" in line]
     report = read([*OLD, *again])

@@ -86,7 +86,7 @@ def _gaps(log: LogReport) -> Iterator[str]:
     if log.cut:
         yield f"{_count(log.cut, 'line')} cut, or with another line written into it"
     for what, number in log.more.items():
-        yield f"left out to save memory: {number} {clean(what, 60)}"
+        yield f"left out: {number} {clean(what, 60)}"
 
 
 def rank_lines(comm: Communicator, width: int) -> tuple[Line, ...]:

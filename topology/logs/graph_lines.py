@@ -49,6 +49,9 @@ def on_channel(log: Log, process: Process, text: bytes, line: int) -> str | None
         return _whole_ring(log, process, text, line)
     channel, connection, src, at_src, dst, at_dst, direction, label = match.groups()
     label = label.rstrip()
+    if label == b"direct shared memory":
+        # As it was printed until 2.12 (transport/shm.cc).
+        label = b"SHM/direct/direct"
     key = (src, dst, label, connection or b"", direction or b"")
     if comm is None:
         comm = process.comm

@@ -19,6 +19,7 @@ _CACHE_LIMIT = 50_000
 _WHO = re.compile(rb"([A-Za-z0-9][\w.-]*):(\d+):(\d+)(?: \[(-?\d+)\])?(?: (.*))?$", re.DOTALL)
 _WHERE = re.compile(rb"([\w./-]+\.(?:cc|h|cu|cpp):\d+)")
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_FOLDED = re.compile(rb" \[repeated (\d{1,9})x across cluster\].*$")
 _GLUED = re.compile(
     rb"([A-Za-z0-9][\w.-]*):(\d+):(\d+) \[-?\d+\](?: \S+:\d+(?: \(\w+\))?)? NCCL (?:INFO|WARN) "
 )
@@ -85,6 +86,12 @@ class Heads:
             if MARK in line[cuts[-1] : start]:
                 cuts.append(start)
         return [line[a:b] for a, b in zip(cuts, [*cuts[1:], len(line)], strict=True)]
+
+
+def unfolded(text: bytes) -> tuple[bytes, int]:
+    """Ray prints lines that look alike once and says so behind: the line itself, and how many."""
+    match = _FOLDED.search(text)
+    return (text, 0) if match is None else (text[: match.start()], int(match[1]))
 
 
 def without_colour(line: bytes) -> bytes:

@@ -14,7 +14,7 @@ from .building import Process
 from .gathering import Log
 from .kinds import WORDS, Reader, family
 from .lines import LineReader, Readable
-from .prefix import MARK, Heads, Speaker, without_colour
+from .prefix import MARK, Heads, Speaker, unfolded, without_colour
 from .report import LogReport, Variable
 from .setting_lines import on_version
 
@@ -172,6 +172,11 @@ class _Reading:
                 self._log.unknown(process, text, number)
             return "cut" if cut else "other"
         kind = found if isinstance(found, str) else found(self._log, process, text, number)
+        if kind is None and not isinstance(found, str):
+            text, folded = unfolded(text)
+            if folded:
+                self._log.more["lines that Ray folded into one"] += folded
+                kind = found(self._log, process, text, number)
         if kind is not None:
             return kind
         if cut or self._at_open_end(number):
