@@ -10,7 +10,7 @@ from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.rules import rules_for
 from gputop.topology.nccl.system import Link, Node, Path, PathType
 
-from .nccl_made import ARM, cpu, decide, gpu, nic, switch, system
+from .nccl_made import ARM, SWITCH, cpu, decide, gpu, nic, switch, system
 
 
 def plain_nic(dev: int) -> str:
@@ -106,3 +106,29 @@ def test_a_relay_adds_two_device_nodes_where_gpus_hang_off_them(library: str, ho
     xml = system(cpu(0, near), cpu(1, gpu(2, 1, [back])))
     found = decide(xml, nodes=2, library=library)
     assert to_nic(found, 1, 0)[::2] == (hops, "PXN")
+
+
+def test_gpus_of_two_hosts_without_nvlink_still_have_the_network() -> None:
+    """NCCL_NET_DISABLE_INTRA keeps it out of one host only."""
+    switched = [("0000:ff:00.0", 18, SWITCH)]
+    xml = system(
+        cpu(0, gpu(1, 0, switched), nic(8, 0)),
+        cpu(0, gpu(1, 1), nic(8, 0), host="0x2"),
+    )
+    pair = decide(xml, {"NCCL_NET_DISABLE_INTRA": "1"}).pair(0, 1)
+    assert pair is not None
+    assert pair.transport == "NET"
+    assert pair.steps[0].answer == "no"
+
+
+@pytest.mark.parametrize(("nics", "mirrored"), [(2, True), (3, False), (4, True)])
+def test_bits_are_mirrored_only_for_a_power_of_two(nics: int, mirrored: bool) -> None:
+    inside = (gpu(1, 0), gpu(2, 1), *(nic(8 + place, place) for place in range(nics)))
+    found = decide(system(cpu(0, *inside)), nodes=2)
+    assert ("mirrored" in found.views[0].steps["local_nets"][0].because) == mirrored
+
+
+def test_an_ignored_level_is_named_where_it_would_have_counted() -> None:
+    xml = system(cpu(0, gpu(1, 0), gpu(2, 1), nic(8, 0)))
+    found = decide(xml, {"NCCL_NET_GDR_LEVEL": "sys"}, nodes=2)
+    assert any("sys is ignored" in step.because for step in found.views[0].nets[0].steps)

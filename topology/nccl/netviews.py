@@ -38,6 +38,7 @@ def _decide(computed: Computed, gpu: Node, net: Node) -> NetDecision:
     there, back = gpu.paths["NET"][net.index], net.paths["GPU"][gpu.index]
     send = check_gdr(system, rules, settings, gpu, net, send=True)
     receive = check_gdr(system, rules, settings, gpu, net, send=False)
+    linked = "xGMI" if rules.library == "rccl" else "NVLink"
     relay = relay_of(gpu, net) if there.type is PathType.PXN else None
     steps = [
         Step(
@@ -53,7 +54,7 @@ def _decide(computed: Computed, gpu: Node, net: Node) -> NetDecision:
             Step(
                 question="does another GPU hand the bytes over (PXN)?",
                 answer=f"yes, {name(relay, rules)}",
-                because="it sits next to the NIC and is an NVLink neighbour",
+                because=f"it sits next to the NIC and is an {linked} neighbour",
                 decides=True,
                 flag="NCCL_PXN_DISABLE",
                 source="graph/paths.cc:ncclTopoComputePaths",
@@ -97,6 +98,11 @@ def _gdr_step(computed: Computed, question: str, check: GdrCheck) -> Step:
             because += f", which {check.level.name} sets"
         else:
             because += ", the default"
+            if check.level.ignored:
+                because += (
+                    f"; {check.level.name}={check.level.value[:40]} is ignored: "
+                    f"{check.level.ignored}"
+                )
     answer = {"Disabled": "no", "Default": "yes", "PCI": "yes, over PCIe"}[check.mode]
     return Step(
         question=question,

@@ -205,7 +205,7 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
         if mnnvl:
             because += "; the communicator spans hosts by NVLink"
     else:
-        off = settings.text("NCCL_CUMEM_ENABLE") is not None
+        off = bool(settings.text("NCCL_CUMEM_ENABLE")) and rules.cumem_auto
         because = "NCCL_CUMEM_ENABLE switches cuMem off" if off else "cuMem is off in this version"
     steps.append(
         Step(
@@ -221,6 +221,8 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
     read = reads(rules, settings, check.read)
     wish = settings.integer("NCCL_P2P_READ_ENABLE", -2)
     why = "NCCL_P2P_READ_ENABLE says so" if wish != -2 else "reads are for NVLink between sm80 GPUs"
+    if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
+        why = "NCCL_P2P_USE_CUDA_MEMCPY has copy engines write"
     steps.append(
         Step(
             question="who moves the bytes?",

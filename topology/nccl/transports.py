@@ -17,7 +17,6 @@ from .labels import (
 from .nets import LocalNets
 from .networks import Network
 from .prediction import PairDecision, SearchGraph, Step
-from .settings import Settings
 from .system import Node, PathType
 
 
@@ -145,17 +144,18 @@ def _across(
     gpu = computed.system.gpu_of(src)
     assert gpu is not None
     off = settings.integer("NCCL_SHM_DISABLE", 0) == 1
+    here = gpu.host == far_gpu.host
     asked = [
-        steps.same_host(False),
+        steps.same_host(not here),
         Step(
             question="can they reach each other without the network?",
             answer="no",
-            because=_why_split(settings, off),
+            because=_why_split(here, off),
             flag="NCCL_SHM_DISABLE" if off else "NCCL_NET_DISABLE_INTRA",
             source="graph/paths.cc:ncclTopoTrimSystem",
         ),
     ]
-    shared_memory = rules.trimmed_transport == "SHM" and not off
+    shared_memory = rules.trimmed_transport == "SHM" and not off and here
     asked.append(steps.shared_memory(settings, shared_memory, shm_label(rules, settings)))
     transport = "SHM"
     labels: tuple[str, ...] = (shm_label(rules, settings),)
@@ -164,7 +164,7 @@ def _across(
         ring = beside and src in domain.ends()[1] and dst in far.ends()[0]
         labels = _net_labels(domain, gpu, far_gpu.dev, network, ring=ring)
         off = settings.integer("NCCL_NET_DISABLE_INTRA", rules.net_disable_intra) == 1
-        inside = off and not rules.net_always
+        inside = off and here and not rules.net_always
         transport = "none" if inside else "NET"
         labels = () if inside else labels or (f"NET/{network.name}",)
         asked.append(steps.network(network, labels[0] if labels else None))
@@ -183,7 +183,9 @@ def _across(
     )
 
 
-def _why_split(settings: Settings, shm_off: bool) -> str:
+def _why_split(here: bool, shm_off: bool) -> str:
+    if not here:
+        return "they are on different hosts, and no NVLink leads from one to the other"
     if shm_off:
         return (
             "P2P is not possible between them and NCCL_SHM_DISABLE=1: each group of GPUs that "

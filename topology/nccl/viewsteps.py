@@ -156,7 +156,11 @@ def local_net_steps(domain: Domain) -> tuple[Step, ...]:
             f"{gbs(path.bandwidth_gbs)} GB/s, at {rules.name_of(kind)}"
         )
         if len(best) > 1:
-            because += f"; NVML index {gpu.dev}, bits mirrored, picks the first"
+            whose = "its place among their GPUs"
+            if rules.local_net_start != "position":
+                whose = f"NVML index {gpu.dev}"
+            mirrored = ", bits mirrored," if len(best) & (len(best) - 1) == 0 else ""
+            because += f"; {whose}{mirrored} picks the first"
         steps.append(
             Step(
                 question=f"which NIC serves rank {gpu.rank}?",
