@@ -218,40 +218,6 @@ def test_what_is_not_understood_is_counted() -> None:
     assert log.kinds == {"unread": 1, "other": 1, "elsewhere": 1}
 
 
-def test_forms_of_other_versions() -> None:
-    """2.30 names ranks, children and copies by engine; RCCL has its own remarks."""
-    head = b"vm:1:1 [0] NCCL INFO "
-    start = (
-        b"[Rank 0] ncclCommInitRankConfig comm 0xa rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 "
-    )
-    child = b"ncclCommSplit comm 0xb rank 0 nranks 1 cudaDev 0 nvmlDev 0 busId 60 parent 0xa "
-    log = read_log(
-        [
-            head + start + b"commId 0x5 - Init START",
-            head + child + b"childCount 1 color 3 key 0- Init START",
-            head + b"AllGather [Copy Engine]: 1048576 Bytes -> cudaMemcpyBatchAsync",
-            head
-            + b"AllReduce [Symmetric]: 65536 Bytes -> Kernel AllReduce_RSxLD_AGxST nchannels 8 "
-            b"nthreads 512 nWorks 1",
-            head + b"HINT: In many cases this error occurs when ACS is enabled which would break",
-            head + b"Ring 00 : 0 -> 1 failed to get link type and hop count",
-            head
-            + b"GDRDMA not enabled. Could not find memory_peers directory or peer_memory symbol",
-            head + b"NCCL_NVLS_ENABLE set by environment to 0.",
-            head + b"Comm config minCTAs reset to NCCL_MIN_CTAS=4",
-            head + b"Connection to proxy localRank 0 -> connection 0x7f",
-        ]
-    )
-    assert not log.unread
-    assert not log.unknown
-    parent, split = log.communicators
-    assert parent.ident == "5"
-    assert (split.ident, split.parent) == ("5/1/3", "5")
-    assert {one.algorithm for one in (*parent.choices, *split.choices)} == {"CE", "SYMMETRIC"}
-    assert settings_from(log) == {"NCCL_NVLS_ENABLE": "0", "NCCL_MIN_CTAS": "4"}
-    assert any(note.text.startswith("HINT:") for note in log.notes)
-
-
 def test_several_communicators_in_one_process() -> None:
     lines = []
     for number, ranks in ((1, 4), (2, 2)):
