@@ -77,7 +77,7 @@ def test_on_a_cube_mesh_pairs_through_a_relay_stand_together() -> None:
         ("hgx-h100-8", "NCCL_PXN_DISABLE", ("GPU-NIC pairs: PXN -> SYS", "over two nodes")),
         ("hgx-h100-8", "NCCL_NET_GDR_READ", ("64 GPU-NIC pairs: GPUDirect RDMA on -> for",)),
         ("hgx-h100-8", "NCCL_IB_DISABLE", ("64 GPU-NIC pairs: the NIC is not used",)),
-        ("hgx-h100-8", "NCCL_ALGO", ("256 MiB: NVLS SIMPLE, 16 channels -> RING",)),
+        ("hgx-h100-8", "NCCL_ALGO", ("256 MiB: NVLS Simple, 16 channels -> Ring",)),
         ("hgx-h100-8", "NCCL_MAX_CTAS", ("With fewer of them the links are not filled",)),
         ("hgx-h100-8", "NCCL_MIN_CTAS", ("More channels than that go over the same links",)),
         ("pcie-l40s-8", "NCCL_ALGO", ("nothing is left to choose, the call fails fails fails",)),

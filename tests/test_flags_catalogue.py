@@ -59,7 +59,16 @@ def test_every_name_may_be_shown_and_nothing_else_is_listed() -> None:
     assert all(listed(name) for name in catalogue().names())
     assert {name for name in NAMES if catalogue().flag(name) is None} == set()
     assert all(prefix.endswith(("_", "TUNABLE")) for prefix in PREFIXES)
-    for name in ("HOME", "PATH", "AWS_SECRET_ACCESS_KEY", "FI_PASSWORD", "HIP_TOKEN", "GPU_KEY"):
+    for name in (
+        "HOME",
+        "PATH",
+        "AWS_SECRET_ACCESS_KEY",
+        "FI_PASSWORD",
+        "HIP_TOKEN",
+        "GPU_KEY",
+        "NCCL_FOO_TOKEN",
+        "RCCL_PASSWORD",
+    ):
         assert not listed(name)
 
 

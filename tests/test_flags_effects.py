@@ -108,7 +108,7 @@ def test_channels_times_and_choices_are_compared() -> None:
     assert effect.channels == (4, 2)
     assert [g.graph for g in effect.graphs] == ["ring"]
     assert effect.graphs[0].before == "2 x 12 PIX"
-    assert effect.choices[0].after == "RING SIMPLE, 2 channels"
+    assert effect.choices[0].after == "Ring Simple, 2 channels"
     assert effect.times[0].share == pytest.approx(1.5)
     assert effect.times_changed
     assert not effect.nothing

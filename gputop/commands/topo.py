@@ -43,7 +43,7 @@ def command(
 
         written = as_nccl_xml(snapshot)
         for sentence in written.assumptions:
-            say(f"assumed: {sentence}")
+            say(sentence)
         click.echo(written.text, nl=False)
         return
     report = examine(snapshot)

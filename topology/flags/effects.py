@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ..nccl.prediction import Choice, PairDecision, Prediction, SearchGraph
+from ..nccl.summary import algorithm
 from .net_changes import net_changes
 
 MIB = 2**20
@@ -50,7 +51,7 @@ class ChoiceChange(msgspec.Struct, frozen=True, kw_only=True):
     collective: str
     bytes: int
     before: str
-    """"RING LL128, 24 channels"."""
+    """"Ring LL128, 24 channels"."""
     after: str
 
 
@@ -190,11 +191,11 @@ def time_of(prediction: Prediction, size: int) -> float | None:
 
 
 def named(choice: Choice | None) -> str:
-    """A choice in short: "RING LL128, 24 channels"."""
+    """A choice in short: "Ring LL128, 24 channels"."""
     if choice is None:
         return "none"
     count = choice.channels[1] - choice.channels[0] + 1
-    return f"{choice.algorithm} {choice.protocol}, {count} channel{'s' * (count != 1)}"
+    return f"{algorithm(choice)}, {count} channel{'s' * (count != 1)}"
 
 
 def _key(pair: PairDecision) -> tuple[int, int]:

@@ -58,6 +58,13 @@ NAMES = frozenset(
 )
 
 
+SECRETS = ("TOKEN", "SECRET", "PASSW", "CREDENTIAL", "APIKEY", "API_KEY", "PRIVATE")
+"""A name with one of these words is somebody's secret, however it begins."""
+
+
 def listed(name: str) -> bool:
     """Whether a variable of that name may be shown and stored."""
-    return name in NAMES or name.startswith(PREFIXES)
+    if name in NAMES:
+        return True
+    upper = name.upper()
+    return name.startswith(PREFIXES) and not any(word in upper for word in SECRETS)

@@ -173,7 +173,7 @@ class _Prediction:
 
         wanted = self.settings.integer("NCCL_NVLS_ENABLE", 2) != 0
         refused = fabric_refuses(self.snapshot.machine, computed.system)
-        here = self.rules.library == "nccl" and len(self.group.ranks) > 1
+        here = self.rules.library == "nccl" and len(computed.system.nodes["GPU"]) > 1
         return search_graphs(
             computed.system, self.rules, self.settings, nvls=wanted and here and refused is None
         )

@@ -163,6 +163,16 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """Why initialisation would fail, in one sentence; None when it would not."""
     assumptions: tuple[str, ...] = ()
 
+    @property
+    def hosts(self) -> int:
+        """Identical hosts that the communicator spans; the views are those of one."""
+        return max(1, self.nodes // max(1, len(self.views)))
+
+    @property
+    def ranks(self) -> int:
+        """Ranks on all hosts."""
+        return self.hosts * sum(len(view.ranks) for view in self.views)
+
     def pair(self, src: int, dst: int) -> PairDecision | None:
         """The decision for one ordered pair of ranks."""
         return next((p for p in self.pairs if p.src == src and p.dst == dst), None)

@@ -57,9 +57,8 @@ def transports_in_short(prediction: Prediction) -> str:
     kinds = Counter(pair.transport for pair in prediction.pairs)
     relayed = sum(count for label, count in counts.items() if label.startswith("P2P/indirect"))
     words = [f"{kind} {count}" for kind, count in kinds.items()]
-    if relayed:
-        words.append(f"{relayed} of them through another GPU")
-    return f"{', '.join(words)} of {len(prediction.pairs)} pairs"
+    text = f"{', '.join(words)} of {len(prediction.pairs)} pairs"
+    return f"{text}, {relayed} through another GPU" if relayed else text
 
 
 def graph_line(name: str, graph: SearchGraph | None) -> str:

@@ -16,9 +16,7 @@ MATRIX_RANKS = 16
 def lines(prediction: Prediction, width: int, pair: tuple[int, int] | None = None) -> Iterator[str]:
     """The whole answer, or that for one ordered pair of ranks."""
     ranks = sorted(rank for view in prediction.views for rank in view.ranks)
-    yield f"{library_name(prediction)}, {len(ranks)} GPUs" + (
-        f", {prediction.nodes} nodes as it counts" if prediction.nodes > 1 else ""
-    )
+    yield _head(prediction)
     for name, value in prediction.environment.items():
         yield f"  {name}={value}"
     for name, value, why in prediction.ignored:
@@ -39,6 +37,16 @@ def lines(prediction: Prediction, width: int, pair: tuple[int, int] | None = Non
             yield from wrapped(f"- {text}", width, 2)
 
 
+def _head(prediction: Prediction) -> str:
+    count = prediction.ranks
+    words = f"{library_name(prediction)}, {count} GPU{'s' * (count != 1)}"
+    if prediction.hosts > 1:
+        words += f" on {prediction.hosts} hosts; pairs and NICs are those of one"
+    if len(prediction.views) > 1:
+        words += f", {prediction.nodes} nodes as it counts"
+    return words
+
+
 def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[str]:
     if len(ranks) <= MATRIX_RANKS:
         yield from _matrix(prediction, ranks, width)
@@ -57,10 +65,11 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
             yield f"Domain {number}: ranks {', '.join(map(str, view.ranks))}"
         yield graph_line("Ring", view.graphs.ring)
         yield graph_line("Tree", view.graphs.tree)
-        yield graph_line("NVLS", view.graphs.nvls)
         nvls = view.steps.get("nvls", ())
         if nvls and nvls[-1].answer == "no":
-            yield from wrapped(f"  {nvls[-1].question} no: {nvls[-1].because}", width, 4)
+            yield from wrapped(f"NVLS: none; {nvls[-1].question} no: {nvls[-1].because}", width, 2)
+        else:
+            yield graph_line("NVLS", view.graphs.nvls)
         yield from _nets(view.nets, width)
     if prediction.coll_channels is not None:
         yield f"Channels for collectives: {prediction.coll_channels}"
@@ -68,7 +77,7 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
         yield ""
         yield "All-reduce by size, by the library's own model:"
         for choice in prediction.choices:
-            yield "  " + choice_line(choice, len(ranks))
+            yield "  " + choice_line(choice, prediction.ranks)
 
 
 def pair_lines(pair: PairDecision, width: int) -> Iterator[str]:
@@ -117,9 +126,12 @@ def _which(pairs: Sequence[PairDecision]) -> str:
 
 def _matrix(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[str]:
     cells = {(pair.src, pair.dst): pair for pair in prediction.pairs}
-    words = {key: f"{pair.transport} {pair.path}" for key, pair in cells.items()}
+    words = {
+        key: pair.transport if pair.transport == pair.path else f"{pair.transport} {pair.path}"
+        for key, pair in cells.items()
+    }
     column = max([*(len(word) for word in words.values()), 5]) + 1
-    if (column + 1) * len(ranks) + 6 > width:
+    if column * len(ranks) + 5 > width:
         words = {key: pair.transport for key, pair in cells.items()}
         column = max([*(len(word) for word in words.values()), 3]) + 1
     yield "rank  " + "".join(f"{rank:<{column}}" for rank in ranks).rstrip()
