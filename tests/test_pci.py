@@ -95,7 +95,6 @@ def test_config_space_beats_the_position(said: str, kind: str) -> None:
     assert found["0000:00:01.0"] == kind
 
 
-
 @pytest.mark.parametrize(
     ("code", "vendor", "kind"),
     [
