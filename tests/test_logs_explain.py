@@ -177,6 +177,9 @@ SHOWN = {
     "value-refused": [A + "Invalid value true for NCCL_SHM_DISABLE, using default 0."],
     "init-unfinished": [init(A, 0), init(B, 1, stage="START")],
     "nvlink-unused-by-flag": [line.decode() for line in lines_of("h200-p2pdis")],
+    "nvlink-unused-unsaid": [
+        line.decode() for line in lines_of("h200-p2pdis") if b"NCCL_P2P_DISABLE" not in line
+    ],
     "library-hint": [A + "HINT: In many cases this error occurs when ACS is enabled which would"],
     "nvls-off-by-flag": [line.decode() for line in lines_of("h200-default")],
 }
@@ -227,3 +230,8 @@ def test_worst_first_and_unknown_warnings_stay() -> None:
     )
     assert [one.severity for one in explain(log)] == ["error", "notice"]
     assert [note.text for note in unexplained(log)] == ["Something that nobody knows"]
+
+
+def test_nvlink_without_use_is_not_put_down_to_distance() -> None:
+    lines = [line for line in lines_of("h200-p2pdis") if b"NCCL_P2P_DISABLE" not in line]
+    assert "shm-by-policy" not in {one.id for one in explain(read_log(lines))}

@@ -213,6 +213,22 @@ def nvlink_unused(log: LogReport) -> Iterator[Proof]:
                 return
 
 
+def nvlink_unused_unsaid(log: LogReport) -> Iterator[Proof]:
+    """The same without any line that says why: no flag in the log, and CUDA would allow P2P."""
+    if p2p_flags(log) or log.variable("NCCL_P2P_LEVEL") is not None:
+        return
+    for comm in log.communicators:
+        kind = comm.p2p_type
+        if kind is None or kind.all_direct or not kind.all_cuda:
+            continue
+        for one in comm.transports:
+            link = None if one.label.startswith("P2P") else _nvlink(comm, one.src, one.dst)
+            if link is not None:
+                yield Proof(kind.line, "Check P2P Type isAllDirectP2p 0 isAllCudaP2p 1")
+                yield from (_said(one), link)
+                return
+
+
 def _nvlink(comm: Communicator, src: int, dst: int) -> Proof | None:
     """The NVLink of a System block that joins two ranks, directly or by a switch."""
     one, two = _gpu(comm, src), _gpu(comm, dst)
@@ -235,7 +251,11 @@ def shm_by_policy(log: LogReport) -> Iterator[Proof]:
         return
     for comm in log.communicators:
         kind = comm.p2p_type
-        shm = [one for one in comm.transports if one.label.startswith("SHM")]
+        shm = [
+            one
+            for one in comm.transports
+            if one.label.startswith("SHM") and _nvlink(comm, one.src, one.dst) is None
+        ]
         if kind is not None and not kind.all_direct and kind.all_cuda and shm:
             yield Proof(kind.line, "Check P2P Type isAllDirectP2p 0 isAllCudaP2p 1")
             yield _said(shm[0])
