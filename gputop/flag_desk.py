@@ -13,6 +13,7 @@ from gputop.screens.screen import View
 
 if TYPE_CHECKING:
     from gputop.flag_work import Told
+    from gputop.topology.flags.process import ProcessFlags
     from gputop.topology.flags.study import Study
     from gputop.topology.nccl.prediction import Prediction
     from gputop.topology.report import Report
@@ -48,6 +49,9 @@ class FlagDesk(View):
         self.done: tuple[object, ...] = ()
         self._loading = False
         self.loaded = False
+        self.process: ProcessFlags | None = None
+        """Whose variables count instead of this shell's; None for this shell."""
+        self._studied: ProcessFlags | None = None
 
     def load(self) -> None:
         """Read the catalogue, which takes a moment."""
@@ -74,15 +78,24 @@ class FlagDesk(View):
         from gputop.topology.flags.study import Study
 
         if self._outdated(report):
-            self._of = report.prediction
-            self.study = Study(report.snapshot, made=report.prediction)
+            self._of, self._studied = report.prediction, self.process
+            process = self.process
+            if process is None:
+                self.study = Study(report.snapshot, made=report.prediction)
+                held = report.snapshot.environment
+            else:
+                held = process.environment
+                values = {one.name: one.value for one in held}
+                self.study = Study(report.snapshot, library=process.rules, values=values)
             self.tried.set_now = self.study.values
-            self.origins = {one.name: one.origin for one in report.snapshot.environment}
+            self.origins = {one.name: one.origin for one in held}
             self.told = None
             self.done = ()
 
     def _outdated(self, report: Report) -> bool:
         if self.study is None or self._of is not report.prediction:
+            return True
+        if self._studied is not self.process:
             return True
         if report.prediction is not None:
             return False

@@ -118,8 +118,8 @@ def _study(
     from gputop.topology.nccl.rules import UnknownVersionError
 
     held = snapshot.environment if process is None else process.environment
-    if library is None and process is not None and process.library_version:
-        library = f"{process.library_name}-{process.library_version}"
+    if library is None and process is not None:
+        library = process.rules
     study = Study(
         snapshot, library=library, gpus=gpus, values={one.name: one.value for one in held}
     )

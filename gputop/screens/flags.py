@@ -12,7 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.clean import clean
-from gputop.flag_desk import FlagDesk
+from gputop.flag_process import FlagProcess
 from gputop.widgets.board import Board
 from gputop.widgets.flag_list import FlagList
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 
-class FlagsScreen(FlagDesk):
+class FlagsScreen(FlagProcess):
     """The list beside the explanation, and a what-if."""
 
     TITLE = "Flags"
@@ -37,12 +37,14 @@ class FlagsScreen(FlagDesk):
         Binding("v", "next_value", show=False),
         Binding("delete,backspace", "take_away", show=False),
         Binding("u", "undo", show=False),
+        Binding("o", "process", show=False),
     ]
     KEYS = (
         ("e", "change", "screen.edit"),
         ("v", "next value", "screen.next_value"),
         ("u", "undo", "screen.undo"),
         ("/", "filter", "screen.filter"),
+        ("o", "process", "screen.process"),
         ("y", "copy", "copy"),
     )
     HELP: ClassVar[tuple[tuple[str, str], ...]] = (  # type: ignore[assignment]
@@ -53,6 +55,7 @@ class FlagsScreen(FlagDesk):
         ("u", "undo the last change"),
         ("y", "copy the export line of the changes, else the explanation"),
         ("/", "filter by words of names and texts"),
+        ("o", "whose variables: this shell's, or those of a running process"),
         ("PgUp PgDn", "scroll the explanation"),
     )
 
@@ -115,7 +118,7 @@ class FlagsScreen(FlagDesk):
         table.show_rows(rows, first=self._first)
         self._first = False
         found = f" matching {self._words!r}" if self._words else ""
-        table.caption(f"{len(rows)} flags{found} · * set here, else the default")
+        table.caption(f"{len(rows)} flags{found} · * set {self.whose()}, else the default")
         done = self.done == self.wish and self.told is not None
         summary = self.told.summary if self.told is not None and done else ""
         self.query_one("#setting", Board).show(
@@ -184,6 +187,9 @@ class FlagsScreen(FlagDesk):
         if event.input.has_class("edit"):
             self._change(self.query_one("#list", FlagList).selected, event.value[:4096] or None)
             event.input.remove()
+        elif event.input.has_class("pid"):
+            self.look_at(event.value.strip())
+            event.input.remove()
         elif event.value:
             self.set_focus(None)
         else:
@@ -240,6 +246,7 @@ class FlagsScreen(FlagDesk):
         yield SystemCommand(
             "Try a value", "The next value worth trying (v)", self.action_next_value
         )
+        yield SystemCommand("Process", "Show a process's variables (o)", self.action_process)
         yield SystemCommand("Undo", "Undo the last change of a flag (u)", self.action_undo)
 
     def selected_text(self) -> str:

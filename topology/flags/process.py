@@ -61,6 +61,11 @@ class ProcessFlags(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     """What could not be read, and what to keep in mind, a sentence each."""
 
+    @property
+    def rules(self) -> str | None:
+        """Whose rules hold for it: "nccl-2.28.9"; None when its library does not say."""
+        return f"{self.library_name}-{self.library_version}" if self.library_version else None
+
 
 def read(pid: int, proc: Path = PROC) -> ProcessFlags:
     """Look at one process. Raises ProcessError when its environment is not there to read."""
