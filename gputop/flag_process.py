@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.message import Message
-from textual.widgets import Input
 
 from gputop.clean import clean
 from gputop.flag_desk import FlagDesk
@@ -47,19 +46,13 @@ class FlagProcess(FlagDesk):
 
         def look(choice: str | None) -> None:
             if choice == TYPED:
-                self.run_worker(self.type_pid(), exit_on_error=False)
+                self.run_worker(
+                    self.open_line("number of a process", kind="pid"), exit_on_error=False
+                )
             elif choice is not None:
                 self.look_at(choice)
 
         self.app.push_screen(Choice("Whose variables?", options, chosen), look)
-
-    async def type_pid(self) -> None:
-        """Open the line where the number of a process is typed."""
-        await self.query(Input).remove()
-        line = Input(placeholder="number of a process", classes="pid", id="filter", type="integer")
-        line.cursor_blink = False
-        await self.mount(line, before="#status")
-        line.focus()
 
     def look_at(self, words: str) -> None:
         """Read a process by its number; without one, go back to this shell."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import signal
 import subprocess
@@ -14,21 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.command import ROOT, gputop
+
 RECORDING = str(Path(__file__).parent / "recordings" / "hgx-h200-4gpu-vm")
-
-
-def gputop(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gputop", *arguments],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, **environment},
-    )
 
 
 @pytest.mark.parametrize(

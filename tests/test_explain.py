@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.command import gputop
 from tests.nccl_made import SWITCH, cpu, gpu, nic, switch, system
-from tests.test_cli import gputop
 
 HIDDEN = "fffffff:ff:ff.0"
 NODE = system(

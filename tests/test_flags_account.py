@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from gputop.topology.flags.overview import overview
 from gputop.topology.flags.section import NARROW, Section, drawn
 from gputop.topology.flags.study import Study
 from gputop.topology.snapshot import NodeSnapshot
+from tests.command import gputop
 
 ROOT = Path(__file__).parent.parent
 
@@ -197,28 +195,15 @@ def test_a_node_without_gpus_still_says_what_is_set() -> None:
     assert "0 GPUs" in "\n".join(overview_lines(Study(empty, values={}), {}, None, 80))
 
 
-def gputop(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gputop", "flags", *arguments],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, **environment},
-    )
-
-
 def test_the_command_explains_a_flag() -> None:
-    done = gputop("NCCL_P2P_LEVEL", "--demo", "pcie-l40s-8", NCCL_P2P_LEVEL="SYS")
+    done = gputop("flags", "NCCL_P2P_LEVEL", "--demo", "pcie-l40s-8", NCCL_P2P_LEVEL="SYS")
     assert done.returncode == 0
     assert "It is not set here." in done.stdout, "the caller's variables say nothing of a demo"
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_an_unknown_name_is_wrong_usage_with_a_hint() -> None:
-    done = gputop("NCCL_P2P_DISABLED", "--demo", "pcie-l40s-8")
+    done = gputop("flags", "NCCL_P2P_DISABLED", "--demo", "pcie-l40s-8")
     assert done.returncode == 64
     assert "NCCL_P2P_DISABLE" in done.stderr
     assert done.stdout == ""
@@ -237,14 +222,14 @@ def test_an_unknown_name_is_wrong_usage_with_a_hint() -> None:
     ],
 )
 def test_wrong_usage_ends_with_64(arguments: tuple[str, ...]) -> None:
-    done = gputop(*arguments)
+    done = gputop("flags", *arguments)
     assert done.returncode == 64, done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_json_is_one_document() -> None:
     done = gputop(
-        "NCCL_P2P_LEVEL", "--demo", "pcie-l40s-8", "--set", "NCCL_P2P_LEVEL=PHB", "--json"
+        "flags", "NCCL_P2P_LEVEL", "--demo", "pcie-l40s-8", "--set", "NCCL_P2P_LEVEL=PHB", "--json"
     )
     document = json.loads(done.stdout)
     assert document["schema"] == "gputop.flags/1"
@@ -259,15 +244,15 @@ def test_json_is_one_document() -> None:
 
 
 def test_the_catalogue_needs_no_node() -> None:
-    done = gputop("--all", "--json")
+    done = gputop("flags", "--all", "--json")
     assert len(json.loads(done.stdout)["catalogue"]) == len(catalogue().flags)
-    text = gputop("--search", "gdr level")
+    text = gputop("flags", "--search", "gdr level")
     assert text.returncode == 0
     assert "NCCL_NET_GDR_LEVEL" in text.stdout
 
 
 def test_a_subset_of_gpus_is_its_own_communicator() -> None:
-    done = gputop("NCCL_P2P_LEVEL", "--demo", "pcie-l40s-8", "--gpus", "0,1")
+    done = gputop("flags", "NCCL_P2P_LEVEL", "--demo", "pcie-l40s-8", "--gpus", "0,1")
     assert "The one pair is behind one PCIe switch (PIX) and uses P2P as it is" in " ".join(
         done.stdout.split()
     )

@@ -237,7 +237,8 @@ def test_a_damaged_file_is_read_or_refused(
 @example("<system version='1'/>".encode("utf-16"))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     with contextlib.suppress(FormatError):
-        read(data)
+        root = read(data)
+        assert read(write_topology(root)) == root
 
 
 names = st.from_regex(r"[a-z_][a-z0-9_.-]{0,8}", fullmatch=True)

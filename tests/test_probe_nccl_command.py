@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-
-
-def gputop(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "gputop", "probe", *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=90, stdin=subprocess.DEVNULL, check=False,
-    )  # fmt: skip
+from tests.command import gputop
 
 
 def test_the_selftest_goes_through_real_ranks(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
-    done = gputop("nccl", "--selftest", "--json", "--set", "A=b=c", "--logs", str(logs))
+    done = gputop(
+        "probe", "nccl", "--selftest", "--json", "--set", "A=b=c", "--logs", str(logs), seconds=90
+    )
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["status"] == "finished"
@@ -49,7 +42,7 @@ def test_the_selftest_goes_through_real_ranks(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
-    done = gputop(*arguments, "--selftest")
+    done = gputop("probe", *arguments, "--selftest", seconds=90)
     assert done.returncode == 64
     assert word in done.stderr
     assert done.stdout == ""
@@ -57,7 +50,9 @@ def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
 
 @pytest.mark.slow
 def test_a_collective_that_fails_is_exit_code_2() -> None:
-    done = gputop("nccl", "--selftest", "--set", "GLOO_SOCKET_IFNAME=no-such-interface")
+    done = gputop(
+        "probe", "nccl", "--selftest", "--set", "GLOO_SOCKET_IFNAME=no-such-interface", seconds=90
+    )
     assert done.returncode == 2
     assert "FAILED" in done.stdout
     assert "no-such-interface" in done.stderr
@@ -66,7 +61,7 @@ def test_a_collective_that_fails_is_exit_code_2() -> None:
 
 @pytest.mark.slow
 def test_all_probes_give_one_document() -> None:
-    done = gputop("--selftest", "--json")
+    done = gputop("probe", "--selftest", "--json", seconds=90)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert [run["probe"] for run in document["runs"]] == ["p2p", "nccl"]

@@ -11,7 +11,6 @@ from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.clean import clean
 from gputop.flag_process import FlagProcess
 from gputop.widgets.board import Board
 from gputop.widgets.flag_list import FlagList
@@ -154,7 +153,7 @@ class FlagsScreen(FlagProcess):
 
     async def action_filter(self) -> None:
         """Open the line where a filter is typed."""
-        await self._open("filter", "filter: words of names and texts", self._words)
+        await self.open_line("filter: words of names and texts", self._words, "filter")
 
     async def action_edit(self) -> None:
         """Open the line where the new value of the selected flag is typed."""
@@ -165,14 +164,7 @@ class FlagsScreen(FlagProcess):
             flag = catalogue().flag(name)
             hint = f" ({flag.values})" if flag is not None else ""
             words = f"{name}: a value{hint}; empty takes it away"
-            await self._open("edit", words, self.tried.now(name) or "")
-
-    async def _open(self, kind: str, placeholder: str, value: str) -> None:
-        await self.query(Input).remove()
-        line = Input(value=value, placeholder=clean(placeholder, 200), classes=kind, id="filter")
-        line.cursor_blink = False
-        await self.mount(line, before="#status")
-        line.focus()
+            await self.open_line(words, self.tried.now(name) or "", "edit")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while one types."""

@@ -157,16 +157,13 @@ class LogScreen(View):
             lines += wrapped(((f" ! {clean(self._failure, 300)}", "bad"),), width, 3)
         return tuple(lines)
 
-    def action_open(self) -> None:
+    async def action_open(self) -> None:
         """Open the line where a path is typed."""
         found = self.query(Input)
         if found:
             found.first().focus()
             return
-        line = Input(self._path, placeholder="path of a debug log, compressed or not", id="filter")
-        line.cursor_blink = False
-        self.mount(line, before="#status")
-        line.focus()
+        await self.open_line("path of a debug log, compressed or not", self._path)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Read that file."""

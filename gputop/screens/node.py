@@ -182,16 +182,13 @@ class NodeScreen(View):
             column += 1
         links.scroll_to(column * step, links.scroll_offset.y + lines, animate=False)
 
-    def action_filter(self) -> None:
+    async def action_filter(self) -> None:
         """Open the line where a filter is typed."""
         found = self.query(Input)
         if found:
             found.first().focus()
             return
-        line = Input(placeholder="filter: index, name, address, UUID, process, user", id="filter")
-        line.cursor_blink = False
-        self.mount(line, before="#status")
-        line.focus()
+        await self.open_line("filter: index, name, address, UUID, process, user")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while one types."""

@@ -12,7 +12,9 @@ from textual.containers import Container
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Input
 
+from gputop.clean import clean
 from gputop.messages import ProbeState
 from gputop.screens import NAMES
 from gputop.widgets.bars import KeyBar, StatusBar, TopBar
@@ -89,6 +91,14 @@ class View(Screen[None]):
     def commands(self) -> Iterable[SystemCommand]:
         """Commands of this screen for the palette."""
         return ()
+
+    async def open_line(self, placeholder: str, value: str = "", kind: str = "") -> None:
+        """Open the line above the status where something is typed; `kind` is its class."""
+        await self.query(Input).remove()
+        line = Input(value, placeholder=clean(placeholder, 200), classes=kind or None, id="filter")
+        line.cursor_blink = False
+        await self.mount(line, before="#status")
+        line.focus()
 
     def probe_targets(self) -> tuple[str, ...]:
         """PCI addresses of the GPUs that `p` measures; () for all."""
