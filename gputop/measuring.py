@@ -183,6 +183,9 @@ def to_measurement(
         device_kind=figure.device_kind,
         taken_at=time.time(),
         versions=_versions(hello),
+        variant=figure.variant or None,
+        counted=figure.counted or None,
+        details=dict(figure.details),
     )
 
 

@@ -1,5 +1,6 @@
 """The worker's side of one request."""
 
+import threading
 import time
 from typing import BinaryIO
 
@@ -29,9 +30,14 @@ def _request(line: bytes) -> Request:
 
 def answer(line: bytes, replies: BinaryIO, started_seconds: float) -> int:
     """Run the request in `line`, writing messages to `replies`; the exit code."""
+    lock = threading.Lock()
 
     def emit(message: Message) -> None:
-        replies.write(encode(message))
+        # A probe may have a thread for each GPU; a pipe takes long lines in pieces.
+        with lock:
+            line = encode(message)
+            while line:
+                line = line[replies.write(line) :]
 
     try:
         request = _request(line)

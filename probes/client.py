@@ -1,13 +1,12 @@
 """The app's side of a probe: start, stream, deadline, cancel, kill, reap.
 
-`run_probe` is synchronous: the caller gives it a thread, and that thread has to live as long as the
-probe, because the kernel ties the child to the thread that started it (see `lifeline`).
+All of it is synchronous: the caller gives it a thread, and that thread has to live as long as the
+worker, because the kernel ties the child to the thread that started it (see `lifeline`).
 """
 
 import contextlib
 import dataclasses
 import os
-import selectors
 import signal
 import subprocess
 import sys
@@ -15,34 +14,18 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
 from typing import Optional
 
 from . import leftovers
-from .outcome import Outcome, death_sentence, ended_by, tail
+from .conversation import Conversation
+from .outcome import Outcome
 from .plaintext import one_line
-from .protocol import (
-    LINE_LIMIT_BYTES,
-    Done,
-    Failure,
-    Hello,
-    Log,
-    Measurement,
-    Message,
-    Note,
-    Progress,
-    ProtocolError,
-    Request,
-    decode,
-    encode,
-)
+from .protocol import Message, Request
 
 WORKER = Path(__file__).resolve().parent / "worker.py"
 _KEEPER = Path(__file__).resolve().parent / "keeper.py"
 
-_TICK_SECONDS = 0.05
-_STDERR_KEPT_BYTES = 16384
-_STRAY_BYTES = 4096
-"""Start-up files of a site may print; so much is borne before the first message."""
 _TERM_SECONDS = 2.0
 _TERM_RANKS_SECONDS = 8.0
 """Where the keeper has a folder, and a process on every GPU to wait for."""
@@ -50,225 +33,155 @@ _KILL_SECONDS = 2.0
 _CLOSE_SECONDS = 3.0
 """After its last message a worker has this long to leave: freeing GPU memory takes a while."""
 _LEFT_BEHIND = 125
-_NO_ANSWER = "The probe's process printed something that is no answer"
+
+Listener = Callable[[Message], None]
 
 
 def run_probe(
     request: Request,
     interpreter: str,
-    on_event: Callable[[Message], None],
+    on_event: Listener,
     deadline_seconds: float,
     cancel: threading.Event,
     *,
     worker: Path = WORKER,
     private_folder: bool = False,
 ) -> Outcome:
-    """Run one probe under the given Python and wait for its end, however it ends.
+    """Run one probe in a worker of its own and wait for its end; see `Session`."""
+    with Session(interpreter, cancel, worker=worker, private_folder=private_folder) as session:
+        return session.run(request, on_event, deadline_seconds, last=True)
 
-    `private_folder`: the worker gets one as the parameter `folder`. It is gone when this returns,
-    with the files that NCCL may have left in /dev/shm.
 
-    `on_event` gets every message as it comes, in this thread. Setting `cancel` ends the run within
-    a tenth of a second. Nothing is raised for what a worker may do; what `on_event` raises comes
-    through, after the worker is gone.
+class Session:
+    """A worker that answers one request after the other; used as a context manager.
+
+    It starts with the first request. A probe that does not reach its end takes the worker along;
+    the next request starts another. `private_folder`: probes get one as the parameter `folder`. It
+    is gone when the worker is, with the files that NCCL may have left in /dev/shm.
     """
-    python = os.path.abspath(interpreter)  # not resolve(): a venv is known by its link
-    if not os.access(python, os.X_OK) or os.path.isdir(python):
-        return Outcome("failed", f"{one_line(python)} is not a program that can be run.", 0.0)
-    folder, before = "-", leftovers.shared_files() if private_folder else frozenset()
-    if private_folder:
-        folder = leftovers.folder_path()
-        request = dataclasses.replace(request, params={**request.params, "folder": folder})
-    run = _Run(request, on_event, deadline_seconds, cancel)
-    keeper = sys.executable or python
-    command = [keeper, "-I", "-S", str(_KEEPER), str(os.getpid()), folder]
-    command += [python, str(worker), "--watched"]
-    try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            cwd="/",
-        )
-    except OSError as error:
-        return Outcome("failed", f"The probe could not be started: {error.strerror}.", 0.0)
-    try:
-        run.talk(process)
-    finally:
-        left_behind = _end(process, _TERM_RANKS_SECONDS if private_folder else _TERM_SECONDS)
-        if private_folder and (process.returncode or 0) < 0:
-            # The keeper does this; here it was killed itself.
-            leftovers.remove_folder(folder)
-            leftovers.remove_shared_files(before)
-        run.drain(process)
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            with contextlib.suppress(OSError):
-                pipe.close()  # type: ignore[union-attr]
-    return run.outcome(process.returncode, left_behind)
-
-
-class _Run:
-    """What one run has said so far."""
 
     def __init__(
         self,
-        request: Request,
-        on_event: Callable[[Message], None],
-        deadline_seconds: float,
+        interpreter: str,
         cancel: threading.Event,
+        *,
+        worker: Path = WORKER,
+        private_folder: bool = False,
     ) -> None:
-        self._request = request
-        self._on_event = on_event
+        # Not resolve(): a virtual environment is known by its link.
+        self._python = os.path.abspath(interpreter)
         self._cancel = cancel
-        self._deadline_seconds = deadline_seconds
-        self._started = time.monotonic()
-        self._hello: Optional[Hello] = None
-        self._measurements: list[Measurement] = []
-        self._notes: list[Note] = []
-        self._logs: list[Log] = []
-        self._last: Optional[Message] = None
-        self._step = ""
-        self._stopped: Optional[str] = None
-        self._garbage: Optional[str] = None
-        self._stray = b""
-        self._buffer = b""
-        self._stderr = b""
+        self._worker = worker
+        self._private_folder = private_folder
+        self._folder = "-"
+        self._shared: frozenset[tuple[str, int]] = frozenset()
+        self._process: Optional[subprocess.Popen[bytes]] = None
 
-    def talk(self, process: "subprocess.Popen[bytes]") -> None:
-        """Send the request and read until the last message, the end, the deadline or a cancel."""
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(encode(self._request))  # type: ignore[union-attr]
-            process.stdin.flush()  # type: ignore[union-attr]
-        deadline = self._started + self._deadline_seconds
-        with selectors.DefaultSelector() as selector:
-            for pipe in (process.stdout, process.stderr):
-                os.set_blocking(pipe.fileno(), False)  # type: ignore[union-attr]
-                selector.register(pipe, selectors.EVENT_READ)  # type: ignore[arg-type]
-            while selector.get_map() and not self._over():
-                if self._cancel.is_set():
-                    self._stopped = "cancelled"
-                elif time.monotonic() >= deadline:
-                    self._stopped = "timed-out"
-                else:
-                    gone = process.poll() is not None
-                    ready = selector.select(0.0 if gone else _TICK_SECONDS)
-                    if gone and not ready:
-                        break  # something else still holds the pipe
-                    for key, _ in ready:
-                        if not self._read(key.fd, key.fileobj is process.stdout):
-                            selector.unregister(key.fileobj)
-        if self._stopped is None and self._garbage is None:
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether a worker waits for a request."""
+        return self._process is not None and self._process.poll() is None
+
+    def run(
+        self,
+        request: Request,
+        on_event: Listener,
+        deadline_seconds: float,
+        *,
+        last: bool = False,
+    ) -> Outcome:
+        """Run one probe and wait for its end, however it ends; `last`: the worker's end too.
+
+        `on_event` gets every message as it comes, in this thread. Setting the session's `cancel`
+        ends the run within a tenth of a second. Nothing is raised for what a worker may do; what
+        `on_event` raises comes through, after the worker is gone.
+        """
+        if not self.alive:
+            self.close()
+            refusal = self._start()
+            if refusal:
+                return Outcome("failed", refusal, 0.0)
+        process = self._process
+        assert process is not None
+        if self._private_folder:
+            params = {**request.params, "folder": self._folder}
+            request = dataclasses.replace(request, params=params)
+        talk = Conversation(request, on_event, deadline_seconds, self._cancel)
+        code: Optional[int] = None
+        left_behind, over = False, True
+        try:
+            talk.talk(process)
+            over = last or not talk.finished
+        finally:
+            if over:
+                code, left_behind = self._end(talk)
+        return talk.outcome(code, left_behind)
+
+    def close(self) -> None:
+        """End the worker, in peace where it is idle."""
+        if self._process is not None:
+            self._end(None)
+
+    def _start(self) -> str:
+        """Start keeper and worker; a sentence when they cannot be."""
+        python = self._python
+        if not os.access(python, os.X_OK) or os.path.isdir(python):
+            return f"{one_line(python)} is not a program that can be run."
+        if self._private_folder:
+            self._shared = leftovers.shared_files()
+            self._folder = leftovers.folder_path()
+        keeper = sys.executable or python
+        command = [keeper, "-I", "-S", str(_KEEPER), str(os.getpid()), self._folder]
+        command += [python, str(self._worker), "--watched"]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                cwd="/",
+            )
+        except OSError as error:
+            return f"The probe could not be started: {error.strerror}."
+        return ""
+
+    def _end(self, talk: Optional[Conversation]) -> "tuple[Optional[int], bool]":
+        """See the worker off; its return code, and whether something would not go."""
+        process = self._process
+        assert process is not None
+        self._process = None
+        if talk is None or not talk.left_early:
+            with contextlib.suppress(OSError):
+                process.stdin.close()  # type: ignore[union-attr]
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_CLOSE_SECONDS)
-
-    def drain(self, process: "subprocess.Popen[bytes]") -> None:
-        """Keep what the worker printed last; the messages it may still have sent are dropped."""
-        for _ in range(64):
-            with contextlib.suppress(BlockingIOError, OSError, ValueError):
-                chunk = os.read(process.stderr.fileno(), 65536)  # type: ignore[union-attr]
-                if chunk:
-                    self._stderr = (self._stderr + chunk)[-_STDERR_KEPT_BYTES:]
-                    continue
-            return
-
-    def outcome(self, return_code: Optional[int], left_behind: bool) -> Outcome:
-        """The value that says how it ended."""
-        stderr_tail = tail(self._stderr)
-        exit_code, signal_name = ended_by(return_code)
-        status, message = self._verdict(exit_code, signal_name, stderr_tail)
-        if left_behind:
-            message += " Its process sits in a driver call and has not ended yet."
-        return Outcome(
-            status=status,
-            message=message,
-            elapsed_seconds=round(time.monotonic() - self._started, 3),
-            hello=self._hello,
-            measurements=tuple(self._measurements),
-            notes=tuple(self._notes),
-            logs=tuple(self._logs),
-            exit_code=exit_code,
-            signal_name=signal_name,
-            stderr_tail=stderr_tail,
-            left_behind=left_behind,
-        )
-
-    def _verdict(
-        self, exit_code: Optional[int], signal_name: Optional[str], stderr_tail: str
-    ) -> "tuple[str, str]":
-        during = f" during: {self._step}" if self._step else ""
-        if isinstance(self._last, Done):
-            return "finished", f"Finished in {self._last.elapsed_seconds:.1f} s."
-        if isinstance(self._last, Failure):
-            known = self._last.error in ("no-torch", "refused", "timed-out")
-            return self._last.error if known else "failed", one_line(self._last.text, 400)
-        if self._garbage is not None:
-            return "garbled", f"{_NO_ANSWER}: {self._garbage}"
-        if self._stopped == "cancelled":
-            return "cancelled", f"Cancelled{during}."
-        if self._stopped == "timed-out":
-            return "timed-out", (
-                f"No end after {self._deadline_seconds:.0f} s{during}; the probe was killed. "
-                "A copy that never ends is a finding in itself."
-            )
-        if self._stray:
-            shown = one_line(self._stray.decode("utf-8", "replace"), 80)
-            return "garbled", f"{_NO_ANSWER}: {shown!r}"
-        return "died", death_sentence(exit_code, signal_name, stderr_tail)
-
-    def _over(self) -> bool:
-        return (
-            self._stopped is not None
-            or self._garbage is not None
-            or isinstance(self._last, (Done, Failure))
-        )
-
-    def _read(self, descriptor: int, is_reply: bool) -> bool:
-        """Take what has arrived; False at the end of the pipe."""
-        try:
-            chunk = os.read(descriptor, 65536)
-        except BlockingIOError:
-            return True
-        if not chunk:
-            return False
-        if not is_reply:
-            self._stderr = (self._stderr + chunk)[-_STDERR_KEPT_BYTES:]
-            return True
-        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
-        for line in lines:
-            if not self._over():
-                self._take(line)
-        if len(self._buffer) > (LINE_LIMIT_BYTES if self._last else _STRAY_BYTES):
-            self._take(self._buffer)
-            self._buffer = b""
-        return True
-
-    def _take(self, line: bytes) -> None:
-        """One line: a message, or rubbish."""
-        try:
-            message = decode(line)
-        except ProtocolError as error:
-            self._stray += line + b"\n"
-            if self._last is not None or error.kind == "version" or len(self._stray) > _STRAY_BYTES:
-                shown = one_line(line[:400].decode("utf-8", "replace"), 80)
-                self._garbage = f"{error} ({shown!r})"
-            return
-        self._last = message
-        if isinstance(message, Hello):
-            self._hello = message
-        elif isinstance(message, Measurement):
-            self._measurements.append(message)
-        elif isinstance(message, Note):
-            self._notes.append(message)
-        elif isinstance(message, Log):
-            self._logs.append(message)
-        elif isinstance(message, Progress):
-            self._step = one_line(message.what, 80)
-        self._on_event(message)
+        seconds = _TERM_RANKS_SECONDS if self._private_folder else _TERM_SECONDS
+        left_behind = _make_go(process, seconds)
+        if self._private_folder and (process.returncode or 0) < 0:
+            # The keeper does this; here it was killed itself.
+            leftovers.remove_folder(self._folder)
+            leftovers.remove_shared_files(self._shared)
+        if talk is not None:
+            talk.drain(process)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            with contextlib.suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
+        return process.returncode, left_behind
 
 
-def _end(process: "subprocess.Popen[bytes]", term_seconds: float) -> bool:
+def _make_go(process: "subprocess.Popen[bytes]", term_seconds: float) -> bool:
     """Make sure that the keeper and all it kept are gone; True if something would not go."""
     if process.poll() is None:
         process.terminate()

@@ -8,12 +8,14 @@ sets its own. `keeper` uses this twice, and takes care of grandchildren besides.
 
 import ctypes
 import os
+import queue
 import signal
 import sys
 import threading
-from typing import BinaryIO
+from typing import BinaryIO, Optional
 
 _PR_SET_PDEATHSIG = 1
+_GRACE_SECONDS = 0.3
 
 _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
 
@@ -29,16 +31,36 @@ def die_with_parent(parent_pid: int, signal_number: int = signal.SIGKILL) -> boo
     return asked
 
 
-def die_at_end_of(stream: BinaryIO) -> None:
-    """A second means, for systems without the first: a thread that waits for the stream's end.
+class Requests:
+    """The lines of stdin, read by a thread; their end is a second means to die with the parent.
 
-    It kills this process alone: the keeper, which is of the same group, then clears up. It needs
-    the interpreter lock to act, so it does not help while C code holds it.
+    At the end an idle process is told so, one that works is killed: the keeper, which is of the
+    same group, then clears up. The thread needs the interpreter lock to act, so it does not help
+    while C code holds it.
     """
 
-    def watch() -> None:
-        while stream.read(4096):
-            pass
-        os.kill(os.getpid(), signal.SIGKILL)
+    def __init__(self, stream: BinaryIO, limit_bytes: int) -> None:
+        self._lines: queue.SimpleQueue[Optional[bytes]] = queue.SimpleQueue()
+        self._idle = threading.Event()
+        self._idle.set()
+        self._stream = stream
+        self._limit_bytes = limit_bytes
+        threading.Thread(target=self._read, name="lifeline", daemon=True).start()
 
-    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+    def next(self) -> Optional[bytes]:
+        """Wait for a line, at most so many bytes of it; None at the end."""
+        self._idle.set()
+        line = self._lines.get()
+        self._idle.clear()
+        return line
+
+    def _read(self) -> None:
+        while True:
+            line = self._stream.readline(self._limit_bytes)
+            if not line:
+                break
+            self._lines.put(line)
+        self._lines.put(None)
+        # Whoever has just answered is on the way to ask for more.
+        if not self._idle.wait(_GRACE_SECONDS):
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -36,9 +36,11 @@ class Outcome:
     """True when a process did not go after SIGKILL: it sits in a driver call."""
 
     def latest(self) -> "tuple[Measurement, ...]":
-        """The last measurement of each name, ordered pair and size."""
+        """The last measurement of each name, ordered pair, variant and size."""
         # A pair's copies keep their size when they are timed again; an all-reduce has several.
-        by_place = {(m.name, m.src, m.dst, m.bytes_per_copy): m for m in self.measurements}
+        by_place = {
+            (m.name, m.src, m.dst, m.variant, m.bytes_per_copy): m for m in self.measurements
+        }
         return tuple(by_place.values())
 
     def ranks_logged(self) -> "tuple[int, ...]":

@@ -84,11 +84,11 @@ class Measurement:
     """One answer. A later one with the same name, src, dst and size replaces it."""
 
     name: str
-    """access, arrival, one-way, both-ways (this direction while the other runs too), together
+    """p2p: access, arrival, one-way, both-ways (this direction while the other runs too), together
     (both directions added), latency. nccl: collective, init, all-reduce-busbw, all-reduce-algbw,
-    send-receive."""
+    send-receive. Every other name is the quantity of a snapshot (topology/snapshot.py)."""
     src: str
-    """Empty, like `dst`, for what all devices do together."""
+    """Empty, like `dst`, for what all devices do together; alone it is the one device."""
     dst: str
     method: str
     device_kind: str
@@ -103,7 +103,7 @@ class Measurement:
     value: Optional[float] = None
     """Median of the samples, in `unit`; None where there is no figure."""
     unit: Optional[str] = None
-    """GB/s (10^9 bytes per second), us or s."""
+    """GB/s (10^9 bytes per second), TFLOP/s, us or s."""
     why: Optional[str] = None
     """Why there is no figure, or what is odd about it."""
     minimum: Optional[float] = None
@@ -116,6 +116,12 @@ class Measurement:
     checked_bytes: Optional[int] = None
     wrong_bytes: Optional[int] = None
     first_wrong_offset: Optional[int] = None
+    variant: str = ""
+    """Which of several figures of one name and device: a shape, a kind of memory, a pattern."""
+    counted: str = ""
+    """What `value` counts: "bytes copied, once", "bytes read + bytes written", ..."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What else was seen: clocks, PCIe generation, shapes; JSON values with the unit in the key."""
 
 
 @dataclass(frozen=True)

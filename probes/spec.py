@@ -1,6 +1,13 @@
 """What a probe says about itself before it is run."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LEVELS = ("quick", "normal", "full")
+"""The useful minimum, what answers the question, and everything."""
+LOADS = ("links", "host", "memory", "compute")
+"""What a probe can keep busy; two that share one never run at the same time."""
 
 
 @dataclass(frozen=True)
@@ -8,7 +15,7 @@ class ProbeSpec:
     """One probe: its name, what it measures and what that costs."""
 
     name: str
-    """Name on the command line; also the module name in `catalog/`."""
+    """Name on the command line; with underscores the module name in `catalog/`."""
     title: str
     """A few words for a list."""
     measures: str
@@ -22,9 +29,19 @@ class ProbeSpec:
     start_seconds: float
     """Estimate: importing torch and creating a context, cold."""
     seconds_per_gpu: float
-    """Estimate: set-up that grows with every GPU."""
+    """Estimate at the level "normal": what grows with every GPU."""
     seconds_per_pair: float
-    """Estimate: time for one ordered pair."""
+    """Estimate at the level "normal": time for one ordered pair."""
+    seconds_alone: float = 0.0
+    """Estimate at the level "normal": what does not depend on the number of GPUs."""
+    level_factors: Mapping[str, float] = field(
+        default_factory=lambda: {"quick": 0.4, "normal": 1.0, "full": 3.0}
+    )
+    """What the estimates are multiplied by at each level; the start always costs the same."""
+    host_memory_bytes: int = 0
+    """Host memory wanted at once, all GPUs together."""
+    loads: tuple[str, ...] = ("links",)
+    """Out of LOADS."""
     private_folder: bool = False
     """Whether it needs a folder of its own while it runs."""
 
@@ -32,17 +49,29 @@ class ProbeSpec:
         """Ordered pairs among so many GPUs."""
         return gpus * (gpus - 1)
 
-    def estimate_seconds(self, gpus: int) -> float:
-        """How long a run over so many GPUs should take."""
-        return (
-            self.start_seconds
+    def measuring_seconds(self, gpus: int, level: str = "normal") -> float:
+        """How long it measures, its start left out: a worker that runs already has none."""
+        return self.level_factors[level] * (
+            self.seconds_alone
             + self.seconds_per_gpu * gpus
             + self.seconds_per_pair * self.pairs(gpus)
         )
 
-    def deadline_seconds(self, gpus: int) -> float:
+    def estimate_seconds(self, gpus: int, level: str = "normal") -> float:
+        """How long a run over so many GPUs should take."""
+        return self.start_seconds + self.measuring_seconds(gpus, level)
+
+    def deadline_seconds(self, gpus: int, level: str = "normal") -> float:
         """When to give a run up: four times the estimate and never under a minute."""
-        return max(60.0, 4.0 * self.estimate_seconds(gpus))
+        return max(60.0, 4.0 * self.estimate_seconds(gpus, level))
+
+
+def level_of(params: Mapping[str, Any]) -> str:
+    """The level that a request asks for; ProbeStopped for a word that is none."""
+    level = params.get("level", "normal")
+    if level not in LEVELS:
+        raise ProbeStopped("refused", f"The level is one of {', '.join(LEVELS)}.")
+    return str(level)
 
 
 class ProbeStopped(Exception):  # noqa: N818  (a stop is an answer, not an error)

@@ -1,4 +1,4 @@
-"""The script another interpreter runs: read a request, run one probe, write what it finds.
+"""The script another interpreter runs: read requests, run the probes, write what they find.
 
 Run by path under any Python from 3.9 that has torch. It takes its own folder off sys.path, so that
 no module here shadows another one, and loads the package under a private name, so that relative
@@ -30,7 +30,10 @@ def _load_package(folder: str) -> None:
 
 
 def main(arguments: "list[str]") -> int:
-    """Answer one request; 0: the probe reached its end, 1: it did not, 2: a bad request."""
+    """Answer requests; 0: the last probe reached its end, 1: it did not, 2: a bad request.
+
+    With `--watched` one line after the other until stdin ends or a probe fails; else one alone.
+    """
     if sys.version_info < (3, 9):  # noqa: UP036  (it is run by path, under whatever is at hand)
         sys.stderr.write("this Python is too old: 3.9 is needed\n")
         return 3
@@ -41,12 +44,19 @@ def main(arguments: "list[str]") -> int:
     answering = importlib.import_module(_PACKAGE + ".answering")
     lifeline = importlib.import_module(_PACKAGE + ".lifeline")
     lifeline.die_with_parent(os.getppid())
-    started = time.monotonic()
+    started, status = time.monotonic(), 0
     with os.fdopen(reply_fd, "wb", buffering=0) as replies:
-        line = sys.stdin.buffer.readline(answering.REQUEST_LIMIT_BYTES)
-        if "--watched" in arguments:
-            lifeline.die_at_end_of(sys.stdin.buffer)
-        return int(answering.answer(line, replies, started))
+        if "--watched" not in arguments:
+            line = sys.stdin.buffer.readline(answering.REQUEST_LIMIT_BYTES)
+            return int(answering.answer(line, replies, started))
+        requests = lifeline.Requests(sys.stdin.buffer, answering.REQUEST_LIMIT_BYTES)
+        while status == 0:
+            line = requests.next()
+            if line is None:
+                break
+            status = int(answering.answer(line, replies, started or time.monotonic()))
+            started = 0.0  # the start of this process counts for the first alone
+        return status
 
 
 if __name__ == "__main__":

@@ -52,12 +52,13 @@ class Measurement(Record, frozen=True, kw_only=True):
     """One figure that a probe measured, with what is needed to believe it later."""
 
     probe: str
-    """"p2p" or "nccl"."""
+    """Name of the probe: "p2p", "host", "gemm", ..."""
     quantity: str
     """"can_access", "bytes_arrive", "write_bandwidth", "both_ways_bandwidth" (this direction while
     the other runs too), "together_bandwidth" (both directions added), "latency". Of "nccl":
     "collective_finishes", "communicator_init" (seconds of one rank), "all_reduce_algbw",
-    "all_reduce_busbw", "send_receive", "transport" (the verdict is what the log says)."""
+    "all_reduce_busbw", "send_receive", "transport" (the verdict is what the log says). The other
+    probes name theirs in probes/README.md."""
     src: str | None = None
     """PCI address of the device that does the work; None where all do."""
     dst: str | None = None
@@ -86,6 +87,12 @@ class Measurement(Record, frozen=True, kw_only=True):
     """Seconds since the epoch."""
     versions: tuple[tuple[str, str], ...] = ()
     """Driver, CUDA, torch, NCCL of the Python that measured."""
+    variant: str | None = None
+    """Which of several figures of one quantity and device: a shape, a kind of memory, a pattern."""
+    counted: str | None = None
+    """What the value counts: "bytes copied, once", "bytes read + bytes written", ..."""
+    details: dict[str, Any] = msgspec.field(default_factory=dict)
+    """What else was seen: clocks, PCIe generation, shapes; the unit is in the key."""
 
 
 class NodeSnapshot(Record, frozen=True, kw_only=True):

@@ -4,10 +4,11 @@ import importlib
 from typing import Any
 
 NAMES = ("p2p", "nccl")
+"""As written on the command line; in a module's name a dash is an underscore."""
 
 
 def load(name: str) -> Any:
     """Import one probe's module; KeyError for a name that is not in `NAMES`."""
     if name not in NAMES:
         raise KeyError(name)
-    return importlib.import_module("." + name, __name__)
+    return importlib.import_module("." + name.replace("-", "_"), __name__)
