@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
+from gputop.suite.state import ProbeStep as ProbeStep
+from gputop.suite.state import SuiteState as SuiteState
+
 if TYPE_CHECKING:
     from gputop.log_reading import ReadLog
     from gputop.nccl_check import NcclCheck
@@ -58,6 +61,17 @@ class ProbeMeasured(Message):
     """One more figure."""
 
     measurement: Measurement
+
+
+@dataclass
+class SuiteChanged(Message):
+    """Where a suite stands now: a step began, moved on or ended."""
+
+    state: SuiteState
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the last one counts."""
+        return isinstance(message, SuiteChanged)
 
 
 @dataclass

@@ -9,13 +9,14 @@ from textual.dom import DOMNode
 from textual.reactive import reactive
 
 from gputop import messages
-from gputop.messages import ProbeState
+from gputop.messages import ProbeState, SuiteState
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
     from gputop.log_reading import ReadLog
     from gputop.nccl_check import NcclCheck
     from gputop.probing import Probing
+    from gputop.topology.snapshot import NodeSnapshot
 
 PROBE = "p2p"
 NCCL = "nccl"
@@ -25,6 +26,8 @@ class ProbeDesk(DOMNode):
     """Mixed into the app; what a probe posts arrives here."""
 
     probe: reactive[ProbeState | None] = reactive(None, init=False, repaint=False)
+    suite: reactive[SuiteState | None] = reactive(None, init=False, repaint=False)
+    """The last suite that was started, a single probe included; None before the first."""
     nccl_check: reactive[NcclCheck | None] = reactive(None, init=False, repaint=False)
     """What the last run of the probe nccl proved."""
     nccl_log: ReadLog | None = None
@@ -57,24 +60,48 @@ class ProbeDesk(DOMNode):
         self, addresses: tuple[str, ...], force: bool = False, probe: str = PROBE
     ) -> None:
         """Measure between these GPUs, all when there are none named; one probe at a time."""
+        snapshot = self._measurable()
+        if snapshot is not None:
+            self.probe = ProbeState(probe=probe)
+            self._at_probing().start(probe, addresses, force, snapshot)
+
+    def start_suite(
+        self,
+        names: tuple[str, ...] = (),
+        addresses: tuple[str, ...] = (),
+        force: bool = False,
+        level: str = "normal",
+    ) -> None:
+        """Run these probes, all when none is named, on these GPUs, all when none is named.
+
+        `level`: "quick", "normal" or "full". What it does shows in `suite`; `cancel_probe` ends it.
+        """
+        snapshot = self._measurable()
+        if snapshot is not None:
+            self.probe = ProbeState(probe=names[0] if len(names) == 1 else "probes")
+            self._at_probing().start_suite(names, addresses, force, level, snapshot)
+
+    def _measurable(self) -> NodeSnapshot | None:
+        """The node, where it can be measured now; else a word on why not."""
         report = self._app.report
         if report is None or not report.snapshot.machine.gpus:
             self._app.say("there is no GPU to measure", severity="warning")
-            return
-        if report.snapshot.source != ("live",):
+        elif report.snapshot.source != ("live",):
             self._app.say(
                 "only the live node can be measured, not a demo or a file", severity="warning"
             )
-            return
-        if self._probing is not None and self._probing.running:
+        elif self._probing is not None and self._probing.running:
             self._app.say("a probe runs already; Esc cancels it", severity="warning")
-            return
+        else:
+            return report.snapshot
+        return None
+
+    def _at_probing(self) -> Probing:
         if self._probing is None:
             from gputop.probing import Probing
 
             self._probing = Probing(self._app.post_message)
-        self.probe = ProbeState(probe=probe)
-        self._probing.start(probe, addresses, force, report.snapshot)
+        return self._probing
 
     def cancel_probe(self) -> None:
         """Cancel a running probe; the note of one that ended is taken away."""
@@ -95,6 +122,10 @@ class ProbeDesk(DOMNode):
         """Keep a figure with the node; the next report carries it."""
         if self._app.refresher is not None:
             self._app.refresher.add_measurements((message.measurement,))
+
+    def on_suite_changed(self, message: messages.SuiteChanged) -> None:
+        """Keep where the suite stands; the screens are bound to it."""
+        self.suite = message.state
 
     def on_nccl_checked(self, message: messages.NcclChecked) -> None:
         """Keep what a run proved, for the screens; say it when nothing could be compared."""

@@ -46,6 +46,17 @@ class Probing:
         )
         self._thread.start()
 
+    def start_suite(
+        self,
+        names: tuple[str, ...],
+        addresses: tuple[str, ...],
+        force: bool,
+        level: str,
+        snapshot: NodeSnapshot,
+    ) -> None:
+        """Begin to run these probes, all when none is named; ignored while something runs."""
+        raise NotImplementedError
+
     def cancel(self) -> None:
         """Ask the probe to end; its end comes as a message."""
         self._cancel.set()
