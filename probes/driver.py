@@ -26,10 +26,7 @@ class Driver:
     def __init__(self, is_hip: bool) -> None:
         self._is_hip = is_hip
         self._prefix = "hip" if is_hip else "cu"
-        self._library: Any = None
-        with contextlib.suppress(OSError, AttributeError):
-            self._library = ctypes.CDLL(_loaded("libamdhip64.so") if is_hip else "libcuda.so.1")
-            self._library[self._prefix + "Init"](0)
+        self._library: Any = driver_library(is_hip)
 
     def pci_address(self, index: int) -> Optional[str]:
         """PCI address of a device by its position, as the driver writes it."""
@@ -83,6 +80,15 @@ class Driver:
             return bool(self._library[self._prefix + name](*arguments) == 0)
         except (AttributeError, TypeError):
             return False
+
+
+def driver_library(is_hip: bool) -> Any:
+    """The initialised library that torch itself calls, or None."""
+    with contextlib.suppress(OSError, AttributeError):
+        library = ctypes.CDLL(_loaded("libamdhip64.so") if is_hip else "libcuda.so.1")
+        library["hipInit" if is_hip else "cuInit"](0)
+        return library
+    return None
 
 
 def kernel_driver_version(is_hip: bool) -> Optional[str]:

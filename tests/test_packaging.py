@@ -71,5 +71,10 @@ def test_wheel_holds_one_top_level_name(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"gputop"}
-    for needed in ("topology/shapes/hgx-h100-8.toml", "themes/gputop.tcss", "probes/worker.py"):
+    for needed in (
+        "topology/shapes/hgx-h100-8.toml",
+        "themes/gputop.tcss",
+        "probes/worker.py",
+        "probes/kernels.cu",
+    ):
         assert f"gputop/{needed}" in names
