@@ -26,6 +26,10 @@ class Accelerator:
             return "gloo"
         return "RCCL" if getattr(self._torch.version, "hip", None) else "NCCL"
 
+    def torch_device(self) -> Any:
+        """The same as torch's object."""
+        return self._torch.device(self.device)
+
     def wait(self) -> None:
         """Until all that was queued is done."""
         if not self._cpu:

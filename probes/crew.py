@@ -28,7 +28,7 @@ from .protocol import (
     decode,
     encode,
 )
-from .rank_steps import Step, steps
+from .rank_steps import Step
 
 _WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "worker.py")
 _TICK_SECONDS = 0.1
@@ -64,23 +64,21 @@ class Trouble:
 
 
 class Crew:
-    """The ranks of one run."""
+    """The ranks of one run, one for each environment; they go through the steps of `plan`."""
 
     def __init__(
         self,
         request: Request,
+        plan: Sequence[Step],
         environments: Sequence[Mapping[str, str]],
         emit: Emit,
         seconds: float,
-        *,
-        cpu: bool,
     ) -> None:
         self._emit = emit
         self._seconds = seconds
         self._end = time.monotonic() + seconds
         self.hello: Optional[Hello] = None
-        self._steps = steps(len(environments), cpu=cpu)
-        request = dataclasses.replace(request, params={**request.params, "cpu": cpu})
+        self._steps = plan
         self._shown = -1
         self._ranks: list[_Rank] = []
         try:
@@ -138,6 +136,18 @@ class Crew:
     def key_of(self, rank: int) -> str:
         """What measurements call the device of a rank."""
         return self.hello.devices[rank].key if self.hello is not None else f"rank {rank}"
+
+    @property
+    def device_kind(self) -> str:
+        """As in a Measurement."""
+        return self.hello.device_kind if self.hello is not None else "gpu"
+
+    @property
+    def library(self) -> str:
+        """The name of the library that the ranks use, for people."""
+        if self.device_kind == "cpu":
+            return "gloo"
+        return "RCCL" if self.hello is not None and self.hello.hip else "NCCL"
 
     def _read(self, rank: _Rank) -> bool:
         chunk = os.read(rank.process.stdout.fileno(), 65536)  # type: ignore[union-attr]

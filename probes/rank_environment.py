@@ -11,8 +11,10 @@ OWN = {
     "NCCL_DEBUG": "INFO",
     "NCCL_DEBUG_SUBSYS": "INIT,ENV,GRAPH,P2P,SHM,NET,TUNING",
 }
-"""Set by the probe whatever the job has; NCCL_DEBUG_FILE and TORCH's dump go into its folder too.
-None of them changes a decision."""
+"""Set by a probe that wants the log, whatever the job has; NCCL_DEBUG_FILE and TORCH's dump go into
+the probe's folder too. None of them changes a decision."""
+OWN_QUIET = {"NCCL_DEBUG": "WARN"}
+"""Set by the other probes: a log of every call would slow the calls down."""
 
 _SET_ASIDE = {
     "NCCL_COMM_ID": "it names the meeting point of the job, which may be running",
@@ -20,11 +22,14 @@ _SET_ASIDE = {
     "NCCL_GRAPH_DUMP_FILE": "it would write over a file of the job",
     "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "it would take a pipe away from the job",
 }
+_ASIDE_QUIET = {"NCCL_DEBUG_SUBSYS": "it would slow the calls down"}
 """Variable -> why a rank runs without it; none of them changes a decision."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _VALUE_LIMIT = 4096
 _MOST_CHANGES = 200
+_LIBRARY = ("NCCL_", "RCCL_")
+_SHOWN_LIMIT = 200
 
 
 def changes_of(params: Mapping[str, Any]) -> "dict[str, str]":
@@ -48,8 +53,22 @@ def log_path(folder: str, rank: int) -> str:
     return os.path.join(folder, f"rank{rank}.log")
 
 
+def _own(debug_log: bool) -> "dict[str, str]":
+    return OWN if debug_log else OWN_QUIET
+
+
+def _aside(debug_log: bool) -> "dict[str, str]":
+    return _SET_ASIDE if debug_log else {**_SET_ASIDE, **_ASIDE_QUIET}
+
+
 def rank_environment(
-    inherited: Mapping[str, str], changes: Mapping[str, str], folder: str, rank: int, *, cpu: bool
+    inherited: Mapping[str, str],
+    changes: Mapping[str, str],
+    folder: str,
+    rank: int,
+    *,
+    cpu: bool,
+    debug_log: bool = True,
 ) -> "dict[str, str]":
     """All variables of one rank."""
     environment = dict(inherited)
@@ -57,22 +76,29 @@ def rank_environment(
         # The self-test's gloo listens where this says; NCCL keeps the job's interface.
         environment["GLOO_SOCKET_IFNAME"] = "lo"
     environment.update(changes)
-    for name in _SET_ASIDE:
+    for name in _aside(debug_log):
         environment.pop(name, None)
-    environment.update(OWN)
+    environment.update(_own(debug_log))
     environment["NCCL_DEBUG_FILE"] = log_path(folder, rank)
     environment["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] = os.path.join(folder, "torch_trace_rank_")
     return environment
 
 
 def what_was_done(
-    inherited: Mapping[str, str], changes: Mapping[str, str], *, loopback: bool
+    inherited: Mapping[str, str],
+    changes: Mapping[str, str],
+    *,
+    loopback: bool,
+    debug_log: bool = True,
 ) -> "tuple[str, dict[str, Any]]":
-    """A sentence for people and the same as data: what was set, by whom, and instead of what."""
+    """A sentence for people and the same as data: what was set, by whom, and instead of what.
+
+    `variables` are those of the library that the ranks had from the job and from the request.
+    """
     wanted = {**inherited, **changes}
-    own = {**OWN, "NCCL_DEBUG_FILE": "a private file"}
+    own = {**_own(debug_log), "NCCL_DEBUG_FILE": "a private file"}
     replaced = {name: wanted[name] for name in own if name in wanted}
-    aside = {name: wanted[name] for name in _SET_ASIDE if name in wanted}
+    aside = {name: wanted[name] for name in _aside(debug_log) if name in wanted}
     said = []
     named = [f"{name}={value}" for name, value in changes.items() if name not in {*own, *aside}]
     if loopback:
@@ -82,12 +108,17 @@ def what_was_done(
     if replaced:
         old = ", ".join(f"{name}={value}" for name, value in replaced.items())
         said.append(f"The probe keeps its own debug settings in place of {old}.")
-    said += [f"Left out: {name}, as {_SET_ASIDE[name]}." for name in aside]
+    said += [f"Left out: {name}, as {_aside(debug_log)[name]}." for name in aside]
     details = {
         "own": own,
         "set": dict(changes),
         "replaced": replaced,
         "left_out": aside,
         "loopback": loopback,
+        "variables": {
+            name: value[:_SHOWN_LIMIT]
+            for name, value in sorted(wanted.items())
+            if name.startswith(_LIBRARY) and name not in {*own, *aside}
+        },
     }
     return " ".join(said), details

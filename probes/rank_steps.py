@@ -1,12 +1,14 @@
-"""The steps of the probe nccl, the same list in every rank and in the process that watches them."""
+"""A step of a run over several ranks: the same list in every rank and in the process that watches.
 
+So the watcher can name what a rank was at when it failed, and ranks that take no part in a step go
+on to the next without a word.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 MIB = 1 << 20
-_ALL_REDUCE_BYTES = (4 * MIB, 64 * MIB)
-_TRANSFER_BYTES = 16 * MIB
-_CPU_BYTES = (MIB, 2 * MIB)
-"""Of the self-test's all-reduces; its transfers take the first."""
 
 
 @dataclass(frozen=True)
@@ -14,33 +16,27 @@ class Step:
     """One step; ranks that take no part in it go on to the next."""
 
     kind: str
-    """open, init, all-reduce or transfer."""
+    """"open" comes first in every list; the others are the probe's own words."""
     what: str
     """In words."""
     size_bytes: int = 0
     src: int = -1
     dst: int = -1
-    """Ranks of a transfer."""
+    """Ranks that take part; -1 where all do."""
     first: bool = False
     """The all-reduce that answers whether a collective finishes."""
+    variant: str = ""
+    """Which of several ways to do it."""
+
+    def takes_part(self, rank: int) -> bool:
+        """Whether this rank has something to do."""
+        return self.src < 0 or rank in (self.src, self.dst)
 
 
-def steps(ranks: int, *, cpu: bool) -> "tuple[Step, ...]":
-    """All steps of a run with so many ranks, in order; smaller ones for the self-test."""
-    sizes, transfer_bytes = _ALL_REDUCE_BYTES, _TRANSFER_BYTES
-    if cpu:
-        sizes, transfer_bytes = _CPU_BYTES, _CPU_BYTES[0]
-    return (
-        Step("open", "importing torch, opening the GPUs"),
-        Step("init", "initialising the communicator"),
-        *(
-            Step("all-reduce", f"all-reduce of {size // MIB} MiB", size, first=place == 0)
-            for place, size in enumerate(sizes)
-        ),
-        *(
-            Step("transfer", f"rank {src} sends, rank {dst} receives", transfer_bytes, src, dst)
-            for src in range(ranks)
-            for dst in range(ranks)
-            if src != dst
-        ),
-    )
+OPEN = Step("open", "importing torch, opening the GPUs")
+"""The first step of every list: what `rank.run_rank` does before it asks the probe."""
+INIT = Step("init", "initialising the communicator")
+
+Steps = Callable[[int, Mapping[str, Any], bool], tuple[Step, ...]]
+"""All steps of a run, in order, `OPEN` first: a pure function of the number of ranks, the request's
+parameters, and whether it is the self-test on the CPU."""

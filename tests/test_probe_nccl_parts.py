@@ -15,8 +15,8 @@ from gputop.probes.catalog.nccl import SPEC
 from gputop.probes.crew import reason
 from gputop.probes.outcome import Outcome
 from gputop.probes.protocol import DeviceRecord, Log
-from gputop.probes.rank import NEEDED_BYTES, _Member, in_rank_order
-from gputop.probes.rank_steps import steps
+from gputop.probes.rank import in_rank_order
+from gputop.probes.rank_nccl import NEEDED_BYTES, NcclMember, steps
 from gputop.probes.spec import ProbeStopped
 
 TORCH_ERROR = """DistBackendError: NCCL error in: /pytorch/torch/csrc/NCCLUtils.cpp:94,
@@ -50,6 +50,22 @@ def test_a_quiet_environment_needs_no_words() -> None:
     assert details["own"]["NCCL_DEBUG"] == "INFO"
 
 
+def test_a_probe_that_times_calls_wants_no_log_of_them(tmp_path: Path) -> None:
+    job = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "COLL", "NCCL_P2P_DISABLE": "1", "HOME": "/h"}
+    made = rank_environment.rank_environment(
+        job, {"RCCL_MSCCL_ENABLE": "0"}, str(tmp_path), 0, cpu=False, debug_log=False
+    )
+    assert made["NCCL_DEBUG"] == "WARN"
+    assert "NCCL_DEBUG_SUBSYS" not in made
+    assert made["NCCL_P2P_DISABLE"] == "1"
+    text, details = rank_environment.what_was_done(
+        job, {"RCCL_MSCCL_ENABLE": "0"}, loopback=False, debug_log=False
+    )
+    assert details["variables"] == {"NCCL_P2P_DISABLE": "1", "RCCL_MSCCL_ENABLE": "0"}
+    assert "NCCL_DEBUG=INFO" in text
+    assert "slow" in text
+
+
 def test_the_loopback_is_set_for_nccl_alone() -> None:
     assert rank_environment.changes_of({"loopback": True}) == {"NCCL_SOCKET_IFNAME": "lo"}
     assert rank_environment.changes_of({}) == {}
@@ -67,7 +83,7 @@ def test_what_cannot_be_set_is_refused(wanted: object) -> None:
 
 @pytest.mark.parametrize("ranks", [2, 3, 8])
 def test_every_ordered_pair_is_a_step(ranks: int) -> None:
-    plan = steps(ranks, cpu=False)
+    plan = steps(ranks, {}, False)
     pairs = [(step.src, step.dst) for step in plan if step.kind == "transfer"]
     assert len(set(pairs)) == len(pairs) == ranks * (ranks - 1)
     assert [step.first for step in plan if step.kind == "all-reduce"] == [True, False]
@@ -112,8 +128,9 @@ def test_too_little_memory_on_any_gpu_stops_all_ranks(
     gpus = [device(f"0000:0{i + 1}:00.0", i, memory_bytes=80 << 30) for i in range(2)]
     store = OneRankStore(free_1=str(other))
     here: Any = None
-    member = _Member(here, None, store, gpus, 0, lambda message: None, SPEC.method)
-    refusal = member.memory_refusal(mine, force)
+    params = {"force": force}
+    member = NcclMember(here, None, store, gpus, 0, lambda message: None, SPEC, params)
+    refusal = member.memory_refusal(mine)
     assert (word in refusal) if word else (refusal == "")
     assert member.devices[1].free_bytes == other
 
