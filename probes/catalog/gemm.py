@@ -1,0 +1,276 @@
+"""Matrix multiplication: TFLOP/s of each number type on the shapes of a large model.
+
+The method of Triton's do_bench (see bench.py) on normally distributed inputs: zeros and constants
+flatter a card that is limited by its power. Clock, power and throttle reasons are read while the
+calls run, since neither vendor's sheet says what clock it keeps under load.
+"""
+
+import dataclasses
+import importlib
+import os
+import platform
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..bench import FLUSH_BYTES
+from ..devices import Backend, select
+from ..gemm_bench import GemmBench, Result
+from ..gemm_cases import LIBRARY_BYTES, Case, cases, fitting
+from ..gemm_work import precision
+from ..gpus import drop_overruled_variables
+from ..opening import open_backend
+from ..plaintext import one_line
+from ..protocol import DeviceRecord, Hello, Measurement, Message, Note, Progress, Request
+from ..sensors import Sensors
+from ..sizing import GIB, MIB
+from ..spec import ProbeSpec, ProbeStopped, level_of
+from ..timing import low_ones
+
+SPEC = ProbeSpec(
+    name="gemm",
+    title="Matrix multiplication",
+    measures=(
+        "TFLOP/s of bf16, fp16, tf32, fp32 and fp8 on the shapes of a 70B model and 8192 cubed, "
+        "through matmul and linear, with the clock, power and throttling seen meanwhile."
+    ),
+    method="gemm/1",
+    minimum_gpus=1,
+    memory_bytes_per_gpu=2048 * MIB,
+    start_seconds=4.5,
+    seconds_per_gpu=0.3,
+    seconds_per_pair=0.0,
+    seconds_alone=6.0,
+    level_factors={"quick": 0.3, "normal": 1.0, "full": 3.0},
+    loads=("compute", "memory"),
+)
+
+ENTRY_DIFFERENCE = 0.03
+"""Two ways to the same product that differ by more are worth a word."""
+_CALLS = {"matmul": "torch.matmul", "linear": "F.linear", "scaled_mm": "torch._scaled_mm"}
+_STEERING = (
+    "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_BLAS_PREFER_CUBLASLT",
+    "TORCH_BLAS_PREFER_HIPBLASLT", "DISABLE_ADDMM_CUDA_LT", "DISABLE_ADDMM_HIP_LT",
+    "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE", "HIPBLASLT_ALLOW_TF32",
+    "HIPBLASLT_WORKSPACE_SIZE", "PYTORCH_TUNABLEOP_ENABLED", "PYTORCH_TUNABLEOP_TUNING",
+    "TENSILE_STREAMK_DYNAMIC_GRID", "ROCBLAS_USE_HIPBLASLT",
+)  # fmt: skip
+"""Left as the job has them, and named in the result, since they choose the kernels."""
+
+Emit = Callable[[Message], None]
+
+
+def run(request: Request, emit: Emit) -> None:
+    """Time the level's cases on every requested device; ProbeStopped where it cannot.
+
+    `alone`: one device after the other; else all at once, for each computes in its own memory.
+    """
+    level = level_of(request.params)
+    dropped = drop_overruled_variables()
+    emit(Progress(0, 1, "importing torch"))
+    backend = open_backend(request.params)
+    opened = _open(backend, request, emit)
+    if dropped:
+        emit(Note("environment", f"Left out for this run: {', '.join(dropped)}."))
+    steering = {name: os.environ[name] for name in _STEERING if name in os.environ}
+    if steering:
+        shown = ", ".join(f"{name}={one_line(text, 40)}" for name, text in steering.items())
+        emit(Note("gemm-variables", f"The GEMM library runs with {shown}.", steering))
+    torch = importlib.import_module("torch")
+    walk = _Walk(torch, backend.kind, opened, request, level, emit)
+    try:
+        walk.measure_all()
+    finally:
+        walk.close()
+
+
+def _open(backend: Backend, request: Request, emit: Emit) -> "list[DeviceRecord]":
+    """The selected devices with their free memory; says who answers."""
+    records = backend.devices()
+    chosen = select(records, request.devices, SPEC.minimum_gpus)
+    opened = []
+    for record in chosen:
+        emit(Progress(0, 1, f"opening {record.key}"))
+        free = backend.free_bytes(record.torch_index)
+        opened.append(dataclasses.replace(record, free_bytes=free))
+    others = [dataclasses.replace(r, selected=False) for r in records if r not in chosen]
+    emit(
+        Hello(
+            probe=SPEC.name,
+            method=SPEC.method,
+            python=platform.python_version(),
+            device_kind=backend.kind,
+            devices=(*opened, *others),
+            **dataclasses.asdict(backend.versions()),
+        )
+    )
+    return opened
+
+
+class _Walk:
+    """All cases, one after the other, each on all devices that it fits."""
+
+    def __init__(
+        self,
+        torch: Any,
+        kind: str,
+        devices: Sequence[DeviceRecord],
+        request: Request,
+        level: str,
+        emit: Emit,
+    ) -> None:
+        self._torch = torch
+        self._kind = kind
+        self._emit = emit
+        self._alone = request.params.get("alone") is True
+        forced = request.params.get("force") is True
+        wanted = cases(level, cpu=kind == "cpu")
+        plans = [_plan(device, wanted, kind, emit, forced=forced) for device in devices]
+        self._cases = tuple(dict.fromkeys(case for plan in plans for case in plan))
+        rep_ms = 5.0 if kind == "cpu" else 100.0 if level == "quick" else 200.0
+        sensors = Sensors([device.pci_address for device in devices])
+        self._benches = [GemmBench(torch, kind, device, sensors, rep_ms) for device in devices]
+        for bench, plan in zip(self._benches, plans):
+            bench.planned = plan
+        self._figures: dict[tuple[str, Case], float] = {}
+        self._unsupported: set[tuple[str, str]] = set()
+
+    def measure_all(self) -> None:
+        """Every case; once more where a device is slower than its like."""
+        for place, case in enumerate(self._cases):
+            self._emit(Progress(place, len(self._cases), case.name))
+            benches = [
+                bench
+                for bench in self._benches
+                if case in bench.planned and (bench.record.key, case.dtype) not in self._unsupported
+            ]
+            with precision(self._torch, case.dtype):
+                found = self._measure(case, benches, 1)
+                low = low_ones([(b.record.name, figure) for b, figure in found])
+                if low:
+                    self._measure(case, [found[one][0] for one in low], 2)
+            if self._kind != "cpu":
+                self._torch.cuda.empty_cache()
+        self._compare_entries()
+        self._emit(Progress(len(self._cases), len(self._cases), "all shapes measured"))
+
+    def _measure(
+        self, case: Case, benches: "list[GemmBench]", attempt: int
+    ) -> "list[tuple[GemmBench, float]]":
+        """Time and report; the devices that gave a figure, with it."""
+        if self._alone:
+            results = [bench.thread.submit(bench.measure, case).result() for bench in benches]
+        else:
+            waiting = [bench.thread.submit(bench.measure, case) for bench in benches]
+            results = [one.result() for one in waiting]
+        found = []
+        for bench, result in zip(benches, results):
+            key = bench.record.key
+            self._report(case, key, result, attempt, len(benches) > 1 and not self._alone)
+            if result.unsupported:
+                self._unsupported.add((key, case.dtype))
+            if result.times is not None:
+                self._figures[key, case] = case.tflops(result.times.median)
+                found.append((bench, self._figures[key, case]))
+        return found
+
+    def _report(self, case: Case, key: str, result: Result, attempt: int, together: bool) -> None:
+        """One figure, or why there is none; what a device does not have is said once."""
+        figures: dict[str, Any] = {}
+        details: dict[str, Any] = {
+            "dtype": case.dtype, "m": case.m, "k": case.k, "n": case.n, "entry": case.entry,
+            "library": result.library, **result.seen,
+        }  # fmt: skip
+        why, times = result.why, result.times
+        if result.error is not None and result.error == result.error:
+            details["relative_error"] = float(f"{result.error:.3g}")
+        if case.dtype == "fp8":
+            details |= {"format": "e4m3", "fast_accumulation": True}
+        if times is not None:
+            figures = {
+                "value": case.tflops(times.median),
+                "minimum": case.tflops(times.maximum),
+                "maximum": case.tflops(times.minimum),
+            }
+            details |= {
+                "time_ms": round(times.median, 5),
+                "time_p20_ms": round(times.quantile(0.2), 5),
+                "time_p80_ms": round(times.quantile(0.8), 5),
+                "calls": len(times.samples),
+            }
+            if attempt > 1:
+                why = "measured twice: slower than its like at first"
+        call = _CALLS[case.entry]
+        others = "while other GPUs do the same" if together else "nothing else running"
+        self._emit(
+            Measurement(
+                name="gemm",
+                src=key,
+                dst="",
+                method=SPEC.method,
+                device_kind=self._kind,
+                engine=f"{result.library} by {call}" if result.library else call,
+                direction=f"{key} multiplies in its own memory, {others}",
+                verdict=result.verdict,
+                unit="TFLOP/s",
+                why=why,
+                attempt=attempt,
+                variant=case.dtype if result.unsupported else case.name,
+                counted="2MNK floating point operations",
+                details=details,
+                **figures,
+            )
+        )
+
+    def _compare_entries(self) -> None:
+        """A note where matmul and linear of one shape differ."""
+        differences = []
+        for (key, case), figure in self._figures.items():
+            other = self._figures.get((key, dataclasses.replace(case, entry="linear")))
+            if case.entry != "matmul" or other is None:
+                continue
+            if abs(figure - other) > ENTRY_DIFFERENCE * max(figure, other):
+                differences.append((key, case, figure, other))
+        if not differences:
+            return
+        worst = max(differences, key=lambda d: abs(d[2] / d[3] - 1))
+        key, case, figure, other = worst
+        text = (
+            f"matmul and linear give different speeds for the same product, most on {key} with "
+            f"{case.dtype} M{case.m} K{case.k} N{case.n}: {figure:.4g} and {other:.4g} TFLOP/s. "
+            "They differ in the layout of the second matrix, and torch may take another library."
+        )
+        listed = [
+            {"device": d[0], "shape": d[1].name, "matmul_tflops": d[2], "linear_tflops": d[3]}
+            for d in differences
+        ]
+        self._emit(Note("gemm-entry", text, {"differences": listed}))
+
+    def close(self) -> None:
+        """Give all memory back, also after an error."""
+        for bench in self._benches:
+            bench.close()
+        if self._kind != "cpu":
+            self._torch.cuda.empty_cache()
+
+
+def _plan(
+    device: DeviceRecord, wanted: "tuple[Case, ...]", kind: str, emit: Emit, *, forced: bool
+) -> "tuple[Case, ...]":
+    """What fits beside a fifth of the memory, 1 GiB at least, that stays free; ProbeStopped."""
+    if kind == "cpu":
+        return wanted
+    free, total = device.free_bytes or 0, device.memory_bytes or 0
+    reserve = 256 * MIB if forced else max(total // 5, GIB)
+    room = free - reserve - FLUSH_BYTES - LIBRARY_BYTES
+    kept, dropped = fitting(wanted, lambda case: case.memory_bytes <= room)
+    if not kept:
+        raise ProbeStopped(
+            "refused",
+            f"{device.key} has {free // MIB} MiB free: too little for any shape beside the "
+            f"{reserve // MIB} MiB that stay free.",
+        )
+    if dropped:
+        shapes = ", ".join(case.name for case in dropped[:3]) + (" ..." if len(dropped) > 3 else "")
+        text = f"{device.key}: {len(dropped)} cases do not fit the free memory: {shapes}."
+        emit(Note("gemm-memory", text, {"left_out": [case.name for case in dropped]}))
+    return kept

@@ -1,0 +1,81 @@
+"""One device that multiplies: a case's numbers checked, its calls timed, its sensors watched."""
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Optional
+
+from .bench import WARMUP_MS, CallTimes, flush_buffer, median_ms
+from .gemm_cases import Case
+from .gemm_work import Multiplier, Unsupported, judged
+from .protocol import DeviceRecord
+from .sensors import Sensors
+
+_WAKE_MS = 300.0
+"""The first case of each device warms up so long: clocks wake slowly (peers.md D3, 3)."""
+
+
+@dataclasses.dataclass
+class Result:
+    """What one device had to say about one case."""
+
+    times: Optional[CallTimes] = None
+    verdict: Optional[str] = None
+    why: Optional[str] = None
+    error: Optional[float] = None
+    library: Optional[str] = None
+    unsupported: bool = False
+    seen: "dict[str, Any]" = dataclasses.field(default_factory=dict)
+
+
+class GemmBench:
+    """One device with its thread: cuBLAS keeps handles and workspaces for each thread."""
+
+    def __init__(
+        self, torch: Any, kind: str, record: DeviceRecord, sensors: Sensors, rep_ms: float
+    ) -> None:
+        self.record = record
+        self.thread = ThreadPoolExecutor(max_workers=1)
+        self.planned: tuple[Case, ...] = ()
+        self._torch = torch
+        self._sensors = sensors
+        self._device = "cpu" if kind == "cpu" else f"cuda:{record.torch_index}"
+        self._rep_ms = rep_ms
+        self._warmup_ms = _WAKE_MS if kind != "cpu" else 1.0
+        self._multiplier = Multiplier(torch, self._device, record.torch_index)
+        self._flush = flush_buffer(torch, self._device)
+
+    def measure(self, case: Case) -> Result:
+        """Check the numbers, then time the calls."""
+        result = Result(library=self._multiplier.library(case))
+        try:
+            self._take(case, result)
+        except Unsupported as answer:
+            result.why, result.unsupported = str(answer), True
+        except RuntimeError as error:
+            if not self._multiplier.is_out_of_memory(error):
+                raise
+            result.why = "the GPU ran out of memory: another process took it meanwhile"
+        finally:
+            self._multiplier.release()
+        return result
+
+    def _take(self, case: Case, result: Result) -> None:
+        work = self._multiplier.prepare(case)
+        result.error = self._multiplier.relative_error(case, work)
+        result.verdict, result.why = judged(case.dtype, result.error)
+        if result.why:
+            result.verdict, result.unsupported = None, True
+            return
+        with self._sensors.watching(self.record.pci_address) as watched:
+            result.times = median_ms(
+                self._torch, work, warmup_ms=self._warmup_ms, rep_ms=self._rep_ms,
+                flush=self._flush, device=self._device,
+            )  # fmt: skip
+        self._warmup_ms = min(self._warmup_ms, WARMUP_MS)
+        result.seen = watched.summary()
+
+    def close(self) -> None:
+        """Let go of memory and thread."""
+        self._multiplier.release()
+        self._flush = None
+        self.thread.shutdown(wait=True)

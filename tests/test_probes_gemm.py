@@ -1,0 +1,295 @@
+"""Matrix multiplication: which cases, whether their numbers are right, what is said of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from gputop.probes import gemm_bench
+from gputop.probes.bench import CallTimes
+from gputop.probes.catalog import gemm
+from gputop.probes.gemm_cases import CUBE, SHAPES, Case, cases, fitting
+from gputop.probes.gemm_work import Multiplier, Unsupported, judged, precision
+from gputop.probes.protocol import (
+    DeviceRecord,
+    Hello,
+    Measurement,
+    Message,
+    Note,
+    Request,
+    decode,
+    encode,
+)
+from gputop.probes.sizing import GIB, MIB
+from gputop.probes.spec import ProbeStopped
+
+TINY = Case("fp32", 48, 40, 24, "matmul")
+
+
+def test_levels_grow_and_every_type_is_timed() -> None:
+    quick, normal, full = (cases(level) for level in ("quick", "normal", "full"))
+    assert set(quick) < set(normal) < set(full)
+    assert {case.dtype for case in quick} == {"bf16", "fp8"}
+    assert {case.entry for case in quick} == {"matmul", "scaled_mm"}
+    at_cube = {case.dtype for case in normal if (case.m, case.k, case.n) == CUBE}
+    assert at_cube == {"bf16", "fp16", "tf32", "fp32", "fp8"}
+    linear = {(case.m, case.k, case.n) for case in normal if case.entry == "linear"}
+    assert linear == set(SHAPES)
+    assert len(full) == len(set(full)) == 4 * 5 * 2 + 5
+
+
+def test_operations_and_memory_of_a_shape() -> None:
+    case = Case("bf16", 16384, 8192, 1280, "matmul")
+    assert case.name == "bf16 M16384 K8192 N1280 matmul"
+    assert case.flop == 343_597_383_680
+    assert case.tflops(0.4772) == pytest.approx(720.0, rel=1e-3)  # the seed's 0.48 ms
+    operands = 2 * (16384 * 8192 + 8192 * 1280 + 16384 * 1280)
+    assert operands < case.memory_bytes < operands + 128 * MIB
+
+
+def test_every_level_fits_what_the_list_promises() -> None:
+    most = max(case.memory_bytes for case in cases("full"))
+    assert most + gemm.FLUSH_BYTES + gemm.LIBRARY_BYTES <= gemm.SPEC.memory_bytes_per_gpu
+
+
+def device(free_bytes: int, total_bytes: int = 24 * GIB) -> DeviceRecord:
+    return DeviceRecord("0000:06:00.0", 0, "A GPU", memory_bytes=total_bytes, free_bytes=free_bytes)
+
+
+def test_a_full_gpu_takes_less_or_is_refused() -> None:
+    said: list[Message] = []
+    wanted = cases("full")
+    plan = gemm._plan(device(20 * GIB), wanted, "gpu", said.append, forced=False)
+    assert (plan, said) == (wanted, [])
+    plan = gemm._plan(device(6 * GIB), wanted, "gpu", said.append, forced=False)
+    assert 0 < len(plan) < len(wanted)
+    assert isinstance(said[0], Note)
+    assert len(said[0].details["left_out"]) == len(wanted) - len(plan)
+    with pytest.raises(ProbeStopped) as caught:
+        gemm._plan(device(5 * GIB), wanted, "gpu", said.append, forced=False)
+    assert caught.value.error == "refused"
+    assert gemm._plan(device(5 * GIB), wanted, "gpu", said.append, forced=True) == wanted
+    small, dropped = fitting(cases("quick"), lambda case: case.m <= 4096)
+    assert {case.m for case in small} == {4096}
+    assert dropped == cases("quick")
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
+@pytest.mark.parametrize("entry", ["matmul", "linear"])
+def test_numbers_are_checked(dtype: str, entry: str) -> None:
+    case = Case(dtype, 48, 40, 24, entry)
+    multiplier = Multiplier(torch, "cpu")
+    work = multiplier.prepare(case)
+    assert work().shape == (48, 24)
+    assert judged(dtype, multiplier.relative_error(case, work)) == ("verified", None)
+    for wrong in (lambda: work().flip(0), lambda: 0 * work(), lambda: work() / 0):
+        assert judged(dtype, multiplier.relative_error(case, wrong))[0] == "wrong-data"
+
+
+def test_a_wrong_block_of_columns_is_found() -> None:
+    case = Case("fp32", 16, 8, 3000, "matmul")
+    multiplier = Multiplier(torch, "cpu")
+    work = multiplier.prepare(case)
+
+    def damaged() -> Any:
+        out = work()
+        out[:, 2900:] = 0
+        return out
+
+    assert multiplier.relative_error(case, work) < 1e-6
+    assert judged("fp32", multiplier.relative_error(case, damaged))[0] == "wrong-data"
+
+
+def test_inputs_are_normally_distributed() -> None:
+    multiplier = Multiplier(torch, "cpu")
+    multiplier.prepare(Case("fp32", 300, 200, 100, "matmul"))
+    assert float(multiplier._a.std()) == pytest.approx(1.0, abs=0.05)
+    assert float(multiplier._b.mean()) == pytest.approx(0.0, abs=0.05)
+
+
+def test_both_signatures_of_scaled_mm_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def scaled_mm(a: Any, b: Any, *, scale_a: Any, scale_b: Any, **more: Any) -> Any:
+        assert b.stride() == (1, a.shape[1])
+        asked.append(more)
+        product = (a.float() * scale_a) @ (b.float() * scale_b)
+        made = product.to(more["out_dtype"])
+        return (made, made.abs().max()) if len(asked) % 2 else made
+
+    monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
+    multiplier, case = Multiplier(torch, "cpu"), Case("fp8", 32, 64, 16, "scaled_mm")
+    work = multiplier.prepare(case)
+    for _ in range(2):
+        assert judged("fp8", multiplier.relative_error(case, work)) == ("verified", None)
+    assert asked[0]["use_fast_accum"] is True
+
+
+def test_what_torch_refuses_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scaled_mm(*operands: Any, **more: Any) -> Any:
+        raise RuntimeError("only supported on devices of tomorrow")
+
+    monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
+    with pytest.raises(Unsupported, match="tomorrow"):
+        Multiplier(torch, "cpu").prepare(Case("fp8", 32, 64, 16, "scaled_mm"))
+
+
+def told_torch(capability: tuple[int, int] = (9, 0), arch: str = "", blas: str = "Cublas") -> Any:
+    """What a torch says of its device."""
+    return SimpleNamespace(
+        __version__="2.4.0",
+        Generator=lambda device: SimpleNamespace(manual_seed=lambda seed: None),
+        version=SimpleNamespace(hip="6.2" if arch else None),
+        cuda=SimpleNamespace(
+            get_device_capability=lambda device: capability,
+            get_device_properties=lambda device: SimpleNamespace(gcnArchName=arch + ":sramecc+"),
+        ),
+        backends=SimpleNamespace(
+            cuda=SimpleNamespace(preferred_blas_library=lambda: f"_BlasBackend.{blas}")
+        ),
+        float8_e4m3fn="fn",
+        float8_e4m3fnuz="fnuz",
+        _scaled_mm=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "has"),
+    [
+        (told_torch((7, 0)), {"fp16", "fp32"}),
+        (told_torch((8, 0)), {"bf16", "fp16", "tf32", "fp32"}),
+        (told_torch((8, 9)), {"bf16", "fp16", "tf32", "fp32", "fp8"}),
+        (told_torch((9, 0)), {"bf16", "fp16", "tf32", "fp32", "fp8"}),
+        (told_torch(arch="gfx90a"), {"bf16", "fp16", "fp32"}),
+        (told_torch(arch="gfx942"), {"bf16", "fp16", "tf32", "fp32", "fp8"}),
+        (told_torch(arch="gfx950"), {"bf16", "fp16", "fp32", "fp8"}),
+    ],
+)
+def test_types_that_a_device_has(told: Any, has: set[str]) -> None:
+    multiplier = Multiplier(told, "cuda:0")
+    types = ("bf16", "fp16", "tf32", "fp32", "fp8")
+    assert {dtype for dtype in types if not multiplier._missing(dtype)} == has
+
+
+def test_mi300_has_its_own_float8() -> None:
+    assert Multiplier(told_torch(arch="gfx942"), "cuda:0")._float8() == "fnuz"
+    assert Multiplier(told_torch(arch="gfx950"), "cuda:0")._float8() == "fn"
+    assert Multiplier(told_torch(), "cuda:0")._float8() == "fn"
+
+
+def test_the_library_is_named_or_not_known() -> None:
+    scaled = Case("fp8", 1, 1, 1, "scaled_mm")
+    assert Multiplier(told_torch(), "cuda:0").library(TINY) == "cuBLAS"
+    assert Multiplier(told_torch(), "cuda:0").library(scaled) == "cuBLASLt"
+    rocm = Multiplier(told_torch(arch="gfx942", blas="Cublaslt"), "cuda:0")
+    assert (rocm.library(TINY), rocm.library(scaled)) == ("hipBLASLt", "hipBLASLt")
+    assert Multiplier(told_torch(blas="New"), "cuda:0").library(TINY) is None
+    old = told_torch()
+    del old.backends.cuda.preferred_blas_library
+    assert Multiplier(old, "cuda:0").library(TINY) is None
+
+
+def test_tf32_is_on_for_its_case_alone() -> None:
+    switch = torch.backends.cuda.matmul
+    before = switch.allow_tf32
+    for dtype, expected in (("tf32", True), ("fp32", False), ("bf16", False)):
+        with precision(torch, dtype):
+            assert switch.allow_tf32 is expected
+        assert switch.allow_tf32 is before
+    with pytest.raises(KeyError), precision(torch, "tf32"):
+        raise KeyError
+    assert switch.allow_tf32 is before
+
+
+def test_the_numbers_say_which_precision_ran() -> None:
+    assert judged("tf32", 4e-4) == ("verified", None)
+    assert judged("fp32", 2e-6) == ("verified", None)
+    verdict, why = judged("tf32", 2e-6)
+    assert (verdict, "as fp32" in (why or "")) == ("", True)
+    verdict, why = judged("fp32", 4e-4)
+    assert (verdict, "TF32's" in (why or "")) == ("", True)
+    assert judged("fp32", 1.0) == ("wrong-data", None)
+    assert judged("bf16", float("nan")) == ("wrong-data", None)
+
+
+def test_the_self_test_answers_with_typed_figures() -> None:
+    said: list[Message] = []
+    params = {"device": "cpu", "count": 2, "level": "normal"}
+    gemm.run(Request("gemm", params=params), said.append)
+    assert [decode(encode(message)) for message in said] == said
+    assert next(m for m in said if isinstance(m, Hello)).device_kind == "cpu"
+    found = [m for m in said if isinstance(m, Measurement)]
+    assert {m.src for m in found} == {"cpu:0", "cpu:1"}
+    assert {(m.name, m.dst, m.unit, m.device_kind) for m in found} == {
+        ("gemm", "", "TFLOP/s", "cpu")
+    }
+    figures = [m for m in found if m.value is not None]
+    assert {"bf16", "fp32"} <= {m.details["dtype"] for m in figures}
+    for m in figures:
+        assert m.verdict == "verified"
+        assert None not in (m.minimum, m.maximum, m.value)
+        assert 0 < (m.minimum or 0) <= (m.value or 0) <= (m.maximum or 0)
+        work = 2 * m.details["m"] * m.details["n"] * m.details["k"]
+        assert m.value == pytest.approx(work / m.details["time_ms"] / 1e9, rel=2e-2)
+    tf32 = [m for m in found if m.details["dtype"] == "tf32"]
+    assert [(m.value, m.variant) for m in tf32] == [(None, "tf32")] * 2
+    assert all(m.why for m in tf32)
+
+
+class ToldBench:
+    """A device whose times are given by the test."""
+
+    times_ms: dict[tuple[int, str], list[float]] = {}  # noqa: RUF012
+
+    def __init__(self, torch: Any, kind: str, record: DeviceRecord, *rest: Any) -> None:
+        self.record = record
+        self.thread = SimpleNamespace(
+            submit=lambda work, case: SimpleNamespace(result=lambda: work(case))
+        )
+        self.planned: tuple[Case, ...] = ()
+
+    def measure(self, case: Case) -> gemm_bench.Result:
+        told = self.times_ms.get((self.record.torch_index, case.entry), [1.0])
+        took = told.pop(0) if len(told) > 1 else told[0]
+        return gemm_bench.Result(CallTimes((took,)), "verified", library="cuBLAS")
+
+    def close(self) -> None:
+        pass
+
+
+def told(
+    monkeypatch: pytest.MonkeyPatch, times: dict[tuple[int, str], list[float]]
+) -> list[Message]:
+    said: list[Message] = []
+    monkeypatch.setattr(ToldBench, "times_ms", times)
+    monkeypatch.setattr(gemm, "GemmBench", ToldBench)
+    monkeypatch.setattr(
+        gemm, "cases", lambda level, cpu: (TINY, Case("fp32", 48, 40, 24, "linear"))
+    )
+    gemm.run(Request("gemm", params={"device": "cpu", "count": 3}), said.append)
+    return said
+
+
+def test_a_slow_device_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = told(monkeypatch, {(1, "matmul"): [1.2, 1.0]})
+    found = [m for m in said if isinstance(m, Measurement) and m.details["entry"] == "matmul"]
+    assert [(m.src, m.attempt) for m in found] == [
+        ("cpu:0", 1), ("cpu:1", 1), ("cpu:2", 1), ("cpu:1", 2),
+    ]  # fmt: skip
+    assert found[-1].value == found[0].value != found[1].value
+    assert "other GPUs" in found[0].direction
+    assert "nothing else" in found[-1].direction
+    assert not [m for m in said if isinstance(m, Note)]
+
+
+def test_entries_that_differ_are_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = {(place, "linear"): [1.02] for place in range(3)}
+    assert not [m for m in told(monkeypatch, times) if isinstance(m, Note)]
+    times = {(0, "linear"): [1.02], (1, "linear"): [1.05], (2, "linear"): [1.06]}
+    (note,) = [m for m in told(monkeypatch, times) if isinstance(m, Note)]
+    assert note.topic == "gemm-entry"
+    assert "cpu:2" in note.text
+    assert [one["device"] for one in note.details["differences"]] == ["cpu:1", "cpu:2"]
