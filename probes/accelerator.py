@@ -1,8 +1,12 @@
 """What a rank needs of its device: memory, a clock, and a library to talk to the others."""
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
+
+_PIECE = 1 << 23
+"""Numbers made at once: what lies about while a pattern is made takes some hundred MiB at most."""
+_TRY_CYCLES = 2_000_000
 
 
 class Accelerator:
@@ -14,6 +18,7 @@ class Accelerator:
         self.device = "cpu" if cpu else f"cuda:{index}"
         self.backend = "gloo" if cpu else "nccl"
         """torch's name; its nccl is RCCL where torch was built for ROCm."""
+        self._cycles_per_second = 0.0
         if cpu:
             torch.set_num_threads(1)  # the ranks share the host's cores
         else:
@@ -35,26 +40,88 @@ class Accelerator:
         if not self._cpu:
             self._torch.cuda.synchronize()
 
+    def empty(self, count: int) -> Any:
+        """So many float32 numbers."""
+        return self._torch.empty(count, dtype=self._torch.float32, device=self.device)
+
     def seconds(self, work: Callable[[], object], times: int) -> float:
         """Time of one `work`, out of so many in a row: device events, the host's clock on a CPU."""
+        return self.in_a_row([work] * times)[0]
+
+    def in_a_row(self, calls: Sequence[Callable[[], object]]) -> "tuple[float, float]":
+        """Seconds of one call when all are queued one after the other, and of queueing one."""
         if self._cpu:
             start = time.perf_counter()
-            for _ in range(times):
-                work()
-            return (time.perf_counter() - start) / times
-        before, after = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
+            for call in calls:
+                call()
+            taken = (time.perf_counter() - start) / len(calls)
+            return taken, taken
+        before, after = self._events()
         before.record()
-        for _ in range(times):
-            work()
+        start = time.perf_counter()
+        for call in calls:
+            call()
+        queued = time.perf_counter() - start
         after.record()
         after.synchronize()
-        return float(before.elapsed_time(after)) / 1000 / times
+        return float(before.elapsed_time(after)) / 1000 / len(calls), queued / len(calls)
 
-    def pattern(self, size_bytes: int, seed: int) -> Any:
+    def held(
+        self, lead: Callable[[], object], calls: Sequence[Callable[[], object]], seconds: float
+    ) -> Optional[float]:
+        """Seconds of one call when all are queued while the GPU is held for so long.
+
+        `lead` runs first, untimed. None where the GPU went on before all were queued, and on a CPU.
+        """
+        if self._cpu:
+            return None
+        before, after = self._events()
+        self._torch.cuda._sleep(int(seconds * self._speed()))
+        lead()
+        before.record()
+        for call in calls:
+            call()
+        after.record()
+        was_held = not before.query()
+        after.synchronize()
+        return float(before.elapsed_time(after)) / 1000 / len(calls) if was_held else None
+
+    def _events(self) -> "tuple[Any, Any]":
+        cuda = self._torch.cuda
+        return cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+
+    def _speed(self) -> float:
+        """Cycles per second of the kernel that holds the GPU."""
+        if not self._cycles_per_second:
+            sleep = self._torch.cuda._sleep
+            sleep(_TRY_CYCLES)  # loads it
+            taken = self.seconds(lambda: sleep(_TRY_CYCLES), 1)
+            self._cycles_per_second = _TRY_CYCLES / taken
+        return self._cycles_per_second
+
+    def pattern(self, size_bytes: int, seed: int, start: int = 0) -> Any:
         """Whole numbers under 65536 as float32: sums of up to 256 are exact in any order."""
         torch = self._torch
-        places = torch.arange(size_bytes // 4, dtype=torch.int64, device=self.device)
+        end = start + size_bytes // 4
+        places = torch.arange(start, end, dtype=torch.int64, device=self.device)
         return ((places * 2654435761 + seed * 40503) >> 7).bitwise_and_(0xFFFF).to(torch.float32)
+
+    def fill(self, tensor: Any, seed: int) -> None:
+        """Write a pattern, piece by piece."""
+        for at in range(0, tensor.numel(), _PIECE):
+            piece = tensor[at : at + _PIECE]
+            piece.copy_(self.pattern(4 * piece.numel(), seed, at))
+
+    def wrong_bytes_of(self, came: Any, seeds: Sequence[int], start: int) -> int:
+        """Bytes of the numbers that are not the sum of these patterns from `start` on."""
+        wrong = self._torch.zeros((), dtype=self._torch.int64, device=self.device)
+        for at in range(0, came.numel(), _PIECE):
+            piece = came[at : at + _PIECE]
+            expected = self.pattern(4 * piece.numel(), seeds[0], start + at)
+            for seed in seeds[1:]:
+                expected += self.pattern(4 * piece.numel(), seed, start + at)
+            wrong += (piece != expected).sum()
+        return 4 * int(wrong.item())
 
     def wrong_bytes(self, came: Any, expected: Any) -> int:
         """Bytes of the numbers that differ."""

@@ -1,0 +1,202 @@
+"""The collectives that are measured: what goes where, which bytes count, what has to arrive.
+
+Sizes and bandwidths as nccl-tests defines them (its `src/*.cu`, GetCollByteCount and GetBw): the
+size S of all-gather, reduce-scatter and all-to-all is that of all ranks' parts together, and each
+part a multiple of 16 bytes; of the others it is one rank's buffer. algbw = S / time,
+busbw = algbw x factor.
+
+In place means, as there: all-gather sends from its own part of the result, reduce-scatter receives
+into its own part of the input. Two forms are left out because they give no defined data, so
+nccl-tests prints no verdict for them: all-to-all and send/receive in place. Two others are left out
+because torch.distributed has no call for them: all-reduce and broadcast out of place.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+FLOAT_BYTES = 4
+_PART_NUMBERS = 16 // FLOAT_BYTES
+OUT_OF_PLACE, IN_PLACE = "out of place", "in place"
+MISSING_FORMS = (
+    "All-reduce and broadcast are measured in place only, as torch.distributed has no other call; "
+    "all-to-all and send/receive out of place only, as in place they give no defined data."
+)
+_ROOT = 0
+
+Call = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A part of a result: it has to be the sum of the patterns of these ranks."""
+
+    data: Any
+    ranks: "tuple[int, ...]"
+    start: int
+    """Place in the ranks' own data."""
+
+
+def _newest(dist: Any, *names: str) -> Any:
+    """The first of these functions that this torch has; the older names warn at each call."""
+    return next(getattr(dist, name) for name in names if hasattr(dist, name))
+
+
+class Operation:
+    """One collective on tensors of float32."""
+
+    name = ""
+    """As in the names of figures."""
+    title = ""
+    """For people."""
+    forms: "tuple[str, ...]" = ()
+    """The form that training uses comes first."""
+    counted = ""
+    in_parts = False
+    """Whether S is the parts of all ranks together."""
+
+    def factor(self, ranks: int) -> float:
+        """The bus bandwidth over the algorithm bandwidth."""
+        return 1.0
+
+    def numbers(self, size_bytes: int, ranks: int) -> int:
+        """S in numbers, for a wanted size in bytes."""
+        count = size_bytes // FLOAT_BYTES
+        if not self.in_parts:
+            return count
+        return count // ranks // _PART_NUMBERS * _PART_NUMBERS * ranks
+
+    def places(
+        self, send: Any, receive: Any, rank: int, ranks: int, form: str
+    ) -> "tuple[Any, Any]":
+        """The tensors that this rank gives and gets, within two of S."""
+        return send, receive
+
+    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        """The call, ready to be made."""
+        raise NotImplementedError
+
+    def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
+        """What has to be in the result when each rank gives its own pattern, from place 0 on."""
+        raise NotImplementedError
+
+
+class _AllReduce(Operation):
+    name, title, forms = "all_reduce", "all-reduce", (IN_PLACE,)
+    counted = "bytes of one rank's buffer x 2(n-1)/n"
+
+    def factor(self, ranks: int) -> float:
+        return 2 * (ranks - 1) / ranks
+
+    def places(
+        self, send: Any, receive: Any, rank: int, ranks: int, form: str
+    ) -> "tuple[Any, Any]":
+        return receive, receive
+
+    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        return lambda: dist.all_reduce(result)
+
+    def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
+        return [Arrival(result, tuple(range(ranks)), 0)]
+
+
+class _InParts(Operation):
+    forms = (OUT_OF_PLACE, IN_PLACE)
+    counted = "bytes of all ranks' parts together x (n-1)/n"
+    in_parts = True
+
+    def factor(self, ranks: int) -> float:
+        return (ranks - 1) / ranks
+
+
+class _AllGather(_InParts):
+    name, title = "all_gather", "all-gather"
+
+    def places(
+        self, send: Any, receive: Any, rank: int, ranks: int, form: str
+    ) -> "tuple[Any, Any]":
+        part = receive.numel() // ranks
+        own = receive[rank * part : (rank + 1) * part]
+        return (own if form == IN_PLACE else send[:part]), receive
+
+    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        gather = _newest(dist, "all_gather_single", "all_gather_into_tensor")
+        return lambda: gather(result, given)
+
+    def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
+        part = result.numel() // ranks
+        return [Arrival(result[r * part : (r + 1) * part], (r,), 0) for r in range(ranks)]
+
+
+class _ReduceScatter(_InParts):
+    name, title = "reduce_scatter", "reduce-scatter"
+
+    def places(
+        self, send: Any, receive: Any, rank: int, ranks: int, form: str
+    ) -> "tuple[Any, Any]":
+        part = receive.numel() // ranks
+        if form == IN_PLACE:
+            return receive, receive[rank * part : (rank + 1) * part]
+        return send, receive[:part]
+
+    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        scatter = _newest(dist, "reduce_scatter_single", "reduce_scatter_tensor")
+        return lambda: scatter(result, given)
+
+    def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
+        return [Arrival(result, tuple(range(ranks)), rank * result.numel())]
+
+
+class _AllToAll(_InParts):
+    name, title, forms = "all_to_all", "all-to-all", (OUT_OF_PLACE,)
+
+    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        return lambda: dist.all_to_all_single(result, given)
+
+    def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
+        part = result.numel() // ranks
+        return [Arrival(result[r * part : (r + 1) * part], (r,), rank * part) for r in range(ranks)]
+
+
+class _Broadcast(Operation):
+    name, title, forms = "broadcast", "broadcast", (IN_PLACE,)
+    counted = "bytes of one rank's buffer"
+
+    def places(
+        self, send: Any, receive: Any, rank: int, ranks: int, form: str
+    ) -> "tuple[Any, Any]":
+        return receive, receive
+
+    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        return lambda: dist.broadcast(result, _ROOT)
+
+    def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
+        return [Arrival(result, (_ROOT,), 0)]
+
+
+class _SendReceive(Operation):
+    """Each rank sends to the next one and receives from the one before, all at once."""
+
+    name, title, forms = "send_receive", "send/receive", (OUT_OF_PLACE,)
+    counted = "bytes that each rank sends"
+
+    def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
+        both = [
+            dist.P2POp(dist.isend, given, (rank + 1) % ranks),
+            dist.P2POp(dist.irecv, result, (rank - 1) % ranks),
+        ]
+
+        def exchange() -> None:
+            for work in dist.batch_isend_irecv(both):
+                work.wait()
+
+        return exchange
+
+    def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
+        return [Arrival(result, ((rank - 1) % ranks,), 0)]
+
+
+OPERATIONS: "tuple[Operation, ...]" = (
+    _AllReduce(), _AllGather(), _ReduceScatter(), _AllToAll(), _Broadcast(), _SendReceive(),
+)  # fmt: skip
+BY_NAME = {operation.name: operation for operation in OPERATIONS}
