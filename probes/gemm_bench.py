@@ -24,6 +24,7 @@ class Result:
     error: Optional[float] = None
     library: Optional[str] = None
     unsupported: bool = False
+    fast_accumulation: bool = True
     seen: "dict[str, Any]" = dataclasses.field(default_factory=dict)
 
 
@@ -61,6 +62,7 @@ class GemmBench:
 
     def _take(self, case: Case, result: Result) -> None:
         work = self._multiplier.prepare(case)
+        result.fast_accumulation = self._multiplier.fast_accumulation
         result.error = self._multiplier.relative_error(case, work)
         result.verdict, result.why = judged(case.dtype, result.error)
         if result.why:

@@ -45,6 +45,8 @@ class Multiplier:
         self.device = device
         self._is_hip = getattr(torch.version, "hip", None) is not None
         self._random = torch.Generator(device=device).manual_seed(1234 + seed)
+        self.fast_accumulation = True
+        """Of fp8: partial sums stay in the tensor cores' own, shorter format, as in training."""
         self._a: Any = None
         self._b: Any = None
 
@@ -60,11 +62,15 @@ class Multiplier:
             self._normal(case.dtype, case.m, case.k),
             self._normal(case.dtype, *b_shape),
         )
-        work = self._call(case)
         try:
+            work = self._call(case)
             work()
         except RuntimeError as error:
-            if self.is_out_of_memory(error) or "CUDA error" in str(error):
+            if (
+                self.is_out_of_memory(error)
+                or "CUDA error" in str(error)
+                or "HIP error" in str(error)
+            ):
                 raise
             raise Unsupported(one_line(str(error), 300)) from error
         return work
@@ -83,17 +89,20 @@ class Multiplier:
             return lambda: torch.matmul(a, b)
         if case.entry == "linear":
             return lambda: torch.nn.functional.linear(a, b)
-        one = torch.ones((), device=self.device, dtype=torch.float32)
-        transposed = b.t()
+        one, columns = torch.ones((), device=self.device, dtype=torch.float32), b.t()
 
         def scaled() -> Any:
             # By name: up to torch 2.4 the scales are keyword-only, and a tuple comes back.
+            more = {"use_fast_accum": True} if self.fast_accumulation else {}
             out = torch._scaled_mm(
-                a, transposed, scale_a=one, scale_b=one, out_dtype=torch.bfloat16,
-                use_fast_accum=True,
-            )  # fmt: skip
+                a, columns, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, **more
+            )
             return out[0] if isinstance(out, tuple) else out
 
+        try:
+            scaled()
+        except TypeError:  # torch 2.1 has no such argument
+            self.fast_accumulation = False
         return scaled
 
     def _float8(self) -> Any:
@@ -135,14 +144,15 @@ class Multiplier:
         """Root mean square of a few rows' error against float64, over that of the rows."""
         torch = self._torch
         came = work()
-        rows = torch.linspace(0, case.m - 1, min(_CHECKED_ROWS, case.m), device=self.device).long()
-        exact_rows = self._a[rows].to(torch.float32).double()
+        rows = torch.linspace(0, case.m - 1, min(_CHECKED_ROWS, case.m)).long().tolist()
+        # Row by row: older versions of torch cannot index float8 with a list.
+        exact_rows = torch.stack([self._a[row].to(torch.float32) for row in rows]).double()
         off, size = 0.0, 0.0
         for low in range(0, case.n, _CHECKED_COLUMNS):
             part = slice(low, low + _CHECKED_COLUMNS)
             b = self._b[:, part] if case.entry == "matmul" else self._b[part].t()
             exact = exact_rows @ b.to(torch.float32).double()
-            off += float((came[rows, part].double() - exact).square().sum().item())
+            off += float((came[rows][:, part].double() - exact).square().sum().item())
             size += float(exact.square().sum().item())
         return float((off / size) ** 0.5) if size else float("nan")
 

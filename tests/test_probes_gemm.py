@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from gputop.probes import gemm_bench
-from gputop.probes.bench import CallTimes
+from gputop.probes.bench import FLUSH_BYTES, CallTimes
 from gputop.probes.catalog import gemm
-from gputop.probes.gemm_cases import CUBE, SHAPES, Case, cases, fitting
+from gputop.probes.gemm_cases import CUBE, LIBRARY_BYTES, SHAPES, Case, cases, fitting
 from gputop.probes.gemm_work import Multiplier, Unsupported, judged, precision
 from gputop.probes.protocol import (
     DeviceRecord,
@@ -52,7 +52,7 @@ def test_operations_and_memory_of_a_shape() -> None:
 
 def test_every_level_fits_what_the_list_promises() -> None:
     most = max(case.memory_bytes for case in cases("full"))
-    assert most + gemm.FLUSH_BYTES + gemm.LIBRARY_BYTES <= gemm.SPEC.memory_bytes_per_gpu
+    assert most + FLUSH_BYTES + LIBRARY_BYTES <= gemm.SPEC.memory_bytes_per_gpu
 
 
 def device(free_bytes: int, total_bytes: int = 24 * GIB) -> DeviceRecord:
@@ -110,22 +110,27 @@ def test_inputs_are_normally_distributed() -> None:
     assert float(multiplier._b.mean()) == pytest.approx(0.0, abs=0.05)
 
 
-def test_both_signatures_of_scaled_mm_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("knows_fast", [True, False])
+@pytest.mark.parametrize("gives_tuple", [True, False])
+def test_every_signature_of_scaled_mm_serves(
+    monkeypatch: pytest.MonkeyPatch, knows_fast: bool, gives_tuple: bool
+) -> None:
     asked: list[dict[str, Any]] = []
 
     def scaled_mm(a: Any, b: Any, *, scale_a: Any, scale_b: Any, **more: Any) -> Any:
-        assert b.stride() == (1, a.shape[1])
+        if "use_fast_accum" in more and not knows_fast:
+            raise TypeError("_scaled_mm() got an unexpected keyword argument 'use_fast_accum'")
+        assert b.stride() == (1, a.shape[1])  # column-major, as the libraries want it
         asked.append(more)
-        product = (a.float() * scale_a) @ (b.float() * scale_b)
-        made = product.to(more["out_dtype"])
-        return (made, made.abs().max()) if len(asked) % 2 else made
+        made = ((a.float() * scale_a) @ (b.float() * scale_b)).to(more["out_dtype"])
+        return (made, made.abs().max()) if gives_tuple else made
 
     monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
     multiplier, case = Multiplier(torch, "cpu"), Case("fp8", 32, 64, 16, "scaled_mm")
     work = multiplier.prepare(case)
-    for _ in range(2):
-        assert judged("fp8", multiplier.relative_error(case, work)) == ("verified", None)
-    assert asked[0]["use_fast_accum"] is True
+    assert judged("fp8", multiplier.relative_error(case, work)) == ("verified", None)
+    assert multiplier.fast_accumulation is knows_fast
+    assert all(more.get("use_fast_accum", False) is knows_fast for more in asked)
 
 
 def test_what_torch_refuses_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:

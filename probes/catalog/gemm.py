@@ -184,7 +184,7 @@ class _Walk:
         if result.error is not None and result.error == result.error:
             details["relative_error"] = float(f"{result.error:.3g}")
         if case.dtype == "fp8":
-            details |= {"format": "e4m3", "fast_accumulation": True}
+            details |= {"format": "e4m3", "fast_accumulation": result.fast_accumulation}
         if times is not None:
             figures = {
                 "value": case.tflops(times.median),
