@@ -6,11 +6,12 @@ says device kind "cpu"; its figures are those of memcpy and say nothing about an
 
 import importlib
 import os
+import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Optional
 
-from .devices import StoreCheck, Versions
+from .devices import Flow, FlowTimes, StoreCheck, Versions
 from .protocol import DeviceRecord
 
 
@@ -21,6 +22,8 @@ class Cpus:
     grantor = "nobody: host memory is one"
     copy_engine = "host memcpy"
     store_engine = "host store"
+    kernel_engine = "host loop"
+    no_kernels: Optional[str] = None
 
     def __init__(self, torch: Any, count: int) -> None:
         self._torch = torch
@@ -38,6 +41,9 @@ class Cpus:
             DeviceRecord(key=f"cpu:{index}", torch_index=index, name="host memory (self-test)")
             for index in range(self._count)
         )
+
+    def open(self, indices: Sequence[int]) -> None:
+        """Nothing to create."""
 
     def free_bytes(self, index: int) -> int:
         """Free memory of the host."""
@@ -66,21 +72,73 @@ class Cpus:
         first = int(differs.to(torch.uint8).argmax().item()) if wrong else None
         return StoreCheck(int(differs.numel()), wrong, first)
 
-    def one_way_seconds(self, src: int, dst: int, size_bytes: int, copies: int) -> float:
-        """Host clock round the copies."""
-        to, source = self._into[dst][:size_bytes], self._out[src][:size_bytes]
+    def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
+        """Host clock round the copies: a thread for each flow, started together."""
+        ready = threading.Barrier(len(flows))
+        spans: dict[int, tuple[float, float]] = {}
+
+        def work(place: int, flow: Flow) -> None:
+            to, source = self._ends(flow, size_bytes)
+            ready.wait()
+            start = time.perf_counter()
+            for _ in range(copies):
+                to.copy_(source)
+            spans[place] = start, time.perf_counter()
+
+        threads = [threading.Thread(target=work, args=one) for one in enumerate(flows)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        first = min(start for start, _ in spans.values())
+        last = max(end for _, end in spans.values())
+        each = tuple(spans[place][1] - spans[place][0] for place in range(len(flows)))
+        return FlowTimes(each, last - first)
+
+    def _ends(self, flow: Flow, size_bytes: int) -> tuple[Any, Any]:
+        to, source = flow.dst_slot * size_bytes, flow.src_slot * size_bytes
+        return (
+            self._into[flow.dst][to : to + size_bytes],
+            self._out[flow.src][source : source + size_bytes],
+        )
+
+    def open_kernels(self, indices: Sequence[int]) -> None:
+        """Nothing to compile."""
+
+    def kernel_seconds(self, flow: Flow, size_bytes: int, copies: int) -> Optional[float]:
+        """An elementwise operation in place of a kernel."""
+        to, source = self._ends(flow, size_bytes)
         start = time.perf_counter()
         for _ in range(copies):
-            to.copy_(source)
+            self._torch.bitwise_or(source, 0, out=to)
         return time.perf_counter() - start
 
-    def both_ways_seconds(
-        self, src: int, dst: int, size_bytes: int, copies: int
-    ) -> tuple[float, float, float]:
-        """One after the other: the host has no engine of its own for each direction."""
-        there = self.one_way_seconds(src, dst, size_bytes, copies)
-        back = self.one_way_seconds(dst, src, size_bytes, copies)
-        return there, back, there + back
+    def staged_seconds(self, src: int, dst: int, size_bytes: int) -> float:
+        """Through a third buffer, in two pieces."""
+        half = self._torch.empty(size_bytes // 2, dtype=self._torch.uint8)
+        start = time.perf_counter()
+        for place in (0, size_bytes // 2):
+            piece = slice(place, place + size_bytes // 2)
+            half.copy_(self._out[src][piece])
+            self._into[dst][piece].copy_(half)
+        return time.perf_counter() - start
+
+    def chase_seconds(self, src: int, dst: int, hops: int) -> Optional[float]:
+        """A loop in Python through a ring of list indices."""
+        ring = [(place + 1) % 16384 for place in range(16384)]
+        at, start = 0, time.perf_counter()
+        for _ in range(hops):
+            at = ring[at]
+        return time.perf_counter() - start
+
+    def clear(self, index: int) -> None:
+        """Zeros."""
+        self._into[index].zero_()
+
+    def release(self) -> None:
+        """Forget the buffers."""
+        self._out.clear()
+        self._into.clear()
 
     def copied_right(self, src: int, dst: int, size_bytes: int) -> bool:
         """Whether both buffers agree."""

@@ -29,6 +29,34 @@ class Versions:
     nccl: Optional[str] = None
 
 
+@dataclass(frozen=True)
+class Flow:
+    """Copies from one device's outgoing buffer into another's incoming one."""
+
+    src: int
+    dst: int
+    reads: bool = False
+    """On a stream of `dst`, which fetches; else on one of `src`, which writes."""
+    src_slot: int = 0
+    dst_slot: int = 0
+    """So many copies' lengths into the buffers: flows at the same time do not share bytes."""
+
+    @property
+    def doer(self) -> int:
+        """Whose stream, and whose kernel, does it."""
+        return self.dst if self.reads else self.src
+
+
+@dataclass(frozen=True)
+class FlowTimes:
+    """How long flows took that were started together."""
+
+    each: tuple[float, ...]
+    """Seconds of each, by the clock of its doer."""
+    together: float
+    """Seconds until the last was done, by the clock of the first one's doer."""
+
+
 class Backend(Protocol):
     """Devices that a probe can copy between. Indices are torch's, and stay inside the worker."""
 
@@ -37,6 +65,10 @@ class Backend(Protocol):
     """Who answers can_access."""
     copy_engine: str
     store_engine: str
+    kernel_engine: str
+    """What kernel_seconds runs."""
+    no_kernels: Optional[str]
+    """Why there are no kernels of our own, asked after `open_kernels`; None where there are."""
 
     def versions(self) -> Versions:
         """Software versions."""
@@ -44,11 +76,17 @@ class Backend(Protocol):
     def devices(self) -> tuple[DeviceRecord, ...]:
         """Every device torch sees; touches none."""
 
+    def open(self, indices: Sequence[int]) -> None:
+        """Create the contexts of these devices, all at once where that can be."""
+
     def free_bytes(self, index: int) -> int:
         """Free memory of one device; creates its context."""
 
     def allocate(self, indices: Sequence[int], buffer_bytes: int) -> None:
         """An outgoing buffer of random data and an incoming one on each device."""
+
+    def release(self) -> None:
+        """Give all memory back, whatever happened before."""
 
     def can_access(self, src: int, dst: int) -> bool:
         """Whether the driver grants `src` access to the memory of `dst`."""
@@ -56,16 +94,26 @@ class Backend(Protocol):
     def store(self, src: int, dst: int, size_bytes: int) -> StoreCheck:
         """Store random bytes from `src` into the memory of `dst`; `dst` compares them itself."""
 
-    def one_way_seconds(self, src: int, dst: int, size_bytes: int, copies: int) -> float:
-        """Time of so many copies, one after the other."""
+    def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
+        """Each flow's copies, one after the other, by the copy engine; all flows at once."""
 
-    def both_ways_seconds(
-        self, src: int, dst: int, size_bytes: int, copies: int
-    ) -> tuple[float, float, float]:
-        """The same in both directions at once: src to dst, dst to src, until both are done."""
+    def open_kernels(self, indices: Sequence[int]) -> None:
+        """Compile and load kernels of our own, or find out why not (`no_kernels`)."""
+
+    def kernel_seconds(self, flow: Flow, size_bytes: int, copies: int) -> Optional[float]:
+        """The same by a kernel of the doer; None where no kernel can go that way."""
+
+    def staged_seconds(self, src: int, dst: int, size_bytes: int) -> float:
+        """One copy through two pinned host buffers, the next chunk coming while one goes."""
+
+    def chase_seconds(self, src: int, dst: int, hops: int) -> Optional[float]:
+        """A kernel of `src` follows pointers in memory of `dst`; None without our own kernels."""
+
+    def clear(self, index: int) -> None:
+        """Overwrite the incoming buffer, so that what lies there later has just come."""
 
     def copied_right(self, src: int, dst: int, size_bytes: int) -> bool:
-        """Whether what `dst` received last equals what `src` sent, each summed where it lies."""
+        """Whether what `dst` received equals what `src` sent (slots 0), each summed in place."""
 
     def trace_store(self, src: int, dst: int, size_bytes: int) -> list[dict[str, Any]]:
         """The kernels and copies that a profiler saw during `store`."""

@@ -9,8 +9,9 @@ and most of a small one.
 
 import contextlib
 import ctypes
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
@@ -44,6 +45,28 @@ class Driver:
         ):
             return None
         return str(uuid.UUID(bytes=raw.raw))
+
+    def open_contexts(self, indices: Sequence[int]) -> None:
+        """Create the contexts torch will use, several at a time: each takes about half a second.
+
+        CUDA only, and best effort: what could not be opened here torch opens later, or says why.
+        """
+        if self._is_hip or len(indices) < 2:
+            return
+        # Never released: the worker needs its contexts until it ends.
+        contexts = [ctypes.c_void_p() for _ in indices]
+        openers = [
+            threading.Thread(
+                target=self._ask,
+                args=("DevicePrimaryCtxRetain", ctypes.byref(place), self._handle(index)),
+                daemon=True,
+            )
+            for place, index in zip(contexts, indices)
+        ]
+        for opener in openers:
+            opener.start()
+        for opener in openers:
+            opener.join()
 
     def copy_call(self) -> Optional[CopyCall]:
         """A call that queues one copy-engine copy, or None."""

@@ -14,13 +14,16 @@ import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from .devices import StoreCheck, Versions, normal_pci
+from .devices import Flow, FlowTimes, StoreCheck, Versions, normal_pci
 from .driver import Driver, kernel_driver_version
+from .gpu_copies import Copies
+from .kernels import Kernels
 from .protocol import DeviceRecord
 
-_HOLD_SECONDS = 0.0015
-_HOLD_TRIES = 4
 _ROW_BYTES = 256
+_RING_BYTES = 2 << 20
+"""What a pointer chase walks through; nvbandwidth's has this size too."""
+_RING_STEP_BYTES = 128
 _OVERRULED = (
     "CUDA_LAUNCH_BLOCKING", "AMD_SERIALIZE_COPY", "AMD_SERIALIZE_KERNEL", "HIP_LAUNCH_BLOCKING",
     "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
@@ -45,12 +48,19 @@ class Gpus:
         self._torch = torch
         self._is_hip = getattr(torch.version, "hip", None) is not None
         self._driver = Driver(self._is_hip)
-        self._copy_call = self._driver.copy_call()
-        self.copy_engine = "copy engine" if self._copy_call else "copy engine, by torch copy_"
-        self._streams: dict[int, Any] = {}
+        copy_call = self._driver.copy_call()
+        self.copy_engine = "copy engine" if copy_call else "copy engine, by torch copy_"
+        self._copies = Copies(torch, copy_call)
         self._out: dict[int, Any] = {}
         self._into: dict[int, Any] = {}
-        self._hold_cycles: dict[int, int] = {}
+        self._rings: dict[int, Any] = {}
+        self._kernels: Optional[Kernels] = None
+        self.no_kernels: Optional[str] = "they were not asked for"
+
+    @property
+    def kernel_engine(self) -> str:
+        """Our kernel, or the one that ATen has."""
+        return "kernel" if self._kernels is not None else "kernel, by torch copy_"
 
     def versions(self) -> Versions:
         """Software versions."""
@@ -93,36 +103,46 @@ class Gpus:
             memory_bytes=int(properties.total_memory),
         )
 
+    def open(self, indices: Sequence[int]) -> None:
+        """Create the contexts of these devices."""
+        self._torch.cuda.init()
+        self._driver.open_contexts(indices)
+
     def free_bytes(self, index: int) -> int:
         """Free memory of one device; creates its context."""
         return int(self._torch.cuda.mem_get_info(index)[0])
 
     def allocate(self, indices: Sequence[int], buffer_bytes: int) -> None:
-        """Buffers, a stream and a calibrated hold for each device."""
+        """Buffers of whole 64-bit words; data that differs from device to device."""
         torch = self._torch
         for index in indices:
             with torch.cuda.device(index):
-                self._streams[index] = torch.cuda.Stream(device=index)
-                words = buffer_bytes // 8
-                out = torch.empty(words, dtype=torch.int64, device=f"cuda:{index}").random_()
-                self._out[index] = out.view(torch.uint8)
+                words = torch.empty(buffer_bytes // 8, dtype=torch.int64, device=f"cuda:{index}")
+                # Unseeded, every device's generator starts alike, and all would hold one text.
+                generator = torch.Generator(device=f"cuda:{index}")
+                generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
+                self._out[index] = words.random_(generator=generator).view(torch.uint8)
                 self._into[index] = torch.zeros_like(self._out[index])
+        for index in indices:
+            torch.cuda.synchronize(index)
+
+    def release(self) -> None:
+        """Drop buffers, streams and kernels, and give torch's cache back to the driver."""
+        torch = self._torch
+        used = list(self._out)
+        with contextlib.suppress(RuntimeError):  # after a fault every call fails; all is lost then
+            for index in used:
                 torch.cuda.synchronize(index)
-                self._hold_cycles[index] = self._cycles_for_hold(index)
-
-    def _cycles_for_hold(self, index: int) -> int:
-        """Argument of torch.cuda._sleep that holds a stream for _HOLD_SECONDS."""
-        torch, cycles = self._torch, 200_000
-        torch.cuda._sleep(1000)
-        start, end = self._event(), self._event()
-        start.record()
-        torch.cuda._sleep(cycles)
-        end.record()
-        torch.cuda.synchronize(index)
-        return int(cycles * _HOLD_SECONDS * 1000 / max(start.elapsed_time(end), 0.001))
-
-    def _event(self) -> Any:
-        return self._torch.cuda.Event(enable_timing=True)
+            if self._kernels is not None:
+                self._kernels.close()
+        self._kernels = None
+        for kept in (self._out, self._into, self._rings):
+            kept.clear()
+        self._copies.drop()
+        if used:
+            with contextlib.suppress(RuntimeError, AttributeError):
+                torch.cuda.empty_cache()
+                torch._C._host_emptyCache()  # torch 2.1 has no such call
 
     def can_access(self, src: int, dst: int) -> bool:
         """Whether the driver grants it."""
@@ -151,64 +171,86 @@ class Gpus:
         first = int(differs.to(torch.uint8).argmax().item()) if wrong else None
         return StoreCheck(int(differs.numel()), wrong, first)
 
-    def _queue(self, src: int, dst: int, size_bytes: int, copies: int) -> None:
-        """Queue copies on the source's stream; the source is the current device."""
-        stream = self._streams[src]
-        if self._copy_call is not None:
-            to, source = self._into[dst].data_ptr(), self._out[src].data_ptr()
-            for _ in range(copies):
-                self._copy_call(to, source, size_bytes, stream.cuda_stream)
-            return
-        with self._torch.cuda.stream(self._streams[dst]), self._torch.cuda.stream(stream):
-            to_tensor, from_tensor = self._into[dst][:size_bytes], self._out[src][:size_bytes]
-            for _ in range(copies):
-                to_tensor.copy_(from_tensor, non_blocking=True)
+    def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
+        """Copy-engine copies on held streams, one for each flow."""
 
-    def one_way_seconds(self, src: int, dst: int, size_bytes: int, copies: int) -> float:
-        """Events round the copies, all queued while a spin kernel holds the stream."""
-        torch, stream = self._torch, self._streams[src]
-        for _ in range(_HOLD_TRIES):
-            with torch.cuda.stream(stream):
-                start, end = self._event(), self._event()
-                torch.cuda._sleep(self._hold_cycles[src])
-                start.record(stream)
-                self._queue(src, dst, size_bytes, copies)
-                end.record(stream)
-                held = not start.query()
-            end.synchronize()
-            if held:
-                break
-            self._hold_cycles[src] *= 2
-        return float(start.elapsed_time(end)) / 1000
+        def queue(flow: Flow, stream: Any) -> None:
+            to, source = self._ends(flow, size_bytes)
+            other = self._copies.stream(flow.src if flow.reads else flow.dst)
+            self._copies.queue_copies(to, source, size_bytes, copies, stream, other)
 
-    def both_ways_seconds(
-        self, src: int, dst: int, size_bytes: int, copies: int
-    ) -> tuple[float, float, float]:
-        """As above; the other stream waits for this one's start, this one for the other's end."""
-        torch, stream, back = self._torch, self._streams[src], self._streams[dst]
-        for _ in range(_HOLD_TRIES):
-            with torch.cuda.stream(stream):
-                start, end, both = self._event(), self._event(), self._event()
-                torch.cuda._sleep(self._hold_cycles[src])
-                start.record(stream)
-            with torch.cuda.stream(back):
-                back_start, back_end = self._event(), self._event()
-                back.wait_event(start)
-                back_start.record(back)
-                self._queue(dst, src, size_bytes, copies)
-                back_end.record(back)
-            with torch.cuda.stream(stream):
-                self._queue(src, dst, size_bytes, copies)
-                end.record(stream)
-                stream.wait_event(back_end)
-                both.record(stream)
-                held = not start.query()
-            both.synchronize()
-            if held:
-                break
-            self._hold_cycles[src] *= 2
-        times = start.elapsed_time(end), back_start.elapsed_time(back_end), start.elapsed_time(both)
-        return times[0] / 1000, times[1] / 1000, times[2] / 1000
+        return self._copies.timed(flows, queue, copies)
+
+    def _ends(self, flow: Flow, size_bytes: int) -> tuple[Any, Any]:
+        to, source = flow.dst_slot * size_bytes, flow.src_slot * size_bytes
+        return (
+            self._into[flow.dst][to : to + size_bytes],
+            self._out[flow.src][source : source + size_bytes],
+        )
+
+    def open_kernels(self, indices: Sequence[int]) -> None:
+        """Compile for these devices."""
+        if self._kernels is None:
+            found = Kernels.open_or_why(self._torch, indices)
+            self._kernels = found if isinstance(found, Kernels) else None
+            self.no_kernels = found if isinstance(found, str) else None
+
+    def kernel_seconds(self, flow: Flow, size_bytes: int, copies: int) -> Optional[float]:
+        """A kernel of the doer copies; without our own, ATen's can write and nothing can read."""
+        kernels = self._kernels
+        if kernels is None and flow.reads:
+            return None
+
+        def queue(flow: Flow, stream: Any) -> None:
+            to, source = self._ends(flow, size_bytes)
+            if kernels is not None:
+                kernels.copy(
+                    flow.doer, to.data_ptr(), source.data_ptr(), size_bytes, stream, passes=copies
+                )
+                return
+            rows = size_bytes // _ROW_BYTES // 2
+            into = to.view(self._torch.int32).view(2, rows, -1).transpose(0, 1)
+            words = source.view(self._torch.int32).view(rows, 2, -1)
+            held = self._torch.cuda.stream
+            with held(self._copies.stream(flow.dst)), held(stream):
+                for _ in range(copies):
+                    into.copy_(words, non_blocking=True)
+
+        return self._copies.timed([flow], queue, copies).together
+
+    def staged_seconds(self, src: int, dst: int, size_bytes: int) -> float:
+        """Through pinned memory of the host."""
+        ends = self._into[dst], self._out[src]
+        return self._copies.staged_seconds(src, dst, *ends, size_bytes)
+
+    def chase_seconds(self, src: int, dst: int, hops: int) -> Optional[float]:
+        """One thread of `src` in a ring of 128-byte steps in memory of `dst`."""
+        torch, kernels = self._torch, self._kernels
+        if kernels is None:
+            return None
+        if dst not in self._rings:
+            step = _RING_STEP_BYTES // 8
+            count = _RING_BYTES // _RING_STEP_BYTES
+            ring = torch.zeros((count, step), dtype=torch.int64, device=f"cuda:{dst}")
+            ring[:, 0] = (torch.arange(1, count + 1, device=f"cuda:{dst}") % count) * step
+            torch.cuda.synchronize(dst)
+            self._rings[dst] = ring
+        end = torch.zeros(1, dtype=torch.int64, device=f"cuda:{src}")
+        torch.cuda.synchronize(src)
+
+        def queue(flow: Flow, stream: Any) -> None:
+            kernels.chase(src, self._rings[dst].data_ptr(), hops, end.data_ptr(), stream)
+
+        seconds = self._copies.timed([Flow(src, dst)], queue, 1).together
+        reached, count = int(end.item()), _RING_BYTES // _RING_STEP_BYTES
+        if reached != hops % count * (_RING_STEP_BYTES // 8):
+            raise RuntimeError(f"a pointer chase through {hops} places ended at word {reached}")
+        return seconds
+
+    def clear(self, index: int) -> None:
+        """Zeros."""
+        self._into[index].zero_()
+        self._torch.cuda.synchronize(index)
 
     def copied_right(self, src: int, dst: int, size_bytes: int) -> bool:
         """Sums of 64-bit words, each taken by the GPU that holds them."""

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from .protocol import DeviceRecord
-from .spec import ProbeStopped
+from .spec import ProbeStopped, level_of
 
+KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
 _SCRATCH_BYTES = 64 * MIB
-_GPU_BUFFERS = (512 * MIB, 64 * MIB)
-_SAMPLE_SECONDS = 0.06
+_GPU_BUFFERS = {"quick": (256 * MIB, 64 * MIB), "normal": (GIB, 512 * MIB, 64 * MIB)}
+"""Of each of a GPU's two buffers, the largest that fits; the level "full" is as "normal"."""
+_LARGEST_COPY_BYTES = 512 * MIB
 _SMALLEST_BYTES = 64 * MIB
 
 
@@ -20,52 +22,89 @@ class Sizes:
     """One run's sizes and repeats."""
 
     buffer_bytes: int
+    copy_bytes: int
+    """One copy of a fast pair."""
     smallest_bytes: int
     """Slow pairs use shorter copies, down to this."""
     copies: int
     """Copies in one sample."""
     samples: int
+    sample_seconds: float
+    """About how long a sample takes at most."""
     small_bytes: int
     small_copies: int
     """Bytes and number of the copies that latency is taken from."""
     store_bytes: int
     """What the storing kernel writes."""
     first_warm_seconds: float
-    """For a source not used before."""
+    """For a source not used before; at the level "quick" only as long as it gets faster."""
     warm_seconds: float
+    hops: int
+    """Of a pointer chase, in one sample."""
+    smallest_sweep_bytes: int
 
-    def fitting(self, bytes_per_second: float) -> int:
-        """Bytes of one copy such that a sample takes about _SAMPLE_SECONDS; halved, never odd."""
-        size = self.buffer_bytes
+    def fitting(self, bytes_per_second: float, most_bytes: Optional[int] = None) -> int:
+        """Bytes of one copy so that a sample takes at most `sample_seconds`; halved, never odd."""
+        size = self.copy_bytes if most_bytes is None else most_bytes
         while (
             size // 2 >= self.smallest_bytes
-            and self.copies * size > _SAMPLE_SECONDS * bytes_per_second
+            and self.copies * size > self.sample_seconds * bytes_per_second
         ):
             size //= 2
         return size
+
+    def sweep(self, factor: int) -> tuple[int, ...]:
+        """Sizes of copies from `smallest_sweep_bytes` up to 1 GiB, or to what the buffers hold."""
+        sizes = [self.smallest_sweep_bytes]
+        while sizes[-1] * factor <= min(self.buffer_bytes, GIB):
+            sizes.append(sizes[-1] * factor)
+        return tuple(sizes)
+
+    def sweep_copies(self, size_bytes: int) -> int:
+        """Copies of one sample of a sweep: 2 GiB together, 4 at least and 64 at most."""
+        return max(4, min(64, 2 * GIB // size_bytes))
 
 
 def choose_sizes(kind: str, devices: Sequence[DeviceRecord], params: Mapping[str, Any]) -> Sizes:
     """Sizes that leave a fifth of each GPU, and 1 GiB at least, free; ProbeStopped if none do.
 
-    `force` shrinks what is left free to 256 MiB. `samples` (3 to 25) is how often each is timed.
+    `force` shrinks what is left free to 256 MiB. `samples` (3 to 25) is how often each is timed,
+    `level` as in spec.py.
     """
-    samples = params.get("samples", 5)
+    quick = level_of(params) == "quick"
+    samples = params.get("samples", 3 if quick else 5)
     if type(samples) is not int or not 3 <= samples <= 25:
         raise ProbeStopped("refused", "samples is a number from 3 to 25.")
     if kind == "cpu":
-        return Sizes(8 * MIB, 8 * MIB, 4, samples, 16, 50, MIB, 0.01, 0.0)
-    for buffer_bytes in _GPU_BUFFERS:
+        return Sizes(
+            buffer_bytes=8 * MIB, copy_bytes=8 * MIB, smallest_bytes=8 * MIB, copies=4,
+            samples=samples, sample_seconds=1.0, small_bytes=16, small_copies=50,
+            store_bytes=MIB, first_warm_seconds=0.01, warm_seconds=0.0, hops=2000,
+            smallest_sweep_bytes=4 * KIB,
+        )  # fmt: skip
+    buffers = _GPU_BUFFERS["quick" if quick else "normal"]
+    for buffer_bytes in buffers:
         if all(_fits(device, buffer_bytes, params.get("force") is True) for device in devices):
             return Sizes(
-                buffer_bytes, min(buffer_bytes, _SMALLEST_BYTES), 16, samples, 16, 200, 4 * MIB,
-                0.25, 0.02,
-            )  # fmt: skip
+                buffer_bytes=buffer_bytes,
+                copy_bytes=min(buffer_bytes, _LARGEST_COPY_BYTES),
+                smallest_bytes=min(buffer_bytes, _SMALLEST_BYTES),
+                copies=8 if quick else 16,
+                samples=samples,
+                sample_seconds=0.03 if quick else 0.06,
+                small_bytes=16,
+                small_copies=200,
+                store_bytes=MIB if quick else 4 * MIB,
+                first_warm_seconds=0.25,
+                warm_seconds=0.0 if quick else 0.02,
+                hops=20_000,
+                smallest_sweep_bytes=4 * KIB,
+            )
     full = min(devices, key=lambda device: device.free_bytes or 0)
     raise ProbeStopped(
         "refused",
         f"{full.key} has {(full.free_bytes or 0) // MIB} MiB free: the probe wants "
-        f"{(2 * _GPU_BUFFERS[-1] + _SCRATCH_BYTES) // MIB} MiB and leaves a fifth of it all free.",
+        f"{(2 * buffers[-1] + _SCRATCH_BYTES) // MIB} MiB and leaves a fifth of it all free.",
     )
 
 

@@ -1,0 +1,170 @@
+"""Peer to peer, many pairs at once: what pairs share shows only when they compete.
+
+Every flow copies on a stream of its own, of the source (writes), like nvbandwidth's all_to_one and
+one_to_all; all wait for one event and are timed each by its own clock, and together until the last
+is done. Flows into or out of one GPU use parts of its buffers of their own.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ..devices import Backend, Flow
+from ..gpus import drop_overruled_variables
+from ..introduction import introduce
+from ..opening import open_backend
+from ..p2p_patterns import Ends, Pattern, Ran, patterns, slots, wiring
+from ..p2p_report import ALL_BYTES_ONCE, STAGED, Reporter
+from ..protocol import DeviceRecord, Message, Progress, Request
+from ..sizing import GIB, KIB, MIB, Sizes, choose_sizes
+from ..spec import ProbeSpec, level_of
+from ..timing import Sampled, gigabytes_per_second, warm
+
+SPEC = ProbeSpec(
+    name="p2p-concurrent",
+    title="GPU to GPU, all at once",
+    measures=(
+        "GB/s of every pair and their total while many copy at once: to the next in a ring, all "
+        "to one, one to all, all to all; a switch, a mesh and a shared path differ there."
+    ),
+    method="p2p-concurrent/1",
+    minimum_gpus=2,
+    memory_bytes_per_gpu=2 * GIB,
+    start_seconds=4.5,
+    seconds_per_gpu=0.9,
+    seconds_per_pair=0.15,
+    level_factors={"quick": 0.5, "normal": 1.0, "full": 1.5},
+    loads=("links",),
+)
+
+Emit = Callable[[Message], None]
+_STORE_BYTES = 64 * KIB
+_WARM_SECONDS = 0.05
+
+
+def run(request: Request, emit: Emit) -> None:
+    """Run the level's patterns among the requested devices; ProbeStopped where it cannot."""
+    level = level_of(request.params)
+    dropped = drop_overruled_variables()
+    emit(Progress(0, 1, "importing torch"))
+    backend = open_backend(request.params)
+    opened = introduce(backend, request, SPEC, emit, dropped)
+    sizes = choose_sizes(backend.kind, opened, request.params)
+    crowd = _Crowd(backend, sizes, opened, Reporter(backend, SPEC.method, emit))
+    plan = patterns(len(opened), level)
+    steps = len(plan) + 1
+    try:
+        emit(Progress(0, steps, f"filling {2 * sizes.buffer_bytes // MIB} MiB on each device"))
+        backend.allocate([d.torch_index for d in opened], sizes.buffer_bytes)
+        crowd.connect()
+        emit(Progress(0, steps, "each pair alone"))
+        crowd.measure_alone()
+        for done, pattern in enumerate(plan):
+            emit(Progress(1 + done, steps, crowd.title(pattern)))
+            crowd.measure(pattern)
+        emit(Progress(steps, steps, "all patterns measured"))
+        crowd.conclude()
+    finally:
+        backend.release()
+
+
+class _Crowd:
+    """Devices that copy at the same time."""
+
+    def __init__(
+        self, backend: Backend, sizes: Sizes, devices: Sequence[DeviceRecord], reporter: Reporter
+    ) -> None:
+        self._backend = backend
+        self._sizes = sizes
+        self._devices = devices
+        self._report = reporter
+        self._granted: dict[Ends, bool] = {}
+        self._alone: dict[Ends, float] = {}
+        self._ran: list[Ran] = []
+        # At most one slot for each peer.
+        room = sizes.buffer_bytes // (len(devices) - 1)
+        self._size = min(sizes.copy_bytes, room // _STORE_BYTES * _STORE_BYTES)
+
+    def title(self, pattern: Pattern) -> str:
+        """The pattern as the variant of a figure."""
+        if pattern.hub is None:
+            return pattern.name
+        return f"{pattern.name} ({self._devices[pattern.hub].key})"
+
+    def connect(self) -> None:
+        """A kernel of each device stores to each other once, which opens peer access."""
+        for src, a in enumerate(self._devices):
+            for dst, b in enumerate(self._devices):
+                if src == dst:
+                    continue
+                ends = a.torch_index, b.torch_index
+                self._granted[src, dst] = self._backend.can_access(*ends)
+                if self._granted[src, dst]:
+                    self._backend.store(*ends, _STORE_BYTES)
+
+    def measure_alone(self) -> None:
+        """What each pair gets while no other copies: what its other figures are compared with."""
+        small = min(self._size, self._sizes.smallest_bytes)
+        speeds = []
+        for src in range(len(self._devices)):
+            for ends in [one for one in self._granted if one[0] == src]:
+                trial = partial(self._backend.flow_seconds, self._flows([ends]), small, 4)
+                warm(trial, _WARM_SECONDS if ends == (src, int(src == 0)) else 0.0)
+                speeds.append(4 * small / trial().together)
+        self._size = self._sizes.fitting(min(speeds), self._size)
+        for ends in self._granted:
+            self._alone[ends] = self._time(Pattern("alone", (ends,))).each[0]
+
+    def measure(self, pattern: Pattern) -> None:
+        """Time one pattern; its figures, and their total."""
+        self._ran.append(self._time(pattern))
+
+    def conclude(self) -> None:
+        """What the figures say of the wires."""
+        text, details = wiring(self._ran, self._alone, [d.key for d in self._devices])
+        self._report.note("wiring", text, **details)
+
+    def _flows(self, ends: Sequence[Ends]) -> "list[Flow]":
+        return [
+            Flow(
+                self._devices[src].torch_index,
+                self._devices[dst].torch_index,
+                src_slot=src_slot,
+                dst_slot=dst_slot,
+            )
+            for (src, dst), (src_slot, dst_slot) in zip(ends, slots(ends))
+        ]
+
+    def _time(self, pattern: Pattern) -> Ran:
+        flows, size, copies = self._flows(pattern.flows), self._size, self._sizes.copies
+        self._backend.flow_seconds(flows, size, 1)
+        times = [
+            self._backend.flow_seconds(flows, size, copies) for _ in range(self._sizes.samples)
+        ]
+        variant, payload = self.title(pattern), copies * size
+        medians = []
+        for place, (src, dst) in enumerate(pattern.flows):
+            a, b = self._devices[src], self._devices[dst]
+            sampled = Sampled(tuple(gigabytes_per_second(payload, t.each[place]) for t in times))
+            medians.append(sampled.median)
+            self._report.figure(
+                "concurrent_bandwidth", a, b,
+                self._backend.copy_engine if self._granted[src, dst] else STAGED,
+                f"{a.key} writes into {b.key}: {pattern.name}",
+                sampled, size, copies, variant=variant,
+            )  # fmt: skip
+        total = Sampled(
+            tuple(gigabytes_per_second(len(flows) * payload, t.together) for t in times)
+        )
+        if len(flows) > 1:
+            hub = None if pattern.hub is None else self._devices[pattern.hub]
+            granted = all(self._granted[ends] for ends in pattern.flows)
+            self._report.figure(
+                "concurrent_total",
+                hub if pattern.name == "one to all" else None,
+                hub if pattern.name == "all to one" else None,
+                self._backend.copy_engine if granted else STAGED,
+                f"{pattern.name}, {len(flows)} pairs at once, until the last is done",
+                total, size, copies, variant=variant, counted=ALL_BYTES_ONCE,
+                details={"pairs": len(flows)},
+            )  # fmt: skip
+        return Ran(pattern, tuple(medians), total.median)
