@@ -147,6 +147,7 @@ class TrainMember(Member):
             "up in buckets meanwhile", wrong,
             tokens_per_second=_tokens_per_second(stack, times, self.ranks),
             ranks=self.ranks,
+            sensors_of=self._key,
             part_of_slowest_alone=round(tflops / min(alone), 4),
             slowest_alone=self.devices[alone.index(min(alone))].key,
             gradient_bytes=stack.parameters * (4 if self._cpu else 2),

@@ -171,11 +171,12 @@ def test_a_gradient_that_differs_between_ranks_is_found() -> None:
 
 
 def test_training_together_that_fails_is_an_answer() -> None:
-    crew: Any = SimpleNamespace(hello=None)
+    crew: Any = SimpleNamespace(device_kind="gpu", library="NCCL")
     together = Step("together", "train step, all GPUs")
     for step in (together, INIT):
         found = train_step._answer(Trouble("timed-out", "No end after 60 s.", step), crew)
         assert found is not None
+        assert found.engine == "PyTorch, eager, NCCL"
         assert (found.verdict, found.variant, found.value) == ("timed-out", "data parallel", None)
     assert train_step._answer(Trouble("failed", "out of memory", OPEN), crew) is None
 

@@ -50,14 +50,13 @@ def _answer(trouble: Trouble, crew: Crew) -> Optional[Measurement]:
     """That training together does not end is a figure's answer too."""
     if trouble.step.kind not in (TOGETHER, "init"):
         return None
-    hello = crew.hello
     return Measurement(
         name="train_step",
         src="",
         dst="",
         method=SPEC.method,
-        device_kind=hello.device_kind if hello is not None else "gpu",
-        engine="PyTorch, eager",
+        device_kind=crew.device_kind,
+        engine=f"PyTorch, eager, {crew.library}",
         direction=trouble.step.what,
         verdict=trouble.error,
         why=trouble.text,
