@@ -26,8 +26,11 @@ _FEWEST_CALLS = 5
 _SAMPLE_SECONDS = 0.002
 HOLD_BELOW_SECONDS = 0.002
 """Calls shorter than this are timed a second time with the GPU held while they are queued."""
-_LAST_SHARE, _OTHER_SHARE = 1.0, 0.4
+_LAST_SHARE, _OTHER_SHARE = 1.0, 0.3
 """Of the time left to an operation, for its last size and for one before."""
+
+_OVER = 1.25
+"""A size may take this much more than is left: it is estimated from the one before."""
 
 
 def sizes(name: str, params: Mapping[str, Any], cpu: bool) -> "tuple[int, ...]":
@@ -133,7 +136,7 @@ class Clock:
         size, seconds = self._last
         # Sent and checked once, tried once, and three samples of two: the least that is done.
         least = 8 * seconds * size_bytes / size
-        return self._now + least <= self._end or least < _SAMPLE_SECONDS
+        return least <= _OVER * (self._end - self._now) or least < _SAMPLE_SECONDS
 
     def allowed(self, place: int) -> float:
         """Seconds for the samples of this step."""

@@ -215,12 +215,14 @@ class CollectiveMember(Member):
     ) -> None:
         size = numbers * FLOAT_BYTES
         row_seconds = Sampled(tuple(in_a_row)).median
-        is_host_bound = bool(held) and queued >= _HOST_BOUND * row_seconds
-        times = held if is_host_bound else in_a_row
-        seconds = Sampled(tuple(times)).median
-        how = "queued while the GPU was held" if is_host_bound else "one after the other"
-        factor = operation.factor(self.ranks)
         on_gpu = self.here.device != "cpu"
+        is_host_bound = on_gpu and queued >= _HOST_BOUND * row_seconds
+        times = held if held and is_host_bound else in_a_row
+        seconds = Sampled(tuple(times)).median
+        how = "queued while the GPU was held" if times is held else "one after the other"
+        if is_host_bound and times is not held:
+            found = {**found, "why": "The host queues calls no faster: it may be the limit."}
+        factor = operation.factor(self.ranks)
         details = {
             "algbw_gbs": round(gigabytes_per_second(size, seconds), 3),
             "time_us": round(seconds * 1e6, 3),

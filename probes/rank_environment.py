@@ -22,7 +22,10 @@ _SET_ASIDE = {
     "NCCL_GRAPH_DUMP_FILE": "it would write over a file of the job",
     "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "it would take a pipe away from the job",
 }
-_ASIDE_QUIET = {"NCCL_DEBUG_SUBSYS": "it would slow the calls down"}
+_ASIDE_QUIET = {
+    "NCCL_DEBUG_SUBSYS": "it would slow the calls down",
+    "TORCH_DISTRIBUTED_DEBUG": "it would slow the calls down",
+}
 """Variable -> why a rank runs without it; none of them changes a decision."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
