@@ -32,6 +32,28 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     note: str = ""
     source: str = ""
+    peak: float | None = None
+    """What `fraction` is of."""
+    per_device: bool = False
+    """Of one of the devices that a package shows as (MI250X: one GCD)."""
+    gpus: int | None = None
+    """GPUs that took part, of a collective."""
+    algorithm: str = ""
+    """"RING", "NVLS" or "P2P", of a collective; "" where the source does not say."""
+    curve: tuple[tuple[int, float], ...] = ()
+    """Message size in bytes and busbw, from small to large, as one run gave them."""
+    mkn: tuple[int, int, int] | None = None
+    """M, K, N of a GEMM of one shape."""
+
+
+class PciePair(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pair of GPUs reached over PCIe, by relation."""
+
+    relations: tuple[str, ...]
+    """Letters of `nvidia-smi topo -m`."""
+    gen: int
+    width: int
+    figure: Figure
 
 
 class Sku(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +73,18 @@ class Sku(msgspec.Struct, frozen=True, kw_only=True):
     figures: tuple[Figure, ...] = ()
     unconfirmed: tuple[str, ...] = ()
     source: str = ""
+    link_kind: str = "none"
+    """"nvlink4", "xgmi-32", ..., "none"."""
+    tflops: dict[str, float] = {}
+    """Dense peaks of one device by type, TFLOP/s (int8: TOPS); of one GCD where a package is two.
+    The keys are explained at the head of specs.toml."""
+    hbm_gbs: float | None = None
+    """Peak of the memory bus of one device, GB/s."""
+    tdp_watts: float | None = None
+    world_size: int | None = None
+    """GPUs in one domain of fast links."""
+    c2c_gbs: float | None = None
+    """To the CPU over NVLink-C2C, one way."""
 
     def figure(self, quantity: str) -> Figure | None:
         """Pick what to expect: the typical figure, else the best; a pass line is no expectation."""
@@ -72,6 +106,21 @@ def skus() -> dict[str, Sku]:
     """Return all models by name."""
     sources = table("specs")["sources"]
     return {name: _sku(name, facts, sources) for name, facts in table("specs")["sku"].items()}
+
+
+@cache
+def pcie_pairs() -> tuple[PciePair, ...]:
+    """Return what pairs of GPUs reached over PCIe."""
+    specs = table("specs")
+    return tuple(
+        PciePair(
+            relations=tuple(item["relations"]),
+            gen=item["gen"],
+            width=item["width"],
+            figure=_figure(item, specs["sources"]),
+        )
+        for item in specs["pcie_pair"]
+    )
 
 
 def sku_for(gpu: Gpu) -> Sku | None:
@@ -110,11 +159,25 @@ def _sku(name: str, facts: dict[str, Any], sources: dict[str, str]) -> Sku:
         figures=tuple(_figure(item, sources) for item in facts["realistic"]),
         unconfirmed=tuple(facts.get("unconfirmed", ())),
         source=facts["source"],
+        link_kind=facts["link_kind"],
+        tflops=_tflops(facts),
+        hbm_gbs=facts.get("per_device", facts).get("hbm_gbps"),
+        tdp_watts=facts.get("tdp_w"),
+        world_size=facts.get("world_size"),
+        c2c_gbs=facts.get("c2c_gbps_per_direction"),
     )
 
 
+def _tflops(facts: dict[str, Any]) -> dict[str, float]:
+    whole: dict[str, float] = facts.get("tflops", {})
+    part = facts.get("per_device")
+    return whole if part is None else {key: part[key] for key in whole if key in part}
+
+
 def _figure(item: dict[str, Any], sources: dict[str, str]) -> Figure:
-    first = item["source"].split()[0]
+    cited = [
+        sources.get(piece.split()[0], piece).split(" (")[0] for piece in item["source"].split("; ")
+    ]
     return Figure(
         quantity=item["quantity"],
         kind=item["kind"],
@@ -122,5 +185,11 @@ def _figure(item: dict[str, Any], sources: dict[str, str]) -> Figure:
         fraction=item.get("fraction"),
         unit=item["unit"],
         note=item.get("note", ""),
-        source=sources.get(first, item["source"]).split(" (")[0],
+        source="; ".join(cited),
+        peak=item.get("peak"),
+        per_device=item.get("per_device", False),
+        gpus=item.get("gpus"),
+        algorithm=item.get("algorithm", ""),
+        curve=tuple((size, float(value)) for size, value in item.get("curve", ())),
+        mkn=tuple(item["mkn"]) if "mkn" in item else None,
     )

@@ -1,0 +1,6 @@
+"""Expectation: what a figure should be on this device and link, and what a low one comes from.
+
+`judge.judge` gives a verdict for each figure, `four_numbers.four_numbers` the line "data sheet ->
+one way -> realistic -> measured", `patterns.patterns` reads matrices. Nothing here asks the
+machine; the tables are topology/data/specs.toml and links.toml.
+"""

@@ -1,0 +1,55 @@
+"""Physical reasons for a low figure that were seen: limits, throttling, a shared GPU."""
+
+from __future__ import annotations
+
+from ..machine import Gpu
+from ..snapshot import Measurement
+from ..wiring.graph import gpu_label
+from .node import Node, words_of
+
+THROTTLES = {
+    "hw-thermal": "slowed down by its temperature (hardware)",
+    "sw-thermal": "slowed down by its temperature (driver)",
+    "thermal": "slowed down by its temperature",
+    "prochot": "slowed down by its temperature",
+    "hw-power-brake": "slowed down by the server's power brake",
+    "hw-slowdown": "slowed down by hardware",
+    "application-clocks": "held at clocks that somebody set",
+    "applications-clocks": "held at clocks that somebody set",
+    "sync-boost": "held at the clocks of its sync boost group",
+}
+"""Idle and display clocks are none, nor is a power cap at the usual limit: a large GEMM always
+meets that (peers D34)."""
+POWER_CAP = "sw-power-cap"
+LOWERED = 0.97
+"""Share of the usual limit below which a power limit counts as lowered."""
+
+
+def seen(node: Node, figure: Measurement) -> tuple[str, ...]:
+    """Reasons that hold for this figure's GPUs, in clauses."""
+    found: list[str] = []
+    throttle = [_plain(word) for word in words_of(figure, "throttle")]
+    gpus = [gpu for gpu in (node.gpu(figure.src), node.gpu(figure.dst)) if gpu is not None]
+    who = gpu_label(gpus[0]) if len(gpus) == 1 else "a GPU"
+    found += dict.fromkeys(f"{who} was {THROTTLES[word]}" for word in throttle if word in THROTTLES)
+    if figure.unit == "TFLOP/s" and (not throttle or POWER_CAP in throttle):
+        found += [text for gpu in gpus or node.machine.gpus if (text := _limit(node, gpu))]
+    if any(figure.details.get(name) for name in ("shared", "forced")):
+        found.append("the GPU was shared with another process")
+    return tuple(found)
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("_", "-").replace(" ", "-")
+
+
+def _limit(node: Node, gpu: Gpu) -> str:
+    """Say that a power limit was lowered; "" where it was not, or that is not known."""
+    sku = node.sku(gpu)
+    usual = gpu.power_limit_default_watts
+    if sku is not None and sku.tdp_watts and "tdp_w" not in sku.unconfirmed:
+        usual = sku.tdp_watts
+    limit = gpu.power_limit_watts
+    if not limit or not usual or limit >= LOWERED * usual:
+        return ""
+    return f"{gpu_label(gpu)} has a power limit of {limit:.0f} W instead of {usual:.0f} W"

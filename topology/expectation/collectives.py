@@ -1,0 +1,257 @@
+"""The band of a collective's bus bandwidth, by GPUs that take part, algorithm and message size."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import msgspec
+
+from ..machine import Gpu
+from ..snapshot import Measurement
+from ..specs import Figure, Sku, skus
+from .judgement import BEST, ESTIMATE, TYPICAL, Band, Expected, band
+from .links import Link, link_of_pair
+from .node import Node
+from .variables import Variables, choice_at
+
+COLLECTIVES = {
+    "all_reduce_busbw": ("allreduce_busbw", "AllReduce"),
+    "all_gather_busbw": ("allgather_busbw", "AllGather"),
+    "reduce_scatter_busbw": ("reducescatter_busbw", "ReduceScatter"),
+    "all_to_all_busbw": ("alltoall_busbw", ""),
+    "send_receive_busbw": ("sendrecv_busbw", ""),
+    "broadcast_busbw": ("broadcast_busbw", "Broadcast"),
+}
+"""Quantity -> that of the table, and the library's name where its model knows the collective."""
+PLATEAU_BYTES = 256 << 20
+"""From here a curve is judged; smaller messages show latency as much as links (peers D01)."""
+CURVE_BYTES = 16 << 20
+"""Below, two correct ways of timing differ by more than a tenth."""
+LARGE_BYTES = 1 << 30
+"""Without a curve the published figure is one of a very large message."""
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """The GPUs that took part."""
+
+    count: int
+    gpus: tuple[Gpu, ...]
+    """Which ones; any of them where all are alike and only the number is known."""
+    addresses: tuple[str, ...] | None
+    """None: all of the node."""
+
+
+def group_of(node: Node, figure: Measurement) -> Group | None:
+    """Who took part, as far as the figure says; without a word all GPUs did."""
+    everyone = node.machine.gpus
+    named = next(
+        (
+            value
+            for name in ("devices", "gpus", "ranks")
+            if isinstance(value := figure.details.get(name), list | tuple)
+        ),
+        None,
+    )
+    if named is not None:
+        found = [node.gpu(key) for key in named if isinstance(key, str)]
+        gpus = tuple(gpu for gpu in found if gpu is not None)
+        if len(gpus) != len(named) or not gpus:
+            return None
+        some = len(gpus) < len(everyone)
+        addresses = tuple(gpu.address for gpu in gpus) if some else None
+        return Group(count=len(gpus), gpus=gpus, addresses=addresses)
+    ranks = figure.details.get("ranks", len(everyone))
+    if not isinstance(ranks, int) or isinstance(ranks, bool) or not 1 < ranks <= len(everyone):
+        return None
+    gpus = everyone[:ranks]
+    some = ranks < len(everyone)
+    return Group(
+        count=ranks, gpus=gpus, addresses=tuple(gpu.address for gpu in gpus) if some else None
+    )
+
+
+def expected(node: Node, variables: Variables, figure: Measurement) -> Expected:
+    """What a healthy node of this kind gives, with the library left to choose."""
+    if not node.machine.gpus:
+        return Expected(note="the snapshot holds no GPU")
+    group = group_of(node, figure)
+    if group is None:
+        return Expected(note="which GPUs took part is not known")
+    models = [node.sku(gpu) for gpu in group.gpus]
+    sku = models[0]
+    if sku is None or any(model != sku for model in models):
+        return Expected(note="no table holds this model, or the GPUs are of several")
+    if any(gpu.mig_enabled or gpu.partition is not None for gpu in group.gpus):
+        return Expected(note="parts of GPUs; the table holds whole ones")
+    quantity, collective = COLLECTIVES[figure.quantity]
+    size = figure.bytes_per_copy
+    algorithm, model_gbs = _chosen(variables, figure, group, collective, size)
+    link = narrowest(node, group, sku)
+    found = _published(sku, quantity, group.count, algorithm, size)
+    if found is None:
+        found = _estimate(sku, quantity, group.count, algorithm, size, link)
+    if found is None and model_gbs:
+        found = (model_gbs, ESTIMATE, "the library's own model of this topology", "")
+    if found is None:
+        return Expected(note=f"no published figure for {group.count} GPUs", algorithm=algorithm)
+    healthy, basis, source, what = found
+    missing = link.missing if link is not None and link.kind != "pcie" else ()
+    reach = None
+    if link is not None and missing:
+        reach = healthy * link.now_gbs / link.design_gbs
+    scaled = tuple(text for text in (what, *missing) if text)
+    made = band(healthy, "GB/s", basis, source, scaled=scaled, reach=reach)
+    return _sized(made, missing, size, algorithm)
+
+
+def _sized(
+    made: Band, missing: tuple[str, ...], size: int | None, algorithm: str | None
+) -> Expected:
+    plateau = size is None or size >= PLATEAU_BYTES
+    note = ""
+    if size is not None and size < CURVE_BYTES:
+        made = msgspec.structs.replace(made, basis=ESTIMATE)
+        note = "below 16 MiB ways of timing differ too much for a verdict"
+    return Expected(band=made, causes=missing, plateau=plateau, algorithm=algorithm, note=note)
+
+
+def _chosen(
+    variables: Variables,
+    figure: Measurement,
+    group: Group,
+    collective: str,
+    size: int | None,
+) -> tuple[str | None, float | None]:
+    """The algorithm without variables that decide, and the model's bus bandwidth of it, GB/s."""
+    if not collective:
+        return "P2P", None
+    made = variables.without(variables.had(figure), group.addresses)
+    if made is None or made.failure:
+        return None, None
+    choice = choice_at(made, "AllReduce", size)
+    algorithm = choice.algorithm if choice is not None else None
+    if collective != "AllReduce" and algorithm is not None:
+        algorithm = "RING"  # peers, silent rule 13: NVLS serves all-reduce
+    table = made.tuning.get(collective, {}).get(algorithm or "RING", {})
+    best = max((gbs for _, gbs in table.values()), default=0.0)
+    n = group.count
+    factor = {"AllReduce": 2 * (n - 1) / n, "Broadcast": 1.0}.get(collective, (n - 1) / n)
+    return algorithm, best * factor or None
+
+
+def narrowest(node: Node, group: Group, sku: Sku) -> Link | None:
+    """The poorest link of the group: a collective runs at the pace of its slowest member."""
+    links = [
+        link
+        for other in group.gpus[1:]
+        if (link := link_of_pair(node, group.gpus[0], other, sku)) is not None
+    ]
+    return min(links, key=lambda one: one.now_gbs, default=None)
+
+
+def send_gbs(node: Node, group: Group, sku: Sku) -> float | None:
+    """What the poorest GPU of a group can send to the others together by design, GB/s.
+
+    Through switches that is its bundle of links; on a mesh the sum of its links in the group;
+    PCIe counts for a GPU without either.
+    """
+    found = []
+    for one in group.gpus:
+        links = [link_of_pair(node, one, other, sku) for other in group.gpus if other is not one]
+        known = [link for link in links if link is not None]
+        fast = [link for link in known if link.kind in ("nvlink", "xgmi")]
+        if any(link.switched for link in fast):
+            found.append(max(link.design_gbs for link in fast))
+        elif fast:
+            found.append(sum(link.design_gbs for link in fast))
+        elif known:
+            found.append(max(link.design_gbs for link in known))
+    return min(found, default=None)
+
+
+def ring_gbs(sku: Sku, figure: Measurement, count: int) -> float | None:
+    """What a ring gives of this collective on this model; None where nobody measured it."""
+    quantity, _ = COLLECTIVES[figure.quantity]
+    found = _published(sku, quantity, count, "RING", figure.bytes_per_copy)
+    return None if found is None else found[0]
+
+
+def _published(
+    sku: Sku, quantity: str, count: int, algorithm: str | None, size: int | None
+) -> tuple[float, str, str, str] | None:
+    """Healthy figure, basis, source and what it is of, from the model's own entries."""
+    fit = [
+        one
+        for one in sku.figures
+        if one.quantity == quantity
+        and one.gpus == count
+        and one.kind in (TYPICAL, BEST)
+        and _same(one.algorithm, algorithm)
+    ]
+    # Typical before best; of these a curve tells more than one figure.
+    fit.sort(key=lambda one: (one.kind == BEST, not one.curve))
+    for one in fit:
+        value = _at(one, size)
+        if value is not None:
+            what = f"{one.algorithm or 'collective'} of {count} GPUs"
+            return value, one.kind, one.source, what
+    return None
+
+
+def _same(of_entry: str, algorithm: str | None) -> bool:
+    """Whether an entry is of this algorithm; trees and rings reach the same plateau on a node."""
+    if not of_entry or algorithm is None:
+        return not of_entry
+    ring = ("RING", "TREE")
+    return of_entry == algorithm or (of_entry in ring and algorithm in ring)
+
+
+def _at(figure: Figure, size: int | None) -> float | None:
+    """The figure at a message size; None where it says nothing of that size."""
+    if not figure.curve:
+        return figure.measured if size is None or size >= LARGE_BYTES else None
+    if size is None or size >= figure.curve[-1][0]:
+        return figure.curve[-1][1]
+    for (low, below), (high, above) in pairwise(figure.curve):
+        if low <= size <= high:
+            part = math.log(size / low) / math.log(high / low)
+            return below + part * (above - below)
+    return None
+
+
+def _estimate(
+    sku: Sku, quantity: str, count: int, algorithm: str | None, size: int | None, link: Link | None
+) -> tuple[float, str, str, str] | None:
+    """Carried over from another number of GPUs on a mesh, or another model of the same links."""
+    if link is None or link.kind == "pcie" or not sku.total_gbs:
+        return None
+    if sku.fabric == "point_to_point" and sku.pair_gbs and sku.world_size:
+        return _mesh(sku, quantity, count, size)
+    for other in (sku, *skus().values()):
+        if (other.link_kind, other.fabric) != (sku.link_kind, sku.fabric) or not other.total_gbs:
+            continue
+        for one in other.figures:
+            near = one.gpus == count or other is sku
+            fits = one.quantity == quantity and one.kind in (TYPICAL, BEST) and near
+            if fits and one.fraction and _same(one.algorithm, algorithm) and one.algorithm:
+                value = _at(one, size)
+                if value is not None:
+                    share = value / other.total_gbs
+                    where = f"{one.algorithm} of {one.gpus} GPUs on {other.name}"
+                    return share * sku.total_gbs, ESTIMATE, one.source, where
+    return None
+
+
+def _mesh(
+    sku: Sku, quantity: str, count: int, size: int | None
+) -> tuple[float, str, str, str] | None:
+    """On a full mesh n GPUs can use n - 1 links each (peers D27)."""
+    assert sku.pair_gbs is not None
+    for one in sku.figures:
+        fits = one.quantity == quantity and one.kind in (TYPICAL, BEST) and one.gpus
+        if fits and one.fraction and _at(one, size) is not None:
+            healthy = one.fraction * (count - 1) * sku.pair_gbs
+            what = f"{count - 1} link{'s' * (count != 2)} of {sku.pair_gbs:g} GB/s"
+            return healthy, ESTIMATE, f"{one.source}, {one.gpus} GPUs", what
+    return None

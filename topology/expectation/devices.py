@@ -1,0 +1,174 @@
+"""The band of a figure of one GPU: host copies, memory, matrix multiplication."""
+
+from __future__ import annotations
+
+import re
+
+from ..snapshot import Measurement
+from ..specs import Figure, Sku
+from ..wiring.graph import gpu_numa
+from .judgement import BEST, ESTIMATE, Expected, band
+from .links import host_link
+from .node import Node, number_of, text_of
+from .references import entries, published
+
+HOST = {"h2d_bandwidth": "h2d", "d2h_bandwidth": "d2h"}
+MEMORY = {
+    "memory_copy": ("hbm_copy", "hbm_scale"),
+    "memory_triad": ("hbm_triad",),
+    "memory_write": ("hbm_init",),
+    "memory_read": (),
+}
+"""BabelStream's scale reads one array and writes one, as a copy does."""
+STREAM_SHARE = {"nvidia": 0.885, "amd": 0.815}
+"""Middle of what large streaming copies reach of the bus: 85-92 % (NVIDIA), 78-85 % (MI300X)."""
+STREAM_SOURCE = "rule of thumb: 85 to 92 % of the memory bus on NVIDIA, 78 to 85 % on MI300X"
+GEMM = "gemm"
+ONE_SHAPE = 0.88
+"""One fixed shape reaches 85 to 92 % of what the best of thousands of shapes does (MAMF)."""
+LARGE_DIMENSION, LARGE_MKN = 1024, 1.2e11
+"""A smaller product does not fill the device; 16384 x 1024 x 8192 does."""
+LARGE_COPY_BYTES = 128 << 20
+"""Smaller ones may lie in a cache: the largest is 126 MB of L2 (B200), 256 MB on MI300X."""
+TYPES = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "float32": "fp32",
+    "fp8_e4m3": "fp8",
+    "float8_e4m3fn": "fp8",
+    "float8_e4m3fnuz": "fp8",
+    "e4m3": "fp8",
+}
+ALIKE = {"fp16": "bf16", "bf16": "fp16", "tf32": "bf16"}
+"""Types whose share of the peak is alike: an estimate where only the other was measured."""
+SHAPE = re.compile(r"(?P<type>[a-z0-9_]+) M(?P<m>\d{1,9}) K(?P<k>\d{1,9}) N(?P<n>\d{1,9})\b")
+NODE = re.compile(r"pinned, NUMA node (\d{1,4})")
+OF_DEVICES = (*HOST, *MEMORY, GEMM)
+
+
+def expected(node: Node, figure: Measurement) -> Expected:
+    """What a healthy GPU of this model gives."""
+    gpu = node.gpu(figure.src)
+    if gpu is None:
+        return Expected(note="the snapshot does not hold this GPU")
+    sku = node.sku(gpu)
+    if sku is None:
+        return Expected(note="no table holds this model")
+    if figure.quantity in HOST:
+        return _host(node, figure, sku)
+    if gpu.mig_enabled or gpu.partition is not None or gpu.virtualization == "vgpu":
+        return Expected(note="a part of a GPU; the table holds whole ones")
+    if figure.quantity in MEMORY:
+        return _memory(figure, sku)
+    return _gemm(figure, sku)
+
+
+def _host(node: Node, figure: Measurement, sku: Sku) -> Expected:
+    gpu = node.gpu(figure.src)
+    assert gpu is not None
+    variant = figure.variant or "pinned"
+    bound = NODE.fullmatch(variant)
+    if bound is not None and gpu_numa(gpu) not in (None, int(bound[1])):
+        return Expected(note=f"from NUMA node {bound[1]}, which is not next to the GPU")
+    if bound is None and variant != "pinned":
+        why = {
+            "pageable": "pageable memory goes through a staging buffer of the driver",
+            "pinned, both ways": "both ways at once depend on the host: compare with siblings",
+        }
+        return Expected(note=why.get(variant, "shared with the other GPUs: compare with siblings"))
+    link = host_link(node, gpu, sku, figure)
+    if link is None:
+        return Expected(note="the rate of the link to the host is not known")
+    if link.kind == "c2c":
+        # mleng and nvbandwidth issue 23: 346 to 377 GB/s, bound by the CPU's memory.
+        share, basis, source = 0.82, ESTIMATE, "GH200 and GB300 reach about 82 % of C2C"
+    else:
+        known = published(sku.name, HOST[figure.quantity])
+        if known is None:
+            return Expected(note="no published figure fits this PCIe generation")
+        share, basis, source = known.fraction, known.basis, known.source
+    reach = share * link.now_gbs if link.missing else None
+    made = band(share * link.design_gbs, "GB/s", basis, source, scaled=link.missing, reach=reach)
+    return Expected(band=made, causes=link.missing)
+
+
+def _memory(figure: Measurement, sku: Sku) -> Expected:
+    size = figure.bytes_per_copy
+    if size is not None and size < LARGE_COPY_BYTES:
+        return Expected(note="a copy this small may stay in a cache")
+    # The table counts what is read and what is written.
+    half = 0.5 if "once" in (figure.counted or "") else 1.0
+    counted = ("counted once, the reference twice",) if half != 1.0 else ()
+    for quantity in MEMORY[figure.quantity]:
+        for known in entries(sku, quantity):
+            made = band(known.measured * half, known.unit, known.kind, known.source, scaled=counted)
+            return Expected(band=made)
+    share = STREAM_SHARE.get(sku.vendor.lower())
+    if share is None or not sku.hbm_gbs:
+        return Expected(note="no published figure for this model's memory")
+    return Expected(
+        band=band(share * sku.hbm_gbs * half, "GB/s", ESTIMATE, STREAM_SOURCE, scaled=counted)
+    )
+
+
+def shape_of(figure: Measurement) -> tuple[str, tuple[int, int, int]] | None:
+    """Type and M, K, N of a matrix multiplication, from its details, else from its variant."""
+    match = SHAPE.match(figure.variant or "")
+    kind = text_of(figure, "dtype") or (match["type"] if match else "")
+    sizes = [number_of(figure, name) for name in ("m", "k", "n")]
+    if None in sizes and match is not None:
+        sizes = [float(match[name]) for name in ("m", "k", "n")]
+    known = [int(size) for size in sizes if size is not None]
+    if not kind or len(known) != 3:
+        return None
+    kind = kind.removeprefix("torch.")
+    return TYPES.get(kind, kind), (known[0], known[1], known[2])
+
+
+def peak_of(sku: Sku, kind: str) -> float | None:
+    """The data sheet's dense peak of one device, TFLOP/s."""
+    better = {"fp32": "fp32_matrix", "fp64": "fp64_tensor"}.get(kind, kind)
+    return sku.tflops.get(better) or sku.tflops.get(kind)
+
+
+def _gemm(figure: Measurement, sku: Sku) -> Expected:
+    shape = shape_of(figure)
+    if shape is None:
+        return Expected(note="the shape is not known")
+    kind, (m, k, n) = shape
+    quantity = f"gemm_{kind}"
+    known = _of_shape(sku, quantity, (m, k, n))
+    if known is not None:
+        return _of_figure(known)
+    if not _is_large(m, k, n):
+        return Expected(note="a product this small does not fill the device")
+    other = ALIKE.get(kind, "")
+    own, theirs = peak_of(sku, kind), peak_of(sku, other)
+    known = _of_shape(sku, f"gemm_{other}", (m, k, n))
+    if known is None or not own or not theirs:
+        return Expected(note=f"no published {kind} figure for this model")
+    lowered = ONE_SHAPE if known.kind == BEST else 1.0
+    source = f"{known.source}, measured in {other}"
+    return Expected(band=band(known.measured / theirs * own * lowered, "TFLOP/s", ESTIMATE, source))
+
+
+def _is_large(m: int, k: int, n: int) -> bool:
+    return min(m, k, n) >= LARGE_DIMENSION and m * k * n >= LARGE_MKN
+
+
+def _of_shape(sku: Sku, quantity: str, mkn: tuple[int, int, int]) -> Figure | None:
+    """The figure of this very shape, else one that stands for large shapes in general."""
+    for wanted in (mkn, None) if _is_large(*mkn) else (mkn,):
+        for known in entries(sku, quantity):
+            if known.mkn == wanted:
+                return known
+    return None
+
+
+def _of_figure(known: Figure) -> Expected:
+    healthy, scaled = known.measured, ()
+    if known.kind == BEST:
+        healthy *= ONE_SHAPE
+        scaled = (f"one shape reaches about {ONE_SHAPE:.0%} of the best one, {known.measured:g}",)
+    return Expected(band=band(healthy, known.unit, known.kind, known.source, scaled=scaled))

@@ -1,0 +1,208 @@
+"""The four numbers that people mix up, in one line: data sheet, one way, realistic, measured.
+
+"data sheet 900 both ways -> 450 one way -> about 396 realistic (88 %) -> 395.8 measured (88 %)"
+(peers D01). Percentages are of the one-way figure, of the data sheet where that counts one way.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from ..snapshot import Measurement, NodeSnapshot
+from ..specs import Sku
+from ..units import figure as three
+from . import collectives, devices, pairs
+from .judge import Judge
+from .judgement import ESTIMATE, Band
+from .links import host_link, link_of_pair
+from .node import Node
+
+ARROW = " -> "
+
+
+class Number(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the four."""
+
+    value: float
+    what: str
+    """"data sheet, both ways", "one way", "realistic", "measured", ..."""
+    source: str
+    share: float | None = None
+    """Of the one-way figure, or of the data sheet where that counts one way."""
+    text: str
+    """Its place in the line."""
+
+
+class FourNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """As many of the four as make sense for a figure."""
+
+    unit: str
+    sheet: Number | None = None
+    one_way: Number | None = None
+    realistic: Number | None = None
+    measured: Number | None = None
+
+    @property
+    def numbers(self) -> tuple[Number, ...]:
+        """Those that there are, in order."""
+        four = (self.sheet, self.one_way, self.realistic, self.measured)
+        return tuple(number for number in four if number is not None)
+
+    @property
+    def line(self) -> str:
+        """All in one line."""
+        return ARROW.join(number.text for number in self.numbers)
+
+
+class _Peak(msgspec.Struct, frozen=True, kw_only=True):
+    """What the data sheet says, GB/s or TFLOP/s."""
+
+    one_way: float
+    both: bool = True
+    """The data sheet adds both ways."""
+    added: bool = False
+    """The figure adds both ways too."""
+    word: str = ""
+    source: str = ""
+
+
+def four_numbers(
+    snapshot: NodeSnapshot, figure: Measurement, judge: Judge | None = None
+) -> FourNumbers | None:
+    """The four numbers of one figure; None where no data sheet says anything of its kind.
+
+    `judge`: that of the same snapshot, which saves the paths and predictions it has made.
+    """
+    judge = judge or Judge(snapshot)
+    if figure.device_kind == "cpu":
+        return None
+    peak = _peak(judge.node, figure)
+    if peak is None:
+        return None
+    whole = peak.one_way * (2 if peak.added else 1)
+    expected = judge.expected(figure)
+    value = figure.value
+    unit = figure.unit or ""
+    return FourNumbers(
+        unit=unit,
+        sheet=_sheet(peak),
+        one_way=_one_way(peak),
+        realistic=None if expected.band is None else _realistic(expected.band, whole),
+        measured=_measured(figure, value, whole) if value and math.isfinite(value) else None,
+    )
+
+
+def _sheet(peak: _Peak) -> Number:
+    value = peak.one_way * (2 if peak.both else 1)
+    word = "both ways" if peak.both else peak.word
+    return Number(
+        value=value,
+        what=f"data sheet, {word}" if word else "data sheet",
+        source=peak.source,
+        text=f"data sheet {_plain(value)} {word}".rstrip(),
+    )
+
+
+def _one_way(peak: _Peak) -> Number | None:
+    if not peak.both or peak.added:
+        return None
+    return Number(
+        value=peak.one_way,
+        what="one way, payload",
+        source=f"half of the data sheet's figure ({peak.source})",
+        text=f"{_plain(peak.one_way)} one way",
+    )
+
+
+def _realistic(made: Band, whole: float) -> Number:
+    share = made.healthy / whole
+    text = f"about {three(made.healthy)} realistic ({share * 100:.0f} %)"
+    if made.basis == ESTIMATE:
+        text = f"about {three(made.healthy)} by an estimate ({share * 100:.0f} %)"
+    if made.reach is not None:
+        text += f", {three(made.reach)} with what is there"
+    return Number(value=made.healthy, what="realistic", source=made.source, share=share, text=text)
+
+
+def _measured(figure: Measurement, value: float, whole: float) -> Number:
+    how = [text for text in (figure.engine, figure.method) if text]
+    return Number(
+        value=value,
+        what="measured",
+        source=f"probe {figure.probe}" + (f" ({', '.join(how)})" if how else ""),
+        share=value / whole,
+        text=f"{value:.4g} measured ({value / whole * 100:.0f} %)",
+    )
+
+
+def _plain(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _peak(node: Node, figure: Measurement) -> _Peak | None:
+    quantity = figure.quantity
+    if quantity in pairs.QUANTITIES or quantity == pairs.CONCURRENT:
+        return _pair_peak(node, figure)
+    if quantity in collectives.COLLECTIVES:
+        return _collective_peak(node, figure)
+    gpu = node.gpu(figure.src)
+    if quantity == "train_step" and gpu is None and node.machine.gpus:
+        gpu = node.machine.gpus[0]  # per GPU, and a job's GPUs are of one model
+    sku = node.sku(gpu) if gpu is not None else None
+    if gpu is None or sku is None or gpu.mig_enabled or gpu.partition is not None:
+        return None
+    if quantity in devices.HOST:
+        link = host_link(node, gpu, sku, figure)
+        if link is None:
+            return None
+        return _Peak(one_way=link.design_gbs, source=_source(sku))
+    if quantity in devices.MEMORY:
+        once = 0.5 if "once" in (figure.counted or "") else 1.0
+        word = "of the memory bus" if once == 1.0 else "of the memory bus, halved as counted once"
+        peak = sku.hbm_gbs
+        if not peak:
+            return None
+        return _Peak(one_way=peak * once, both=False, word=word, source=_source(sku))
+    return _compute_peak(figure, sku)
+
+
+def _pair_peak(node: Node, figure: Measurement) -> _Peak | None:
+    one, other = node.gpu(figure.src), node.gpu(figure.dst)
+    sku = node.sku(one) if one is not None else None
+    if one is None or other is None or one is other or sku is None or node.sku(other) != sku:
+        return None
+    link = link_of_pair(node, one, other, sku)
+    if link is None or "staged" in (figure.engine or ""):
+        return None
+    added = figure.quantity in pairs.QUANTITIES and pairs.QUANTITIES[figure.quantity][1] == 2
+    return _Peak(one_way=link.design_gbs, added=added, source=_source(sku))
+
+
+def _collective_peak(node: Node, figure: Measurement) -> _Peak | None:
+    """What one GPU can send to the others of the group together."""
+    group = collectives.group_of(node, figure) if node.machine.gpus else None
+    if group is None:
+        return None
+    models = [node.sku(gpu) for gpu in group.gpus]
+    sku = models[0]
+    if sku is None or any(model != sku for model in models):
+        return None
+    rate = collectives.send_gbs(node, group, sku)
+    return None if rate is None else _Peak(one_way=rate, source=_source(sku))
+
+
+def _compute_peak(figure: Measurement, sku: Sku) -> _Peak | None:
+    if figure.quantity not in (devices.GEMM, "train_step") or figure.unit != "TFLOP/s":
+        return None
+    shape = devices.shape_of(figure)
+    kind = "bf16" if figure.quantity == "train_step" else shape[0] if shape else ""
+    peak = devices.peak_of(sku, kind)
+    if not peak:
+        return None
+    return _Peak(one_way=peak, both=False, word=f"{kind} dense", source=_source(sku))
+
+
+def _source(sku: Sku) -> str:
+    return f"data sheet of {sku.name}: {sku.source}"

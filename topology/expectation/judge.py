@@ -1,0 +1,189 @@
+"""Figures held against what this device and this link should give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from ..nccl.prediction import Prediction
+from ..snapshot import Measurement, NodeSnapshot
+from ..specs import GOOD, LOOK
+from ..units import figure as three
+from . import collectives, devices, pairs, siblings
+from .causes import seen
+from .judgement import (
+    ESTIMATE,
+    HEALTHY,
+    HIGH,
+    LOW,
+    NO_REFERENCE,
+    TOO_HIGH,
+    Band,
+    Expected,
+    Judgement,
+    unjudged,
+)
+from .node import Node
+from .variables import Variables
+
+NVLS = "NVLS"
+
+
+def judge(
+    snapshot: NodeSnapshot,
+    figures: Sequence[Measurement],
+    prediction: Prediction | None = None,
+) -> tuple[Judgement, ...]:
+    """Judge figures of a node, in their order.
+
+    `prediction`: what the library does there as it is set up; without it one is made when the
+    first figure of a collective needs it, which takes some tenths of a second.
+    """
+    return Judge(snapshot, prediction).judge(figures)
+
+
+class Judge:
+    """One node; keeps paths, relations and predictions between calls."""
+
+    def __init__(self, snapshot: NodeSnapshot, prediction: Prediction | None = None) -> None:
+        self.node = Node(snapshot)
+        self.variables = Variables(snapshot, prediction)
+
+    def judge(self, figures: Sequence[Measurement]) -> tuple[Judgement, ...]:
+        """Judge figures, in their order."""
+        behind = siblings.behind(self.node, figures)
+        expectations = [self.expected(figure) for figure in figures]
+        low_plateaus = {
+            _curve(figure)
+            for figure, expected in zip(figures, expectations, strict=True)
+            if expected.plateau and _is_low(figure, expected.band)
+        }
+        found = []
+        for index, (figure, expected) in enumerate(zip(figures, expectations, strict=True)):
+            whole = expected.plateau or _curve(figure) in low_plateaus
+            judgement = self._one(figure, expected, whole)
+            if index in behind:
+                note = "; ".join(filter(None, (judgement.note, behind[index])))
+                judgement = msgspec.structs.replace(judgement, note=note)
+            found.append(judgement)
+        return tuple(found)
+
+    def expected(self, figure: Measurement) -> Expected:
+        """The band of one figure, whatever its value."""
+        if figure.device_kind == "cpu":
+            return Expected(note="measured on the CPU, which says nothing about a GPU")
+        if figure.quantity in pairs.OF_PAIRS:
+            return pairs.expected(self.node, figure)
+        if figure.quantity in devices.OF_DEVICES:
+            return devices.expected(self.node, figure)
+        if figure.quantity in collectives.COLLECTIVES:
+            return collectives.expected(self.node, self.variables, figure)
+        return Expected(note="no published figure is of this kind")
+
+    def _one(self, figure: Measurement, expected: Expected, whole: bool) -> Judgement:
+        if figure.value is None or not math.isfinite(figure.value):
+            return unjudged(figure.why_none or "no figure")
+        if figure.verdict == "wrong-data":
+            return unjudged("the data that arrived was wrong, so the speed means nothing")
+        made = expected.band
+        if made is None:
+            return unjudged(expected.note)
+        share = _share(figure.value, made)
+        if share is None:
+            return unjudged("a figure of zero or less is none")
+        percent = f"{share * 100:.0f} %"
+        if made.basis == ESTIMATE:
+            note = f"{percent} of {three(made.healthy)} {made.unit}; "
+            note += expected.note or "that is an estimate and gives no verdict"
+            few = share < LOOK and figure.quantity in collectives.COLLECTIVES
+            cause = self._flags(figure) if few else ""
+            return Judgement(verdict=NO_REFERENCE, band=made, share=share, cause=cause, note=note)
+        if share > TOO_HIGH:
+            note = f"{percent} of the reference: what was counted, or does it fit a cache?"
+            return Judgement(verdict=HIGH, band=made, share=share, note=note)
+        if share >= GOOD:
+            return Judgement(verdict=HEALTHY, band=made, share=share)
+        if share >= LOOK:
+            return Judgement(
+                verdict=HEALTHY,
+                band=made,
+                share=share,
+                cause="; ".join(expected.causes),
+                explained=bool(expected.causes),
+                note=f"look: {percent} of the reference",
+            )
+        if not whole:
+            note = f"{percent} at this size alone; the plateau from 256 MiB up decides"
+            return Judgement(verdict=NO_REFERENCE, band=made, share=share, note=note)
+        cause, explained = self._cause(figure, expected, made)
+        return Judgement(
+            verdict=LOW,
+            band=made,
+            share=share,
+            cause=cause,
+            explained=explained,
+            note=f"{percent} of the reference",
+        )
+
+    def _cause(self, figure: Measurement, expected: Expected, made: Band) -> tuple[str, bool]:
+        """Why a figure is low, and whether that accounts for it."""
+        told = [*expected.causes]
+        explained = False
+        if made.reach is not None and figure.value is not None and told:
+            explained = figure.value >= LOOK * made.reach
+            rest = "" if explained else ", and this is lower still"
+            told[-1] += f": {three(made.reach)} {made.unit} is what that can give{rest}"
+        if figure.quantity in collectives.COLLECTIVES:
+            flags = self._flags(figure)
+            if flags:
+                told.insert(0, flags)
+                explained = True
+            elif expected.algorithm == NVLS:
+                told += self._ring(figure)
+        more = seen(self.node, figure)
+        return "; ".join((*told, *more)), explained or bool(more)
+
+    def _ring(self, figure: Measurement) -> list[str]:
+        """Say that a figure is what Ring gives, where NVLS was expected."""
+        group = collectives.group_of(self.node, figure)
+        sku = self.node.sku(group.gpus[0]) if group is not None else None
+        if group is None or sku is None or figure.value is None:
+            return []
+        ring = collectives.ring_gbs(sku, figure, group.count)
+        if ring is None or not LOOK <= figure.value / ring <= TOO_HIGH:
+            return []
+        return [
+            f"about what Ring gives ({three(ring)} GB/s), and NVLS was expected: the log of "
+            "NCCL_DEBUG=INFO says whether it came up"
+        ]
+
+    def _flags(self, figure: Measurement) -> str:
+        group = collectives.group_of(self.node, figure)
+        if group is None:
+            return ""
+        _, collective = collectives.COLLECTIVES[figure.quantity]
+        values = self.variables.had(figure)
+        effect = self.variables.effect(values, group.addresses, collective, figure.bytes_per_copy)
+        return "" if effect is None else effect.text
+
+
+def _share(value: float, made: Band) -> float | None:
+    """Value / healthy; of a time the other way round, so that less is poorer."""
+    if value <= 0:
+        return 0.0 if value == 0 and not made.falling else None
+    return made.healthy / value if made.falling else value / made.healthy
+
+
+def _is_low(figure: Measurement, made: Band | None) -> bool:
+    if made is None or made.basis == ESTIMATE or figure.value is None:
+        return False
+    share = _share(figure.value, made)
+    return share is not None and share < LOOK
+
+
+def _curve(figure: Measurement) -> tuple[object, ...]:
+    """What the sizes of one sweep have in common."""
+    ranks = figure.details.get("ranks")
+    return (figure.quantity, figure.src, figure.dst, figure.variant, str(ranks))

@@ -1,0 +1,96 @@
+"""What a figure is held against, and what came of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..specs import LOOK
+
+HEALTHY, LOW, HIGH, NO_REFERENCE = "healthy", "low", "high", "no reference"
+WORDS = (HEALTHY, LOW, HIGH, NO_REFERENCE)
+TOO_HIGH = 1.10
+"""Share of the healthy figure above which a figure is high: bytes counted twice, or a cache."""
+TYPICAL, BEST, ESTIMATE = "typical", "best", "estimate"
+
+
+class Band(msgspec.Struct, frozen=True, kw_only=True):
+    """What a healthy device and link of this kind gives."""
+
+    healthy: float
+    low: float
+    """Below this it is low; of a time (unit us), above it."""
+    high: float
+    unit: str
+    basis: str
+    """"typical" (what to expect), "best" (best run, lowered to what one shape reaches), or
+    "estimate" (carried over from another model or counted from the link: no verdict)."""
+    source: str
+    scaled: tuple[str, ...] = ()
+    """What was counted in, in words: "7 links of 64 GB/s", "9 of 18 NVLinks of GPU3 are up"."""
+    reach: float | None = None
+    """What is left where something physical is missing; None where nothing is known to be."""
+
+    @property
+    def falling(self) -> bool:
+        """Whether less is better."""
+        return self.low > self.high
+
+
+def band(
+    healthy: float,
+    unit: str,
+    basis: str,
+    source: str,
+    *,
+    scaled: tuple[str, ...] = (),
+    reach: float | None = None,
+) -> Band:
+    """A band round a healthy figure, by the shares that hold for every figure."""
+    low, high = healthy * LOOK, healthy * TOO_HIGH
+    if unit in ("us", "ms", "s"):
+        low, high = healthy / LOOK, healthy / TOO_HIGH
+    return Band(
+        healthy=healthy,
+        low=low,
+        high=high,
+        unit=unit,
+        basis=basis,
+        source=source,
+        scaled=scaled,
+        reach=reach,
+    )
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """A band, or why there is none."""
+
+    band: Band | None = None
+    causes: tuple[str, ...] = ()
+    """Physical reasons for a low figure that were read: a narrow slot, links that are down."""
+    note: str = ""
+    """Why there is no band, or what to know about it."""
+    plateau: bool = True
+    """False where the message is too small to judge alone: low only where the plateau is."""
+    algorithm: str | None = None
+    """Of a collective: what the library should use."""
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure, judged."""
+
+    verdict: str
+    """"healthy", "low", "high" or "no reference". Of a time, "low" still means poor: too long."""
+    band: Band | None = None
+    share: float | None = None
+    """Value / healthy; of a time healthy / value, so that less than 1 is poorer everywhere."""
+    cause: str = ""
+    """Why it is low, where that is known."""
+    explained: bool = False
+    """Whether that cause accounts for it."""
+    note: str = ""
+    """What else to know, in clauses: "look: 91 % of the reference"."""
+
+
+def unjudged(note: str) -> Judgement:
+    """No reference, and why."""
+    return Judgement(verdict=NO_REFERENCE, note=note)

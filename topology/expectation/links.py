@@ -1,0 +1,141 @@
+"""What joins a pair, or a GPU and its host: what belongs there, and what is there."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..machine import Gpu
+from ..snapshot import Measurement
+from ..specs import Sku
+from ..units import figure as three
+from ..wiring.graph import gpu_label
+from ..wiring.paths import Path
+from ..wiring.wires import PCIE_EFFICIENCY, PCIE_GTS
+from .node import Node, number_of
+
+SAME = 0.98
+"""Share from which two rates count as one."""
+FAST = ("nvlink", "nvswitch", "xgmi")
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """Payload rates one way, GB/s."""
+
+    kind: str
+    """"nvlink", "xgmi", "pcie" or "c2c"."""
+    name: str
+    """For people: "18 NVLinks", "PCIe gen5 x16"."""
+    design_gbs: float
+    """What belongs there by the model, or what is wired where the model leaves that open."""
+    now_gbs: float
+    """What is there."""
+    missing: tuple[str, ...] = ()
+    """What is less than it should be."""
+    switched: bool = False
+    """Through NVSwitches: one and the same links lead to every other GPU."""
+    gen: int | None = None
+    width: int | None = None
+
+
+def pcie_gbs(gen: int, width: int) -> float | None:
+    """Line rate of a PCIe link one way, GB/s."""
+    if gen not in PCIE_GTS or width <= 0:
+        return None
+    return round(PCIE_GTS[gen] * width / 8 * PCIE_EFFICIENCY[gen], 3)
+
+
+def link_of_pair(node: Node, one: Gpu, other: Gpu, sku: Sku) -> Link | None:
+    """The link of two GPUs of one model; None where no rate is known."""
+    path = node.path(one, other)
+    if path is None:
+        return None
+    if path.kind in FAST:
+        return (
+            None if path.payload_gbs is None else _fast(path, path.payload_gbs, (one, other), sku)
+        )
+    if path.kind != "pcie":
+        return None
+    sides = [host_link(node, gpu, sku) for gpu in (one, other)]
+    known = [side for side in sides if side is not None]
+    if len(known) < 2:
+        return None
+    narrow = min(known, key=lambda side: side.now_gbs)
+    return msgspec.structs.replace(
+        narrow,
+        design_gbs=min(side.design_gbs for side in known),
+        missing=tuple(text for side in known for text in side.missing),
+    )
+
+
+def _fast(path: Path, now: float, ends: tuple[Gpu, Gpu], sku: Sku) -> Link:
+    xgmi = path.kind == "xgmi"
+    switched = path.kind == "nvswitch" and sku.fabric == "switched"
+    mesh = xgmi and sku.link_count is not None and sku.link_count + 1 == sku.world_size
+    # Where the model leaves the wiring open (bridges, cube meshes), what is wired is the design.
+    design = sku.pair_gbs if sku.pair_gbs and (switched or mesh) else now
+    missing: list[str] = []
+    if now < SAME * design:
+        for gpu in ends:
+            up = sum(1 for link in gpu.nvlinks if link.active)
+            if sku.link_count and up < sku.link_count and not xgmi:
+                missing.append(f"{gpu_label(gpu)} has {up} of {sku.link_count} NVLinks up")
+    if now < SAME * design and not missing:
+        missing.append(f"the link carries {three(now)} of {three(design)} GB/s")
+    narrowest = path.narrowest
+    return Link(
+        kind="xgmi" if xgmi else "nvlink",
+        name=narrowest.name() if narrowest is not None else path.kind,
+        design_gbs=design,
+        now_gbs=now,
+        missing=tuple(missing),
+        switched=path.kind == "nvswitch",
+    )
+
+
+def host_link(node: Node, gpu: Gpu, sku: Sku, figure: Measurement | None = None) -> Link | None:
+    """The link of a GPU to its host.
+
+    What a figure says was read while the copy ran beats what was read of the machine: an idle
+    link shows a low generation (peers D07).
+    """
+    if sku.c2c_gbs and gpu.c2c_enabled:
+        return Link(kind="c2c", name="NVLink-C2C", design_gbs=sku.c2c_gbs, now_gbs=sku.c2c_gbs)
+    gen = sku.pcie_gen
+    if "pcie_gen" in sku.unconfirmed and gpu.pcie_gen_max_device:
+        gen = gpu.pcie_gen_max_device
+    design = pcie_gbs(gen, sku.pcie_width)
+    if design is None:
+        return None
+    gen_now, width_now = _seen(node, gpu, figure)
+    gen_now, width_now = gen_now or gen, width_now or sku.pcie_width
+    now = pcie_gbs(gen_now, width_now) or design
+    missing = ()
+    if now < SAME * design:
+        missing = (
+            f"{gpu_label(gpu)} runs at PCIe gen{gen_now} x{width_now} instead of "
+            f"gen{gen} x{sku.pcie_width}",
+        )
+    return Link(
+        kind="pcie",
+        name=f"PCIe gen{gen_now} x{width_now}",
+        design_gbs=design,
+        now_gbs=min(now, design),
+        missing=missing,
+        gen=gen,
+        width=sku.pcie_width,
+    )
+
+
+def _seen(node: Node, gpu: Gpu, figure: Measurement | None) -> tuple[int | None, int | None]:
+    """PCIe generation and lanes: as read under load, else the most the slot can do."""
+    gen = width = None
+    if figure is not None:
+        read = number_of(figure, "pcie_generation"), number_of(figure, "pcie_width")
+        gen, width = (None if value is None else int(value) for value in read)
+    if width is None:
+        device = node.machine.pci_device(gpu.address)
+        width = device.link_width_now if device is not None else None
+    if width is None:
+        reading = node.snapshot.readings.gpu(gpu.address)
+        width = reading.pcie_width if reading is not None else None
+    return gen or gpu.pcie_gen_max, width or gpu.pcie_width_max

@@ -1,0 +1,107 @@
+"""The band of a figure between two GPUs."""
+
+from __future__ import annotations
+
+from ..machine import Gpu
+from ..snapshot import Measurement
+from ..specs import Sku, pcie_pairs
+from .judgement import ESTIMATE, Expected, band
+from .links import SAME, Link, link_of_pair
+from .node import Node
+from .references import Share, pcie_practical, published
+
+QUANTITIES = {
+    "write_bandwidth": ("p2p_uni", 1.0),
+    "write_sweep": ("p2p_uni", 1.0),
+    "read_bandwidth": ("p2p_read", 1.0),
+    "kernel_write_bandwidth": ("p2p_kernel_write", 1.0),
+    "kernel_read_bandwidth": ("p2p_kernel_read", 1.0),
+    "both_ways_bandwidth": ("p2p_bidir", 1.0),
+    "together_bandwidth": ("p2p_bidir", 2.0),
+}
+"""What was measured -> the figure of the table, and the directions that the value adds up."""
+LATENCY = "kernel_latency"
+CONCURRENT = "concurrent_bandwidth"
+OF_PAIRS = (*QUANTITIES, LATENCY, CONCURRENT)
+PLATEAU_BYTES = 64 << 20
+"""Smaller copies do not fill a link: nvbandwidth copies 512 MiB."""
+ACROSS = "SYS"
+
+
+def expected(node: Node, figure: Measurement) -> Expected:
+    """What a healthy pair of this kind gives."""
+    one, other = node.gpu(figure.src), node.gpu(figure.dst)
+    if one is None or other is None or one is other:
+        return Expected(note="the snapshot does not hold both GPUs")
+    sku = node.sku(one)
+    if sku is None or sku != node.sku(other):
+        return Expected(note="no table holds this pair of models")
+    if one.mig_enabled or other.mig_enabled:
+        return Expected(note="MIG takes P2P away; no reference holds")
+    if "staged" in (figure.engine or ""):
+        return Expected(note="staged through the host's memory, which is no P2P")
+    link = link_of_pair(node, one, other, sku)
+    if link is None:
+        return Expected(note="the rate of the link between the two is not known")
+    if figure.quantity == LATENCY:
+        return _latency(figure, sku, link)
+    if figure.quantity == CONCURRENT:
+        return _concurrent(figure, sku, link)
+    size = figure.bytes_per_copy
+    if size is not None and size < PLATEAU_BYTES:
+        return Expected(note="a copy this small does not fill the link; judge 64 MiB and more")
+    quantity, ways = QUANTITIES[figure.quantity]
+    share = share_of(node, one, other, sku, link, quantity)
+    if share is None:
+        return Expected(note="no published figure fits this model and kind of path")
+    return _expected(share, link, ways, figure.unit)
+
+
+def share_of(node: Node, one: Gpu, other: Gpu, sku: Sku, link: Link, quantity: str) -> Share | None:
+    """What part of the link's payload a healthy pair reaches."""
+    if link.kind != "pcie":
+        return published(sku.name, quantity)
+    letters = node.kind(one.address, other.address)
+    if letters == ACROSS or quantity not in ("p2p_uni", "p2p_bidir"):
+        return None
+    for item in pcie_pairs():
+        known = item.figure
+        if letters in item.relations and known.quantity == quantity and known.fraction:
+            # A virtual machine may draw one host bridge where there are switches or two sockets.
+            sure = (item.gen, item.width) == (link.gen, link.width) and not node.virtual
+            basis = known.kind if sure else ESTIMATE
+            return Share(fraction=known.fraction, basis=basis, source=known.source)
+    return pcie_practical(link.gen or 0)
+
+
+def _expected(share: Share, link: Link, ways: float, unit: str | None) -> Expected:
+    healthy = share.fraction * link.design_gbs * ways
+    reach = share.fraction * link.now_gbs * ways if link.missing else None
+    scaled = list(link.missing)
+    published_at = share.one_way_gbs
+    if published_at is not None and abs(published_at - link.design_gbs) > (1 - SAME) * published_at:
+        scaled.insert(0, f"counted for {link.name}")
+    made = band(
+        healthy, unit or "GB/s", share.basis, share.source, scaled=tuple(scaled), reach=reach
+    )
+    return Expected(band=made, causes=link.missing)
+
+
+def _latency(figure: Measurement, sku: Sku, link: Link) -> Expected:
+    known = sku.figure("p2p_kernel_latency")
+    if known is None or link.kind != "nvlink" or known.unit != figure.unit:
+        return Expected(note="no published latency fits this model and kind of path")
+    return Expected(band=band(known.measured, known.unit, known.kind, known.source))
+
+
+def _concurrent(figure: Measurement, sku: Sku, link: Link) -> Expected:
+    """In a ring every GPU sends and receives: the pair's own figure both ways, as an estimate."""
+    share = published(sku.name, "p2p_bidir") if link.kind != "pcie" else None
+    if share is None or not (figure.variant or "").startswith("ring"):
+        return Expected(note="no published figure fits this pattern of copies")
+    return _expected(
+        Share(fraction=share.fraction, basis=ESTIMATE, source=f"{share.source}, one pair alone"),
+        link,
+        1.0,
+        figure.unit,
+    )

@@ -1,0 +1,92 @@
+"""Published figures of a model, and what may be carried over from another one as an estimate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+import msgspec
+
+from ..specs import Figure, Sku, skus, table
+from .judgement import BEST, ESTIMATE, TYPICAL
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """What part of a peak or of a payload rate is reached."""
+
+    fraction: float
+    basis: str
+    source: str
+    one_way_gbs: float | None = None
+    """Payload one way of the link that it was measured on; None where a rule gives the share."""
+
+
+@cache
+def published(sku_name: str, quantity: str) -> Share | None:
+    """The model's own figure, typical before best; else one of the same link, as an estimate."""
+    sku = skus()[sku_name]
+    own = _share(sku.figure(quantity))
+    if own is not None:
+        return own
+    for other in skus().values():
+        if other.link_kind == sku.link_kind != "none" and quantity.startswith("p2p_"):
+            found = _share(other.figure(quantity))
+            if found is not None:
+                return msgspec.structs.replace(
+                    found, basis=ESTIMATE, source=f"{found.source}, measured on {other.name}"
+                )
+    return _rule(sku, quantity)
+
+
+def entries(sku: Sku, quantity: str) -> Iterable[Figure]:
+    """Figures to expect of a quantity, typical ones first; pass lines are none."""
+    for kind in (TYPICAL, BEST):
+        for figure in sku.figures:
+            if figure.quantity == quantity and figure.kind == kind:
+                yield figure
+
+
+def _share(figure: Figure | None) -> Share | None:
+    if figure is None or not figure.peak:
+        return None
+    return Share(
+        fraction=figure.measured / figure.peak,
+        basis=figure.kind,
+        source=figure.source,
+        one_way_gbs=figure.peak / (2 if figure.quantity == "p2p_bidir" else 1),
+    )
+
+
+def _rule(sku: Sku, quantity: str) -> Share | None:
+    """The share that links.toml gives for a generation of links."""
+    links = table("links")
+    kind = sku.link_kind.partition("-")[0]
+    facts: dict[str, object] = {}
+    key = ""
+    if quantity in ("h2d", "d2h"):
+        facts, key = links["pcie"].get(f"gen{sku.pcie_gen}", {}), "practical_fraction"
+    elif kind.startswith("nvlink"):
+        facts = links["nvlink"].get(kind.removeprefix("nvlink"), {})
+        key = "practical_fraction_copy_engine"
+        if quantity.startswith("p2p_kernel"):
+            key = "practical_fraction_kernel"
+    elif kind == "xgmi":
+        rate = sku.link_gbs
+        for item in links["xgmi"].values():
+            if isinstance(item, dict) and item.get("link_gbps") == rate:
+                facts, key = item, "practical_fraction"
+    fraction = facts.get(key)
+    if not isinstance(fraction, float) or quantity == "p2p_kernel_latency":
+        return None
+    note = facts.get("practical_note") or facts.get("source")
+    return Share(fraction=fraction, basis=ESTIMATE, source=str(note))
+
+
+@cache
+def pcie_practical(gen: int) -> Share | None:
+    """What a large copy reaches of PCIe's line rate, of any device of a generation."""
+    facts = table("links")["pcie"].get(f"gen{gen}", {})
+    fraction = facts.get("practical_fraction")
+    if fraction is None:
+        return None
+    return Share(fraction=fraction, basis=ESTIMATE, source=facts["practical_note"])

@@ -1,0 +1,69 @@
+"""Figures of one kind beside each other: no table needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from ..snapshot import Measurement
+from .node import Node
+
+BEHIND = 0.92
+"""Share of the siblings' median below which a figure stands out; 5 % is normal (peers C5)."""
+LEAST = 3
+"""With two figures one cannot tell which is the odd one."""
+
+
+def behind(node: Node, figures: Sequence[Measurement]) -> dict[int, str]:
+    """Index of a figure -> "8 % under its siblings' median (396 GB/s)"."""
+    groups: dict[tuple[object, ...], list[tuple[int, float]]] = {}
+    for index, figure in enumerate(figures):
+        key = _key(node, figure)
+        if key is not None and figure.value is not None:
+            groups.setdefault(key, []).append((index, figure.value))
+    found = {}
+    for members in groups.values():
+        if len(members) < LEAST:
+            continue
+        middle = median(value for _, value in members)
+        unit = figures[members[0][0]].unit or ""
+        for index, value in members:
+            share = value / middle if middle > 0 else 1.0
+            if _is_time(unit) and value > 0:
+                share = middle / value
+            if share < BEHIND:
+                side = "over" if _is_time(unit) else "under"
+                part = abs(value - middle) / middle
+                found[index] = (
+                    f"{part:.0%} {side} its siblings' median ({middle:.4g} {unit})".replace(
+                        "%", " %"
+                    )
+                )
+    return found
+
+
+def _is_time(unit: str) -> bool:
+    return unit in ("us", "ms", "s")
+
+
+def _key(node: Node, figure: Measurement) -> tuple[object, ...] | None:
+    """What siblings have in common; None for a figure that has none."""
+    if figure.src is None or figure.device_kind == "cpu" or figure.verdict == "wrong-data":
+        return None
+    one = node.gpu(figure.src)
+    if one is None:
+        return None
+    kind = one.name
+    if figure.dst is not None:
+        other = node.gpu(figure.dst)
+        if other is None:
+            return None
+        kind = f"{node.kind(figure.src, figure.dst)} {one.name} {other.name}"
+    return (
+        figure.quantity,
+        figure.variant,
+        figure.bytes_per_copy,
+        figure.unit,
+        figure.engine,
+        kind,
+    )

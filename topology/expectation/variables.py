@@ -1,0 +1,226 @@
+"""What the variables of NCCL or RCCL change on this node, by predicting with and without them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from ..nccl.prediction import Choice, Prediction
+from ..nccl.summary import algorithm, message_size
+from ..snapshot import Measurement, NodeSnapshot
+
+GOES_BY = {
+    "P2P": "P2P",
+    "SHM": "shared memory (SHM)",
+    "NET": "the network (NET)",
+    "none": "nothing: there is no transport",
+}
+KINDS = ("p2p", "shm", "paths", "net", "search", "tuning")
+"""Kinds of the catalogue whose flags decide something between the GPUs of one node."""
+OF_THE_MACHINE = ("NCCL_TOPO_FILE", "NCCL_HOSTID")
+"""These tell what the machine is; without them the prediction would be one of another machine."""
+MANY = 6
+"""With more variables than this all are named, without trying each."""
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """What variables change for one figure."""
+
+    text: str
+    """"NCCL_P2P_DISABLE=1 turns P2P off: all 12 pairs go through shared memory (SHM)"."""
+    variables: tuple[tuple[str, str], ...]
+
+
+class Variables:
+    """Predictions of one node, each made once and only when asked for."""
+
+    def __init__(self, snapshot: NodeSnapshot, prediction: Prediction | None = None) -> None:
+        self.snapshot = snapshot
+        self.here = {one.name: one.value for one in snapshot.environment}
+        self._made: dict[tuple[object, ...], Prediction | None] = {}
+        if prediction is not None:
+            self._made[self._key(prediction.environment, None)] = prediction
+
+    def had(self, figure: Measurement) -> dict[str, str]:
+        """The variables that the ranks had: those told with the figure, else the snapshot's."""
+        told = figure.details.get("variables")
+        if not isinstance(told, Mapping):
+            return self.here
+        files = {v.name: v.value for v in self.snapshot.environment if v.origin != "environment"}
+        rest = {name: value for name, value in self.here.items() if not _of_library(name)}
+        named = {k: v for k, v in told.items() if isinstance(k, str) and isinstance(v, str)}
+        return {**rest, **files, **named}
+
+    def without(self, values: Mapping[str, str], gpus: tuple[str, ...] | None) -> Prediction | None:
+        """What the library would do without the variables that decide; None: not known."""
+        deciding = self._deciding(values)
+        return self._predict({k: v for k, v in values.items() if k not in deciding}, gpus)
+
+    def effect(
+        self,
+        values: Mapping[str, str],
+        gpus: tuple[str, ...] | None,
+        collective: str,
+        size: int | None,
+    ) -> Effect | None:
+        """What the variables that decide change for a collective; None where nothing is known."""
+        deciding = self._deciding(values)
+        if not deciding:
+            return None
+        after = self._predict(values, gpus)
+        before = self.without(values, gpus)
+        if after is None or before is None:
+            return None
+        clauses = _clauses(before, after, collective, size)
+        if not clauses:
+            return None
+        names = self._to_blame(values, deciding, gpus, before, after, collective, size)
+        given = [f"{name}={values[name]}" for name in names]
+        ending = "s" if len(given) == 1 else ""
+        subject = given[0] if len(given) == 1 else f"{', '.join(given[:-1])} and {given[-1]}"
+        text = "; it ".join(clauses) if ending else "; they ".join(clauses)
+        return Effect(
+            text=f"{subject} {text.replace('@', ending)}",
+            variables=tuple((name, values[name]) for name in names),
+        )
+
+    def _to_blame(
+        self,
+        values: Mapping[str, str],
+        deciding: list[str],
+        gpus: tuple[str, ...] | None,
+        before: Prediction,
+        after: Prediction,
+        collective: str,
+        size: int | None,
+    ) -> list[str]:
+        """Those that change something by themselves, or whose absence would."""
+        if len(deciding) == 1 or len(deciding) > MANY:
+            return deciding
+        moves = bool(_transports(before, after))
+
+        def differ(one: Prediction | None, other: Prediction | None) -> bool:
+            if one is None or other is None:
+                return False
+            if moves:
+                return bool(_transports(one, other))
+            return bool(_clauses(one, other, collective, size))
+
+        found = []
+        for name in deciding:
+            alone = {k: v for k, v in values.items() if k not in deciding or k == name}
+            rest = {k: v for k, v in values.items() if k != name}
+            if differ(before, self._predict(alone, gpus)) or differ(
+                self._predict(rest, gpus), after
+            ):
+                found.append(name)
+        return found or deciding
+
+    def _deciding(self, values: Mapping[str, str]) -> list[str]:
+        named = [n for n in sorted(values) if _of_library(n) and n not in OF_THE_MACHINE]
+        if not named:
+            return []
+        from ..flags.catalogue import catalogue
+
+        known = catalogue()
+        flags = ((name, known.flag(name)) for name in named)
+        return [name for name, flag in flags if flag is not None and flag.kind in KINDS]
+
+    def _predict(
+        self, values: Mapping[str, str], gpus: tuple[str, ...] | None
+    ) -> Prediction | None:
+        key = self._key(values, gpus)
+        if key not in self._made:
+            from ..nccl.predict import predict
+            from ..nccl.settings import Settings
+
+            try:
+                self._made[key] = predict(self.snapshot, Settings(dict(values)), gpus=gpus)
+            except (ValueError, LookupError, ArithmeticError, RecursionError):
+                # No GPU, an unknown version, or a topology that fits no rule: nothing is known.
+                self._made[key] = None
+        return self._made[key]
+
+    def _key(self, values: Mapping[str, str], gpus: tuple[str, ...] | None) -> tuple[object, ...]:
+        """Variables that decide nothing here (NCCL_DEBUG) make no other prediction."""
+        deciding = {*self._deciding(values), *OF_THE_MACHINE}
+        kept = (
+            (name, value)
+            for name, value in sorted(values.items())
+            if not _of_library(name) or name in deciding
+        )
+        return (tuple(kept), gpus)
+
+
+def choice_at(prediction: Prediction, collective: str, size: int | None) -> Choice | None:
+    """The choice at the largest predicted size that is not above this one."""
+    found = [one for one in prediction.choices if one.collective == collective]
+    if not found:
+        return None
+    if size is None:
+        return found[-1]
+    below = [one for one in found if one.bytes <= size]
+    return max(below, key=lambda one: one.bytes) if below else found[0]
+
+
+def _of_library(name: str) -> bool:
+    return name.startswith(("NCCL_", "RCCL_"))
+
+
+def _clauses(before: Prediction, after: Prediction, collective: str, size: int | None) -> list[str]:
+    """What differs; "@" stands for the ending of the verb."""
+    found = _transports(before, after)
+    if found:
+        # What the model then chooses is beside the point: it does not ask how the bytes go.
+        return found
+    old, new = choice_at(before, collective, size), choice_at(after, collective, size)
+    if old is not None and new is not None and algorithm(old) != algorithm(new):
+        gone = old.algorithm not in {one.algorithm for one in after.choices}
+        off = f"turn@ {_plain(old.algorithm)} off: " if gone and old.algorithm == "NVLS" else ""
+        verb = "" if off else "make@ "
+        goes = "goes" if off else "go"
+        found.append(
+            f"{off}{verb}{message_size(old.bytes)} {goes} by {algorithm(new)} instead of "
+            f"{algorithm(old)}"
+        )
+    one, two = before.coll_channels, after.coll_channels
+    if one and two and two < one and not found:
+        found.append(f"leave@ {two} of {one} channels")
+    if after.failure and not before.failure:
+        found.append(f"stop@ the start: {after.failure}")
+    return found
+
+
+def _transports(before: Prediction, after: Prediction) -> list[str]:
+    then = {(pair.src_bus_id, pair.dst_bus_id): pair.transport for pair in after.pairs}
+    moved: Counter[tuple[str, str]] = Counter()
+    had: Counter[str] = Counter()
+    for pair in before.pairs:
+        had[pair.transport] += 1
+        new = then.get((pair.src_bus_id, pair.dst_bus_id))
+        if new is not None and new != pair.transport:
+            moved[pair.transport, new] += 1
+    found = []
+    total = len(before.pairs)
+    for old in dict.fromkeys(old for (old, _), _ in moved.most_common()):
+        ways = [(new, count) for (one, new), count in moved.most_common() if one == old]
+        gone = sum(count for _, count in ways) == had[old] and old != "NET"
+        if gone and ways[0][1] == total:
+            found.append(f"turn@ {old} off: all {total} pairs go through {_way(ways[0][0])}")
+        elif gone:
+            told = [f"{count} of {total} pairs go through {_way(new)}" for new, count in ways]
+            found.append(f"turn@ {old} off: {', '.join(told)}")
+        else:
+            told = [f"{count} of {total} pairs from {old} to {_way(new)}" for new, count in ways]
+            found.append(f"take@ {', '.join(told)}")
+    return found
+
+
+def _way(transport: str) -> str:
+    return GOES_BY.get(transport, transport)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ")
