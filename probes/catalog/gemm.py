@@ -8,19 +8,18 @@ calls run, since neither vendor's sheet says what clock it keeps under load.
 import dataclasses
 import importlib
 import os
-import platform
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..bench import FLUSH_BYTES
-from ..devices import Backend, select
 from ..gemm_bench import GemmBench, Result
 from ..gemm_cases import LIBRARY_BYTES, Case, cases, fitting
 from ..gemm_work import precision
 from ..gpus import drop_overruled_variables
+from ..introduction import introduce
 from ..opening import open_backend
 from ..plaintext import one_line
-from ..protocol import DeviceRecord, Hello, Measurement, Message, Note, Progress, Request
+from ..protocol import DeviceRecord, Measurement, Message, Note, Progress, Request
 from ..sensors import Sensors
 from ..sizing import GIB, MIB
 from ..spec import ProbeSpec, ProbeStopped, level_of
@@ -68,9 +67,7 @@ def run(request: Request, emit: Emit) -> None:
     dropped = drop_overruled_variables()
     emit(Progress(0, 1, "importing torch"))
     backend = open_backend(request.params)
-    opened = _open(backend, request, emit)
-    if dropped:
-        emit(Note("environment", f"Left out for this run: {', '.join(dropped)}."))
+    opened = introduce(backend, request, SPEC, emit, dropped)
     steering = {name: os.environ[name] for name in _STEERING if name in os.environ}
     if steering:
         shown = ", ".join(f"{name}={one_line(text, 40)}" for name, text in steering.items())
@@ -81,29 +78,6 @@ def run(request: Request, emit: Emit) -> None:
         walk.measure_all()
     finally:
         walk.close()
-
-
-def _open(backend: Backend, request: Request, emit: Emit) -> "list[DeviceRecord]":
-    """The selected devices with their free memory; says who answers."""
-    records = backend.devices()
-    chosen = select(records, request.devices, SPEC.minimum_gpus)
-    opened = []
-    for record in chosen:
-        emit(Progress(0, 1, f"opening {record.key}"))
-        free = backend.free_bytes(record.torch_index)
-        opened.append(dataclasses.replace(record, free_bytes=free))
-    others = [dataclasses.replace(r, selected=False) for r in records if r not in chosen]
-    emit(
-        Hello(
-            probe=SPEC.name,
-            method=SPEC.method,
-            python=platform.python_version(),
-            device_kind=backend.kind,
-            devices=(*opened, *others),
-            **dataclasses.asdict(backend.versions()),
-        )
-    )
-    return opened
 
 
 class _Walk:
