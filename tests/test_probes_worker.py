@@ -47,7 +47,7 @@ def test_the_self_test_measures_every_pair() -> None:
     assert outcome.hello.device_kind == "cpu"
     assert [d.key for d in outcome.hello.devices] == ["cpu:0", "cpu:1", "cpu:2"]
     latest = {(m.name, m.src, m.dst): m for m in outcome.latest()}
-    assert len(latest) == 6 * 5 + 3
+    assert len(latest) == 6 * 9 + 3 + 2, "of each pair; of two at once; by the host and by size"
     assert {m.device_kind for m in latest.values()} == {"cpu"}
     for (name, _, _), m in latest.items():
         if name == "arrival":
