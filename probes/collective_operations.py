@@ -101,7 +101,7 @@ class _AllReduce(Operation):
 
 
 class _InParts(Operation):
-    forms = (OUT_OF_PLACE, IN_PLACE)
+    forms: "tuple[str, ...]" = (OUT_OF_PLACE, IN_PLACE)
     counted = "bytes of all ranks' parts together x (n-1)/n"
     in_parts = True
 

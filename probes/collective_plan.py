@@ -38,6 +38,7 @@ def sizes(name: str, params: Mapping[str, Any], cpu: bool) -> "tuple[int, ...]":
     level = level_of(params)
     if cpu:
         return _CPU_BYTES[:1] if level == "quick" else _CPU_BYTES
+    found: tuple[int, ...]
     if level == "quick":
         found = _QUICK_BYTES if name == _ALL_REDUCE else _QUICK_OTHERS
     else:

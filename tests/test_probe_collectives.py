@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gputop.probes.client import run_probe
+from gputop.probes.client import Session, run_probe
 from gputop.probes.collective_operations import BY_NAME, FLOAT_BYTES, OPERATIONS
 from gputop.probes.collective_plan import (
     MEASURING_SECONDS,
@@ -96,7 +96,10 @@ def test_the_plan_holds_each_step_once() -> None:
     assert len(quick) == 2 + 4 + 5 * 2
     only = steps(4, {"operations": ["broadcast"]}, False)
     assert {step.kind for step in only[2:]} == {"broadcast"}
-    for params in ({"operations": ["reduce"]}, {"operations": []}, {"level": "slow"}):
+    wrong: tuple[dict[str, Any], ...] = (
+        {"operations": ["reduce"]}, {"operations": []}, {"level": "slow"}
+    )  # fmt: skip
+    for params in wrong:
         with pytest.raises(ProbeStopped):
             steps(4, params, False)
 
@@ -248,6 +251,19 @@ def test_a_rank_that_is_killed_is_named_and_nothing_stays() -> None:
     last = outcome.measurements[-1]
     assert isinstance(last, Measurement)
     assert (last.verdict, last.value, last.why) == ("failed", None, outcome.message)
+
+
+def test_two_runs_in_one_worker_do_not_meet() -> None:
+    """The folder is that of the worker: neither ranks nor logs of the first run are in the next."""
+    params = {"device": "cpu", "count": 2, "level": "quick", "operations": ["broadcast"]}
+    heard: list[Message] = []
+    with Session(sys.executable, threading.Event(), private_folder=True) as session:
+        first = session.run(Request("nccl", params=params), heard.append, 60)
+        again = session.run(Request("collectives", params=params), heard.append, 60)
+        assert session.alive
+    assert (first.status, again.status) == ("finished", "finished"), (first, again)
+    assert [m.name for m in again.measurements] == ["broadcast_busbw"]
+    assert again.logs == ()
 
 
 def test_one_device_is_too_few() -> None:
