@@ -1,0 +1,107 @@
+"""Work queued on held streams: what is timed is the device, not the launching.
+
+A spin kernel holds the first stream until all work and all events are queued; the other streams
+wait for the first one's start (nvbandwidth does so too). If the work was not queued in time, the
+hold was too short: once more with twice as long.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_HOLD_SECONDS = 0.0015
+_HOLD_TRIES = 5
+_TRIAL_CYCLES = 200_000
+
+
+@dataclass(frozen=True)
+class Lane:
+    """The work of one stream."""
+
+    index: int
+    """torch's number of the device."""
+    stream: Any
+    work: Callable[[], object]
+    """Queues one piece on the stream, which is the current one; must not wait."""
+    times: int
+    """How many pieces, one after the other."""
+
+
+class HeldStreams:
+    """Streams of one torch; for use by one thread at a time."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._cycles: dict[int, int] = {}
+
+    def seconds(self, lanes: Sequence[Lane]) -> "tuple[tuple[float, ...], ...]":
+        """For each lane: when each of its pieces was done, counted from the common start.
+
+        One lane alone has no rivals to be compared with on the way: its end only.
+        """
+        first = lanes[0].index
+        if first not in self._cycles:
+            self._cycles[first] = self._cycles_for_hold(lanes[0])
+        for _ in range(_HOLD_TRIES):
+            marks, held = self._queue(lanes)
+            if held:
+                break
+            self._cycles[first] *= 2
+        return tuple(
+            tuple(float(start.elapsed_time(end)) / 1000 for end in ends) for start, ends in marks
+        )
+
+    def _queue(self, lanes: Sequence[Lane]) -> "tuple[list[tuple[Any, list[Any]]], bool]":
+        """Queue everything, wait for its end; events of each lane, and whether the hold held."""
+        torch, marks = self._torch, []
+        for place, lane in enumerate(lanes):
+            start = self._event()
+            with torch.cuda.device(lane.index), torch.cuda.stream(lane.stream):
+                if place == 0:
+                    torch.cuda._sleep(self._cycles[lane.index])
+                else:
+                    lane.stream.wait_event(marks[0][0])
+                start.record(lane.stream)
+            marks.append((start, []))
+        for lane, (_, ends) in zip(lanes, marks):
+            with torch.cuda.device(lane.index), torch.cuda.stream(lane.stream):
+                for piece in range(lane.times):
+                    lane.work()
+                    if len(lanes) > 1 or piece == lane.times - 1:
+                        ends.append(self._event())
+                        ends[-1].record(lane.stream)
+        held = not marks[0][0].query()
+        for _, ends in marks:
+            ends[-1].synchronize()
+        return marks, held
+
+    def _cycles_for_hold(self, lane: Lane) -> int:
+        """Argument of torch.cuda._sleep that holds a stream for _HOLD_SECONDS."""
+        torch = self._torch
+        with torch.cuda.device(lane.index), torch.cuda.stream(lane.stream):
+            torch.cuda._sleep(1000)
+            start, end = self._event(), self._event()
+            start.record(lane.stream)
+            torch.cuda._sleep(_TRIAL_CYCLES)
+            end.record(lane.stream)
+            end.synchronize()
+        return int(_TRIAL_CYCLES * _HOLD_SECONDS * 1000 / max(start.elapsed_time(end), 0.001))
+
+    def _event(self) -> Any:
+        return self._torch.cuda.Event(enable_timing=True)
+
+
+def rates(
+    ends_seconds: Sequence[Sequence[float]], piece_bytes: Sequence[int]
+) -> "tuple[float, ...]":
+    """GB/s of each lane while all of them were busy: what it did alone at the end does not count.
+
+    `ends_seconds` as HeldStreams.seconds gives them, with an end for each piece where there is more
+    than one lane; `piece_bytes` is what one end stands for.
+    """
+    until = min(ends[-1] for ends in ends_seconds)
+    found = []
+    for ends, size in zip(ends_seconds, piece_bytes):
+        done = [end for end in ends if end <= until] or [ends[0]]
+        found.append(len(done) * size / done[-1] / 1e9)
+    return tuple(found)

@@ -1,0 +1,89 @@
+"""NUMA nodes: which CPUs each has, which one a GPU hangs on, on which one a page lies.
+
+Work is put on a node's CPUs in a thread of its own. The affinity of a thread goes with the thread,
+so there is nothing to restore, and torch's own threads keep the CPUs they had: nothing that makes
+torch start threads (an operation on a large host tensor) belongs into such work.
+"""
+
+import contextlib
+import ctypes
+import os
+import platform
+import threading
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, Optional, TypeVar
+
+_NODES = Path("/sys/devices/system/node")
+_DEVICES = Path("/sys/bus/pci/devices")
+_GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236}
+"""Numbers of the system call get_mempolicy(2)."""
+_NODE_OF_ADDRESS = 1 | 2  # MPOL_F_NODE | MPOL_F_ADDR
+
+Answer = TypeVar("Answer")
+
+
+def node_of(pci_address: Optional[str], devices: Path = _DEVICES) -> Optional[int]:
+    """The NUMA node a device hangs on; None where the firmware does not say (-1)."""
+    with contextlib.suppress(OSError, ValueError):
+        node = int((devices / str(pci_address) / "numa_node").read_text())
+        return node if node >= 0 else None
+    return None
+
+
+def nodes(folder: Path = _NODES) -> "dict[int, frozenset[int]]":
+    """Each node with the CPUs of it that this process may use; nodes without any are left out."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    found = {}
+    for path in folder.glob("node[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            cpus = frozenset(cpu_list((path / "cpulist").read_text()) & allowed)
+            if cpus:
+                found[int(path.name[len("node") :])] = cpus
+    return dict(sorted(found.items()))
+
+
+def cpu_list(text: str) -> "set[int]":
+    """The numbers in a list as the kernel writes it: 0-3,8,10-11. ValueError for anything else."""
+    cpus: set[int] = set()
+    for part in text.strip().split(","):
+        if part:
+            first, _, last = part.partition("-")
+            cpus.update(range(int(first), int(last or first) + 1))
+    return cpus
+
+
+def on_cpus(cpus: Optional[Collection[int]], work: Callable[[], Answer]) -> Answer:
+    """Run `work` on these CPUs and give back what it gives or raises; None: here, where we are."""
+    if cpus is None:
+        return work()
+    answers: list[Any] = []
+    errors: list[BaseException] = []
+
+    def bound() -> None:
+        try:
+            os.sched_setaffinity(0, cpus)
+            answers.append(work())
+        except BaseException as error:  # noqa: BLE001  (raised again below)
+            errors.append(error)
+
+    thread = threading.Thread(target=bound, name="numa", daemon=True)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    answer: Answer = answers[0]
+    return answer
+
+
+def page_node(address: int) -> Optional[int]:
+    """The node on which the page at this address lies; None where the kernel does not say."""
+    number = _GET_MEMPOLICY.get(platform.machine())
+    if number is None or platform.system() != "Linux":
+        return None
+    node = ctypes.c_int(-1)
+    code = ctypes.CDLL(None, use_errno=True).syscall(
+        ctypes.c_long(number), ctypes.byref(node), None, ctypes.c_ulong(0),
+        ctypes.c_void_p(address), ctypes.c_ulong(_NODE_OF_ADDRESS),
+    )  # fmt: skip
+    return node.value if code == 0 and node.value >= 0 else None
