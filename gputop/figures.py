@@ -1,10 +1,15 @@
-"""Measurements as plain text: one matrix a quantity, for terminals and logs."""
+"""Measurements as plain text: matrices for pairs, tables for the rest, verdicts beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gputop.clean import clean
+from gputop.expected import Expectations
+from gputop.figures_devices import HEADS, device_tables, first_use
+from gputop.figures_sizes import OPERATIONS, collective_tables, sweep, totals
+from gputop.figures_table import table, wrapped
+from gputop.figures_text import Pairs, low_lines, said, verdict_line
 from gputop.topology import units
 from gputop.topology.snapshot import Measurement
 
@@ -12,38 +17,114 @@ TITLES = {
     "can_access": "peer access granted by the driver (not a data test)",
     "bytes_arrive": "bytes arrive: stored by a kernel of the row, read and compared on the column",
     "write_bandwidth": "one way, GB/s: row writes into the memory of the column",
+    "read_bandwidth": "one way, GB/s: row reads out of the memory of the column",
     "both_ways_bandwidth": "both ways at once, GB/s of the direction row to column",
     "together_bandwidth": "both ways at once, both directions added, GB/s",
+    "kernel_write_bandwidth": "a kernel of the row writes into the memory of the column, GB/s",
+    "kernel_read_bandwidth": "a kernel of the row reads out of the memory of the column, GB/s",
+    "staged_bandwidth": "through the memory of the host instead, GB/s: row to column",
     "latency": "latency, us",
+    "kernel_latency": "a kernel of the row chases pointers in the memory of the column, us",
+    "concurrent_bandwidth": "copies at once, GB/s: row to column",
     "send_receive": "send and receive, compared, GB/s: row sends, column receives",
 }
 """Quantity -> what its matrix shows; also the order of the matrices."""
+ELSEWHERE = (
+    "collective_finishes", "communicator_init", "all_reduce_algbw", "transport",
+)  # fmt: skip
+"""Of the probe nccl: what its check tells beside the prediction."""
 
 
 def tables(measurements: Sequence[Measurement], names: Mapping[str, str]) -> str:
-    """All quantities as matrices, rows = source, columns = destination; then odd figures, in words.
+    """All figures without verdicts; see `report`."""
+    return report(Expectations(tuple(measurements)), names)
+
+
+def report(known: Expectations, names: Mapping[str, str]) -> str:
+    """All figures of a run and what is thought of them, at most 80 columns wide.
 
     `names` gives the label of a device by address.
     """
-    blocks = []
-    for quantity, title in TITLES.items():
-        figures = [figure for figure in measurements if figure.quantity == quantity]
-        if figures:
-            blocks.append(f"{title}{_method(figures)}\n{_matrix(figures, names)}")
-    odd = [
-        f"{_who(figure, names)}: {clean(figure.why_none)}"
-        for figure in measurements
+    pairs = [pair for pair in known.pairs() if not _told_elsewhere(pair[0])]
+    blocks = _matrices(pairs, names)
+
+    def those(wanted: Callable[[Measurement], bool]) -> Pairs:
+        return [pair for pair in pairs if wanted(pair[0])]
+
+    swept = those(lambda figure: figure.quantity == "write_sweep")
+    if swept:
+        blocks.append(sweep(swept, "one way by size of a copy, GB/s, over all pairs"))
+    total = those(lambda figure: figure.quantity == "concurrent_total")
+    if total:
+        blocks.append(totals([figure for figure, _ in total], names))
+    of_devices = those(lambda figure: figure.quantity in HEADS)
+    if of_devices:
+        blocks.append(device_tables(of_devices, names))
+    blocks += collective_tables(those(lambda figure: figure.quantity in OPERATIONS))
+    first = [figure for figure, _ in those(lambda figure: figure.quantity == "first_use")]
+    if first:
+        blocks.append(first_use(first, names))
+    others = [figure for figure, _ in those(_is_other)]
+    if others:
+        blocks.append(_rows(others, names))
+    blocks.append("\n".join(_odd([figure for figure, _ in pairs], names)))
+    blocks.append("\n".join((*low_lines(known, names), *said(known))))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _told_elsewhere(figure: Measurement) -> bool:
+    if figure.probe != "nccl":
+        return False
+    return figure.quantity in ELSEWHERE or figure.quantity in OPERATIONS
+
+
+def _is_other(figure: Measurement) -> bool:
+    known = (*TITLES, *HEADS, *OPERATIONS, "write_sweep", "concurrent_total", "first_use")
+    return figure.quantity not in known
+
+
+def _rows(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
+    """Figures that no table knows."""
+    rows = [
+        [
+            f"{figure.quantity.replace('_', ' ')} {clean(figure.variant or '', 30)}".strip()[:44],
+            _who(figure, names) if figure.src or figure.dst else "",
+            _cell(figure),
+            clean(figure.unit or "", 10),
+        ]
+        for figure in figures
+    ]
+    return table(["", "", ""], rows).lstrip("\n")
+
+
+def _odd(figures: Sequence[Measurement], names: Mapping[str, str]) -> list[str]:
+    lines = [
+        wrapped(f"{_who(figure, names)}: {clean(figure.why_none)}")
+        for figure in figures
         if figure.why_none
     ]
-    if odd:
-        blocks.append("\n".join(dict.fromkeys(odd)))
-    return "\n\n".join(blocks)
+    return list(dict.fromkeys(lines))
 
 
 def _who(figure: Measurement, names: Mapping[str, str]) -> str:
-    if figure.src is None or figure.dst is None:
-        return figure.quantity.replace("_", " ")
-    return f"{_name(figure.src, names)} -> {_name(figure.dst, names)}"
+    ends = [_name(one, names) for one in (figure.src, figure.dst) if one is not None]
+    return " -> ".join(ends) or figure.quantity.replace("_", " ")
+
+
+def _matrices(pairs: Pairs, names: Mapping[str, str]) -> list[str]:
+    """A matrix for each quantity and variant, rows = source, columns = destination."""
+    blocks = []
+    for quantity, heading in TITLES.items():
+        alike = [pair for pair in pairs if pair[0].quantity == quantity]
+        for variant in dict.fromkeys(figure.variant for figure, _ in alike):
+            found = [pair for pair in alike if pair[0].variant == variant]
+            figures = [figure for figure, _ in found]
+            head = heading + (f", {clean(variant, 60)}" if variant else "") + _method(figures)
+            lines = [wrapped(head), _matrix(figures, names)]
+            if any(figure.value is not None for figure in figures):
+                lines.append(wrapped(verdict_line(found)))
+            blocks.append("\n".join(line for line in lines if line))
+    return blocks
 
 
 def _method(figures: Sequence[Measurement]) -> str:
@@ -54,10 +135,10 @@ def _method(figures: Sequence[Measurement]) -> str:
         for figure in figures
         if figure.value and figure.low is not None and figure.high is not None
     ]
-    said = [", ".join(clean(engine) for engine in engines)] if engines else []
+    about = [", ".join(clean(engine) for engine in engines)] if engines else []
     if spreads:
-        said.append(f"widest spread {100 * max(spreads):.1f} %")
-    return f" ({'; '.join(said)})" if said else ""
+        about.append(f"widest spread {100 * max(spreads):.1f} %")
+    return f" ({'; '.join(about)})" if about else ""
 
 
 def _matrix(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
@@ -65,16 +146,17 @@ def _matrix(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
     devices = list(dict.fromkeys(address or "" for pair in cells for address in pair))
     order = list(names)
     devices.sort(key=lambda address: order.index(address) if address in names else len(order))
-    labels = {address: _name(address, names) for address in devices}
-    width = max(8, *(len(text) + 1 for text in (*labels.values(), *cells.values())))
-    lines = [" " * width + "".join(labels[address].rjust(width) for address in devices)]
-    for src in devices:
-        row = "".join(
-            ("·" if src == dst else cells.get((src, dst), units.UNKNOWN)).rjust(width)
-            for dst in devices
-        )
-        lines.append(labels[src].ljust(width) + row)
-    return "\n".join(lines)
+    rows = [
+        [
+            _name(src, names),
+            *(
+                "·" if src == dst else cells.get((src, dst), units.UNKNOWN).rjust(6)
+                for dst in devices
+            ),
+        ]
+        for src in devices
+    ]
+    return table([_name(address, names) for address in devices], rows)
 
 
 def _cell(figure: Measurement) -> str:

@@ -96,6 +96,8 @@ class ProbeEnded(Message):
     """One sentence for a person."""
     forcible: bool = False
     """Whether the same wish with force would go on."""
+    probe: str = ""
+    """Which one, or "probes" for several; empty for the one that was started last."""
 
 
 @dataclass

@@ -146,11 +146,15 @@ class ProbeDesk(DOMNode):
 
     def on_probe_ended(self, message: messages.ProbeEnded) -> None:
         """Say how it ended."""
+        probe = message.probe or (PROBE if self.probe is None else self.probe.probe)
         self._change(
-            running=False, status=message.status, text=message.text, forcible=message.forcible
+            probe=probe,
+            running=False,
+            status=message.status,
+            text=message.text,
+            forcible=message.forcible,
         )
         # One line may not hold why; an end that was wished for needs no second telling.
-        probe = PROBE if self.probe is None else self.probe.probe
         said = len(message.text) + len(f" {probe} {message.status} (P forces it): ")
         if message.status not in ("finished", "cancelled") and said > self._app.size.width:
             self._app.say(

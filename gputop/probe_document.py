@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from gputop import __version__
-from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED
+from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, WARNINGS
+from gputop.expected import Expectations, as_json
 
 if TYPE_CHECKING:
     from gputop.measuring import Told, Wish
     from gputop.nccl_check import NcclCheck
 
 SCHEMA = "gputop.probe/1"
-EXIT_CODES = {"finished": ANSWERED, "timed-out": FAILURES, "cancelled": INTERRUPTED}
+EXIT_CODES = {
+    "finished": ANSWERED,
+    "skipped": ANSWERED,
+    "timed-out": FAILURES,
+    "cancelled": INTERRUPTED,
+}
 """By status; every other end leaves the question open."""
 BROKEN = {
     "bytes_arrive": ("wrong-bytes",),
@@ -25,8 +31,11 @@ BROKEN = {
 """Quantity -> verdicts that are an answer, and a bad one; "wrong-data" is bad of any figure."""
 
 
-def exit_code(told: Told) -> int:
-    """What a script is told: 2 for wrong bytes and a collective that does not finish."""
+def exit_code(told: Told, *, low: bool = False) -> int:
+    """What a script is told: 2 for wrong bytes and a collective that does not finish.
+
+    `low`: some figure is lower than it should be, which is 1 unless something else is worse.
+    """
     code = EXIT_CODES.get(told.outcome.status, CANNOT_TELL)
     broken = any(
         figure.verdict in (*BROKEN.get(figure.quantity, ()), "wrong-data")
@@ -34,11 +43,20 @@ def exit_code(told: Told) -> int:
     )
     if broken and told.outcome.status in ("finished", "failed", "timed-out"):
         return FAILURES
-    return code
+    return max(code, WARNINGS) if low else code
 
 
-def document(wish: Wish, told: Told, check: NcclCheck | None) -> dict[str, Any]:
-    """The answer of one probe as one JSON object, schema gputop.probe/1."""
+def document(
+    wish: Wish,
+    told: Told,
+    check: NcclCheck | None,
+    expectations: Expectations | None = None,
+) -> dict[str, Any]:
+    """The answer of one probe as one JSON object, schema gputop.probe/1.
+
+    Each measurement has "expected": what it should be, or null where nothing was judged.
+    """
+    known = expectations or Expectations(told.measurements)
     outcome = told.outcome
     chosen = None if told.choice is None else told.choice.chosen
     answer: dict[str, Any] = {
@@ -47,6 +65,7 @@ def document(wish: Wish, told: Told, check: NcclCheck | None) -> dict[str, Any]:
         "source": ["live"],
         "assumptions": [*told.blind, *(check.assumptions if check is not None else ())],
         "probe": wish.probe,
+        "level": wish.level,
         "gpus": list(wish.addresses),
         "status": outcome.status,
         "message": outcome.message,
@@ -55,7 +74,12 @@ def document(wish: Wish, told: Told, check: NcclCheck | None) -> dict[str, Any]:
         if chosen is None
         else {"path": chosen.path, "how_found": chosen.how_found},
         "versions": dict(told.measurements[0].versions) if told.measurements else {},
-        "measurements": [msgspec.to_builtins(figure) for figure in told.measurements],
+        "measurements": [
+            {**msgspec.to_builtins(figure), "expected": as_json(judgement)}
+            for figure, judgement in known.pairs()
+        ],
+        "four_numbers": list(known.four_numbers),
+        "patterns": list(known.patterns),
         "notes": [
             {"topic": note.topic, "text": note.text, "details": dict(note.details)}
             for note in outcome.notes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gputop import messages
@@ -12,10 +13,11 @@ from gputop.topology.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
     from gputop.measuring import Told
+    from gputop.suite.running import Ended, Event
 
 
 class Probing:
-    """Runs one probe at a time in a thread of its own; `post` is called from that thread."""
+    """Runs one suite at a time in a thread of its own; `post` is called from that thread."""
 
     def __init__(self, post: Callable[[Any], object]) -> None:
         self._post = post
@@ -24,27 +26,14 @@ class Probing:
 
     @property
     def running(self) -> bool:
-        """Whether a probe is under way."""
+        """Whether something is measured."""
         return self._thread is not None and self._thread.is_alive()
 
     def start(
-        self,
-        probe: str,
-        addresses: tuple[str, ...],
-        force: bool,
-        snapshot: NodeSnapshot,
+        self, probe: str, addresses: tuple[str, ...], force: bool, snapshot: NodeSnapshot
     ) -> None:
-        """Begin to measure those GPUs of a node; a second wish while one runs is ignored."""
-        if self.running:
-            return
-        self._cancel = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run,
-            args=(probe, addresses, force, snapshot, self._cancel),
-            name=f"probe {probe}",
-            daemon=True,
-        )
-        self._thread.start()
+        """Begin one probe on those GPUs of a node; a second wish while one runs is ignored."""
+        self.start_suite((probe,), addresses, force, "normal", snapshot)
 
     def start_suite(
         self,
@@ -54,11 +43,20 @@ class Probing:
         level: str,
         snapshot: NodeSnapshot,
     ) -> None:
-        """Begin to run these probes, all when none is named; ignored while something runs."""
-        raise NotImplementedError
+        """Begin these probes, all when none is named; ignored while something runs."""
+        if self.running:
+            return
+        self._cancel = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run,
+            args=(names, addresses, force, level, snapshot, self._cancel),
+            name="probes",
+            daemon=True,
+        )
+        self._thread.start()
 
     def cancel(self) -> None:
-        """Ask the probe to end; its end comes as a message."""
+        """Ask what runs to end; its end comes as a message."""
         self._cancel.set()
 
     def close(self) -> None:
@@ -67,56 +65,81 @@ class Probing:
 
     def _run(
         self,
-        probe: str,
+        names: tuple[str, ...],
         addresses: tuple[str, ...],
         force: bool,
+        level: str,
         snapshot: NodeSnapshot,
         cancel: threading.Event,
     ) -> None:
         # Imported here: the app opens without the probes' code.
-        from gputop.measuring import measure, to_measurement, wish_for
-        from gputop.probes import protocol
-        from gputop.probes.interpreters import Choice
+        from gputop.suite import planning, running
 
-        hello: protocol.Hello | None = None
-
-        def hear(message: protocol.Message) -> None:
-            nonlocal hello
-            if isinstance(message, protocol.Hello):
-                hello = message
-            elif isinstance(message, protocol.Progress):
-                self._post(messages.ProbeProgress(message.done, message.total, message.what))
-            elif isinstance(message, protocol.Measurement):
-                self._post(messages.ProbeMeasured(to_measurement(message, probe, hello)))
-
-        def begin(choice: Choice) -> None:
-            python = choice.chosen
-            if python is not None:
-                self._post(messages.ProbeStarted(probe, python.path, python.how_found))
-
+        posting = _Posting(self._post, snapshot)
         try:
-            told = measure(
-                wish_for(probe, snapshot.machine, addresses, force=force),
-                hear,
-                cancel,
-                begin,
-            )
+            plan = planning.plan(names, snapshot.machine, addresses, level=level, force=force)
+            running.Suite(plan, posting, cancel).run()
         except Exception as error:  # noqa: BLE001 - the worker border: the screen gets a sentence
-            self._post(messages.ProbeEnded("failed", f"{type(error).__name__}: {error}"))
-            return
-        outcome = told.outcome
-        if outcome.logs:
-            self._check(snapshot, told)
-        self._post(messages.ProbeEnded(outcome.status, outcome.message, told.forcible))
+            posting.broke(f"{type(error).__name__}: {error}")
 
-    def _check(self, snapshot: NodeSnapshot, told: Told) -> None:
+
+class _Posting:
+    """Turns a suite's events into messages."""
+
+    def __init__(self, post: Callable[[Any], object], snapshot: NodeSnapshot) -> None:
+        self._post = post
+        self._snapshot = snapshot
+        self._python = self._note = self._step = ""
+        self._state: messages.SuiteState | None = None
+
+    def __call__(self, event: Event) -> None:
+        from gputop.suite import running
+
+        if isinstance(event, running.Began):
+            if event.choice.chosen is not None:
+                self._python = event.choice.chosen.path
+                self._note = event.choice.chosen.how_found
+        elif isinstance(event, running.Changed):
+            self._changed(event.state)
+        elif isinstance(event, running.Figure):
+            self._post(messages.ProbeMeasured(event.measurement))
+        else:
+            self._ended(event)
+
+    def broke(self, text: str) -> None:
+        """A mistake of ours ended the suite."""
+        if self._state is not None:
+            self._post(messages.SuiteChanged(replace(self._state, running=False, text=text)))
+        self._post(messages.ProbeEnded("failed", text))
+
+    def _changed(self, state: messages.SuiteState) -> None:
+        self._state = state
+        self._post(messages.SuiteChanged(state))
+        step = state.current
+        if step is not None and step.name != self._step:
+            self._step = step.name
+            self._post(messages.ProbeStarted(step.name, self._python, self._note))
+        elif step is not None and step.total:
+            self._post(messages.ProbeProgress(step.done, step.total, step.what))
+        elif not state.running:
+            name = state.steps[0].name if len(state.steps) == 1 else "probes"
+            self._post(messages.ProbeEnded(state.status, state.text, state.forcible, name))
+
+    def _ended(self, event: Ended) -> None:
+        from gputop import history
+
+        if event.told.outcome.logs:
+            self._check(event.told)
+        history.keep_told(self._snapshot, event.planned.wish, event.told)
+
+    def _check(self, told: Told) -> None:
         """Lay the logs beside the prediction, here and not on the event loop: it takes a while."""
         from gputop.log_reading import examine
         from gputop.nccl_check import check_run, log_of, transports
 
         try:
-            check = check_run(snapshot, told, {})
-            read = examine(log_of(told), snapshot, library=check.library)
+            check = check_run(self._snapshot, told, {})
+            read = examine(log_of(told), self._snapshot, library=check.library)
         except Exception as error:  # noqa: BLE001 - the worker border: the figures stand without it
             text = f"the logs could not be compared: {type(error).__name__}: {error}"
             self._post(messages.NcclChecked(None, text))

@@ -1,4 +1,4 @@
-"""From a wish to figures: refusals come before anything is started."""
+"""From a wish to a request, and from figures to messages and tables."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 
 from gputop import measuring
-from gputop.busy import Verdict
 from gputop.figures import tables
-from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted
-from gputop.probes.protocol import Message
+from gputop.messages import (
+    ProbeEnded,
+    ProbeMeasured,
+    ProbeProgress,
+    ProbeStarted,
+    SuiteChanged,
+)
 from gputop.probing import Probing
+from gputop.suite import planning
 from gputop.topology.machine import Gpu, GpuPair, Machine
 from gputop.topology.snapshot import Measurement, NodeSnapshot
 
@@ -27,11 +32,6 @@ MACHINE = Machine(
 NODE = NodeSnapshot(taken_at=0.0, machine=MACHINE)
 
 
-def measure(wish: measuring.Wish) -> tuple[measuring.Told, list[Message]]:
-    heard: list[Message] = []
-    return measuring.measure(wish, heard.append, threading.Event()), heard
-
-
 def test_no_name_means_every_gpu_and_pairs_know_their_kind() -> None:
     wish = measuring.wish_for("p2p", MACHINE, ())
     assert wish.addresses == (A, B)
@@ -39,43 +39,27 @@ def test_no_name_means_every_gpu_and_pairs_know_their_kind() -> None:
     assert dict(wish.kinds) == {f"{A} {B}": "PIX", f"{B} {A}": "PIX"}
 
 
-def test_a_busy_gpu_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_look", lambda wish: Verdict(busy=("GPU0 works",)))
-    told, heard = measure(measuring.wish_for("p2p", MACHINE, ()))
-    assert told.outcome.status == "refused"
-    assert "GPU0 works" in told.outcome.message
-    assert heard == []
+def test_a_request_says_level_kinds_and_when_to_give_up() -> None:
+    wish = measuring.wish_for(
+        "nccl", MACHINE, (), force=True, level="quick", params=(("loopback", True),)
+    )
+    request = measuring.request_of(wish, 60.0)
+    assert request.devices == (A, B)
+    assert request.params["level"] == "quick"
+    assert request.params["force"] is True
+    assert request.params["loopback"] is True
+    assert request.params["kinds"][f"{A} {B}"] == "PIX"
+    assert 30 < request.params["seconds"] < 60
 
 
-def test_too_few_gpus_are_refused_before_anything_is_asked() -> None:
-    told, heard = measure(measuring.wish_for("p2p", MACHINE, (A,)))
-    assert told.outcome.status == "refused"
-    assert "needs 2 GPUs" in told.outcome.message
-    assert heard == []
+def selftests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every plan be one of the self-test."""
+    plan = planning.plan
 
+    def on_cpu(names: Any, machine: Machine, addresses: Any, **more: Any) -> planning.Plan:
+        return plan(names, Machine(), (), **{**more, "selftest": True})
 
-def test_a_driver_that_hangs_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    release = threading.Event()
-
-    def hang(wish: measuring.Wish) -> Verdict:
-        release.wait(30)
-        return Verdict()
-
-    monkeypatch.setattr(measuring, "_look", hang)
-    monkeypatch.setattr(measuring, "DRIVER_DEADLINE_SECONDS", 0.05)
-    told, heard = measure(measuring.wish_for("p2p", MACHINE, ()))
-    release.set()
-    assert told.outcome.status == "refused"
-    assert "did not answer" in told.outcome.message
-    assert heard == []
-
-
-def test_force_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "_look", lambda wish: Verdict(busy=("GPU0 works",)))
-    told, _heard = measure(measuring.wish_for("p2p", MACHINE, (), force=True))
-    # No GPU here: the worker itself says so, which shows that it was asked.
-    assert told.outcome.status == "refused"
-    assert "works" not in told.outcome.message
+    monkeypatch.setattr(planning, "plan", on_cpu)
 
 
 def test_the_app_hears_start_progress_figures_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,15 +71,13 @@ def test_the_app_hears_start_progress_figures_and_end(monkeypatch: pytest.Monkey
         if isinstance(message, ProbeEnded):
             done.set()
 
-    def selftest(probe: str, machine: Machine, addresses: Any, *, force: bool) -> measuring.Wish:
-        return measuring.Wish(probe=probe, addresses=(), selftest=True)
-
-    monkeypatch.setattr(measuring, "wish_for", selftest)
+    selftests(monkeypatch)
     probing = Probing(post)
     probing.start("p2p", (), False, NODE)
     assert done.wait(60)
     kinds = [type(message) for message in posted]
-    assert kinds[0] is ProbeStarted
+    assert kinds[0] is SuiteChanged
+    assert ProbeStarted in kinds
     assert {ProbeProgress, ProbeMeasured} <= set(kinds)
     assert posted[-1].status == "finished"
     figures = [m.measurement for m in posted if isinstance(m, ProbeMeasured)]
@@ -115,14 +97,11 @@ def test_cancelling_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
         if isinstance(message, ProbeEnded):
             done.set()
 
-    monkeypatch.setattr(
-        measuring,
-        "wish_for",
-        lambda *_, **__: measuring.Wish(probe="p2p", addresses=(), selftest=True),
-    )
+    selftests(monkeypatch)
     probing = Probing(post)
     probing.start("p2p", (), False, NODE)
     assert done.wait(60)
+    assert isinstance(posted[-1], ProbeEnded)
     assert posted[-1].status == "cancelled"
 
 

@@ -182,12 +182,18 @@ def test_the_document_names_ranks_and_holds_the_check() -> None:
     assert probe_document.several([one, one])["runs"] == [one, one]
 
 
+def run_by_hand(monkeypatch: pytest.MonkeyPatch, posted: list[Any], run: Any) -> None:
+    """A suite of the probe nccl that ends with this run, as the app hears it."""
+    monkeypatch.setattr("gputop.suite.running.Suite._prepare", lambda self: run)
+    monkeypatch.setattr("gputop.history.keep_told", lambda *given: "")
+    probe = probing.Probing(posted.append)
+    probe._run(("nccl",), (), False, "normal", node(), threading.Event())
+
+
 def test_the_app_hears_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     posted: list[Any] = []
     run = told(recorded("default"))
-    monkeypatch.setattr("gputop.measuring.measure", lambda *given: run)
-    probe = probing.Probing(posted.append)
-    probe._run("nccl", (), False, node(), threading.Event())
+    run_by_hand(monkeypatch, posted, run)
     checks = [message.check for message in posted if isinstance(message, messages.NcclChecked)]
     assert len(checks) == 1
     assert checks[0] is not None
@@ -200,11 +206,10 @@ def test_a_comparison_that_fails_leaves_the_figures(monkeypatch: pytest.MonkeyPa
         raise RuntimeError("no such thing")
 
     posted: list[Any] = []
-    monkeypatch.setattr("gputop.measuring.measure", lambda *given: told(b"x"))
     monkeypatch.setattr("gputop.nccl_check.check_run", broken)
-    probing.Probing(posted.append)._run("nccl", (), False, node(), threading.Event())
-    assert isinstance(posted[-2], messages.NcclChecked)
-    assert "no such thing" in posted[-2].text
+    run_by_hand(monkeypatch, posted, told(b"x"))
+    (checked,) = (message for message in posted if isinstance(message, messages.NcclChecked))
+    assert "no such thing" in checked.text
     assert posted[-1].status == "finished"
 
 

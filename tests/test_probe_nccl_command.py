@@ -57,11 +57,3 @@ def test_a_collective_that_fails_is_exit_code_2() -> None:
     assert "FAILED" in done.stdout
     assert "no-such-interface" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_all_probes_give_one_document() -> None:
-    done = gputop("probe", "--selftest", "--json", seconds=90)
-    assert done.returncode == 0, done.stderr
-    document = json.loads(done.stdout)
-    assert [run["probe"] for run in document["runs"]] == ["p2p", "nccl"]

@@ -62,8 +62,21 @@ class SuiteState:
     """For all steps together, the start of torch included."""
     text: str = ""
     """While it runs: under which Python. At the end: a sentence on how it went."""
+    elapsed_seconds: float | None = None
+    """None until all of it is over."""
     forcible: bool = False
     """Whether the same wish with force would go on."""
+
+    @property
+    def status(self) -> str:
+        """How all of it went, in one of ENDED; "running" until then."""
+        states = [step.state for step in self.steps]
+        if self.running:
+            return "running"
+        for word in ("cancelled", "finished"):
+            if word in states:
+                return word
+        return next((state for state in states if state != "skipped"), "skipped")
 
     @property
     def current(self) -> ProbeStep | None:

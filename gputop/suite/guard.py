@@ -1,0 +1,96 @@
+"""Asks the driver whether GPUs are free, with a deadline: a driver may hang."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+import psutil
+
+from gputop import busy
+from gputop.busy import Verdict
+from gputop.topology.readings import GpuReading
+from gputop.topology.sources.source import SourceAbsent
+
+DEADLINE_SECONDS = 3.0 + busy.CALM_SECONDS
+HANGS = "the driver did not answer in time whether the GPUs are in use"
+
+
+class Guard:
+    """Looks at the GPUs of one suite: thoroughly before it begins, for strangers later on."""
+
+    def __init__(
+        self,
+        addresses: tuple[str, ...],
+        names: dict[str, str],
+        cancel: threading.Event,
+        open_reader: Callable[[], busy.Read] | None = None,
+    ) -> None:
+        self._addresses = addresses
+        self._names = names
+        self._cancel = cancel
+        self._open = open_reader or _nvml
+        self._read: busy.Read | None = None
+
+    def begin(self) -> Callable[[], Verdict]:
+        """Start to look; what is returned waits for the verdict."""
+        return self._start(
+            lambda read: busy.look(
+                read, self._addresses, self._names, own_pids(), cancel=self._cancel
+            )
+        )
+
+    def again(self) -> Verdict:
+        """Whether somebody else has come meanwhile."""
+        return self._start(
+            lambda read: busy.strangers(
+                read, self._addresses, self._names, own_pids, cancel=self._cancel
+            )
+        )()
+
+    def _start(self, judge: Callable[[busy.Read], Verdict]) -> Callable[[], Verdict]:
+        if not self._addresses:
+            return Verdict
+        told: list[Verdict] = []
+        thread = threading.Thread(
+            target=lambda: told.append(self._judge(judge)), name="busy check", daemon=True
+        )
+        thread.start()
+
+        def wait() -> Verdict:
+            thread.join(DEADLINE_SECONDS)
+            # A driver that hangs is no place to start in, unless somebody insists.
+            return told[0] if told else Verdict(busy=(HANGS,))
+
+        return wait
+
+    def _judge(self, judge: Callable[[busy.Read], Verdict]) -> Verdict:
+        try:
+            if self._read is None:
+                self._read = self._open()
+            return judge(self._read)
+        except SourceAbsent as absent:
+            return Verdict(blind=(f"whether the GPUs are in use is unknown: {absent}",))
+        except Exception as error:  # noqa: BLE001 - the source border: a failing driver is no answer
+            return Verdict(blind=(f"whether the GPUs are in use is unknown: {error}",))
+
+
+def own_pids() -> frozenset[int]:
+    """Processes of ours: gputop itself and all below it (keepers, workers, ranks)."""
+    me = psutil.Process()
+    try:
+        below = [child.pid for child in me.children(recursive=True)]
+    except psutil.Error:
+        below = []
+    return frozenset((me.pid, *below))
+
+
+def _nvml() -> busy.Read:
+    from gputop.topology.sources import nvml_readings
+
+    read = nvml_readings.SOURCE.reader()
+
+    def readings() -> Sequence[GpuReading]:
+        return nvml_readings.SOURCE.parse(read()).gpu_readings
+
+    return readings

@@ -1,0 +1,100 @@
+"""`gputop probe` as it is typed: every probe through the self-test, lists, wrong usage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gputop.probes import catalog
+from gputop.topology.snapshot import Measurement
+from tests.command import gputop
+
+DOCUMENT_KEYS = {
+    "schema", "gputop", "source", "assumptions", "probe", "level", "gpus", "status", "message",
+    "elapsed_seconds", "interpreter", "versions", "measurements", "notes", "four_numbers",
+    "patterns",
+}  # fmt: skip
+
+
+def check_run(run: dict[str, Any]) -> None:
+    """One probe's answer has the shape that the schema promises."""
+    assert set(run) >= DOCUMENT_KEYS
+    assert run["schema"] == "gputop.probe/1"
+    assert run["status"] == "finished", run["message"]
+    assert run["measurements"]
+    fields = {*Measurement.__struct_fields__, "expected"} - {"gaps"}
+    for figure in run["measurements"]:
+        assert set(figure) >= fields
+        assert figure["device_kind"] == "cpu"
+        assert figure["expected"] is None
+        assert figure["value"] is None or figure["value"] >= 0
+        assert figure["method"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", catalog.NAMES)
+def test_each_probe_alone(name: str, tmp_path: Path) -> None:
+    done = gputop(
+        "probe", name, "--selftest", "--quick", "--json", seconds=110, XDG_STATE_HOME=str(tmp_path)
+    )
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    assert run["probe"] == name
+    assert run["level"] == "quick"
+    check_run(run)
+    assert not any(tmp_path.iterdir()), "a self-test is not kept in the history"
+
+
+@pytest.mark.slow
+def test_all_probes_give_one_document() -> None:
+    done = gputop("probe", "--selftest", "--quick", "--json", seconds=115)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["schema"] == "gputop.probe/1"
+    assert {run["probe"] for run in document["runs"]} == set(catalog.NAMES)
+    for run in document["runs"]:
+        check_run(run)
+
+
+def test_people_get_at_most_80_columns() -> None:
+    done = gputop("probe", "p2p", "nccl", "--selftest", "--quick", seconds=90)
+    assert done.returncode == 0, done.stderr
+    assert "one way, GB/s" in done.stdout
+    assert "2 of 2 probes finished" in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+
+
+def test_the_list_fits_and_names_every_probe() -> None:
+    done = gputop("probe", "--list")
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in catalog.NAMES)
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    document = json.loads(gputop("probe", "--list", "--json").stdout)
+    assert {spec["name"] for spec in document["probes"]} == set(catalog.NAMES)
+    assert all(entry["seconds"]["quick"] > 0 for entry in document["estimates"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("p2p", "--quick", "--full"), "exclude"),
+        (("nothing",), "no probe 'nothing'"),
+        (("p2p", "--set", "NCCL_DEBUG=INFO"), "for the probe nccl"),
+        (("p2p", "--logs", "x"), "for the probe nccl"),
+        (("nccl", "--trace"), "for the probe p2p"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
+    done = gputop("probe", *arguments, "--selftest")
+    assert done.returncode == 64
+    assert word in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_python_that_is_none_is_said_once() -> None:
+    done = gputop("probe", "p2p", "nccl", "--selftest", "--python", "/nowhere/python")
+    assert done.returncode == 3
+    assert done.stderr.count("/nowhere/python") == 1
