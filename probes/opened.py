@@ -1,15 +1,15 @@
 """The first steps of a probe: torch imported, devices chosen and introduced, memory looked at."""
 
-import dataclasses
 import os
-import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from .devices import Backend, select
+from .devices import Backend
 from .gpus import drop_overruled_variables
+from .introduction import Emit as Emit
+from .introduction import introduce
 from .opening import open_backend
-from .protocol import DeviceRecord, Hello, Message, Note, Progress, Request
+from .protocol import DeviceRecord, Progress, Request
 from .sizing import GIB, MIB
 from .spec import ProbeSpec
 
@@ -19,8 +19,6 @@ _GROUPS = (
     (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
 """Version 2 and version 1, as a container sees its own."""
-
-Emit = Callable[[Message], None]
 
 
 def open_devices(
@@ -33,28 +31,7 @@ def open_devices(
     dropped = drop_overruled_variables()
     emit(Progress(0, 1, "importing torch"))
     backend = open_backend(request.params)
-    records = backend.devices()
-    chosen = select(records, request.devices, spec.minimum_gpus)
-    opened = []
-    for record in chosen:
-        emit(Progress(0, 1, f"opening {record.key}"))
-        free = backend.free_bytes(record.torch_index)
-        opened.append(dataclasses.replace(record, free_bytes=free))
-    others = [dataclasses.replace(record, selected=False) for record in records]
-    chosen_keys = {record.key for record in chosen}
-    emit(
-        Hello(
-            probe=spec.name,
-            method=spec.method,
-            python=platform.python_version(),
-            device_kind=backend.kind,
-            devices=(*opened, *(r for r in others if r.key not in chosen_keys)),
-            **dataclasses.asdict(backend.versions()),
-        )
-    )
-    if dropped:
-        emit(Note("environment", f"Left out for this run: {', '.join(dropped)}."))
-    return backend, tuple(opened)
+    return backend, tuple(introduce(backend, request, spec, emit, dropped))
 
 
 def spare_bytes(device: DeviceRecord, *, forced: bool) -> int:

@@ -43,7 +43,7 @@ def figures(said: list[Message]) -> dict[tuple[str, str, str], Measurement]:
 
 def test_quick_is_pinned_memory_alone_and_all_at_once() -> None:
     said = run(level="quick")
-    assert isinstance(said[3], Hello)
+    assert any(isinstance(message, Hello) for message in said[:4])
     found = figures(said)
     pinned = {(name, f"cpu:{i}", "pinned") for name in NAMES for i in (0, 1)}
     at_once = {
@@ -128,6 +128,9 @@ class FullGpus:
 
     def devices(self) -> tuple[DeviceRecord, ...]:
         return (DeviceRecord("0000:06:00.0", 0, "GPU", "0000:06:00.0", None, 141 * GIB),)
+
+    def open(self, indices: Sequence[int]) -> None:
+        pass
 
     def free_bytes(self, index: int) -> int:
         return self.free
