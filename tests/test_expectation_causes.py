@@ -153,3 +153,30 @@ def test_pairs_of_different_kinds_are_no_siblings() -> None:
     assert {item.note for item in judge(snapshot, figures)} == {
         "no published figure fits this model and kind of path"
     }
+
+
+def test_a_pair_as_slow_as_pcie_may_not_use_its_links() -> None:
+    snapshot = h200()
+    pair = addresses(snapshot)[:2]
+    found = one(snapshot, figure("write_bandwidth", 44.0, *pair))
+    assert (found.verdict, found.explained) == ("low", False)
+    assert found.cause.startswith("no more than PCIe gen5 x16 carries")
+    assert one(snapshot, figure("write_bandwidth", 150.0, *pair)).cause == ""
+
+
+def test_a_forced_measurement_is_a_cause_of_its_own() -> None:
+    assert "forced on a GPU in use" in gemm(h200(), forced=True).cause
+
+
+@pytest.mark.parametrize(
+    ("details", "words"),
+    [({"numa_node": 1}, "NUMA node 1"), ({"memory": "pageable"}, "staging buffer")],
+)
+def test_host_memory_that_is_not_what_the_reference_used(
+    details: dict[str, Any], words: str
+) -> None:
+    snapshot = h200()
+    item = figure("h2d_bandwidth", 20.0, addresses(snapshot)[0], variant="pinned", details=details)
+    found = one(snapshot, item)
+    assert found.verdict == "no reference"
+    assert words in found.note

@@ -34,8 +34,10 @@ def seen(node: Node, figure: Measurement) -> tuple[str, ...]:
     found += dict.fromkeys(f"{who} was {THROTTLES[word]}" for word in throttle if word in THROTTLES)
     if figure.unit == "TFLOP/s" and (not throttle or POWER_CAP in throttle):
         found += [text for gpu in gpus or node.machine.gpus if (text := _limit(node, gpu))]
-    if any(figure.details.get(name) for name in ("shared", "forced")):
+    if figure.details.get("shared"):
         found.append("the GPU was shared with another process")
+    elif figure.details.get("forced"):
+        found.append("the measurement was forced on a GPU in use")
     return tuple(found)
 
 

@@ -194,9 +194,14 @@ def _published(
     for one in fit:
         value = _at(one, size)
         if value is not None:
-            what = f"{one.algorithm or 'collective'} of {count} GPUs"
+            what = f"{_named(one.algorithm)}, {count} GPUs"
             return value, one.kind, one.source, what
     return None
+
+
+def _named(algorithm: str) -> str:
+    names = {"RING": "Ring", "P2P": "send and receive", "": "measured"}
+    return names.get(algorithm, algorithm)
 
 
 def _same(of_entry: str, algorithm: str | None) -> bool:
@@ -238,7 +243,7 @@ def _estimate(
                 value = _at(one, size)
                 if value is not None:
                     share = value / other.total_gbs
-                    where = f"{one.algorithm} of {one.gpus} GPUs on {other.name}"
+                    where = f"{_named(one.algorithm)}, {one.gpus} GPUs on {other.name}"
                     return share * sku.total_gbs, ESTIMATE, one.source, where
     return None
 

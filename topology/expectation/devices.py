@@ -50,6 +50,8 @@ OF_DEVICES = (*HOST, *MEMORY, GEMM)
 def expected(node: Node, figure: Measurement) -> Expected:
     """What a healthy GPU of this model gives."""
     gpu = node.gpu(figure.src)
+    if figure.src is None:
+        return Expected(note="of several GPUs together; the table holds single ones")
     if gpu is None:
         return Expected(note="the snapshot does not hold this GPU")
     sku = node.sku(gpu)
@@ -69,9 +71,12 @@ def _host(node: Node, figure: Measurement, sku: Sku) -> Expected:
     assert gpu is not None
     variant = figure.variant or "pinned"
     bound = NODE.fullmatch(variant)
-    if bound is not None and gpu_numa(gpu) not in (None, int(bound[1])):
-        return Expected(note=f"from NUMA node {bound[1]}, which is not next to the GPU")
-    if bound is None and variant != "pinned":
+    memory = int(bound[1]) if bound is not None else figure.details.get("numa_node")
+    if isinstance(memory, int) and gpu_numa(gpu) not in (None, memory):
+        return Expected(note=f"from NUMA node {memory}, which is not next to the GPU")
+    if text_of(figure, "memory").startswith("pageable"):
+        variant = "pageable"
+    if (bound is None or variant == "pageable") and variant != "pinned":
         why = {
             "pageable": "pageable memory goes through a staging buffer of the driver",
             "pinned, both ways": "both ways at once depend on the host: compare with siblings",
@@ -167,7 +172,7 @@ def _of_shape(sku: Sku, quantity: str, mkn: tuple[int, int, int]) -> Figure | No
 
 
 def _of_figure(known: Figure) -> Expected:
-    healthy, scaled = known.measured, ()
+    healthy, scaled = known.measured, tuple[str, ...]()
     if known.kind == BEST:
         healthy *= ONE_SHAPE
         scaled = (f"one shape reaches about {ONE_SHAPE:.0%} of the best one, {known.measured:g}",)

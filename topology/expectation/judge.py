@@ -142,6 +142,8 @@ class Judge:
                 explained = True
             elif expected.algorithm == NVLS:
                 told += self._ring(figure)
+        if figure.quantity in pairs.QUANTITIES and not explained:
+            told += filter(None, (pairs.hint(self.node, figure),))
         more = seen(self.node, figure)
         return "; ".join((*told, *more)), explained or bool(more)
 

@@ -98,7 +98,7 @@ def host_link(node: Node, gpu: Gpu, sku: Sku, figure: Measurement | None = None)
     What a figure says was read while the copy ran beats what was read of the machine: an idle
     link shows a low generation (peers D07).
     """
-    if sku.c2c_gbs and gpu.c2c_enabled:
+    if sku.c2c_gbs and gpu.c2c_enabled is not False:
         return Link(kind="c2c", name="NVLink-C2C", design_gbs=sku.c2c_gbs, now_gbs=sku.c2c_gbs)
     gen = sku.pcie_gen
     if "pcie_gen" in sku.unconfirmed and gpu.pcie_gen_max_device:
@@ -109,7 +109,7 @@ def host_link(node: Node, gpu: Gpu, sku: Sku, figure: Measurement | None = None)
     gen_now, width_now = _seen(node, gpu, figure)
     gen_now, width_now = gen_now or gen, width_now or sku.pcie_width
     now = pcie_gbs(gen_now, width_now) or design
-    missing = ()
+    missing: tuple[str, ...] = ()
     if now < SAME * design:
         missing = (
             f"{gpu_label(gpu)} runs at PCIe gen{gen_now} x{width_now} instead of "

@@ -6,7 +6,7 @@ from ..machine import Gpu
 from ..snapshot import Measurement
 from ..specs import Sku, pcie_pairs
 from .judgement import ESTIMATE, Expected, band
-from .links import SAME, Link, link_of_pair
+from .links import SAME, Link, host_link, link_of_pair
 from .node import Node
 from .references import Share, pcie_practical, published
 
@@ -85,6 +85,27 @@ def _expected(share: Share, link: Link, ways: float, unit: str | None) -> Expect
         healthy, unit or "GB/s", share.basis, share.source, scaled=tuple(scaled), reach=reach
     )
     return Expected(band=made, causes=link.missing)
+
+
+def hint(node: Node, figure: Measurement) -> str:
+    """Say that a pair with fast links is as slow as PCIe; "" where it is not.
+
+    Links train without the fabric, so an active link proves no P2P over it (peers D04).
+    """
+    one, other = node.gpu(figure.src), node.gpu(figure.dst)
+    sku = node.sku(one) if one is not None else None
+    if one is None or other is None or sku is None or figure.value is None:
+        return ""
+    link, slot = link_of_pair(node, one, other, sku), host_link(node, one, sku)
+    if link is None or slot is None or link.kind == "pcie" or slot.kind != "pcie":
+        return ""
+    ways = QUANTITIES[figure.quantity][1]
+    if figure.value > slot.design_gbs * ways or slot.design_gbs > link.now_gbs / 2:
+        return ""
+    return (
+        f"no more than {slot.name} carries: the bytes may not use the {link.name} at all, although "
+        "active links are seen"
+    )
 
 
 def _latency(figure: Measurement, sku: Sku, link: Link) -> Expected:
