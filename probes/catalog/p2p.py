@@ -32,8 +32,8 @@ SPEC = ProbeSpec(
     memory_bytes_per_gpu=2 * GIB,
     start_seconds=4.5,
     seconds_per_gpu=0.7,
-    seconds_per_pair=0.9,
-    level_factors={"quick": 0.2, "normal": 1.0, "full": 1.8},
+    seconds_per_pair=0.6,
+    level_factors={"quick": 0.3, "normal": 1.0, "full": 1.6},
     host_memory_bytes=64 * MIB,
     loads=("links",),
 )
