@@ -140,3 +140,61 @@ def test_the_communicator_comes_up_at_once_where_torch_can(knows: bool) -> None:
     made(Here(), New() if knows else Old(), 1, 2).initialise(eager=True)
     assert (given["backend"], given["rank"], given["world_size"]) == ("nccl", 1, 2)
     assert given.get("device_id") == ("cuda:1" if knows else None)
+
+
+class FakeCuda:
+    """A GPU whose clock stands still but for the kernel that holds it and the calls."""
+
+    def __init__(self, *, host_is_slow: bool) -> None:
+        self.now, self.held_cycles, self.host_is_slow = 0.0, [], host_is_slow
+
+    def set_device(self, index: int) -> None:
+        pass
+
+    def _sleep(self, cycles: int) -> None:
+        self.held_cycles.append(cycles)
+        self.now += cycles / 1e9
+
+    def Event(self, enable_timing: bool) -> Any:  # noqa: N802
+        cuda = self
+
+        class Event:
+            def record(self) -> None:
+                self.at = cuda.now
+
+            def query(self) -> bool:
+                return cuda.host_is_slow
+
+            def synchronize(self) -> None:
+                pass
+
+            def elapsed_time(self, other: Any) -> float:
+                return float(other.at - self.at) * 1e3
+
+        return Event()
+
+
+@pytest.mark.parametrize("host_is_slow", [False, True])
+def test_calls_are_timed_from_the_first_that_counts(host_is_slow: bool) -> None:
+    """Neither the time that the GPU is held nor the call that aligns the ranks is in the figure."""
+
+    class FakeTorch:
+        cuda = FakeCuda(host_is_slow=host_is_slow)
+
+    cuda = FakeTorch.cuda
+    here = Accelerator(FakeTorch, 0, cpu=False)
+
+    def call() -> None:
+        cuda.now += 20e-6
+
+    assert here.in_a_row([call] * 10)[0] == pytest.approx(20e-6)
+
+    def lead() -> None:
+        cuda.now += 1.0
+
+    found = here.held(lead, [call] * 10, 0.005)
+    assert cuda.held_cycles[-1] == pytest.approx(5_000_000), "it holds the GPU for 5 ms at 1 GHz"
+    if host_is_slow:
+        assert found is None, "it went on before all was queued, so the host is in the figure"
+    else:
+        assert found == pytest.approx(20e-6)
