@@ -230,6 +230,7 @@ class CollectiveMember(Member):
             "in_a_row_us": round(row_seconds * 1e6, 3),
             "held_us": round(Sampled(tuple(held)).median * 1e6, 3) if held else None,
             "queueing_us": round(queued * 1e6, 3) if on_gpu else None,
+            "size_bytes": size,  # bytes_per_copy in whole parts of 16 bytes for each rank
             "ranks": self.ranks,
             "dtype": "float32",
             "variables": dict(self.params.get("variables", {})),
@@ -238,7 +239,7 @@ class CollectiveMember(Member):
         self.figure(
             f"{operation.name}_busbw", "", "",
             f"{operation.title} of {shown(size)} by all {self.ranks} ranks, {step.variant}", taken,
-            variant=step.variant, counted=operation.counted, details=details, bytes_per_copy=size,
+            variant=step.variant, counted=operation.counted, details=details, bytes_per_copy=step.size_bytes,
             copies_per_sample=often.calls, **found,
         )  # fmt: skip
 

@@ -146,7 +146,8 @@ class FakeCuda:
     """A GPU whose clock stands still but for the kernel that holds it and the calls."""
 
     def __init__(self, *, host_is_slow: bool) -> None:
-        self.now, self.held_cycles, self.host_is_slow = 0.0, [], host_is_slow
+        self.now, self.host_is_slow = 0.0, host_is_slow
+        self.held_cycles: list[int] = []
 
     def set_device(self, index: int) -> None:
         pass
