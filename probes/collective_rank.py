@@ -230,7 +230,8 @@ class CollectiveMember(Member):
             "in_a_row_us": round(row_seconds * 1e6, 3),
             "held_us": round(Sampled(tuple(held)).median * 1e6, 3) if held else None,
             "queueing_us": round(queued * 1e6, 3) if on_gpu else None,
-            "size_bytes": size,  # bytes_per_copy in whole parts of 16 bytes for each rank
+            # bytes_per_copy, in whole parts of 16 bytes for each rank.
+            "size_bytes": size,
             "ranks": self.ranks,
             "dtype": "float32",
             "variables": dict(self.params.get("variables", {})),
