@@ -36,8 +36,8 @@ def print_list(names: tuple[str, ...], gpus: str | None, *, as_json: bool) -> No
     for count in counts:
         click.echo(f"{_heading(count)}\n{_table(specs, count)}\n")
     click.echo(
-        "Seconds include the start of torch, which probes in one run pay once. Memory is what\n"
-        "is wanted on each GPU; less is used where less is free."
+        "Seconds include the start of torch, which probes in one run pay once. Memory is\n"
+        "what is wanted on each GPU; less is used where less is free."
     )
 
 
