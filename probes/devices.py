@@ -65,10 +65,12 @@ class Backend(Protocol):
     """Who answers can_access."""
     copy_engine: str
     store_engine: str
-    kernel_engine: str
-    """What kernel_seconds runs."""
     no_kernels: Optional[str]
     """Why there are no kernels of our own, asked after `open_kernels`; None where there are."""
+
+    @property
+    def kernel_engine(self) -> str:
+        """What kernel_seconds runs."""
 
     def versions(self) -> Versions:
         """Software versions."""

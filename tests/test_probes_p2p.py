@@ -139,9 +139,11 @@ def test_kernels_have_their_own_figures(monkeypatch: pytest.MonkeyPatch) -> None
     assert gpus.compiled == [0, 1]
     for name in ("kernel_write_bandwidth", "kernel_read_bandwidth"):
         figure = found(said, name)["0", "1"]
-        assert (figure.value, figure.engine) == (pytest.approx(370.0), "kernel")
+        assert figure.value == pytest.approx(370.0)
+        assert figure.engine == "kernel"
     latency = found(said, "kernel_latency")["1", "0"]
-    assert (latency.value, latency.unit) == (pytest.approx(0.7), "us")
+    assert latency.value == pytest.approx(0.7)
+    assert latency.unit == "us"
     assert (latency.copies_per_sample or 0) * len(latency.samples) >= 100_000
     assert not notes(said, "kernels")
 

@@ -23,11 +23,11 @@ class Clock:
         self.now += self.call_seconds
 
 
-class Stream:
+class ToldStream:
     """Work one after the other."""
 
     handles = itertools.count(1000)
-    by_handle: dict[int, Stream] = {}  # noqa: RUF012
+    by_handle: dict[int, ToldStream] = {}  # noqa: RUF012
 
     def __init__(self, clock: Clock, device: int) -> None:
         self.clock = clock
@@ -54,7 +54,7 @@ class Event:
         self.at: float | None = None
         self.device: int | None = None
 
-    def record(self, stream: Stream | None = None) -> None:
+    def record(self, stream: ToldStream | None = None) -> None:
         stream = stream or self.cuda.current
         assert stream.device == self.cuda.current.device, "recorded on another device"
         stream.run(0.0)
@@ -81,18 +81,18 @@ class ToldCuda:
     def __init__(self, clock: Clock, devices: int = 2) -> None:
         self.clock = clock
         self.devices = devices
-        self.current = Stream(clock, 0)
+        self.current = ToldStream(clock, 0)
         self.slept: list[float] = []
         self.emptied = 0
 
-    def Stream(self, device: int) -> Stream:  # noqa: N802
-        return Stream(self.clock, device)
+    def Stream(self, device: int) -> ToldStream:  # noqa: N802
+        return ToldStream(self.clock, device)
 
     def Event(self, enable_timing: bool = False) -> Event:  # noqa: N802
         return Event(self)
 
     @contextmanager
-    def stream(self, stream: Stream) -> Iterator[None]:
+    def stream(self, stream: ToldStream) -> Iterator[None]:
         before, self.current = self.current, stream
         yield
         self.current = before
@@ -106,7 +106,7 @@ class ToldCuda:
         self.current.run(cycles / 1e9)
 
     def synchronize(self, index: int | None = None) -> None:
-        for stream in Stream.by_handle.values():
+        for stream in ToldStream.by_handle.values():
             if stream.clock is self.clock:
                 self.clock.now = max(self.clock.now, stream.free_at)
 
@@ -152,6 +152,6 @@ def copy_call(bytes_per_second: float) -> Any:
 
     def copy(to: int, source: int, count: int, stream: int) -> None:
         ctypes.memmove(to, source, count)
-        Stream.by_handle[stream].run(count / bytes_per_second)
+        ToldStream.by_handle[stream].run(count / bytes_per_second)
 
     return copy

@@ -80,9 +80,9 @@ class _Crowd:
         self._granted: dict[Ends, bool] = {}
         self._alone: dict[Ends, float] = {}
         self._ran: list[Ran] = []
-        # At most one slot for each peer.
+        # At most one slot for each peer, a power of two long.
         room = sizes.buffer_bytes // (len(devices) - 1)
-        self._size = min(sizes.copy_bytes, room // _STORE_BYTES * _STORE_BYTES)
+        self._size = min(sizes.copy_bytes, 1 << room.bit_length() - 1)
 
     def title(self, pattern: Pattern) -> str:
         """The pattern as the variant of a figure."""
