@@ -29,6 +29,8 @@ from .node import Node
 from .variables import Variables
 
 NVLS = "NVLS"
+FAR = 0.5
+"""Share of the curve under which a message below the plateau is low by itself."""
 
 
 def judge(
@@ -55,14 +57,16 @@ class Judge:
         """Judge figures, in their order."""
         behind = siblings.behind(self.node, figures)
         expectations = [self.expected(figure) for figure in figures]
-        low_plateaus = {
-            _curve(figure)
-            for figure, expected in zip(figures, expectations, strict=True)
-            if expected.plateau and _is_low(figure, expected.band)
-        }
+        plateaus: dict[tuple[object, ...], bool] = {}
+        for figure, expected in zip(figures, expectations, strict=True):
+            if expected.plateau and figure.value is not None:
+                low = _is_under(LOOK, figure, expected.band)
+                plateaus[_curve(figure)] = plateaus.get(_curve(figure), False) or low
         found = []
         for index, (figure, expected) in enumerate(zip(figures, expectations, strict=True)):
-            whole = expected.plateau or _curve(figure) in low_plateaus
+            # A slow transport may leave no time for large messages: then far too low is low.
+            far = _is_under(FAR, figure, expected.band)
+            whole = expected.plateau or plateaus.get(_curve(figure), far)
             judgement = self._one(figure, expected, whole)
             if index in behind:
                 note = "; ".join(filter(None, (judgement.note, behind[index])))
@@ -178,11 +182,11 @@ def _share(value: float, made: Band) -> float | None:
     return made.healthy / value if made.falling else value / made.healthy
 
 
-def _is_low(figure: Measurement, made: Band | None) -> bool:
+def _is_under(limit: float, figure: Measurement, made: Band | None) -> bool:
     if made is None or made.basis == ESTIMATE or figure.value is None:
         return False
     share = _share(figure.value, made)
-    return share is not None and share < LOOK
+    return share is not None and share < limit
 
 
 def _curve(figure: Measurement) -> tuple[object, ...]:
