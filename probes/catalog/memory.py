@@ -1,0 +1,220 @@
+"""Device memory: copy, read, write and triad, each GPU in its own.
+
+The copy's method is nvbandwidth's device_local_copy: 512 MiB, 16 copies queued while the stream is
+held. That test counts a byte once that is read and written; here both are counted, as STREAM does
+and as a data sheet's figure wants, and every figure says so. Arrays are far larger than any L2.
+GPUs share no memory, so they are measured side by side, each by a thread of its own.
+"""
+
+import importlib
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Optional
+
+from ..kernels import Kernels
+from ..memory_work import DRIVER_COPY, KERNEL_COPY, OPERATIONS, Arrays, Operation
+from ..opened import Emit, open_devices, spare_bytes
+from ..plaintext import one_line
+from ..protocol import DeviceRecord, Measurement, Note, Progress, Request
+from ..sensors import Sensors
+from ..sizing import GIB, MIB
+from ..spec import ProbeSpec, ProbeStopped, level_of
+from ..timing import Sampled, low_ones
+
+_ARRAYS = 3
+_SCRATCH_BYTES = 256 * MIB
+"""For comparisons."""
+
+SPEC = ProbeSpec(
+    name="memory",
+    title="Device memory",
+    measures=(
+        "GB/s of each GPU's own memory: copied by the driver and by a kernel, read, written, and "
+        "STREAM's triad, in arrays far larger than any L2; each figure says what it counts."
+    ),
+    method="memory/1",
+    minimum_gpus=1,
+    memory_bytes_per_gpu=_ARRAYS * 2 * GIB + _SCRATCH_BYTES,
+    start_seconds=4.5,
+    seconds_per_gpu=0.3,
+    seconds_per_pair=0.0,
+    seconds_alone=1.5,
+    level_factors={"quick": 0.6, "normal": 1.0, "full": 2.0},
+    loads=("memory",),
+)
+
+_SIZES = {
+    "quick": (512 * MIB,),
+    "normal": (512 * MIB, 2 * GIB),
+    "full": (512 * MIB, 2 * GIB, 8 * GIB),
+}
+_SMALLER = (256 * MIB, 128 * MIB)
+_CPU_SIZES = (16 * MIB,)
+_MOST_COPIES, _FEWEST_COPIES, _SAMPLE_BYTES = 16, 4, 16 * GIB
+_WARM_SECONDS = 0.25
+_Figure = tuple[Operation, int, Sampled]
+
+
+def run(request: Request, emit: Emit) -> None:
+    """Measure every requested device; ProbeStopped where it cannot."""
+    level = level_of(request.params)
+    samples = request.params.get("samples", 5)
+    if type(samples) is not int or not 3 <= samples <= 25:
+        raise ProbeStopped("refused", "samples is a number from 3 to 25.")
+    backend, devices = open_devices(request, SPEC, emit)
+    cpu = backend.kind == "cpu"
+    torch = importlib.import_module("torch")
+    forced = request.params.get("force") is True
+    sizes = [_CPU_SIZES if cpu else fitting_sizes(level, d, forced=forced) for d in devices]
+    indices = [device.torch_index for device in devices]
+    found = "the self-test runs on the host" if cpu else Kernels.open_or_why(torch, indices)
+    kernels = found if isinstance(found, Kernels) else None
+    if isinstance(found, str) and not cpu:
+        text = f"ATen's kernels stand in for the probe's own: {one_line(found, 200)}."
+        emit(Note("kernels", text))
+    walk = _Walk(torch, kernels, devices, sizes, samples, emit, cpu=cpu)
+    try:
+        walk.measure_all()
+    finally:
+        if kernels is not None:
+            kernels.close()
+        if not cpu:
+            torch.cuda.empty_cache()
+
+
+def fitting_sizes(level: str, device: DeviceRecord, *, forced: bool) -> "tuple[int, ...]":
+    """Those of the level's array sizes that fit three times; ProbeStopped if no size does."""
+    room = spare_bytes(device, forced=forced) - _SCRATCH_BYTES
+    fitting = tuple(size for size in _SIZES[level] if _ARRAYS * size <= room)
+    fitting = fitting or tuple(size for size in _SMALLER if _ARRAYS * size <= room)[:1]
+    if not fitting:
+        raise ProbeStopped(
+            "refused",
+            f"{device.key} has {(device.free_bytes or 0) // MIB} MiB free: the probe wants "
+            f"{(_ARRAYS * _SMALLER[-1] + _SCRATCH_BYTES) // MIB} MiB and leaves a fifth of it all "
+            "free.",
+        )
+    return fitting
+
+
+class _Walk:
+    """All devices side by side; then once more, alone, what was low or restless."""
+
+    def __init__(
+        self,
+        torch: Any,
+        kernels: Optional[Kernels],
+        devices: "Sequence[DeviceRecord]",
+        sizes: "Sequence[tuple[int, ...]]",
+        samples: int,
+        emit: Emit,
+        *,
+        cpu: bool,
+    ) -> None:
+        self._torch, self._kernels, self._cpu = torch, kernels, cpu
+        self._devices = list(zip(devices, sizes))
+        self._samples = samples
+        self._emit = emit
+        self._sensors = Sensors([device.pci_address for device in devices])
+        self._done = 0
+        self._total = sum(len(each) for each in sizes) * len(OPERATIONS)
+        self._lock = threading.Lock()
+
+    def measure_all(self) -> None:
+        """Every operation on every size; the first ProbeStopped or error of a device ends it."""
+        # The host's memory is one: its made-up devices go one after the other.
+        with ThreadPoolExecutor(1 if self._cpu else len(self._devices)) as threads:
+            waiting = [
+                threads.submit(self._device, device, sizes) for device, sizes in self._devices
+            ]
+            results = [each.result() for each in waiting]
+        figures = [
+            (device, figure)
+            for (device, _), found in zip(self._devices, results)
+            for figure in found
+        ]
+        kinds = [
+            (f"{device.name} {op.name} {op.variant} {size}", sampled.median)
+            for device, (op, size, sampled) in figures
+        ]
+        odd = set(low_ones(kinds))
+        odd |= {place for place, (_, figure) in enumerate(figures) if figure[2].restless()}
+        again: dict[str, list[tuple[Operation, int]]] = {}
+        for place in sorted(odd):
+            device, (operation, size, _) = figures[place]
+            again.setdefault(device.key, []).append((operation, size))
+        for device, sizes in self._devices:
+            if device.key in again:
+                what = f"{device.key} once more, alone: low or restless at first"
+                self._emit(Progress(self._total, self._total, what))
+                self._device(device, sizes, again[device.key])
+        self._emit(Progress(self._total, self._total, "all memory measured"))
+
+    def _device(
+        self,
+        device: DeviceRecord,
+        sizes: "tuple[int, ...]",
+        again: "Optional[list[tuple[Operation, int]]]" = None,
+    ) -> "list[_Figure]":
+        """In the thread that runs it: arrays, figures, and the arrays gone."""
+        torch, index = self._torch, device.torch_index
+        todo = again or [(operation, size) for size in sizes for operation in OPERATIONS]
+        if not self._cpu:
+            torch.cuda.set_device(index)
+        arrays = Arrays(torch, index, max(sizes), self._kernels, cpu=self._cpu)
+        found = []
+        try:
+            warm_seconds = 0.0 if self._cpu else _WARM_SECONDS
+            for operation, size in todo:
+                with self._lock:
+                    done = min(self._done, self._total)
+                    self._done += 1
+                what = f"{device.key}: {operation.name.replace('_', ' ')} {operation.variant}"
+                self._emit(Progress(done, self._total, what.strip()))
+                copies = max(_FEWEST_COPIES, min(_MOST_COPIES, _SAMPLE_BYTES // size))
+                with self._sensors.watching(device.pci_address, 0.005) as watch:
+                    sampled = arrays.measure(operation, size, copies, self._samples, warm_seconds)
+                warm_seconds = 0.0
+                right = arrays.is_right(operation, size)
+                engine = arrays.copy_engine if operation is DRIVER_COPY else arrays.kernel_engine
+                self._report(
+                    device.key, operation, size, copies, sampled, engine, watch.summary(),
+                    verdict="verified" if right else "wrong-data", alone=again is not None,
+                )  # fmt: skip
+                found.append((operation, size, sampled))
+        finally:
+            arrays.close()
+        return found
+
+    def _report(
+        self, key: str, operation: Operation, size: int, copies: int, sampled: Sampled, engine: str,
+        seen: "dict[str, Any]", *, verdict: str, alone: bool,
+    ) -> None:  # fmt: skip
+        details = dict(seen)
+        if operation in (DRIVER_COPY, KERNEL_COPY):
+            details["copied_gbs"] = round(sampled.median / 2, 3)
+        rest = "" if alone or len(self._devices) == 1 else "; the other GPUs do so in theirs"
+        self._emit(
+            Measurement(
+                name=operation.name,
+                src=key,
+                dst="",
+                method=SPEC.method,
+                device_kind="cpu" if self._cpu else "gpu",
+                engine=engine,
+                direction=f"{key} {operation.what} its own memory{rest}",
+                verdict=verdict,
+                value=sampled.median,
+                unit="GB/s",
+                minimum=min(sampled.samples),
+                maximum=max(sampled.samples),
+                samples=sampled.samples,
+                bytes_per_copy=size,
+                copies_per_sample=copies,
+                attempt=2 if alone else 1,
+                variant=operation.variant,
+                counted=operation.counted,
+                details=details,
+            )
+        )
