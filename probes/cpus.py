@@ -75,25 +75,26 @@ class Cpus:
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
         """Host clock round the copies: a thread for each flow, started together."""
         ready = threading.Barrier(len(flows))
-        spans: dict[int, tuple[float, float]] = {}
+        started: dict[int, float] = {}
+        done: dict[int, list[float]] = {place: [] for place in range(len(flows))}
 
         def work(place: int, flow: Flow) -> None:
             to, source = self._ends(flow, size_bytes)
             ready.wait()
-            start = time.perf_counter()
+            started[place] = time.perf_counter()
             for _ in range(copies):
                 to.copy_(source)
-            spans[place] = start, time.perf_counter()
+                done[place].append(time.perf_counter())
 
         threads = [threading.Thread(target=work, args=one) for one in enumerate(flows)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        first = min(start for start, _ in spans.values())
-        last = max(end for _, end in spans.values())
-        each = tuple(spans[place][1] - spans[place][0] for place in range(len(flows)))
-        return FlowTimes(each, last - first)
+        first = min(started.values())
+        return FlowTimes(
+            tuple(tuple(end - first for end in done[place]) for place in range(len(flows)))
+        )
 
     def _ends(self, flow: Flow, size_bytes: int) -> tuple[Any, Any]:
         to, source = flow.dst_slot * size_bytes, flow.src_slot * size_bytes

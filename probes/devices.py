@@ -51,10 +51,19 @@ class Flow:
 class FlowTimes:
     """How long flows took that were started together."""
 
-    each: tuple[float, ...]
-    """Seconds of each, by the clock of its doer."""
-    together: float
-    """Seconds until the last was done, by the clock of the first one's doer."""
+    ends: tuple[tuple[float, ...], ...]
+    """Of each flow, by the clock of its doer: seconds until each of its copies was done, the last
+    one alone where nothing else ran."""
+
+    @property
+    def each(self) -> tuple[float, ...]:
+        """Seconds of each flow."""
+        return tuple(ends[-1] for ends in self.ends)
+
+    @property
+    def together(self) -> float:
+        """Seconds until the last flow was done."""
+        return max(self.each)
 
 
 class Backend(Protocol):

@@ -173,11 +173,11 @@ class Gpus:
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
         """Copy-engine copies on held streams, one for each flow."""
+        ends = {flow: self._ends(flow, size_bytes) for flow in flows}
 
         def queue(flow: Flow, stream: Any) -> None:
-            to, source = self._ends(flow, size_bytes)
             other = self._copies.stream(flow.src if flow.reads else flow.dst)
-            self._copies.queue_copies(to, source, size_bytes, copies, stream, other)
+            self._copies.queue_copy(*ends[flow], stream, other)
 
         return self._copies.timed(flows, queue, copies)
 
@@ -204,19 +204,18 @@ class Gpus:
         def queue(flow: Flow, stream: Any) -> None:
             to, source = self._ends(flow, size_bytes)
             if kernels is not None:
-                kernels.copy(
-                    flow.doer, to.data_ptr(), source.data_ptr(), size_bytes, stream, passes=copies
-                )
+                ends = to.data_ptr(), source.data_ptr()
+                kernels.copy(flow.doer, *ends, size_bytes, stream, passes=copies)
                 return
             rows = size_bytes // _ROW_BYTES // 2
             into = to.view(self._torch.int32).view(2, rows, -1).transpose(0, 1)
             words = source.view(self._torch.int32).view(rows, 2, -1)
-            held = self._torch.cuda.stream
-            with held(self._copies.stream(flow.dst)), held(stream):
+            current = self._torch.cuda.stream
+            with current(self._copies.stream(flow.dst)), current(stream):
                 for _ in range(copies):
                     into.copy_(words, non_blocking=True)
 
-        return self._copies.timed([flow], queue, copies).together
+        return self._copies.timed([flow], queue, 1).together
 
     def staged_seconds(self, src: int, dst: int, size_bytes: int) -> float:
         """Through pinned memory of the host."""

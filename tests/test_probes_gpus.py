@@ -99,7 +99,7 @@ def test_without_the_drivers_call_torch_copies() -> None:
     cuda = ToldCuda(Clock())
     copies = Copies(ToldTorch(cuda), None)
     source, to = buffers()
-    copies.queue_copies(to, source, MIB, 2, copies.stream(0), copies.stream(1))
+    copies.queue_copy(to, source, copies.stream(0), copies.stream(1))
     assert torch.equal(source, to)
 
 

@@ -86,8 +86,8 @@ class ToldGpus:
                 beside = [one for one in flows if (one.src, one.dst) in pairs]
                 if flow in beside:
                     speed = min(speed, together / len(beside))
-            each.append(size_bytes * copies / speed / 1e9)
-        return FlowTimes(tuple(each), max(each))
+            each.append(tuple(size_bytes * (1 + done) / speed / 1e9 for done in range(copies)))
+        return FlowTimes(tuple(each))
 
     def open_kernels(self, indices: Sequence[int]) -> None:
         self.compiled = list(indices)

@@ -1,8 +1,9 @@
 """Peer to peer, many pairs at once: what pairs share shows only when they compete.
 
 Every flow copies on a stream of its own, of the source (writes), like nvbandwidth's all_to_one and
-one_to_all; all wait for one event and are timed each by its own clock, and together until the last
-is done. Flows into or out of one GPU use parts of its buffers of their own.
+one_to_all; all wait for one event. A pair's figure is what it moved until the first flow was done,
+while all the others ran; the total is taken until the last was done. Flows into or out of one GPU
+use parts of its buffers of their own.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from functools import partial
 
 from ..devices import Backend, Flow
 from ..gpus import drop_overruled_variables
+from ..held import rates
 from ..introduction import introduce
 from ..opening import open_backend
 from ..p2p_patterns import Ends, Pattern, Ran, patterns, slots, wiring
@@ -141,10 +143,11 @@ class _Crowd:
             self._backend.flow_seconds(flows, size, copies) for _ in range(self._sizes.samples)
         ]
         variant, payload = self.title(pattern), copies * size
+        found = [rates(t.ends, [payload // len(t.ends[0]) for _ in flows]) for t in times]
         medians = []
         for place, (src, dst) in enumerate(pattern.flows):
             a, b = self._devices[src], self._devices[dst]
-            sampled = Sampled(tuple(gigabytes_per_second(payload, t.each[place]) for t in times))
+            sampled = Sampled(tuple(one[place] for one in found))
             medians.append(sampled.median)
             self._report.figure(
                 "concurrent_bandwidth", a, b,
