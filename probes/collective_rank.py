@@ -239,9 +239,9 @@ class CollectiveMember(Member):
         taken = Sampled(tuple(factor * gigabytes_per_second(size, one) for one in times))
         self.figure(
             f"{operation.name}_busbw", "", "",
-            f"{operation.title} of {shown(size)} by all {self.ranks} ranks, {step.variant}", taken,
-            variant=step.variant, counted=operation.counted, details=details, bytes_per_copy=step.size_bytes,
-            copies_per_sample=often.calls, **found,
+            f"{step.what}, by all {self.ranks} ranks", taken,
+            variant=step.variant, counted=operation.counted, details=details,
+            bytes_per_copy=step.size_bytes, copies_per_sample=often.calls, **found,
         )  # fmt: skip
 
     def _lacks(self, operation: Operation, step: Step, why: str) -> None:
