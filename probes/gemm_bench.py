@@ -10,9 +10,6 @@ from .gemm_work import Multiplier, Unsupported, judged
 from .protocol import DeviceRecord
 from .sensors import Sensors
 
-_WAKE_MS = 300.0
-"""The first case of each device warms up so long: clocks wake slowly (peers.md D3, 3)."""
-
 
 @dataclasses.dataclass
 class Result:
@@ -24,7 +21,6 @@ class Result:
     error: Optional[float] = None
     library: Optional[str] = None
     unsupported: bool = False
-    fast_accumulation: bool = True
     seen: "dict[str, Any]" = dataclasses.field(default_factory=dict)
 
 
@@ -41,7 +37,7 @@ class GemmBench:
         self._sensors = sensors
         self._device = "cpu" if kind == "cpu" else f"cuda:{record.torch_index}"
         self._rep_ms = rep_ms
-        self._warmup_ms = _WAKE_MS if kind != "cpu" else 1.0
+        self._warmup_ms = WARMUP_MS if kind != "cpu" else 1.0
         self._multiplier = Multiplier(torch, self._device, record.torch_index)
         self._flush = flush_buffer(torch, self._device)
 
@@ -62,7 +58,6 @@ class GemmBench:
 
     def _take(self, case: Case, result: Result) -> None:
         work = self._multiplier.prepare(case)
-        result.fast_accumulation = self._multiplier.fast_accumulation
         result.error = self._multiplier.relative_error(case, work)
         result.verdict, result.why = judged(case.dtype, result.error)
         if result.why:
@@ -73,7 +68,6 @@ class GemmBench:
                 self._torch, work, warmup_ms=self._warmup_ms, rep_ms=self._rep_ms,
                 flush=self._flush, device=self._device,
             )  # fmt: skip
-        self._warmup_ms = min(self._warmup_ms, WARMUP_MS)
         result.seen = watched.summary()
 
     def close(self) -> None:

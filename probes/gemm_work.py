@@ -45,8 +45,6 @@ class Multiplier:
         self.device = device
         self._is_hip = getattr(torch.version, "hip", None) is not None
         self._random = torch.Generator(device=device).manual_seed(1234 + seed)
-        self.fast_accumulation = True
-        """Of fp8: partial sums stay in the tensor cores' own, shorter format, as in training."""
         self._a: Any = None
         self._b: Any = None
 
@@ -90,10 +88,10 @@ class Multiplier:
         if case.entry == "linear":
             return lambda: torch.nn.functional.linear(a, b)
         one, columns = torch.ones((), device=self.device, dtype=torch.float32), b.t()
+        # By name: up to torch 2.4 the scales are keyword-only, and a tuple comes back.
+        more = {"use_fast_accum": True} if case.entry == "scaled_mm fast" else {}
 
         def scaled() -> Any:
-            # By name: up to torch 2.4 the scales are keyword-only, and a tuple comes back.
-            more = {"use_fast_accum": True} if self.fast_accumulation else {}
             out = torch._scaled_mm(
                 a, columns, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, **more
             )
@@ -101,8 +99,8 @@ class Multiplier:
 
         try:
             scaled()
-        except TypeError:  # torch 2.1 has no such argument
-            self.fast_accumulation = False
+        except TypeError as error:  # torch 2.1 has no such argument
+            raise Unsupported(one_line(str(error), 300)) from error
         return scaled
 
     def _float8(self) -> Any:
@@ -160,7 +158,7 @@ class Multiplier:
         """Who multiplies by torch's own account; None where that cannot be known."""
         if self.device == "cpu":
             return None
-        if case.entry == "scaled_mm":
+        if case.entry.startswith("scaled_mm"):
             return "hipBLASLt" if self._is_hip else "cuBLASLt"
         try:
             chosen = str(self._torch.backends.cuda.preferred_blas_library()).rpartition(".")[2]

@@ -32,7 +32,7 @@ SPEC = ProbeSpec(
         "TFLOP/s of bf16, fp16, tf32, fp32 and fp8 on the shapes of a 70B model and 8192 cubed, "
         "through matmul and linear, with the clock, power and throttling seen meanwhile."
     ),
-    method="gemm/1",
+    method="gemm/2",
     minimum_gpus=1,
     memory_bytes_per_gpu=2048 * MIB,
     start_seconds=4.5,
@@ -45,7 +45,12 @@ SPEC = ProbeSpec(
 
 ENTRY_DIFFERENCE = 0.03
 """Two ways to the same product that differ by more are worth a word."""
-_CALLS = {"matmul": "torch.matmul", "linear": "F.linear", "scaled_mm": "torch._scaled_mm"}
+_CALLS = {
+    "matmul": "torch.matmul",
+    "linear": "F.linear",
+    "scaled_mm": "torch._scaled_mm",
+    "scaled_mm fast": "torch._scaled_mm with fast accumulation",
+}
 _STEERING = (
     "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_BLAS_PREFER_CUBLASLT",
     "TORCH_BLAS_PREFER_HIPBLASLT", "DISABLE_ADDMM_CUDA_LT", "DISABLE_ADDMM_HIP_LT",
@@ -115,7 +120,7 @@ class _Walk:
             benches = [
                 bench
                 for bench in self._benches
-                if case in bench.planned and (bench.record.key, case.dtype) not in self._unsupported
+                if case in bench.planned and (bench.record.key, case.kind) not in self._unsupported
             ]
             with precision(self._torch, case.dtype):
                 found = self._measure(case, benches, 1)
@@ -141,7 +146,7 @@ class _Walk:
             key = bench.record.key
             self._report(case, key, result, attempt, len(benches) > 1 and not self._alone)
             if result.unsupported:
-                self._unsupported.add((key, case.dtype))
+                self._unsupported.add((key, case.kind))
             if result.times is not None:
                 self._figures[key, case] = case.tflops(result.times.median)
                 found.append((bench, self._figures[key, case]))
@@ -158,7 +163,8 @@ class _Walk:
         if result.error is not None and result.error == result.error:
             details["relative_error"] = float(f"{result.error:.3g}")
         if case.dtype == "fp8":
-            details |= {"format": "e4m3", "fast_accumulation": result.fast_accumulation}
+            fast = case.entry == "scaled_mm fast"
+            details |= {"format": "e4m3", "fast_accumulation": fast}
         if times is not None:
             figures = {
                 "value": case.tflops(times.median),
@@ -188,7 +194,7 @@ class _Walk:
                 unit="TFLOP/s",
                 why=why,
                 attempt=attempt,
-                variant=case.dtype if result.unsupported else case.name,
+                variant=case.kind if result.unsupported else case.name,
                 counted="2MNK floating point operations",
                 details=details,
                 **figures,
