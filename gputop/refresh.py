@@ -53,7 +53,11 @@ class Refresher:
 
     def add_measurements(self, measurements: tuple[Measurement, ...]) -> None:
         """Keep figures of a probe with the node; a newer one of the same kind replaces an older."""
-        kept = {_key(figure): figure for figure in (*self._measurements, *measurements)}
+        kept = {_key(figure): figure for figure in self._measurements}
+        for figure in measurements:
+            # The newest goes last, where it counts most.
+            kept.pop(_key(figure), None)
+            kept[_key(figure)] = figure
         self._measurements = tuple(kept.values())
         self._wake.set()
 
@@ -94,7 +98,14 @@ class Refresher:
 
         first = self._report is None
         report = self._report = examine(snapshot, self._report)
-        self._send(ReportReady(report))
+        try:
+            if measurements:
+                # Before the screens see them, so that none of them waits for the verdicts.
+                from gputop.judged import judged
+
+                judged(report)
+        finally:
+            self._send(ReportReady(report))
         if not first:
             # The graph is made here, behind the first picture, so that no key press waits for it.
             _ = report.graph
@@ -121,8 +132,16 @@ class Refresher:
             self._post(message)
 
 
-def _key(figure: Measurement) -> tuple[str | None, ...]:
-    return (figure.probe, figure.quantity, figure.src, figure.dst, figure.direction)
+def _key(figure: Measurement) -> tuple[str | int | None, ...]:
+    return (
+        figure.probe,
+        figure.quantity,
+        figure.src,
+        figure.dst,
+        figure.direction,
+        figure.variant,
+        figure.bytes_per_copy,
+    )
 
 
 def _with_measurements(

@@ -56,7 +56,7 @@ async def calm(pilot: Pilot[Any]) -> None:
 
 async def open_flags(pilot: Pilot[Any], report: Report) -> None:
     await give(pilot, report)
-    await press(pilot, "4")
+    await press(pilot, "5")
     await calm(pilot)
 
 
@@ -182,7 +182,7 @@ async def test_a_machine_without_gpus_lists_the_flags_and_what_is_set() -> None:
     shm = EnvironmentVariable(name="NCCL_SHM_DISABLE", value="1", origin="environment")
     feed = StepFeed(bare)
     async with GpuTop(feed, interval=0.05).run_test(size=(100, 30)) as pilot:
-        await press(pilot, "4")
+        await press(pilot, "5")
         for _ in range(100):
             await settle(pilot)
             if "flags" in text(pilot, "#list"):

@@ -135,7 +135,7 @@ async def test_the_log_of_a_run_is_on_the_log_screen() -> None:
     check, read = checked(snapshot, "P2P/CUMEM")
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await give(pilot, decided(snapshot))
-        await press(pilot, "5")
+        await press(pilot, "6")
         assert "press o" in text(pilot, "#log-text")
         pilot.app.post_message(NcclChecked(check, read=read))
         await settle(pilot)
@@ -149,5 +149,5 @@ async def test_n_asks_for_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GpuTop, "start_probe", lambda self, *given: started.append(given))
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
-        await press(pilot, "3", "n", "5", "n")
+        await press(pilot, "3", "n", "6", "n")
     assert started == [((), False, "nccl"), ((), False, "nccl")]

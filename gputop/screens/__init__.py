@@ -4,6 +4,7 @@ NAMES = (
     "node",
     "map",
     "pairs",
+    "probes",
     "flags",
     "log",
 )

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from gputop.screens.screen import View
+from gputop.widgets import wiring_measured
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of, wrapped
 from gputop.widgets.wiring_diagram import WiringDiagram
@@ -84,6 +85,8 @@ class MapScreen(View):
             board.show(((("  nothing to draw yet", "muted"),),))
             return
         legend = (*LEGEND, *HINT) if width > _WIDE else LEGEND
+        if report.snapshot.measurements:
+            legend = wiring_measured.LEGEND
         rows = [row for line in lines for row in wrapped(line, width, 2)]
         room = board.size.height or 3
         board.show((*rows[: room - 1], legend))

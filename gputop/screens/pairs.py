@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 
+from gputop.clean import clean
 from gputop.screens.screen import View
 from gputop.widgets.board import Board
 from gputop.widgets.explanation import explanation_lines, explanation_text
@@ -67,6 +68,7 @@ class PairsScreen(View):
         with Container(id="pairs"):
             yield PairMatrix(id="matrix", classes="titled")
             yield Board(id="steps", classes="titled")
+        yield Board(id="pattern")
 
     def draw(self, report: Report) -> None:
         """Bring every part up to date."""
@@ -92,10 +94,24 @@ class PairsScreen(View):
         else:
             matrix.show_measure(report, MEASURES[self._measure])
             self._draw_steps(report)
+        self._draw_pattern(report)
         # A cut matrix looks whole when the edge lies between two columns.
         wider = matrix.virtual_size.width > matrix.size.width > 0
         matrix.caption(f"{'← → ' if wider else ''}rows send, columns receive")
         self._drawn_for = (*told, matrix.pair, matrix.size)
+
+    def _draw_pattern(self, report: Report) -> None:
+        """What the shape of the measured matrix says, where it says something."""
+        quantity = MEASURES[self._measure].quantity
+        text = ""
+        if quantity and report.snapshot.measurements:
+            from gputop.judged import judged
+
+            text = judged(report).pattern(quantity)
+        board = self.query_one("#pattern", Board)
+        board.display = bool(text)
+        head: Line = ((" ! ", "bad"), (clean(text, 400), ""))
+        board.show(wrapped(head, self.app.size.width - 1, 3) if text else ())
 
     def _measure_lines(self) -> tuple[Line, ...]:
         shown = MEASURES[self._measure]
@@ -105,7 +121,7 @@ class PairsScreen(View):
             spans.append(("  ", ""))
         width = self.app.size.width - 1
         names = wrapped(spans, width, indent=1)
-        if len(names) > 1:
+        if len(names) > (1 if self.has_class("-narrow") else 2):
             names = (
                 (
                     (f" {shown.title}", "strong"),

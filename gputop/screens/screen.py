@@ -44,6 +44,8 @@ class View(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = []
     KEYS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
     """Keys of this screen for the line of keys: key, label, action of the app."""
+    HIDDEN_KEYS: ClassVar[frozenset[str]] = frozenset()
+    """Keys of the app that are not worth a place in the line of keys here."""
     HELP: ClassVar[tuple[tuple[str, str], ...]] = ()  # type: ignore[assignment]
     """Keys of this screen for the help: key, what it does."""
 
@@ -166,9 +168,10 @@ class View(Screen[None]):
         self.query_one("#status", StatusBar).show(
             status_line(snapshot, self.probe, self.gputop.trouble, self.gputop.interval)
         )
+        own = {key for key, _, _ in self.KEYS} | self.HIDDEN_KEYS
         self.query_one("#keys", KeyBar).keys(
             [
                 *self.KEYS,
-                *(key for key in self.gputop.KEYS if key[0] not in {k[0] for k in self.KEYS}),
+                *(key for key in self.gputop.KEYS if key[0] not in own),
             ]
         )

@@ -40,6 +40,8 @@ class Measure(msgspec.Struct, frozen=True):
     about: str = ""
     """"nccl" when the library's questions come first beside it."""
     width: int = 5
+    quantity: str = ""
+    """What was measured, for the patterns in it; "" for what was not measured."""
 
 
 def pairs_of(addresses: tuple[str, ...]) -> list[Pair]:
@@ -47,12 +49,19 @@ def pairs_of(addresses: tuple[str, ...]) -> list[Pair]:
     return [(a, b) for a in addresses for b in addresses if a != b]
 
 
-def measured(report: Report, quantity: str) -> dict[Pair, Measurement]:
-    """Measurements of one quantity by ordered pair; figures of the CPU self-test are left out."""
+def measured(report: Report, quantity: str, variant: str | None = None) -> dict[Pair, Measurement]:
+    """Measurements of one quantity by ordered pair; figures of the CPU self-test are left out.
+
+    `variant` picks one of several kinds of that quantity; None takes whatever there is.
+    """
     return {
         (found.src, found.dst): found
         for found in report.snapshot.measurements
-        if found.quantity == quantity and found.src and found.dst and found.device_kind != "cpu"
+        if found.quantity == quantity
+        and found.src
+        and found.dst
+        and found.device_kind != "cpu"
+        and (variant is None or found.variant == variant)
     }
 
 

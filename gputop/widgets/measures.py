@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gputop.clean import clean
+from gputop.judged import judged
 from gputop.topology.units import figure
 from gputop.widgets.link_matrix import relation_ink
 from gputop.widgets.measure import Measure, Pair, Value, measured, pairs_of
 from gputop.widgets.nccl_measures import logged, nccl_path, transport
+from gputop.widgets.probe_bars import verdict_of
 
 if TYPE_CHECKING:
+    from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.report import Report
 
 
@@ -75,10 +78,15 @@ def _number(value: float | None) -> Value:
     )
 
 
-def _measured(quantity: str) -> Callable[[Report, tuple[str, ...]], dict[Pair, Value]]:
+def measured_cells(
+    quantity: str, variant: str | None = None, *, signs: bool = False
+) -> Callable[[Report, tuple[str, ...]], dict[Pair, Value]]:
+    """What works out the cells of one measured quantity; `signs` adds that of the verdict."""
+
     def values(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
-        found = measured(report, quantity)
+        found = measured(report, quantity, variant)
         access = measured(report, "can_access")
+        known = judged(report) if signs and found else None
         cells: dict[Pair, Value] = {}
         for pair in pairs_of(addresses):
             figures = found.get(pair)
@@ -86,7 +94,10 @@ def _measured(quantity: str) -> Callable[[Report, tuple[str, ...]], dict[Pair, V
                 # Speed of data that did not arrive whole is no speed.
                 cells[pair] = _word(figures.verdict)
             elif figures is not None and figures.value is not None:
-                cells[pair] = Value(number=figures.value, word=figure(figures.value))
+                word = figure(figures.value)
+                if known is not None:
+                    word = _signed(word, known.of(figures))
+                cells[pair] = Value(number=figures.value, word=word)
             elif figures is not None and figures.verdict:
                 cells[pair] = _word(figures.verdict)
             elif pair in access and access[pair].verdict == "not-granted":
@@ -109,13 +120,42 @@ _SHORT = {
 }
 
 
+def verdict_word(verdict: str) -> tuple[str, str]:
+    """A probe's own verdict as a short word, and its ink."""
+    return _SHORT.get(verdict, (clean(verdict, 12), "warn"))
+
+
 def _word(verdict: str) -> Value:
-    word, ink = _SHORT.get(verdict, (clean(verdict, 12), "warn"))
+    word, ink = verdict_word(verdict)
     return Value(word=word, ink=ink)
 
 
+def _signed(word: str, judgement: Judgement | None) -> str:
+    """A figure with the sign of its verdict; without a reference it has none."""
+    if judgement is None or judgement.verdict == "no reference":
+        return word
+    return f"{word} {verdict_of(judgement)[0]}"
+
+
+def _healthy_share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
+    cells = measured_cells("write_bandwidth")(report, addresses)
+    found = measured(report, "write_bandwidth")
+    known = judged(report) if found else None
+    for pair, cell in cells.items():
+        if cell.number is None or known is None:
+            continue
+        judgement = known.of(found[pair])
+        share = None if judgement is None else judgement.share
+        cells[pair] = (
+            _number(None)
+            if share is None
+            else Value(number=100 * share, word=_signed(f"{100 * share:.0f}", judgement))
+        )
+    return cells
+
+
 def _share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
-    cells = _measured("write_bandwidth")(report, addresses)
+    cells = measured_cells("write_bandwidth")(report, addresses)
     for pair, cell in cells.items():
         if cell.number is not None:
             expected = expected_gbs(report, *pair)
@@ -161,18 +201,64 @@ MEASURES = (
         "arrived",
         "Bytes arrive",
         "stored by the source, read back by the owner",
-        _measured("bytes_arrive"),
+        measured_cells("bytes_arrive"),
         width=6,
     ),
-    Measure("one-way", "Measured one way", "GB/s", _measured("write_bandwidth"), width=6),
+    Measure(
+        "one-way",
+        "Measured one way",
+        "GB/s, the row writes; ✓ healthy, ▼ low, ▲ high",
+        measured_cells("write_bandwidth", signs=True),
+        width=6,
+        quantity="write_bandwidth",
+    ),
+    Measure(
+        "read",
+        "Read",
+        "GB/s, the row reads",
+        measured_cells("read_bandwidth"),
+        width=6,
+        quantity="read_bandwidth",
+    ),
+    Measure(
+        "kernel-write",
+        "Kernel write",
+        "GB/s, stores of a kernel of the row, not the copy engine",
+        measured_cells("kernel_write_bandwidth"),
+        width=6,
+        quantity="kernel_write_bandwidth",
+    ),
     Measure(
         "both-ways",
         "Measured both ways",
         "GB/s of this direction while the other runs too",
-        _measured("both_ways_bandwidth"),
+        measured_cells("both_ways_bandwidth"),
+        width=6,
+        quantity="both_ways_bandwidth",
+    ),
+    Measure(
+        "together",
+        "Both added",
+        "GB/s, both directions at once, added",
+        measured_cells("together_bandwidth"),
         width=6,
     ),
-    Measure("latency", "Latency", "µs", _measured("latency"), less_is_better=True, width=6),
+    Measure(
+        "staged",
+        "Staged",
+        "GB/s through memory of the host, without P2P",
+        measured_cells("staged_bandwidth"),
+        width=6,
+    ),
+    Measure("latency", "Latency", "µs", measured_cells("latency"), less_is_better=True, width=6),
+    Measure(
+        "healthy",
+        "Share of healthy",
+        "% of what a healthy pair gives, one way; ✓ healthy, ▼ low, ▲ high",
+        _healthy_share,
+        width=6,
+        quantity="write_bandwidth",
+    ),
     Measure(
         "share",
         "Share of expected",

@@ -16,6 +16,7 @@ from gputop.widgets.wiring_canvas import Canvas, Cell, Marks, runs
 from gputop.widgets.wiring_drawing import Box, Drawing, Edge
 from gputop.widgets.wiring_info import alike
 from gputop.widgets.wiring_layout import fitting, layout
+from gputop.widgets.wiring_measured import MeasuredLines
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
@@ -163,7 +164,10 @@ class WiringDiagram(Board):
         touched: dict[int, list[Cell]] = {}
         cursor = box.id if box is not None and box.kind == "gpu" else None
         readings = report.snapshot.readings
-        for slot, text, style in wiring_live.figures(self.drawing, report.graph, readings, cursor):
+        told = MeasuredLines(report, cursor)
+        for slot, text, style in wiring_live.figures(
+            self.drawing, report.graph, readings, cursor, told
+        ):
             row = touched.setdefault(slot.y, list(self._canvas.rows[slot.y]))
             if box is not None and box.contains(slot.x, slot.y):
                 style = "cursor" if box.framed else "cursor-chip"

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from gputop.topology.readings import GpuReading, Readings
+    from gputop.widgets.wiring_measured import MeasuredLines
 
 Figure = tuple[Slot, str, str]
 """Where, what, and in which style."""
 _IDLE_GBS = 0.005
+_IDLE = "idle"
 _GIGA = 1e9
 _NUMBER = 6
 """Cells of " 100 %"."""
@@ -24,9 +26,16 @@ _BAR_FROM = 10
 
 
 def figures(
-    drawing: Drawing, graph: nx.Graph[str], readings: Readings, cursor: str | None
+    drawing: Drawing,
+    graph: nx.Graph[str],
+    readings: Readings,
+    cursor: str | None,
+    measured: MeasuredLines | None = None,
 ) -> list[Figure]:
-    """Texts for the slots of a drawing; slots of unknown figures stay empty, save utilisation."""
+    """Texts for the slots of a drawing; slots of unknown figures stay empty, save utilisation.
+
+    A line without traffic shows what was measured of it.
+    """
     by_address = {reading.address: reading for reading in readings.gpus}
     found: list[Figure] = []
     for box in drawing.boxes:
@@ -39,8 +48,14 @@ def figures(
             ]
     for line in drawing.lines:
         if line.live is not None:
-            text = _of_mesh(line, graph, cursor) or _traffic(line, by_address)
-            found.append((line.live, fit((text, ""), line.live.width), "live"))
+            text, style = _traffic(line, by_address), "live"
+            told = "" if measured is None else measured.of(line)
+            # "↑0.0 ↓0.0" is as good as idle.
+            if told and (text == _IDLE or set(text) <= set("↑↓0. ")):
+                text, style = told, "bad" if told[0] in "▼!" else "live"
+            elif mesh := _of_mesh(line, graph, cursor):
+                text = mesh
+            found.append((line.live, fit((text, ""), line.live.width), style))
     return [figure for figure in found if figure[1]]
 
 
@@ -81,7 +96,7 @@ def _traffic(line: Line, readings: dict[str, GpuReading]) -> str:
     if out is None or into is None:
         return ""
     if max(out, into) < _IDLE_GBS * _GIGA:
-        return "idle"
+        return _IDLE
     return f"{arrows[0]}{_rate(out)} {arrows[1]}{_rate(into)}"
 
 

@@ -1,0 +1,143 @@
+"""The figures of one probe as lines: bars against the healthy band, verdicts, causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gputop.clean import clean
+from gputop.topology import units
+from gputop.widgets.measures import verdict_word
+from gputop.widgets.probe_bars import band_text, figure_bar, progress, verdict_of
+from gputop.widgets.probe_entries import Entry
+from gputop.widgets.probe_groups import Group, Member
+from gputop.widgets.spans import Line, Span, left, right, wrapped
+
+WIDE = 84
+"""Columns from which the band is written out beside the verdict."""
+_LOWS = 4
+"""So many low figures of a group are listed one by one."""
+
+
+def about_lines(entry: Entry, width: int) -> tuple[Line, ...]:
+    """What a probe measures and what that costs."""
+    said = clean(entry.measures or "a probe that this version of gputop does not know", 600)
+    cost = [] if entry.seconds is None else [f"about {units.seconds(entry.seconds)}"]
+    if entry.memory_bytes:
+        cost.append(f"{units.size(entry.memory_bytes)} on each GPU")
+    if entry.minimum_gpus:
+        cost.append(f"{entry.minimum_gpus} GPU{'s' * (entry.minimum_gpus > 1)} or more")
+    if entry.method:
+        cost.append(f"method {clean(entry.method, 40)}")
+    lines = wrapped(((f" {said}", ""),), width, 1)
+    return (*lines, *wrapped(((f" {' · '.join(cost)}", "muted"),), width, 1)) if cost else lines
+
+
+def standing_lines(entry: Entry, width: int) -> tuple[Line, ...]:
+    """How far a running probe is, or why one ended that gave no figures or broke off."""
+    if entry.state == "running":
+        of = f"{entry.done}/{entry.total} " if entry.total else "starting "
+        room = max(min(width - 40, 30), 8)
+        bar = progress(entry.done, entry.total, room)
+        what = left(entry.what, max(width - room - len(of) - 5, 0)).rstrip()
+        return (((" ▶ ", "good"), (of, "strong"), *bar, (f"  {what}", "muted")),)
+    if entry.state in ("", "waiting", "finished") or not entry.text:
+        return ()
+    sign, ink = entry.mark
+    word = entry.state.replace("-", " ")
+    head: Line = ((f" {sign} {word}: ", ink), (entry.text, ""))
+    return wrapped(head, width, 3)
+
+
+def figure_lines(
+    entry: Entry, four_numbers: Iterable[str], patterns: Mapping[str, str], width: int
+) -> tuple[Line, ...]:
+    """Bars of all figures, what is low one by one or as a pattern, the causes, the four numbers.
+
+    `patterns`: quantity -> a sentence on its matrix.
+    """
+    if not entry.groups:
+        return ()
+    lines: list[Line] = []
+    for group in entry.groups:
+        lines += _group(group, width, listed=not patterns)
+        pattern = patterns.get(group.quantity)
+        if pattern:
+            lines += wrapped((("   ! ", "bad"), (clean(pattern, 400), "")), width, 5)
+    causes = [
+        clean(member.judgement.cause, 300)
+        for group in entry.groups
+        for member in group.members
+        if member.judgement is not None and member.judgement.cause
+    ]
+    if causes:
+        lines.append(())
+    for cause in list(dict.fromkeys(causes))[:4]:
+        lines += wrapped(((" Cause: ", "warn bold"), (cause, "")), width, 3)
+    for number, line in enumerate(four_numbers):
+        lines += [] if number else [()]
+        lines += wrapped(_four_numbers(line), width, 3)
+    return tuple(lines)
+
+
+def _four_numbers(line: str) -> Line:
+    """The line with what was measured, its last part, standing out."""
+    before, arrow, last = clean(line, 400).rpartition(" → ")
+    return ((f" {before}{arrow}", ""), (last, "strong"))
+
+
+def _group(group: Group, width: int, *, listed: bool) -> list[Line]:
+    if not group.numbers:
+        return [_words(group, width)]
+    lines = [_row(group.title, group.members, group.range_text, group.unit, group.worst, width)]
+    if listed and 0 < len(group.bad) < len(group.members):
+        # All low alike is one thing; some of them low is worth names.
+        for member in group.bad[:_LOWS]:
+            text = units.figure(member.figure.value)
+            lines.append(_row(f"  {member.who}", (member,), text, group.unit, member, width))
+        if len(group.bad) > _LOWS:
+            lines.append(((f"   and {len(group.bad) - _LOWS} more", "muted"),))
+    return lines
+
+
+def _row(
+    title: str, members: Sequence[Member], text: str, unit: str, worst: Member, width: int
+) -> Line:
+    """One bar: name, bar with its band, figures, verdict, and the band where there is room."""
+    wide = width >= WIDE
+    name, value = (27, 15) if wide else (25, 15)
+    band_room = 11 if wide else 0
+    bar = max(width - name - value - 15 - band_room, 6)
+    values = [one.figure.value for one in members if one.figure.value is not None]
+    judgement = worst.judgement
+    band = None if judgement is None else judgement.band
+    sign, word, ink = verdict_of(judgement)
+    if len(members) > 1:
+        low = sum(1 for one in members if one.verdict == "low")
+        short = f"{title} ×{len(members)}"
+        long = f"{short}, {low} low" if 0 < low < len(members) else short
+        title = next((text for text in (long, short) if len(text) < name - 1), title)
+    spans: list[Span] = [
+        (left(f" {title}", name), "muted" if title.startswith("  ") else ""),
+        *figure_bar(min(values), max(values), band, "bar" if ink == "muted" else ink, bar),
+        (right(f"{text} {unit}", value), "strong"),
+        (left(f" {sign} {word}", 15), ink),
+    ]
+    if wide and band is not None:
+        spans.append((right(band_text(band), band_room), "muted"))
+    return tuple(spans)
+
+
+def _words(group: Group, width: int) -> Line:
+    """A group without numbers: how many of its members say what."""
+    name = 27 if width >= WIDE else 25
+    counts: dict[str, int] = {}
+    for member in group.members:
+        said = member.figure.verdict or "no figure"
+        counts[said] = counts.get(said, 0) + 1
+    spans: list[Span] = [(left(f" {group.title}", name), "")]
+    for said, count in counts.items():
+        word, ink = verdict_word(said)
+        sign = {"good": "✓", "bad": "✗"}.get(ink, "·")
+        spans.append((f"{sign} {word} ", ink))
+        spans.append((f"{count} of {len(group.members)}  ", "muted"))
+    return tuple(spans)

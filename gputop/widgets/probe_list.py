@@ -1,0 +1,119 @@
+"""The list of probes: state, cost and last result, with a cursor that follows a name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.message import Message
+
+from gputop.clean import clean
+from gputop.topology import units
+from gputop.widgets.board import Board
+from gputop.widgets.probe_entries import Entry
+from gputop.widgets.spans import Cells, Line, left, right
+
+_NAME, _STATE, _COST, _MEMORY, _GPUS = 15, 10, 6, 9, 5
+_HEAD = (
+    left("   probe", 3 + _NAME)
+    + left("state", _STATE)
+    + right("cost", _COST)
+    + right("memory", _MEMORY)
+    + right("GPUs", _GPUS)
+    + "  last result"
+)
+
+
+class ProbeList(Board):
+    """One line a probe."""
+
+    class Picked(Message):
+        """Another probe was selected; twice means: tell me why."""
+
+        def __init__(self, name: str, twice: bool = False) -> None:
+            super().__init__()
+            self.name = name
+            self.twice = twice
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(fixed_rows=1, id=id, classes=classes)
+        self.selected = ""
+        self._entries: tuple[Entry, ...] = ()
+
+    @property
+    def place(self) -> int:
+        """Number of the selected probe, 0 when its name is not in the list."""
+        names = [entry.name for entry in self._entries]
+        return names.index(self.selected) if self.selected in names else 0
+
+    @property
+    def entry(self) -> Entry | None:
+        """The selected probe."""
+        return self._entries[self.place] if self._entries else None
+
+    def show_entries(self, entries: Sequence[Entry]) -> None:
+        """Put these probes on screen."""
+        self._entries = tuple(entries)
+        if self._entries and self.selected not in {entry.name for entry in self._entries}:
+            self.selected = self._entries[0].name
+        self._show()
+
+    def _show(self) -> None:
+        width = self.scrollable_content_region.width or 78
+        lines: list[Line] = [((_HEAD, "muted"),)]
+        lines += [self._line(entry, width) for entry in self._entries]
+        self.show(lines, (Cells(self.place + 1, 0, width),) if self._entries else ())
+
+    def _line(self, entry: Entry, width: int) -> Line:
+        sign, ink = entry.mark
+        chosen = entry.name == self.selected
+        cost = "–" if entry.seconds is None else f"~{entry.seconds:.0f} s"
+        least = f"{entry.minimum_gpus}+" if entry.minimum_gpus else "–"
+        room = width - 3 - _NAME - _STATE - _COST - _MEMORY - _GPUS - 2
+        return (
+            ("›" if chosen else " ", "strong"),
+            (f"{sign} ", ink),
+            (left(clean(entry.name, 40), _NAME), "strong" if chosen else ""),
+            (left(entry.word, _STATE), "muted" if entry.word in ("not run", "waiting") else ink),
+            (right(cost, _COST), "muted"),
+            (right(units.size(entry.memory_bytes or None).replace(".0", ""), _MEMORY), "muted"),
+            (right(least, _GPUS), "muted"),
+            ("  ", ""),
+            *_result(entry, room),
+        )
+
+    def move(self, lines: int) -> None:
+        """Move the cursor."""
+        if self._entries:
+            self._select(min(max(self.place + lines, 0), len(self._entries) - 1))
+
+    def _select(self, place: int, twice: bool = False) -> None:
+        self.selected = self._entries[place].name
+        self._show()
+        self.reveal(Cells(place + 1, 0, 1))
+        self.post_message(self.Picked(self.selected, twice))
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the probe under the mouse; a double click asks why."""
+        place = event.get_content_offset(self)
+        row = -1 if place is None else self.line_at(place.y) - 1
+        if 0 <= row < len(self._entries):
+            self._select(row, twice=event.chain > 1)
+
+
+def _result(entry: Entry, room: int) -> Line:
+    """The figure that stands for the probe, and the gravest verdict of all its figures."""
+    group = entry.headline
+    if group is None:
+        text = entry.text if entry.state not in ("", "waiting", "running") else entry.what
+        return ((left(text, room).rstrip(), "muted"),)
+    sign, word, ink = entry.verdict
+    if group.numbers:
+        value = f"{units.figure(group.worst.figure.value)} {group.unit}".strip()
+    else:
+        value = clean(group.worst.figure.verdict or units.UNKNOWN, 20)
+    said = "" if word == "no reference" else f" {sign} {word}"
+    title = group.title.partition(",")[0]
+    if len(title) + 1 + len(value) + len(said) <= room:
+        value = f"{title} {value}" if room > 30 else value
+    return ((left(value, max(room - len(said), 0)).rstrip(), ""), (said, ink))

@@ -1,0 +1,340 @@
+"""The Probes screen: list, bars against bands, curves, heat maps, earlier runs, running."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from gputop import history
+from gputop.app import GpuTop
+from gputop.judged import Judged, judged
+from gputop.messages import ProbeStep, SuiteState
+from gputop.screens.probes import ProbesScreen
+from gputop.topology.expectation.judgement import Band, Judgement
+from gputop.topology.report import Report
+from gputop.widgets.pair_matrix import PairMatrix
+from gputop.widgets.probe_bars import figure_bar, progress, verdict_of
+from gputop.widgets.probe_list import ProbeList
+from gputop.widgets.probe_sweeps import sweeps
+from gputop.widgets.spans import text_of, width_of
+from tests.app_support import SIZES, app_of, demo_report, give, picture, press, settle, text
+from tests.measured import everything, h200_report, made_specs, one, p2p, with_figures
+
+BAND = Band(healthy=90.0, low=80.0, high=100.0, unit="GB/s", basis="typical", source="a table")
+
+
+def healthy() -> Report:
+    report = h200_report()
+    return with_figures(report, *everything(report))
+
+
+def sick() -> Report:
+    """Four GPUs of which one has half its links and another half its lanes."""
+    report = h200_report()
+    return with_figures(report, *everything(report, slow=3, narrow=2))
+
+
+async def show(pilot: Pilot[Any], report: Report) -> ProbesScreen:
+    await give(pilot, report)
+    await press(pilot, "4")
+    screen = pilot.app.screen
+    assert isinstance(screen, ProbesScreen)
+    await settle(pilot)
+    return screen
+
+
+def step(name: str, state: str, **more: Any) -> ProbeStep:
+    return ProbeStep(name=name, title=name, estimate_seconds=10.0, state=state, **more)
+
+
+def rows(pilot: Pilot[Any]) -> dict[str, str]:
+    """Name of a probe -> its line in the list."""
+    lines = text(pilot, "#probe-list").splitlines()[2:]
+    return {line[3:].split()[0]: line for line in lines}
+
+
+async def select(pilot: Pilot[Any], name: str) -> None:
+    await press(pilot, "home")
+    for _ in range(20):
+        if pilot.app.screen.query_one("#probe-list", ProbeList).selected == name:
+            return
+        await press(pilot, "down")
+    raise AssertionError(f"no probe {name}")
+
+
+@pytest.mark.parametrize(
+    ("value", "drawn"),
+    [(50.0, "━━━━━━━━━"), (95.0, "┣━"), (110.0, "┣━━━┫━")],
+)
+def test_a_bar_shows_the_value_and_the_band(value: float, drawn: str) -> None:
+    bar = text_of(figure_bar(value, value, BAND, "good", 20))
+    assert len(bar) == 20
+    assert drawn in bar
+    assert ("├" in bar) == (value < 80)
+
+
+def test_a_bar_of_several_goes_on_in_dashes() -> None:
+    bar = text_of(figure_bar(40.0, 85.0, None, "good", 20))
+    assert bar.count("━") == round(40 / (85 * 1.08) * 20)
+    assert "╍" in bar
+    assert width_of(figure_bar(0.0, 0.0, None, "good", 20)) == 20
+    assert text_of(progress(5, 10, 10)) == "━━━━━─────"
+
+
+def test_a_time_that_is_poor_is_called_too_long() -> None:
+    falling = Band(healthy=1.0, low=1.2, high=0.9, unit="us", basis="typical", source="")
+    assert verdict_of(Judgement(verdict="low", band=falling))[1] == "too long"
+    assert verdict_of(Judgement(verdict="low", band=BAND)) == ("▼", "low", "bad")
+    assert verdict_of(Judgement(verdict="low", band=BAND, explained=True))[2] == "warn"
+    assert verdict_of(None)[1] == "no reference"
+
+
+def test_figures_are_judged_once() -> None:
+    report = healthy()
+    first = judged(report)
+    assert judged(report) is first
+    assert judged(report.follow(report.snapshot)) is first
+    assert judged(with_figures(report, *p2p([]))) is not first
+    slowest = report.snapshot.measurements[2]
+    judgement = first.of(slowest)
+    assert judgement is not None
+    assert judgement.verdict == "healthy"
+
+
+def test_a_slow_pair_has_a_curve_of_its_own() -> None:
+    addresses = [gpu.address for gpu in h200_report().snapshot.machine.gpus]
+    even = with_figures(h200_report(), *p2p(addresses))
+    odd = with_figures(h200_report(), *p2p(addresses, slow=addresses[0]))
+    for report, count in ((even, 1), (odd, 2)):
+        known = Judged(report)
+        (found,) = sweeps(report.snapshot.measurements, known, known.names)
+        assert len(found.series) == count
+        assert [size for size, _ in found.series[0].points] == [2**p for p in range(12, 31, 2)]
+        assert all(low < high for _, low, high in found.band)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_without_figures_the_list_says_what_each_costs(size: tuple[int, int]) -> None:
+    async with GpuTop().run_test(size=size) as pilot:
+        await show(pilot, demo_report("hgx-h100-8"))
+        found = rows(pilot)
+        assert "not run" in found["p2p"]
+        assert "2+" in found["p2p"]
+        assert "nothing measured yet" in text(pilot, "#probe-figures")
+        assert app_of(pilot).trouble == ""
+        for key in ("r", "a", "P"):
+            await press(pilot, key)
+            said = [note.message for note in app_of(pilot)._notifications]
+            assert "only the live node can be measured, not a demo or a file" in said
+            app_of(pilot).clear_notifications()
+        assert app_of(pilot).suite is None
+
+
+async def test_the_cost_follows_the_level() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await show(pilot, demo_report("hgx-h100-8"))
+        seen = {}
+        for level in ("normal", "full", "quick"):
+            assert f"cost at level {level}" in text(pilot, "#probe-list")
+            seen[level] = rows(pilot)["p2p"]
+            await press(pilot, "l")
+        assert len(set(seen.values())) == 3
+
+
+async def test_keys_start_what_is_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[Any, ...]] = []
+
+    def start(
+        self: GpuTop,
+        names: tuple[str, ...] = (),
+        addresses: tuple[str, ...] = (),
+        force: bool = False,
+        level: str = "normal",
+    ) -> None:
+        started.append((names, force, level))
+
+    monkeypatch.setattr(GpuTop, "start_suite", start)
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await show(pilot, demo_report("hgx-h100-8"))
+        await select(pilot, "nccl")
+        await press(pilot, "r", "P", "l", "a")
+    assert started == [
+        (("nccl",), False, "normal"),
+        (("nccl",), True, "normal"),
+        ((), False, "full"),
+    ]
+
+
+async def test_bars_verdicts_and_four_numbers() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await show(pilot, healthy())
+        assert "396 GB/s ✓ healthy" in rows(pilot)["p2p"]
+        said = text(pilot, "#probe-figures")
+        assert "write, one way ×12" in said
+        assert "┣━" in said
+        assert "✓ yes 12 of 12" in said
+        assert "→ 450 one way →" in said
+        assert "by message size" in (
+            pilot.app.screen.query_one("#probe-picture").border_title or ""
+        )
+        await press(pilot, "w")
+        why = text(pilot, "#text")
+        assert "healthy" in why
+        assert "torch 2.11.0" in why
+        assert "from " in why
+
+
+async def test_a_pattern_is_told_once_and_a_cause_beside_the_low_ones() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await show(pilot, sick())
+        said = text(pilot, "#probe-figures")
+        assert said.count("Everything to and from GPU3 is low") == 1
+        assert "▼ low" in rows(pilot)["p2p"]
+        await select(pilot, "host")
+        said = text(pilot, "#probe-figures")
+        assert "GPU2" in said
+        assert "PCIe gen5 x8 instead of gen5 x16" in " ".join(said.split())
+        await press(pilot, "y")
+        assert "▼ low" in app_of(pilot).clipboard
+
+
+async def test_views_take_turns_where_there_is_little_room() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        screen = await show(pilot, sick())
+        assert screen.query_one("#probe-figures").display
+        await press(pilot, "tab")
+        drawn = picture(pilot)
+        assert "256M" in drawn
+        assert "╌" in drawn
+        assert "healthy 3" in text(pilot, "#probe-legend")
+        await press(pilot, "tab")
+        matrix = screen.query_one("#probe-matrix", PairMatrix)
+        assert "198 ▼" in matrix.text()
+        assert "396 ✓" in matrix.text()
+        first = screen.query_one("#probe-picture").border_title
+        await press(pilot, "right")
+        assert screen.query_one("#probe-picture").border_title != first
+        await press(pilot, "left")
+        assert screen.query_one("#probe-picture").border_title == first
+        await press(pilot, "tab")
+        assert "no earlier run" in text(pilot, "#probe-earlier")
+        assert not screen.query_one("#probe-figures").display
+        await press(pilot, "tab")
+        assert screen.query_one("#probe-figures").display
+        assert app_of(pilot).trouble == ""
+
+
+async def test_a_suite_moves_through_the_list() -> None:
+    suite = SuiteState(
+        steps=(
+            step("p2p", "running", done=5, total=20, what="GPU0 to GPU1 [red]"),
+            step("gemm", "waiting"),
+            step("nccl", "died", text="the worker died of signal 9"),
+        ),
+        estimate_seconds=30.0,
+    )
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await show(pilot, healthy())
+        app = app_of(pilot)
+        app.suite = suite
+        await settle(pilot)
+        assert rows(pilot)["p2p"].startswith("›▶")
+        assert "5/20" in rows(pilot)["p2p"]
+        assert "waiting" in rows(pilot)["gemm"]
+        assert "✗ nccl" in rows(pilot)["nccl"]
+        assert "died" in rows(pilot)["nccl"]
+        assert "about 18 s left" in text(pilot, "#probes-head")
+        assert "5/20 ━" in text(pilot, "#probe-figures")
+        assert "[red]" in text(pilot, "#probe-figures")
+        app.suite = replace(
+            suite,
+            running=False,
+            text="1 of 3 failed",
+            steps=(step("nccl", "died", text="signal 9"),),
+        )
+        await settle(pilot)
+        assert "! 1 of 3 failed" in text(pilot, "#probes-head")
+        await select(pilot, "nccl")
+        assert "died: signal 9" in text(pilot, "#probe-figures")
+
+
+async def test_earlier_runs_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "folder", lambda: tmp_path)
+    report = healthy()
+    key = history.node_key(report.snapshot.machine)
+    for number, (value, torch) in enumerate(((396.0, "2.10"), (395.0, "2.10"), (201.0, "2.11"))):
+        figure = history.KeptFigure(
+            quantity="write_bandwidth", value=value, unit="GB/s", judgement="low", method="p2p/2"
+        )
+        run = history.KeptRun(
+            probe="p2p", taken_at=1e9 + number, versions={"torch": torch}, figures=(figure,)
+        )
+        assert history.keep(run, key) == ""
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await show(pilot, report)
+        for _ in range(100):
+            await settle(pilot)
+            if "GB/s" in text(pilot, "#probe-earlier"):
+                break
+        said = text(pilot, "#probe-earlier")
+        assert "-49 %" in said
+        assert "torch: 2.10 → 2.11" in said
+        newest = next(line for line in said.splitlines() if "201 GB/s" in line and "▼" in line)
+        assert "-49.1 %" in newest
+        assert said.index("201 GB/s ▼") < said.index("395 GB/s ▼") < said.index("396 GB/s ▼")
+
+
+async def test_hostile_text_stays_text() -> None:
+    evil = "[bold]\x1b]0;x\x07"
+    figure = one(evil, evil, 5.0, evil, src=evil, variant=evil, why_none=evil, details={evil: evil})
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await show(pilot, with_figures(h200_report(), figure))
+        await press(pilot, "end", "w")
+        assert app_of(pilot).trouble == ""
+        assert "[bold]" in text(pilot, "#text")
+        assert "\x1b" not in picture(pilot)
+
+
+async def test_nothing_is_drawn_again_while_nothing_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        report = healthy()
+        screen = await show(pilot, report)
+        drawn: list[object] = []
+        monkeypatch.setattr(screen, "_draw_entry", lambda *given: drawn.append(given))
+        await give(pilot, report.follow(report.snapshot))
+        assert not drawn
+        await press(pilot, "down")
+        assert drawn
+
+
+def test_the_app_starts_without_the_plotting_library() -> None:
+    code = (
+        "import sys, gputop.app, gputop.screens.node, gputop.screens.probes\n"
+        "heavy = {name.split('.')[0] for name in sys.modules} & {'plotext', 'textual_plotext'}\n"
+        "assert not heavy, heavy\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("what", ["healthy", "sick", "curve", "heat"])
+def test_picture(
+    snap_compare: Any, monkeypatch: pytest.MonkeyPatch, what: str, size: tuple[int, int]
+) -> None:
+    # Costs are estimates that get better: the pictures are of how they are drawn.
+    monkeypatch.setattr("gputop.widgets.probe_entries.specs", made_specs)
+
+    async def draw(pilot: Pilot[Any]) -> None:
+        await show(pilot, healthy() if what in ("healthy", "curve") else sick())
+        await press(pilot, *{"curve": ["tab"], "heat": ["tab", "tab"]}.get(what, []))
+
+    assert snap_compare(GpuTop(), terminal_size=size, run_before=draw)
