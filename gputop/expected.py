@@ -75,12 +75,12 @@ class Expecting:
         return Expectations(figures, judgements, tuple(lines), tuple(one.text for one in read))
 
 
-def title(figure: Measurement, names: Mapping[str, str]) -> str:
-    """What a figure is of, for people: "write bandwidth GPU0 -> GPU1"."""
+def title(figure: Measurement, names: Mapping[str, str], *, ends: bool = True) -> str:
+    """What a figure is of, for people: "write bandwidth GPU0 -> GPU1"; without `ends` no GPUs."""
     words = [figure.quantity.replace("_", " ")]
     if figure.variant:
         words.append(clean(figure.variant, 60))
-    who = [names.get(one, clean(one, 20)) for one in (figure.src, figure.dst) if one]
+    who = [names.get(one, clean(one, 20)) for one in (figure.src, figure.dst) if one and ends]
     return " ".join((*words, " -> ".join(who))).strip()
 
 

@@ -120,11 +120,23 @@ def _matrices(pairs: Pairs, names: Mapping[str, str]) -> list[str]:
             found = [pair for pair in alike if pair[0].variant == variant]
             figures = [figure for figure, _ in found]
             head = heading + (f", {clean(variant, 60)}" if variant else "") + _method(figures)
+            one_word = _one_word(figures)
+            if one_word:
+                blocks.append(wrapped(f"{head}: {one_word}"))
+                continue
             lines = [wrapped(head), _matrix(figures, names)]
             if any(figure.value is not None for figure in figures):
                 lines.append(wrapped(verdict_line(found)))
             blocks.append("\n".join(line for line in lines if line))
     return blocks
+
+
+def _one_word(figures: Sequence[Measurement]) -> str:
+    """What all pairs have in common, where that is a word; a matrix of it would say no more."""
+    words = {figure.verdict for figure in figures}
+    if len(figures) < 6 or len(words) != 1 or any(f.value is not None for f in figures):
+        return ""
+    return f"{clean(words.pop() or units.UNKNOWN, 20)} for all {len(figures)} pairs"
 
 
 def _method(figures: Sequence[Measurement]) -> str:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from gputop.clean import clean
-from gputop.figures_table import table
+from gputop.figures_table import table, wrapped
 from gputop.figures_text import Pairs, healthy, verdict
 from gputop.topology import units
 from gputop.topology.snapshot import Measurement
@@ -79,7 +79,7 @@ def _by_figure(
 def _counted(figures: Sequence[Measurement]) -> str:
     """What is counted, once for all that count the same."""
     said = dict.fromkeys(figure.counted for figure in figures if figure.counted)
-    return f"\ncounted: {clean('; '.join(said), 160)}" if said else ""
+    return "\n" + wrapped(f"counted: {clean('; '.join(said), 200)}") if said else ""
 
 
 def _cell(column: Pairs, device: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -17,17 +18,22 @@ if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Judgement
 
 MOST_LOW = 12
-"""Low figures are told one by one up to so many."""
+"""So many kinds of low figures are told."""
+MOST_PLACES = 4
+"""So many GPUs or pairs of each kind are named."""
+_SHARE = re.compile(r"^\d+ % of the reference[;:]? ?")
+"""How a note begins that says the share again."""
 Pairs = Sequence[tuple[Measurement, "Judgement | None"]]
 
 
 def healthy(pairs: Pairs) -> str:
-    """What these figures should be: "396", "390-396"; a dash where nothing says."""
+    """What these figures should be: "396", "390-396", "~370" by an estimate, else a dash."""
     bands = [one.band for _, one in pairs if one is not None and one.band is not None]
     if not bands:
         return units.UNKNOWN
     low, high = (units.figure(end([band.healthy for band in bands])) for end in (min, max))
-    return low if low == high else f"{low}-{high}"
+    about = "~" if all(band.basis == "estimate" for band in bands) else ""
+    return about + (low if low == high else f"{low}-{high}")
 
 
 def verdict(pairs: Pairs) -> str:
@@ -52,31 +58,64 @@ def verdict_line(pairs: Pairs) -> str:
     if not bands:
         return f"verdict: {counts}"
     basis = ", ".join(sorted({band.basis for band in bands}))
+    if basis == "estimate":
+        return f"verdict: {counts}; by an estimate about {healthy(pairs)[1:]} {bands[0].unit}"
     return f"verdict: {counts}; healthy is about {healthy(pairs)} {bands[0].unit} ({basis})"
 
 
 def low_lines(known: Expectations, names: Mapping[str, str]) -> list[str]:
-    """Each low figure with its cause; the poorest first."""
-    low = [(figure, one) for figure, one in known.pairs() if one is not None]
-    low = [(figure, one) for figure, one in low if one.verdict in ("low", "high")]
-    low.sort(key=lambda pair: pair[1].share if pair[1].share is not None else 1.0)
-    lines = [wrapped(_low(figure, one, names)) for figure, one in low[:MOST_LOW]]
-    if len(low) > MOST_LOW:
-        lines.append(f"... and {len(low) - MOST_LOW} more; --json has all")
+    """Low figures and those that are too high, those of one kind in one sentence, poorest first."""
+    groups: dict[tuple[str, str, str], list[tuple[Measurement, Judgement]]] = {}
+    for figure, one in known.pairs():
+        if one is not None and one.verdict in ("low", "high"):
+            kind = (one.verdict, figure.quantity, figure.variant or "")
+            groups.setdefault(kind, []).append((figure, one))
+    ordered = sorted(groups.values(), key=lambda group: min(_share(one) for _, one in group))
+    lines = [wrapped(_low(group, names)) for group in ordered[:MOST_LOW]]
+    if len(ordered) > MOST_LOW:
+        lines.append(f"... and {len(ordered) - MOST_LOW} kinds more; --json has all")
     return lines
 
 
-def _low(figure: Measurement, one: Judgement, names: Mapping[str, str]) -> str:
-    size = f" of {units.size(figure.bytes_per_copy)}" if "busbw" in figure.quantity else ""
-    text = f"{one.verdict.upper()} {title(figure, names)}{size}: {units.figure(figure.value)}"
+def _share(one: Judgement) -> float:
+    return 1.0 if one.share is None else one.share
+
+
+def _low(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
+    group = sorted(group, key=lambda pair: _share(pair[1]))
+    figure, one = group[0]
+    text = f"{one.verdict.upper()} {title(figure, {}, ends=False)}, {_places(group, names)}: "
+    text += _range([units.figure(each.value) for each, _ in group])
     text += f" {figure.unit or ''}".rstrip()
     if one.band is not None and one.share is not None:
-        text += f", {100 * one.share:.0f} % of {units.figure(one.band.healthy)}"
-    if one.cause:
-        text += f": {clean(one.cause, 300)}" + ("" if one.explained else " (not all of it)")
-    elif one.note:
-        text += f": {clean(one.note, 300)}"
+        shares = _range([f"{100 * _share(each):.0f}" for _, each in group])
+        text += f", {shares} % of {healthy(group)}"
+    causes = list(dict.fromkeys(each.cause for _, each in group if each.cause))
+    if causes:
+        text += f": {clean(causes[0], 300)}" + ("" if one.explained else " (not all of it)")
+        text += f" (and {len(causes) - 1} more causes)" if len(causes) > 1 else ""
+    else:
+        note = _SHARE.sub("", one.note)
+        text += f": {clean(note, 300)}" if note else ""
     return text
+
+
+def _places(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
+    """Which devices and sizes, the poorest first."""
+    found = list(dict.fromkeys(_place(figure, names) for figure, _ in group))
+    more = f" and {len(found) - MOST_PLACES} more" if len(found) > MOST_PLACES else ""
+    return ", ".join(found[:MOST_PLACES]) + more
+
+
+def _place(figure: Measurement, names: Mapping[str, str]) -> str:
+    ends = [names.get(one, clean(one, 16)) for one in (figure.src, figure.dst) if one]
+    return " -> ".join(ends) or (
+        units.size(figure.bytes_per_copy) if "busbw" in figure.quantity else "all GPUs"
+    )
+
+
+def _range(words: list[str]) -> str:
+    return words[0] if len(set(words)) == 1 else f"{words[0]} to {words[-1]}"
 
 
 def said(known: Expectations) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.busy import judge
+from gputop.busy import judge, look, refusal
 from gputop.topology.readings import GpuProcess, GpuReading
 
 ADDRESS = "0000:01:00.0"
@@ -48,6 +48,41 @@ def test_somebody_elses_context_is_work_and_our_own_is_not() -> None:
 def test_little_free_memory_is_busy() -> None:
     seen = [[reading(memory_used_bytes=70 * GIB, memory_free_bytes=10 * GIB)]] * 3
     assert "memory free" in judge(seen, [ADDRESS]).busy[0]
+
+
+def test_memory_that_nobody_listed_holds_is_somebody_elses() -> None:
+    held = {"memory_used_bytes": 48 * GIB, "memory_free_bytes": 32 * GIB}
+    (text,) = judge([[reading(**held)]] * 3, [ADDRESS], {ADDRESS: "GPU0"}).busy
+    assert text == "GPU0: 48.0 GiB, 60 % of its memory is held by a process that the driver " + (
+        "does not list"
+    )
+    own = (GpuProcess(pid=42, kind="compute", memory_bytes=48 * GIB),)
+    assert not judge([[reading(**held, processes=own)]] * 3, [ADDRESS], own_pids={42}).busy
+
+
+def test_a_process_is_named_with_what_it_holds_and_what_can_be_done() -> None:
+    process = GpuProcess(pid=42, kind="compute", memory_bytes=48 * GIB)
+    seen = [[reading(memory_used_bytes=48 * GIB, memory_free_bytes=32 * GIB, processes=(process,))]]
+    verdict = judge(seen * 3, [ADDRESS], {ADDRESS: "GPU0"})
+    assert verdict.busy == ("GPU0 is in use by process 42 (48.0 GiB, 60 % of its memory)",)
+    text = refusal(verdict)
+    assert "process 42" in text
+    assert "--force" in text
+    assert "--gpus" in text
+
+
+def test_utilisation_that_calms_down_is_that_of_what_just_ended() -> None:
+    ahead = [90.0, 90.0, 60.0, 0.0, 0.0]
+    verdict = look(lambda: [reading(utilization_percent=ahead.pop(0))], [ADDRESS], {})
+    assert verdict.busy == ()
+    assert not ahead
+
+
+def test_utilisation_that_stays_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gputop.busy.CALM_SECONDS", 0.2)
+    verdict = look(lambda: [reading(utilization_percent=90.0)], [ADDRESS], {})
+    assert verdict.only_utilization
+    assert "90 % utilisation" in verdict.busy[0]
 
 
 def test_what_cannot_be_seen_is_said_and_is_no_proof_of_idleness() -> None:
