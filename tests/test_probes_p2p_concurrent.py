@@ -143,6 +143,10 @@ def test_buffers_hold_a_part_for_every_peer(monkeypatch: pytest.MonkeyPatch) -> 
     sizes = {m.bytes_per_copy for m in said if isinstance(m, Measurement)}
     assert max(size or 0 for size in sizes) * 7 <= buffer_bytes
     assert min(size or 0 for size in sizes) >= 32 * MIB
+    everyone = max(gpus.flows, key=len)
+    assert len(everyone) == 56
+    assert len({(flow.src, flow.src_slot) for flow in everyone}) == 56
+    assert len({(flow.dst, flow.dst_slot) for flow in everyone}) == 56
     assert set(gpus.stored) == set(itertools.permutations(range(8), 2))
     assert gpus.released == 1
 
