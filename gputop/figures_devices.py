@@ -118,12 +118,12 @@ def first_use(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
         label = clean(figure.variant or figure.quantity, 40)
         if figure.src:
             label += f", {_name(figure.src, names)}"
-        steady = figure.details.get("steady_us")
-        known = isinstance(steady, int | float) and not isinstance(steady, bool)
+        said = figure.details.get("steady_us")
+        steady = float(said) if isinstance(said, int | float) else None
         times = units.UNKNOWN
-        if known and steady and figure.value:
+        if steady and figure.value:
             times = f"{figure.value * 1e6 / steady:,.0f} x"
-        rows.append([label, _seconds(figure.value), _steady(steady) if known else "", times])
+        rows.append([label, _seconds(figure.value), _steady(steady), times])
     return "first use against the steady state\n" + table(["first", "steady", "ratio"], rows)
 
 
@@ -133,5 +133,7 @@ def _seconds(value: float | None) -> str:
     return f"{value:.2f} s" if value >= 1 else f"{1e3 * value:.1f} ms"
 
 
-def _steady(value: float) -> str:
+def _steady(value: float | None) -> str:
+    if value is None:
+        return units.UNKNOWN
     return f"{value / 1e3:.2f} ms" if value >= 1e3 else f"{value:.1f} us"
