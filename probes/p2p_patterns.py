@@ -78,7 +78,7 @@ def wiring(
     kept = min(figure / alone[ends] for ends, figure in zip(ring.pattern.flows, ring.each))
     details: dict[str, object] = {"ring_kept": round(kept, 3)}
     if len(names) == 2:
-        shares = "each keeps its speed" if kept >= HOLDS else f"each keeps {kept:.0%} of it"
+        shares = "each keeps its speed" if kept >= HOLDS else f"each keeps {kept:.0%} of its speed"
         link = "full duplex" if kept >= HOLDS else "one path serves both directions"
         return f"Two GPUs, both directions at once: {shares}: {link}.", details
     factors = {
