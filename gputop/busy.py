@@ -141,11 +141,12 @@ def look(
     names: dict[str, str],
     own_pids: Collection[int] = (),
     cancel: threading.Event | None = None,
+    calm_seconds: float = CALM_SECONDS,
 ) -> Verdict:
     """Judge GPUs now; utilisation alone gets a moment to calm down."""
     samples = sample(read, cancel)
     verdict = judge(samples, addresses, names, own_pids)
-    give_up = time.monotonic() + CALM_SECONDS
+    give_up = time.monotonic() + calm_seconds
     while verdict.only_utilization and time.monotonic() < give_up and not _over(cancel):
         _pause(SAMPLE_GAP_SECONDS, cancel)
         samples = [*samples[1:], read()]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gputop.clean import clean
 from gputop.expected import Expectations
 from gputop.figures_devices import HEADS, device_tables, first_use
-from gputop.figures_sizes import OPERATIONS, collective_tables, sweep, totals
+from gputop.figures_sizes import OPERATIONS, at_once, collective_tables, sweep
 from gputop.figures_table import table, wrapped
 from gputop.figures_text import Pairs, low_lines, said, verdict_line
 from gputop.topology import units
@@ -54,9 +54,10 @@ def report(known: Expectations, names: Mapping[str, str]) -> str:
     swept = those(lambda figure: figure.quantity == "write_sweep")
     if swept:
         blocks.append(sweep(swept, "one way by size of a copy, GB/s, over all pairs"))
-    total = those(lambda figure: figure.quantity == "concurrent_total")
-    if total:
-        blocks.append(totals([figure for figure, _ in total], names))
+    total = [figure for figure, _ in those(lambda figure: figure.quantity == "concurrent_total")]
+    copies = those(lambda figure: figure.quantity == "concurrent_bandwidth")
+    if copies or total:
+        blocks.append(at_once(copies, total, names))
     of_devices = those(lambda figure: figure.quantity in HEADS)
     if of_devices:
         blocks.append(device_tables(of_devices, names))
@@ -119,6 +120,8 @@ def _matrices(pairs: Pairs, names: Mapping[str, str]) -> list[str]:
         for variant in dict.fromkeys(figure.variant for figure, _ in alike):
             found = [pair for pair in alike if pair[0].variant == variant]
             figures = [figure for figure, _ in found]
+            if quantity == "concurrent_bandwidth" and not _is_whole(figures):
+                continue  # a ring or a star: its row among the patterns says all
             head = heading + (f", {clean(variant, 60)}" if variant else "") + _method(figures)
             one_word = _one_word(figures)
             if one_word:
@@ -129,6 +132,12 @@ def _matrices(pairs: Pairs, names: Mapping[str, str]) -> list[str]:
                 lines.append(wrapped(verdict_line(found)))
             blocks.append("\n".join(line for line in lines if line))
     return blocks
+
+
+def _is_whole(figures: Sequence[Measurement]) -> bool:
+    """Whether every ordered pair of its devices has a figure."""
+    devices = {one for figure in figures for one in (figure.src, figure.dst)}
+    return len(figures) >= len(devices) * (len(devices) - 1)
 
 
 def _one_word(figures: Sequence[Measurement]) -> str:
@@ -157,7 +166,7 @@ def _matrix(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
     cells = {(figure.src, figure.dst): _cell(figure) for figure in figures}
     devices = list(dict.fromkeys(address or "" for pair in cells for address in pair))
     order = list(names)
-    devices.sort(key=lambda address: order.index(address) if address in names else len(order))
+    devices.sort(key=lambda one: (order.index(one) if one in names else len(order), one))
     rows = [
         [
             _name(src, names),

@@ -38,7 +38,7 @@ def device_tables(pairs: Pairs, names: Mapping[str, str]) -> str:
         columns.setdefault((figure.quantity, figure.variant or ""), []).append(place)
     devices = list(dict.fromkeys(figure.src or "" for figure, _ in pairs))
     order = list(names)
-    devices.sort(key=lambda one: order.index(one) if one in names else len(order))
+    devices.sort(key=lambda one: (order.index(one) if one in names else len(order), not one, one))
     grouped = {key: [pairs[place] for place in places] for key, places in columns.items()}
     counted = _counted([figure for figure, _ in pairs])
     if len(columns) <= MOST_COLUMNS:
@@ -53,15 +53,16 @@ def _by_device(
         [_name(device, names), *(_cell(column, device) for column in columns.values())]
         for device in devices
     ]
-    rows.append(["healthy", *(healthy(column) for column in columns.values())])
-    rows.append(["verdict", *(_short(verdict(column)) for column in columns.values())])
+    if _judged(columns):
+        rows.append(["healthy", *(healthy(column) for column in columns.values())])
+        rows.append(["verdict", *(_short(verdict(column)) for column in columns.values())])
     return table([_head(key) for key in columns], rows, corner=_unit(columns))
 
 
 def _by_figure(
     columns: Mapping[Column, Pairs], devices: Sequence[str], names: Mapping[str, str]
 ) -> str:
-    each = len(devices) <= MOST_DEVICES
+    each, judged = len(devices) <= MOST_DEVICES, _judged(columns)
     head = [_name(device, names) for device in devices] if each else ["lowest", "median", "highest"]
     rows = []
     for key, column in columns.items():
@@ -72,8 +73,14 @@ def _by_figure(
             cells = [units.figure(pick(values)) for pick in (min, statistics.median, max)]
         else:
             cells = [units.UNKNOWN] * 3
-        rows.append([_head(key)[:_LONGEST_LABEL], *cells, healthy(column), verdict(column)])
-    return table([*head, "healthy", "verdict"], rows, corner=_unit(columns))
+        if judged:
+            cells += [healthy(column), _short(verdict(column))]
+        rows.append([_head(key)[:_LONGEST_LABEL], *cells])
+    return table([*head, "healthy", "verdict"] if judged else head, rows, corner=_unit(columns))
+
+
+def _judged(columns: Mapping[Column, Pairs]) -> bool:
+    return any(one is not None for column in columns.values() for _, one in column)
 
 
 def _counted(figures: Sequence[Measurement]) -> str:

@@ -41,8 +41,9 @@ def _table(variant: str, pairs: Pairs) -> str:
         found = [cells.get((size, name)) for name in operations]
         rows.append([units.size(size), *(_cell(figure) for figure in found)])
     largest = [_largest(pairs, name) for name in operations]
-    rows.append(["healthy", *(healthy(column) for column in largest)])
-    rows.append(["verdict", *(_word(pairs, name) for name in operations)])
+    if any(one is not None for _, one in pairs):
+        rows.append(["healthy", *(healthy(column) for column in largest)])
+        rows.append(["verdict", *(_word(pairs, name) for name in operations)])
     algorithms = [_algorithm(column) for column in largest]
     if any(algorithms):
         rows.append(["algorithm", *(word or units.UNKNOWN for word in algorithms)])
@@ -98,18 +99,32 @@ def sweep(pairs: Pairs, heading: str) -> str:
     return f"{heading}\n" + table(["lowest", "median", "highest"], rows, corner="size")
 
 
-def totals(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
-    """What a pattern of copies moves in all."""
+def at_once(pairs: Pairs, totals: Sequence[Measurement], names: Mapping[str, str]) -> str:
+    """Copies at the same time, a row for each pattern: each copy's GB/s, and all together."""
+    by_pattern: dict[str, list[float]] = {}
+    for figure, _ in pairs:
+        if figure.value is not None:
+            by_pattern.setdefault(figure.variant or "", []).append(figure.value)
+    together = {figure.variant or "": figure.value for figure in totals}
     rows = []
-    for figure in figures:
-        hub = figure.src or figure.dst
-        side = "from" if figure.src else "to"
-        who = f" {side} {names.get(hub, clean(hub, 16))}" if hub else ""
-        label = clean(figure.variant or "", 50)
+    for pattern in dict.fromkeys((*by_pattern, *together)):
+        values = by_pattern.get(pattern, [])
+        each = [units.figure(pick(values)) for pick in (min, statistics.median, max) if values]
+        each = each or [units.UNKNOWN] * 3
         rows.append(
             [
-                label if not hub or names.get(hub, "\0") in label else label + who,
-                units.figure(figure.value),
+                _with_names(pattern, names),
+                str(len(values)),
+                *each,
+                units.figure(together.get(pattern)),
             ]
         )
-    return "all copies of a pattern together\n" + table(["GB/s"], rows)
+    head = ["copies", "lowest", "median", "highest", "together"]
+    return "copies at once, GB/s of each and of all\n" + table(head, rows, corner="pattern")
+
+
+def _with_names(text: str, names: Mapping[str, str]) -> str:
+    """A pattern's text names a GPU by its address."""
+    for address, name in names.items():
+        text = text.replace(address, name)
+    return clean(text, 34)

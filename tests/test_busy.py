@@ -78,9 +78,8 @@ def test_utilisation_that_calms_down_is_that_of_what_just_ended() -> None:
     assert not ahead
 
 
-def test_utilisation_that_stays_is_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gputop.busy.CALM_SECONDS", 0.2)
-    verdict = look(lambda: [reading(utilization_percent=90.0)], [ADDRESS], {})
+def test_utilisation_that_stays_is_work() -> None:
+    verdict = look(lambda: [reading(utilization_percent=90.0)], [ADDRESS], {}, calm_seconds=0.2)
     assert verdict.only_utilization
     assert "90 % utilisation" in verdict.busy[0]
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from gputop.probes import catalog
 from gputop.topology.snapshot import Measurement
-from tests.command import gputop
+from tests.command import ROOT, gputop
 
 DOCUMENT_KEYS = {
     "schema", "gputop", "source", "assumptions", "probe", "level", "gpus", "status", "message",
@@ -98,3 +103,35 @@ def test_a_python_that_is_none_is_said_once() -> None:
     done = gputop("probe", "p2p", "nccl", "--selftest", "--python", "/nowhere/python")
     assert done.returncode == 3
     assert done.stderr.count("/nowhere/python") == 1
+
+
+def test_ctrl_c_ends_everything_and_keeps_what_was_measured() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gputop", "probe", "--selftest", "--json"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("Probes run under"):
+            break
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        below = psutil.Process(process.pid).children(recursive=True)
+        if any("worker.py" in " ".join(child.cmdline()) for child in below):
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    out, err = process.communicate(timeout=30)
+    assert time.monotonic() - started < 10
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    statuses = {run["status"] for run in json.loads(out)["runs"]}
+    assert "cancelled" in statuses
+    assert statuses <= {"finished", "cancelled"}
+    _, alive = psutil.wait_procs(below, timeout=5)
+    assert not alive

@@ -68,7 +68,7 @@ class Free(Guard):
         self.verdict, self.later = verdict or Verdict(), later or Verdict()
         self.asked_again = 0
 
-    def begin(self) -> Callable[[], Verdict]:
+    def begin(self, *, patient: bool = True) -> Callable[[], Verdict]:
         return lambda: self.verdict
 
     def again(self) -> Verdict:

@@ -32,11 +32,15 @@ class Guard:
         self._open = open_reader or _nvml
         self._read: busy.Read | None = None
 
-    def begin(self) -> Callable[[], Verdict]:
-        """Start to look; what is returned waits for the verdict."""
+    def begin(self, *, patient: bool = True) -> Callable[[], Verdict]:
+        """Start to look; what is returned waits for the verdict.
+
+        `patient`: let utilisation calm down first; of no use to whoever goes on anyway.
+        """
+        seconds = busy.CALM_SECONDS if patient else 0.0
         return self._start(
             lambda read: busy.look(
-                read, self._addresses, self._names, own_pids(), cancel=self._cancel
+                read, self._addresses, self._names, own_pids(), self._cancel, seconds
             )
         )
 
