@@ -15,9 +15,13 @@ _QUICK_OTHERS = (16 * MIB, GIB)
 _LARGE_BYTES = (4 * GIB, 8 * GIB)
 _CPU_BYTES = (64 * KIB, MIB)
 
-MEASURING_SECONDS = {"quick": 5.0, "normal": 20.0, "full": 200.0}
+MEASURING_SECONDS = {"quick": 6.0, "normal": 20.0, "full": 200.0}
 """What all figures together may take; on NVLink they take a half of it, a slow transport is cut."""
-_SAMPLES = {"quick": 3, "normal": 5, "full": 7}
+_SAMPLES = {"quick": 5, "normal": 9, "full": 11}
+"""Odd ones out are frequent on a host that does other things: one late rank makes all late."""
+_SAMPLES_OF_LONG = {"quick": 3, "normal": 5, "full": 7}
+_LONG_SECONDS = 0.0005
+"""A call of this length hides a late rank."""
 _FEWEST_SAMPLES = 3
 _CALLS = 20
 """As many as nccl-tests makes; more of them for short ones, so that a sample lasts long enough."""
@@ -100,7 +104,7 @@ class Repeats:
 
 def repeats(level: str, call_seconds: float, allowed_seconds: float) -> Repeats:
     """As many samples and calls as fit into the time allowed; never fewer than one call thrice."""
-    samples = _SAMPLES[level]
+    samples = (_SAMPLES if call_seconds < _LONG_SECONDS else _SAMPLES_OF_LONG)[level]
     wanted = int(_SAMPLE_SECONDS / max(call_seconds, 1e-9))
     calls = max(_CALLS, min(_MOST_CALLS, wanted))
     held = call_seconds < HOLD_BELOW_SECONDS

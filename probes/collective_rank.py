@@ -13,6 +13,7 @@ Each call uses other parts of two large buffers, as nccl-tests does, so that the
 cache from the call before.
 """
 
+import gc
 import json
 import time
 from collections.abc import Sequence
@@ -32,10 +33,12 @@ SMALLEST_ROOM_BYTES = 64 * MIB
 _WARM_SECONDS = 0.3
 _WARM_BYTES = 64 * MIB
 _MOST_WARM_CALLS = 200
+_FEWEST_HELD = 3
 _HOST_BOUND = 0.85
 """Queueing takes at least this part of a call: the GPU waits for the host."""
 _HOLD_FACTOR, _HOLD_SECONDS = 2.0, 0.0005
-"""The GPU is held for this many times the queueing, and so much more, as ranks start unevenly."""
+"""The GPU is held for this many times the queueing, and so much more, as ranks start unevenly; for
+twice as long when that was too short."""
 
 
 def _is_lack(error: Exception) -> bool:
@@ -87,6 +90,9 @@ class CollectiveMember(Member):
         self._receive = here.empty(self._largest // FLOAT_BYTES).zero_()
         if self._largest:
             self._warm()
+        # A collection of garbage in one rank makes all of them wait, for a millisecond or more.
+        gc.collect()
+        gc.disable()
         self._started = time.monotonic()
 
     def _room_bytes(self) -> Optional[int]:
@@ -131,7 +137,9 @@ class CollectiveMember(Member):
                 raise
             self._lacks(operation, step, f"{type(error).__name__}: {error}")
             return
-        tried = {"once": here.seconds(calls[-1], 1), "wrong": wrong, "checked": checked}
+        # The very first call of an operation also makes its connections.
+        once = min(here.seconds(calls[-1], 1) for _ in range(2))
+        tried = {"once": once, "wrong": wrong, "checked": checked}
         heard = self._hear(f"tried/{place}", tried)
         once = max(one["once"] for one in heard)
         wrong, checked = (sum(one[key] for one in heard) for key in ("wrong", "checked"))
@@ -139,7 +147,8 @@ class CollectiveMember(Member):
         taken = self._samples(calls, often)
         heard = self._hear(f"taken/{place}", taken)
         in_a_row = [max(figures) for figures in zip(*(one["row"] for one in heard))]
-        held = [max(figures) for figures in zip(*(one["held"] for one in heard))]
+        # What one rank could not hold is no such sample of any rank.
+        held = [max(f) for f in zip(*(one["held"] for one in heard)) if None not in f]
         queued = max(one["queued"] for one in heard)
         self._clock.end(heard[0]["now"], step.size_bytes, Sampled(tuple(in_a_row)).median)
         if often.cut:
@@ -189,18 +198,24 @@ class CollectiveMember(Member):
             seconds, queued = here.in_a_row(one_sample)
             row.append(seconds)
             queueing.append(queued)
-        queued = min(queueing)
-        hold_seconds = queued * (often.calls + 1) * _HOLD_FACTOR + _HOLD_SECONDS
-        held = [
-            here.held(lead, one_sample, hold_seconds)
-            for _ in range(often.samples if often.held else 0)
-        ]
+        hold_seconds = max(queueing) * (often.calls + 1) * _HOLD_FACTOR + _HOLD_SECONDS
         return {
             "row": row,
-            "queued": queued,
-            "held": [] if None in held else held,
+            "queued": min(queueing),
+            "held": self._held(lead, one_sample, hold_seconds, often.samples if often.held else 0),
             "now": time.monotonic() - self._started,
         }
+
+    def _held(
+        self, lead: Call, one_sample: "list[Call]", seconds: float, samples: int
+    ) -> "list[Optional[float]]":
+        """Seconds of one call with the GPU held, sample by sample; None where it went on early."""
+        taken: list[Optional[float]] = []
+        for _ in range(samples):
+            taken.append(self.here.held(lead, one_sample, seconds))
+            if taken[-1] is None:
+                seconds *= 2
+        return taken
 
     def _report(
         self,
@@ -217,7 +232,7 @@ class CollectiveMember(Member):
         row_seconds = Sampled(tuple(in_a_row)).median
         on_gpu = self.here.device != "cpu"
         is_host_bound = on_gpu and queued >= _HOST_BOUND * row_seconds
-        times = held if held and is_host_bound else in_a_row
+        times = held if len(held) >= _FEWEST_HELD and is_host_bound else in_a_row
         seconds = Sampled(tuple(times)).median
         how = "queued while the GPU was held" if times is held else "one after the other"
         if is_host_bound and times is not held:
