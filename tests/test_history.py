@@ -219,7 +219,7 @@ def test_the_last_run_of_each_probe_is_the_one_compared() -> None:
 
 
 def test_people_read_it_in_80_columns() -> None:
-    from gputop.commands.probe_history import text_of
+    from gputop.probe_history import text_of
 
     now = run(3, 80.0, versions={"torch": "2.6\x1b[31m"}, environment={"NCCL_ALGO": "x" * 900})
     text = text_of(compare(now, [run(1), run(2)]), {A: "GPU0"})

@@ -7,12 +7,10 @@ from typing import Any
 
 import click
 
-from gputop import __version__
-from gputop.commands.options import json_option, settle
-from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.commands.options import json_option
+from gputop.exits import USAGE, Exit
 from gputop.predicting import changes_of
 from gputop.topology.machine import Machine
-from gputop.topology.snapshot import NodeSnapshot
 
 RANKED = ("nccl", "collectives", "train-step")
 """Probes with a process on each GPU, which can be given variables."""
@@ -83,18 +81,19 @@ def command(
         raise Exit("--quick and --full exclude each other", USAGE)
     level = "quick" if quick else "full" if full else "normal"
     if listing:
-        from gputop.commands.probe_list import print_list
+        from gputop.probe_list import print_list
 
         print_list(names, gpus, as_json=as_json)
         return
     if history:
-        from gputop.commands.probe_history import print_history
+        from gputop.probe_history import print_history
 
         print_history(names, as_json=as_json)
         return
     changes = _changes(assignments, loopback=loopback)
     _check_version(version)
     _check_options(names or catalog.NAMES, changes, version, logs, large=large, trace=trace)
+    from gputop.probe_node import chosen, live_snapshot
     from gputop.probe_told import Telling
     from gputop.suite.planning import plan
 
@@ -167,25 +166,4 @@ def _check_version(version: str | None) -> None:
         if version is not None:
             rules_for(version)
     except UnknownVersionError as error:
-        raise Exit(str(error), USAGE) from error
-
-
-def live_snapshot() -> NodeSnapshot:
-    """Read this machine with all that a prediction and a verdict need; Exit where it has no GPU."""
-    from gputop.topology.watch import LiveFeed
-
-    snapshot = settle(LiveFeed(version=__version__, thorough=True))
-    if not snapshot.machine.gpus:
-        reasons = "; ".join(dict.fromkeys(problem.text for problem in snapshot.problems))
-        raise Exit(f"no GPU to measure{': ' + reasons if reasons else ''}", CANNOT_TELL)
-    return snapshot
-
-
-def chosen(gpus: str | None, machine: Machine) -> tuple[str, ...]:
-    """PCI addresses of --gpus, of all GPUs without it; Exit for what is none."""
-    from gputop.selection import SelectionError, select
-
-    try:
-        return select(gpus, machine)
-    except SelectionError as error:
         raise Exit(str(error), USAGE) from error

@@ -25,9 +25,9 @@ _LONGEST = 44
 
 def print_history(names: tuple[str, ...], *, as_json: bool) -> None:
     """Print what is kept of this node; reads only, no GPU has to be free."""
-    from gputop.commands.probe import live_snapshot
     from gputop.history_compare import compare_last
     from gputop.measuring import wish_for
+    from gputop.probe_node import live_snapshot
 
     machine = live_snapshot().machine
     labels = dict(wish_for("p2p", machine, ()).names)

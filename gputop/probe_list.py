@@ -43,7 +43,7 @@ def print_list(names: tuple[str, ...], gpus: str | None, *, as_json: bool) -> No
 
 def _counts(gpus: str | None) -> tuple[int, ...]:
     """How many GPUs would be measured."""
-    from gputop.commands.probe import chosen
+    from gputop.probe_node import chosen
     from gputop.topology.watch import LiveFeed, load_sources
 
     machine = settle(LiveFeed(load_sources(("nvml", "pci")), thorough=True)).machine
