@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class FirstUse:
         library = "HIP" if getattr(self._torch.version, "hip", None) else "CUDA"
         yield {"variant": f"{library} init", "seconds": seconds}
         for order, index in enumerate(self._indices):
-            seconds, _ = _timed(lambda i=index: self._open(i))
+            seconds, _ = _timed(partial(self._open, index))
             details = {"order": order + 1}
             yield {"variant": "context", "index": index, "seconds": seconds, "details": details}
 

@@ -53,7 +53,8 @@ class HeldStreams:
 
     def _queue(self, lanes: Sequence[Lane]) -> "tuple[list[tuple[Any, list[Any]]], bool]":
         """Queue everything, wait for its end; events of each lane, and whether the hold held."""
-        torch, marks = self._torch, []
+        torch = self._torch
+        marks: list[tuple[Any, list[Any]]] = []
         for place, lane in enumerate(lanes):
             start = self._event()
             with torch.cuda.device(lane.index), torch.cuda.stream(lane.stream):

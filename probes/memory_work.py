@@ -120,7 +120,7 @@ class Arrays:
         self._wait()
         work = self._work(operation, size_bytes)
         if operation is READ and self._kernels is None:
-            return bool(torch.isfinite(work()).item())  # type: ignore[attr-defined]
+            return bool(torch.isfinite(work()).item())
         self._seconds(work, 1)
         if operation is READ:
             words = sum(

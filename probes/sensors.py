@@ -256,8 +256,10 @@ class _Sysfs:
             ("temperature_c", 1e3, ("temp2_input", "temp1_input")),  # junction, else edge
         )
         sample: Sample = {}
+        if self._hwmon is None:
+            return sample
         for name, unit, files in asked:
-            for file in files if self._hwmon is not None else ():
+            for file in files:
                 text = _text(self._hwmon / file)
                 if text.isdigit() and int(text) > 0:
                     sample[name] = int(text) / unit

@@ -106,9 +106,12 @@ def test_what_makes_no_sense_is_refused(params: dict[str, object]) -> None:
 def test_everything_is_freed_when_a_copy_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[int] = []
     close = HostBuffer.close
-    monkeypatch.setattr(
-        HostBuffer, "close", lambda self: (closed.append(self.size_bytes), close(self))[1]
-    )
+
+    def watched(self: HostBuffer) -> None:
+        closed.append(self.size_bytes)
+        close(self)
+
+    monkeypatch.setattr(HostBuffer, "close", watched)
     monkeypatch.setattr(CpuCopier, "ends", lambda *a: (_ for _ in ()).throw(RuntimeError("lost")))
     with pytest.raises(RuntimeError, match="lost"):
         run(level="quick")

@@ -134,9 +134,9 @@ def test_nodes_and_their_cpus(tmp_path: Path) -> None:
         (tmp_path / f"node{node}" / "cpulist").write_text(cpus + "\n")
     assert numa.nodes(tmp_path) == {0: frozenset(here[:1]), 10: frozenset(here[-1:])}
     assert numa.cpu_list("0-3,8,10-11\n") == {0, 1, 2, 3, 8, 10, 11}
-    for node, known in (("1", 1), ("-1", None)):
+    for text, known in (("1", 1), ("-1", None)):
         (tmp_path / "0000:06:00.0").mkdir(exist_ok=True)
-        (tmp_path / "0000:06:00.0" / "numa_node").write_text(node + "\n")
+        (tmp_path / "0000:06:00.0" / "numa_node").write_text(text + "\n")
         assert numa.node_of("0000:06:00.0", tmp_path) == known
     assert numa.node_of(None, tmp_path) is None
 

@@ -144,7 +144,7 @@ class ToldCuda:
         self.uint8 = "uint8"
         self.opened: list[int] = []
         self.launched = 0
-        monkeypatch.setattr(first_use.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr("gputop.probes.first_use.time.perf_counter", lambda: self.now)
 
     def init(self) -> None:
         self.now += 0.2

@@ -3,7 +3,10 @@
 import importlib
 from typing import Any
 
-NAMES = ("p2p", "p2p-concurrent", "host", "memory", "gemm", "collectives", "train-step", "launch", "nccl")
+NAMES = (
+    "p2p", "p2p-concurrent", "host", "memory", "gemm", "collectives", "train-step", "launch",
+    "nccl",
+)  # fmt: skip
 """As written on the command line; in a module's name a dash is an underscore."""
 
 
