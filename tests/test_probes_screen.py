@@ -18,11 +18,13 @@ from gputop.messages import ProbeStep, SuiteState
 from gputop.screens.probes import ProbesScreen
 from gputop.topology.expectation.judgement import Band, Judgement
 from gputop.topology.report import Report
+from gputop.widgets.measures import MEASURES
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.probe_bars import figure_bar, progress, verdict_of
 from gputop.widgets.probe_list import ProbeList
 from gputop.widgets.probe_sweeps import sweeps
 from gputop.widgets.spans import text_of, width_of
+from gputop.widgets.wiring_diagram import WiringDiagram
 from tests.app_support import SIZES, app_of, demo_report, give, picture, press, settle, text
 from tests.measured import everything, h200_report, made_specs, one, p2p, with_figures
 
@@ -338,3 +340,49 @@ def test_picture(
         await press(pilot, *{"curve": ["tab"], "heat": ["tab", "tab"]}.get(what, []))
 
     assert snap_compare(GpuTop(), terminal_size=size, run_before=draw)
+
+
+async def test_pairs_show_verdicts_shares_and_the_pattern() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await give(pilot, sick())
+        await press(pilot, "3")
+        assert not pilot.app.screen.query_one("#pattern").display
+        seen = {}
+        for measure in MEASURES:
+            seen[measure.title] = text(pilot, "#matrix")
+            if measure.id == "one-way":
+                assert "Everything to and from GPU3 is low" in text(pilot, "#pattern")
+            await press(pilot, "m")
+        assert "396 ✓" in seen["Measured one way"]
+        assert "198 ▼" in seen["Measured one way"]
+        assert "50 ▼" in seen["Share of healthy"]
+        assert "100 ✓" in seen["Share of healthy"]
+        assert "27.1" in seen["Staged"]
+        assert "777" in seen["Both added"]
+        assert "395" in seen["Read"]
+        assert "371" in seen["Kernel write"]
+        assert app_of(pilot).trouble == ""
+
+
+async def test_the_map_shows_what_was_measured_on_idle_lines() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        report = sick()
+        await give(pilot, report)
+        await press(pilot, "2")
+        wiring = pilot.app.screen.query_one("#wiring", WiringDiagram)
+        gpus = [gpu.address for gpu in report.snapshot.machine.gpus]
+        box = wiring.drawing.box(gpus[0])
+        assert box is not None
+        wiring.select(box)
+        await settle(pilot)
+        drawn = wiring.text()
+        assert drawn.count("✓ 396") + drawn.count("✓ 397") == 2
+        assert drawn.count("▼ 198") == 1
+        assert "✓ 55/55" in drawn
+        assert "▼ 28/27" in drawn or "▼ 28/28" in drawn
+        assert "from the selected GPU" in text(pilot, "#chosen")
+        box = wiring.drawing.box(gpus[3])
+        assert box is not None
+        wiring.select(box)
+        await settle(pilot)
+        assert wiring.text().count("▼ 198") == 3

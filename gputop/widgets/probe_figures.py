@@ -71,18 +71,23 @@ def figure_lines(
     ]
     if causes:
         lines.append(())
-    for cause in list(dict.fromkeys(causes))[:4]:
+    # The same cause of two figures differs in what is left of each.
+    distinct = {cause.partition(":")[0]: cause for cause in reversed(causes)}
+    for cause in list(reversed(distinct.values()))[:4]:
         lines += wrapped(((" Cause: ", "warn bold"), (cause, "")), width, 3)
     for number, line in enumerate(four_numbers):
         lines += [] if number else [()]
-        lines += wrapped(_four_numbers(line), width, 3)
+        lines += _four_numbers(line, width)
     return tuple(lines)
 
 
-def _four_numbers(line: str) -> Line:
-    """The line with what was measured, its last part, standing out."""
+def _four_numbers(line: str, width: int) -> tuple[Line, ...]:
+    """The line with what was measured, its last part, standing out; that part is not broken."""
     before, arrow, last = clean(line, 400).rpartition(" → ")
-    return ((f" {before}{arrow}", ""), (last, "strong"))
+    if len(line) + 1 <= width:
+        return (((f" {before}{arrow}", ""), (last, "strong")),)
+    told = wrapped(((f" {before}", ""),), width, 3)
+    return (*told, ((f"  {arrow}", ""), (last, "strong")))
 
 
 def _group(group: Group, width: int, *, listed: bool) -> list[Line]:

@@ -55,14 +55,15 @@ def _running(suite: SuiteState, width: int) -> Line:
     total = max(suite.estimate_seconds, sum(step.estimate_seconds for step in suite.steps))
     place = f"{min(over + 1, len(suite.steps))} of {len(suite.steps)}"
     name = clean(current.name, 20) if current is not None else "starting"
-    bar = progress(max(total - left, 0.0), total, 20 if width < 110 else 40)
+    wide = width >= 110
+    bar = progress(max(total - left, 0.0), total, 40 if wide else 14)
+    level: tuple[Span, ...] = (_DOT, (f"level {suite.level}", "muted")) if wide else ()
     return (
         (" ▶ ", "good"),
         (f"{place} {name} ", "strong"),
         *bar,
         (f" about {seconds(left)} left", ""),
-        _DOT,
-        (f"level {suite.level}", "muted"),
+        *level,
         _DOT,
         ("Esc", "key bold"),
         (" cancels", "muted"),

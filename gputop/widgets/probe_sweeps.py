@@ -14,8 +14,11 @@ from gputop.widgets.probe_groups import LEAST_POINTS, title_of, unit_of, who_of
 
 if TYPE_CHECKING:
     from gputop.judged import Judged
+    from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.snapshot import Measurement
 
+LARGE_BYTES = 64 << 20
+"""From here on an estimate for a large message is drawn."""
 APART = 0.05
 """A pair of GPUs that is this much below the middle one has a series of its own."""
 
@@ -93,6 +96,14 @@ def _made(name: str, points: Mapping[int, float]) -> Series:
     return Series(name, tuple(sorted((float(size), value) for size, value in points.items())))
 
 
+def _holds(figure: Measurement, judgement: Judgement) -> bool:
+    """Whether the band is meant for this size: a small message does not fill a link."""
+    if judgement.verdict != "no reference":
+        return True
+    estimate = judgement.band is not None and judgement.band.basis == "estimate"
+    return estimate and (figure.bytes_per_copy or 0) >= LARGE_BYTES
+
+
 def _band(
     members: list[Measurement], judged: Judged
 ) -> tuple[tuple[tuple[float, float, float], ...], str]:
@@ -100,7 +111,7 @@ def _band(
     source = ""
     for one in members:
         judgement = judged.of(one)
-        if judgement is not None and judgement.band is not None:
+        if judgement is not None and judgement.band is not None and _holds(one, judgement):
             ends[float(one.bytes_per_copy or 0)] = edges(judgement.band)
             source = judgement.band.source
     return tuple((size, *ends[size]) for size in sorted(ends)), clean(source, 120)

@@ -78,7 +78,9 @@ class ProbeViews:
 
     @property
     def _pictures(self) -> Sequence[Sweep | Measure]:
-        return {CURVE: self._sweeps, HEAT: self._heats}.get(self.shown, ())
+        if self.shown == CURVE:
+            return self._sweeps
+        return self._heats if self.shown == HEAT else ()
 
     def line(self) -> tuple[Line, ...]:
         """The names of the views, where one is shown at a time."""

@@ -99,10 +99,11 @@ def _band(member: Member, unit: str) -> list[str]:
     said = []
     band = judgement.band
     if band is not None:
-        share = "" if judgement.share is None else f"{judgement.share:.0%} of "
+        told = judgement.share is None or " % " in judgement.note
+        share = "" if told else f"{100 * (judgement.share or 0.0):.0f} % of "
         said.append(f"{share}{units.figure(band.healthy)} {unit} ({band.basis})")
         said.append(f"healthy {band_text(band)}")
-        said += [clean(text, 200) for text in band.scaled]
+        said += [clean(text, 200) for text in band.scaled if text not in judgement.cause]
         said.append(f"from {clean(band.source, 200)}")
     said += [clean(judgement.note, 300), clean(judgement.cause, 300)]
     return said

@@ -14,7 +14,13 @@ TITLES = {
     "write_bandwidth": "How fast was it, one way?",
     "both_ways_bandwidth": "How fast was it while the other way ran too?",
     "together_bandwidth": "How fast were both ways, added?",
+    "read_bandwidth": "How fast was reading, one way?",
+    "kernel_write_bandwidth": "How fast did a kernel write there?",
+    "kernel_read_bandwidth": "How fast did a kernel read there?",
+    "staged_bandwidth": "How fast was it through the host's memory?",
+    "concurrent_bandwidth": "How fast was it while others copied?",
     "latency": "How long does a small copy take?",
+    "kernel_latency": "How long does a load of a kernel take?",
     "bytes_arrive": "Do bytes arrive?",
     "can_access": "Can one reach the other's memory?",
     "send_receive": "How fast does NCCL or RCCL move data here?",
@@ -30,6 +36,8 @@ WAYS = {"write_bandwidth": 1, "both_ways_bandwidth": 1, "together_bandwidth": 2}
 """Directions that a measured figure adds up."""
 PUBLISHED_WAYS = {"p2p_uni": 1, "p2p_bidir": 2}
 """Directions that a published figure adds up."""
+SWEEPS = ("write_sweep",)
+"""A curve, which is drawn and not told."""
 FAST = ("nvlink", "nvswitch", "xgmi")
 
 
@@ -38,7 +46,7 @@ def measured_facts(report: Report, one: Gpu, other: Gpu, path: Path | None) -> l
     found = [
         item
         for item in report.snapshot.measurements
-        if (item.src, item.dst) == (one.address, other.address)
+        if (item.src, item.dst) == (one.address, other.address) and item.quantity not in SWEEPS
     ]
     healthy = _healthy(one, other, path)
     facts = [_measured(item, path, healthy) for item in found]
