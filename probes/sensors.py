@@ -190,8 +190,9 @@ class _Nvml:
         """Power now. nvmlDeviceGetPowerUsage is a mean over a second on newer GPUs, too long."""
         field = _FieldValue(field=_POWER_INSTANT)
         asked = self._call("nvmlDeviceGetFieldValues", self._handle, 1, ctypes.byref(field))
-        if asked and field.code == 0 and field.value:
-            return int(field.value)
+        milliwatts = field.value & 0xFFFFFFFF  # an unsigned int of the union
+        if asked and field.code == 0 and milliwatts:
+            return int(milliwatts)
         return self._number("PowerUsage")
 
     def _number(self, what: str, *arguments: int) -> Optional[int]:

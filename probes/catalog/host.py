@@ -33,7 +33,7 @@ SPEC = ProbeSpec(
     seconds_per_gpu=5.0,
     seconds_per_pair=0.0,
     seconds_alone=1.5,
-    level_factors={"quick": 0.25, "normal": 1.0, "full": 1.6},
+    level_factors={"quick": 0.16, "normal": 1.0, "full": 1.6},
     host_memory_bytes=1280 * MIB,
     loads=("host", "links"),
 )

@@ -75,10 +75,9 @@ def run(request: Request, emit: Emit) -> None:
     total = len(steps) + (2 if level != "quick" else 0)
     emit(Progress(0, total, "a fresh interpreter imports torch"))
     first.measure(steps, os.environ, _SECONDS + _SECONDS_PER_GPU * len(devices), total)
-    if level == "quick":
-        return
-    _compile(first, request.params, emit, total)
-    _tell_caches(emit, is_hip=is_hip)
+    if level != "quick":
+        _compile(first, request.params, emit, total)
+        _tell_caches(emit, is_hip=is_hip)
     emit(Progress(total, total, "all first uses measured"))
 
 
@@ -103,10 +102,11 @@ class _Fresh:
     def measure(
         self, steps: "Sequence[str]", environment: "Mapping[str, str]", seconds: float, total: int,
         *, backend: str = "", only: "Optional[tuple[str, str]]" = None, done: int = 0,
+        most_gpus: "Optional[int]" = None,
     ) -> None:  # fmt: skip
         """Report each answer as it comes; `only`: one variant, and what it is called here."""
         plan = {
-            "cpu": self.is_cpu, "indices": list(self._keys), "steps": list(steps),
+            "cpu": self.is_cpu, "indices": list(self._keys)[:most_gpus], "steps": list(steps),
             "backend": backend, "started": time.monotonic(),
         }  # fmt: skip
         command = [sys.executable, str(_SCRIPT), str(os.getpid()), json.dumps(plan)]
@@ -177,7 +177,7 @@ def _compile(fresh: _Fresh, params: "Mapping[str, Any]", emit: Emit, total: int)
             try:
                 fresh.measure(
                     steps, environment, _COMPILE_SECONDS, total, backend=str(backend), only=named,
-                    done=done,
+                    done=done, most_gpus=1,
                 )  # fmt: skip
             except ProbeStopped as stop:
                 # What was measured before is worth more than this.
