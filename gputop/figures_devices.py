@@ -137,7 +137,7 @@ def first_use(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
 def _seconds(value: float | None) -> str:
     if value is None:
         return units.UNKNOWN
-    return f"{value:.2f} s" if value >= 1 else f"{1e3 * value:.1f} ms"
+    return f"{value:.2f} s" if value >= 1 else _steady(1e6 * value)
 
 
 def _steady(value: float | None) -> str:
