@@ -41,34 +41,45 @@ class GemmBench:
         self._multiplier = Multiplier(torch, self._device, record.torch_index)
         self._flush = flush_buffer(torch, self._device)
 
-    def measure(self, case: Case) -> Result:
-        """Check the numbers, then time the calls."""
+    def check(self, case: Case) -> Result:
+        """Look at the numbers of one call; `measure` goes on from the answer."""
         result = Result(library=self._multiplier.library(case))
         try:
-            self._take(case, result)
+            work = self._multiplier.prepare(case)
+            result.error = self._multiplier.relative_error(case, work)
+            result.verdict, result.why = judged(case.dtype, result.error)
+            if result.why:
+                result.verdict, result.unsupported = None, True
         except Unsupported as answer:
             result.why, result.unsupported = str(answer), True
         except RuntimeError as error:
-            if not self._multiplier.is_out_of_memory(error):
-                raise
-            result.why = "the GPU ran out of memory: another process took it meanwhile"
+            self._lacks_memory(error, result)
         finally:
             self._multiplier.release()
         return result
 
-    def _take(self, case: Case, result: Result) -> None:
-        work = self._multiplier.prepare(case)
-        result.error = self._multiplier.relative_error(case, work)
-        result.verdict, result.why = judged(case.dtype, result.error)
-        if result.why:
-            result.verdict, result.unsupported = None, True
-            return
-        with self._sensors.watching(self.record.pci_address) as watched:
-            result.times = median_ms(
-                self._torch, work, warmup_ms=self._warmup_ms, rep_ms=self._rep_ms,
-                flush=self._flush, device=self._device,
-            )  # fmt: skip
-        result.seen = watched.summary()
+    def measure(self, case: Case, checked: Result) -> Result:
+        """Time the calls, of other numbers than the checked ones."""
+        result = dataclasses.replace(checked)
+        try:
+            work = self._multiplier.prepare(case)
+            with self._sensors.watching(self.record.pci_address) as watched:
+                result.times = median_ms(
+                    self._torch, work, warmup_ms=self._warmup_ms, rep_ms=self._rep_ms,
+                    flush=self._flush, device=self._device,
+                )  # fmt: skip
+            result.seen = watched.summary()
+        except RuntimeError as error:
+            self._lacks_memory(error, result)
+        finally:
+            self._multiplier.release()
+        return result
+
+    def _lacks_memory(self, error: RuntimeError, result: Result) -> None:
+        """Say so where another process took the memory; any other error goes on."""
+        if not self._multiplier.is_out_of_memory(error):
+            raise error
+        result.why = "the GPU ran out of memory: another process took it meanwhile"
 
     def close(self) -> None:
         """Let go of memory and thread."""

@@ -32,7 +32,7 @@ SPEC = ProbeSpec(
         "TFLOP/s of bf16, fp16, tf32, fp32 and fp8 on the shapes of a 70B model and 8192 cubed, "
         "through matmul and linear, with the clock, power and throttling seen meanwhile."
     ),
-    method="gemm/2",
+    method="gemm/3",
     minimum_gpus=1,
     memory_bytes_per_gpu=2048 * MIB,
     start_seconds=4.5,
@@ -111,48 +111,83 @@ class _Walk:
         for bench, plan in zip(self._benches, plans):
             bench.planned = plan
         self._figures: dict[tuple[str, Case], float] = {}
+        self._checked: dict[tuple[str, Case], Result] = {}
         self._unsupported: set[tuple[str, str]] = set()
 
     def measure_all(self) -> None:
-        """Every case; once more where a device is slower than its like."""
+        """Every case; once more where a device is slower than its like.
+
+        All numbers are checked first: what ran just before moves a power-limited clock, and the
+        reference goes from one shape to the next without a pause.
+        """
+        steps = 2 * len(self._cases)
         for place, case in enumerate(self._cases):
-            self._emit(Progress(place, len(self._cases), case.name))
-            benches = [
-                bench
-                for bench in self._benches
-                if case in bench.planned and (bench.record.key, case.kind) not in self._unsupported
-            ]
+            self._emit(Progress(place, steps, f"checking {case.name}"))
+            self._check(case)
+        for place, case in enumerate(self._cases):
+            self._emit(Progress(len(self._cases) + place, steps, case.name))
+            benches = [b for b in self._benches if self._works(b, case)]
             with precision(self._torch, case.dtype):
                 found = self._measure(case, benches, 1)
                 low = low_ones([(b.record.name, figure) for b, figure in found])
                 if low:
                     self._measure(case, [found[one][0] for one in low], 2)
-            if self._kind != "cpu":
-                self._torch.cuda.empty_cache()
         self._compare_entries()
-        self._emit(Progress(len(self._cases), len(self._cases), "all shapes measured"))
+        self._emit(Progress(steps, steps, "all shapes measured"))
+
+    def _works(self, bench: GemmBench, case: Case) -> bool:
+        result = self._checked.get((bench.record.key, case))
+        return result is not None and result.why is None
+
+    def _check(self, case: Case) -> None:
+        """Numbers of one case; what a device does not have is reported, and asked once."""
+        benches = [
+            bench
+            for bench in self._benches
+            if case in bench.planned and (bench.record.key, case.kind) not in self._unsupported
+        ]
+        with precision(self._torch, case.dtype):
+            waiting = [bench.thread.submit(bench.check, case) for bench in benches]
+            results = [one.result() for one in waiting]
+        for bench, result in zip(benches, results):
+            key = bench.record.key
+            self._checked[key, case] = result
+            if result.why is not None:
+                self._report(case, key, result, 1, together=False)
+            if result.unsupported:
+                self._unsupported.add((key, case.kind))
+        self._give_back()
 
     def _measure(
         self, case: Case, benches: "list[GemmBench]", attempt: int
     ) -> "list[tuple[GemmBench, float]]":
         """Time and report; the devices that gave a figure, with it."""
+        known = [(bench, self._checked[bench.record.key, case]) for bench in benches]
         if self._alone:
-            results = [bench.thread.submit(bench.measure, case).result() for bench in benches]
+            results = [
+                bench.thread.submit(bench.measure, case, had).result() for bench, had in known
+            ]
         else:
-            waiting = [bench.thread.submit(bench.measure, case) for bench in benches]
+            waiting = [bench.thread.submit(bench.measure, case, had) for bench, had in known]
             results = [one.result() for one in waiting]
+        self._give_back()
         found = []
         for bench, result in zip(benches, results):
             key = bench.record.key
-            self._report(case, key, result, attempt, len(benches) > 1 and not self._alone)
-            if result.unsupported:
-                self._unsupported.add((key, case.kind))
+            together = len(benches) > 1 and not self._alone
+            self._report(case, key, result, attempt, together=together)
             if result.times is not None:
                 self._figures[key, case] = case.tflops(result.times.median)
                 found.append((bench, self._figures[key, case]))
         return found
 
-    def _report(self, case: Case, key: str, result: Result, attempt: int, together: bool) -> None:
+    def _give_back(self) -> None:
+        if self._kind != "cpu":
+            self._torch.cuda.empty_cache()
+
+    def _report(
+        self, case: Case, key: str, result: Result, attempt: int, *, together: bool
+    ) -> None:
         """One figure, or why there is none; what a device does not have is said once."""
         figures: dict[str, Any] = {}
         details: dict[str, Any] = {
@@ -229,8 +264,7 @@ class _Walk:
         """Give all memory back, also after an error."""
         for bench in self._benches:
             bench.close()
-        if self._kind != "cpu":
-            self._torch.cuda.empty_cache()
+        self._give_back()
 
 
 def _plan(
