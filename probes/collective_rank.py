@@ -13,7 +13,6 @@ Each call uses other parts of two large buffers, as nccl-tests does, so that the
 cache from the call before.
 """
 
-import gc
 import json
 import time
 from collections.abc import Sequence
@@ -90,9 +89,6 @@ class CollectiveMember(Member):
         self._receive = here.empty(self._largest // FLOAT_BYTES).zero_()
         if self._largest:
             self._warm()
-        # A collection of garbage in one rank makes all of them wait, for a millisecond or more.
-        gc.collect()
-        gc.disable()
         self._started = time.monotonic()
 
     def _room_bytes(self) -> Optional[int]:

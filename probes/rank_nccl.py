@@ -131,7 +131,7 @@ class NcclMember(Member):
         else:
             slow = once
             self.store.set(topic, f"{slow:.6f}")
-        samples, times = (1, 1) if float(f"{slow:.6f}") > _SLOW_SECONDS else (3, 4)
+        samples, times = (1, 1) if float(f"{slow:.6f}") > _SLOW_SECONDS else (SAMPLES, 8)
         taken = [here.seconds(move, times) for _ in range(samples)]
         if sends:
             return
