@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from gputop.topology.expectation.patterns import Pattern, patterns
@@ -175,3 +176,17 @@ def test_few_pairs_make_no_pattern() -> None:
     two: list[Measurement] = [figure("write_bandwidth", v, *ends) for v, ends in
                               ((10.0, (a, b)), (380.0, (b, a)))]  # fmt: skip
     assert patterns(two, names(snapshot), snapshot) == ()
+
+
+def test_copies_that_compete_by_design_show_no_pattern() -> None:
+    snapshot = h200()
+    every = addresses(snapshot)
+    hub = every[3]
+    starved = [
+        figure("concurrent_bandwidth", 396.0 if hub not in (src, dst) else 130.0, src, dst,
+               variant=f"all to one ({hub})")
+        for src in every for dst in every if src != dst
+    ]  # fmt: skip
+    assert patterns(starved, names(snapshot), snapshot) == ()
+    alone = [msgspec.structs.replace(one, quantity="write_bandwidth") for one in starved]
+    assert [one.kind for one in patterns(alone, names(snapshot), snapshot)] == ["gpu"]

@@ -105,7 +105,7 @@ class Judge:
             cause = self._flags(figure) if few else ""
             return Judgement(verdict=NO_REFERENCE, band=made, share=share, cause=cause, note=note)
         if share > TOO_HIGH:
-            note = f"{percent} of the reference: what was counted, or does it fit a cache?"
+            note = f"{percent} of the reference: {_why_high(figure.quantity)}"
             return Judgement(verdict=HIGH, band=made, share=share, note=note)
         if share >= GOOD:
             return Judgement(verdict=HEALTHY, band=made, share=share)
@@ -173,6 +173,15 @@ class Judge:
         values = self.variables.had(figure)
         effect = self.variables.effect(values, group.addresses, collective, figure.bytes_per_copy)
         return "" if effect is None else effect.text
+
+
+def _why_high(quantity: str) -> str:
+    """What may be behind a figure above its band."""
+    if quantity in collectives.COLLECTIVES:
+        return "in-network reduction, or counted otherwise?"
+    if quantity == devices.GEMM:
+        return "a cooler GPU, a newer library or another data distribution"
+    return "what was counted, or does it fit a cache?"
 
 
 def _share(value: float, made: Band) -> float | None:

@@ -27,9 +27,11 @@ QUANTITIES = (
     "kernel_write_bandwidth",
     "kernel_read_bandwidth",
     "both_ways_bandwidth",
-    "concurrent_bandwidth",
 )
-"""In the order of what is read first: a pattern is told once, of the first that shows it."""
+"""In the order of what is read first: a pattern is told once, of the first that shows it.
+
+Not concurrent_bandwidth: copies at once compete by design, and the hub of all to one is no sick
+GPU."""
 GOOD_PAIRS = 0.9
 """The rank in a kind's figures that stands for a good pair: a sick GPU takes a third of them."""
 
