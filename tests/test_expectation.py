@@ -38,7 +38,6 @@ def one(snapshot: NodeSnapshot, item: Measurement) -> Judgement:
     [
         ("write_bandwidth", 395.8, {}, 396.4, "healthy"),
         ("write_bandwidth", 330.0, {}, 396.4, "low"),
-        ("write_bandwidth", 440.0, {}, 396.4, "healthy"),
         ("write_bandwidth", 460.0, {}, 396.4, "high"),
         ("write_sweep", 395.8, {"bytes_per_copy": GIB}, 396.4, "healthy"),
         ("read_bandwidth", 393.0, {}, 393.8, "healthy"),
@@ -162,22 +161,6 @@ def test_words_of_the_band() -> None:
 @pytest.mark.parametrize(
     ("item", "words"),
     [
-        (figure("write_bandwidth", 500.0, *addresses(h200())[:2]), "does it fit a cache"),
-        (figure("memory_copy", 9000.0, addresses(h200())[0]), "does it fit a cache"),
-        (figure("gemm", 800.0, addresses(h200())[0], variant=CUBE), "another data distribution"),
-        (collective(480.0), "in-network reduction"),
-    ],
-    ids=["copy", "memory", "gemm", "collective"],
-)
-def test_a_high_figure_is_asked_what_fits_its_kind(item: Measurement, words: str) -> None:
-    found = one(h200(), item)
-    assert found.verdict == "high"
-    assert words in found.note
-
-
-@pytest.mark.parametrize(
-    ("item", "words"),
-    [
         ({"quantity": "write_bandwidth", "engine": "copy, staged through the host"}, "staged"),
         ({"quantity": "write_bandwidth", "verdict": "wrong-data"}, "wrong"),
         ({"quantity": "write_bandwidth", "device_kind": "cpu"}, "CPU"),
@@ -260,7 +243,7 @@ def test_only_the_plateau_of_a_collective_is_low() -> None:
     assert one(h200(), small).verdict == "low"  # a third, and no larger message was measured
     near = one(h200(), collective(220.0, bytes_per_copy=64 * MIB))
     assert near.verdict == "no reference"
-    assert near.share == pytest.approx(0.70, abs=0.01)
+    assert 0.69 < (near.share or 0.0) < 0.71
     tiny = one(h200(), collective(3.0, bytes_per_copy=MIB))
     assert tiny.verdict == "no reference"
     assert "below 16 MiB" in tiny.note
@@ -290,9 +273,8 @@ def test_idle_links_do_not_explain_anything() -> None:
 
 
 def test_a_gpu_may_be_named_by_its_uuid() -> None:
-    snapshot = h200()
-    uuids = [gpu.uuid or "" for gpu in snapshot.machine.gpus]
-    assert one(snapshot, figure("write_bandwidth", 395.0, *uuids[:2])).verdict == "healthy"
+    uuids = [gpu.uuid or "" for gpu in h200().machine.gpus]
+    assert one(h200(), figure("write_bandwidth", 395.0, *uuids[:2])).verdict == "healthy"
 
 
 def test_five_hundred_figures_are_judged_at_once() -> None:

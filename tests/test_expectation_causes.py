@@ -180,3 +180,19 @@ def test_host_memory_that_is_not_what_the_reference_used(
     found = one(snapshot, item)
     assert found.verdict == "no reference"
     assert words in found.note
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        (figure("write_bandwidth", 500.0, *addresses(h200())[:2]), "does it fit a cache"),
+        (figure("memory_copy", 9000.0, addresses(h200())[0]), "does it fit a cache"),
+        (figure("gemm", 800.0, addresses(h200())[0], variant=CUBE), "another data distribution"),
+        (collective(480.0), "in-network reduction"),
+    ],
+    ids=["copy", "memory", "gemm", "collective"],
+)
+def test_a_high_figure_is_asked_what_fits_its_kind(item: Measurement, words: str) -> None:
+    found = one(h200(), item)
+    assert found.verdict == "high"
+    assert words in found.note
