@@ -1,4 +1,4 @@
-"""Figures of one run beside what they should be, for the command line and for what is kept."""
+"""Figures beside what they should be, for the command line, for what is kept and for screens."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from gputop.topology.snapshot import Measurement, NodeSnapshot
 if TYPE_CHECKING:
     from gputop.topology.expectation.judge import Judge
     from gputop.topology.expectation.judgement import Judgement
+    from gputop.topology.expectation.patterns import Pattern
+    from gputop.topology.nccl.prediction import Prediction
 
 MAIN = (
     ("write_bandwidth", ""), ("h2d_bandwidth", "pinned"), ("memory_copy", ""), ("gemm", "bf16"),
@@ -21,15 +23,31 @@ MAIN = (
 """Quantity and the start of its variant: of each the best figure is told with its four numbers."""
 
 
+class MainFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """The best figure of one kind with its four numbers."""
+
+    figure: Measurement
+    title: str
+    """What it is of: "write bandwidth GPU0 -> GPU1"."""
+    unit: str
+    line: str
+    """Data sheet both ways, one way, realistic, measured."""
+
+    @property
+    def text(self) -> str:
+        """All of it in one line."""
+        return f"{self.title}, {self.unit}: {self.line}"
+
+
 class Expectations(msgspec.Struct, frozen=True):
     """Figures, what was thought of each, and what they say together."""
 
     figures: tuple[Measurement, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     """One for each figure, in order; none at all where nothing can be judged."""
-    four_numbers: tuple[str, ...] = ()
-    """Data sheet both ways, one way, realistic, measured: a line for each main figure."""
-    patterns: tuple[str, ...] = ()
+    main: tuple[MainFigure, ...] = ()
+    """The best figure of each kind in MAIN that something is known of."""
+    patterns: tuple[Pattern, ...] = ()
     """Which device, link or block is behind figures that are low together."""
 
     @property
@@ -47,10 +65,19 @@ class Expectations(msgspec.Struct, frozen=True):
 class Expecting:
     """Judges the figures of one node; keeps what was worked out for it."""
 
-    def __init__(self, snapshot: NodeSnapshot | None, names: Mapping[str, str]) -> None:
-        """`snapshot` is None for a self-test; `names`: the label of a device by address."""
+    def __init__(
+        self,
+        snapshot: NodeSnapshot | None,
+        names: Mapping[str, str],
+        prediction: Prediction | None = None,
+    ) -> None:
+        """`snapshot` is None for a self-test; `names`: the label of a device by address.
+
+        `prediction`: what the library does there; without it one is made where it is needed.
+        """
         self._snapshot = snapshot
         self._names = names
+        self._prediction = prediction
         self._judge: Judge | None = None
 
     def of(self, found: Sequence[Measurement]) -> Expectations:
@@ -64,15 +91,24 @@ class Expecting:
         from gputop.topology.expectation.patterns import patterns
 
         if self._judge is None:
-            self._judge = Judge(snapshot)
+            self._judge = Judge(snapshot, self._prediction)
         judgements = self._judge.judge(figures)
-        lines = []
+        main = []
         for figure in main_figures(figures):
             numbers = four_numbers(snapshot, figure, self._judge)
             if numbers is not None:
-                lines.append(f"{title(figure, self._names)}, {numbers.unit}: {numbers.line}")
-        read = patterns(figures, self._names, snapshot, judgements=judgements)
-        return Expectations(figures, judgements, tuple(lines), tuple(one.text for one in read))
+                main.append(
+                    MainFigure(
+                        figure=figure,
+                        title=title(figure, self._names),
+                        unit=numbers.unit,
+                        line=numbers.line,
+                    )
+                )
+        read = patterns(
+            figures, self._names, snapshot, prediction=self._prediction, judgements=judgements
+        )
+        return Expectations(figures, judgements, tuple(main), read)
 
 
 def title(figure: Measurement, names: Mapping[str, str], *, ends: bool = True) -> str:

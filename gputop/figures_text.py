@@ -120,7 +120,7 @@ def _range(words: list[str]) -> str:
 
 def said(known: Expectations) -> list[str]:
     """The four numbers and the patterns."""
-    return [wrapped(clean(text, 400)) for text in (*known.four_numbers, *known.patterns)]
+    return [wrapped(clean(one.text, 400)) for one in (*known.main, *known.patterns)]
 
 
 def summary(state: SuiteState) -> str:

@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from gputop.clean import clean
+from gputop.expected import Expectations, Expecting
 
 if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Judgement
@@ -21,7 +22,7 @@ _KEPT = 2
 
 
 class Judged:
-    """The figures of one node with their verdicts, and the patterns in them."""
+    """The figures of one node with their verdicts, and the patterns in them, by probe."""
 
     def __init__(self, report: Report) -> None:
         snapshot = report.snapshot
@@ -29,41 +30,10 @@ class Judged:
         self.figures: tuple[Measurement, ...] = snapshot.measurements
         self.names: dict[str, str] = _names(self.machine)
         """Label of a GPU by PCI address and by UUID: "GPU3"."""
-        self._found: dict[tuple[object, ...], Judgement] = {}
-        self._four: dict[str, list[str]] = {}
-        self._patterns: dict[str, dict[str, list[str]]] = {}
+        self._known = Expectations()
         if self.figures:
-            self._judge(report)
-
-    def _judge(self, report: Report) -> None:
-        from gputop.expected import main_figures
-        from gputop.topology.expectation.four_numbers import four_numbers
-        from gputop.topology.expectation.judge import Judge
-
-        snapshot = report.snapshot
-        judge = Judge(snapshot, report.prediction)
-        judgements = judge.judge(self.figures)
-        for figure, judgement in zip(self.figures, judgements, strict=True):
-            self._found[_key(figure)] = judgement
-        for figure in main_figures(self.figures):
-            told = four_numbers(snapshot, figure, judge)
-            if told is not None:
-                self._four.setdefault(figure.probe, []).append(told.line.replace("->", "→"))
-        self._read_patterns(report, judgements)
-
-    def _read_patterns(self, report: Report, judgements: tuple[Judgement, ...]) -> None:
-        from gputop.topology.expectation.patterns import patterns
-
-        probes = {figure.quantity: figure.probe for figure in self.figures}
-        for one in patterns(
-            self.figures,
-            self.names,
-            report.snapshot,
-            prediction=report.prediction,
-            judgements=judgements,
-        ):
-            told = self._patterns.setdefault(probes.get(one.quantity, ""), {})
-            told.setdefault(one.quantity, []).append(one.text)
+            self._known = Expecting(snapshot, self.names, report.prediction).of(self.figures)
+        self._found = {figure.key: one for figure, one in self._known.pairs()}
 
     def fits(self, report: Report) -> bool:
         """Whether this is what that report shows; cheap where the figures are the same objects."""
@@ -73,16 +43,19 @@ class Judged:
 
     def of(self, figure: Measurement) -> Judgement | None:
         """The verdict on one of the figures."""
-        return self._found.get(_key(figure))
+        return self._found.get(figure.key)
 
     def four_numbers(self, probe: str) -> tuple[str, ...]:
         """Data sheet, one way, realistic and measured, a line for each main figure of a probe."""
-        return tuple(self._four.get(probe, ()))
+        return tuple(
+            one.line.replace("->", "→") for one in self._known.main if one.figure.probe == probe
+        )
 
     def patterns(self, probe: str) -> dict[str, str]:
         """Quantity -> the pattern in its matrix, of the figures of one probe."""
-        found = self._patterns.get(probe, {})
-        return {quantity: " ".join(texts) for quantity, texts in found.items()}
+        own = dict.fromkeys(figure.quantity for figure in self.figures if figure.probe == probe)
+        told = {quantity: self.pattern(quantity) for quantity in own}
+        return {quantity: text for quantity, text in told.items() if text}
 
     def notes(self, probe: str) -> tuple[str, ...]:
         """What the figures of a probe say together: the four numbers and the patterns."""
@@ -90,10 +63,7 @@ class Judged:
 
     def pattern(self, quantity: str) -> str:
         """The pattern in the matrix of one quantity; "" where there is none."""
-        for patterns in self._patterns.values():
-            if quantity in patterns:
-                return " ".join(patterns[quantity])
-        return ""
+        return " ".join(one.text for one in self._known.patterns if one.quantity == quantity)
 
 
 _lock = threading.Lock()
@@ -114,22 +84,11 @@ def judged(report: Report) -> Judged:
 
 
 def _names(machine: Machine) -> dict[str, str]:
+    from gputop.topology.wiring.graph import gpu_label
+
     names: dict[str, str] = {}
     for gpu in machine.gpus:
-        label = clean(gpu.address) if gpu.index is None else f"GPU{gpu.index}"
-        names[gpu.address] = label
-        if gpu.uuid:
-            names[gpu.uuid] = label
+        for key in (gpu.address, gpu.uuid):
+            if key:
+                names[key] = clean(gpu_label(gpu))
     return names
-
-
-def _key(figure: Measurement) -> tuple[object, ...]:
-    return (
-        figure.probe,
-        figure.quantity,
-        figure.src,
-        figure.dst,
-        figure.direction,
-        figure.variant,
-        figure.bytes_per_copy,
-    )

@@ -14,6 +14,7 @@ from gputop.probes.outcome import Outcome
 from gputop.probes.spec import ProbeSpec
 from gputop.topology.machine import Machine
 from gputop.topology.snapshot import Measurement
+from gputop.topology.wiring.graph import gpu_label
 from gputop.topology.wiring.letters import Relations
 
 QUANTITIES = {
@@ -94,10 +95,7 @@ def wishes_for(
     """A wish for each probe; `params`: what each of them is told besides."""
     relations = Relations(machine)
     addresses = addresses or tuple(gpu.address for gpu in machine.gpus)
-    names = tuple(
-        (gpu.address, gpu.address if gpu.index is None else f"GPU{gpu.index}")
-        for gpu in machine.gpus
-    )
+    names = tuple((gpu.address, gpu_label(gpu)) for gpu in machine.gpus)
     kinds = tuple(
         (f"{src} {dst}", relations.between(src, dst).letters)
         for src in addresses

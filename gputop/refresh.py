@@ -53,11 +53,11 @@ class Refresher:
 
     def add_measurements(self, measurements: tuple[Measurement, ...]) -> None:
         """Keep figures of a probe with the node; a newer one of the same kind replaces an older."""
-        kept = {_key(figure): figure for figure in self._measurements}
+        kept = {figure.key: figure for figure in self._measurements}
         for figure in measurements:
             # The newest goes last, where it counts most.
-            kept.pop(_key(figure), None)
-            kept[_key(figure)] = figure
+            kept.pop(figure.key, None)
+            kept[figure.key] = figure
         self._measurements = tuple(kept.values())
         self._wake.set()
 
@@ -132,20 +132,8 @@ class Refresher:
             self._post(message)
 
 
-def _key(figure: Measurement) -> tuple[str | int | None, ...]:
-    return (
-        figure.probe,
-        figure.quantity,
-        figure.src,
-        figure.dst,
-        figure.direction,
-        figure.variant,
-        figure.bytes_per_copy,
-    )
-
-
 def _with_measurements(
     snapshot: NodeSnapshot, measurements: tuple[Measurement, ...]
 ) -> NodeSnapshot:
-    merged = {_key(figure): figure for figure in (*snapshot.measurements, *measurements)}
+    merged = {figure.key: figure for figure in (*snapshot.measurements, *measurements)}
     return msgspec.structs.replace(snapshot, measurements=tuple(merged.values()))

@@ -107,9 +107,9 @@ def test_a_low_figure_is_named_with_what_it_should_be() -> None:
     text = report(known, names)
     assert "LOW write bandwidth, GPU0 -> GPU1" in text
     assert "verdict: low; healthy is about" in text
-    assert any(line.startswith("write bandwidth GPU") for line in known.four_numbers)
+    assert any(one.text.startswith("write bandwidth GPU") for one in known.main)
     assert "data sheet 900 both ways" in " ".join(text.split())
-    assert any("All pairs are low" in pattern for pattern in known.patterns)
+    assert any("All pairs are low" in pattern.text for pattern in known.patterns)
     assert max(len(line) for line in text.splitlines()) <= 80
 
 

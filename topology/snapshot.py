@@ -94,6 +94,19 @@ class Measurement(Record, frozen=True, kw_only=True):
     details: dict[str, Any] = msgspec.field(default_factory=dict)
     """What else was seen: clocks, PCIe generation, shapes; the unit is in the key."""
 
+    @property
+    def key(self) -> tuple[str | int | None, ...]:
+        """What it is a figure of: a later one with the same key replaces it."""
+        return (
+            self.probe,
+            self.quantity,
+            self.src,
+            self.dst,
+            self.direction,
+            self.variant,
+            self.bytes_per_copy,
+        )
+
 
 class NodeSnapshot(Record, frozen=True, kw_only=True):
     """A node at one moment, whatever it was read from."""
