@@ -74,26 +74,32 @@ class Cpus:
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
         """Host clock round the copies: a thread for each flow, started together."""
-        ready = threading.Barrier(len(flows))
-        started: dict[int, float] = {}
-        done: dict[int, list[float]] = {place: [] for place in range(len(flows))}
+        return self.turns_seconds([(flow,) for flow in flows], size_bytes, copies)
 
-        def work(place: int, flow: Flow) -> None:
-            to, source = self._ends(flow, size_bytes)
+    def turns_seconds(
+        self, turns: Sequence[Sequence[Flow]], size_bytes: int, rounds: int
+    ) -> FlowTimes:
+        """The same, a thread for each list of flows."""
+        ready = threading.Barrier(len(turns))
+        started: dict[int, float] = {}
+        done: dict[int, list[float]] = {place: [] for place in range(len(turns))}
+
+        def work(place: int, flows: Sequence[Flow]) -> None:
+            ends = [self._ends(flow, size_bytes) for flow in flows]
             ready.wait()
             started[place] = time.perf_counter()
-            for _ in range(copies):
+            for to, source in ends * rounds:
                 to.copy_(source)
                 done[place].append(time.perf_counter())
 
-        threads = [threading.Thread(target=work, args=one) for one in enumerate(flows)]
+        threads = [threading.Thread(target=work, args=one) for one in enumerate(turns)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         first = min(started.values())
         return FlowTimes(
-            tuple(tuple(end - first for end in done[place]) for place in range(len(flows)))
+            tuple(tuple(end - first for end in done[place]) for place in range(len(turns)))
         )
 
     def _ends(self, flow: Flow, size_bytes: int) -> tuple[Any, Any]:

@@ -1,10 +1,13 @@
 """Work queued on held streams: what is timed is the device, not the launching.
 
-A spin kernel holds the first stream until all work and all events are queued; the other streams
-wait for the first one's start (nvbandwidth does so too). If the work was not queued in time, the
-hold was too short: once more with twice as long.
+A spin kernel holds the first stream until all work and all events are queued; the first stream of
+each other device waits for the start (nvbandwidth does so too), and a device's further streams wait
+for the first one's. All are timed from that first start on their device: a stream whose turn comes
+late records an event of its own late too, and would seem faster than the device is. If the work was
+not queued in time, the hold was too short: once more with twice as long.
 """
 
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +38,7 @@ class HeldStreams:
         self._cycles: dict[int, int] = {}
 
     def seconds(self, lanes: Sequence[Lane]) -> "tuple[tuple[float, ...], ...]":
-        """For each lane: when each of its pieces was done, counted from the common start.
+        """For each lane: when each of its pieces was done, counted from its device's first start.
 
         One lane alone has no rivals to be compared with on the way: its end only.
         """
@@ -55,15 +58,19 @@ class HeldStreams:
         """Queue everything, wait for its end; events of each lane, and whether the hold held."""
         torch = self._torch
         marks: list[tuple[Any, list[Any]]] = []
-        for place, lane in enumerate(lanes):
-            start = self._event()
+        starts: dict[int, Any] = {}
+        for lane in lanes:
             with torch.cuda.device(lane.index), torch.cuda.stream(lane.stream):
-                if place == 0:
-                    torch.cuda._sleep(self._cycles[lane.index])
+                if lane.index in starts:
+                    lane.stream.wait_event(starts[lane.index])
                 else:
-                    lane.stream.wait_event(marks[0][0])
-                start.record(lane.stream)
-            marks.append((start, []))
+                    if starts:
+                        lane.stream.wait_event(marks[0][0])
+                    else:
+                        torch.cuda._sleep(self._cycles[lane.index])
+                    starts[lane.index] = self._event()
+                    starts[lane.index].record(lane.stream)
+            marks.append((starts[lane.index], []))
         for lane, (_, ends) in zip(lanes, marks):
             with torch.cuda.device(lane.index), torch.cuda.stream(lane.stream):
                 for piece in range(lane.times):
@@ -106,3 +113,14 @@ def rates(
         done = [end for end in ends if end <= until] or [ends[0]]
         found.append(len(done) * size / done[-1] / 1e9)
     return tuple(found)
+
+
+def turn_rates(ends_seconds: Sequence[float], turns: int, piece_bytes: int) -> "tuple[float, ...]":
+    """GB/s of each of the turns that one lane takes again and again, the median of its pieces.
+
+    A piece lasts from the end of the one before it on that lane to its own.
+    """
+    durations = [end - before for before, end in zip((0.0, *ends_seconds), ends_seconds)]
+    return tuple(
+        piece_bytes / statistics.median(durations[turn::turns]) / 1e9 for turn in range(turns)
+    )

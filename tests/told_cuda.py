@@ -33,6 +33,8 @@ class ToldStream:
         self.clock = clock
         self.device = device
         self.free_at = 0.0
+        self.late_seconds = 0.0
+        """How long after what it waits for it goes on."""
         self.cuda_stream = next(self.handles)
         self.by_handle[self.cuda_stream] = self
 
@@ -43,7 +45,7 @@ class ToldStream:
     def wait_event(self, event: Event) -> None:
         self.clock.call()
         assert event.at is not None, "waits for an event that was never recorded"
-        self.free_at = max(self.free_at, event.at)
+        self.free_at = max(self.free_at, event.at + self.late_seconds)
 
 
 class Event:
