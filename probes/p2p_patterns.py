@@ -11,9 +11,11 @@ Ends = tuple[int, int]
 HOLDS = 0.85
 """A flow that keeps this part of what it gets alone is not held up by the others."""
 ONE_PORT = 1.2
-"""A hub whose total is at most this many times one pair's has one port for all peers."""
+"""A hub whose total is at most this many times its fastest pair's has one port for all peers."""
 BLOCKED = 0.6
-"""A pair under this part of the fastest pair's figure in all to all shares a narrower path."""
+"""A pair under this part of what it gets alone is held up by the others."""
+AT_ONCE, IN_TURNS = "at once", "in turns"
+"""How all to all is run: a stream for each pair, or one for each source."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,28 @@ def patterns(count: int, level: str) -> list[Pattern]:
     return [*found, Pattern("all to all", every)]
 
 
+def phases(count: int) -> "list[tuple[Ends, ...]]":
+    """All to all in turns: in each phase every device writes to one and is written to by one.
+
+    First within halves of the list, and so on within theirs, then from half to half: where two
+    halves share a narrow path, all or none are on it. Plainly rotated (to the next, to the next but
+    one, ...) only one writes from half to half in the first phase, and a path for one is enough.
+    """
+    if count == 1:
+        return []
+    everyone = range(count)
+    if count % 2:
+        return [tuple((one, (one + by) % count) for one in everyone) for by in range(1, count)]
+    half = count // 2
+    within = [(*phase, *((half + src, half + dst) for src, dst in phase)) for phase in phases(half)]
+    near, far = range(half), range(half, count)
+    across = [
+        (*zip(near, (*far[by:], *far[:by])), *zip(far, (*near[by:], *near[:by])))
+        for by in range(half)
+    ]
+    return [*within, *across]
+
+
 def slots(flows: Sequence[Ends]) -> "list[tuple[int, int]]":
     """(source slot, destination slot) for each flow: no two share a part of a buffer."""
     sent: dict[int, int] = {}
@@ -68,6 +92,20 @@ class Ran:
     pattern: Pattern
     each: tuple[float, ...]
     total: float
+    schedule: str = AT_ONCE
+
+
+def has_one_port(ran: Sequence[Ran], alone: Mapping[Ends, float]) -> bool:
+    """Whether one to all is hardly faster than to one: a switch or a slot, no links of its own."""
+    return _times_one_pair(ran, alone, "one to all") <= ONE_PORT
+
+
+def _times_one_pair(ran: Sequence[Ran], alone: Mapping[Ends, float], name: str) -> float:
+    return statistics.median(
+        one.total / max(alone[ends] for ends in one.pattern.flows)
+        for one in ran
+        if one.pattern.name == name
+    )
 
 
 def wiring(
@@ -81,14 +119,7 @@ def wiring(
         shares = "each keeps its speed" if kept >= HOLDS else f"each keeps {kept:.0%} of its speed"
         link = "full duplex" if kept >= HOLDS else "one path serves both directions"
         return f"Two GPUs, both directions at once: {shares}: {link}.", details
-    factors = {
-        name: statistics.median(
-            one.total / statistics.median(alone[ends] for ends in one.pattern.flows)
-            for one in ran
-            if one.pattern.name == name
-        )
-        for name in ("one to all", "all to one")
-    }
+    factors = {name: _times_one_pair(ran, alone, name) for name in ("one to all", "all to one")}
     peers = len(names) - 1
     fan = min(factors.values())
     details.update(
@@ -97,18 +128,32 @@ def wiring(
         peers=peers,
     )
     everyone = next(one for one in ran if one.pattern.name == "all to all")
-    groups = _groups(everyone, len(names))
+    in_turns = everyone.schedule == IN_TURNS
+    parts = {
+        ends: figure / alone[ends] for ends, figure in zip(everyone.pattern.flows, everyone.each)
+    }
+    groups = _groups(parts, len(names)) if in_turns else []
+    details["schedule"] = everyone.schedule
     details["groups"] = [[names[place] for place in group] for group in groups]
-    if 1 < len(groups) < len(names):
+    if groups:
         shown = " | ".join(" ".join(names[place] for place in group) for group in groups)
         return (
-            f"With all pairs at once those between {shown} fall behind: the groups share a "
-            "narrower path to each other."
+            f"With every GPU writing to one other in turn those between {shown} fall behind, and "
+            "only those: the groups share a narrower path to each other."
         ), details
     if kept < HOLDS:
         return (
             f"With every GPU writing to its neighbour at once a pair keeps {kept:.0%} of what it "
             "gets alone: the pairs share a path (a PCIe uplink, a socket, host memory)."
+        ), details
+    least = min(parts.values())
+    if in_turns and least < HOLDS:
+        src, dst = min(parts, key=lambda ends: parts[ends])
+        details["least_kept_in_turns"] = round(least, 3)
+        return (
+            "All neighbours at once keep their speed, but with every GPU writing to one other in "
+            f"turn some pairs do not ({names[src]} to {names[dst]} keeps {least:.0%}), and they "
+            "are not those between any groups: what holds them up is not in these figures."
         ), details
     if fan <= ONE_PORT:
         return (
@@ -122,15 +167,24 @@ def wiring(
     ), details  # fmt: skip
 
 
-def _groups(ran: Ran, count: int) -> "list[list[int]]":
-    """Devices joined by pairs that are not far under the fastest, in both directions."""
-    figures = dict(zip(ran.pattern.flows, ran.each))
-    line = BLOCKED * max(ran.each)
+def _groups(parts: Mapping[Ends, float], count: int) -> "list[list[int]]":
+    """Groups of two and more with a path to each other that is too narrow; none if in any doubt.
+
+    `parts` is what each pair keeps of its speed alone. Every pair within a group keeps it, and
+    every pair between two groups is far under it, both ways: what is slow by chance, or because of
+    one GPU, does not look so.
+    """
     group = list(range(count))
-    for (src, dst), figure in figures.items():
-        if figure >= line and figures[dst, src] >= line:
+    for (src, dst), kept in parts.items():
+        if kept >= HOLDS:
             old, new = group[dst], group[src]
             group = [new if one == old else one for one in group]
-    return [
+    found = [
         [place for place in range(count) if group[place] == name] for name in sorted(set(group))
     ]
+    consistent = all(
+        kept >= HOLDS if group[src] == group[dst] else kept < BLOCKED
+        for (src, dst), kept in parts.items()
+    )
+    alone = any(len(one) == 1 for one in found)  # it has no path of its own to share
+    return found if len(found) > 1 and consistent and not alone else []

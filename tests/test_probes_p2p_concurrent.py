@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections.abc import Sequence
 
 import pytest
 
 from gputop.probes.catalog import p2p_concurrent
-from gputop.probes.p2p_patterns import patterns, slots
+from gputop.probes.devices import Flow, FlowTimes
 from gputop.probes.protocol import Measurement, Message, Note, Request, decode, encode
 from gputop.probes.sizing import MIB
 from tests.told_gpus import H200_GBS, ToldGpus
@@ -71,9 +73,15 @@ def test_a_mesh_has_a_link_for_each_peer(monkeypatch: pytest.MonkeyPatch) -> Non
     gpus = ToldGpus(4)
     for pair in itertools.permutations(range(4), 2):
         gpus.speeds[pair] = [48.0]
-    note = wiring(run(monkeypatch, gpus))
+    said = run(monkeypatch, gpus)
+    note = wiring(said)
+    every = figures(said, "concurrent_bandwidth", "all to all")
+    assert {m.details["schedule"] for m in every.values()} == {"at once"}
+    assert all(m.direction.endswith("all to all at once") for m in every.values())
     assert "moves 3.0 times what one pair does: a mesh" in note.text
     assert note.details["one_to_all_times_one_pair"] == pytest.approx(3.0)
+    assert note.details["schedule"] == "at once"
+    assert not gpus.turns, "links of its own for each peer want a stream each"
 
 
 def test_a_shared_uplink_slows_the_ring(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,18 +94,97 @@ def test_a_shared_uplink_slows_the_ring(monkeypatch: pytest.MonkeyPatch) -> None
     assert "a pair keeps 25% of what it gets alone: the pairs share a path" in note.text
 
 
-def test_two_groups_with_a_narrow_path_between(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(4)
-    across = {(a, b) for a, b in itertools.permutations(range(4), 2) if (a < 2) != (b < 2)}
-    for pair in itertools.permutations(range(4), 2):
+GROUPS = [
+    (4, [[0, 1], [2, 3]]),
+    (4, [[0, 2], [1, 3]]),
+    (6, [[0, 1, 2], [3, 4, 5]]),
+    (8, [[0, 1, 2, 3], [4, 5, 6, 7]]),
+    (8, [[0, 1], [2, 3], [4, 5], [6, 7]]),
+]
+
+
+@pytest.mark.parametrize("alone", [50.0, 20.0])
+@pytest.mark.parametrize(("count", "groups"), GROUPS)
+def test_groups_with_a_narrow_path_between(
+    monkeypatch: pytest.MonkeyPatch, count: int, groups: list[list[int]], alone: float
+) -> None:
+    """An uplink out of each group and into it, as wide as one GPU's slot, or narrower."""
+    gpus = ToldGpus(count)
+    for pair in itertools.permutations(range(count), 2):
         gpus.speeds[pair] = [50.0]
-    gpus.shared = [(across, 50.0)]
+    ports(gpus, 50.0)
+    for group in groups:
+        others = [one for one in range(count) if one not in group]
+        gpus.shared.append((set(itertools.product(group, others)), alone))
+        gpus.shared.append((set(itertools.product(others, group)), alone))
     note = wiring(run(monkeypatch, gpus))
-    assert "0000:00:00.0 0000:01:00.0 | 0000:02:00.0 0000:03:00.0" in note.text
-    assert note.details["groups"] == [
-        ["0000:00:00.0", "0000:01:00.0"],
-        ["0000:02:00.0", "0000:03:00.0"],
-    ]
+    keys = [[f"0000:0{one}:00.0" for one in group] for group in groups]
+    assert note.details["groups"] == keys
+    assert " | ".join(" ".join(one) for one in keys) in note.text
+    assert "and only those: the groups share a narrower path to each other." in note.text
+
+
+class Unfair(ToldGpus):
+    """Each GPU has one port, and serves its streams one after the other, in no fair order."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        ports(self, H200_GBS)
+        self.random = random.Random(4)
+
+    def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
+        self.flows.append(tuple(flows))
+        ends: dict[Flow, tuple[float, ...]] = {}
+        for doer in {flow.doer for flow in flows}:
+            mine = [flow for flow in flows if flow.doer == doer]
+            self.random.shuffle(mine)
+            pieces = [size_bytes * (1 + done) / H200_GBS / 1e9 for done in range(copies)]
+            for place, flow in enumerate(mine):
+                before = place * pieces[-1]
+                ends[flow] = tuple(before + one for one in pieces)
+        return FlowTimes(tuple(ends[flow] for flow in flows))
+
+
+@pytest.mark.parametrize("level", ["quick", "normal"])
+@pytest.mark.parametrize("count", [3, 4, 8])
+def test_unfair_copy_engines_are_no_groups(
+    monkeypatch: pytest.MonkeyPatch, count: int, level: str
+) -> None:
+    said = run(monkeypatch, Unfair(count), level=level)
+    assert "one port into a switch that does not block" in wiring(said).text
+    assert wiring(said).details["groups"] == []
+    shares = figures(said, "concurrent_bandwidth", "one to all (0000:00:00.0)")
+    for share in shares.values():
+        assert share.value == pytest.approx(H200_GBS / (count - 1), abs=0.01)
+        assert "its share until all are done" in share.direction
+    turns = figures(said, "concurrent_bandwidth", "all to all")
+    assert len(turns) == count * (count - 1)
+    for turn in turns.values():
+        assert turn.value == pytest.approx(H200_GBS, abs=0.01)
+        assert "in turns, while it was this pair's turn" in turn.direction
+        assert turn.details == {"schedule": "in turns"}
+    total = figures(said, "concurrent_total", "all to all")["", ""]
+    assert total.value == pytest.approx(count * H200_GBS, abs=0.1)
+    assert total.details == {"pairs": count * (count - 1), "schedule": "in turns"}
+
+
+@pytest.mark.parametrize("count", [3, 4, 8])
+def test_turns_are_queued_phase_by_phase(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    gpus = ToldGpus(count)
+    ports(gpus, H200_GBS)
+    said = run(monkeypatch, gpus, level="quick")
+    assert not [flows for flows in gpus.flows if len(flows) > count], "no stream for each pair"
+    for turns in gpus.turns:
+        assert len(turns) == count
+        assert all(len({flow.doer for flow in flows}) == 1 for flows in turns)
+        for phase in zip(*turns, strict=True):
+            assert len({flow.dst for flow in phase}) == count
+    (size,) = {m.bytes_per_copy for m in
+               figures(said, "concurrent_bandwidth", "all to all").values()}  # fmt: skip
+    assert 64 * MIB <= (size or 0) <= 128 * MIB
+    assert (size or 0) * (1 + max(f.dst_slot for t in gpus.turns[0] for f in t)) <= (
+        gpus.allocated[1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -115,29 +202,8 @@ def test_two_gpus_have_only_each_other(
     assert text in wiring(said).text
 
 
-def test_flows_at_once_share_no_bytes() -> None:
-    for pattern in patterns(8, "full"):
-        places = slots(pattern.flows)
-        sources = [(src, place[0]) for (src, _), place in zip(pattern.flows, places, strict=True)]
-        targets = [(dst, place[1]) for (_, dst), place in zip(pattern.flows, places, strict=True)]
-        assert len(set(sources)) == len(sources)
-        assert len(set(targets)) == len(targets)
-        assert max(max(place) for place in places) < 7
-
-
-def test_levels_add_hubs_and_shifts(monkeypatch: pytest.MonkeyPatch) -> None:
-    names = {level: [one.name for one in patterns(4, level)] for level in
-             ("quick", "normal", "full")}  # fmt: skip
-    assert names["quick"] == ["ring shift", "all to one", "one to all", "all to all"]
-    assert names["normal"].count("all to one") == names["normal"].count("one to all") == 4
-    assert {"ring shift", "ring shift by 2", "ring shift by 3"} < set(names["full"])
-    for level in ("quick", "full"):
-        for pattern in patterns(5, level):
-            assert all(src != dst for src, dst in pattern.flows)
-
-
 def test_buffers_hold_a_part_for_every_peer(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(8)
+    gpus = ToldGpus(8)  # a mesh
     said = run(monkeypatch, gpus, level="quick")
     _, buffer_bytes = gpus.allocated
     sizes = {m.bytes_per_copy for m in said if isinstance(m, Measurement)}

@@ -4,17 +4,36 @@ Every flow copies on a stream of its own, of the source (writes), like nvbandwid
 one_to_all; all wait for one event. A pair's figure is what it moved until the first flow was done,
 while all the others ran; the total is taken until the last was done. Flows into or out of one GPU
 use parts of its buffers of their own.
+
+Copy engines serve the streams of one GPU in no fair order, so what a pair of "one to all" gets is
+its part of the total. For the same reason, and because many streams collide at the receivers, "all
+to all" is run in turns where one to all is as fast as to one (a switch, a slot): each GPU writes to
+one other at a time, no two to the same, as NCCL schedules it, and a pair's figure is taken while it
+is its turn. GPUs with links of their own for each peer (a mesh) need a stream for each.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Optional
 
 from ..devices import Backend, Flow
 from ..gpus import drop_overruled_variables
-from ..held import rates
+from ..held import rates, turn_rates
 from ..introduction import introduce
 from ..opening import open_backend
-from ..p2p_patterns import Ends, Pattern, Ran, patterns, slots, wiring
+from ..p2p_patterns import (
+    AT_ONCE,
+    IN_TURNS,
+    Ends,
+    Pattern,
+    Ran,
+    has_one_port,
+    patterns,
+    phases,
+    slots,
+    wiring,
+)
 from ..p2p_report import ALL_BYTES_ONCE, STAGED, Reporter
 from ..protocol import DeviceRecord, Message, Progress, Request
 from ..sizing import GIB, KIB, MIB, Sizes, choose_sizes
@@ -28,7 +47,7 @@ SPEC = ProbeSpec(
         "GB/s of every pair and their total while many copy at once: to the next in a ring, all "
         "to one, one to all, all to all; a switch, a mesh and a shared path differ there."
     ),
-    method="p2p-concurrent/1",
+    method="p2p-concurrent/2",
     minimum_gpus=2,
     memory_bytes_per_gpu=2 * GIB,
     start_seconds=4.5,
@@ -41,6 +60,8 @@ SPEC = ProbeSpec(
 Emit = Callable[[Message], None]
 _STORE_BYTES = 64 * KIB
 _WARM_SECONDS = 0.05
+_TURN_BYTES = 128 * MIB
+_FEWEST_ROUNDS = 3
 
 
 def run(request: Request, emit: Emit) -> None:
@@ -118,7 +139,12 @@ class _Crowd:
 
     def measure(self, pattern: Pattern) -> None:
         """Time one pattern; its figures, and their total."""
-        self._ran.append(self._time(pattern))
+        if pattern.name != "all to all":
+            self._ran.append(self._time(pattern))
+        elif has_one_port(self._ran, self._alone):
+            self._ran.append(self._take_turns(pattern))
+        else:
+            self._ran.append(self._time(pattern, AT_ONCE))
 
     def conclude(self) -> None:
         """What the figures say of the wires."""
@@ -136,38 +162,96 @@ class _Crowd:
             for (src, dst), (src_slot, dst_slot) in zip(ends, slots(ends))
         ]
 
-    def _time(self, pattern: Pattern) -> Ran:
+    def _time(self, pattern: Pattern, schedule: Optional[str] = None) -> Ran:
+        """A stream for each flow."""
         flows, size, copies = self._flows(pattern.flows), self._size, self._sizes.copies
         self._backend.flow_seconds(flows, size, 1)
         times = [
             self._backend.flow_seconds(flows, size, copies) for _ in range(self._sizes.samples)
         ]
-        variant, payload = self.title(pattern), copies * size
-        found = [rates(t.ends, [payload // len(t.ends[0]) for _ in flows]) for t in times]
+        payload, how = copies * size, f" {schedule}" if schedule else ""
+        if pattern.name == "one to all":
+            how = ", its share until all are done"
+            found = [[gigabytes_per_second(payload, t.together)] * len(flows) for t in times]
+        else:
+            found = [list(rates(t.ends, [payload // len(t.ends[0])] * len(flows))) for t in times]
+        totals = [gigabytes_per_second(len(flows) * payload, t.together) for t in times]
+        return self._tell(_Taken(pattern, schedule, how, found, totals, size, copies))
+
+    def _take_turns(self, pattern: Pattern) -> Ran:
+        """All to all with one stream for each source, piece after piece to one after the other."""
+        plan, slowest = phases(len(self._devices)), 1e9 * min(self._alone.values())
+        # Two parts of each receiver's buffer: a writer that is late meets none that is early.
+        size = self._sizes.fitting(slowest, min(_TURN_BYTES, self._sizes.buffer_bytes // 2))
+        turns = [
+            [
+                Flow(src.torch_index, self._devices[dict(phase)[place]].torch_index,
+                     dst_slot=number % 2)
+                for number, phase in enumerate(plan)
+            ]
+            for place, src in enumerate(self._devices)
+        ]  # fmt: skip
+        wanted = int(self._sizes.sample_seconds * slowest / (size * len(plan)))
+        rounds = max(_FEWEST_ROUNDS, min(self._sizes.copies, wanted))
+        self._backend.turns_seconds(turns, size, 1)
+        found, totals = [], []
+        for _ in range(self._sizes.samples):
+            times = self._backend.turns_seconds(turns, size, rounds)
+            of = [turn_rates(ends, len(plan), size) for ends in times.ends]
+            each = {
+                (src, dst): of[src][number]
+                for number, phase in enumerate(plan)
+                for src, dst in phase
+            }
+            found.append([each[ends] for ends in pattern.flows])
+            payload = len(pattern.flows) * rounds * size
+            totals.append(gigabytes_per_second(payload, times.together))
+        how = f" {IN_TURNS}, while it was this pair's turn"
+        return self._tell(_Taken(pattern, IN_TURNS, how, found, totals, size, rounds))
+
+    def _tell(self, taken: "_Taken") -> Ran:
+        """Report each pair's figure and their total."""
+        pattern, variant = taken.pattern, self.title(taken.pattern)
+        details = {"schedule": taken.schedule} if taken.schedule else {}
         medians = []
         for place, (src, dst) in enumerate(pattern.flows):
             a, b = self._devices[src], self._devices[dst]
-            sampled = Sampled(tuple(one[place] for one in found))
+            sampled = Sampled(tuple(one[place] for one in taken.found))
             medians.append(sampled.median)
             self._report.figure(
                 "concurrent_bandwidth", a, b,
                 self._backend.copy_engine if self._granted[src, dst] else STAGED,
-                f"{a.key} writes into {b.key}: {pattern.name}",
-                sampled, size, copies, variant=variant,
+                f"{a.key} writes into {b.key}: {pattern.name}{taken.how}",
+                sampled, taken.size_bytes, taken.copies, variant=variant, details=details,
             )  # fmt: skip
-        total = Sampled(
-            tuple(gigabytes_per_second(len(flows) * payload, t.together) for t in times)
-        )
-        if len(flows) > 1:
+        total, pairs = Sampled(tuple(taken.totals)), len(pattern.flows)
+        if pairs > 1:
             hub = None if pattern.hub is None else self._devices[pattern.hub]
             granted = all(self._granted[ends] for ends in pattern.flows)
+            how = "each GPU to one other at a time" if taken.schedule == IN_TURNS else "at once"
             self._report.figure(
                 "concurrent_total",
                 hub if pattern.name == "one to all" else None,
                 hub if pattern.name == "all to one" else None,
                 self._backend.copy_engine if granted else STAGED,
-                f"{pattern.name}, {len(flows)} pairs at once, until the last is done",
-                total, size, copies, variant=variant, counted=ALL_BYTES_ONCE,
-                details={"pairs": len(flows)},
+                f"{pattern.name}, {pairs} pairs, {how}, until the last is done",
+                total, taken.size_bytes, taken.copies, variant=variant, counted=ALL_BYTES_ONCE,
+                details={"pairs": pairs, **details},
             )  # fmt: skip
-        return Ran(pattern, tuple(medians), total.median)
+        return Ran(pattern, tuple(medians), total.median, taken.schedule or AT_ONCE)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Samples of one pattern, GB/s."""
+
+    pattern: Pattern
+    schedule: Optional[str]
+    """Of all to all, which has two."""
+    how: str
+    """The end of a pair's `direction`."""
+    found: "list[list[float]]"
+    """One for each pair in each sample."""
+    totals: "list[float]"
+    size_bytes: int
+    copies: int
