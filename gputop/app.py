@@ -74,6 +74,7 @@ class GpuTop(ProbeDesk, App[int]):
         self.MODES = {name: partial(self._open, name) for name in NAMES}  # type: ignore[misc]
         super().__init__()
         self.feed = feed
+        self.probe_notes = {}
         self.interval = interval
         self.trouble = ""
         """Our own failure, in words; empty when there is none."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from gputop.clean import clean
 from gputop.probes import protocol
 from gputop.probes.interpreters import Choice
 from gputop.probes.outcome import Outcome
@@ -34,6 +35,12 @@ QUANTITIES = {
 
 RANKS_SECONDS = 6.0
 """A probe with several processes gives up so much sooner than the run, to bring its logs back."""
+
+
+MOST_NOTES = 40
+"""So many lines of a probe's notes are told."""
+NOTE_LIMIT = 500
+"""Longest line of a note that is told, in characters."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +154,12 @@ def tell(wish: Wish, outcome: Outcome, choice: Choice | None, blind: tuple[str, 
         blind=blind,
         taken_at=time.time(),
     )
+
+
+def said(notes: Iterable[protocol.Note]) -> tuple[str, ...]:
+    """The lines of a worker's notes as plain text, each once, empty ones left out; bounded."""
+    lines = (clean(line.strip(), NOTE_LIMIT) for note in notes for line in note.text.splitlines())
+    return tuple(dict.fromkeys(line for line in lines if line))[:MOST_NOTES]
 
 
 def to_measurement(

@@ -32,6 +32,8 @@ class ProbeDesk(DOMNode):
     """What the last run of the probe nccl proved."""
     nccl_log: ReadLog | None = None
     """Its log, explained and compared."""
+    probe_notes: dict[str, tuple[str, ...]]
+    """Probe -> what its last run with figures or notes said besides; made with the app."""
     _probing: Probing | None = None
 
     @property
@@ -125,6 +127,9 @@ class ProbeDesk(DOMNode):
 
     def on_suite_changed(self, message: messages.SuiteChanged) -> None:
         """Keep where the suite stands; the screens are bound to it."""
+        for step in message.state.steps:
+            if step.figures or step.notes:
+                self.probe_notes[step.name] = step.notes
         self.suite = message.state
 
     def on_nccl_checked(self, message: messages.NcclChecked) -> None:

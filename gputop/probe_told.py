@@ -106,8 +106,9 @@ class Telling:
 
     def _tell(self, probe: str, told: Told, kept: str) -> None:
         """What people should know besides, on stderr; what holds for several probes once."""
-        notes = [*told.blind, *(line for n in told.outcome.notes for line in n.text.splitlines())]
-        for text in (*notes, *([kept] if kept else [])):
+        from gputop.measuring import said
+
+        for text in (*told.blind, *said(told.outcome.notes), *([kept] if kept else [])):
             self._once(f"note: {text}", text)
         if told.outcome.status != "skipped":
             self._once(f"{probe}: {told.outcome.message}", told.outcome.message)

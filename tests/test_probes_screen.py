@@ -1,73 +1,29 @@
-"""The Probes screen: list, bars against bands, curves, heat maps, earlier runs, running."""
+"""The Probes screen: list, bars against bands, curves, heat maps; figures on Pairs and Map."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
 
-from gputop import history
 from gputop.app import GpuTop
 from gputop.judged import Judged, judged
-from gputop.messages import ProbeStep, SuiteState
-from gputop.screens.probes import ProbesScreen
+from gputop.messages import SuiteChanged
 from gputop.topology.expectation.judgement import Band, Judgement
-from gputop.topology.report import Report
 from gputop.widgets.measures import MEASURES
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.probe_bars import figure_bar, progress, verdict_of
-from gputop.widgets.probe_list import ProbeList
 from gputop.widgets.probe_sweeps import sweeps
 from gputop.widgets.spans import text_of, width_of
 from gputop.widgets.wiring_diagram import WiringDiagram
 from tests.app_support import SIZES, app_of, demo_report, give, picture, press, settle, text
-from tests.measured import everything, h200_report, made_specs, one, p2p, with_figures
+from tests.measured import h200_report, made_specs, one, p2p, with_figures
+from tests.probes_shown import NOTED, healthy, rows, select, show, sick
 
 BAND = Band(healthy=90.0, low=80.0, high=100.0, unit="GB/s", basis="typical", source="a table")
-
-
-def healthy() -> Report:
-    report = h200_report()
-    return with_figures(report, *everything(report))
-
-
-def sick() -> Report:
-    """Four GPUs of which one has half its links and another half its lanes."""
-    report = h200_report()
-    return with_figures(report, *everything(report, slow=3, narrow=2))
-
-
-async def show(pilot: Pilot[Any], report: Report) -> ProbesScreen:
-    await give(pilot, report)
-    await press(pilot, "4")
-    screen = pilot.app.screen
-    assert isinstance(screen, ProbesScreen)
-    await settle(pilot)
-    return screen
-
-
-def step(name: str, state: str, **more: Any) -> ProbeStep:
-    return ProbeStep(name=name, title=name, estimate_seconds=10.0, state=state, **more)
-
-
-def rows(pilot: Pilot[Any]) -> dict[str, str]:
-    """Name of a probe -> its line in the list."""
-    lines = text(pilot, "#probe-list").splitlines()[2:]
-    return {line[3:].split()[0]: line for line in lines}
-
-
-async def select(pilot: Pilot[Any], name: str) -> None:
-    await press(pilot, "home")
-    for _ in range(20):
-        if pilot.app.screen.query_one("#probe-list", ProbeList).selected == name:
-            return
-        await press(pilot, "down")
-    raise AssertionError(f"no probe {name}")
 
 
 @pytest.mark.parametrize(
@@ -149,30 +105,6 @@ async def test_the_cost_follows_the_level() -> None:
         assert len(set(seen.values())) == 3
 
 
-async def test_keys_start_what_is_selected(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[tuple[Any, ...]] = []
-
-    def start(
-        self: GpuTop,
-        names: tuple[str, ...] = (),
-        addresses: tuple[str, ...] = (),
-        force: bool = False,
-        level: str = "normal",
-    ) -> None:
-        started.append((names, force, level))
-
-    monkeypatch.setattr(GpuTop, "start_suite", start)
-    async with GpuTop().run_test(size=(80, 24)) as pilot:
-        await show(pilot, demo_report("hgx-h100-8"))
-        await select(pilot, "nccl")
-        await press(pilot, "r", "P", "l", "a")
-    assert started == [
-        (("nccl",), False, "normal"),
-        (("nccl",), True, "normal"),
-        ((), False, "full"),
-    ]
-
-
 async def test_bars_verdicts_and_four_numbers() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await show(pilot, healthy())
@@ -232,66 +164,6 @@ async def test_views_take_turns_where_there_is_little_room() -> None:
         assert app_of(pilot).trouble == ""
 
 
-async def test_a_suite_moves_through_the_list() -> None:
-    suite = SuiteState(
-        steps=(
-            step("p2p", "running", done=5, total=20, what="GPU0 to GPU1 [red]"),
-            step("gemm", "waiting"),
-            step("nccl", "died", text="the worker died of signal 9"),
-        ),
-        estimate_seconds=30.0,
-    )
-    async with GpuTop().run_test(size=(160, 50)) as pilot:
-        await show(pilot, healthy())
-        app = app_of(pilot)
-        app.suite = suite
-        await settle(pilot)
-        assert rows(pilot)["p2p"].startswith("›▶")
-        assert "5/20" in rows(pilot)["p2p"]
-        assert "waiting" in rows(pilot)["gemm"]
-        assert "✗ nccl" in rows(pilot)["nccl"]
-        assert "died" in rows(pilot)["nccl"]
-        assert "about 18 s left" in text(pilot, "#probes-head")
-        assert "5/20 ━" in text(pilot, "#probe-figures")
-        assert "[red]" in text(pilot, "#probe-figures")
-        app.suite = replace(
-            suite,
-            running=False,
-            text="1 of 3 failed",
-            steps=(step("nccl", "died", text="signal 9"),),
-        )
-        await settle(pilot)
-        assert "! 1 of 3 failed" in text(pilot, "#probes-head")
-        await select(pilot, "nccl")
-        assert "died: signal 9" in text(pilot, "#probe-figures")
-
-
-async def test_earlier_runs_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "folder", lambda: tmp_path)
-    report = healthy()
-    key = history.node_key(report.snapshot.machine)
-    for number, (value, torch) in enumerate(((396.0, "2.10"), (395.0, "2.10"), (201.0, "2.11"))):
-        figure = history.KeptFigure(
-            quantity="write_bandwidth", value=value, unit="GB/s", judgement="low", method="p2p/2"
-        )
-        run = history.KeptRun(
-            probe="p2p", taken_at=1e9 + number, versions={"torch": torch}, figures=(figure,)
-        )
-        assert history.keep(run, key) == ""
-    async with GpuTop().run_test(size=(160, 50)) as pilot:
-        await show(pilot, report)
-        for _ in range(100):
-            await settle(pilot)
-            if "GB/s" in text(pilot, "#probe-earlier"):
-                break
-        said = text(pilot, "#probe-earlier")
-        assert "-49 %" in said
-        assert "torch: 2.10 → 2.11" in said
-        newest = next(line for line in said.splitlines() if "201 GB/s" in line and "▼" in line)
-        assert "-49.1 %" in newest
-        assert said.index("201 GB/s ▼") < said.index("395 GB/s ▼") < said.index("396 GB/s ▼")
-
-
 async def test_hostile_text_stays_text() -> None:
     evil = "[bold]\x1b]0;x\x07"
     figure = one(evil, evil, 5.0, evil, src=evil, variant=evil, why_none=evil, details={evil: evil})
@@ -328,7 +200,7 @@ def test_the_app_starts_without_the_plotting_library() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("what", ["healthy", "sick", "curve", "heat"])
+@pytest.mark.parametrize("what", ["healthy", "sick", "curve", "heat", "noted"])
 def test_picture(
     snap_compare: Any, monkeypatch: pytest.MonkeyPatch, what: str, size: tuple[int, int]
 ) -> None:
@@ -336,7 +208,10 @@ def test_picture(
     monkeypatch.setattr("gputop.widgets.probe_entries.specs", made_specs)
 
     async def draw(pilot: Pilot[Any]) -> None:
-        await show(pilot, healthy() if what in ("healthy", "curve") else sick())
+        await show(pilot, sick() if what in ("sick", "heat") else healthy())
+        if what == "noted":
+            app_of(pilot).on_suite_changed(SuiteChanged(NOTED))
+            await select(pilot, "gemm")
         await press(pilot, *{"curve": ["tab"], "heat": ["tab", "tab"]}.get(what, []))
 
     assert snap_compare(GpuTop(), terminal_size=size, run_before=draw)

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from gputop.busy import Verdict
+from gputop.measuring import MOST_NOTES, NOTE_LIMIT, said
 from gputop.probes import catalog
 from gputop.probes.client import Session
 from gputop.probes.interpreters import Choice, Interpreter
@@ -269,3 +270,19 @@ def test_ends_come_as_they_happen() -> None:
 
     go(planning.plan(("memory", "gemm", "nccl"), TWO), hear=hear)
     assert ended == ["memory", "gemm", "nccl"]
+
+
+def test_notes_travel_with_their_step_as_bounded_plain_lines() -> None:
+    ran, events = go(how(planning.plan(("gemm", "memory"), TWO), gemm="notes"))
+    gemm, memory = ran.state.step("gemm"), ran.state.step("memory")
+    assert gemm is not None
+    assert memory is not None
+    assert gemm.notes[:2] == ("read by [bold]a kernel\ufffd[31m", "two lines")
+    assert len(gemm.notes) <= MOST_NOTES
+    assert max(len(note) for note in gemm.notes) <= NOTE_LIMIT
+    assert memory.notes == ()
+    states_then = [event.state for event in events if isinstance(event, Changed)]
+    running_then = [state.step("gemm") for state in states_then if state.running]
+    assert any(one is not None and one.state == "running" and one.notes for one in running_then)
+    told = next(end.told for end in ran.ends if end.planned.step.name == "gemm")
+    assert said(told.outcome.notes) == gemm.notes

@@ -129,7 +129,14 @@ class ProbesScreen(View):
         known, suite = judged(report), self.gputop.suite
         gpus = len(snapshot.machine.gpus)
         rows = entries(
-            snapshot.measurements, known, known.names, gpus, self._level, suite, self.probe
+            snapshot.measurements,
+            known,
+            known.names,
+            gpus,
+            self._level,
+            suite,
+            self.probe,
+            self.gputop.probe_notes,
         )
         table.caption(f"Probes · cost at level {self._level}")
         table.show_entries(rows)
@@ -149,7 +156,7 @@ class ProbesScreen(View):
         self._drawn_for = (*told[:8], table.selected, *told[9:])
 
     def _draw_entry(self, report: Report, entry: Entry, known: Judged) -> None:
-        from gputop.widgets.probe_figures import about_lines, figure_lines, standing_lines
+        from gputop.widgets.probe_figures import about_lines, entry_lines
         from gputop.widgets.probe_history import history_lines
 
         views, narrow = self._views, self.has_class("-narrow")
@@ -165,10 +172,8 @@ class ProbesScreen(View):
         figures.display = not narrow or views.shown == FIGURES
         figures.caption(f"{entry.title or entry.name}: figures, ├ ┤ healthy")
         width = max(self._room(figures, 78), 30)
-        lines = (
-            *standing_lines(entry, width),
-            *figure_lines(entry, known.four_numbers(entry.name), known.patterns(entry.name), width),
-        )
+        four_numbers, patterns = known.four_numbers(entry.name), known.patterns(entry.name)
+        lines = entry_lines(entry, four_numbers, patterns, width)
         if not lines:
             lines = (*(about_lines(entry, width) if narrow else ()), ((self._hint(), "muted"),))
         figures.show(lines)

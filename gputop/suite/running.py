@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gputop import busy
-from gputop.measuring import Told, request_of, seconds_of, tell, to_measurement
+from gputop.measuring import (
+    MOST_NOTES,
+    Told,
+    request_of,
+    said,
+    seconds_of,
+    tell,
+    to_measurement,
+)
 from gputop.probes import protocol
 from gputop.probes.client import Session
 from gputop.probes.interpreters import Choice, find_interpreter
@@ -211,6 +219,9 @@ class Suite:
             self._step(planned, figures=hearing.figures)
             probe = planned.wish.probe
             self._on_event(Figure(to_measurement(message, probe, hearing.hello)))
+        elif isinstance(message, protocol.Note) and len(hearing.notes) < MOST_NOTES:
+            hearing.notes.append(message)
+            self._step(planned, notes=said(hearing.notes))
 
 
 class _Hearing:
@@ -221,6 +232,7 @@ class _Hearing:
         self._planned = planned
         self.hello: protocol.Hello | None = None
         self.figures = 0
+        self.notes: list[protocol.Note] = []
 
     def __call__(self, message: protocol.Message) -> None:
         if isinstance(message, protocol.Hello):

@@ -41,6 +41,8 @@ class ProbeStep:
     """None until it has ended."""
     figures: int = 0
     """How many figures have arrived."""
+    notes: tuple[str, ...] = ()
+    """What it said besides, a line each, as it came: plain text, bounded."""
 
     @property
     def over(self) -> bool:

@@ -59,6 +59,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     """Why it ended as it did."""
     elapsed_seconds: float | None = None
+    notes: tuple[str, ...] = ()
+    """What its last run said besides, a line each."""
     groups: tuple[Group, ...] = ()
 
     @property
@@ -113,10 +115,12 @@ def entries(
     level: str,
     suite: SuiteState | None,
     probe: ProbeState | None,
+    notes: Mapping[str, tuple[str, ...]],
 ) -> tuple[Entry, ...]:
     """One entry a probe: those of this version, then others that figures were kept of.
 
-    `names` gives the label of a device by address; `gpus` is how many there are.
+    `names` gives the label of a device by address; `gpus` is how many there are; `notes`: what
+    the last run of each probe said besides.
     """
     by_probe: dict[str, list[Measurement]] = {}
     for one in figures:
@@ -125,7 +129,9 @@ def entries(
     made = []
     for name in (*known, *(name for name in by_probe if name not in known)):
         found = tuple(groups(by_probe.get(name, ()), judged, names))
-        made.append(_entry(name, known.get(name), found, gpus, level, suite, probe))
+        entry = _entry(name, known.get(name), found, gpus, level, suite, probe)
+        told = tuple(text for note in notes.get(name, ()) if (text := clean(note, 500).strip()))
+        made.append(msgspec.structs.replace(entry, notes=told) if told else entry)
     return tuple(made)
 
 

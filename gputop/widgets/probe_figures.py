@@ -32,17 +32,30 @@ def about_lines(entry: Entry, width: int) -> tuple[Line, ...]:
     return (*lines, *wrapped(((f" {' · '.join(cost)}", "muted"),), width, 1)) if cost else lines
 
 
+def entry_lines(
+    entry: Entry, four_numbers: Iterable[str], patterns: Mapping[str, str], width: int
+) -> tuple[Line, ...]:
+    """All that is known of a probe: how far it is or ended, figures, notes; () before the first."""
+    return (
+        *standing_lines(entry, width),
+        *figure_lines(entry, four_numbers, patterns, width),
+        *note_lines(entry, width),
+    )
+
+
 def standing_lines(entry: Entry, width: int) -> tuple[Line, ...]:
-    """How far a running probe is, or why one ended that gave no figures or broke off."""
+    """How far a running probe is, or how and why one ended."""
     if entry.state == "running":
         of = f"{entry.done}/{entry.total} " if entry.total else "starting "
         room = max(min(width - 40, 30), 8)
         bar = progress(entry.done, entry.total, room)
         what = left(entry.what, max(width - room - len(of) - 5, 0)).rstrip()
         return (((" ▶ ", "good"), (of, "strong"), *bar, (f"  {what}", "muted")),)
-    if entry.state in ("", "waiting", "finished") or not entry.text:
+    if entry.state in ("", "waiting") or not entry.text:
         return ()
     sign, ink = entry.mark
+    if entry.state == "finished":
+        return wrapped(((f" {sign} ", ink), (entry.text, "muted")), width, 3)
     word = entry.state.replace("-", " ")
     head: Line = ((f" {sign} {word}: ", ink), (entry.text, ""))
     return wrapped(head, width, 3)
@@ -78,6 +91,14 @@ def figure_lines(
     for number, line in enumerate(four_numbers):
         lines += [] if number else [()]
         lines += _four_numbers(line, width)
+    return tuple(lines)
+
+
+def note_lines(entry: Entry, width: int) -> tuple[Line, ...]:
+    """What the probe said besides its figures."""
+    lines: list[Line] = [()] if entry.notes and entry.groups else []
+    for note in entry.notes:
+        lines += wrapped(((" Note: ", "strong"), (note, "")), width, 3)
     return tuple(lines)
 
 

@@ -33,6 +33,10 @@ def why_probe(entry: Entry, notes: Iterable[str]) -> Explanation:
         for note in notes
         if note
     ]
+    facts += [
+        Fact(question="What did the probe note?", answer=note, basis=MEASURED)
+        for note in entry.notes
+    ]
     if members:
         facts.append(_made_with(members[0].figure))
     else:

@@ -22,6 +22,11 @@ for line in sys.stdin:
         "unit": "TFLOP/s",
     }  # fmt: skip
     say(**figure)
+    if how == "notes":
+        say(kind="note", topic="environment", text="", details={})
+        say(kind="note", topic="kernels", text="read by [bold]a kernel\x1b[31m\n  \ntwo lines")
+        for number in range(500):
+            say(kind="note", topic="many", text=f"{number} " + 5000 * "x")
     if how == "dies":
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "hangs":
