@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from gputop.clean import clean
 from gputop.topology import units
@@ -14,6 +15,8 @@ from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 WIDE = 84
 """Columns from which the band is written out beside the verdict."""
+_VERDICT = 15
+_LEAST_BAR = 10
 _LOWS = 4
 """So many low figures of a group are listed one by one."""
 
@@ -71,8 +74,9 @@ def figure_lines(
     if not entry.groups:
         return ()
     lines: list[Line] = []
+    columns = _columns(entry.groups, width)
     for group in entry.groups:
-        lines += _group(group, width, listed=not patterns)
+        lines += _group(group, columns, listed=not patterns)
         pattern = patterns.get(group.quantity)
         if pattern:
             lines += wrapped((("   ! ", "bad"), (clean(pattern, 400), "")), width, 5)
@@ -111,28 +115,47 @@ def _four_numbers(line: str, width: int) -> tuple[Line, ...]:
     return (*told, ((f"  {arrow}", ""), (last, "strong")))
 
 
-def _group(group: Group, width: int, *, listed: bool) -> list[Line]:
+class _Columns(NamedTuple):
+    """Cells of each part of a row."""
+
+    name: int
+    bar: int
+    value: int
+    band: int
+
+
+def _columns(groups: Iterable[Group], width: int) -> _Columns:
+    """Room for the longest name and figure, as long as a bar is left that can be read."""
+    groups = tuple(groups)
+    wide = width >= WIDE
+    band = 11 if wide else 0
+    texts = [len(f"{group.range_text} {group.unit}") + 1 for group in groups if group.numbers]
+    value = min(max(15, *texts, 0), 20)
+    least = 27 if wide else 25
+    titles = [len(group.title) + 7 for group in groups]
+    name = max(min(max(titles, default=0), width - value - _VERDICT - band - _LEAST_BAR), least)
+    return _Columns(name, max(width - name - value - _VERDICT - band, 6), value, band)
+
+
+def _group(group: Group, columns: _Columns, *, listed: bool) -> list[Line]:
     if not group.numbers:
-        return [_words(group, width)]
-    lines = [_row(group.title, group.members, group.range_text, group.unit, group.worst, width)]
+        return [_words(group, columns)]
+    lines = [_row(group.title, group.members, group.range_text, group.unit, group.worst, columns)]
     if listed and 0 < len(group.bad) < len(group.members):
         # All low alike is one thing; some of them low is worth names.
         for member in group.bad[:_LOWS]:
             text = units.figure(member.figure.value)
-            lines.append(_row(f"  {member.who}", (member,), text, group.unit, member, width))
+            lines.append(_row(f"  {member.who}", (member,), text, group.unit, member, columns))
         if len(group.bad) > _LOWS:
             lines.append(((f"   and {len(group.bad) - _LOWS} more", "muted"),))
     return lines
 
 
 def _row(
-    title: str, members: Sequence[Member], text: str, unit: str, worst: Member, width: int
+    title: str, members: Sequence[Member], text: str, unit: str, worst: Member, columns: _Columns
 ) -> Line:
     """One bar: name, bar with its band, figures, verdict, and the band where there is room."""
-    wide = width >= WIDE
-    name, value = (27, 15) if wide else (25, 15)
-    band_room = 11 if wide else 0
-    bar = max(width - name - value - 15 - band_room, 6)
+    name = columns.name
     values = [one.figure.value for one in members if one.figure.value is not None]
     judgement = worst.judgement
     band = None if judgement is None else judgement.band
@@ -144,23 +167,22 @@ def _row(
         title = next((text for text in (long, short) if len(text) < name - 1), title)
     spans: list[Span] = [
         (left(f" {title}", name), "muted" if title.startswith("  ") else ""),
-        *figure_bar(min(values), max(values), band, "bar" if ink == "muted" else ink, bar),
-        (right(f"{text} {unit}", value), "strong"),
-        (left(f" {sign} {word}", 15), ink),
+        *figure_bar(min(values), max(values), band, "bar" if ink == "muted" else ink, columns.bar),
+        (right(f"{text} {unit}", columns.value), "strong"),
+        (left(f" {sign} {word}", _VERDICT), ink),
     ]
-    if wide and band is not None:
-        spans.append((right(band_text(band), band_room), "muted"))
+    if columns.band and band is not None:
+        spans.append((right(band_text(band), columns.band), "muted"))
     return tuple(spans)
 
 
-def _words(group: Group, width: int) -> Line:
+def _words(group: Group, columns: _Columns) -> Line:
     """A group without numbers: how many of its members say what."""
-    name = 27 if width >= WIDE else 25
     counts: dict[str, int] = {}
     for member in group.members:
         said = member.figure.verdict or "no figure"
         counts[said] = counts.get(said, 0) + 1
-    spans: list[Span] = [(left(f" {group.title}", name), "")]
+    spans: list[Span] = [(left(f" {group.title}", columns.name), "")]
     for said, count in counts.items():
         word, ink = verdict_word(said)
         sign = {"good": "✓", "bad": "✗"}.get(ink, "·")
