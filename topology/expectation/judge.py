@@ -23,6 +23,7 @@ from .judgement import (
     Band,
     Expected,
     Judgement,
+    too_high,
     unjudged,
 )
 from .node import Node
@@ -104,7 +105,7 @@ class Judge:
             few = share < LOOK and figure.quantity in collectives.COLLECTIVES
             cause = self._flags(figure) if few else ""
             return Judgement(verdict=NO_REFERENCE, band=made, share=share, cause=cause, note=note)
-        if share > TOO_HIGH:
+        if share > too_high(made.unit):
             note = f"{percent} of the reference: {_why_high(figure.quantity)}"
             return Judgement(verdict=HIGH, band=made, share=share, note=note)
         if share >= GOOD:
