@@ -3,11 +3,11 @@
 How long a call takes is measured in up to two ways, and the slowest rank counts. In a row: one call
 to align the ranks, then so many calls one after the other between two device events, as nccl-tests
 does with the host's clock. Held: the same, queued while a kernel that only waits holds the GPU, so
-that the host's cost of a call is paid beforehand. The figure is that of the calls in a row, unless
-the host needs almost as long to queue a call as the GPU takes for it: then it would be a figure of
-the host's, and the held one is given. Both are in the details. Why not a captured CUDA graph: while
-it captures, the library may register the buffers and move the data another way than in a job that
-calls it plainly; holding needs no agreement of all ranks on what was captured, and ends by itself.
+that the host's cost of a call is paid beforehand. A late host can only lengthen either, so the
+figure is the shorter of both medians, and both are in the details. Why not a captured CUDA graph:
+while it captures, the library may register the buffers and move the data another way than in a job
+that calls it plainly; holding needs no agreement of all ranks on what was captured, and ends by
+itself.
 
 Each call uses other parts of two large buffers, as nccl-tests does, so that the data is not in a
 cache from the call before.
@@ -228,7 +228,9 @@ class CollectiveMember(Member):
         row_seconds = Sampled(tuple(in_a_row)).median
         on_gpu = self.here.device != "cpu"
         is_host_bound = on_gpu and queued >= _HOST_BOUND * row_seconds
-        times = held if len(held) >= _FEWEST_HELD and is_host_bound else in_a_row
+        times = in_a_row
+        if len(held) >= _FEWEST_HELD and Sampled(tuple(held)).median < row_seconds:
+            times = held
         seconds = Sampled(tuple(times)).median
         how = "queued while the GPU was held" if times is held else "one after the other"
         if is_host_bound and times is not held:

@@ -8,6 +8,7 @@ calls run, since neither vendor's sheet says what clock it keeps under load.
 import dataclasses
 import importlib
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -45,6 +46,7 @@ SPEC = ProbeSpec(
 
 ENTRY_DIFFERENCE = 0.03
 """Two ways to the same product that differ by more are worth a word."""
+_REST_SECONDS = 0.7
 _CALLS = {
     "matmul": "torch.matmul",
     "linear": "F.linear",
@@ -105,6 +107,7 @@ class _Walk:
         wanted = cases(level, cpu=kind == "cpu")
         plans = [_plan(device, wanted, kind, emit, forced=forced) for device in devices]
         self._cases = tuple(dict.fromkeys(case for plan in plans for case in plan))
+        self._rest_seconds = 0.0 if kind == "cpu" or level == "quick" else _REST_SECONDS
         rep_ms = 5.0 if kind == "cpu" else 100.0 if level == "quick" else 200.0
         sensors = Sensors([device.pci_address for device in devices])
         self._benches = [GemmBench(torch, kind, device, sensors, rep_ms) for device in devices]
@@ -118,12 +121,13 @@ class _Walk:
         """Every case; once more where a device is slower than its like.
 
         All numbers are checked first: what ran just before moves a power-limited clock, and the
-        reference goes from one shape to the next without a pause.
+        reference starts from rest and goes from one shape to the next without a pause.
         """
         steps = 2 * len(self._cases)
         for place, case in enumerate(self._cases):
             self._emit(Progress(place, steps, f"checking {case.name}"))
             self._check(case)
+        time.sleep(self._rest_seconds)
         for place, case in enumerate(self._cases):
             self._emit(Progress(len(self._cases) + place, steps, case.name))
             benches = [b for b in self._benches if self._works(b, case)]
