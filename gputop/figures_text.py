@@ -120,7 +120,8 @@ def _range(words: list[str]) -> str:
 
 def said(known: Expectations) -> list[str]:
     """The four numbers and the patterns."""
-    return [wrapped(clean(one.text, 400)) for one in (*known.main, *known.patterns)]
+    texts = [one.text for one in known.main] + [one.text for one in known.patterns]
+    return [wrapped(clean(text, 400)) for text in texts]
 
 
 def summary(state: SuiteState) -> str:
