@@ -33,6 +33,7 @@ class GemmBench:
         self.record = record
         self.thread = ThreadPoolExecutor(max_workers=1)
         self.planned: tuple[Case, ...] = ()
+        self.room_bytes: Optional[int] = None
         self._torch = torch
         self._sensors = sensors
         self._device = "cpu" if kind == "cpu" else f"cuda:{record.torch_index}"
@@ -41,26 +42,9 @@ class GemmBench:
         self._multiplier = Multiplier(torch, self._device, record.torch_index)
         self._flush = flush_buffer(torch, self._device)
 
-    def check(self, case: Case) -> Result:
-        """Look at the numbers of one call; `measure` goes on from the answer."""
+    def measure(self, case: Case) -> Result:
+        """Time the calls; `check` looks at the numbers later."""
         result = Result(library=self._multiplier.library(case))
-        try:
-            work = self._multiplier.prepare(case)
-            result.error = self._multiplier.relative_error(case, work)
-            result.verdict, result.why = judged(case.dtype, result.error)
-            if result.why:
-                result.verdict, result.unsupported = None, True
-        except Unsupported as answer:
-            result.why, result.unsupported = str(answer), True
-        except RuntimeError as error:
-            self._lacks_memory(error, result)
-        finally:
-            self._multiplier.release()
-        return result
-
-    def measure(self, case: Case, checked: Result) -> Result:
-        """Time the calls, of other numbers than the checked ones."""
-        result = dataclasses.replace(checked)
         try:
             work = self._multiplier.prepare(case)
             with self._sensors.watching(self.record.pci_address) as watched:
@@ -69,17 +53,48 @@ class GemmBench:
                     flush=self._flush, device=self._device,
                 )  # fmt: skip
             result.seen = watched.summary()
+        except Unsupported as answer:
+            result.why, result.unsupported = str(answer), True
         except RuntimeError as error:
             self._lacks_memory(error, result)
         finally:
             self._multiplier.release()
         return result
 
+    def check(self, case: Case, timed: Result) -> Result:
+        """The same with what the numbers of one call say of it: no figure where they are no such.
+
+        For lack of memory it stays unchecked.
+        """
+        result = dataclasses.replace(timed)
+        try:
+            work = self._multiplier.prepare(case)
+            result.error = self._multiplier.relative_error(case, work)
+            result.verdict, result.why = judged(case.dtype, result.error)
+            if result.why:
+                result.verdict, result.times, result.unsupported = None, None, True
+        except RuntimeError as error:
+            self._lacks_memory(error, result)
+        finally:
+            self._multiplier.release()
+        return result
+
+    def make_room(self, case: Case) -> None:
+        """Give memory of earlier cases back where it would be too much together with this one's.
+
+        Not after every case: what ran just before moves a power-limited clock, and so does a pause.
+        """
+        if self.room_bytes is not None:
+            kept = self._torch.cuda.memory_reserved(self._device)
+            if kept + case.memory_bytes > self.room_bytes:
+                self._torch.cuda.empty_cache()
+
     def _lacks_memory(self, error: RuntimeError, result: Result) -> None:
         """Say so where another process took the memory; any other error goes on."""
         if not self._multiplier.is_out_of_memory(error):
             raise error
         result.why = "the GPU ran out of memory: another process took it meanwhile"
+        self._torch.cuda.empty_cache()
 
     def close(self) -> None:
         """Let go of memory and thread."""

@@ -13,6 +13,7 @@ from gputop.probes import gemm_bench
 from gputop.probes.bench import FLUSH_BYTES, CallTimes
 from gputop.probes.catalog import gemm
 from gputop.probes.gemm_cases import CUBE, LIBRARY_BYTES, SHAPES, Case, cases, fitting
+from gputop.probes.gemm_room import plan, room_bytes
 from gputop.probes.gemm_work import Multiplier, Unsupported, judged, precision
 from gputop.probes.protocol import (
     DeviceRecord,
@@ -64,19 +65,26 @@ def device(free_bytes: int, total_bytes: int = 24 * GIB) -> DeviceRecord:
     return DeviceRecord("0000:06:00.0", 0, "A GPU", memory_bytes=total_bytes, free_bytes=free_bytes)
 
 
+def planned(
+    free_gib: int, wanted: tuple[Case, ...], said: list[Message], *, forced: bool
+) -> tuple[Case, ...]:
+    it = device(free_gib * GIB)
+    return plan(it, wanted, room_bytes(it, "gpu", forced=forced), said.append)
+
+
 def test_a_full_gpu_takes_less_or_is_refused() -> None:
     said: list[Message] = []
     wanted = cases("full")
-    plan = gemm._plan(device(20 * GIB), wanted, "gpu", said.append, forced=False)
+    plan = planned(20, wanted, said, forced=False)
     assert (plan, said) == (wanted, [])
-    plan = gemm._plan(device(6 * GIB), wanted, "gpu", said.append, forced=False)
+    plan = planned(6, wanted, said, forced=False)
     assert 0 < len(plan) < len(wanted)
     assert isinstance(said[0], Note)
     assert len(said[0].details["left_out"]) == len(wanted) - len(plan)
     with pytest.raises(ProbeStopped) as caught:
-        gemm._plan(device(5 * GIB), wanted, "gpu", said.append, forced=False)
+        planned(5, wanted, said, forced=False)
     assert caught.value.error == "refused"
-    assert gemm._plan(device(5 * GIB), wanted, "gpu", said.append, forced=True) == wanted
+    assert planned(5, wanted, said, forced=True) == wanted
     small, dropped = fitting(cases("quick"), lambda case: case.m <= 4096)
     assert {case.m for case in small} == {4096}
     assert dropped == cases("quick")
@@ -233,13 +241,19 @@ def test_the_numbers_say_which_precision_ran() -> None:
     assert judged("bf16", float("nan")) == ("wrong-data", None)
 
 
+def last(said: list[Message]) -> list[Measurement]:
+    """The last figure of each device and case: a time is told first, the verdict later."""
+    figures = [m for m in said if isinstance(m, Measurement)]
+    return list({(m.src, m.variant): m for m in figures}.values())
+
+
 def test_the_self_test_answers_with_typed_figures() -> None:
     said: list[Message] = []
     params = {"device": "cpu", "count": 2, "level": "normal"}
     gemm.run(Request("gemm", params=params), said.append)
     assert [decode(encode(message)) for message in said] == said
     assert next(m for m in said if isinstance(m, Hello)).device_kind == "cpu"
-    found = [m for m in said if isinstance(m, Measurement)]
+    found = last(said)
     assert {m.src for m in found} == {"cpu:0", "cpu:1"}
     assert {(m.name, m.dst, m.unit, m.device_kind) for m in found} == {
         ("gemm", "", "TFLOP/s", "cpu")
@@ -269,13 +283,16 @@ class ToldBench:
         )
         self.planned: tuple[Case, ...] = ()
 
-    def check(self, case: Case) -> gemm_bench.Result:
-        return gemm_bench.Result(verdict="verified", library="cuBLAS")
+    def make_room(self, case: Case) -> None:
+        pass
 
-    def measure(self, case: Case, checked: gemm_bench.Result) -> gemm_bench.Result:
+    def measure(self, case: Case) -> gemm_bench.Result:
         told = self.times_ms.get((self.record.torch_index, case.entry), [1.0])
         took = told.pop(0) if len(told) > 1 else told[0]
-        return dataclasses.replace(checked, times=CallTimes((took,)))
+        return gemm_bench.Result(CallTimes((took,)), library="cuBLAS")
+
+    def check(self, case: Case, timed: gemm_bench.Result) -> gemm_bench.Result:
+        return dataclasses.replace(timed, verdict="verified")
 
     def close(self) -> None:
         pass
@@ -294,12 +311,24 @@ def told(
     return said
 
 
+def test_a_time_of_wrong_precision_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(self: ToldBench, case: Case, timed: gemm_bench.Result) -> gemm_bench.Result:
+        return dataclasses.replace(timed, times=None, unsupported=True, why="runs as fp32")
+
+    monkeypatch.setattr(ToldBench, "check", check)
+    said = told(monkeypatch, {})
+    assert any(isinstance(m, Measurement) and m.value is not None for m in said)
+    assert {(m.value, m.why) for m in last(said)} == {(None, "runs as fp32")}
+
+
 def test_a_slow_device_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     said = told(monkeypatch, {(1, "matmul"): [1.2, 1.0]})
     found = [m for m in said if isinstance(m, Measurement) and m.details["entry"] == "matmul"]
-    assert [(m.src, m.attempt) for m in found] == [
-        ("cpu:0", 1), ("cpu:1", 1), ("cpu:2", 1), ("cpu:1", 2),
+    assert [(m.src, m.attempt, m.verdict) for m in found] == [
+        ("cpu:0", 1, None), ("cpu:1", 1, None), ("cpu:2", 1, None), ("cpu:1", 2, None),
+        ("cpu:0", 1, "verified"), ("cpu:1", 2, "verified"), ("cpu:2", 1, "verified"),
     ]  # fmt: skip
+    found = found[:4]
     assert found[-1].value == found[0].value != found[1].value
     assert "other GPUs" in found[0].direction
     assert "nothing else" in found[-1].direction

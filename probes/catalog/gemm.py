@@ -8,13 +8,12 @@ calls run, since neither vendor's sheet says what clock it keeps under load.
 import dataclasses
 import importlib
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..bench import FLUSH_BYTES
 from ..gemm_bench import GemmBench, Result
-from ..gemm_cases import LIBRARY_BYTES, Case, cases, fitting
+from ..gemm_cases import Case, cases
+from ..gemm_room import plan, room_bytes
 from ..gemm_work import precision
 from ..gpus import drop_overruled_variables
 from ..introduction import introduce
@@ -22,8 +21,8 @@ from ..opening import open_backend
 from ..plaintext import one_line
 from ..protocol import DeviceRecord, Measurement, Message, Note, Progress, Request
 from ..sensors import Sensors
-from ..sizing import GIB, MIB
-from ..spec import ProbeSpec, ProbeStopped, level_of
+from ..sizing import MIB
+from ..spec import ProbeSpec, level_of
 from ..timing import low_ones
 
 SPEC = ProbeSpec(
@@ -33,7 +32,7 @@ SPEC = ProbeSpec(
         "TFLOP/s of bf16, fp16, tf32, fp32 and fp8 on the shapes of a 70B model and 8192 cubed, "
         "through matmul and linear, with the clock, power and throttling seen meanwhile."
     ),
-    method="gemm/3",
+    method="gemm/4",
     minimum_gpus=1,
     memory_bytes_per_gpu=2048 * MIB,
     start_seconds=4.5,
@@ -46,7 +45,6 @@ SPEC = ProbeSpec(
 
 ENTRY_DIFFERENCE = 0.03
 """Two ways to the same product that differ by more are worth a word."""
-_REST_SECONDS = 0.7
 _CALLS = {
     "matmul": "torch.matmul",
     "linear": "F.linear",
@@ -87,6 +85,19 @@ def run(request: Request, emit: Emit) -> None:
         walk.close()
 
 
+@dataclasses.dataclass(frozen=True)
+class _Taken:
+    """What one device gave for one case."""
+
+    bench: GemmBench
+    result: Result
+    attempt: int
+    together: bool
+    """Whether other devices did the same meanwhile."""
+    checked: bool = False
+    """Whether the numbers were looked at: a second report, which replaces the first."""
+
+
 class _Walk:
     """All cases, one after the other, each on all devices that it fits."""
 
@@ -105,94 +116,86 @@ class _Walk:
         self._alone = request.params.get("alone") is True
         forced = request.params.get("force") is True
         wanted = cases(level, cpu=kind == "cpu")
-        plans = [_plan(device, wanted, kind, emit, forced=forced) for device in devices]
+        rooms = [room_bytes(device, kind, forced=forced) for device in devices]
+        plans = [plan(device, wanted, room, emit) for device, room in zip(devices, rooms)]
         self._cases = tuple(dict.fromkeys(case for plan in plans for case in plan))
-        self._rest_seconds = 0.0 if kind == "cpu" or level == "quick" else _REST_SECONDS
         rep_ms = 5.0 if kind == "cpu" else 100.0 if level == "quick" else 200.0
         sensors = Sensors([device.pci_address for device in devices])
         self._benches = [GemmBench(torch, kind, device, sensors, rep_ms) for device in devices]
-        for bench, plan in zip(self._benches, plans):
-            bench.planned = plan
+        for bench, planned, room in zip(self._benches, plans, rooms):
+            bench.planned, bench.room_bytes = planned, room
         self._figures: dict[tuple[str, Case], float] = {}
-        self._checked: dict[tuple[str, Case], Result] = {}
+        self._taken: dict[tuple[str, Case], _Taken] = {}
         self._unsupported: set[tuple[str, str]] = set()
 
     def measure_all(self) -> None:
-        """Every case; once more where a device is slower than its like.
+        """Every case; once more where a device is slower than its like; then the numbers.
 
-        All numbers are checked first: what ran just before moves a power-limited clock, and the
-        reference starts from rest and goes from one shape to the next without a pause.
+        All times come first: what ran just before moves a power-limited clock, and the reference
+        starts from rest and goes from one shape to the next without a pause.
         """
         steps = 2 * len(self._cases)
         for place, case in enumerate(self._cases):
-            self._emit(Progress(place, steps, f"checking {case.name}"))
-            self._check(case)
-        time.sleep(self._rest_seconds)
-        for place, case in enumerate(self._cases):
-            self._emit(Progress(len(self._cases) + place, steps, case.name))
-            benches = [b for b in self._benches if self._works(b, case)]
+            self._emit(Progress(place, steps, case.name))
+            benches = [bench for bench in self._benches if self._has(bench, case)]
             with precision(self._torch, case.dtype):
                 found = self._measure(case, benches, 1)
                 low = low_ones([(b.record.name, figure) for b, figure in found])
                 if low:
                     self._measure(case, [found[one][0] for one in low], 2)
+        for place, case in enumerate(self._cases):
+            self._emit(Progress(len(self._cases) + place, steps, f"checking {case.name}"))
+            self._check(case)
         self._compare_entries()
         self._emit(Progress(steps, steps, "all shapes measured"))
 
-    def _works(self, bench: GemmBench, case: Case) -> bool:
-        result = self._checked.get((bench.record.key, case))
-        return result is not None and result.why is None
-
-    def _check(self, case: Case) -> None:
-        """Numbers of one case; what a device does not have is reported, and asked once."""
-        benches = [
-            bench
-            for bench in self._benches
-            if case in bench.planned and (bench.record.key, case.kind) not in self._unsupported
-        ]
-        with precision(self._torch, case.dtype):
-            waiting = [bench.thread.submit(bench.check, case) for bench in benches]
-            results = [one.result() for one in waiting]
-        for bench, result in zip(benches, results):
-            key = bench.record.key
-            self._checked[key, case] = result
-            if result.why is not None:
-                self._report(case, key, result, 1, together=False)
-            if result.unsupported:
-                self._unsupported.add((key, case.kind))
-        self._give_back()
+    def _has(self, bench: GemmBench, case: Case) -> bool:
+        return case in bench.planned and (bench.record.key, case.kind) not in self._unsupported
 
     def _measure(
         self, case: Case, benches: "list[GemmBench]", attempt: int
     ) -> "list[tuple[GemmBench, float]]":
         """Time and report; the devices that gave a figure, with it."""
-        known = [(bench, self._checked[bench.record.key, case]) for bench in benches]
+        for bench in benches:
+            bench.make_room(case)
         if self._alone:
-            results = [
-                bench.thread.submit(bench.measure, case, had).result() for bench, had in known
-            ]
+            results = [bench.thread.submit(bench.measure, case).result() for bench in benches]
         else:
-            waiting = [bench.thread.submit(bench.measure, case, had) for bench, had in known]
+            waiting = [bench.thread.submit(bench.measure, case) for bench in benches]
             results = [one.result() for one in waiting]
-        self._give_back()
-        found = []
+        together, found = len(benches) > 1 and not self._alone, []
         for bench, result in zip(benches, results):
-            key = bench.record.key
-            together = len(benches) > 1 and not self._alone
-            self._report(case, key, result, attempt, together=together)
+            one = _Taken(bench, result, attempt, together)
+            self._taken[bench.record.key, case] = one
+            self._report(case, one)
             if result.times is not None:
-                self._figures[key, case] = case.tflops(result.times.median)
-                found.append((bench, self._figures[key, case]))
+                found.append((bench, case.tflops(result.times.median)))
         return found
 
-    def _give_back(self) -> None:
-        if self._kind != "cpu":
-            self._torch.cuda.empty_cache()
+    def _check(self, case: Case) -> None:
+        """Report once more, with what the numbers say."""
+        timed = [
+            self._taken[bench.record.key, case]
+            for bench in self._benches
+            if (bench.record.key, case) in self._taken
+        ]
+        timed = [one for one in timed if one.result.times is not None]
+        for one in timed:
+            one.bench.make_room(case)
+        with precision(self._torch, case.dtype):
+            waiting = [one.bench.thread.submit(one.bench.check, case, one.result) for one in timed]
+            results = [answer.result() for answer in waiting]
+        for one, result in zip(timed, results):
+            self._report(case, dataclasses.replace(one, result=result, checked=True))
+            if result.times is not None:
+                figure = case.tflops(result.times.median)
+                self._figures[one.bench.record.key, case] = figure
 
-    def _report(
-        self, case: Case, key: str, result: Result, attempt: int, *, together: bool
-    ) -> None:
+    def _report(self, case: Case, taken: "_Taken") -> None:
         """One figure, or why there is none; what a device does not have is said once."""
+        key, result = taken.bench.record.key, taken.result
+        if result.unsupported:
+            self._unsupported.add((key, case.kind))
         figures: dict[str, Any] = {}
         details: dict[str, Any] = {
             "dtype": case.dtype, "m": case.m, "k": case.k, "n": case.n, "entry": case.entry,
@@ -216,10 +219,10 @@ class _Walk:
                 "time_p80_ms": round(times.quantile(0.8), 5),
                 "calls": len(times.samples),
             }
-            if attempt > 1:
+            if taken.attempt > 1 and why is None:
                 why = "measured twice: slower than its like at first"
         call = _CALLS[case.entry]
-        others = "while other GPUs do the same" if together else "nothing else running"
+        others = "while other GPUs do the same" if taken.together else "nothing else running"
         self._emit(
             Measurement(
                 name="gemm",
@@ -232,8 +235,8 @@ class _Walk:
                 verdict=result.verdict,
                 unit="TFLOP/s",
                 why=why,
-                attempt=attempt,
-                variant=case.kind if result.unsupported else case.name,
+                attempt=taken.attempt,
+                variant=case.kind if result.unsupported and not taken.checked else case.name,
                 counted="2MNK floating point operations",
                 details=details,
                 **figures,
@@ -268,27 +271,5 @@ class _Walk:
         """Give all memory back, also after an error."""
         for bench in self._benches:
             bench.close()
-        self._give_back()
-
-
-def _plan(
-    device: DeviceRecord, wanted: "tuple[Case, ...]", kind: str, emit: Emit, *, forced: bool
-) -> "tuple[Case, ...]":
-    """What fits beside a fifth of the memory, 1 GiB at least, that stays free; ProbeStopped."""
-    if kind == "cpu":
-        return wanted
-    free, total = device.free_bytes or 0, device.memory_bytes or 0
-    reserve = 256 * MIB if forced else max(total // 5, GIB)
-    room = free - reserve - FLUSH_BYTES - LIBRARY_BYTES
-    kept, dropped = fitting(wanted, lambda case: case.memory_bytes <= room)
-    if not kept:
-        raise ProbeStopped(
-            "refused",
-            f"{device.key} has {free // MIB} MiB free: too little for any shape beside the "
-            f"{reserve // MIB} MiB that stay free.",
-        )
-    if dropped:
-        shapes = ", ".join(case.name for case in dropped[:3]) + (" ..." if len(dropped) > 3 else "")
-        text = f"{device.key}: {len(dropped)} cases do not fit the free memory: {shapes}."
-        emit(Note("gemm-memory", text, {"left_out": [case.name for case in dropped]}))
-    return kept
+        if self._kind != "cpu":
+            self._torch.cuda.empty_cache()
