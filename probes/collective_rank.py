@@ -1,13 +1,13 @@
 """One rank of the probe collectives: each operation checked and timed, at each size.
 
-How long a call takes is measured in up to two ways, and the slowest rank counts. In a row: one call
-to align the ranks, then so many calls one after the other between two device events, as nccl-tests
-does with the host's clock. Held: the same, queued while a kernel that only waits holds the GPU, so
-that the host's cost of a call is paid beforehand. A late host can only lengthen either, so the
-figure is the shorter of both medians, and both are in the details. Why not a captured CUDA graph:
-while it captures, the library may register the buffers and move the data another way than in a job
-that calls it plainly; holding needs no agreement of all ranks on what was captured, and ends by
-itself.
+How long a call takes is measured in up to two ways, and the slowest rank counts. In a row: a tiny
+all-reduce to align the ranks, then so many calls one after the other between two device events, as
+nccl-tests does with the host's clock. Held: the same, queued while a kernel that only waits holds
+the GPU, so that the host's cost of a call is paid beforehand. A late host can only lengthen either,
+so the figure is the shorter of both medians, and both are in the details. Why not a captured CUDA
+graph: while it captures, the library may register the buffers and move the data another way than in
+a job that calls it plainly; holding needs no agreement of all ranks on what was captured, and ends
+by itself.
 
 Each call uses other parts of two large buffers, as nccl-tests does, so that the data is not in a
 cache from the call before.
@@ -16,6 +16,7 @@ cache from the call before.
 import json
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Optional
 
 from .collective_operations import BY_NAME, FLOAT_BYTES, MISSING_FORMS, Call, Operation
@@ -50,6 +51,7 @@ class CollectiveMember(Member):
 
     _send: Any = None
     _receive: Any = None
+    _tiny: Any = None
     _started = 0.0
     _clock: Clock
     _plan: "tuple[Step, ...]" = ()
@@ -87,6 +89,7 @@ class CollectiveMember(Member):
         self._largest = fitting[-1] if fitting else 0
         self._send = here.empty(self._largest // FLOAT_BYTES).zero_()
         self._receive = here.empty(self._largest // FLOAT_BYTES).zero_()
+        self._tiny = here.empty(1).zero_()
         if self._largest:
             self._warm()
         self._started = time.monotonic()
@@ -188,7 +191,8 @@ class CollectiveMember(Member):
         row: list[float] = []
         queueing: list[float] = []
         one_sample = [calls[place % len(calls)] for place in range(often.calls)]
-        lead = calls[often.calls % len(calls)]
+        # Not the operation itself: in a ring of sends a rank waits for its neighbours alone.
+        lead: Call = partial(self.dist.all_reduce, self._tiny)
         for _ in range(often.samples):
             lead()
             seconds, queued = here.in_a_row(one_sample)

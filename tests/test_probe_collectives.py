@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import re
 import sys
 import threading
@@ -171,14 +172,16 @@ class OnGpu:
     ("queued", "held", "used"),
     [
         (30e-6, [20e-6, 20e-6, 21e-6], 20.0),
-        (10e-6, [20e-6, 20e-6, 21e-6], 32.0),
+        (10e-6, [20e-6, 20e-6, 21e-6], 20.0),
+        (10e-6, [40e-6, 90e-6, 41e-6], 32.0),
+        (10e-6, [20e-6, 20e-6], 32.0),
         (30e-6, [], 32.0),
     ],
 )
 def test_a_figure_of_the_host_is_not_reported(
     queued: float, held: list[float], used: float
 ) -> None:
-    """Where queueing takes as long as the call, the one with the GPU held is the figure."""
+    """A late host can only lengthen a time: the shorter median is the figure."""
     emit = Sender()
     one = made(OnGpu(), None, 0, 4, emit, variables={"NCCL_X": "1"})
     step = Step("all_gather", "x", MIB, variant="out of place")
@@ -188,11 +191,11 @@ def test_a_figure_of_the_host_is_not_reported(
     (figure,) = emit.heard
     assert figure.details["time_us"] == used
     assert figure.details["in_a_row_us"] == 32.0
-    assert figure.details["held_us"] == (20.0 if held else None)
+    assert figure.details["held_us"] == (round(1e6 * statistics.median(held), 3) if held else None)
     assert figure.details["variables"] == {"NCCL_X": "1"}
     assert figure.value == pytest.approx(MIB / used / 1e3 * 3 / 4, rel=1e-3)
     assert ("held" in figure.details["timing"]) == (used == 20.0)
-    assert bool(figure.why) == (not held), "the host may be the limit, and nothing else is known"
+    assert bool(figure.why) == (queued == 30e-6 and not held), "the host may be the limit"
 
 
 def run(count: int, on_event: Any = lambda message: None, **params: Any) -> Outcome:
