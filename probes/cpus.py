@@ -74,32 +74,26 @@ class Cpus:
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
         """Host clock round the copies: a thread for each flow, started together."""
-        return self.turns_seconds([(flow,) for flow in flows], size_bytes, copies)
-
-    def turns_seconds(
-        self, turns: Sequence[Sequence[Flow]], size_bytes: int, rounds: int
-    ) -> FlowTimes:
-        """The same, a thread for each list of flows."""
-        ready = threading.Barrier(len(turns))
+        ready = threading.Barrier(len(flows))
         started: dict[int, float] = {}
-        done: dict[int, list[float]] = {place: [] for place in range(len(turns))}
+        done: dict[int, list[float]] = {place: [] for place in range(len(flows))}
 
-        def work(place: int, flows: Sequence[Flow]) -> None:
-            ends = [self._ends(flow, size_bytes) for flow in flows]
+        def work(place: int, flow: Flow) -> None:
+            to, source = self._ends(flow, size_bytes)
             ready.wait()
             started[place] = time.perf_counter()
-            for to, source in ends * rounds:
+            for _ in range(copies):
                 to.copy_(source)
                 done[place].append(time.perf_counter())
 
-        threads = [threading.Thread(target=work, args=one) for one in enumerate(turns)]
+        threads = [threading.Thread(target=work, args=one) for one in enumerate(flows)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         first = min(started.values())
         return FlowTimes(
-            tuple(tuple(end - first for end in done[place]) for place in range(len(turns)))
+            tuple(tuple(end - first for end in done[place]) for place in range(len(flows)))
         )
 
     def _ends(self, flow: Flow, size_bytes: int) -> tuple[Any, Any]:

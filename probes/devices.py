@@ -52,8 +52,8 @@ class FlowTimes:
     """How long flows took that were started together."""
 
     ends: tuple[tuple[float, ...], ...]
-    """Of each flow, or list of flows in turns, by the clock of its doer from the doer's first
-    start: seconds until each of its copies was done, the last one alone where nothing else ran."""
+    """Of each flow, by the clock of its doer from the doer's first start: seconds until each of its
+    copies was done, the last one alone where nothing else ran."""
 
     @property
     def each(self) -> tuple[float, ...]:
@@ -107,14 +107,6 @@ class Backend(Protocol):
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
         """Each flow's copies, one after the other, by the copy engine; all flows at once."""
-
-    def turns_seconds(
-        self, turns: Sequence[Sequence[Flow]], size_bytes: int, rounds: int
-    ) -> FlowTimes:
-        """One copy of each flow of a list, one after the other, so many rounds; all lists at once.
-
-        A list's flows have one doer.
-        """
 
     def open_kernels(self, indices: Sequence[int]) -> None:
         """Compile and load kernels of our own, or find out why not (`no_kernels`)."""

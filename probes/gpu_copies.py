@@ -1,8 +1,7 @@
 """Copies between GPUs, queued on held streams (held.py) and timed by their events."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import cycle
 from typing import Any, Optional
 
 from .devices import Flow, FlowTimes
@@ -40,23 +39,13 @@ class Copies:
 
     def timed(self, flows: Sequence[Flow], queue: Queue, pieces: int) -> FlowTimes:
         """Time so many pieces of each flow, queued by `queue` on a stream of its doer."""
-        return self.in_turns([(flow,) for flow in flows], queue, pieces)
-
-    def in_turns(self, turns: Sequence[Sequence[Flow]], queue: Queue, rounds: int) -> FlowTimes:
-        """Time lists of flows, a stream for each: its flows one after the other, so many rounds.
-
-        A list's flows have one doer. An end for each piece, in the order they were queued.
-        """
         used: dict[int, int] = {}
         lanes = []
-        for flows in turns:
-            doer = flows[0].doer
-            place = used.get(doer, 0)
-            used[doer] = place + 1
-            stream = self.stream(doer, place)
-            # A hold that was too short queues all again: after whole rounds the first is next.
-            work = partial(_queue_next, cycle(flows), queue, stream)
-            lanes.append(Lane(doer, stream, work, rounds * len(flows)))
+        for flow in flows:
+            place = used.get(flow.doer, 0)
+            used[flow.doer] = place + 1
+            stream = self.stream(flow.doer, place)
+            lanes.append(Lane(flow.doer, stream, partial(queue, flow, stream), pieces))
         return FlowTimes(self._held.seconds(lanes))
 
     def queue_copy(self, to: Any, source: Any, stream: Any, other: Any) -> None:
@@ -95,7 +84,3 @@ class Copies:
             up.wait_event(emptied[-1])
 
         return self.timed([Flow(src, dst)], queue, 1).together
-
-
-def _queue_next(flows: Iterator[Flow], queue: Queue, stream: Any) -> None:
-    queue(next(flows), stream)

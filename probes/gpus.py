@@ -173,19 +173,13 @@ class Gpus:
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
         """Copy-engine copies on held streams, one for each flow."""
-        return self.turns_seconds([(flow,) for flow in flows], size_bytes, copies)
-
-    def turns_seconds(
-        self, turns: Sequence[Sequence[Flow]], size_bytes: int, rounds: int
-    ) -> FlowTimes:
-        """Copy-engine copies on held streams, one for each list of flows."""
-        ends = {flow: self._ends(flow, size_bytes) for flows in turns for flow in flows}
+        ends = {flow: self._ends(flow, size_bytes) for flow in flows}
 
         def queue(flow: Flow, stream: Any) -> None:
             other = self._copies.stream(flow.src if flow.reads else flow.dst)
             self._copies.queue_copy(*ends[flow], stream, other)
 
-        return self._copies.in_turns(turns, queue, rounds)
+        return self._copies.timed(flows, queue, copies)
 
     def _ends(self, flow: Flow, size_bytes: int) -> tuple[Any, Any]:
         to, source = flow.dst_slot * size_bytes, flow.src_slot * size_bytes

@@ -7,7 +7,6 @@ late records an event of its own late too, and would seem faster than the device
 not queued in time, the hold was too short: once more with twice as long.
 """
 
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -113,14 +112,3 @@ def rates(
         done = [end for end in ends if end <= until] or [ends[0]]
         found.append(len(done) * size / done[-1] / 1e9)
     return tuple(found)
-
-
-def turn_rates(ends_seconds: Sequence[float], turns: int, piece_bytes: int) -> "tuple[float, ...]":
-    """GB/s of each of the turns that one lane takes again and again, the median of its pieces.
-
-    A piece lasts from the end of the one before it on that lane to its own.
-    """
-    durations = [end - before for before, end in zip((0.0, *ends_seconds), ends_seconds)]
-    return tuple(
-        piece_bytes / statistics.median(durations[turn::turns]) / 1e9 for turn in range(turns)
-    )

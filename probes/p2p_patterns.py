@@ -14,8 +14,8 @@ ONE_PORT = 1.2
 """A hub whose total is at most this many times its fastest pair's has one port for all peers."""
 BLOCKED = 0.6
 """A pair under this part of what it gets alone is held up by the others."""
-AT_ONCE, IN_TURNS = "at once", "in turns"
-"""How all to all is run: a stream for each pair, or one for each source."""
+AT_ONCE, IN_PHASES = "at once", "in phases"
+"""How all to all is run: all pairs together, or phases() one after the other."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def patterns(count: int, level: str) -> list[Pattern]:
 
 
 def phases(count: int) -> "list[tuple[Ends, ...]]":
-    """All to all in turns: in each phase every device writes to one and is written to by one.
+    """All to all in phases: in each every device writes to one and is written to by one.
 
     First within halves of the list, and so on within theirs, then from half to half: where two
     halves share a narrow path, all or none are on it. Plainly rotated (to the next, to the next but
@@ -128,17 +128,17 @@ def wiring(
         peers=peers,
     )
     everyone = next(one for one in ran if one.pattern.name == "all to all")
-    in_turns = everyone.schedule == IN_TURNS
+    in_phases = everyone.schedule == IN_PHASES
     parts = {
         ends: figure / alone[ends] for ends, figure in zip(everyone.pattern.flows, everyone.each)
     }
-    groups = _groups(parts, len(names)) if in_turns else []
+    groups = _groups(parts, len(names)) if in_phases else []
     details["schedule"] = everyone.schedule
     details["groups"] = [[names[place] for place in group] for group in groups]
     if groups:
         shown = " | ".join(" ".join(names[place] for place in group) for group in groups)
         return (
-            f"With every GPU writing to one other in turn those between {shown} fall behind, and "
+            f"With every GPU writing to one other at a time those between {shown} fall behind, and "
             "only those: the groups share a narrower path to each other."
         ), details
     if kept < HOLDS:
@@ -147,12 +147,12 @@ def wiring(
             "gets alone: the pairs share a path (a PCIe uplink, a socket, host memory)."
         ), details
     least = min(parts.values())
-    if in_turns and least < HOLDS:
+    if in_phases and least < HOLDS:
         src, dst = min(parts, key=lambda ends: parts[ends])
-        details["least_kept_in_turns"] = round(least, 3)
+        details["least_kept_in_phases"] = round(least, 3)
         return (
-            "All neighbours at once keep their speed, but with every GPU writing to one other in "
-            f"turn some pairs do not ({names[src]} to {names[dst]} keeps {least:.0%}), and they "
+            "All neighbours at once keep their speed, but with every GPU writing to one other at "
+            f"a time some pairs do not ({names[src]} to {names[dst]} keeps {least:.0%}), and they "
             "are not those between any groups: what holds them up is not in these figures."
         ), details
     if fan <= ONE_PORT:

@@ -86,34 +86,6 @@ def test_a_stream_that_starts_late_is_not_faster(
     assert times.together == pytest.approx(12 * MIB / SPEED)
 
 
-@pytest.mark.parametrize("call_seconds", [2e-6, 70e-6])
-def test_in_turns_a_source_has_one_stream(
-    monkeypatch: pytest.MonkeyPatch, call_seconds: float
-) -> None:
-    """Also after a hold that was too short: the round begins again with the first."""
-    node = Node(3, call_seconds)
-    backend = node.backend(monkeypatch)
-    backend.allocate([0, 1, 2], 4 * MIB)
-    turns = [[Flow(0, 1), Flow(0, 2)], [Flow(1, 2), Flow(1, 0)], [Flow(2, 0), Flow(2, 1)]]
-    queued: list[int] = []
-    copy = copy_call(SPEED)
-
-    def keep(to: int, source: int, count: int, stream: int) -> None:
-        if source == backend._out[0].data_ptr():
-            queued.append(next(at for at, one in backend._into.items() if to == one.data_ptr()))
-        copy(to, source, count, stream)
-
-    monkeypatch.setattr(backend._copies, "_copy_call", keep)
-    times = backend.turns_seconds(turns, 4 * MIB, 5)
-    assert queued == [1, 2] * (len(queued) // 2)
-    assert len(queued) % 10 == 0
-    assert (len(queued) > 10) == (call_seconds > 1e-5), "held long enough, or once more"
-    assert [len(ends) for ends in times.ends] == [10, 10, 10]
-    assert times.ends[1][2] == pytest.approx(3 * 4 * MIB / SPEED)
-    assert times.together == pytest.approx(40 * MIB / SPEED)
-    assert backend.copied_right(0, 1, MIB) != backend.copied_right(2, 1, MIB)
-
-
 def test_slots_are_parts_of_the_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = Node(3).backend(monkeypatch)
     backend.allocate([0, 1, 2], 2 * MIB)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gputop.probes import numa
-from gputop.probes.held import HeldStreams, Lane, rates, turn_rates
+from gputop.probes.held import HeldStreams, Lane, rates
 from gputop.probes.host_copies import Copy, CpuCopier, comes_back
 from gputop.probes.host_figures import Level
 from gputop.probes.host_memory import HostBuffer
@@ -56,11 +56,6 @@ def test_rates_leave_out_what_one_lane_did_alone() -> None:
     slow = [0.02, 0.04, 0.05, 0.06]  # twice as fast once the other was done
     assert rates([fast, slow], [10**9, 10**9]) == pytest.approx((100.0, 50.0))
     assert rates([[0.01], [0.04]], [10**9, 10**9]) == pytest.approx((100.0, 25.0))
-
-
-def test_a_turn_lasts_from_the_end_of_the_one_before() -> None:
-    ends = [0.03, 0.05, 0.06, 0.10, 0.11, 0.15]  # the first of all takes longer: it wakes the link
-    assert turn_rates(ends, 2, 10**9) == pytest.approx((100.0, 25.0))
 
 
 def test_wrong_bytes_do_not_come_back_right() -> None:

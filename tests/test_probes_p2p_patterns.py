@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from gputop.probes.p2p_patterns import IN_TURNS, Ran, patterns, phases, slots, wiring
+from gputop.probes.p2p_patterns import IN_PHASES, Ran, patterns, phases, slots, wiring
 
 
 def test_flows_at_once_share_no_bytes() -> None:
@@ -45,7 +45,7 @@ def test_in_a_phase_nobody_is_written_to_twice(count: int) -> None:
             assert len({(src < count // 2) != (dst < count // 2) for src, dst in phase}) == 1
 
 
-def ran(count: int, kept: dict[tuple[int, int], float], schedule: str = IN_TURNS) -> list[Ran]:
+def ran(count: int, kept: dict[tuple[int, int], float], schedule: str = IN_PHASES) -> list[Ran]:
     """One port for each; all to all as told, and 100 GB/s for a pair alone."""
     found = []
     for pattern in patterns(count, "quick"):
@@ -55,7 +55,7 @@ def ran(count: int, kept: dict[tuple[int, int], float], schedule: str = IN_TURNS
     return found
 
 
-def read(count: int, kept: dict[tuple[int, int], float], schedule: str = IN_TURNS) -> str:
+def read(count: int, kept: dict[tuple[int, int], float], schedule: str = IN_PHASES) -> str:
     alone = dict.fromkeys(itertools.permutations(range(count), 2), 100.0)
     text, details = wiring(ran(count, kept, schedule), alone, [f"G{one}" for one in range(count)])
     assert bool(details["groups"]) == ("the groups share" in text)

@@ -39,7 +39,6 @@ class ToldGpus:
         self.stored: list[tuple[int, int]] = []
         self.cleared: list[int] = []
         self.flows: list[tuple[Flow, ...]] = []
-        self.turns: list[list[list[Flow]]] = []
         self.released = 0
 
     def versions(self) -> Versions:
@@ -93,30 +92,6 @@ class ToldGpus:
             speed = self._beside(flow, flows, size_bytes)
             each.append(tuple(size_bytes * (1 + done) / speed / 1e9 for done in range(copies)))
         return FlowTimes(tuple(each))
-
-    def turns_seconds(
-        self, turns: Sequence[Sequence[Flow]], size_bytes: int, rounds: int
-    ) -> FlowTimes:
-        """Nobody waits for the others' turns: what is shared is divided among who is there."""
-        self.turns.append([list(flows) for flows in turns])
-        queues = [list(flows) * rounds for flows in turns]
-        left, now = [float(size_bytes)] * len(queues), 0.0
-        ends: list[list[float]] = [[] for _ in queues]
-        while any(queues):
-            speeds = {}
-            busy = [queue[0] for queue in queues if queue]
-            for place, queue in enumerate(queues):
-                if queue:
-                    speeds[place] = 1e9 * self._beside(queue[0], busy, size_bytes)
-            step = min(left[place] / speed for place, speed in speeds.items())
-            now += step
-            for place, speed in speeds.items():
-                left[place] -= step * speed
-                if left[place] < 1:
-                    queues[place].pop(0)
-                    left[place] = float(size_bytes)
-                    ends[place].append(now)
-        return FlowTimes(tuple(map(tuple, ends)))
 
     def open_kernels(self, indices: Sequence[int]) -> None:
         self.compiled = list(indices)

@@ -7,9 +7,11 @@ use parts of its buffers of their own.
 
 Copy engines serve the streams of one GPU in no fair order, so what a pair of "one to all" gets is
 its part of the total. For the same reason, and because many streams collide at the receivers, "all
-to all" is run in turns where one to all is as fast as to one (a switch, a slot): each GPU writes to
-one other at a time, no two to the same, as NCCL schedules it, and a pair's figure is taken while it
-is its turn. GPUs with links of their own for each peer (a mesh) need a stream for each.
+to all" is run in phases where one to all is as fast as to one (a switch, a slot): each GPU writes
+to one other, no two to the same, timed as a ring is; all wait for the last before the next phase.
+Without the wait one that is late meets another writer at its receiver and falls back further. A
+pair's figure is that of its phase; the total is all bytes by the seconds of all phases. GPUs with
+links of their own for each peer (a mesh) need a stream for each.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,14 +19,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Optional
 
-from ..devices import Backend, Flow
+from ..devices import Backend, Flow, FlowTimes
 from ..gpus import drop_overruled_variables
-from ..held import rates, turn_rates
+from ..held import rates
 from ..introduction import introduce
 from ..opening import open_backend
 from ..p2p_patterns import (
     AT_ONCE,
-    IN_TURNS,
+    IN_PHASES,
     Ends,
     Pattern,
     Ran,
@@ -47,7 +49,7 @@ SPEC = ProbeSpec(
         "GB/s of every pair and their total while many copy at once: to the next in a ring, all "
         "to one, one to all, all to all; a switch, a mesh and a shared path differ there."
     ),
-    method="p2p-concurrent/2",
+    method="p2p-concurrent/3",
     minimum_gpus=2,
     memory_bytes_per_gpu=2 * GIB,
     start_seconds=4.5,
@@ -60,8 +62,6 @@ SPEC = ProbeSpec(
 Emit = Callable[[Message], None]
 _STORE_BYTES = 64 * KIB
 _WARM_SECONDS = 0.05
-_TURN_BYTES = 128 * MIB
-_FEWEST_ROUNDS = 3
 
 
 def run(request: Request, emit: Emit) -> None:
@@ -142,7 +142,7 @@ class _Crowd:
         if pattern.name != "all to all":
             self._ran.append(self._time(pattern))
         elif has_one_port(self._ran, self._alone):
-            self._ran.append(self._take_turns(pattern))
+            self._ran.append(self._time_phases(pattern))
         else:
             self._ran.append(self._time(pattern, AT_ONCE))
 
@@ -162,52 +162,44 @@ class _Crowd:
             for (src, dst), (src_slot, dst_slot) in zip(ends, slots(ends))
         ]
 
-    def _time(self, pattern: Pattern, schedule: Optional[str] = None) -> Ran:
-        """A stream for each flow."""
-        flows, size, copies = self._flows(pattern.flows), self._size, self._sizes.copies
-        self._backend.flow_seconds(flows, size, 1)
-        times = [
-            self._backend.flow_seconds(flows, size, copies) for _ in range(self._sizes.samples)
+    def _times(self, ends: Sequence[Ends]) -> "list[FlowTimes]":
+        """Samples of flows at once, with a stream for each, after a first copy of each."""
+        flows = self._flows(ends)
+        self._backend.flow_seconds(flows, self._size, 1)
+        return [
+            self._backend.flow_seconds(flows, self._size, self._sizes.copies)
+            for _ in range(self._sizes.samples)
         ]
-        payload, how = copies * size, f" {schedule}" if schedule else ""
+
+    def _rates(self, times: FlowTimes) -> "tuple[float, ...]":
+        piece = self._sizes.copies * self._size // len(times.ends[0])
+        return rates(times.ends, [piece] * len(times.ends))
+
+    def _time(self, pattern: Pattern, schedule: Optional[str] = None) -> Ran:
+        """All flows at once."""
+        times, pairs = self._times(pattern.flows), len(pattern.flows)
+        payload, how = self._sizes.copies * self._size, f" {schedule}" if schedule else ""
         if pattern.name == "one to all":
             how = ", its share until all are done"
-            found = [[gigabytes_per_second(payload, t.together)] * len(flows) for t in times]
+            found = [[gigabytes_per_second(payload, t.together)] * pairs for t in times]
         else:
-            found = [list(rates(t.ends, [payload // len(t.ends[0])] * len(flows))) for t in times]
-        totals = [gigabytes_per_second(len(flows) * payload, t.together) for t in times]
-        return self._tell(_Taken(pattern, schedule, how, found, totals, size, copies))
+            found = [list(self._rates(t)) for t in times]
+        totals = [gigabytes_per_second(pairs * payload, t.together) for t in times]
+        return self._tell(_Taken(pattern, schedule, how, found, totals))
 
-    def _take_turns(self, pattern: Pattern) -> Ran:
-        """All to all with one stream for each source, piece after piece to one after the other."""
-        plan, slowest = phases(len(self._devices)), 1e9 * min(self._alone.values())
-        # Two parts of each receiver's buffer: a writer that is late meets none that is early.
-        size = self._sizes.fitting(slowest, min(_TURN_BYTES, self._sizes.buffer_bytes // 2))
-        turns = [
-            [
-                Flow(src.torch_index, self._devices[dict(phase)[place]].torch_index,
-                     dst_slot=number % 2)
-                for number, phase in enumerate(plan)
-            ]
-            for place, src in enumerate(self._devices)
-        ]  # fmt: skip
-        wanted = int(self._sizes.sample_seconds * slowest / (size * len(plan)))
-        rounds = max(_FEWEST_ROUNDS, min(self._sizes.copies, wanted))
-        self._backend.turns_seconds(turns, size, 1)
-        found, totals = [], []
-        for _ in range(self._sizes.samples):
-            times = self._backend.turns_seconds(turns, size, rounds)
-            of = [turn_rates(ends, len(plan), size) for ends in times.ends]
-            each = {
-                (src, dst): of[src][number]
-                for number, phase in enumerate(plan)
-                for src, dst in phase
-            }
-            found.append([each[ends] for ends in pattern.flows])
-            payload = len(pattern.flows) * rounds * size
-            totals.append(gigabytes_per_second(payload, times.together))
-        how = f" {IN_TURNS}, while it was this pair's turn"
-        return self._tell(_Taken(pattern, IN_TURNS, how, found, totals, size, rounds))
+    def _time_phases(self, pattern: Pattern) -> Ran:
+        """All to all, one phase after the other: none begins before the last flow is done."""
+        each: list[dict[Ends, float]] = [{} for _ in range(self._sizes.samples)]
+        seconds = [0.0] * self._sizes.samples
+        for phase in phases(len(self._devices)):
+            for number, times in enumerate(self._times(phase)):
+                each[number].update(zip(phase, self._rates(times)))
+                seconds[number] += times.together
+        payload = len(pattern.flows) * self._sizes.copies * self._size
+        found = [[one[ends] for ends in pattern.flows] for one in each]
+        totals = [gigabytes_per_second(payload, one) for one in seconds]
+        how = f" {IN_PHASES}: each GPU to one other, no two to the same"
+        return self._tell(_Taken(pattern, IN_PHASES, how, found, totals))
 
     def _tell(self, taken: "_Taken") -> Ran:
         """Report each pair's figure and their total."""
@@ -222,20 +214,22 @@ class _Crowd:
                 "concurrent_bandwidth", a, b,
                 self._backend.copy_engine if self._granted[src, dst] else STAGED,
                 f"{a.key} writes into {b.key}: {pattern.name}{taken.how}",
-                sampled, taken.size_bytes, taken.copies, variant=variant, details=details,
+                sampled, self._size, self._sizes.copies, variant=variant, details=details,
             )  # fmt: skip
         total, pairs = Sampled(tuple(taken.totals)), len(pattern.flows)
         if pairs > 1:
             hub = None if pattern.hub is None else self._devices[pattern.hub]
             granted = all(self._granted[ends] for ends in pattern.flows)
-            how = "each GPU to one other at a time" if taken.schedule == IN_TURNS else "at once"
+            how = "at once, until the last is done"
+            if taken.schedule == IN_PHASES:
+                how = "in phases one after the other, each until its last is done"
             self._report.figure(
                 "concurrent_total",
                 hub if pattern.name == "one to all" else None,
                 hub if pattern.name == "all to one" else None,
                 self._backend.copy_engine if granted else STAGED,
-                f"{pattern.name}, {pairs} pairs, {how}, until the last is done",
-                total, taken.size_bytes, taken.copies, variant=variant, counted=ALL_BYTES_ONCE,
+                f"{pattern.name}, {pairs} pairs, {how}",
+                total, self._size, self._sizes.copies, variant=variant, counted=ALL_BYTES_ONCE,
                 details={"pairs": pairs, **details},
             )  # fmt: skip
         return Ran(pattern, tuple(medians), total.median, taken.schedule or AT_ONCE)
@@ -253,5 +247,3 @@ class _Taken:
     found: "list[list[float]]"
     """One for each pair in each sample."""
     totals: "list[float]"
-    size_bytes: int
-    copies: int
