@@ -143,13 +143,20 @@ def seconds_of(wish: Wish, spec: ProbeSpec, gpus: int) -> float:
     return wish.deadline_seconds or spec.deadline_seconds(gpus, wish.level)
 
 
-def tell(wish: Wish, outcome: Outcome, choice: Choice | None, blind: tuple[str, ...]) -> Told:
-    """What is known when a worker has answered."""
+def tell(
+    wish: Wish,
+    outcome: Outcome,
+    choice: Choice | None,
+    blind: tuple[str, ...],
+    busy: tuple[str, ...] = (),
+) -> Told:
+    """What is known when a worker has answered; `busy`: why it should not have been asked."""
     return Told(
         outcome=outcome,
         choice=choice,
         measurements=tuple(
-            to_measurement(figure, wish.probe, outcome.hello) for figure in outcome.latest()
+            to_measurement(figure, wish.probe, outcome.hello, circumstances(wish, figure, busy))
+            for figure in outcome.latest()
         ),
         blind=blind,
         taken_at=time.time(),
@@ -162,10 +169,33 @@ def said(notes: Iterable[protocol.Note]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(line for line in lines if line))[:MOST_NOTES]
 
 
+def circumstances(
+    wish: Wish, figure: protocol.Measurement, busy: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Details that a worker does not know: whose figure it is, and who was in the way.
+
+    `busy`: the sentences of the busy check that somebody overrode, each beginning with a name.
+    """
+    ends = [end for end in (figure.src, figure.dst) if end]
+    found: dict[str, Any] = {}
+    count = len(wish.addresses)
+    if not ends and count and figure.details.get("ranks", count) == count:
+        found["devices"] = list(wish.addresses)
+    names = [name for address, name in wish.names if address in ends]
+    begins = tuple(name + after for name in names for after in (" ", ":"))
+    concerned = [one for one in busy if not ends or one.startswith(begins)]
+    if concerned:
+        found["forced"] = "; ".join(concerned)
+    return found
+
+
 def to_measurement(
-    figure: protocol.Measurement, probe: str, hello: protocol.Hello | None
+    figure: protocol.Measurement,
+    probe: str,
+    hello: protocol.Hello | None,
+    more: Mapping[str, Any] | None = None,
 ) -> Measurement:
-    """A worker's figure as the record that snapshots keep."""
+    """A worker's figure as the record that snapshots keep; `more`: details besides its own."""
     return Measurement(
         probe=probe,
         quantity=QUANTITIES.get(figure.name, figure.name),
@@ -188,7 +218,7 @@ def to_measurement(
         versions=_versions(hello),
         variant=figure.variant or None,
         counted=figure.counted or None,
-        details=dict(figure.details),
+        details={**(more or {}), **figure.details},
     )
 
 

@@ -165,7 +165,9 @@ def test_a_pair_as_slow_as_pcie_may_not_use_its_links() -> None:
 
 
 def test_a_forced_measurement_is_a_cause_of_its_own() -> None:
-    assert "forced on a GPU in use" in gemm(h200(), forced=True).cause
+    found = gemm(h200(), forced="GPU0 is in use by process 7")
+    assert found.cause == "the measurement was forced: GPU0 is in use by process 7"
+    assert gemm(h200(), forced=True).cause == "the measurement was forced: a GPU was in use"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from gputop.messages import (
     ProbeStarted,
     SuiteChanged,
 )
+from gputop.probes import protocol
 from gputop.probing import Probing
 from gputop.suite import planning
 from gputop.topology.machine import Gpu, GpuPair, Machine
@@ -122,3 +123,18 @@ def test_tables_name_rows_columns_and_what_is_odd() -> None:
     assert "not-granted" in text
     assert "GPU1 -> GPU0: odd" in text
     assert "\x1b" not in text
+
+
+def test_a_forced_figure_says_who_was_in_the_way_on_its_gpus() -> None:
+    names = ((A, "GPU1"), (B, "GPU10"))
+    wish = measuring.Wish(probe="p2p", addresses=(A, B), names=names)
+    busy = ("GPU10 is in use by process 7", "GPU10: 3 GB of its memory is held")
+
+    def found(src: str, who: tuple[str, ...] = ()) -> dict[str, Any]:
+        figure = protocol.Measurement("gemm", src, "", "gemm/1", "gpu", "", "")
+        return measuring.circumstances(wish, figure, who)
+
+    assert found(A, busy) == {}
+    assert found(B, busy) == {"forced": "; ".join(busy)}
+    assert found("", busy) == {"forced": "; ".join(busy), "devices": [A, B]}
+    assert found("") == {"devices": [A, B]}

@@ -12,6 +12,7 @@ from gputop import busy
 from gputop.measuring import (
     MOST_NOTES,
     Told,
+    circumstances,
     request_of,
     said,
     seconds_of,
@@ -90,6 +91,7 @@ class Suite:
         self._guard = guard or Guard(watched, names, cancel)
         self._ends: list[Ended] = []
         self._blind: tuple[str, ...] = ()
+        self._busy: tuple[str, ...] = ()
         self._choice: Choice | None = None
         self._shared: Any = None
         self._workers = 0
@@ -128,7 +130,7 @@ class Suite:
         verdict_of = self._guard.begin(patient=not self._plan.force)
         choice = find_interpreter(self._plan.python)
         verdict = verdict_of()
-        self._blind, self._choice = verdict.blind, choice
+        self._blind, self._busy, self._choice = verdict.blind, verdict.busy, choice
         elapsed = round(time.monotonic() - self._started, 3)
         if self._cancel.is_set():
             return Told(outcome=Outcome("cancelled", "Cancelled before it began.", elapsed))
@@ -166,7 +168,7 @@ class Suite:
         else:
             with self._make_session(python, self._cancel, private_folder=True) as session:
                 outcome = session.run(request, hear, seconds, last=True)
-        return tell(wish, outcome, self._choice, self._blind)
+        return tell(wish, outcome, self._choice, self._blind, self._busy)
 
     def _strangers(self) -> Told | None:
         """Look, before each worker but the first, whether somebody else has come to these GPUs."""
@@ -217,8 +219,9 @@ class Suite:
         elif isinstance(message, protocol.Measurement):
             hearing.figures += 1
             self._step(planned, figures=hearing.figures)
-            probe = planned.wish.probe
-            self._on_event(Figure(to_measurement(message, probe, hearing.hello)))
+            wish = planned.wish
+            more = circumstances(wish, message, self._busy)
+            self._on_event(Figure(to_measurement(message, wish.probe, hearing.hello, more)))
         elif isinstance(message, protocol.Note) and len(hearing.notes) < MOST_NOTES:
             hearing.notes.append(message)
             self._step(planned, notes=said(hearing.notes))

@@ -36,8 +36,9 @@ def seen(node: Node, figure: Measurement) -> tuple[str, ...]:
         found += [text for gpu in gpus or node.machine.gpus if (text := _limit(node, gpu))]
     if figure.details.get("shared"):
         found.append("the GPU was shared with another process")
-    elif figure.details.get("forced"):
-        found.append("the measurement was forced on a GPU in use")
+    elif forced := figure.details.get("forced"):
+        who = forced if isinstance(forced, str) else "a GPU was in use"
+        found.append(f"the measurement was forced: {who}")
     return tuple(found)
 
 
