@@ -4,7 +4,8 @@ A spin kernel holds the first stream until all work and all events are queued; t
 each other device waits for the start (nvbandwidth does so too), and a device's further streams wait
 for the first one's. All are timed from that first start on their device: a stream whose turn comes
 late records an event of its own late too, and would seem faster than the device is. If the work was
-not queued in time, the hold was too short: once more with twice as long.
+not queued in time, the hold was too short: once more with twice as long. Where that does
+not end (a call that blocks until the device has done it) the figure includes the launching.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _HOLD_SECONDS = 0.0015
-_HOLD_TRIES = 5
+_LONGEST_HOLD = 32
+"""Times the first; what blocks its caller until it has run is not queued in any time."""
 _TRIAL_CYCLES = 200_000
 
 
@@ -29,31 +31,45 @@ class Lane:
     """How many pieces, one after the other."""
 
 
+@dataclass
+class _Hold:
+    """How long so many streams of a device are held: arguments of torch.cuda._sleep."""
+
+    first: int
+    cycles: int
+    most: int
+
+
 class HeldStreams:
     """Streams of one torch; for use by one thread at a time."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
-        self._cycles: dict[int, int] = {}
+        self._holds: dict[tuple[int, int], _Hold] = {}
 
     def seconds(self, lanes: Sequence[Lane]) -> "tuple[tuple[float, ...], ...]":
         """For each lane: when each of its pieces was done, counted from its device's first start.
 
         One lane alone has no rivals to be compared with on the way: its end only.
         """
-        first = lanes[0].index
-        if first not in self._cycles:
-            self._cycles[first] = self._cycles_for_hold(lanes[0])
-        for _ in range(_HOLD_TRIES):
-            marks, held = self._queue(lanes)
-            if held:
-                break
-            self._cycles[first] *= 2
+        key = lanes[0].index, len(lanes)
+        if key not in self._holds:
+            cycles = self._cycles_for_hold(lanes[0])
+            self._holds[key] = _Hold(cycles, cycles, cycles * _LONGEST_HOLD)
+        hold = self._holds[key]
+        marks, held = self._queue(lanes, hold.cycles)
+        while not held and 2 * hold.cycles <= hold.most:
+            hold.cycles *= 2
+            marks, held = self._queue(lanes, hold.cycles)
+        if not held:
+            hold.cycles = hold.most = hold.first  # in vain, and so it would be the next time
         return tuple(
             tuple(float(start.elapsed_time(end)) / 1000 for end in ends) for start, ends in marks
         )
 
-    def _queue(self, lanes: Sequence[Lane]) -> "tuple[list[tuple[Any, list[Any]]], bool]":
+    def _queue(
+        self, lanes: Sequence[Lane], cycles: int
+    ) -> "tuple[list[tuple[Any, list[Any]]], bool]":
         """Queue everything, wait for its end; events of each lane, and whether the hold held."""
         torch = self._torch
         marks: list[tuple[Any, list[Any]]] = []
@@ -66,7 +82,7 @@ class HeldStreams:
                     if starts:
                         lane.stream.wait_event(marks[0][0])
                     else:
-                        torch.cuda._sleep(self._cycles[lane.index])
+                        torch.cuda._sleep(cycles)
                     starts[lane.index] = self._event()
                     starts[lane.index].record(lane.stream)
             marks.append((starts[lane.index], []))

@@ -59,6 +59,27 @@ def test_a_hold_that_was_too_short_is_doubled(monkeypatch: pytest.MonkeyPatch) -
     assert held[-1] == held[-2], "what was learnt is kept"
 
 
+def test_a_call_that_blocks_is_not_held_ever_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+    plain = copy_call(SPEED)
+
+    def blocks(to: int, source: int, count: int, stream: int) -> None:
+        plain(to, source, count, stream)
+        node.cuda.synchronize()
+
+    monkeypatch.setattr(Driver, "copy_call", lambda driver: blocks)
+    backend = Gpus(ToldTorch(node.cuda))
+    backend.allocate([0, 1], MIB)
+    for _ in range(20):
+        seconds = backend.flow_seconds([Flow(0, 1)], MIB, 50).together
+        assert 50 * MIB / SPEED < seconds < 100 * MIB / SPEED, "calls included, the hold not"
+    held = [seconds for seconds in node.cuda.slept if seconds > 0.001]
+    assert max(held) < 0.06
+    assert sum(held) < 0.2, "found out once, not each time"
+    monkeypatch.setattr(backend._copies, "_copy_call", plain)
+    assert backend.flow_seconds([Flow(0, 1)], MIB, 50).together < 50.1 * MIB / SPEED
+
+
 def test_flows_start_together_and_have_a_clock_each(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = Node(3, call_seconds=10e-6).backend(monkeypatch)
     backend.allocate([0, 1, 2], 4 * MIB)
