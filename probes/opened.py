@@ -10,7 +10,7 @@ from .introduction import Emit as Emit
 from .introduction import introduce
 from .opening import open_backend
 from .protocol import DeviceRecord, Progress, Request
-from .sizing import GIB, MIB
+from .sizing import spare_bytes
 from .spec import ProbeSpec
 
 _MEMORY_INFO = Path("/proc/meminfo")
@@ -32,15 +32,6 @@ def open_devices(
     emit(Progress(0, 1, "importing torch"))
     backend = open_backend(request.params)
     return backend, tuple(introduce(backend, request, spec, emit, dropped))
-
-
-def spare_bytes(device: DeviceRecord, *, forced: bool) -> int:
-    """What a probe may take of a GPU: a fifth of it, and 1 GiB at least, stays free.
-
-    `forced` shrinks what stays free to 256 MiB.
-    """
-    reserve = 256 * MIB if forced else max((device.memory_bytes or 0) // 5, GIB)
-    return (device.free_bytes or 0) - reserve
 
 
 def largest_fitting(

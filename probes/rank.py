@@ -19,7 +19,8 @@ from .accelerator import Accelerator
 from .devices import Backend, select
 from .opening import open_backend
 from .protocol import DeviceRecord, Hello, Measurement, Message, Progress, Request
-from .rank_steps import MIB, Step, Steps
+from .rank_steps import Step, Steps
+from .sizing import reserve_bytes, spare_bytes, too_full
 from .spec import ProbeSpec, ProbeStopped
 from .timing import Sampled
 
@@ -96,20 +97,15 @@ class Member:
             dataclasses.replace(device, free_bytes=one) for device, one in zip(self.devices, free)
         )
         needed = self.needed_bytes()
-        for device in self.devices:
-            reserve = self.reserve_bytes(device)
-            if (device.free_bytes or 0) < needed + reserve and device.memory_bytes:
-                return (
-                    f"{device.key} has {(device.free_bytes or 0) // MIB} MiB free: the probe wants "
-                    f"{needed // MIB} MiB and leaves {reserve // MIB} MiB free."
-                )
-        return ""
+        forced = self.params.get("force") is True
+        counted = [device for device in self.devices if device.memory_bytes]
+        if all(spare_bytes(device, forced=forced) >= needed for device in counted):
+            return ""
+        return str(too_full(counted, needed, forced=forced))
 
     def reserve_bytes(self, device: DeviceRecord) -> int:
-        """What is left to others: a fifth of the GPU, 256 MiB with `force`."""
-        if self.params.get("force") is True:
-            return 256 * MIB
-        return (device.memory_bytes or 0) // 5
+        """What is left to others."""
+        return reserve_bytes(device, forced=self.params.get("force") is True)
 
     def figure(
         self, name: str, src: str, dst: str, direction: str, taken: Sampled, **more: Any

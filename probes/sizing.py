@@ -82,9 +82,10 @@ def choose_sizes(kind: str, devices: Sequence[DeviceRecord], params: Mapping[str
             store_bytes=MIB, first_warm_seconds=0.01, warm_seconds=0.0, hops=2000,
             smallest_sweep_bytes=4 * KIB,
         )  # fmt: skip
-    buffers = _GPU_BUFFERS["quick" if quick else "normal"]
+    buffers, forced = _GPU_BUFFERS["quick" if quick else "normal"], params.get("force") is True
     for buffer_bytes in buffers:
-        if all(_fits(device, buffer_bytes, params.get("force") is True) for device in devices):
+        wanted = 2 * buffer_bytes + _SCRATCH_BYTES
+        if all(wanted <= spare_bytes(device, forced=forced) for device in devices):
             return Sizes(
                 buffer_bytes=buffer_bytes,
                 copy_bytes=min(buffer_bytes, _LARGEST_COPY_BYTES),
@@ -100,15 +101,25 @@ def choose_sizes(kind: str, devices: Sequence[DeviceRecord], params: Mapping[str
                 hops=20_000,
                 smallest_sweep_bytes=4 * KIB,
             )
-    full = min(devices, key=lambda device: device.free_bytes or 0)
-    raise ProbeStopped(
+    raise too_full(devices, 2 * buffers[-1] + _SCRATCH_BYTES, forced=forced)
+
+
+def reserve_bytes(device: DeviceRecord, *, forced: bool) -> int:
+    """What stays free of a GPU for others: a fifth of it, 1 GiB at least; `forced`: 256 MiB."""
+    return 256 * MIB if forced else max((device.memory_bytes or 0) // 5, GIB)
+
+
+def spare_bytes(device: DeviceRecord, *, forced: bool) -> int:
+    """What a probe may take of a GPU; below 0 where less is free than shall stay so."""
+    return (device.free_bytes or 0) - reserve_bytes(device, forced=forced)
+
+
+def too_full(devices: Sequence[DeviceRecord], wanted_bytes: int, *, forced: bool) -> ProbeStopped:
+    """The refusal that names the GPU with the least to spare."""
+    full = min(devices, key=lambda device: spare_bytes(device, forced=forced))
+    reserve = reserve_bytes(full, forced=forced)
+    return ProbeStopped(
         "refused",
         f"{full.key} has {(full.free_bytes or 0) // MIB} MiB free: the probe wants "
-        f"{(2 * buffers[-1] + _SCRATCH_BYTES) // MIB} MiB and leaves a fifth of it all free.",
+        f"{wanted_bytes // MIB} MiB and leaves {reserve // MIB} MiB free.",
     )
-
-
-def _fits(device: DeviceRecord, buffer_bytes: int, forced: bool) -> bool:
-    total, free = device.memory_bytes or 0, device.free_bytes or 0
-    reserve = 256 * MIB if forced else max(total // 5, GIB)
-    return free - 2 * buffer_bytes - _SCRATCH_BYTES >= reserve

@@ -17,9 +17,9 @@ from gputop.probes.held import HeldStreams, Lane, rates
 from gputop.probes.host_copies import Copy, CpuCopier, comes_back
 from gputop.probes.host_figures import Level
 from gputop.probes.host_memory import HostBuffer
-from gputop.probes.opened import host_free_bytes, largest_fitting, spare_bytes
+from gputop.probes.opened import host_free_bytes, largest_fitting
 from gputop.probes.protocol import DeviceRecord
-from gputop.probes.sizing import GIB, MIB
+from gputop.probes.sizing import GIB, MIB, spare_bytes
 
 torch = pytest.importorskip("torch")
 

@@ -139,5 +139,7 @@ def test_sizes_leave_a_fifth_free() -> None:
     assert sizes("normal", fifth + 2 * GIB) == (512 * MIB,)
     assert sizes("quick", fifth + GIB) == (256 * MIB,)
     assert sizes("quick", 3 * GIB, forced=True) == (512 * MIB,)
-    with pytest.raises(ProbeStopped, match="leaves a fifth"):
+    with pytest.raises(ProbeStopped, match=f"leaves {fifth // MIB} MiB free"):
         sizes("quick", fifth)
+    with pytest.raises(ProbeStopped, match="leaves 256 MiB free"):
+        sizes("quick", GIB // 4, forced=True)

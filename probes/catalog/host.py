@@ -15,7 +15,7 @@ from ..host_figures import Level, Place, Reporter, Result
 from ..host_measuring import Measuring
 from ..opened import Emit, host_free_bytes, largest_fitting, open_devices
 from ..protocol import DeviceRecord, Note, Progress, Request
-from ..sizing import MIB
+from ..sizing import MIB, too_full
 from ..spec import ProbeSpec, ProbeStopped, level_of
 from ..timing import low_ones
 
@@ -43,7 +43,7 @@ _CPU_BYTES = 8 * MIB
 _OTHER_BYTES = 256 * MIB
 """Of pageable buffers and those of one NUMA node, which are made one at a time."""
 _HOST_SHARE = 4
-"""All pinned memory together stays under this part of what the host has free."""
+"""All buffers together stay under this part of what the host has free."""
 _FASTER = 1.05
 
 
@@ -96,21 +96,17 @@ def _size(
     with_scratch = tuple(size + SCRATCH_BYTES for size in _BUFFER_BYTES)
     on_device = largest_fitting(with_scratch, devices, forced=forced)
     if on_device is None:
-        full = min(devices, key=lambda device: device.free_bytes or 0)
-        raise ProbeStopped(
-            "refused",
-            f"{full.key} has {(full.free_bytes or 0) // MIB} MiB free: the probe wants "
-            f"{with_scratch[-1] // MIB} MiB and leaves a fifth of it all free.",
-        )
+        raise too_full(devices, with_scratch[-1], forced=forced)
     free = host_free_bytes()
-    groups = len({place.node for place in places})
-    room = free // _HOST_SHARE // groups
+    # One more of the same size, at most, is made while these are there: see _OTHER_BYTES.
+    buffers = len({place.node for place in places}) + 1
+    room = free // _HOST_SHARE // buffers
     pinned = next((size for size in _BUFFER_BYTES if size <= room), None)
     if pinned is None:
         raise ProbeStopped(
             "refused",
             f"The host has {free // MIB} MiB free: the probe pins {_BUFFER_BYTES[-1] // MIB} MiB "
-            f"for each NUMA node and takes no more than a quarter.",
+            f"for each NUMA node and one buffer more, and takes no more than a quarter.",
         )
     return min(on_device - SCRATCH_BYTES, pinned)
 

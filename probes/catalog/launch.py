@@ -20,10 +20,10 @@ from typing import Any, Optional
 
 from ..caches import caches
 from ..children import answers
-from ..opened import Emit, open_devices, spare_bytes
+from ..opened import Emit, open_devices
 from ..plaintext import one_line
 from ..protocol import DeviceRecord, Measurement, Note, Progress, Request
-from ..sizing import GIB, MIB
+from ..sizing import GIB, MIB, spare_bytes, too_full
 from ..spec import ProbeSpec, ProbeStopped, level_of
 
 SPEC = ProbeSpec(
@@ -82,13 +82,8 @@ def run(request: Request, emit: Emit) -> None:
 
 
 def _look_at_memory(devices: "Sequence[DeviceRecord]", *, forced: bool) -> None:
-    for device in devices:
-        if spare_bytes(device, forced=forced) < _NEEDED_BYTES:
-            raise ProbeStopped(
-                "refused",
-                f"{device.key} has {(device.free_bytes or 0) // MIB} MiB free: a second context "
-                f"takes up to {_NEEDED_BYTES // MIB} MiB, and a fifth of it all stays free.",
-            )
+    if any(spare_bytes(device, forced=forced) < _NEEDED_BYTES for device in devices):
+        raise too_full(devices, _NEEDED_BYTES, forced=forced)
 
 
 class _Fresh:

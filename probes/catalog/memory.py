@@ -14,11 +14,11 @@ from typing import Any, Optional
 
 from ..kernels import Kernels
 from ..memory_work import DRIVER_COPY, KERNEL_COPY, OPERATIONS, Arrays, Operation
-from ..opened import Emit, open_devices, spare_bytes
+from ..opened import Emit, open_devices
 from ..plaintext import one_line
 from ..protocol import DeviceRecord, Measurement, Note, Progress, Request
 from ..sensors import Sensors
-from ..sizing import GIB, MIB
+from ..sizing import GIB, MIB, spare_bytes, too_full
 from ..spec import ProbeSpec, ProbeStopped, level_of
 from ..timing import Sampled, low_ones
 
@@ -89,12 +89,7 @@ def fitting_sizes(level: str, device: DeviceRecord, *, forced: bool) -> "tuple[i
     fitting = tuple(size for size in _SIZES[level] if _ARRAYS * size <= room)
     fitting = fitting or tuple(size for size in _SMALLER if _ARRAYS * size <= room)[:1]
     if not fitting:
-        raise ProbeStopped(
-            "refused",
-            f"{device.key} has {(device.free_bytes or 0) // MIB} MiB free: the probe wants "
-            f"{(_ARRAYS * _SMALLER[-1] + _SCRATCH_BYTES) // MIB} MiB and leaves a fifth of it all "
-            "free.",
-        )
+        raise too_full((device,), _ARRAYS * _SMALLER[-1] + _SCRATCH_BYTES, forced=forced)
     return fitting
 
 
