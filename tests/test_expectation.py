@@ -114,7 +114,7 @@ def test_collectives_of_four_h200(quantity: str, value: float, healthy: float) -
         ("mi300x-8", ("write_bandwidth", 46.0, 0, 5), "healthy", "typical"),
         ("mi300x-8", ("write_bandwidth", 33.0, 0, 5), "low", "typical"),
         ("pcie-l40s-8", ("write_bandwidth", 26.0, 0, 1), "healthy", "typical"),
-        ("pcie-l40s-8", ("write_bandwidth", 22.0, 0, 2), "healthy", "typical"),
+        ("pcie-l40s-8", ("write_bandwidth", 22.0, 0, 2), "no reference", "estimate"),
         ("pcie-l40s-8", ("write_bandwidth", 13.0, 0, 1), "low", "typical"),
         ("pcie-l40s-8", ("write_bandwidth", 9.0, 0, 5), "no reference", None),
         ("dgx-1v", ("write_bandwidth", 48.0, 0, 3), "no reference", None),

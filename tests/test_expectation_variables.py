@@ -49,14 +49,7 @@ def test_what_the_ranks_had_beats_what_this_shell_has() -> None:
             f"NCCL_P2P_DISABLE=1 turns P2P off: {ALL_THROUGH_SHM}",
         ),
         ({"NCCL_MAX_NCHANNELS": "2"}, "NCCL_MAX_NCHANNELS=2 leaves 2 of 24 channels"),
-        (
-            {"NCCL_PROTO": "LL"},
-            "NCCL_PROTO=LL makes 1 GiB go by Ring LL instead of Ring Simple",
-        ),
-        (
-            {"NCCL_ALGO": "Tree"},
-            "NCCL_ALGO=Tree makes 1 GiB go by Tree Simple instead of Ring Simple",
-        ),
+        ({"NCCL_ALGO": "nonsense"}, ""),  # with that the library would not have started
         ({"NCCL_P2P_DISABLE": "0"}, ""),
         ({"NCCL_NVLS_ENABLE": "0"}, ""),  # four GPUs use Ring either way
         ({"NCCL_DEBUG": "INFO", "NCCL_SOCKET_IFNAME": "eth0"}, ""),
@@ -66,6 +59,24 @@ def test_what_the_ranks_had_beats_what_this_shell_has() -> None:
 def test_each_variable_is_named_for_what_it_changes(variables: dict[str, str], cause: str) -> None:
     found = told(h200(), 60.0, variables=variables)
     assert (found.verdict, found.cause, found.explained) == ("low", cause, bool(cause))
+
+
+@pytest.mark.parametrize(
+    ("variables", "words", "enough", "too_low"),
+    [
+        ({"NCCL_PROTO": "LL"}, "Ring LL instead of Ring Simple", 140.0, 20.0),
+        ({"NCCL_ALGO": "Tree"}, "Tree Simple instead of Ring Simple", 250.0, 60.0),
+    ],
+)
+def test_a_variable_explains_no_more_than_it_can_take(
+    variables: dict[str, str], words: str, enough: float, too_low: float
+) -> None:
+    found = told(h200(), enough, variables=variables)
+    assert (found.verdict, found.explained) == ("low", True)
+    assert found.cause.endswith(words)
+    worse = told(h200(), too_low, variables=variables)
+    assert (worse.verdict, worse.explained) == ("low", False)
+    assert worse.cause.endswith(f"{words}, but this is lower still")
 
 
 @pytest.mark.parametrize("quantity", ["all_gather_busbw", "all_to_all_busbw", "send_receive_busbw"])

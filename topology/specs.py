@@ -42,6 +42,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """"RING", "NVLS" or "P2P", of a collective; "" where the source does not say."""
     curve: tuple[tuple[int, float], ...] = ()
     """Message size in bytes and busbw, from small to large, as one run gave them."""
+    from_bytes: int | None = None
+    """Smallest message that a collective's figure without a curve stands for; None: 1 GiB."""
     mkn: tuple[int, int, int] | None = None
     """M, K, N of a GEMM of one shape."""
 
@@ -191,5 +193,6 @@ def _figure(item: dict[str, Any], sources: dict[str, str]) -> Figure:
         gpus=item.get("gpus"),
         algorithm=item.get("algorithm", ""),
         curve=tuple((size, float(value)) for size, value in item.get("curve", ())),
+        from_bytes=item.get("from_bytes"),
         mkn=tuple(item["mkn"]) if "mkn" in item else None,
     )

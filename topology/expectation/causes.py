@@ -42,6 +42,16 @@ def seen(node: Node, figure: Measurement) -> tuple[str, ...]:
     return tuple(found)
 
 
+def explains(figure: Measurement) -> bool:
+    """Whether what was seen accounts for a low figure.
+
+    Clocks decide products and memory; a copy engine's way over a link hardly asks for them.
+    """
+    if figure.details.get("shared") or figure.details.get("forced"):
+        return True
+    return figure.unit == "TFLOP/s" or figure.quantity.startswith("memory_")
+
+
 def _plain(word: str) -> str:
     return word.lower().replace("_", "-").replace(" ", "-")
 

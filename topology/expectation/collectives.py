@@ -10,8 +10,8 @@ import msgspec
 from ..machine import Gpu
 from ..snapshot import Measurement
 from ..specs import Figure, Sku, skus
-from .judgement import BEST, ESTIMATE, TYPICAL, Band, Expected, band
-from .links import Link, link_of_pair
+from .judgement import BEST, ESTIMATE, TOO_HIGH, TYPICAL, Band, Expected, band
+from .links import SAME, Link, link_of_pair, proven
 from .node import Node
 from .variables import Variables, choice_at
 
@@ -91,18 +91,29 @@ def expected(node: Node, variables: Variables, figure: Measurement) -> Expected:
     found = _published(sku, quantity, group.count, algorithm, size)
     if found is None:
         found = _estimate(sku, quantity, group.count, algorithm, size, link)
-    if found is None and model_gbs:
+    # The model's figure is the one of large messages.
+    if found is None and model_gbs and (size is None or size >= PLATEAU_BYTES):
         found = (model_gbs, ESTIMATE, "the library's own model of this topology", "")
     if found is None:
         return Expected(note=f"no published figure for {group.count} GPUs", algorithm=algorithm)
     healthy, basis, source, what = found
+    if link is not None and (size is None or size >= PLATEAU_BYTES):
+        link = _proven_by(figure, link, healthy)
     missing = link.missing if link is not None and link.kind != "pcie" else ()
     reach = None
-    if link is not None and missing:
+    gone = link is not None and link.gone
+    if link is not None and missing and not gone:
         reach = healthy * link.now_gbs / link.design_gbs
     scaled = tuple(text for text in (what, *missing) if text)
     made = band(healthy, "GB/s", basis, source, scaled=scaled, reach=reach)
-    return _sized(made, missing, size, algorithm)
+    return msgspec.structs.replace(_sized(made, missing, size, algorithm), settled=gone)
+
+
+def _proven_by(figure: Measurement, link: Link, healthy: float) -> Link:
+    """The link without doubts that the figure itself refutes: it could not be so fast."""
+    reach = healthy * link.now_gbs / link.design_gbs
+    over = figure.value is not None and figure.value > TOO_HIGH * reach
+    return proven(link, link.design_gbs * SAME) if over else link
 
 
 def _sized(
@@ -157,10 +168,14 @@ def send_gbs(node: Node, group: Group, sku: Sku) -> float | None:
     PCIe counts for a GPU without either.
     """
     found = []
+    islands = not _joined(node, group, sku)
     for one in group.gpus:
         links = [link_of_pair(node, one, other, sku) for other in group.gpus if other is not one]
         known = [link for link in links if link is not None]
-        fast = [link for link in known if link.kind in ("nvlink", "xgmi")]
+        # Between islands (bridged pairs) everything crosses PCIe (peers D12).
+        fast = [] if islands else [link for link in known if link.kind in ("nvlink", "xgmi")]
+        if islands:
+            known = [link for link in known if link.kind == "pcie"]
         if any(link.switched for link in fast):
             found.append(max(link.design_gbs for link in fast))
         elif fast:
@@ -168,6 +183,20 @@ def send_gbs(node: Node, group: Group, sku: Sku) -> float | None:
         elif known:
             found.append(max(link.design_gbs for link in known))
     return min(found, default=None)
+
+
+def _joined(node: Node, group: Group, sku: Sku) -> bool:
+    """Whether fast links lead from each GPU to each other one, through others if need be."""
+    reached, queue = {group.gpus[0].address}, [group.gpus[0]]
+    for one in queue:
+        for other in group.gpus:
+            if other.address in reached:
+                continue
+            link = link_of_pair(node, one, other, sku)
+            if link is not None and link.kind in ("nvlink", "xgmi"):
+                reached.add(other.address)
+                queue.append(other)
+    return len(reached) == len(group.gpus)
 
 
 def ring_gbs(sku: Sku, figure: Measurement, count: int) -> float | None:
@@ -215,7 +244,8 @@ def _same(of_entry: str, algorithm: str | None) -> bool:
 def _at(figure: Figure, size: int | None) -> float | None:
     """The figure at a message size; None where it says nothing of that size."""
     if not figure.curve:
-        return figure.measured if size is None or size >= LARGE_BYTES else None
+        least = figure.from_bytes or LARGE_BYTES
+        return figure.measured if size is None or size >= least else None
     if size is None or size >= figure.curve[-1][0]:
         return figure.curve[-1][1]
     for (low, below), (high, above) in pairwise(figure.curve):

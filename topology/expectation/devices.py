@@ -7,8 +7,8 @@ import re
 from ..snapshot import Measurement
 from ..specs import Figure, Sku
 from ..wiring.graph import gpu_numa
-from .judgement import BEST, ESTIMATE, Expected, band
-from .links import host_link
+from .judgement import BEST, ESTIMATE, Expected, band, percent
+from .links import host_link, proven
 from .node import Node, number_of, text_of
 from .references import entries, published
 
@@ -57,10 +57,10 @@ def expected(node: Node, figure: Measurement) -> Expected:
     sku = node.sku(gpu)
     if sku is None:
         return Expected(note="no table holds this model")
-    if figure.quantity in HOST:
-        return _host(node, figure, sku)
     if gpu.mig_enabled or gpu.partition is not None or gpu.virtualization == "vgpu":
         return Expected(note="a part of a GPU; the table holds whole ones")
+    if figure.quantity in HOST:
+        return _host(node, figure, sku)
     if figure.quantity in MEMORY:
         return _memory(figure, sku)
     return _gemm(figure, sku)
@@ -85,6 +85,7 @@ def _host(node: Node, figure: Measurement, sku: Sku) -> Expected:
     link = host_link(node, gpu, sku, figure)
     if link is None:
         return Expected(note="the rate of the link to the host is not known")
+    link = proven(link, figure.value)
     if link.kind == "c2c":
         # mleng and nvbandwidth issue 23: 346 to 377 GB/s, bound by the CPU's memory.
         share, basis, source = 0.82, ESTIMATE, "GH200 and GB300 reach about 82 % of C2C"
@@ -175,5 +176,7 @@ def _of_figure(known: Figure) -> Expected:
     healthy, scaled = known.measured, tuple[str, ...]()
     if known.kind == BEST:
         healthy *= ONE_SHAPE
-        scaled = (f"one shape reaches about {ONE_SHAPE:.0%} of the best one, {known.measured:g}",)
+        scaled = (
+            f"one shape reaches about {percent(ONE_SHAPE)} of the best one, {known.measured:g}",
+        )
     return Expected(band=band(healthy, known.unit, known.kind, known.source, scaled=scaled))

@@ -15,7 +15,7 @@ from ..specs import Sku
 from ..units import figure as three
 from . import collectives, devices, pairs
 from .judge import Judge
-from .judgement import ESTIMATE, Band
+from .judgement import ESTIMATE, Band, percent
 from .links import host_link, link_of_pair
 from .node import Node
 
@@ -90,7 +90,7 @@ def four_numbers(
         sheet=_sheet(peak),
         one_way=_one_way(peak),
         realistic=None if expected.band is None else _realistic(expected.band, whole),
-        measured=_measured(figure, value, whole) if value and math.isfinite(value) else None,
+        measured=_measured(figure, value, whole) if value and 0 < value < math.inf else None,
     )
 
 
@@ -118,9 +118,9 @@ def _one_way(peak: _Peak) -> Number | None:
 
 def _realistic(made: Band, whole: float) -> Number:
     share = made.healthy / whole
-    text = f"about {three(made.healthy)} realistic ({share * 100:.0f} %)"
+    text = f"about {three(made.healthy)} realistic ({percent(share)})"
     if made.basis == ESTIMATE:
-        text = f"about {three(made.healthy)} by an estimate ({share * 100:.0f} %)"
+        text = f"about {three(made.healthy)} by an estimate ({percent(share)})"
     if made.reach is not None:
         text += f", {three(made.reach)} with what is there"
     return Number(value=made.healthy, what="realistic", source=made.source, share=share, text=text)
@@ -133,7 +133,7 @@ def _measured(figure: Measurement, value: float, whole: float) -> Number:
         what="measured",
         source=f"probe {figure.probe}" + (f" ({', '.join(how)})" if how else ""),
         share=value / whole,
-        text=f"{value:.4g} measured ({value / whole * 100:.0f} %)",
+        text=f"{value:.4g} measured ({percent(value / whole)})",
     )
 
 

@@ -12,7 +12,7 @@ from ..snapshot import Measurement, NodeSnapshot
 from ..specs import GOOD, LOOK
 from ..units import figure as three
 from . import collectives, devices, pairs, siblings
-from .causes import seen
+from .causes import explains, seen
 from .judgement import (
     ESTIMATE,
     HEALTHY,
@@ -23,11 +23,12 @@ from .judgement import (
     Band,
     Expected,
     Judgement,
+    percent,
     too_high,
     unjudged,
 )
 from .node import Node
-from .variables import Variables
+from .variables import Effect, Variables
 
 NVLS = "NVLS"
 FAR = 0.5
@@ -97,16 +98,19 @@ class Judge:
             return unjudged(expected.note)
         share = _share(figure.value, made)
         if share is None:
-            return unjudged("a figure of zero or less is none")
-        percent = f"{share * 100:.0f} %"
+            return unjudged("a figure that is no positive number is none")
+        part = percent(share)
         if made.basis == ESTIMATE:
-            note = f"{percent} of {three(made.healthy)} {made.unit}; "
+            note = f"{part} of {three(made.healthy)} {made.unit}; "
             note += expected.note or "that is an estimate and gives no verdict"
-            few = share < LOOK and figure.quantity in collectives.COLLECTIVES
-            cause = self._flags(figure) if few else ""
+            causes = list(expected.causes) if share < LOOK else []
+            if share < LOOK and figure.quantity in collectives.COLLECTIVES:
+                effect = self._effect(figure)
+                causes += [] if effect is None else [effect.text]
+            cause = "; ".join(causes)
             return Judgement(verdict=NO_REFERENCE, band=made, share=share, cause=cause, note=note)
-        if share > too_high(made.unit):
-            note = f"{percent} of the reference: {_why_high(figure.quantity)}"
+        if share > too_high(made.unit) and expected.plateau:
+            note = f"{part} of the reference: {_why_high(figure.quantity)}"
             return Judgement(verdict=HIGH, band=made, share=share, note=note)
         if share >= GOOD:
             return Judgement(verdict=HEALTHY, band=made, share=share)
@@ -117,10 +121,10 @@ class Judge:
                 share=share,
                 cause="; ".join(expected.causes),
                 explained=bool(expected.causes),
-                note=f"look: {percent} of the reference",
+                note=f"look: {part} of the reference",
             )
         if not whole:
-            note = f"{percent} at this size alone; the plateau from 256 MiB up decides"
+            note = f"{part} at this size alone; the plateau from 256 MiB up decides"
             return Judgement(verdict=NO_REFERENCE, band=made, share=share, note=note)
         cause, explained = self._cause(figure, expected, made)
         return Judgement(
@@ -129,28 +133,30 @@ class Judge:
             share=share,
             cause=cause,
             explained=explained,
-            note=f"{percent} of the reference",
+            note=f"{part} of the reference",
         )
 
     def _cause(self, figure: Measurement, expected: Expected, made: Band) -> tuple[str, bool]:
         """Why a figure is low, and whether that accounts for it."""
         told = [*expected.causes]
-        explained = False
+        explained = expected.settled
         if made.reach is not None and figure.value is not None and told:
             explained = figure.value >= LOOK * made.reach
             rest = "" if explained else ", and this is lower still"
             told[-1] += f": {three(made.reach)} {made.unit} is what that can give{rest}"
         if figure.quantity in collectives.COLLECTIVES:
-            flags = self._flags(figure)
-            if flags:
-                told.insert(0, flags)
-                explained = True
+            effect = self._effect(figure)
+            if effect is not None:
+                enough = effect.share is None or _share_of(figure, made) >= effect.share * FAR
+                told.insert(0, effect.text + ("" if enough else ", but this is lower still"))
+                explained = explained or enough
             elif expected.algorithm == NVLS:
                 told += self._ring(figure)
         if figure.quantity in pairs.QUANTITIES and not explained:
             told += filter(None, (pairs.hint(self.node, figure),))
         more = seen(self.node, figure)
-        return "; ".join((*told, *more)), explained or bool(more)
+        accounts = bool(more) and explains(figure)
+        return "; ".join((*told, *more)), explained or accounts
 
     def _ring(self, figure: Measurement) -> list[str]:
         """Say that a figure is what Ring gives, where NVLS was expected."""
@@ -166,14 +172,13 @@ class Judge:
             "NCCL_DEBUG=INFO says whether it came up"
         ]
 
-    def _flags(self, figure: Measurement) -> str:
+    def _effect(self, figure: Measurement) -> Effect | None:
         group = collectives.group_of(self.node, figure)
         if group is None:
-            return ""
+            return None
         _, collective = collectives.COLLECTIVES[figure.quantity]
         values = self.variables.had(figure)
-        effect = self.variables.effect(values, group.addresses, collective, figure.bytes_per_copy)
-        return "" if effect is None else effect.text
+        return self.variables.effect(values, group.addresses, collective, figure.bytes_per_copy)
 
 
 def _why_high(quantity: str) -> str:
@@ -189,7 +194,12 @@ def _share(value: float, made: Band) -> float | None:
     """Value / healthy; of a time the other way round, so that less is poorer."""
     if value <= 0:
         return 0.0 if value == 0 and not made.falling else None
-    return made.healthy / value if made.falling else value / made.healthy
+    share = made.healthy / value if made.falling else value / made.healthy
+    return share if math.isfinite(share) else None
+
+
+def _share_of(figure: Measurement, made: Band) -> float:
+    return (None if figure.value is None else _share(figure.value, made)) or 0.0
 
 
 def _is_under(limit: float, figure: Measurement, made: Band | None) -> bool:

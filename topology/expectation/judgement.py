@@ -75,6 +75,8 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     band: Band | None = None
     causes: tuple[str, ...] = ()
     """Physical reasons for a low figure that were read: a narrow slot, links that are down."""
+    settled: bool = False
+    """Whether the causes account for a low figure, however low."""
     note: str = ""
     """Why there is no band, or what to know about it."""
     plateau: bool = True
@@ -97,6 +99,11 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """Whether that cause accounts for it."""
     note: str = ""
     """What else to know, in clauses: "look: 91 % of the reference"."""
+
+
+def percent(share: float) -> str:
+    """A share for people: "91 %"; beyond every sense no digits."""
+    return f"{share * 100:.0f} %" if share < 100 else "over 100 times"
 
 
 def unjudged(note: str) -> Judgement:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from ..machine import Gpu
@@ -35,6 +37,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
     """Through NVSwitches: one and the same links lead to every other GPU."""
     gen: int | None = None
     width: int | None = None
+    gone: bool = False
+    """The fast links that belong here are all down; `now_gbs` is that of another way."""
 
 
 def pcie_gbs(gen: int, width: int) -> float | None:
@@ -44,15 +48,21 @@ def pcie_gbs(gen: int, width: int) -> float | None:
     return round(PCIE_GTS[gen] * width / 8 * PCIE_EFFICIENCY[gen], 3)
 
 
+def proven(link: Link, one_way_gbs: float | None) -> Link:
+    """What is left of the doubts about a link when so much went over it: a reading may be old."""
+    if not link.missing or one_way_gbs is None or not link.now_gbs < one_way_gbs < float("inf"):
+        return link
+    return msgspec.structs.replace(link, now_gbs=link.design_gbs, missing=(), gone=False)
+
+
 def link_of_pair(node: Node, one: Gpu, other: Gpu, sku: Sku) -> Link | None:
     """The link of two GPUs of one model; None where no rate is known."""
     path = node.path(one, other)
     if path is None:
         return None
     if path.kind in FAST:
-        return (
-            None if path.payload_gbs is None else _fast(path, path.payload_gbs, (one, other), sku)
-        )
+        now = path.payload_gbs
+        return None if now is None else _fast(node, path, now, (one, other), sku)
     if path.kind != "pcie":
         return None
     sides = [host_link(node, gpu, sku) for gpu in (one, other)]
@@ -60,6 +70,16 @@ def link_of_pair(node: Node, one: Gpu, other: Gpu, sku: Sku) -> Link | None:
     if len(known) < 2:
         return None
     narrow = min(known, key=lambda side: side.now_gbs)
+    if sku.fabric == "switched" and sku.pair_gbs and (down := _down(node, (one, other), sku)):
+        return Link(
+            kind="nvlink",
+            name=narrow.name,
+            design_gbs=sku.pair_gbs,
+            now_gbs=narrow.now_gbs,
+            missing=down,
+            switched=True,
+            gone=True,
+        )
     return msgspec.structs.replace(
         narrow,
         design_gbs=min(side.design_gbs for side in known),
@@ -67,14 +87,45 @@ def link_of_pair(node: Node, one: Gpu, other: Gpu, sku: Sku) -> Link | None:
     )
 
 
-def _fast(path: Path, now: float, ends: tuple[Gpu, Gpu], sku: Sku) -> Link:
+def _down(node: Node, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:
+    """Name the ends whose NVLinks are all down while those of a sibling are up.
+
+    Where none is up in the whole box, that may be how the box was handed out (peers D12).
+    """
+    if not any(link.active for gpu in node.machine.gpus for link in gpu.nvlinks):
+        return ()
+    return tuple(
+        f"{gpu_label(gpu)} has 0 of {sku.link_count or len(gpu.nvlinks)} NVLinks up"
+        for gpu in ends
+        if gpu.nvlinks and all(link.active is False for link in gpu.nvlinks)
+    )
+
+
+def _most_bridged(node: Node, sku: Sku) -> int:
+    """Most links that join one pair of this model in the box (peers D12: siblings first)."""
+    joined = Counter(
+        (gpu.address, link.remote_address)
+        for gpu in node.machine.gpus
+        if node.sku(gpu) == sku
+        for link in gpu.nvlinks
+        if link.active and link.remote_kind == "gpu" and link.remote_address
+    )
+    return max(joined.values(), default=0)
+
+
+def _fast(node: Node, path: Path, now: float, ends: tuple[Gpu, Gpu], sku: Sku) -> Link:
     xgmi = path.kind == "xgmi"
     switched = path.kind == "nvswitch" and sku.fabric == "switched"
     mesh = xgmi and sku.link_count is not None and sku.link_count + 1 == sku.world_size
     # Where the model leaves the wiring open (bridges, cube meshes), what is wired is the design.
     design = sku.pair_gbs if sku.pair_gbs and (switched or mesh) else now
     missing: list[str] = []
-    if now < SAME * design:
+    wired = path.narrowest.count if path.narrowest is not None else None
+    most = _most_bridged(node, sku) if sku.fabric == "bridge" and wired and not xgmi else 0
+    if wired and wired < most:
+        design = now * most / wired
+        missing.append(f"{wired} NVLinks join this pair, {most} join another pair of this box")
+    if now < SAME * design and not missing:
         for gpu in ends:
             up = sum(1 for link in gpu.nvlinks if link.active)
             if sku.link_count and up < sku.link_count and not xgmi:

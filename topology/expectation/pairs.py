@@ -6,7 +6,7 @@ from ..machine import Gpu
 from ..snapshot import Measurement
 from ..specs import Sku, pcie_pairs
 from .judgement import ESTIMATE, Expected, band
-from .links import SAME, Link, host_link, link_of_pair
+from .links import SAME, Link, host_link, link_of_pair, proven
 from .node import Node
 from .references import Share, pcie_practical, published
 
@@ -25,7 +25,7 @@ CONCURRENT = "concurrent_bandwidth"
 OF_PAIRS = (*QUANTITIES, LATENCY, CONCURRENT)
 PLATEAU_BYTES = 64 << 20
 """Smaller copies do not fill a link: nvbandwidth copies 512 MiB."""
-ACROSS = "SYS"
+ACROSS, BELOW_A_SWITCH = "SYS", "PIX"
 
 
 def expected(node: Node, figure: Measurement) -> Expected:
@@ -51,6 +51,7 @@ def expected(node: Node, figure: Measurement) -> Expected:
     if size is not None and size < PLATEAU_BYTES:
         return Expected(note="a copy this small does not fill the link; judge 64 MiB and more")
     quantity, ways = QUANTITIES[figure.quantity]
+    link = proven(link, None if figure.value is None else figure.value / ways)
     share = share_of(node, one, other, sku, link, quantity)
     if share is None:
         return Expected(note="no published figure fits this model and kind of path")
@@ -67,8 +68,10 @@ def share_of(node: Node, one: Gpu, other: Gpu, sku: Sku, link: Link, quantity: s
     for item in pcie_pairs():
         known = item.figure
         if letters in item.relations and known.quantity == quantity and known.fraction:
-            # A virtual machine may draw one host bridge where there are switches or two sockets.
-            sure = (item.gen, item.width) == (link.gen, link.width) and not node.virtual
+            # A virtual machine may draw one host bridge where there are switches or two sockets;
+            # through a host bridge the rate is the CPU's, and the reference is of one server.
+            same = (item.gen, item.width) == (link.gen, link.width)
+            sure = same and letters == BELOW_A_SWITCH and not node.virtual
             basis = known.kind if sure else ESTIMATE
             return Share(fraction=known.fraction, basis=basis, source=known.source)
     return pcie_practical(link.gen or 0)
@@ -76,15 +79,19 @@ def share_of(node: Node, one: Gpu, other: Gpu, sku: Sku, link: Link, quantity: s
 
 def _expected(share: Share, link: Link, ways: float, unit: str | None) -> Expected:
     healthy = share.fraction * link.design_gbs * ways
-    reach = share.fraction * link.now_gbs * ways if link.missing else None
+    reach = share.fraction * link.now_gbs * ways if link.missing and not link.gone else None
     scaled = list(link.missing)
     published_at = share.one_way_gbs
-    if published_at is not None and abs(published_at - link.design_gbs) > (1 - SAME) * published_at:
+    if (
+        published_at is not None
+        and not link.gone
+        and abs(published_at - link.design_gbs) > (1 - SAME) * published_at
+    ):
         scaled.insert(0, f"counted for {link.name}")
     made = band(
         healthy, unit or "GB/s", share.basis, share.source, scaled=tuple(scaled), reach=reach
     )
-    return Expected(band=made, causes=link.missing)
+    return Expected(band=made, causes=link.missing, settled=link.gone)
 
 
 def hint(node: Node, figure: Measurement) -> str:
@@ -94,7 +101,7 @@ def hint(node: Node, figure: Measurement) -> str:
     """
     one, other = node.gpu(figure.src), node.gpu(figure.dst)
     sku = node.sku(one) if one is not None else None
-    if one is None or other is None or sku is None or figure.value is None:
+    if one is None or other is None or sku is None or not figure.value:
         return ""
     link, slot = link_of_pair(node, one, other, sku), host_link(node, one, sku)
     if link is None or slot is None or link.kind == "pcie" or slot.kind != "pcie":

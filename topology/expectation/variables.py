@@ -31,6 +31,9 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     """"NCCL_P2P_DISABLE=1 turns P2P off: all 12 pairs go through shared memory (SHM)"."""
     variables: tuple[tuple[str, str], ...]
+    share: float | None = None
+    """What is left of the bandwidth by the library's own model; None where it cannot tell, as
+    where the transport changes."""
 
 
 class Variables:
@@ -84,6 +87,7 @@ class Variables:
         return Effect(
             text=f"{subject} {text.replace('@', ending)}",
             variables=tuple((name, values[name]) for name in names),
+            share=_left(before, after, collective, size),
         )
 
     def _to_blame(
@@ -188,9 +192,19 @@ def _clauses(before: Prediction, after: Prediction, collective: str, size: int |
     one, two = before.coll_channels, after.coll_channels
     if one and two and two < one and not found:
         found.append(f"leave@ {two} of {one} channels")
-    if after.failure and not before.failure:
-        found.append(f"stop@ the start: {after.failure}")
     return found
+
+
+def _left(before: Prediction, after: Prediction, collective: str, size: int | None) -> float | None:
+    """Bandwidth after / before by the model; None where it does not know."""
+    if _transports(before, after):
+        return None
+    one, two = before.coll_channels, after.coll_channels
+    least = min(1.0, two / one) if one and two else 1.0
+    old, new = choice_at(before, collective, size), choice_at(after, collective, size)
+    if old is not None and new is not None and new.time_us > 0 and old.bytes == new.bytes:
+        return min(least, old.time_us / new.time_us)
+    return least if least < 1 else None
 
 
 def _transports(before: Prediction, after: Prediction) -> list[str]:
