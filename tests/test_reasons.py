@@ -112,7 +112,11 @@ def why_measured(name: str, **facts: Any) -> Explanation:
 
 @pytest.mark.parametrize(
     ("value", "share", "word"),
-    [(396.1, "88%", "good"), (340.0, "76%", "look at it"), (200.0, "44%", "low")],
+    [
+        (396.1, "88 %", "healthy"),
+        (340.0, "76 %", "healthy (look: 89 % of the reference)"),
+        (200.0, "44 %", "low (53 % of the reference)"),
+    ],
 )
 def test_a_figure_is_held_against_payload_and_the_healthy_one(
     value: float, share: str, word: str
@@ -129,7 +133,17 @@ def test_a_figure_is_held_against_payload_and_the_healthy_one(
 
 def test_a_figure_without_reference_is_not_judged() -> None:
     why = why_measured("pcie-l40s-8", quantity="write_bandwidth", value=20.0, unit="GB/s")
-    assert because(why, "How fast was it").endswith("no reference for this model and kind of path")
+    assert "no reference" not in because(why, "How fast was it")  # one PCIe switch above the two
+    report = demo_report("pcie-l40s-8")
+    gpus = gpus_of(report)
+    item = Measurement(
+        probe="p2p", quantity="write_bandwidth", src=gpus[0], dst=gpus[7], value=9.0, unit="GB/s"
+    )
+    across = why_pair(
+        examine(msgspec.structs.replace(report.snapshot, measurements=(item,))), gpus[0], gpus[7]
+    )
+    assert "no reference" in because(across, "How fast was it")
+    assert "low" not in because(across, "How fast was it")
 
 
 def test_a_staged_copy_is_no_p2p() -> None:
@@ -147,17 +161,17 @@ def test_a_staged_copy_is_no_p2p() -> None:
 def test_one_way_beside_the_other_is_held_against_one_payload() -> None:
     why = why_measured("hgx-h100-8", quantity="both_ways_bandwidth", value=375.0, unit="GB/s")
     told = because(why, "while the other way ran")
-    assert "83% of 450 GB/s payload" in told
+    assert "83 % of 450 GB/s payload" in told
     assert "scaled" not in told
-    assert told.endswith(": good")
+    assert told.endswith(": healthy")
 
 
 def test_both_ways_added_are_held_against_twice_the_payload() -> None:
     why = why_measured("hgx-h100-8", quantity="together_bandwidth", value=784.0, unit="GB/s")
     told = because(why, "both ways, added")
-    assert "87% of 900 GB/s payload" in told
+    assert "87 % of 900 GB/s payload" in told
     assert "scaled" not in told
-    assert told.endswith(": good")
+    assert told.endswith(": healthy")
 
 
 def test_the_speed_of_wrong_data_is_not_judged() -> None:

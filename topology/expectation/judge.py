@@ -11,6 +11,7 @@ from ..nccl.prediction import Prediction
 from ..snapshot import Measurement, NodeSnapshot
 from ..specs import GOOD, LOOK
 from ..units import figure as three
+from ..wiring.graph import Graph
 from . import collectives, devices, pairs, siblings
 from .causes import explains, seen
 from .judgement import (
@@ -51,8 +52,14 @@ def judge(
 class Judge:
     """One node; keeps paths, relations and predictions between calls."""
 
-    def __init__(self, snapshot: NodeSnapshot, prediction: Prediction | None = None) -> None:
-        self.node = Node(snapshot)
+    def __init__(
+        self,
+        snapshot: NodeSnapshot,
+        prediction: Prediction | None = None,
+        graph: Graph | None = None,
+    ) -> None:
+        """`prediction`, `graph`: those of this snapshot, where they are there already."""
+        self.node = Node(snapshot, graph)
         self.variables = Variables(snapshot, prediction)
 
     def judge(self, figures: Sequence[Measurement]) -> tuple[Judgement, ...]:

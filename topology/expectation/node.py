@@ -15,8 +15,9 @@ from ..wiring.paths import Path, path_between
 class Node:
     """A snapshot with what every figure asks of it again."""
 
-    def __init__(self, snapshot: NodeSnapshot) -> None:
+    def __init__(self, snapshot: NodeSnapshot, graph: Graph | None = None) -> None:
         self.snapshot = snapshot
+        self._graph = graph
         self.machine = snapshot.machine
         self._gpus: dict[str, Gpu] = {}
         for gpu in reversed(self.machine.gpus):
@@ -31,7 +32,7 @@ class Node:
     @cached_property
     def graph(self) -> Graph:
         """The wiring."""
-        return build_graph(self.machine)
+        return self._graph or build_graph(self.machine)
 
     @property
     def virtual(self) -> bool:
