@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -32,6 +32,9 @@ MOST_BYTES = 20_000_000
 LONGEST_LINE = 4_000_000
 MOST_FIGURES = 20_000
 _KEY_DIGITS = 24
+_MOST_COPIED = 1 << 50
+"""Larger sizes of a copy than this are no figure of ours."""
+NO_HOME = "this user has no home folder"
 
 
 class KeptFigure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,7 +44,7 @@ class KeptFigure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     src: str | None = None
     dst: str | None = None
     variant: str | None = None
-    bytes_per_copy: int | None = None
+    bytes_per_copy: Annotated[int, msgspec.Meta(ge=0, le=_MOST_COPIED)] | None = None
     value: float | None = None
     unit: str | None = None
     method: str | None = None
@@ -71,10 +74,17 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def folder() -> Path:
-    """Where runs are kept."""
+    """Where runs are kept; OSError for a user without a home."""
     from platformdirs import user_state_path
 
-    return Path(user_state_path("gputop")) / "history"
+    try:
+        found = Path(user_state_path("gputop")) / "history"
+    except RuntimeError as error:
+        raise OSError(NO_HOME) from error
+    if not found.is_absolute():
+        # Older platformdirs leave "~" as it is: a folder where we happen to be.
+        raise OSError(NO_HOME)
+    return found
 
 
 def node_key(machine: Machine) -> str:

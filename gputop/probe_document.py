@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,6 +30,8 @@ BROKEN = {
 }
 """Quantity -> verdicts that are an answer, and a bad one; "wrong-data" is bad of any figure."""
 
+_GRAVITY = (ANSWERED, WARNINGS, CANNOT_TELL, FAILURES, INTERRUPTED)
+
 
 def exit_code(told: Told, *, low: bool = False) -> int:
     """What a script is told: 2 for wrong bytes and a collective that does not finish.
@@ -44,6 +46,11 @@ def exit_code(told: Told, *, low: bool = False) -> int:
     if broken and told.outcome.status in ("finished", "failed", "timed-out"):
         return FAILURES
     return max(code, WARNINGS) if low else code
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Of several probes: what is broken counts more than what could not be told."""
+    return max(codes, key=_GRAVITY.index)
 
 
 def document(

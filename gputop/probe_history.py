@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -49,13 +48,20 @@ def print_history(names: tuple[str, ...], *, as_json: bool) -> None:
         return
     if not found:
         what = f" of {', '.join(names)}" if names else ""
-        raise Exit(f"no run{what} on this node is kept in {history.folder()}", CANNOT_TELL)
+        raise Exit(f"no run{what} on this node is kept{_where()}", CANNOT_TELL)
     click.echo("\n\n".join(text_of(one, labels) for one in found))
+
+
+def _where() -> str:
+    try:
+        return f" in {history.folder()}"
+    except OSError as error:
+        return f": {error}"
 
 
 def text_of(one: Comparison, names: Mapping[str, str]) -> str:
     """One probe, in a few lines and a table of what changed."""
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.taken_at))
+    when = units.moment(one.taken_at, "%Y-%m-%d %H:%M")
     head = f"{clean(one.probe, 20)}, {when}, level {clean(one.level, 10)}: {_beside(one)}"
     lines = [wrapped(head)]
     for what, entries in (("versions", one.stack), ("variables", one.environment)):

@@ -48,6 +48,8 @@ class Attended:
                 except queue.Empty:
                     continue
                 except KeyboardInterrupt:
+                    if self.interrupted:
+                        break  # a second Ctrl+C waits for nothing: workers die with us
                     give_up = self._interrupt()
                     continue
                 if event is None:

@@ -48,7 +48,7 @@ class Telling:
 
     def run(self) -> int:
         """Run it; the exit code."""
-        from gputop.probe_document import several
+        from gputop.probe_document import several, worst
         from gputop.probe_run import Attended
 
         attended = Attended(self._plan)
@@ -66,7 +66,7 @@ class Telling:
             from gputop.figures_text import summary
 
             click.echo(summary(state))
-        return max(self._codes)
+        return worst(self._codes)
 
     def _ended(self, ended: Ended) -> None:
         """Judge, print and keep what one probe found."""

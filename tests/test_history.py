@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import threading
@@ -13,13 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gputop import history
+from gputop import history, probe_history
 from gputop.history import KeptFigure, KeptRun, keep, keep_told, node_key, runs
 from gputop.history_compare import compare, compare_last
 from gputop.measuring import Told, Wish
 from gputop.probes.outcome import Outcome
 from gputop.topology.machine import Gpu, Machine
 from gputop.topology.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
+from gputop.widgets import probe_history as screen_history
+from gputop.widgets.spans import text_of
 
 A, B = "0000:01:00.0", "0000:02:00.0"
 KEY = "0123456789abcdef01234567"
@@ -228,3 +231,36 @@ def test_people_read_it_in_80_columns() -> None:
     assert "GPU0" in text
     assert "\x1b" not in text
     assert max(len(line) for line in text.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("taken_at", [1e300, -1e18])
+def test_a_time_that_no_calendar_has_is_shown_as_unknown(taken_at: float, tmp_path: Path) -> None:
+    keep(run(1, taken_at=taken_at), KEY, tmp_path)
+    kept = runs(KEY, tmp_path)
+    (compared,) = compare_last(kept)
+    assert probe_history.text_of(compared, {}).startswith("gemm, –, level normal")
+    assert text_of(screen_history.history_lines(kept, "gemm", {}, 64)[-1]).startswith(" –")
+
+
+@pytest.mark.parametrize(("size", "readable"), [(10**6, 1), (10**400, 0), (-5, 0)])
+def test_a_size_that_no_copy_has_is_no_run(size: int, readable: int, tmp_path: Path) -> None:
+    line = msgspec.to_builtins(run(1))
+    line["figures"][0]["bytes_per_copy"] = size
+    (tmp_path / f"{KEY}.jsonl").write_text(json.dumps(line))
+    assert len(runs(KEY, tmp_path)) == readable
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_without_a_home_nothing_is_written_where_we_happen_to_be(
+    relative: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(_: str) -> Path:
+        if relative:
+            return Path("~/.local/state/gputop")
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr("platformdirs.user_state_path", found)
+    monkeypatch.chdir(tmp_path)
+    assert keep(run(1), KEY) == f"the run is not kept in the history: {history.NO_HOME}"
+    assert runs(KEY) == ()
+    assert not list(tmp_path.iterdir())

@@ -8,12 +8,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
 
+from gputop.probe_document import worst
+from gputop.probe_run import Attended
 from gputop.probes import catalog
+from gputop.suite.planning import plan
+from gputop.topology.machine import Machine
 from gputop.topology.snapshot import Measurement
 from tests.command import ROOT, gputop
 
@@ -135,3 +140,24 @@ def test_ctrl_c_ends_everything_and_keeps_what_was_measured() -> None:
     assert statuses <= {"finished", "cancelled"}
     _, alive = psutil.wait_procs(below, timeout=5)
     assert not alive
+
+
+def test_what_is_broken_counts_more_than_what_could_not_be_told() -> None:
+    assert worst([0, 2, 3, 1]) == 2
+    assert worst([0, 3, 1]) == 3
+    assert worst([0, 2, 130, 3]) == 130
+    assert worst([0]) == 0
+
+
+def test_a_second_interrupt_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    attended = Attended(plan(("memory",), Machine(), selftest=True))
+    monkeypatch.setattr(attended, "_run", lambda: None)  # a driver call that never ends
+
+    def interrupt(timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(attended, "_events", SimpleNamespace(get=interrupt))
+    began = time.monotonic()
+    assert list(attended.ends()) == []
+    assert attended.interrupted
+    assert time.monotonic() - began < 5.0

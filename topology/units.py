@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 UNKNOWN = "–"
 
 
@@ -64,6 +66,19 @@ def seconds(value: float | None) -> str:
     if hours < 24:
         return f"{hours} h {minutes} min"
     return f"{hours // 24} d {hours % 24} h"
+
+
+def moment(value: float | None, form: str) -> str:
+    """Seconds since the epoch as local time in the form of strftime, "–".
+
+    A file may hold any number: what no calendar has is not known either.
+    """
+    if value is None:
+        return UNKNOWN
+    try:
+        return time.strftime(form, time.localtime(value))
+    except (OverflowError, ValueError, OSError):
+        return UNKNOWN
 
 
 def printable(value: str) -> str:

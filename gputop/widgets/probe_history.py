@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -110,7 +109,7 @@ def _value(run: KeptRun, key: tuple[str, str | None]) -> tuple[float, str] | Non
 
 
 def _run(run: KeptRun, earlier: KeptRun | None, key: tuple[str, str | None] | None) -> Line:
-    when = time.strftime("%m-%d %H:%M", time.localtime(run.taken_at))
+    when = units.moment(run.taken_at, "%m-%d %H:%M")
     spans: list[Span] = [(f" {when:<14}", ""), (left(clean(run.level, 10), 8), "muted")]
     now = None if key is None else _value(run, key)
     before = None if key is None or earlier is None else _value(earlier, key)

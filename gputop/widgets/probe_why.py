@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -138,7 +137,7 @@ def _made_with(figure: Measurement) -> Fact:
     when = (
         ""
         if figure.taken_at is None
-        else time.strftime("measured %Y-%m-%d %H:%M:%S", time.localtime(figure.taken_at))
+        else units.moment(figure.taken_at, "measured %Y-%m-%d %H:%M:%S")
     )
     return Fact(
         question="With what was it measured?",
