@@ -81,7 +81,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One answer. A later one with the same name, src, dst and size replaces it."""
+    """One answer. A later one of the same name, src, dst, variant and size replaces it."""
 
     name: str
     """p2p: access, arrival, one-way, both-ways (this direction while the other runs too), together

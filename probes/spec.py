@@ -62,8 +62,11 @@ class ProbeSpec:
         return self.start_seconds + self.measuring_seconds(gpus, level)
 
     def deadline_seconds(self, gpus: int, level: str = "normal") -> float:
-        """When to give a run up: four times the estimate and never under a minute."""
-        return max(60.0, 4.0 * self.estimate_seconds(gpus, level))
+        """When to give a run up: six times the estimate and never under a minute.
+
+        Estimates are of NVLink; copies by way of the host take up to five times as long.
+        """
+        return max(60.0, 6.0 * self.estimate_seconds(gpus, level))
 
 
 def level_of(params: Mapping[str, Any]) -> str:

@@ -30,11 +30,11 @@ SPEC = ProbeSpec(
     method="collectives/1",
     minimum_gpus=2,
     memory_bytes_per_gpu=LIBRARY_BYTES + 2 * GIB,
-    start_seconds=7.0,
-    seconds_per_gpu=0.4,
+    start_seconds=5.0,
+    seconds_per_gpu=0.25,
     seconds_per_pair=0.0,
-    seconds_alone=11.0,
-    level_factors={"quick": 0.3, "normal": 1.0, "full": 6.0},
+    seconds_alone=8.5,
+    level_factors={"quick": 0.28, "normal": 1.0, "full": 4.0},
     private_folder=True,
 )
 

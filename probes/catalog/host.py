@@ -30,10 +30,10 @@ SPEC = ProbeSpec(
     minimum_gpus=1,
     memory_bytes_per_gpu=512 * MIB + SCRATCH_BYTES,
     start_seconds=4.5,
-    seconds_per_gpu=5.0,
+    seconds_per_gpu=2.0,
     seconds_per_pair=0.0,
-    seconds_alone=1.5,
-    level_factors={"quick": 0.16, "normal": 1.0, "full": 1.6},
+    seconds_alone=2.0,
+    level_factors={"quick": 0.2, "normal": 1.0, "full": 1.0},
     host_memory_bytes=1280 * MIB,
     loads=("host", "links"),
 )

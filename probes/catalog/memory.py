@@ -37,10 +37,10 @@ SPEC = ProbeSpec(
     minimum_gpus=1,
     memory_bytes_per_gpu=_ARRAYS * 2 * GIB + _SCRATCH_BYTES,
     start_seconds=4.5,
-    seconds_per_gpu=0.3,
+    seconds_per_gpu=0.05,
     seconds_per_pair=0.0,
-    seconds_alone=1.5,
-    level_factors={"quick": 0.6, "normal": 1.0, "full": 2.0},
+    seconds_alone=0.8,
+    level_factors={"quick": 0.7, "normal": 1.0, "full": 2.0},
     loads=("memory",),
 )
 

@@ -25,9 +25,9 @@ SPEC = ProbeSpec(
     method="nccl/1",
     minimum_gpus=2,
     memory_bytes_per_gpu=NEEDED_BYTES,
-    start_seconds=7.0,
-    seconds_per_gpu=0.6,
-    seconds_per_pair=0.15,
+    start_seconds=4.5,
+    seconds_per_gpu=0.25,
+    seconds_per_pair=0.06,
     level_factors={"quick": 1.0, "normal": 1.0, "full": 1.0},
     private_folder=True,
 )
