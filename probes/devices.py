@@ -1,10 +1,12 @@
 """Devices as a probe handles them: what a backend must do, and how a selection is read."""
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Optional, Protocol
 
+from .plaintext import one_line
 from .protocol import DeviceRecord
 from .spec import ProbeStopped
 
@@ -130,6 +132,13 @@ class Backend(Protocol):
         """The kernels and copies that a profiler saw during `store`."""
 
 
+def hidden_by() -> str:
+    """The variables that are set and hide devices, in brackets; empty where none is."""
+    names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    said = [f"{name}={os.environ[name]}" for name in names if name in os.environ]
+    return f" ({one_line(', '.join(said))})" if said else ""
+
+
 def normal_pci(text: str) -> Optional[str]:
     """A PCI address as Linux writes it (0000:06:00.0), from any usual spelling; else None."""
     match = re.fullmatch(
@@ -155,9 +164,7 @@ def select(
         ]
         if len(found) != 1:
             what = "is not visible to" if not found else "means more than one device of"
-            raise ProbeStopped(
-                "refused", f"{name} {what} this torch (is CUDA_VISIBLE_DEVICES set?)."
-            )
+            raise ProbeStopped("refused", f"{name} {what} this torch{hidden_by()}.")
         if found[0] not in chosen:
             chosen.append(found[0])
     if len(chosen) < minimum:

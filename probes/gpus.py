@@ -30,11 +30,16 @@ _OVERRULED = (
     "PYTORCH_NO_CUDA_MEMORY_CACHING",
 )  # fmt: skip
 """With these a stream cannot be held, or buffers are not plain device memory."""
+_left_out: "list[str]" = []
 
 
 def drop_overruled_variables() -> list[str]:
-    """Take out of this process's environment what would falsify a figure; call before torch."""
-    return [name for name in _OVERRULED if os.environ.pop(name, None) is not None]
+    """Take out of this process's environment what would falsify a figure; call before torch.
+
+    The names of all that this process has left out so far: one worker runs several probes.
+    """
+    _left_out.extend(name for name in _OVERRULED if os.environ.pop(name, None) is not None)
+    return list(dict.fromkeys(_left_out))
 
 
 class Gpus:

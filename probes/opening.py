@@ -1,12 +1,11 @@
 """From a request to a backend: import torch, see what is there, choose."""
 
 import importlib
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from .cpus import Cpus
-from .devices import Backend
+from .devices import Backend, hidden_by
 from .gpus import Gpus
 from .plaintext import one_line
 from .spec import ProbeStopped
@@ -54,10 +53,4 @@ def _why_no_gpu(torch: Any) -> str:
     build = torch.version.cuda or getattr(torch.version, "hip", None)
     if build is None:
         return f"No GPU: torch {torch.__version__} is a build without CUDA and without HIP."
-    hidden = [
-        f"{name}={os.environ[name]}"
-        for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
-        if name in os.environ
-    ]
-    also = f" ({', '.join(hidden)})" if hidden else ""
-    return f"No GPU: torch {torch.__version__} sees none{one_line(also)}."
+    return f"No GPU: torch {torch.__version__} sees none{hidden_by()}."

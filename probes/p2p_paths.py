@@ -109,11 +109,16 @@ class Paths:
             )  # fmt: skip
         return sampled
 
-    def sweep(self, src: DeviceRecord, dst: DeviceRecord, factor: int, granted: bool) -> None:
-        """Copies of each size, one after the other, all queued before the first starts."""
+    def sweep(
+        self, src: DeviceRecord, dst: DeviceRecord, factor: int, direct: float, granted: bool
+    ) -> None:
+        """Copies of each size, one after the other, all queued before the first starts.
+
+        `direct`: GB/s of the copy engine for the pair.
+        """
         flow = Flow(src.torch_index, dst.torch_index)
         for size in self._sizes.sweep(factor):
-            copies = self._sizes.sweep_copies(size)
+            copies = self._sizes.sweep_copies(size, 1e9 * direct)
             times = [self._backend.flow_seconds([flow], size, copies).together for _ in range(_FEW)]
             sampled = Sampled(tuple(gigabytes_per_second(copies * size, t) for t in times))
             self._report.figure(

@@ -244,7 +244,7 @@ class Walk:
     def _extras(self, src: DeviceRecord, dst: DeviceRecord) -> None:
         granted, direct = self.granted[src.key, dst.key], self._direct[src.key, dst.key]
         self._paths.staging(src, dst, direct, granted, 1)
-        self._paths.sweep(src, dst, self._plan.sweep_factor, granted)
+        self._paths.sweep(src, dst, self._plan.sweep_factor, direct, granted)
 
 
 def _until_steady(speed: Callable[[], float], seconds: float) -> None:

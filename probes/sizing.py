@@ -60,9 +60,13 @@ class Sizes:
             sizes.append(sizes[-1] * factor)
         return tuple(sizes)
 
-    def sweep_copies(self, size_bytes: int) -> int:
-        """Copies of one sample of a sweep: 2 GiB together, 4 at least and 64 at most."""
-        return max(4, min(64, 2 * GIB // size_bytes))
+    def sweep_copies(self, size_bytes: int, bytes_per_second: float) -> int:
+        """Copies of one sample of a sweep: 2 GiB together, 4 at least and 64 at most.
+
+        Fewer on a slow pair, down to one: about `sample_seconds` are enough.
+        """
+        enough = int(self.sample_seconds * bytes_per_second / size_bytes)
+        return max(1, min(enough, max(4, min(64, 2 * GIB // size_bytes))))
 
 
 def choose_sizes(kind: str, devices: Sequence[DeviceRecord], params: Mapping[str, Any]) -> Sizes:

@@ -6,11 +6,10 @@ from functools import partial
 
 import pytest
 
-from gputop.probes import p2p_walk
+from gputop.probes import opened, p2p_walk
 from gputop.probes.catalog import p2p
-from gputop.probes.devices import Flow, normal_pci, select
+from gputop.probes.devices import Flow
 from gputop.probes.protocol import (
-    Hello,
     Measurement,
     Message,
     Note,
@@ -19,8 +18,7 @@ from gputop.probes.protocol import (
     decode,
     encode,
 )
-from gputop.probes.sizing import GIB, KIB, MIB, choose_sizes
-from gputop.probes.spec import ProbeStopped
+from gputop.probes.sizing import GIB, KIB, MIB
 from gputop.probes.timing import low_ones
 from tests.told_gpus import H200_GBS, ToldGpus, found
 
@@ -38,7 +36,7 @@ def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, gpus: ToldGpus, **params: object) -> list[Message]:
-    monkeypatch.setattr(p2p, "open_backend", lambda params: gpus)
+    monkeypatch.setattr(opened, "open_backend", lambda params: gpus)
     said: list[Message] = []
     p2p.run(Request("p2p", params=params), said.append)
     return said
@@ -255,37 +253,6 @@ def test_kinds_are_compared_with_their_like() -> None:
     assert low_ones([("NV", 396.0), ("NV", 395.0), ("NV", 363.0)]) == [2]
 
 
-def test_a_slow_pair_uses_shorter_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(2)
-    gpus.speeds = {(0, 1): [24.0], (1, 0): [24.0]}
-    one_way = found(run(monkeypatch, gpus), "one-way")["0", "1"]
-    assert one_way.bytes_per_copy == 64 * MIB
-    assert one_way.value == pytest.approx(24.0)
-
-
-def test_memory_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ProbeStopped) as caught:
-        run(monkeypatch, ToldGpus(2, free_bytes=28 * GIB))  # a fifth of 141 GiB is 28.2
-    assert caught.value.error == "refused"
-    tight = ToldGpus(2, free_bytes=29 * GIB)
-    said = run(monkeypatch, tight)
-    assert tight.allocated == ([0, 1], 64 * MIB)
-    assert next(m for m in said if isinstance(m, Hello)).devices[0].free_bytes == 29 * GIB
-    swept = [m for m in said if isinstance(m, Measurement) and m.name == "write_sweep"]
-    assert max(m.bytes_per_copy or 0 for m in swept) == 64 * MIB
-    forced = ToldGpus(2, free_bytes=28 * GIB)
-    run(monkeypatch, forced, force=True)
-    assert forced.allocated == ([0, 1], GIB)
-
-
-def test_wishes_that_make_no_sense_are_refused() -> None:
-    for samples in (2, 26, "5", True):
-        with pytest.raises(ProbeStopped):
-            choose_sizes("gpu", (), {"samples": samples})
-    with pytest.raises(ProbeStopped, match="level"):
-        choose_sizes("gpu", (), {"level": "fast"})
-
-
 def test_progress_grows_to_its_total(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = [m for m in run(monkeypatch, ToldGpus(3)) if isinstance(m, Progress) and m.total > 1]
     assert [m.done for m in steps] == sorted(m.done for m in steps)
@@ -311,29 +278,3 @@ def test_the_self_test_takes_every_path(level: str) -> None:
         assert m.verdict in (None, "verified"), m
         assert m.counted
         assert decode(encode(m)) == m
-
-
-@pytest.mark.parametrize(
-    ("text", "normal"),
-    [
-        ("00000000:06:00.0", "0000:06:00.0"),
-        ("0000:AF:00.0", "0000:af:00.0"),
-        ("06:00", "0000:06:00.0"),
-        ("10001:06:00.0", "10001:06:00.0"),
-        ("GPU-6", None),
-        ("0", None),
-    ],
-)
-def test_addresses_have_one_spelling(text: str, normal: str | None) -> None:
-    assert normal_pci(text) == normal
-
-
-def test_devices_are_chosen_by_address_or_uuid() -> None:
-    all_of_them = ToldGpus(3).devices()
-    assert [d.torch_index for d in select(all_of_them, ["00000000:02:00.0", "gpu-0"], 2)] == [2, 0]
-    assert len(select(all_of_them, [], 2)) == 3
-    for wanted in (["0000:09:00.0", "gpu-0"], ["gpu-0"], ["gpu-0", "0000:00:00.0"], ["1", "2"]):
-        with pytest.raises(ProbeStopped):
-            select(all_of_them, wanted, 2)
-    with pytest.raises(ProbeStopped, match="No GPU"):
-        select((), [], 2)

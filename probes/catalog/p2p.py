@@ -7,15 +7,13 @@ levels "normal" and "full": 512 MiB, 16 copies between two events, all queued wh
 held.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ..gpus import drop_overruled_variables
-from ..introduction import introduce
-from ..opening import open_backend
+from ..opened import Emit, open_devices
 from ..p2p_plan import PLANS
 from ..p2p_report import Reporter
 from ..p2p_walk import Walk
-from ..protocol import DeviceRecord, Message, Progress, Request
+from ..protocol import DeviceRecord, Progress, Request
 from ..sizing import GIB, MIB, choose_sizes
 from ..spec import ProbeSpec, level_of
 
@@ -31,23 +29,19 @@ SPEC = ProbeSpec(
     minimum_gpus=2,
     memory_bytes_per_gpu=2 * GIB,
     start_seconds=4.5,
-    seconds_per_gpu=0.7,
-    seconds_per_pair=0.6,
-    level_factors={"quick": 0.3, "normal": 1.0, "full": 1.6},
+    seconds_per_gpu=0.3,
+    seconds_per_pair=0.45,
+    seconds_alone=1.2,
+    level_factors={"quick": 0.09, "normal": 1.0, "full": 1.6},
     host_memory_bytes=64 * MIB,
     loads=("links",),
 )
-
-Emit = Callable[[Message], None]
 
 
 def run(request: Request, emit: Emit) -> None:
     """Measure the ordered pairs of the requested devices; ProbeStopped where it cannot."""
     plan = PLANS[level_of(request.params)]
-    dropped = drop_overruled_variables()
-    emit(Progress(0, 1, "importing torch"))
-    backend = open_backend(request.params)
-    opened = introduce(backend, request, SPEC, emit, dropped)
+    backend, opened = open_devices(request, SPEC, emit)
     sizes = choose_sizes(backend.kind, opened, request.params)
     reporter = Reporter(backend, SPEC.method, emit)
     walk = Walk(backend, sizes, plan, reporter, request.params.get("kinds"))
