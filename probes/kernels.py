@@ -11,6 +11,7 @@ memory may be a peer's once peer access is on (ATen turns it on at the first cop
             kernels.copy(index, to.data_ptr(), source.data_ptr(), size_bytes, stream)
 """
 
+import contextlib
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -67,11 +68,14 @@ class Kernels:
         compiler: Optional[Compiler] = None,
     ) -> "Union[Kernels, str]":
         """The same, or the reason why not in a few words."""
+        expected = (CompileError, RuntimeError, AttributeError, TypeError, OSError)
+        kernels = cls(torch, library, compiler)
         try:
-            kernels = cls(torch, library, compiler)
             for index in indices or (torch.cuda.current_device(),):
                 kernels.prepare(index)
-        except (CompileError, RuntimeError, AttributeError, TypeError, OSError) as error:
+        except expected as error:
+            with contextlib.suppress(*expected):
+                kernels.close()  # what was loaded on GPUs before this one
             return str(error) or type(error).__name__
         return kernels
 

@@ -120,7 +120,12 @@ class Arrays:
         self._wait()
         work = self._work(operation, size_bytes)
         if operation is READ and self._kernels is None:
-            return bool(torch.isfinite(work()).item())
+            added = sum(
+                float(a.sum(dtype=torch.float64).item()) for a, _, _ in self._chunks(size_bytes)
+            )
+            # A float32 sum in any order is closer; half the array is sqrt(words) away.
+            total: Any = work()
+            return abs(float(total.item()) - added) <= 1e-6 * (size_bytes // 4) + 1
         self._seconds(work, 1)
         if operation is READ:
             words = sum(

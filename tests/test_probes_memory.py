@@ -93,6 +93,15 @@ def test_what_leaves_something_out_is_found(
     assert not arrays.is_right(operation, MIB)
 
 
+def test_a_sum_by_torch_is_looked_at_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(5)
+    arrays = Arrays(torch, 0, MIB, None, cpu=True)
+    assert arrays.is_right(READ, MIB)
+    work = Arrays._work
+    monkeypatch.setattr(Arrays, "_work", lambda self, op, size: work(self, op, size // 2))
+    assert not arrays.is_right(READ, MIB)
+
+
 class ToldKernels:
     """Reads on the host what the kernel would read on the GPU; leaves out `lost` words."""
 

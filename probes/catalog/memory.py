@@ -153,11 +153,21 @@ class _Walk:
         again: "Optional[list[tuple[Operation, int]]]" = None,
     ) -> "list[_Figure]":
         """In the thread that runs it: arrays, figures, and the arrays gone."""
-        torch, index = self._torch, device.torch_index
+        if self._cpu:
+            return self._measured(device, sizes, again)
+        # The device of the worker's own thread stays what it was: other probes follow.
+        with self._torch.cuda.device(device.torch_index):
+            return self._measured(device, sizes, again)
+
+    def _measured(
+        self,
+        device: DeviceRecord,
+        sizes: "tuple[int, ...]",
+        again: "Optional[list[tuple[Operation, int]]]",
+    ) -> "list[_Figure]":
         todo = again or [(operation, size) for size in sizes for operation in OPERATIONS]
-        if not self._cpu:
-            torch.cuda.set_device(index)
-        arrays = Arrays(torch, index, max(sizes), self._kernels, cpu=self._cpu)
+        index = device.torch_index
+        arrays = Arrays(self._torch, index, max(sizes), self._kernels, cpu=self._cpu)
         found = []
         try:
             warm_seconds = 0.0 if self._cpu else _WARM_SECONDS
