@@ -48,17 +48,22 @@ def builtin(*, default_only: bool = False) -> tuple[Theme, ...]:
     return (first, *(theme for theme in rest if theme.name != first.name))
 
 
-def user_folder() -> Path:
-    """Where a person's own themes are looked for."""
+def user_folder() -> Path | None:
+    """Where a person's own themes are looked for; None for a user without a home."""
     from platformdirs import user_config_path
 
-    return user_config_path("gputop") / USER_FOLDER_NAME
+    try:
+        return user_config_path("gputop") / USER_FOLDER_NAME
+    except RuntimeError:
+        return None
 
 
-def load_user(folder: Path, defaults: Theme) -> tuple[tuple[Theme, ...], tuple[str, ...]]:
+def load_user(folder: Path | None, defaults: Theme) -> tuple[tuple[Theme, ...], tuple[str, ...]]:
     """Read a person's own themes: those that work, and one sentence for each that does not."""
     loaded: list[Theme] = []
     failed: list[str] = []
+    if folder is None:
+        return (), ()
     try:
         paths = sorted(folder.glob("*.toml"))
     except OSError:

@@ -62,6 +62,14 @@ def test_broken_theme_is_named_and_the_others_load(tmp_path: Path, content: str,
     assert why in next(text for text in failed if text.startswith("broken.toml"))
 
 
+def test_a_user_without_a_home_has_no_themes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(_: str) -> Path:
+        raise RuntimeError("no home")
+
+    monkeypatch.setattr("platformdirs.user_config_path", found)
+    assert theming.load_user(theming.user_folder(), BUILTIN[0]) == ((), ())
+
+
 async def test_user_themes_are_offered_and_a_broken_one_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,8 @@ TICKS = (
     (_GIB, "1G"),
     (4 * _GIB, "4G"),
 )
+_AXIS_ROWS = 2
+"""The axis of sizes and its labels."""
 _ALONE = 8.0
 """A band that is known at one size only is drawn from an eighth of that size on."""
 
@@ -42,6 +44,8 @@ class ProbeCurve(PlotextPlot):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes=classes)
         self._sweep: Sweep | None = None
+        self._top = 1.0
+        """Upper end of the axis of values."""
 
     def show_sweep(self, sweep: Sweep | None) -> None:
         """Draw these curves."""
@@ -89,6 +93,7 @@ class ProbeCurve(PlotextPlot):
         sizes = [size for series in sweep.series for size, _ in series.points]
         values = [value for series in sweep.series for _, value in series.points]
         top = 1.08 * max(*values, *(high for _, _, high in sweep.band), 0.0) or 1.0
+        self._top = top
         step = _step(top, max(self.size.height // 3, 2))
         marks = [step * number for number in range(int(top / step) + 1)]
         plot.xaxes(True, False)
@@ -125,11 +130,22 @@ class ProbeCurve(PlotextPlot):
             sizes = [_log(size) for size, _ in one.points]
             values = [value for _, value in one.points]
             colour = self._rgb(INKS[number])
+            if not plain:
+                values = [self._fine(value) for value in values]
             plot.plot(sizes, values, marker="." if plain else "braille", color=colour)
         for number, one in reversed(series):
             sizes = [_log(size) for size, _ in one.points]
             values = [value for _, value in one.points]
             plot.scatter(sizes, values, marker=dots[number], color=self._rgb(INKS[number]))
+
+    def _fine(self, value: float) -> float:
+        """What a braille line is given so that it runs through the cell of its point.
+
+        plotext spreads rows of cells and rows of dots, four a cell, over the same limits; on its
+        own the line lies up to a row away from points, band and ticks.
+        """
+        rows = max(self.size.height - _AXIS_ROWS, 2)
+        return self._top * (4 * (rows - 1) * value / self._top + 1.5) / (4 * rows - 1)
 
     def _rgb(self, name: str) -> tuple[int, int, int]:
         colour = cast("GpuTop", self.app).inks.colour(name)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 64 << 20
 """From here on an estimate for a large message is drawn."""
+MOST_BYTES = 1 << 50
+MOST = 1e15
+"""No message is larger than the first, no figure of a link or GPU larger than the second."""
 APART = 0.05
 """A pair of GPUs that is this much below the middle one has a series of its own."""
 
@@ -48,7 +51,7 @@ def sweeps(
     """Every quantity that was measured at three sizes or more, in the order they came."""
     by_quantity: dict[str, list[Measurement]] = {}
     for one in figures:
-        if one.value is not None and one.bytes_per_copy:
+        if _drawable(one):
             by_quantity.setdefault(one.quantity, []).append(one)
     found = []
     for quantity, members in by_quantity.items():
@@ -60,6 +63,14 @@ def sweeps(
             band, source = _band(members, judged)
             found.append(Sweep(title_of(quantity, None), unit, series, band, source))
     return tuple(found)
+
+
+def _drawable(figure: Measurement) -> bool:
+    """Whether it has a place on the axes; a file may hold any number."""
+    size, value = figure.bytes_per_copy, figure.value
+    if size is None or value is None:
+        return False
+    return 0 < size <= MOST_BYTES and 0 <= value <= MOST
 
 
 def _series(members: list[Measurement], names: Mapping[str, str]) -> tuple[Series, ...]:
