@@ -36,9 +36,9 @@ _MOST_WARM_CALLS = 200
 _FEWEST_HELD = 3
 _HOST_BOUND = 0.85
 """Queueing takes at least this part of a call: the GPU waits for the host."""
-_HOLD_FACTOR, _HOLD_SECONDS = 2.0, 0.0005
+_HOLD_FACTOR, _HOLD_SECONDS, _LONGEST_HOLD_SECONDS = 2.0, 0.0005, 0.05
 """The GPU is held for this many times the queueing, and so much more, as ranks start unevenly; for
-twice as long when that was too short."""
+twice as long when that was too short, up to a limit: a call may wait for the GPU."""
 
 
 def _is_lack(error: Exception) -> bool:
@@ -199,6 +199,7 @@ class CollectiveMember(Member):
             row.append(seconds)
             queueing.append(queued)
         hold_seconds = max(queueing) * (often.calls + 1) * _HOLD_FACTOR + _HOLD_SECONDS
+        hold_seconds = min(hold_seconds, _LONGEST_HOLD_SECONDS)
         return {
             "row": row,
             "queued": min(queueing),
@@ -214,7 +215,7 @@ class CollectiveMember(Member):
         for _ in range(samples):
             taken.append(self.here.held(lead, one_sample, seconds))
             if taken[-1] is None:
-                seconds *= 2
+                seconds = min(2 * seconds, _LONGEST_HOLD_SECONDS)
         return taken
 
     def _report(

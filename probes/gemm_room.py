@@ -6,7 +6,7 @@ from typing import Optional
 from .bench import FLUSH_BYTES
 from .gemm_cases import LIBRARY_BYTES, Case, fitting
 from .protocol import DeviceRecord, Message, Note
-from .sizing import GIB, MIB
+from .sizing import MIB, spare_bytes
 from .spec import ProbeStopped
 
 Emit = Callable[[Message], None]
@@ -15,12 +15,9 @@ Emit = Callable[[Message], None]
 def room_bytes(device: DeviceRecord, kind: str, *, forced: bool) -> Optional[int]:
     """Memory for operands, results and the flush buffer; None on a CPU, where nobody counts.
 
-    A fifth of the memory and 1 GiB at least stay free; `forced`: 256 MiB.
+    `forced`: more of the device may be taken (see `sizing.reserve_bytes`).
     """
-    if kind == "cpu":
-        return None
-    free, total = device.free_bytes or 0, device.memory_bytes or 0
-    return free - (256 * MIB if forced else max(total // 5, GIB)) - LIBRARY_BYTES
+    return None if kind == "cpu" else spare_bytes(device, forced=forced) - LIBRARY_BYTES
 
 
 def plan(

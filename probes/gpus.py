@@ -9,6 +9,7 @@ through temporaries instead: `store` must not be called for such a pair.
 """
 
 import contextlib
+import dataclasses
 import importlib
 import os
 from collections.abc import Sequence
@@ -84,7 +85,15 @@ class Gpus:
 
     def devices(self) -> tuple[DeviceRecord, ...]:
         """Every device torch sees."""
-        return tuple(self._record(index) for index in range(self._torch.cuda.device_count()))
+        found = [self._record(index) for index in range(self._torch.cuda.device_count())]
+        keys = [record.key for record in found]
+        # Partitions of one AMD GPU may share an address, and its UUID too.
+        return tuple(
+            record
+            if keys.count(record.key) == 1
+            else dataclasses.replace(record, key=f"{record.key}/{record.torch_index}")
+            for record in found
+        )
 
     def _record(self, index: int) -> DeviceRecord:
         properties = self._torch.cuda.get_device_properties(index)

@@ -151,7 +151,7 @@ def inspect(path: str, how_found: str) -> Interpreter:
         python = str(answer["python"])
         real = os.path.realpath(str(answer["executable"] or path))
         identity = (real, str(answer["prefix"]), str(answer.get("torch")))
-    except (ValueError, IndexError, KeyError, TypeError):
+    except (ValueError, IndexError, KeyError, TypeError, RecursionError):
         return Interpreter(path, how_found, why_not="is no Python that answers")
     torch = answer.get("torch")
     version = None if torch is None else one_line(str(torch), 40) or "of unknown version"

@@ -158,7 +158,7 @@ def wiring(
     if fan <= ONE_PORT:
         return (
             "All neighbours at once keep their speed, and one GPU to all is as fast as to one: "
-            "each GPU has one port into a switch that does not block."
+            "each GPU has one port into a switch, or a host bridge, that does not block."
         ), details
     return (
         f"One GPU with all {peers} peers at once moves {fan:.1f} times what one pair does: "

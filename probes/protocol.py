@@ -187,6 +187,9 @@ def decode(line: bytes) -> Message:
         raise ProtocolError("too-long", f"a line of {len(line)} bytes")
     try:
         body = json.loads(line.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
+        if b"\\ud" in line.lower():
+            # Half a surrogate pair, as of a variable that is no UTF-8: no document can hold it.
+            body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise ProtocolError("not-json", "a line that is no JSON") from error
     if not isinstance(body, dict):

@@ -321,6 +321,17 @@ def test_a_time_of_wrong_precision_is_taken_back(monkeypatch: pytest.MonkeyPatch
     assert {(m.value, m.why) for m in last(said)} == {(None, "runs as fp32")}
 
 
+def test_a_product_that_overflows_is_wrong_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(self: ToldBench, case: Case, timed: gemm_bench.Result) -> gemm_bench.Result:
+        return dataclasses.replace(timed, error=float("inf"), verdict="wrong-data")
+
+    monkeypatch.setattr(ToldBench, "check", check)
+    for figure in last(told(monkeypatch, {})):
+        assert decode(encode(figure)) == figure
+        assert figure.verdict == "wrong-data"
+        assert "relative_error" not in figure.details
+
+
 def test_a_slow_device_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     said = told(monkeypatch, {(1, "matmul"): [1.2, 1.0]})
     found = [m for m in said if isinstance(m, Measurement) and m.details["entry"] == "matmul"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from gputop.probes.driver import Driver
 from gputop.probes.gpu_copies import Copies
 from gputop.probes.gpus import Gpus
 from gputop.probes.kernels import Kernels as OurKernels
+from gputop.probes.protocol import DeviceRecord
 from tests.told_cuda import Clock, ToldCuda, ToldStream, ToldTorch, copy_call
 
 MIB = 1 << 20
@@ -247,3 +249,14 @@ def test_a_stream_is_kept_for_its_device() -> None:
     assert copies.stream(0) is not copies.stream(0, 1)
     assert isinstance(copies.stream(1), ToldStream)
     assert copies.stream(1).device == 1
+
+
+def test_partitions_of_one_address_have_keys_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = ["0000:05:00.0", "0000:05:00.0", "0000:26:00.0"]
+    monkeypatch.setattr(
+        Gpus, "_record", lambda self, index: DeviceRecord(places[index], index, "MI300X")
+    )
+    backend = object.__new__(Gpus)
+    backend._torch = SimpleNamespace(cuda=SimpleNamespace(device_count=lambda: 3))
+    keys = [record.key for record in backend.devices()]
+    assert keys == ["0000:05:00.0/0", "0000:05:00.0/1", "0000:26:00.0"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from gputop.probes import opened
 from gputop.probes.catalog import p2p_concurrent
 from gputop.probes.devices import Flow, FlowTimes
 from gputop.probes.protocol import Measurement, Message, Note, Request, decode, encode
@@ -21,7 +22,7 @@ def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, gpus: ToldGpus, **params: object) -> list[Message]:
-    monkeypatch.setattr(p2p_concurrent, "open_backend", lambda params: gpus)
+    monkeypatch.setattr(opened, "open_backend", lambda params: gpus)
     said: list[Message] = []
     p2p_concurrent.run(Request("p2p-concurrent", params=params), said.append)
     return said
@@ -52,7 +53,7 @@ def test_a_switch_has_one_port_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = ToldGpus(4)
     ports(gpus, H200_GBS)
     said = run(monkeypatch, gpus)
-    assert "one port into a switch that does not block" in wiring(said).text
+    assert "one port into a switch, or a host bridge, that does not block" in wiring(said).text
     hub = "one to all (0000:00:00.0)"
     to_all = figures(said, "concurrent_bandwidth", hub)
     assert to_all.keys() == {("0", "1"), ("0", "2"), ("0", "3")}
@@ -151,7 +152,7 @@ def test_unfair_copy_engines_are_no_groups(
     monkeypatch: pytest.MonkeyPatch, count: int, level: str
 ) -> None:
     said = run(monkeypatch, Unfair(count), level=level)
-    assert "one port into a switch that does not block" in wiring(said).text
+    assert "one port into a switch, or a host bridge, that does not block" in wiring(said).text
     assert wiring(said).details["groups"] == []
     shares = figures(said, "concurrent_bandwidth", "one to all (0000:00:00.0)")
     for share in shares.values():

@@ -246,6 +246,7 @@ def test_interpreters_are_found_without_importing_torch(
 MEASURED_SECONDS = {
     "quick": {
         "launch": (5, 7), "host": (4, 7), "memory": (4, 5.5), "p2p": (4, 5.5), "gemm": (5, 6.5),
+        "p2p-concurrent": (4, 5.5),
         "collectives": (7, 8.5), "train-step": (7.5, 12),
         "nccl": (5.5, 7),
     },

@@ -7,6 +7,7 @@ calls run, since neither vendor's sheet says what clock it keeps under load.
 
 import dataclasses
 import importlib
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,9 +16,7 @@ from ..gemm_bench import GemmBench, Result
 from ..gemm_cases import Case, cases
 from ..gemm_room import plan, room_bytes
 from ..gemm_work import precision
-from ..gpus import drop_overruled_variables
-from ..introduction import introduce
-from ..opening import open_backend
+from ..opened import open_devices
 from ..plaintext import one_line
 from ..protocol import DeviceRecord, Measurement, Message, Note, Progress, Request
 from ..sensors import Sensors
@@ -36,10 +35,10 @@ SPEC = ProbeSpec(
     minimum_gpus=1,
     memory_bytes_per_gpu=2048 * MIB,
     start_seconds=4.5,
-    seconds_per_gpu=0.3,
+    seconds_per_gpu=0.2,
     seconds_per_pair=0.0,
-    seconds_alone=6.0,
-    level_factors={"quick": 0.3, "normal": 1.0, "full": 3.0},
+    seconds_alone=5.0,
+    level_factors={"quick": 0.24, "normal": 1.0, "full": 3.0},
     loads=("compute", "memory"),
 )
 
@@ -69,10 +68,7 @@ def run(request: Request, emit: Emit) -> None:
     `alone`: one device after the other; else all at once, for each computes in its own memory.
     """
     level = level_of(request.params)
-    dropped = drop_overruled_variables()
-    emit(Progress(0, 1, "importing torch"))
-    backend = open_backend(request.params)
-    opened = introduce(backend, request, SPEC, emit, dropped)
+    backend, opened = open_devices(request, SPEC, emit)
     steering = {name: os.environ[name] for name in _STEERING if name in os.environ}
     if steering:
         shown = ", ".join(f"{name}={one_line(text, 40)}" for name, text in steering.items())
@@ -202,7 +198,7 @@ class _Walk:
             "library": result.library, **result.seen,
         }  # fmt: skip
         why, times = result.why, result.times
-        if result.error is not None and result.error == result.error:
+        if result.error is not None and math.isfinite(result.error):
             details["relative_error"] = float(f"{result.error:.3g}")
         if case.dtype == "fp8":
             fast = case.entry == "scaled_mm fast"

@@ -20,10 +20,8 @@ from functools import partial
 from typing import Optional
 
 from ..devices import Backend, Flow, FlowTimes
-from ..gpus import drop_overruled_variables
 from ..held import rates
-from ..introduction import introduce
-from ..opening import open_backend
+from ..opened import open_devices
 from ..p2p_patterns import (
     AT_ONCE,
     IN_PHASES,
@@ -53,9 +51,9 @@ SPEC = ProbeSpec(
     minimum_gpus=2,
     memory_bytes_per_gpu=2 * GIB,
     start_seconds=4.5,
-    seconds_per_gpu=0.9,
-    seconds_per_pair=0.15,
-    level_factors={"quick": 0.5, "normal": 1.0, "full": 1.5},
+    seconds_per_gpu=0.3,
+    seconds_per_pair=0.28,
+    level_factors={"quick": 0.13, "normal": 1.0, "full": 1.5},
     loads=("links",),
 )
 
@@ -67,10 +65,7 @@ _WARM_SECONDS = 0.05
 def run(request: Request, emit: Emit) -> None:
     """Run the level's patterns among the requested devices; ProbeStopped where it cannot."""
     level = level_of(request.params)
-    dropped = drop_overruled_variables()
-    emit(Progress(0, 1, "importing torch"))
-    backend = open_backend(request.params)
-    opened = introduce(backend, request, SPEC, emit, dropped)
+    backend, opened = open_devices(request, SPEC, emit)
     sizes = choose_sizes(backend.kind, opened, request.params)
     crowd = _Crowd(backend, sizes, opened, Reporter(backend, SPEC.method, emit))
     plan = patterns(len(opened), level)
