@@ -113,7 +113,7 @@ class Expecting:
 
 def title(figure: Measurement, names: Mapping[str, str], *, ends: bool = True) -> str:
     """What a figure is of, for people: "write bandwidth GPU0 -> GPU1"; without `ends` no GPUs."""
-    words = [figure.quantity.replace("_", " ")]
+    words = [clean(figure.quantity.replace("_", " "), 40)]
     if figure.variant:
         words.append(clean(figure.variant, 60))
     who = [names.get(one, clean(one, 20)) for one in (figure.src, figure.dst) if one and ends]

@@ -34,6 +34,9 @@ ELSEWHERE = (
 )  # fmt: skip
 """Of the probe nccl: what its check tells beside the prediction."""
 
+MOST = 1e9
+"""From here on a figure is written with a power of ten, so that it stays in its column."""
+
 
 def tables(measurements: Sequence[Measurement], names: Mapping[str, str]) -> str:
     """All figures without verdicts; see `report`."""
@@ -88,7 +91,7 @@ def _rows(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
     """Figures that no table knows."""
     rows = [
         [
-            f"{figure.quantity.replace('_', ' ')} {clean(figure.variant or '', 30)}".strip()[:44],
+            f"{_words(figure.quantity)} {clean(figure.variant or '', 30)}".strip()[:44],
             _who(figure, names) if figure.src or figure.dst else "",
             _cell(figure),
             clean(figure.unit or "", 10),
@@ -109,7 +112,11 @@ def _odd(figures: Sequence[Measurement], names: Mapping[str, str]) -> list[str]:
 
 def _who(figure: Measurement, names: Mapping[str, str]) -> str:
     ends = [_name(one, names) for one in (figure.src, figure.dst) if one is not None]
-    return " -> ".join(ends) or figure.quantity.replace("_", " ")
+    return " -> ".join(ends) or _words(figure.quantity)
+
+
+def _words(quantity: str) -> str:
+    return clean(quantity.replace("_", " "), 40)
 
 
 def _matrices(pairs: Pairs, names: Mapping[str, str]) -> list[str]:
@@ -184,6 +191,8 @@ def _cell(figure: Measurement) -> str:
     if figure.value is None:
         return clean(figure.verdict or units.UNKNOWN, 20)
     wrong = figure.verdict == "wrong-data"
+    if abs(figure.value) >= MOST:
+        return f"{figure.value:.2g}" + ("!" if wrong else "")
     digits = 1 if figure.value >= 10 else 2
     return f"{figure.value:.{digits}f}" + ("!" if wrong else "")
 

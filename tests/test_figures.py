@@ -166,7 +166,9 @@ def test_hostile_words_stay_words() -> None:
     figures = [
         figure("something", 1.0, variant="\x1b[31m" * 9, unit="\x1b[2J", src="\x07"),
         figure("gemm", 1.0, variant="\x1b]0;x\x07", src="cpu:0"),
+        figure("quantity\x1b[3m" + "x" * 300, 1e300),
         figure("write_bandwidth", None, verdict="\x1b[1m", src="a", dst="b", why_none="\x1b[5m"),
     ]
     assert "\x1b" not in tables(figures, {})
     assert "\x07" not in tables(figures, {})
+    assert max(len(line) for line in tables(figures, {}).splitlines()) <= 80

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -116,3 +117,11 @@ def test_plain_text_has_no_control_characters(text: str) -> None:
 
 def test_escape_sequences_go_whole() -> None:
     assert plain("\x1b[1;31mred\x1b[0m \x1b]0;title\x07end\x00\r\nx\ty") == "red end\nx y"
+
+
+def test_half_a_surrogate_pair_is_replaced_wherever_it_stands() -> None:
+    text = os.fsdecode(b"eth\xff")
+    note = Note("variables", text, {"NCCL_SOCKET_IFNAME": [text, "\U0001f600"], text: 1})
+    assert decode(encode(note)) == Note(
+        "variables", "eth?", {"NCCL_SOCKET_IFNAME": ["eth?", "\U0001f600"], "eth?": 1}
+    )
