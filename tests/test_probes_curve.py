@@ -7,7 +7,8 @@ import pytest
 from gputop.app import GpuTop
 from gputop.judged import judged
 from gputop.widgets.probe_curve import DOTS, ProbeCurve
-from gputop.widgets.probe_sweeps import LEAST_POINTS, sweeps
+from gputop.widgets.probe_groups import LEAST_POINTS
+from gputop.widgets.probe_sweeps import sweeps
 from tests.app_support import app_of, give, press
 from tests.measured import SIZES, h200_report, one, with_figures
 from tests.probes_shown import show
