@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
 import re
+import statistics
 import sys
 import threading
 from itertools import pairwise
