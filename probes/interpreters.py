@@ -2,16 +2,24 @@
 
 import json
 import os
-import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
+from .asking import NoAnswerError, ask
 from .plaintext import one_line
 
 _LOOK_SECONDS = 10.0
+_MOST_BYTES = 1 << 16
+"""An answer has a few hundred; a start-up file may greet before it."""
+_NO_ANSWER = {
+    "late": f"gave no answer in {_LOOK_SECONDS:.0f} s",
+    "too much": "is no Python that answers",
+    "cancelled": "was not asked to the end",
+}
 _MOST_ON_PATH = 8
 
 # Asked of a candidate. Finding a package's spec does not import it; torch/version.py is text that
@@ -91,14 +99,21 @@ class Choice:
         return tuple(lines)
 
 
-def find_interpreter(explicit: Optional[str] = None) -> Choice:
-    """`explicit` alone if given; else the first with a GPU build of torch, else with any torch."""
+def find_interpreter(
+    explicit: Optional[str] = None, cancel: Optional[threading.Event] = None
+) -> Choice:
+    """`explicit` alone if given; else the first with a GPU build of torch, else with any torch.
+
+    Setting `cancel` ends the search within a tenth of a second, with what was found until then.
+    """
     looked_at: list[Interpreter] = []
     seen: set[object] = set()
     for path, how_found in [(explicit, "--python")] if explicit else candidates():
         if path in seen:
             continue
-        found = inspect(path, how_found)
+        if cancel is not None and cancel.is_set():
+            break
+        found = inspect(path, how_found, cancel)
         seen.add(path)
         if found.identity is not None:
             if found.identity in seen:
@@ -128,26 +143,22 @@ def candidates() -> Iterator[tuple[str, str]]:
                 yield path, "PATH"
 
 
-def inspect(path: str, how_found: str) -> Interpreter:
-    """Ask one candidate about its torch; never raises, takes at most ten seconds."""
+def inspect(path: str, how_found: str, cancel: Optional[threading.Event] = None) -> Interpreter:
+    """Ask one candidate about its torch; never raises, takes at most ten seconds.
+
+    It is asked with all that it started in one process group, which is gone afterwards.
+    """
     path = os.path.abspath(path)
     if not os.access(path, os.X_OK) or os.path.isdir(path):
         return Interpreter(path, how_found, why_not="is not a program that can be run")
     try:
-        asked = subprocess.run(
-            [path, "-c", _QUESTION],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_LOOK_SECONDS,
-            cwd="/",
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Interpreter(path, how_found, why_not=f"gave no answer in {_LOOK_SECONDS:.0f} s")
+        said = ask([path, "-c", _QUESTION], _LOOK_SECONDS, _MOST_BYTES, cancel)
+    except NoAnswerError as none:
+        return Interpreter(path, how_found, why_not=_NO_ANSWER[none.reason])
     except OSError as error:
         return Interpreter(path, how_found, why_not=f"cannot be run: {error.strerror}")
     try:
-        answer = json.loads(asked.stdout.strip().splitlines()[-1])
+        answer = json.loads(said.strip().splitlines()[-1])
         python = str(answer["python"])
         real = os.path.realpath(str(answer["executable"] or path))
         identity = (real, str(answer["prefix"]), str(answer.get("torch")))

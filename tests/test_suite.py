@@ -50,7 +50,7 @@ def made_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every probe of the order, whatever the real catalogue has; answered by a made-up worker."""
     monkeypatch.setattr(catalog, "NAMES", tuple(reversed(planning.ORDER)))
     monkeypatch.setattr(catalog, "load", lambda name: type("Module", (), {"SPEC": SPECS[name]}))
-    monkeypatch.setattr(running, "find_interpreter", lambda python: choice())
+    monkeypatch.setattr(running, "find_interpreter", lambda *asked: choice())
 
 
 def choice() -> Choice:
@@ -242,7 +242,7 @@ def test_a_stranger_who_comes_later_stops_what_is_not_begun() -> None:
 
 
 def test_without_a_torch_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "find_interpreter", lambda python: Choice(None, ()))
+    monkeypatch.setattr(running, "find_interpreter", lambda *asked: Choice(None, ()))
     ran, events = go(planning.plan((), TWO))
     assert set(states(ran).values()) == {"no-torch"}
     assert not workers_of(events)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 import psutil
@@ -13,6 +14,7 @@ from gputop.topology.readings import GpuReading
 from gputop.topology.sources.source import SourceAbsent
 
 DEADLINE_SECONDS = 3.0 + busy.CALM_SECONDS
+_LOOK_SECONDS = 0.1
 HANGS = "the driver did not answer in time whether the GPUs are in use"
 
 
@@ -62,9 +64,17 @@ class Guard:
         thread.start()
 
         def wait() -> Verdict:
-            thread.join(DEADLINE_SECONDS)
-            # A driver that hangs is no place to start in, unless somebody insists.
-            return told[0] if told else Verdict(busy=(HANGS,))
+            give_up = time.monotonic() + DEADLINE_SECONDS
+            while thread.is_alive() and not self._cancel.is_set():
+                left = give_up - time.monotonic()
+                if left <= 0:
+                    break
+                thread.join(min(left, _LOOK_SECONDS))
+            if told:
+                return told[0]
+            # A driver that hangs is no place to start in, unless somebody insists; after a
+            # cancel nothing starts, so nobody needs to know.
+            return Verdict() if self._cancel.is_set() else Verdict(busy=(HANGS,))
 
         return wait
 

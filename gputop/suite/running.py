@@ -128,7 +128,7 @@ class Suite:
     def _prepare(self) -> Told | None:
         """Look at the GPUs while a Python is searched; the end of all steps if one is missing."""
         verdict_of = self._guard.begin(patient=not self._plan.force)
-        choice = find_interpreter(self._plan.python)
+        choice = find_interpreter(self._plan.python, self._cancel)
         verdict = verdict_of()
         self._blind, self._busy, self._choice = verdict.blind, verdict.busy, choice
         elapsed = round(time.monotonic() - self._started, 3)
