@@ -8,8 +8,10 @@ link fall asleep, so `watching` samples in a thread while the work runs.
 import contextlib
 import ctypes
 import functools
+import math
 import statistics
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Optional
@@ -68,7 +70,8 @@ class Sensors:
 
         def look() -> None:
             while True:
-                watch.add(self.read(pci_address))
+                began = time.monotonic()
+                watch.add(self.read(pci_address), began, time.monotonic())
                 if done.wait(seconds):
                     return
 
@@ -85,26 +88,31 @@ class Sensors:
 
 
 class Watch:
-    """The readings of one stretch of work."""
+    """The readings of a stretch of work; one thread may add while another asks."""
 
     def __init__(self) -> None:
-        self._samples: list[Sample] = []
+        self._readings: list[tuple[float, float, Sample]] = []
 
-    def add(self, sample: Sample) -> None:
-        """Keep one reading."""
+    def add(self, sample: Sample, began: float, ended: float) -> None:
+        """Keep one reading, taken between these moments of the monotonic clock."""
         if sample:
-            self._samples.append(sample)
+            self._readings.append((began, ended, sample))
 
-    def summary(self) -> dict[str, Any]:
-        """Medians of sm_clock_mhz (with _min and _max), memory_clock_mhz, power_w, temperature_c.
+    def summary(self, since: float = -math.inf, until: float = math.inf) -> dict[str, Any]:
+        """What was read from `since` to `until`, in seconds of the monotonic clock.
+
+        Medians of sm_clock_mhz (with _min and _max), memory_clock_mhz, power_w, temperature_c.
 
         `throttle`: the words of what held the clocks down, a hardware reason when it was seen at
         all, another when it was seen in a tenth of the readings, "idle" in half. An empty list: the
         driver was asked and named none. `pcie_generation` and `pcie_width`: as the link was in most
         of the readings. A key is missing where nothing could be read.
         """
-        # The first reading is often older than the work.
-        samples = self._samples[1:] if len(self._samples) > 2 else list(self._samples)
+        samples = [
+            s for began, ended, s in list(self._readings) if since <= began <= ended <= until
+        ]
+        # What the first of them says is often older than the work.
+        samples = samples[1:] if len(samples) > 2 else samples
         found: dict[str, Any] = {}
         clocks = [s["sm_clock_mhz"] for s in samples if "sm_clock_mhz" in s]
         for name in ("sm_clock_mhz", "memory_clock_mhz", "power_w", "temperature_c"):

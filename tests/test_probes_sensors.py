@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +170,8 @@ def test_the_watch_ends_when_the_work_raises(tmp_path: Path) -> None:
 
 def watch_of(*samples: dict[str, Any]) -> dict[str, Any]:
     watch = Watch()
-    for sample in samples:
-        watch.add(sample)
+    for place, sample in enumerate(samples):
+        watch.add(sample, place, place + 0.5)
     return watch.summary()
 
 
@@ -193,3 +194,27 @@ def test_which_reasons_count() -> None:
     assert watch_of(*quiet, *often)["throttle"] == ["sw-power-cap"]
     assert watch_of(*({"reasons": {"idle"}} for _ in range(4)))["throttle"] == ["idle"]
     assert watch_of(*quiet)["throttle"] == []
+
+
+def test_a_summary_is_cut_out_by_time() -> None:
+    watch = Watch()
+    for place, clock in enumerate((1980, 1900, 1800, 1700, 1600, 1500)):
+        watch.add({"sm_clock_mhz": clock}, place, place + 0.5)
+    # 1900 began before; the first inside says what was before; 1600 ended after.
+    cut = watch.summary(1.2, 4.2)
+    assert (cut["sm_clock_mhz_max"], cut["sm_clock_mhz_min"]) == (1800, 1700)
+    cut = watch.summary(1, 4.5)
+    assert (cut["sm_clock_mhz_max"], cut["sm_clock_mhz_min"]) == (1800, 1600)
+    assert watch.summary(7, 9) == watch.summary(2.1, 2.4) == {}
+    assert watch.summary()["sm_clock_mhz_min"] == 1500
+
+
+def test_readings_carry_the_moments_when_they_were_taken(tmp_path: Path) -> None:
+    nvml, started = ToldNvml(**FULL), time.monotonic()
+    with Sensors([GPU], nvml=nvml, sysfs=tmp_path).watching(GPU, 0.001) as watch:
+        assert nvml.asked.wait(5)
+        while not watch.summary(started):  # while it runs, too
+            assert time.monotonic() < started + 5
+    ended = time.monotonic()
+    assert watch.summary(started, ended) == watch.summary()
+    assert watch.summary(until=started) == watch.summary(since=ended) == {}
