@@ -15,7 +15,7 @@ _REAP_SECONDS = 0.5
 _CHUNK_BYTES = 1 << 14
 
 
-class NoAnswerError(Exception):
+class NoAnswer(Exception):  # noqa: N818  (an outcome, not an error)
     """There is none: `reason` is "cancelled", "late" or "too much"."""
 
     def __init__(self, reason: str) -> None:
@@ -29,7 +29,7 @@ def ask(
     most_bytes: int,
     cancel: Optional[threading.Event] = None,
 ) -> bytes:
-    """What a program writes to its stdout until it ends; NoAnswerError or OSError if that is nothing.
+    """What a program writes to its stdout until it ends; NoAnswer or OSError if that is nothing.
 
     The program gets a process group of its own, which is killed however this ends, so that
     nothing of what it started stays either. `cancel` is looked at twenty times a second.
@@ -65,9 +65,9 @@ def _read(
         ready.register(pipe, selectors.EVENT_READ)
         while True:
             if cancel is not None and cancel.is_set():
-                raise NoAnswerError("cancelled")
+                raise NoAnswer("cancelled")
             if time.monotonic() >= give_up:
-                raise NoAnswerError("late")
+                raise NoAnswer("late")
             # Asked before the look at the pipe: what an ended program wrote is in there by then.
             ended = _has_ended(process.pid)
             if ready.select(0.0 if ended else _LOOK_EVERY_SECONDS):
@@ -76,7 +76,7 @@ def _read(
                     return bytes(said)
                 said += chunk
                 if len(said) > most_bytes:
-                    raise NoAnswerError("too much")
+                    raise NoAnswer("too much")
             elif ended:
                 return bytes(said)  # somebody whom it started holds the pipe
 

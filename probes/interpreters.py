@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Optional
 
-from .asking import NoAnswerError, ask
+from .asking import NoAnswer, ask
 from .plaintext import one_line
 
 _LOOK_SECONDS = 10.0
@@ -153,7 +153,7 @@ def inspect(path: str, how_found: str, cancel: Optional[threading.Event] = None)
         return Interpreter(path, how_found, why_not="is not a program that can be run")
     try:
         said = ask([path, "-c", _QUESTION], _LOOK_SECONDS, _MOST_BYTES, cancel)
-    except NoAnswerError as none:
+    except NoAnswer as none:
         return Interpreter(path, how_found, why_not=_NO_ANSWER[none.reason])
     except OSError as error:
         return Interpreter(path, how_found, why_not=f"cannot be run: {error.strerror}")

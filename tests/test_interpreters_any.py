@@ -13,7 +13,7 @@ import pytest
 
 from gputop import busy
 from gputop.probes import interpreters
-from gputop.probes.asking import NoAnswerError, ask
+from gputop.probes.asking import NoAnswer, ask
 from gputop.probes.interpreters import find_interpreter, inspect
 from gputop.suite import planning
 from gputop.suite.guard import Guard
@@ -72,7 +72,7 @@ def test_what_writes_without_end_is_read_to_a_bound_and_killed(what: str, tmp_pa
 def test_as_much_as_the_bound_is_read_and_not_a_byte_more(tmp_path: Path) -> None:
     path = program(tmp_path, "head -c 5000 /dev/zero")
     assert ask([path], 10.0, 5000) == b"\0" * 5000
-    with pytest.raises(NoAnswerError) as caught:
+    with pytest.raises(NoAnswer) as caught:
         ask([path], 10.0, 4999)
     assert caught.value.reason == "too much"
 
