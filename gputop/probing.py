@@ -91,6 +91,8 @@ class _Posting:
         self._snapshot = snapshot
         self._python = self._note = self._step = ""
         self._state: messages.SuiteState | None = None
+        self._not_kept: dict[str, str] = {}
+        """Probe -> why its run is not in the history."""
 
     def __call__(self, event: Event) -> None:
         from gputop.suite import running
@@ -113,7 +115,7 @@ class _Posting:
         self._post(messages.ProbeEnded("failed", text))
 
     def _changed(self, state: messages.SuiteState) -> None:
-        self._state = state
+        self._state = state = self._noted(state)
         self._post(messages.SuiteChanged(state))
         step = state.current
         if step is not None and step.name != self._step:
@@ -125,12 +127,33 @@ class _Posting:
             name = state.steps[0].name if len(state.steps) == 1 else "probes"
             self._post(messages.ProbeEnded(state.status, state.text, state.forcible, name))
 
-    def _ended(self, event: Ended) -> None:
-        from gputop import history
+    def _noted(self, state: messages.SuiteState) -> messages.SuiteState:
+        """The same with what we have to say ourselves, after what the probes said."""
+        steps = []
+        for step in state.steps:
+            note = self._not_kept.get(step.name)
+            if note and note not in step.notes:
+                step = replace(step, notes=(*step.notes, note))
+            steps.append(step)
+        return replace(state, steps=tuple(steps))
 
+    def _ended(self, event: Ended) -> None:
+        """Compare and keep what a probe found; the others go on whatever comes of that."""
         if event.told.outcome.logs:
             self._check(event.told)
-        history.keep_told(self._snapshot, event.planned.wish, event.told)
+        note = self._keep(event)
+        if note:
+            self._not_kept[event.planned.step.name] = note
+            if self._state is not None:
+                self._changed(self._state)
+
+    def _keep(self, event: Ended) -> str:
+        from gputop import history
+
+        try:
+            return history.keep_told(self._snapshot, event.planned.wish, event.told)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs the kept run only
+            return f"the run is not kept in the history: {type(error).__name__}: {error}"
 
     def _check(self, told: Told) -> None:
         """Lay the logs beside the prediction, here and not on the event loop: it takes a while."""
@@ -140,10 +163,11 @@ class _Posting:
         try:
             check = check_run(self._snapshot, told, {})
             read = examine(log_of(told), self._snapshot, library=check.library)
+            figures = tuple(transports(check, time.time()))
         except Exception as error:  # noqa: BLE001 - the worker border: the figures stand without it
             text = f"the logs could not be compared: {type(error).__name__}: {error}"
             self._post(messages.NcclChecked(None, text))
             return
-        for figure in transports(check, time.time()):
+        for figure in figures:
             self._post(messages.ProbeMeasured(figure))
         self._post(messages.NcclChecked(check, read=read))

@@ -138,3 +138,33 @@ def test_a_forced_figure_says_who_was_in_the_way_on_its_gpus() -> None:
     assert found(B, busy) == {"forced": "; ".join(busy)}
     assert found("", busy) == {"forced": "; ".join(busy), "devices": [A, B]}
     assert found("") == {"devices": [A, B]}
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_run_that_is_not_kept_is_a_note_and_the_suite_goes_on(
+    monkeypatch: pytest.MonkeyPatch, raises: bool
+) -> None:
+    posted: list[Any] = []
+    done = threading.Event()
+
+    def post(message: Any) -> None:
+        posted.append(message)
+        if isinstance(message, ProbeEnded):
+            done.set()
+
+    def keep_told(*given: Any) -> str:
+        if raises:
+            raise RuntimeError("no such luck")
+        return "the run is not kept in the history: Read-only file system"
+
+    selftests(monkeypatch)
+    monkeypatch.setattr("gputop.history.keep_told", keep_told)
+    Probing(post).start_suite(("memory", "launch"), (), False, "quick", NODE)
+    assert done.wait(90)
+    assert posted[-1].status == "finished"
+    last = [message.state for message in posted if isinstance(message, SuiteChanged)][-1]
+    said = "RuntimeError: no such luck" if raises else "Read-only file system"
+    assert [step.state for step in last.steps] == ["finished", "finished"]
+    for step in last.steps:
+        assert step.figures
+        assert step.notes[-1] == f"the run is not kept in the history: {said}"
