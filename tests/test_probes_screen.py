@@ -10,6 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
+from gputop.history import KeptRun
 from gputop.judged import Judged, judged
 from gputop.messages import SuiteChanged
 from gputop.topology.expectation.judgement import Band, Judgement
@@ -17,7 +18,7 @@ from gputop.widgets.measures import MEASURES
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.probe_bars import figure_bar, progress, verdict_of
 from gputop.widgets.probe_sweeps import sweeps
-from gputop.widgets.spans import text_of, width_of
+from gputop.widgets.spans import Line, text_of, width_of
 from gputop.widgets.wiring_diagram import WiringDiagram
 from tests.app_support import SIZES, app_of, demo_report, give, picture, press, settle, text
 from tests.measured import h200_report, made_specs, one, p2p, with_figures
@@ -187,6 +188,31 @@ async def test_nothing_is_drawn_again_while_nothing_changes(
         assert not drawn
         await press(pilot, "down")
         assert drawn
+
+
+async def test_kept_runs_are_compared_again_only_where_they_are_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compared: list[str] = []
+
+    def lines(runs: Any, probe: str, names: Any, width: int) -> tuple[Line, ...]:
+        compared.append(probe)
+        return (((f" {len(runs)} of {probe}", ""),),)
+
+    monkeypatch.setattr("gputop.widgets.probe_history.history_lines", lines)
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        screen = await show(pilot, healthy())
+        before = len(compared)
+        assert compared[-1] == "p2p"
+        await give(pilot, sick())  # other figures, the same runs
+        assert len(compared) == before
+        screen._take_runs((KeptRun(probe="p2p", taken_at=1.0),))
+        await settle(pilot)
+        assert compared[before:] == ["p2p"]
+        assert "1 of p2p" in text(pilot, "#probe-earlier")
+        await select(pilot, "gemm")
+        assert compared[-1] == "gemm"
+        assert "1 of gemm" in text(pilot, "#probe-earlier")
 
 
 def test_the_app_starts_without_the_plotting_library() -> None:

@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from gputop.screens.screen import View
 from gputop.widgets.board import Board
+from gputop.widgets.probe_history import EarlierRuns
 from gputop.widgets.probe_list import ProbeList
 from gputop.widgets.probe_picture import ProbePicture
 from gputop.widgets.probe_views import EARLIER, FIGURES, ProbeViews
@@ -74,6 +75,7 @@ class ProbesScreen(View):
         self._runs: tuple[KeptRun, ...] = ()
         """Kept runs of this node, oldest first."""
         self._runs_for: object = None
+        self._earlier = EarlierRuns()
 
     def body(self) -> Iterable[Widget]:
         """What a run costs, the list with what it says, and the figures with their picture."""
@@ -157,7 +159,6 @@ class ProbesScreen(View):
 
     def _draw_entry(self, report: Report, entry: Entry, known: Judged) -> None:
         from gputop.widgets.probe_figures import about_lines, entry_lines
-        from gputop.widgets.probe_history import history_lines
 
         views, narrow = self._views, self.has_class("-narrow")
         about = self.query_one("#probe-about", Board)
@@ -167,7 +168,8 @@ class ProbesScreen(View):
         self.query_one("#probes-right").display = views.shown != EARLIER or not narrow
         earlier = self.query_one("#probe-earlier", Board)
         earlier.caption("Earlier runs on this node")
-        earlier.show(history_lines(self._runs, entry.name, known.names, self._room(earlier, 64)))
+        room = self._room(earlier, 64)
+        earlier.show(self._earlier.lines(self._runs, entry.name, known.names, room))
         figures = self.query_one("#probe-figures", Board)
         figures.display = not narrow or views.shown == FIGURES
         figures.caption(f"{entry.title or entry.name}: figures, ├ ┤ healthy")

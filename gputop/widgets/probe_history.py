@@ -22,6 +22,28 @@ _MARKED = 8
 _RANK = {"low": 3, "high": 2, "healthy": 1}
 
 
+class EarlierRuns:
+    """The lines of the probe that was asked for last, made again only where they are others.
+
+    Hundreds of runs are compared for them, which is too long for every redraw.
+    """
+
+    def __init__(self) -> None:
+        self._lines: tuple[Line, ...] = ()
+        self._runs: Sequence[KeptRun] | None = None
+        self._for: object = None
+
+    def lines(
+        self, runs: Sequence[KeptRun], probe: str, names: Mapping[str, str], width: int
+    ) -> tuple[Line, ...]:
+        """As `history_lines`; other runs are another sequence, not the same one changed."""
+        wanted = (probe, width, dict(names))
+        if self._runs is not runs or self._for != wanted:
+            self._lines = history_lines(runs, probe, names, width)
+            self._runs, self._for = runs, wanted
+        return self._lines
+
+
 def history_lines(
     runs: Sequence[KeptRun], probe: str, names: Mapping[str, str], width: int
 ) -> tuple[Line, ...]:
