@@ -32,9 +32,13 @@ MOST_BYTES = 20_000_000
 LONGEST_LINE = 4_000_000
 MOST_FIGURES = 20_000
 _KEY_DIGITS = 24
+LOCK_SECONDS = 2.0
+"""So long another writer is waited for."""
+_LOCK_AGAIN_SECONDS = 0.02
 _MOST_COPIED = 1 << 50
 """Larger sizes of a copy than this are no figure of ours."""
 NO_HOME = "this user has no home folder"
+HELD = "another process holds the history and does not let go"
 
 
 class KeptFigure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -153,12 +157,15 @@ def _judge(snapshot: NodeSnapshot, figures: Sequence[Measurement]) -> list[str]:
 def keep(run: KeptRun, key: str, where: Path | None = None) -> str:
     """Add a run to its node's file, the oldest go; a note when that fails, else an empty text."""
     try:
+        line = msgspec.json.encode(run)
+        if len(line) > LONGEST_LINE:
+            raise OSError(f"it takes {len(line)} bytes, more than {LONGEST_LINE}")
         place = where or folder()
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(place / f".{key}.lock"):
             path = place / f"{key}.jsonl"
             kept = list(_lines(path))
-            kept.append(msgspec.json.encode(run))
+            kept.append(line)
             _write(path, _bounded(kept))
     except (OSError, ValueError, msgspec.MsgspecError) as error:
         why = error.strerror if isinstance(error, OSError) else error
@@ -168,14 +175,31 @@ def keep(run: KeptRun, key: str, where: Path | None = None) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One writer at a time; without locks in this file system two may overwrite each other."""
+    """One writer at a time; OSError where another one does not end.
+
+    Without locks in this file system two may overwrite each other.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    give_up = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up:
+                raise OSError(HELD) from None
+            time.sleep(_LOCK_AGAIN_SECONDS)
+        except OSError:
+            return
+        else:
+            return
 
 
 def _bounded(lines: list[bytes]) -> list[bytes]:
