@@ -18,15 +18,19 @@ _LONGEST_TITLE = 30
 
 
 def print_list(names: tuple[str, ...], gpus: str | None, *, as_json: bool) -> None:
-    """Print the probes with their cost on the GPUs of this machine, or on 2, 4 and 8."""
+    """Print the probes with their cost on the GPUs of this machine, or on 2, 4 and 8.
+
+    The document's `source` is ["live"] where the estimates are for this machine.
+    """
     specs: list[ProbeSpec] = [catalog.load(name).SPEC for name in in_order(names or catalog.NAMES)]
-    counts = _counts(gpus)
+    found = _found(gpus)
+    counts = (found,) if found else ELSEWHERE
     if as_json:
         print_json(
             {
                 "schema": "gputop.probes/1",
                 "gputop": __version__,
-                "source": [],
+                "source": ["live"] if found else [],
                 "assumptions": [],
                 "probes": specs,
                 "estimates": [_estimate(spec, count) for spec in specs for count in counts],
@@ -41,14 +45,13 @@ def print_list(names: tuple[str, ...], gpus: str | None, *, as_json: bool) -> No
     )
 
 
-def _counts(gpus: str | None) -> tuple[int, ...]:
-    """How many GPUs would be measured."""
+def _found(gpus: str | None) -> int:
+    """How many GPUs of this machine would be measured; 0 where it has none."""
     from gputop.probe_node import chosen
     from gputop.topology.watch import LiveFeed, load_sources
 
     machine = settle(LiveFeed(load_sources(("nvml", "pci")), thorough=True)).machine
-    found = len(chosen(gpus, machine)) if machine.gpus or gpus else 0
-    return (found,) if found else ELSEWHERE
+    return len(chosen(gpus, machine)) if machine.gpus or gpus else 0
 
 
 def _estimate(spec: ProbeSpec, count: int) -> dict[str, object]:

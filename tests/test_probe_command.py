@@ -15,13 +15,17 @@ import psutil
 import pytest
 
 from gputop.probe_document import worst
+from gputop.probe_list import print_list
 from gputop.probe_run import Attended
 from gputop.probes import catalog
 from gputop.suite.planning import plan
-from gputop.topology.machine import Machine
-from gputop.topology.snapshot import Measurement
+from gputop.topology.machine import Gpu, Machine
+from gputop.topology.snapshot import Measurement, NodeSnapshot
 from tests.command import ROOT, gputop
 
+TWO = Machine(
+    gpus=tuple(Gpu(address=f"0000:0{n}:00.0", vendor="nvidia", index=n) for n in range(2))
+)
 DOCUMENT_KEYS = {
     "schema", "gputop", "source", "assumptions", "probe", "level", "gpus", "status", "message",
     "elapsed_seconds", "interpreter", "versions", "measurements", "notes", "four_numbers",
@@ -85,6 +89,25 @@ def test_the_list_fits_and_names_every_probe() -> None:
     document = json.loads(gputop("probe", "--list", "--json").stdout)
     assert {spec["name"] for spec in document["probes"]} == set(catalog.NAMES)
     assert all(entry["seconds"]["quick"] > 0 for entry in document["estimates"])
+
+
+@pytest.mark.parametrize(
+    ("machine", "source", "counts"),
+    [(None, [], {2, 4, 8}), (TWO, ["live"], {2})],
+)
+def test_a_list_says_which_machine_its_costs_are_for(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    machine: Machine | None,
+    source: list[str],
+    counts: set[int],
+) -> None:
+    node = NodeSnapshot(taken_at=0.0, machine=machine or Machine())
+    monkeypatch.setattr("gputop.probe_list.settle", lambda feed: node)
+    print_list(("memory",), None, as_json=True)
+    document = json.loads(capsys.readouterr().out)
+    assert document["source"] == source
+    assert {entry["gpus"] for entry in document["estimates"]} == counts
 
 
 @pytest.mark.parametrize(
