@@ -5,20 +5,22 @@ flatter a card that is limited by its power. Clock, power and throttle reasons a
 calls run, since neither vendor's sheet says what clock it keeps under load.
 """
 
+import contextlib
 import dataclasses
 import importlib
-import math
 import os
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..gemm_bench import GemmBench, Result
+from ..gemm_bench import IN_A_ROW, GemmBench, Result, measure_rows
 from ..gemm_cases import Case, cases
+from ..gemm_report import Taken, entries_note, measurement
 from ..gemm_room import plan, room_bytes
 from ..gemm_work import precision
 from ..opened import open_devices
 from ..plaintext import one_line
-from ..protocol import DeviceRecord, Measurement, Message, Note, Progress, Request
+from ..protocol import DeviceRecord, Message, Note, Progress, Request
 from ..sensors import Sensors
 from ..sizing import MIB
 from ..spec import ProbeSpec, level_of
@@ -31,7 +33,7 @@ SPEC = ProbeSpec(
         "TFLOP/s of bf16, fp16, tf32, fp32 and fp8 on the shapes of a 70B model and 8192 cubed, "
         "through matmul and linear, with the clock, power and throttling seen meanwhile."
     ),
-    method="gemm/4",
+    method="gemm/5",
     minimum_gpus=1,
     memory_bytes_per_gpu=2048 * MIB,
     start_seconds=4.5,
@@ -42,14 +44,6 @@ SPEC = ProbeSpec(
     loads=("compute", "memory"),
 )
 
-ENTRY_DIFFERENCE = 0.03
-"""Two ways to the same product that differ by more are worth a word."""
-_CALLS = {
-    "matmul": "torch.matmul",
-    "linear": "F.linear",
-    "scaled_mm": "torch._scaled_mm",
-    "scaled_mm fast": "torch._scaled_mm with fast accumulation",
-}
 _STEERING = (
     "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_BLAS_PREFER_CUBLASLT",
     "TORCH_BLAS_PREFER_HIPBLASLT", "DISABLE_ADDMM_CUDA_LT", "DISABLE_ADDMM_HIP_LT",
@@ -81,21 +75,8 @@ def run(request: Request, emit: Emit) -> None:
         walk.close()
 
 
-@dataclasses.dataclass(frozen=True)
-class _Taken:
-    """What one device gave for one case."""
-
-    bench: GemmBench
-    result: Result
-    attempt: int
-    together: bool
-    """Whether other devices did the same meanwhile."""
-    checked: bool = False
-    """Whether the numbers were looked at: a second report, which replaces the first."""
-
-
 class _Walk:
-    """All cases, one after the other, each on all devices that it fits."""
+    """All cases on all devices that they fit: those in a row, then those that need a switch."""
 
     def __init__(
         self,
@@ -116,13 +97,14 @@ class _Walk:
         plans = [plan(device, wanted, room, emit) for device, room in zip(devices, rooms)]
         self._cases = tuple(dict.fromkeys(case for plan in plans for case in plan))
         rep_ms = 5.0 if kind == "cpu" else 100.0 if level == "quick" else 200.0
-        sensors = Sensors([device.pci_address for device in devices])
-        self._benches = [GemmBench(torch, kind, device, sensors, rep_ms) for device in devices]
+        self._sensors = Sensors([device.pci_address for device in devices])
+        self._benches = [GemmBench(torch, kind, device, rep_ms) for device in devices]
         for bench, planned, room in zip(self._benches, plans, rooms):
             bench.planned, bench.room_bytes = planned, room
         self._figures: dict[tuple[str, Case], float] = {}
-        self._taken: dict[tuple[str, Case], _Taken] = {}
-        self._unsupported: set[tuple[str, str]] = set()
+        self._taken: dict[tuple[str, Case], Taken] = {}
+        self._began = 0.0
+        self._done, self._steps = 0, 2 * sum(len(plan) for plan in plans)
 
     def measure_all(self) -> None:
         """Every case; once more where a device is slower than its like; then the numbers.
@@ -130,43 +112,91 @@ class _Walk:
         All times come first: what ran just before moves a power-limited clock, and the reference
         starts from rest and goes from one shape to the next without a pause.
         """
-        steps = 2 * len(self._cases)
-        for place, case in enumerate(self._cases):
-            self._emit(Progress(place, steps, case.name))
-            benches = [bench for bench in self._benches if self._has(bench, case)]
-            with precision(self._torch, case.dtype):
-                found = self._measure(case, benches, 1)
-                low = low_ones([(b.record.name, figure) for b, figure in found])
-                if low:
-                    self._measure(case, [found[one][0] for one in low], 2)
-        for place, case in enumerate(self._cases):
-            self._emit(Progress(len(self._cases) + place, steps, f"checking {case.name}"))
+        self._began = time.monotonic()
+        with contextlib.ExitStack() as watches:
+            for bench in self._benches:
+                watched = self._sensors.watching(bench.record.pci_address)
+                bench.watch = watches.enter_context(watched)
+            self._measure_rows()
+            for case in self._cases:
+                if case.dtype not in IN_A_ROW:
+                    self._progress(case.name)
+                    self._measure(case, [bench for bench in self._benches if bench.has(case)], 1)
+                    self._measure_low(case)
+                    self._done += self._planned(case)
+        for case in self._cases:
+            self._progress(f"checking {case.name}")
             self._check(case)
-        self._compare_entries()
-        self._emit(Progress(steps, steps, "all shapes measured"))
+            self._done += self._planned(case)
+        note = entries_note(self._figures)
+        if note is not None:
+            self._emit(note)
+        self._progress("all shapes measured")
 
-    def _has(self, bench: GemmBench, case: Case) -> bool:
-        return case in bench.planned and (bench.record.key, case.kind) not in self._unsupported
+    def _progress(self, what: str) -> None:
+        """Steps are cases of single devices, once timed and once checked."""
+        self._emit(Progress(self._done, self._steps, what))
 
-    def _measure(
-        self, case: Case, benches: "list[GemmBench]", attempt: int
-    ) -> "list[tuple[GemmBench, float]]":
-        """Time and report; the devices that gave a figure, with it."""
+    def _planned(self, case: Case) -> int:
+        return sum(case in bench.planned for bench in self._benches)
+
+    def _measure_rows(self) -> None:
+        """The cases that no device has to wait for another with; then again where one was slow."""
+        benches = [bench for bench in self._benches if bench.row]
+        steps = sum(len(bench.row) for bench in benches)
+        together = len(benches) > 1 and not self._alone
+
+        def tell(bench: GemmBench, case: Case, result: Result) -> None:
+            self._take(case, bench, result, attempt=1, together=together)
+            self._done += 1
+            self._progress(case.name)
+
+        self._progress(self._cases[0].name)
+        with precision(self._torch, "bf16"):
+            for group in [[bench] for bench in benches] if self._alone else [benches]:
+                measure_rows(group, tell)
+        self._done = steps  # with those left out because the device has no such type
+        for case in self._cases:
+            if case.dtype in IN_A_ROW:
+                self._measure_low(case)
+
+    def _measure(self, case: Case, benches: "list[GemmBench]", attempt: int) -> None:
+        """Time one case on these devices at once, or one after the other, and report."""
         for bench in benches:
             bench.make_room(case)
-        if self._alone:
-            results = [bench.thread.submit(bench.measure, case).result() for bench in benches]
-        else:
-            waiting = [bench.thread.submit(bench.measure, case) for bench in benches]
-            results = [one.result() for one in waiting]
-        together, found = len(benches) > 1 and not self._alone, []
+        with precision(self._torch, case.dtype):
+            if self._alone:
+                results = [bench.thread.submit(bench.measure, case).result() for bench in benches]
+            else:
+                waiting = [bench.thread.submit(bench.measure, case) for bench in benches]
+                results = [one.result() for one in waiting]
+        together = len(benches) > 1 and not self._alone
         for bench, result in zip(benches, results):
-            one = _Taken(bench, result, attempt, together)
-            self._taken[bench.record.key, case] = one
-            self._report(case, one)
-            if result.times is not None:
-                found.append((bench, case.tflops(result.times.median)))
-        return found
+            self._take(case, bench, result, attempt=attempt, together=together)
+
+    def _measure_low(self, case: Case) -> None:
+        """Time the case once more on devices that are slower than their like."""
+        found = []
+        for bench in self._benches:
+            taken = self._taken.get((bench.record.key, case))
+            if taken is not None and taken.result.times is not None:
+                found.append((bench, case.tflops(taken.result.times.median)))
+        low = low_ones([(bench.record.name, figure) for bench, figure in found])
+        if low:
+            self._measure(case, [found[place][0] for place in low], 2)
+
+    def _take(
+        self, case: Case, bench: GemmBench, result: Result, *, attempt: int, together: bool
+    ) -> None:
+        """Keep and report what was timed, with what the sensors said meanwhile."""
+        if result.since is not None and result.until is not None:
+            result.seen = {
+                **bench.watch.summary(result.since, result.until),
+                "at_s": round(result.since - self._began, 3),
+            }
+        taken = Taken(bench, result, attempt, together)
+        self._taken[bench.record.key, case] = taken
+        self._report(case, taken)
 
     def _check(self, case: Case) -> None:
         """Report once more, with what the numbers say."""
@@ -187,84 +217,13 @@ class _Walk:
                 figure = case.tflops(result.times.median)
                 self._figures[one.bench.record.key, case] = figure
 
-    def _report(self, case: Case, taken: "_Taken") -> None:
-        """One figure, or why there is none; what a device does not have is said once."""
-        key, result = taken.bench.record.key, taken.result
-        if result.unsupported:
-            self._unsupported.add((key, case.kind))
-        figures: dict[str, Any] = {}
-        details: dict[str, Any] = {
-            "dtype": case.dtype, "m": case.m, "k": case.k, "n": case.n, "entry": case.entry,
-            "library": result.library, **result.seen,
-        }  # fmt: skip
-        why, times = result.why, result.times
-        if result.error is not None and math.isfinite(result.error):
-            details["relative_error"] = float(f"{result.error:.3g}")
-        if case.dtype == "fp8":
-            fast = case.entry == "scaled_mm fast"
-            details |= {"format": "e4m3", "fast_accumulation": fast}
-        if times is not None:
-            figures = {
-                "value": case.tflops(times.median),
-                "minimum": case.tflops(times.maximum),
-                "maximum": case.tflops(times.minimum),
-            }
-            details |= {
-                "time_ms": round(times.median, 5),
-                "time_p20_ms": round(times.quantile(0.2), 5),
-                "time_p80_ms": round(times.quantile(0.8), 5),
-                "calls": len(times.samples),
-            }
-            if taken.attempt > 1 and why is None:
-                why = "measured twice: slower than its like at first"
-        call = _CALLS[case.entry]
-        others = "while other GPUs do the same" if taken.together else "nothing else running"
-        self._emit(
-            Measurement(
-                name="gemm",
-                src=key,
-                dst="",
-                method=SPEC.method,
-                device_kind=self._kind,
-                engine=f"{result.library} by {call}" if result.library else call,
-                direction=f"{key} multiplies in its own memory, {others}",
-                verdict=result.verdict,
-                unit="TFLOP/s",
-                why=why,
-                attempt=taken.attempt,
-                variant=case.kind if result.unsupported and not taken.checked else case.name,
-                counted="2MNK floating point operations",
-                details=details,
-                **figures,
-            )
-        )
-
-    def _compare_entries(self) -> None:
-        """A note where matmul and linear of one shape differ."""
-        differences = []
-        for (key, case), figure in self._figures.items():
-            other = self._figures.get((key, dataclasses.replace(case, entry="linear")))
-            if case.entry != "matmul" or other is None:
-                continue
-            if abs(figure - other) > ENTRY_DIFFERENCE * max(figure, other):
-                differences.append((key, case, figure, other))
-        if not differences:
-            return
-        worst = max(differences, key=lambda d: abs(d[2] / d[3] - 1))
-        key, case, figure, other = worst
-        text = (
-            f"matmul and linear give different speeds for the same product, most on {key} with "
-            f"{case.dtype} M{case.m} K{case.k} N{case.n}: {figure:.4g} and {other:.4g} TFLOP/s. "
-            "They differ in the layout of the second matrix, and torch may take another library."
-        )
-        listed = [
-            {"device": d[0], "shape": d[1].name, "matmul_tflops": d[2], "linear_tflops": d[3]}
-            for d in differences
-        ]
-        self._emit(Note("gemm-entry", text, {"differences": listed}))
+    def _report(self, case: Case, taken: Taken) -> None:
+        self._emit(measurement(case, taken, device_kind=self._kind, method=SPEC.method))
 
     def close(self) -> None:
-        """Give all memory back, also after an error."""
+        """Give all memory back, also after an error, when no thread uses it any more."""
+        for bench in self._benches:
+            bench.thread.shutdown(wait=True)
         for bench in self._benches:
             bench.close()
         if self._kind != "cpu":
