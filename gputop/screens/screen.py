@@ -19,6 +19,7 @@ from gputop.messages import ProbeState
 from gputop.screens import NAMES
 from gputop.widgets.bars import KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
+from gputop.widgets.spans import width_of
 from gputop.widgets.status import source_line, status_line, tabs
 
 if TYPE_CHECKING:
@@ -162,9 +163,9 @@ class View(Screen[None]):
             return
         report = self.report
         snapshot = None if report is None else report.snapshot
-        self.query_one("#top", TopBar).show(
-            tabs(NAMES, self.name or ""), source_line(snapshot, self.app.size.width)
-        )
+        names = tabs(NAMES, self.name or "")
+        room = self.app.size.width - width_of(names)
+        self.query_one("#top", TopBar).show(names, source_line(snapshot, room))
         self.query_one("#status", StatusBar).show(
             status_line(snapshot, self.probe, self.gputop.trouble, self.gputop.interval)
         )

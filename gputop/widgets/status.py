@@ -26,15 +26,18 @@ def tabs(names: Sequence[str], shown: str) -> Line:
     return tuple(spans)
 
 
-def source_line(snapshot: NodeSnapshot | None, width: int) -> Line:
-    """Say whether the figures are live, invented or from a file."""
+def source_line(snapshot: NodeSnapshot | None, room: int) -> Line:
+    """Say whether the figures are live, invented or from a file; `room`: columns for it."""
     if snapshot is None:
         return (("reading the node… ", "muted"),)
     if snapshot.source == ("live",):
         return (("● ", "good"), ("live ", "muted"))
-    name = clean(", ".join(snapshot.source), max(width - 50, 20))
+    name = clean(", ".join(snapshot.source), max(room - 6, 8))
     if any(source.startswith("demo ") for source in snapshot.source):
-        return ((name, "warn"), (" · invented figures ", "muted"))
+        invented = "invented figures "
+        if len(name) + 3 + len(invented) > room:
+            return ((invented, "warn"),)
+        return ((name, "warn"), (f" · {invented}", "muted"))
     return (("from ", "muted"), (f"{name} ", "strong"))
 
 
