@@ -136,7 +136,7 @@ class FlagsScreen(FlagProcess):
         width = (board.scrollable_content_region.width or 60) - 1
         board.show(told_lines(self.told, name, width, changed=bool(self.tried.wanted)))
 
-    async def on_flag_list_picked(self, message: FlagList.Picked) -> None:
+    async def on_named_list_picked(self, message: FlagList.Picked) -> None:
         """Explain the flag under the cursor."""
         self.query_one("#told", Board).scroll_home(animate=False)
         self.redraw()

@@ -218,7 +218,7 @@ class ProbesScreen(View):
     def _hint(self) -> str:
         return " nothing measured yet: r runs this probe, a runs all"
 
-    def on_probe_list_picked(self, message: ProbeList.Picked) -> None:
+    def on_named_list_picked(self, message: ProbeList.Picked) -> None:
         """Show the probe under the cursor."""
         self.query_one("#probe-figures", Board).scroll_home(animate=False)
         self.redraw()

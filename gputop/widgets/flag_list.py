@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
-from textual import events
-from textual.message import Message
 
 from gputop.clean import clean
 from gputop.topology.flags.catalogue import Catalogue, Flag
 from gputop.topology.flags.values import overridden, read_value
 from gputop.topology.flags.versions import numbers
 from gputop.topology.nccl.prediction import Library
-from gputop.widgets.board import Board
-from gputop.widgets.spans import Cells, Line, left
+from gputop.widgets.named_list import NamedList
+from gputop.widgets.spans import Line, left
 
 NAME_WIDTH = 34
 MARK_WIDTH = 2
@@ -92,43 +90,26 @@ def _default(flag: Flag, library: Library) -> str:
     return default.split(";")[0]
 
 
-class FlagList(Board):
-    """The rows, with a cursor that follows a name and not a line."""
-
-    class Picked(Message):
-        """Another flag was selected; twice means: change it."""
-
-        def __init__(self, name: str, twice: bool = False) -> None:
-            super().__init__()
-            self.name = name
-            self.twice = twice
+class FlagList(NamedList):
+    """The rows; a double click changes a flag."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, classes=classes)
-        self.selected = ""
         self._rows: tuple[FlagRow, ...] = ()
-
-    @property
-    def place(self) -> int:
-        """Line of the cursor, 0 when its name is not in the list."""
-        names = [row.name for row in self._rows]
-        return names.index(self.selected) if self.selected in names else 0
 
     def show_rows(self, rows: Sequence[FlagRow], *, first: bool = False) -> None:
         """Put these rows on screen; `first`: with the cursor on the first of them."""
-        names = [row.name for row in rows]
-        moved = names != [row.name for row in self._rows]
         self._rows = tuple(rows)
-        if names and (first or self.selected not in names):
-            self.selected = names[0]
-        self._show()
-        if names and moved:
-            self.call_after_refresh(self.reveal, Cells(self.place, 0, 1))
+        moved = self.take_names((row.name for row in rows), first=first)
+        self.draw()
+        if rows and moved:
+            self.call_after_refresh(self.reveal_cursor)
 
-    def _show(self) -> None:
+    def draw(self) -> None:
+        """Draw the rows."""
         width = self.scrollable_content_region.width or 78
         lines = [self._line(row, width) for row in self._rows]
-        self.show(lines or (((" nothing matches", "muted"),),), self._marks(width))
+        self.show(lines or (((" nothing matches", "muted"),),), self.marks_at(width))
 
     def _line(self, row: FlagRow, width: int) -> Line:
         name_width = min(NAME_WIDTH, max(12, width - MARK_WIDTH - 10))
@@ -141,23 +122,3 @@ class FlagList(Board):
             (left(clean(row.name, 80), name_width) + " ", ink),
             (value, row.ink),
         )
-
-    def _marks(self, width: int) -> tuple[Cells, ...]:
-        return (Cells(self.place, 0, width),) if self._rows else ()
-
-    def move(self, lines: int) -> None:
-        """Move the cursor."""
-        if self._rows:
-            self._select(min(max(self.place + lines, 0), len(self._rows) - 1))
-
-    def _select(self, place: int, twice: bool = False) -> None:
-        self.selected = self._rows[place].name
-        self._show()
-        self.reveal(Cells(place, 0, 1))
-        self.post_message(self.Picked(self.selected, twice))
-
-    def on_click(self, event: events.Click) -> None:
-        """Select the flag under the mouse; a double click changes it."""
-        place = event.get_content_offset(self)
-        if place is not None and 0 <= self.line_at(place.y) < len(self._rows):
-            self._select(self.line_at(place.y), twice=event.chain > 1)

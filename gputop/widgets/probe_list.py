@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from textual import events
-from textual.message import Message
-
 from gputop.clean import clean
 from gputop.topology import units
-from gputop.widgets.board import Board
+from gputop.widgets.named_list import NamedList
 from gputop.widgets.probe_entries import Entry
-from gputop.widgets.spans import Cells, Line, left, right
+from gputop.widgets.spans import Line, left, right
 
 _NAME, _STATE, _COST, _MEMORY, _GPUS = 15, 10, 6, 9, 5
 _HEAD = (
@@ -24,27 +21,12 @@ _HEAD = (
 )
 
 
-class ProbeList(Board):
-    """One line a probe."""
-
-    class Picked(Message):
-        """Another probe was selected; twice means: tell me why."""
-
-        def __init__(self, name: str, twice: bool = False) -> None:
-            super().__init__()
-            self.name = name
-            self.twice = twice
+class ProbeList(NamedList):
+    """One line a probe; a double click asks why."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(fixed_rows=1, id=id, classes=classes)
-        self.selected = ""
         self._entries: tuple[Entry, ...] = ()
-
-    @property
-    def place(self) -> int:
-        """Number of the selected probe, 0 when its name is not in the list."""
-        names = [entry.name for entry in self._entries]
-        return names.index(self.selected) if self.selected in names else 0
 
     @property
     def entry(self) -> Entry | None:
@@ -54,15 +36,15 @@ class ProbeList(Board):
     def show_entries(self, entries: Sequence[Entry]) -> None:
         """Put these probes on screen."""
         self._entries = tuple(entries)
-        if self._entries and self.selected not in {entry.name for entry in self._entries}:
-            self.selected = self._entries[0].name
-        self._show()
+        self.take_names(entry.name for entry in self._entries)
+        self.draw()
 
-    def _show(self) -> None:
+    def draw(self) -> None:
+        """Draw the entries below their heading."""
         width = self.scrollable_content_region.width or 78
         lines: list[Line] = [((_HEAD, "muted"),)]
         lines += [self._line(entry, width) for entry in self._entries]
-        self.show(lines, (Cells(self.place + 1, 0, width),) if self._entries else ())
+        self.show(lines, self.marks_at(width))
 
     def _line(self, entry: Entry, width: int) -> Line:
         sign, ink = entry.mark
@@ -81,24 +63,6 @@ class ProbeList(Board):
             ("  ", ""),
             *_result(entry, room),
         )
-
-    def move(self, lines: int) -> None:
-        """Move the cursor."""
-        if self._entries:
-            self._select(min(max(self.place + lines, 0), len(self._entries) - 1))
-
-    def _select(self, place: int, twice: bool = False) -> None:
-        self.selected = self._entries[place].name
-        self._show()
-        self.reveal(Cells(place + 1, 0, 1))
-        self.post_message(self.Picked(self.selected, twice))
-
-    def on_click(self, event: events.Click) -> None:
-        """Select the probe under the mouse; a double click asks why."""
-        place = event.get_content_offset(self)
-        row = -1 if place is None else self.line_at(place.y) - 1
-        if 0 <= row < len(self._entries):
-            self._select(row, twice=event.chain > 1)
 
 
 def _result(entry: Entry, room: int) -> Line:
