@@ -1,11 +1,10 @@
-"""Matrix multiplication of several devices: each at its own pace, its sensors cut by time."""
+"""Matrix multiplication of several devices: each at its own pace, and what ends that."""
 
 from __future__ import annotations
 
 import itertools
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -14,8 +13,8 @@ import torch
 from gputop.probes import gemm_bench
 from gputop.probes.bench import CallTimes
 from gputop.probes.catalog import gemm
-from gputop.probes.gemm_bench import Result, measure_rows
-from gputop.probes.gemm_cases import Case, cases
+from gputop.probes.gemm_bench import Result
+from gputop.probes.gemm_cases import Case
 from gputop.probes.protocol import DeviceRecord, Measurement, Message, Progress, Request
 
 PATIENCE = 10.0
@@ -244,77 +243,3 @@ def test_devices_of_different_plans_and_one_without_a_row(
     assert began == [ROW + SWITCHED, (ROW[2], *SWITCHED), SWITCHED]
     steps = [m for m in said if isinstance(m, Progress)]
     assert (steps[-1].done, steps[-1].total) == (22, 22)
-
-
-def test_a_type_that_a_device_lacks_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    def scaled_mm(*operands: Any, **more: Any) -> Any:
-        raise RuntimeError("only on devices of tomorrow")
-
-    monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
-    said: list[Message] = []
-    run(2, said.append, level="normal")
-    fp8 = [m for m in said if isinstance(m, Measurement) and m.details["dtype"] == "fp8"]
-    assert sorted((m.src, m.variant) for m in fp8) == [
-        ("cpu:0", "fp8"), ("cpu:0", "fp8 fast accumulation"),
-        ("cpu:1", "fp8"), ("cpu:1", "fp8 fast accumulation"),
-    ]  # fmt: skip
-    assert all(m.value is None and "tomorrow" in (m.why or "") for m in fp8)
-    steps = [m for m in said if isinstance(m, Progress) and m.total == 4 * len(gemm_cases())]
-    assert [m.done for m in steps] == sorted(m.done for m in steps)
-    assert steps[-1].done == steps[-1].total
-
-
-def gemm_cases() -> tuple[Case, ...]:
-    return cases("normal", cpu=True)
-
-
-def test_sensors_are_watched_once_and_cut_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str | None] = []
-    clock = itertools.count(100)
-
-    class ToldWatch:
-        def summary(self, since: float, until: float) -> dict[str, Any]:
-            return {"sm_clock_mhz": since, "power_w": until}
-
-    class ToldSensors(gemm.Sensors):
-        def watching(self, pci_address: str | None, seconds: float = 0.02) -> Any:
-            opened.append(pci_address)
-            return ThreadlessWatch()
-
-    class ThreadlessWatch:
-        def __enter__(self) -> ToldWatch:
-            return ToldWatch()
-
-        def __exit__(self, *error: object) -> None:
-            opened.append("closed")
-
-    ticking = ModuleOf(monotonic=lambda: float(next(clock)))
-    monkeypatch.setattr(gemm, "Sensors", ToldSensors)
-    monkeypatch.setattr(gemm_bench, "time", ticking)
-    monkeypatch.setattr(gemm, "time", ticking)
-    said: list[Message] = []
-    run(1, said.append, level="quick")
-    timed = [m for m in said if isinstance(m, Measurement) and m.verdict is None and m.value]
-    assert len(opened) == 2
-    assert len(timed) >= 2
-    # The phase began at 100; every case takes one tick from its first call to its last.
-    for place, figure in enumerate(timed):
-        details = figure.details
-        assert details["sm_clock_mhz"] == 100 + details["at_s"]
-        assert details["power_w"] == details["sm_clock_mhz"] + 1
-        assert place == 0 or details["at_s"] > timed[place - 1].details["at_s"]
-    assert timed[0].details["at_s"] == 1
-    checked = [m for m in said if isinstance(m, Measurement) and m.verdict == "verified"]
-    assert [m.details["at_s"] for m in checked] == [m.details["at_s"] for m in timed]
-
-
-def test_rows_alone_raise_what_came_first() -> None:
-    record = DeviceRecord("cpu:0", 0, "A CPU", memory_bytes=None, free_bytes=None)
-    bench = gemm_bench.GemmBench(torch, "cpu", record, 1.0)
-    bench.planned = (Case("bf16", 0, -1, 8, "matmul"),)
-    try:
-        assert isinstance(bench.thread, ThreadPoolExecutor)
-        with pytest.raises(RuntimeError, match="negative dimension"):
-            measure_rows([bench], lambda *told: None)
-    finally:
-        bench.close()
