@@ -251,7 +251,8 @@ MEASURED_SECONDS = {
         "nccl": (5.5, 7),
     },
     "normal": {
-        "launch": (14, 18), "host": (12, 16), "memory": (4.5, 6), "p2p": (11, 13.5), "gemm": (9, 12),
+        "launch": (14, 18), "host": (12, 16), "memory": (4.5, 6), "p2p": (11, 13.5),
+        "gemm": (9, 12),
         "p2p-concurrent": (7, 10.5), "collectives": (13, 16), "train-step": (9, 11),
         "nccl": (5.5, 7),
     },
