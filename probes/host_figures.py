@@ -97,17 +97,14 @@ class Reporter:
                 engine=engine,
                 direction=direction,
                 verdict=verdict,
-                value=sampled.median,
                 unit="GB/s",
-                minimum=min(sampled.samples),
-                maximum=max(sampled.samples),
-                samples=sampled.samples,
                 bytes_per_copy=size,
                 copies_per_sample=copies,
                 attempt=attempt,
                 variant=variant,
                 counted=COUNTED,
                 details=details,
+                **sampled.fields(),
             )
         )
 

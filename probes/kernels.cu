@@ -121,10 +121,3 @@ extern "C" __global__ void gputop_chase(const volatile u64 *ring, u64 hops, u64 
     for (u64 hop = 0; hop < hops; hop++) at = ring[at];
     *end = at;
 }
-
-// Holds its stream until the host writes the flag, or for so many cycles at most.
-extern "C" __global__ void gputop_hold(const volatile unsigned *flag, u64 most_cycles) {
-    const u64 start = (u64)clock64();
-    while (*flag == 0 && (u64)clock64() - start < most_cycles) {
-    }
-}

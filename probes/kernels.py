@@ -1,4 +1,4 @@
-"""Our own kernels on the GPUs of one torch: copy, read, fill, triad, pointer chase, hold.
+"""Our own kernels on the GPUs of one torch: copy, read, fill, triad, pointer chase.
 
 kernels.cu compiled for each GPU's architecture (kernel_compiler.py), launched through the driver's
 cuLaunchKernel or HIP's hipModuleLaunchKernel on torch's streams. Launching queues; it waits for
@@ -26,7 +26,7 @@ PIECE_BYTES = 16
 """Sizes are multiples of this."""
 THREADS = 512
 """In a block: nvbandwidth's too, one block for each multiprocessor."""
-_NAMES = ("copy", "read", "fill", "triad", "chase", "hold")
+_NAMES = ("copy", "read", "fill", "triad", "chase")
 
 
 @dataclass
@@ -169,11 +169,6 @@ class Kernels:
         """One thread of `index` follows a ring of 64-bit word numbers; the last goes to `end`."""
         arguments = _pointer(ring), ctypes.c_ulonglong(hops), _pointer(end)
         self._launch("chase", index, stream, 1, 1, arguments)
-
-    def hold(self, index: int, flag: int, most_cycles: int, stream: Any) -> None:
-        """Hold the stream until the 32-bit word `flag` in pinned host memory is not 0."""
-        arguments = _pointer(flag), ctypes.c_ulonglong(most_cycles)
-        self._launch("hold", index, stream, 1, 1, arguments)
 
     def _spread(
         self, name: str, index: int, stream: Any, blocks: int, arguments: tuple[Any, ...]

@@ -1,17 +1,19 @@
 """The first steps of a probe: torch imported, devices chosen and introduced, memory looked at."""
 
+import dataclasses
 import os
-from collections.abc import Sequence
+import platform
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .devices import Backend
+from .devices import Backend, select
 from .gpus import drop_overruled_variables
-from .introduction import Emit as Emit
-from .introduction import introduce
 from .opening import open_backend
-from .protocol import DeviceRecord, Progress, Request
+from .protocol import DeviceRecord, Hello, Message, Note, Progress, Request
 from .sizing import spare_bytes
 from .spec import ProbeSpec
+
+Emit = Callable[[Message], None]
 
 _MEMORY_INFO = Path("/proc/meminfo")
 _GROUPS = (
@@ -31,7 +33,38 @@ def open_devices(
     dropped = drop_overruled_variables()
     emit(Progress(0, 1, "importing torch"))
     backend = open_backend(request.params)
-    return backend, tuple(introduce(backend, request, spec, emit, dropped))
+    return backend, tuple(_introduce(backend, request, spec, emit, dropped))
+
+
+def _introduce(
+    backend: Backend, request: Request, spec: ProbeSpec, emit: Emit, dropped: Sequence[str]
+) -> "list[DeviceRecord]":
+    """The requested devices with their free memory; emits a Hello. ProbeStopped if too few.
+
+    `dropped`: names of variables that were taken out of this process's environment.
+    """
+    records = backend.devices()
+    chosen = select(records, request.devices, spec.minimum_gpus)
+    emit(Progress(0, 1, f"opening {', '.join(record.key for record in chosen)}"))
+    backend.open([record.torch_index for record in chosen])
+    opened = [
+        dataclasses.replace(record, free_bytes=backend.free_bytes(record.torch_index))
+        for record in chosen
+    ]
+    others = [dataclasses.replace(r, selected=False) for r in records if r not in chosen]
+    emit(
+        Hello(
+            probe=spec.name,
+            method=spec.method,
+            python=platform.python_version(),
+            device_kind=backend.kind,
+            devices=(*opened, *others),
+            **dataclasses.asdict(backend.versions()),
+        )
+    )
+    if dropped:
+        emit(Note("environment", f"Left out for this run: {', '.join(dropped)}."))
+    return opened
 
 
 def largest_fitting(

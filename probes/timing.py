@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 RESTLESS_SPREAD = 0.03
 """A copy engine that varies more than this is being shared (peers.md D3, 13)."""
@@ -26,6 +27,15 @@ class Sampled:
     def spread(self) -> float:
         """(max - min) / median."""
         return (max(self.samples) - min(self.samples)) / self.median
+
+    def fields(self) -> "dict[str, Any]":
+        """What a measurement says of its samples, by the names of its fields."""
+        return {
+            "value": self.median,
+            "minimum": min(self.samples),
+            "maximum": max(self.samples),
+            "samples": self.samples,
+        }
 
     def restless(self) -> bool:
         """Whether the samples disagree more than a quiet copy engine's do."""

@@ -119,7 +119,7 @@ def test_a_triad_multiplies_and_adds(kernels: Kernels) -> None:
     assert list(floats[0]) == [place % 1000 + 0.5 * (place % 7) for place in range(count)]
 
 
-def test_a_chase_follows_the_ring(kernels: Kernels) -> None:
+def test_a_chase_follows_the_ring(kernels: Kernels, library: Any) -> None:
     slots = 64
     ring = (ctypes.c_ulonglong * (16 * slots))()
     for slot in range(slots):
@@ -127,12 +127,6 @@ def test_a_chase_follows_the_ring(kernels: Kernels) -> None:
     end = ctypes.c_ulonglong(7)
     kernels.chase(0, ctypes.addressof(ring), 1000, ctypes.addressof(end), STREAM)
     assert end.value == 16 * (3 * 1000 % slots)
-
-
-def test_a_hold_ends_with_the_flag_or_the_time(kernels: Kernels, library: Any) -> None:
-    for flag in (ctypes.c_uint(1), ctypes.c_uint(0)):
-        most = 1000 if flag.value == 0 else 1 << 60
-        kernels.hold(0, ctypes.addressof(flag), most, STREAM)
     assert ctypes.c_void_p.in_dll(library, "last_stream").value == STREAM.cuda_stream
 
 
@@ -222,5 +216,5 @@ def test_a_real_compiler_takes_the_source(tmp_path: Path) -> None:
     assert image[:4] == b"\x7fELF"
     (machine,) = struct.unpack_from("<H", image, 18)
     assert machine == 190, "not EM_CUDA"
-    for name in ("copy", "read", "fill", "triad", "chase", "hold"):
+    for name in ("copy", "read", "fill", "triad", "chase"):
         assert b"gputop_" + name.encode() in image

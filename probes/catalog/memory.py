@@ -210,16 +210,13 @@ class _Walk:
                 engine=engine,
                 direction=f"{key} {operation.what} its own memory{rest}",
                 verdict=verdict,
-                value=sampled.median,
                 unit="GB/s",
-                minimum=min(sampled.samples),
-                maximum=max(sampled.samples),
-                samples=sampled.samples,
                 bytes_per_copy=size,
                 copies_per_sample=copies,
                 attempt=2 if alone else 1,
                 variant=operation.variant,
                 counted=operation.counted,
                 details=details,
+                **sampled.fields(),
             )
         )
