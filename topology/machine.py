@@ -9,6 +9,7 @@ from __future__ import annotations
 from .nccl.element import Element
 from .record import Record
 from .surroundings import (
+    CacheFolder,
     Container,
     Host,
     Interface,
@@ -21,6 +22,7 @@ from .surroundings import (
 )
 
 __all__ = [
+    "CacheFolder",
     "Container",
     "Fabric",
     "Gpu",

@@ -94,6 +94,33 @@ class ProcessReading(Record, frozen=True, kw_only=True):
     started_at: float | None = None
     """Seconds since the epoch."""
     memory_bytes: int | None = None
+    parent: int | None = None
+    """PID of the process that started it."""
+    parent_command: str | None = None
+    state: str | None = None
+    """"running", "sleeping", "disk sleep", "stopped", "zombie"."""
+    memory_nodes: str | None = None
+    """NUMA nodes that its memory may come from, as a list: "0-1"."""
+    job: str | None = None
+    """Who started it and under which number: "slurm 1234", "kubernetes <pod>", "torchrun <run>"."""
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    variables: tuple[tuple[str, str], ...] | None = None
+    """Listed variables that it was started with; None where they may not be read."""
+    hostname: str | None = None
+    """What its UTS namespace calls the machine."""
+    namespaces: tuple[tuple[str, str], ...] | None = None
+    """Kind and number of its namespaces: ("ipc", "4026531839")."""
+    shm_device: int | None = None
+    """Device number of its /dev/shm; NCCL compares it between ranks."""
+    shm_bytes: int | None = None
+    memlock_bytes: int | None = None
+    """Its soft RLIMIT_MEMLOCK; None with the gap "unlimited" when there is no limit."""
+    memory_limit_bytes: int | None = None
+    """The smallest memory limit of the cgroups that it is in."""
+    cpu_quota: float | None = None
+    """CPUs' worth of time that its cgroups grant."""
 
 
 class PciReading(Record, frozen=True, kw_only=True):

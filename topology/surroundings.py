@@ -45,6 +45,18 @@ class Module(Record, frozen=True, kw_only=True):
     version: str | None = None
 
 
+class CacheFolder(Record, frozen=True, kw_only=True):
+    """Where compiled kernels are kept."""
+
+    name: str
+    """What keeps them: "CUDA", "Triton", "Inductor"."""
+    path: str
+    variable: str | None = None
+    """Variable that names the place; None where it is the default."""
+    filesystem: str | None = None
+    """Type of the file system there or above: "ext4", "overlay", "tmpfs", "nfs4"."""
+
+
 class Host(Record, frozen=True, kw_only=True):
     """The machine around the GPUs."""
 
@@ -77,6 +89,21 @@ class Host(Record, frozen=True, kw_only=True):
     """Registry keys given to the NVIDIA module that change P2P."""
     device_nodes: tuple[str, ...] | None = None
     """/dev/nvidia*, /dev/kfd, /dev/dri/renderD*; unreadable ones end in " (no permission)"."""
+    nvidia_module_version: str | None = None
+    """Version of the loaded module, "580.159.04"; from /proc/driver/nvidia/version."""
+    open_files_limit: int | None = None
+    """Soft RLIMIT_NOFILE of this process; None with the gap "unlimited" when there is no limit."""
+    cpu_governors: tuple[tuple[str, int], ...] | None = None
+    """cpufreq's governors and how many CPUs each has; () where the kernel has none (a guest)."""
+    memory_peers: tuple[str, ...] | None = None
+    """Clients registered in /sys/kernel/mm/memory_peers: "nv_mem", "amdkfd"."""
+    topology_files: tuple[str, ...] | None = None
+    """Topology XML of a cloud vendor that is there, by path."""
+    imex_channels: bool | None = None
+    """Whether a channel in /dev/nvidia-caps-imex-channels may be opened."""
+    mps_daemon: bool | None = None
+    """Whether a control daemon of CUDA MPS runs; None where its absence proves nothing."""
+    compile_caches: tuple[CacheFolder, ...] = ()
     fabric_manager: str | None = None
     """"running", "installed", "absent"; says nothing inside a container or tenant VM."""
     boot_id: str | None = None
@@ -97,6 +124,8 @@ class Interface(Record, frozen=True, kw_only=True):
     mac: str | None = None
     ips: tuple[str, ...] = ()
     numa_node: int | None = None
+    default_route: bool | None = None
+    """Whether the kernel's default route (IPv4) leaves by it."""
 
 
 class RdmaPort(Record, frozen=True, kw_only=True):
@@ -145,5 +174,7 @@ class Software(Record, frozen=True, kw_only=True):
     rccl: str | None = None
     torch: str | None = None
     torch_path: str | None = None
+    nccl_plugins: tuple[str, ...] | None = None
+    """Network plugins that the loader would find (libnccl-net*.so), by path."""
     confidential_computing: str | None = None
     """"off", "on" or a word of NVML's."""

@@ -1,0 +1,139 @@
+"""All rules on one case: what was found, what was silenced, what could not be examined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+
+import msgspec
+
+from . import NAMES
+from .case import Case
+from .finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Evidence, Finding
+from .rule import Rule
+
+HEALTHY = "healthy"
+VERDICTS = (HEALTHY, SLOW, BROKEN, "cannot tell")
+FAILED = "rule-failed"
+"""Id of the finding that a rule of ours raised."""
+NOTHING = "nothing-to-examine"
+"""Id of the finding that there is no GPU."""
+
+
+class Silenced(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding that somebody does not want to hear of."""
+
+    finding: Finding
+    reason: str = ""
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """What all rules say together."""
+
+    findings: tuple[Finding, ...] = ()
+    """The most harmful first; among equals in the order of the registry."""
+    silenced: tuple[Silenced, ...] = ()
+    examined: tuple[str, ...] = ()
+    """Ids of the rules that had their evidence."""
+    unexamined: tuple[str, ...] = ()
+    """Ids of the rules that had not."""
+    verdict: str = HEALTHY
+    """One of VERDICTS."""
+
+
+@cache
+def load() -> tuple[Rule, ...]:
+    """Every rule, in the order of the registry."""
+    return tuple(rule for name in NAMES for rule in import_module(f"{__package__}.{name}").RULES)
+
+
+def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
+    """Ask every rule; one that raises becomes a finding of its own."""
+    if not case.gpus:
+        return _verdict((_nothing(case),), (), tuple(rule.id for rule in rules or load()), case)
+    found: list[tuple[Rule, Finding]] = []
+    examined: list[str] = []
+    unexamined: list[str] = []
+    failed: list[Finding] = []
+    for rule in load() if rules is None else rules:
+        try:
+            answer = rule.check(case)
+            said = None if answer is None else tuple(answer)
+        except Exception as error:  # noqa: BLE001 - the rules' border: a bug is told, not hidden
+            failed.append(_failed(rule, error))
+            continue
+        (unexamined if said is None else examined).append(rule.id)
+        found += [(rule, finding) for finding in said or ()]
+    kept = tuple(finding for rule, finding in found if not _implied(rule, finding, found))
+    return _verdict((*failed, *kept), tuple(examined), tuple(unexamined), case)
+
+
+def _implied(rule: Rule, finding: Finding, found: Sequence[tuple[Rule, Finding]]) -> bool:
+    """Whether a finding that explains this one speaks of one of its devices, or of the node."""
+    return any(
+        other.id in rule.implied_by
+        and (
+            not finding.devices
+            or not other.devices
+            or not set(finding.devices).isdisjoint(other.devices)
+        )
+        for _, other in found
+    )
+
+
+def _verdict(
+    findings: Sequence[Finding],
+    examined: tuple[str, ...],
+    unexamined: tuple[str, ...],
+    case: Case,
+) -> Diagnosis:
+    ignored = case.policy.ignored
+    loud = sorted(
+        (one for one in findings if one.id not in ignored),
+        key=lambda one: SEVERITIES.index(one.severity),
+    )
+    worst = {one.severity for one in loud}
+    verdict = HEALTHY
+    for severity, word in ((BROKEN, BROKEN), (SLOW, SLOW), (CANNOT_TELL, "cannot tell")):
+        if severity in worst:
+            verdict = word
+            break
+    return Diagnosis(
+        findings=tuple(loud),
+        silenced=tuple(
+            Silenced(finding=one, reason=ignored[one.id]) for one in findings if one.id in ignored
+        ),
+        examined=examined,
+        unexamined=unexamined,
+        verdict=verdict,
+    )
+
+
+def _failed(rule: Rule, error: Exception) -> Finding:
+    what = f"{type(error).__name__}: {error}"[:300]
+    return Finding(
+        id=FAILED,
+        severity=CANNOT_TELL,
+        title=f"rule {rule.id} failed",
+        evidence=(Evidence(what=f"error in the rule {rule.id}", value=what, source="gputop"),),
+        disproof="a version of gputop in which the rule runs",
+        consequence=f"Not examined: {rule.title}.",
+        sources=rule.sources,
+    )
+
+
+def _nothing(case: Case) -> Finding:
+    problems = [
+        Evidence(what=f"source {one.source}", value=one.text, source=one.source)
+        for one in case.snapshot.problems
+    ]
+    none = Evidence(what="GPUs", value="0", source=", ".join(case.snapshot.source))
+    return Finding(
+        id=NOTHING,
+        severity=CANNOT_TELL,
+        title="no GPU to examine",
+        evidence=(none, *problems),
+        disproof="a GPU on the PCI bus, or one that the driver names",
+        consequence="Nothing was examined, so nothing is called healthy.",
+    )

@@ -1,0 +1,59 @@
+"""What a rule says: a finding with its proof, its price and its cure."""
+
+from __future__ import annotations
+
+import msgspec
+
+BROKEN, SLOW, NOTICE = "broken", "slow", "notice"
+BY_DESIGN, CANNOT_TELL = "by-design", "cannot-tell"
+SEVERITIES = (BROKEN, SLOW, CANNOT_TELL, NOTICE, BY_DESIGN)
+"""The most harmful first. broken: a job hangs, crashes or computes wrong; slow: it takes longer
+than this hardware needs; cannot-tell: something that decides could not be examined; notice: worth
+knowing, harmless by itself; by-design: looks odd and is right."""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was read or measured."""
+
+    what: str
+    """"NVLinks of GPU3 that are up"."""
+    value: str
+    """"16 of 18"."""
+    source: str
+    """Where it was read: "NVML nvmlDeviceGetNvLinkState", "/proc/cmdline", "probe p2p"."""
+
+
+class Fix(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to do about it."""
+
+    text: str
+    command: str = ""
+    """To be copied as it is; empty where there is none."""
+    needs_root: bool = False
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is found, about these devices."""
+
+    id: str
+    """Id of the rule, kebab-case, stable."""
+    peers: str = ""
+    """Number of the diagnosis rule in the field's collection, "D07"; empty where it has none."""
+    severity: str
+    """One of SEVERITIES."""
+    title: str
+    """One line, with the devices by their names."""
+    devices: tuple[str, ...] = ()
+    """PCI addresses; empty where it concerns the whole node."""
+    evidence: tuple[Evidence, ...] = ()
+    disproof: str = ""
+    """What would show that this is wrong."""
+    consequence: str = ""
+    """What follows for a job on this node."""
+    fix: tuple[Fix, ...] = ()
+    sources: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, tuple[str, ...], str]:
+        """What it is as long as its cause lasts: rule, devices and title."""
+        return self.id, self.devices, self.title
