@@ -4,7 +4,8 @@ A file names its base, what is edited, and every finding that the rules then mak
 
     base = "hgx-h200-4gpu-live"          # or "demo hgx-h100-8"
     title = "one GPU has not joined the fabric"
-    expect = ["fabric-state"]            # every id, notices included
+    expect = ["fabric-state"]            # every id that its base does not give already
+    gone = ["gpu-busy"]                  # ids that the base gives and this one does not; optional
     exit = 2                             # of `gputop check --quick`
     [[edit]]
     path = "machine.gpus[2].fabric.state"
@@ -48,6 +49,12 @@ class SickCase(msgspec.Struct, frozen=True):
     expect: tuple[str, ...]
     exit: int
     edits: tuple[dict[str, Any], ...]
+    gone: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """Every id that the rules must give, notices of the unedited base included."""
+        return tuple(sorted((set(self.expect) | set(base_ids(self.base))) - set(self.gone)))
 
     @property
     def snapshot(self) -> NodeSnapshot:
@@ -73,6 +80,12 @@ def base(name: str) -> NodeSnapshot:
 
 
 @cache
+def base_ids(name: str) -> tuple[str, ...]:
+    """What the rules say of a base as it is."""
+    return ids(diagnosed(base(name)))
+
+
+@cache
 def cases() -> tuple[SickCase, ...]:
     """All files, by name."""
     found = []
@@ -86,6 +99,7 @@ def cases() -> tuple[SickCase, ...]:
                 expect=tuple(sorted(read["expect"])),
                 exit=read["exit"],
                 edits=tuple(read.get("edit", ())),
+                gone=tuple(read.get("gone", ())),
             )
         )
     return tuple(found)
