@@ -216,20 +216,6 @@ def write(root: Path, path: str, text: str = "") -> None:
     (root / path).write_text(text)
 
 
-def test_a_running_fabric_manager_is_found_by_its_cut_name(tmp_path: Path) -> None:
-    write(tmp_path, "proc/1/comm", "systemd\n")
-    write(tmp_path, "proc/4242/comm", "nv-fabricmanage\n")
-    tree = FolderTree(tmp_path)
-    assert host._fabric_manager(tree, {}) == "running"
-    (tmp_path / "proc/4242/comm").write_text("bash\n")
-    assert host._fabric_manager(tree, {}) == "absent"
-    write(tmp_path, "usr/bin/nv-fabricmanager")
-    assert host._fabric_manager(tree, {}) == "installed"
-    inside = host._fabric_manager(tree, {"signs": [".dockerenv"]})
-    assert inside == {"error": "the host's processes are hidden from this container"}
-    assert parsed(fabric_manager=inside).why("fabric_manager") == inside["error"]
-
-
 def test_shared_memory_of_the_live_machine() -> None:
     if not os.path.isdir("/dev/shm"):
         pytest.skip("no /dev/shm here")

@@ -45,6 +45,8 @@ def answer(shape: Shape) -> dict[str, Any]:
         "cmdline": ["iommu=pt"],
         "device_nodes": [[path, True] for path in _nodes(nvidia, gpus)],
         "fabric_manager": "running" if switched else "absent",
+        "mps_daemon": False,
+        "imex_channels": False,
         "shm": {"total": total // SHM_SHARE, "free": total // SHM_SHARE - 2**20},
         "stat": {
             "before": "cpu 1000 0 500 90000 100 0 0 0 0 0",

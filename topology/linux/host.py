@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from ..machine import Host, Module
 from ..readings import HostReading
 from ..sources.source import Part, Raw
-from . import containers, processors
+from . import containers, daemons, processors
 from .answers import Fields, absent_text, part, whole
+from .software import module_version
 from .tree import clean
 
 FLAGS = re.compile(
@@ -98,6 +99,9 @@ def _host(raw: Raw, files: Fields, absent: str) -> Host:
         nvidia_module=_module_kind(driver, files),
         nvidia_registry=_registry(files.text("proc/driver/nvidia/params", "nvidia_registry")),
         device_nodes=_device_nodes(raw, files),
+        nvidia_module_version=_module_version(files),
+        imex_channels=daemons.flag(raw, files, "imex_channels"),
+        mps_daemon=daemons.flag(raw, files, "mps_daemon"),
         fabric_manager=_fabric_manager(raw, files),
         boot_id=files.text("proc/sys/kernel/random/boot_id", "boot_id"),
         gaps=files.gaps,
@@ -182,6 +186,14 @@ def _module_kind(version: str | None, files: Fields) -> str | None:
         return "closed"
     files.gap("nvidia_module", f"unknown wording: {version[:80]!r}")
     return None
+
+
+def _module_version(files: Fields) -> str | None:
+    text = files.text("proc/driver/nvidia/version", "nvidia_module_version")
+    found = module_version(text)
+    if text is not None and found is None:
+        files.gap("nvidia_module_version", f"no version in {text[:60]!r}")
+    return found
 
 
 def _registry(params: str | None) -> tuple[str, ...]:

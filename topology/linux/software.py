@@ -60,6 +60,12 @@ def parse(raw: Raw) -> Part:
     return Part(software=found) if known or live else Part()
 
 
+def module_version(text: str | None) -> str | None:
+    """The release of NVIDIA's module in the text of /proc/driver/nvidia/version."""
+    match = _DRIVER.search(f"{text} ") if text is not None else None
+    return match.group(1) if match else None
+
+
 def _first(
     pattern: re.Pattern[str], fields: Fields, path: str, field: str | None = None
 ) -> str | None:

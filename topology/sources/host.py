@@ -11,6 +11,8 @@ The raw answer, every key but "absent" optional:
 - "cmdline": the listed arguments of the kernel, a list
 - "device_nodes": [[path, may this process read and write it]]
 - "fabric_manager": "running", "installed", "absent" or {"error": why}
+- "mps_daemon": whether a daemon of CUDA MPS runs, or {"error": why}
+- "imex_channels": whether a channel of IMEX may be opened
 - "container": as containers.read gives it
 - "shm": {"total", "free"} of /dev/shm in bytes
 - "stat": {"before", "now"}: first lines of /proc/stat
@@ -21,7 +23,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ..linux import containers, processors
+from ..linux import containers, daemons, processors
 from ..linux.host import flags, parse
 from ..linux.tree import Tree, answers, live_tree
 from .source import Raw, Source
@@ -74,10 +76,6 @@ MODULES = (
 )
 FULL_READS = 12
 """What hardly changes is read once in so many reads, which is once a minute."""
-FABRIC_MANAGER = "nv-fabricmanage"
-"""The kernel cuts a process's name to 15 characters."""
-FABRIC_MANAGER_BINARIES = ("usr/bin/nv-fabricmanager", "usr/local/bin/nv-fabricmanager")
-LIMIT_PROCESSES = 50_000
 
 
 class Reader:
@@ -137,7 +135,8 @@ def _static(tree: Tree) -> dict[str, Raw]:
     if tree.live:
         found["container"] = containers.read(tree, containers.live_environment())
         found["device_nodes"] = _device_nodes(tree)
-        found["fabric_manager"] = _fabric_manager(tree, found["container"])
+        found["imex_channels"] = daemons.imex_channels(tree)
+        found |= daemons.read(tree, found["container"])
     elif tree.exists(containers.FIRST_CGROUP):
         found["container"] = containers.read(tree)
     return found
@@ -151,19 +150,6 @@ def _device_nodes(tree: Tree) -> list[Raw]:
         for name in names
         if not os.path.isdir(f"/dev/{name}")
     ]
-
-
-def _fabric_manager(tree: Tree, container: Raw) -> Raw:
-    for number, pid in enumerate(tree.names("proc")):
-        if number > LIMIT_PROCESSES:
-            return {"error": "too many processes to look through"}
-        if pid.isdecimal() and tree.text(f"proc/{pid}/comm", 64) == FABRIC_MANAGER:
-            return "running"
-    inside = containers.parse(container, tree.absent)
-    if inside is not None and inside.kind is not None:
-        return {"error": "the host's processes are hidden from this container"}
-    installed = any(tree.exists(path) for path in FABRIC_MANAGER_BINARIES)
-    return "installed" if installed else "absent"
 
 
 def _shm() -> Raw:
