@@ -106,10 +106,12 @@ class ProcessReading(Record, frozen=True, kw_only=True):
     rank: int | None = None
     local_rank: int | None = None
     world_size: int | None = None
+    rendezvous: str | None = None
+    """Where its ranks meet, MASTER_ADDR:MASTER_PORT: ranks with the same one are one job."""
     variables: tuple[tuple[str, str], ...] | None = None
     """Listed variables that it was started with; None where they may not be read."""
     hostname: str | None = None
-    """What its UTS namespace calls the machine."""
+    """What its UTS namespace calls the machine: ours where it has ours, else its /etc/hostname."""
     namespaces: tuple[tuple[str, str], ...] | None = None
     """Kind and number of its namespaces: ("ipc", "4026531839")."""
     shm_device: int | None = None

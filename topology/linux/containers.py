@@ -50,7 +50,7 @@ def read(tree: Tree, environment: Mapping[str, str] | None = None) -> dict[str, 
     signs = [name for name in SIGNS if tree.exists(name)]
     if KUBERNETES in (environment or {}):
         signs.append(KUBERNETES)
-    found: dict[str, Raw] = {"signs": signs, "levels": _levels(tree)}
+    found: dict[str, Raw] = {"signs": signs, "levels": limits(tree)}
     for key, path in (("systemd", SYSTEMD), ("cgroup", FIRST_CGROUP)):
         answer = tree.text(path, 4096)
         if isinstance(answer, str):
@@ -63,9 +63,9 @@ def live_environment() -> Mapping[str, str]:
     return os.environ
 
 
-def _levels(tree: Tree) -> list[Raw]:
-    """The limits of our cgroup and of all above it, nearest first."""
-    own = tree.text(OWN_CGROUP, 8192)
+def limits(tree: Tree, cgroup: str = OWN_CGROUP) -> list[Raw]:
+    """The limits of the cgroup that this file names and of all above it, nearest first."""
+    own = tree.text(cgroup, 8192)
     levels: list[Raw] = []
     for line in own.splitlines() if isinstance(own, str) else []:
         _, _, rest = line.partition(":")
@@ -105,24 +105,36 @@ def parse(raw: Raw, absent: str) -> Container | None:
         return None
     fields = Fields(raw, absent)
     kind, evidence = _kind(raw, fields)
-    levels = raw.get("levels")
-    limits = [Fields(level, absent) for level in levels] if isinstance(levels, list) else []
-    memory = [_memory(level.text("memory")) for level in limits]
-    quotas = [_quota(level.text("cpu")) for level in limits]
-    sets = [level.text("cpuset") for level in limits]
-    for field, key in (("memory_limit_bytes", "memory"), ("cpu_quota", "cpu")):
-        if not any(key in level.raw for level in limits):
-            fields.gap(field, absent)
-        elif not any(value is not None for value in (memory if key == "memory" else quotas)):
-            fields.gap(field, "unlimited")
+    memory_bytes, cpu_quota = narrowest(raw.get("levels"), fields)
+    sets = [level.text("cpuset") for level in _levels(raw.get("levels"), absent)]
     return Container(
         kind=kind,
         evidence=evidence,
-        memory_limit_bytes=min((value for value in memory if value is not None), default=None),
-        cpu_quota=min((value for value in quotas if value is not None), default=None),
+        memory_limit_bytes=memory_bytes,
+        cpu_quota=cpu_quota,
         cpuset=next((value for value in sets if value), None),
         gaps=fields.gaps,
     )
+
+
+def narrowest(raw: Raw, fields: Fields) -> tuple[int | None, float | None]:
+    """The least of the memory limits and of the CPU quotas in a list of levels; notes gaps."""
+    levels = _levels(raw, fields.absent)
+    memory = [_memory(level.text("memory")) for level in levels]
+    quotas = [_quota(level.text("cpu")) for level in levels]
+    for field, key in (("memory_limit_bytes", "memory"), ("cpu_quota", "cpu")):
+        if not any(key in level.raw for level in levels):
+            fields.gap(field, fields.absent)
+        elif not any(value is not None for value in (memory if key == "memory" else quotas)):
+            fields.gap(field, "unlimited")
+    return (
+        min((value for value in memory if value is not None), default=None),
+        min((value for value in quotas if value is not None), default=None),
+    )
+
+
+def _levels(raw: Raw, absent: str) -> list[Fields]:
+    return [Fields(level, absent) for level in raw] if isinstance(raw, list) else []
 
 
 def _kind(raw: Mapping[str, Raw], fields: Fields) -> tuple[str | None, str | None]:
