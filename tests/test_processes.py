@@ -45,7 +45,10 @@ def test_a_process_is_described(child: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert found.started_at is not None
     assert found.memory_bytes is not None
     assert found.cpu_affinity
-    assert found.gaps == ()
+    assert {gap.why for gap in found.gaps} <= {"unlimited", "no such file on this machine"}
+    assert found.parent == os.getpid()
+    assert found.state in {"running", "sleeping", "disk sleep"}
+    assert found.variables is not None
 
 
 def test_arguments_only_on_request(child: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,14 +57,21 @@ LIMIT_CHARACTERS = 512
 LIMIT_STATUS = 16 * 1024
 
 
-def read(tree: Tree, pid: int, proc: Path = PROC) -> dict[str, Raw]:
-    """Everything about one process; `proc` is where its root and its namespaces are."""
+def moving(tree: Tree, pid: int) -> dict[str, Raw]:
+    """What changes while a process runs: its state, its binding, and who looks after it."""
+    status = _lines(tree.text(f"proc/{pid}/status", LIMIT_STATUS), STATUS)
+    parent = str(status.get("PPid", ""))
+    found: dict[str, Raw] = {"status": status}
+    if parent.isascii() and parent.isdecimal() and parent != "0":
+        found["parent_command"] = _said(tree.text(f"proc/{parent}/comm", 256))
+    return found
+
+
+def lasting(tree: Tree, pid: int, proc: Path = PROC) -> dict[str, Raw]:
+    """What hardly ever changes; `proc` is where its root and its namespaces are."""
     folder = f"proc/{pid}"
-    status = _lines(tree.text(f"{folder}/status", LIMIT_STATUS), STATUS)
-    parent = status.get("PPid", "") if isinstance(status, dict) else ""
     spaces = namespaces(pid, proc)
-    found: dict[str, Raw] = {
-        "status": status,
+    return {
         "memlock": _memlock(tree.text(f"{folder}/limits", LIMIT_STATUS)),
         "cgroup": _said(tree.text(f"{folder}/cgroup", 8192)),
         "levels": limits(tree, f"{folder}/cgroup"),
@@ -73,9 +80,6 @@ def read(tree: Tree, pid: int, proc: Path = PROC) -> dict[str, Raw]:
         "hostname": _hostname(spaces, pid, proc),
         "shm": shm(pid, proc),
     }
-    if parent.isascii() and parent.isdecimal() and parent != "0":
-        found["parent_command"] = _said(tree.text(f"proc/{parent}/comm", 256))
-    return found
 
 
 def state(tree: Tree, pid: int) -> str:

@@ -2,8 +2,9 @@
 
 The GPU driver knows the PIDs; whoever holds the reader sets `reader.pids`. The raw answer:
 {"processes": {"1234": {"user", "command", "affinity": [cpu], "started_at": seconds since the
-epoch, "memory_bytes", "arguments": [text], "opens_gpu": true, false or null}}}; a value may be
-{"error": why}, and an "arguments" that nobody asked for is missing.
+epoch, "memory_bytes", "arguments": [text], "opens_gpu": true, false or null, and what
+linux/process_files.py reads}}}; a value may be {"error": why}, and an "arguments" that nobody
+asked for is missing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING
 
 from ..linux.answers import Fields, part, whole, words
 from ..linux.cpulist import written
-from ..linux.tree import clean
+from ..linux.process_facts import ZOMBIE_LETTERS, facts
+from ..linux.process_files import lasting, moving, state
+from ..linux.tree import clean, live_tree
 from ..readings import ProcessReading
 from ..record import Gap
 from .source import Part, Raw, Source
@@ -28,6 +31,9 @@ LIMIT_ARGUMENTS = 256
 LIMIT_CHARACTERS = 1024
 GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD", "/dev/dxg")
 STRANGER = "the process of this number here has no GPU open: the driver means another one"
+ENDED = "the process has ended and waits for its parent"
+KEPT_READS = 10
+"""What hardly ever changes of a process (its variables, its limits) is read every so many times."""
 
 
 class Reader:
@@ -39,6 +45,8 @@ class Reader:
         self.with_args = False
         """Whether arguments are read; they may hold secrets."""
         self._openers: dict[int, float] = {}
+        self._lasting: dict[int, tuple[int, tuple[Raw, Raw], dict[str, Raw]]] = {}
+        """By PID: reads left, start time and command, what was read of it in /proc."""
 
     def __call__(self) -> Raw:
         """Ask once; a process that has ended is left out."""
@@ -52,7 +60,18 @@ class Reader:
             for pid, entry in answer["processes"].items()
             if entry.get("opens_gpu") and isinstance(entry.get("started_at"), float)
         }
+        for pid, entry in answer["processes"].items():
+            if entry["opens_gpu"] is not False:
+                entry |= self._read(int(pid), (entry["started_at"], entry.get("command")))
+        self._lasting = {pid: kept for pid, kept in self._lasting.items() if pid in pids}
         return answer
+
+    def _read(self, pid: int, same: tuple[Raw, Raw]) -> dict[str, Raw]:
+        left, whose, found = self._lasting.get(pid, (0, None, {}))
+        if left <= 0 or whose != same:
+            left, found = KEPT_READS, lasting(live_tree(), pid)
+        self._lasting[pid] = (left - 1, same, found)
+        return moving(live_tree(), pid) | found
 
 
 def describe(
@@ -77,6 +96,8 @@ def describe(
             for key, ask in asked.items():
                 try:
                     entry[key] = _storable(ask())
+                except psutil.ZombieProcess:
+                    entry[key] = {"error": ENDED}
                 except psutil.AccessDenied:
                     entry[key] = {"error": "no permission"}
                 except (KeyError, OSError) as error:
@@ -85,6 +106,8 @@ def describe(
             continue
         known = (openers or {}).get(pid) == entry["started_at"]
         entry["opens_gpu"] = True if known else opens_gpu(pid)
+        if entry["opens_gpu"] is False and state(live_tree(), pid) in ZOMBIE_LETTERS:
+            entry["opens_gpu"] = None  # it has no files left to look through
         found[str(pid)] = entry
     return {"processes": found}
 
@@ -149,6 +172,7 @@ def _process(pid: int, entry: dict[str, Raw]) -> ProcessReading:
         cpu_affinity=written(cpus) if cpus is not None else None,
         started_at=_figure(fields, "started_at"),
         memory_bytes=_bytes(fields, "memory_bytes"),
+        **facts(entry, fields),  # type: ignore[arg-type]
         gaps=fields.gaps,
     )
 
