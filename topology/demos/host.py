@@ -43,6 +43,12 @@ def answer(shape: Shape) -> dict[str, Any]:
             name: shape.driver if name.startswith("nvidia") else "" for name in node.modules
         },
         "cmdline": ["iommu=pt"],
+        "governors": {
+            f"policy{number}": ["performance", str(number)]
+            for cpus in node.numa_cpus
+            for number in cpu_numbers(cpus)
+        },
+        "memory_peers": ["nv_mem"] if "nvidia_peermem" in node.modules else [],
         "device_nodes": [[path, True] for path in _nodes(nvidia, gpus)],
         "fabric_manager": "running" if switched else "absent",
         "mps_daemon": False,
@@ -81,7 +87,8 @@ def _files(shape: Shape, total: int) -> dict[str, str]:
     node = shape.node
     files = {
         "etc/os-release": 'PRETTY_NAME="Ubuntu 24.04.2 LTS"',
-        "proc/self/limits": "Max locked memory  unlimited  unlimited  bytes",
+        "proc/self/limits": "Max locked memory  unlimited  unlimited  bytes\n"
+        "Max open files  1048576  1048576  files",
         "proc/sys/kernel/arch": "x86_64",
         "proc/sys/kernel/hostname": "demo",
         "proc/sys/kernel/numa_balancing": "0",

@@ -10,6 +10,10 @@ from .shape import Adapter, Shape
 
 INFINIBAND_TYPE, ETHERNET_TYPE = "32", "1"
 """ARPHRD_ numbers of Linux if_arp.h."""
+ROUTES = (
+    "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
+    "eth0 00000000 010200C0 0003 0 0 100 00000000 0 0 0"
+)
 
 
 def network(shape: Shape, functions: tuple[Function, ...]) -> dict[str, Any]:
@@ -35,6 +39,7 @@ def network(shape: Shape, functions: tuple[Function, ...]) -> dict[str, Any]:
         "interfaces": interfaces,
         "rdma": rdma,
         "addresses": {"eth0": ["192.0.2.10/24"]},
+        "proc/net/route": ROUTES,
     }
 
 
@@ -42,6 +47,7 @@ def _interface(adapter: Adapter, function: Function, path: str) -> dict[str, str
     infiniband = adapter.link_layer == "InfiniBand"
     return {
         "path": path,
+        "ifindex": str(2 + function.number + (function.kind == "nic")),
         "address": f"02:de:30:00:{int(function.kind == 'nic'):02x}:{function.number:02x}",
         "type": INFINIBAND_TYPE if infiniband else ETHERNET_TYPE,
         "uevent": f"INTERFACE={path.rpartition('/')[2]}",

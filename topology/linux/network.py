@@ -12,7 +12,8 @@ from .pci_devices import ADDRESS
 
 HARDWARE_TYPES = {1: "ethernet", 32: "infiniband", 772: "loopback"}
 """ARPHRD_ numbers of Linux if_arp.h."""
-IFF_UP = 1
+IFF_UP = RTF_UP = 1
+ROUTES = "proc/net/route"
 AMAZON = 0x1D0F
 LIMIT_MBPS = 10_000_000
 """Ethernet ends at 1.6 Tbit/s; "unknown" comes as -1 or 4294967295."""
@@ -25,9 +26,10 @@ def parse(raw: Raw) -> Part:
     """Turn the answer of the source network into interfaces and RDMA devices."""
     absent = absent_text(raw)
     addresses = part(raw, "addresses")
+    routes = _default_routes(Fields(raw, absent))
     return Part(
         interfaces=tuple(
-            _interface(name, Fields(answer, absent), addresses.get(name))
+            _interface(name, Fields(answer, absent), addresses.get(name), routes)
             for name, answer in sorted(part(raw, "interfaces").items())
         ),
         rdma=tuple(
@@ -37,15 +39,20 @@ def parse(raw: Raw) -> Part:
     )
 
 
-def _interface(name: str, fields: Fields, addresses: Raw) -> Interface:
+def _interface(
+    name: str, fields: Fields, addresses: Raw, routes: frozenset[str] | str
+) -> Interface:
     kind = _interface_kind(name, fields)
     address = _address(fields)
     if address is None:
         fields.gap("address", "no PCI device is behind it")
     virtual = address is None and "driver" not in fields.raw
+    if isinstance(routes, str):
+        fields.gap("default_route", routes)
     return Interface(
         name=name,
         address=address,
+        index=fields.number("ifindex", "index"),
         kind=kind,
         driver=fields.text("driver", "driver", quiet=virtual),
         up=_up(fields),
@@ -54,8 +61,25 @@ def _interface(name: str, fields: Fields, addresses: Raw) -> Interface:
         mac=fields.text("address", "mac"),
         ips=words(addresses),
         numa_node=None if virtual else _numa(fields),
+        default_route=None if isinstance(routes, str) else name in routes,
         gaps=fields.gaps,
     )
+
+
+def _default_routes(fields: Fields) -> frozenset[str] | str:
+    """Interfaces of the IPv4 default route, or why they are not known (proc_net(5))."""
+    text = fields.text(ROUTES, "routes")
+    if text is None:
+        return fields.gaps[0].why
+    rows = [line.split() for line in text.splitlines()[1:]]
+    return frozenset(
+        row[0] for row in rows if len(row) > 7 and row[1] == row[7] == "00000000" and _is_up(row[3])
+    )
+
+
+def _is_up(flags: str) -> bool:
+    value = whole(flags, 16)
+    return value is not None and bool(value & RTF_UP)
 
 
 def _interface_kind(name: str, fields: Fields) -> str | None:

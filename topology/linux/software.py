@@ -6,7 +6,7 @@ import re
 
 from ..machine import Software
 from ..sources.source import Part, Raw
-from .answers import Fields, absent_text, part
+from .answers import Fields, absent_text, part, words
 from .tree import clean
 
 NVIDIA = "proc/driver/nvidia/version"
@@ -52,6 +52,7 @@ def parse(raw: Raw) -> Part:
         rccl=_rccl(fields),
         torch=torch,
         torch_path=torch_path,
+        nccl_plugins=_plugins(raw, fields),
         gaps=fields.gaps,
     )
     known = any(
@@ -104,6 +105,14 @@ def _library(raw: Raw) -> tuple[str | None, str | None]:
         if match is not None and isinstance(path, str) and match.group(1).count(".") > 0:
             return match.group(1), clean(path[:400])
     return None, None
+
+
+def _plugins(raw: Raw, fields: Fields) -> tuple[str, ...] | None:
+    found = raw.get("plugins") if isinstance(raw, dict) else None
+    if not isinstance(found, list):
+        fields.gap("nccl_plugins", fields.absent)
+        return None
+    return tuple(path[:400] for path in words(found))
 
 
 def _rccl(fields: Fields) -> str | None:

@@ -16,6 +16,7 @@ The raw answer, every key but "absent" optional:
 - "container": as containers.read gives it
 - "shm": {"total", "free"} of /dev/shm in bytes
 - "stat": {"before", "now"}: first lines of /proc/stat
+- "governors", "memory_peers", "caches": as linux/settings.py has them
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ..linux import containers, daemons, processors
+from ..linux import containers, daemons, processors, settings
 from ..linux.host import flags, parse
 from ..linux.tree import Tree, answers, live_tree
 from .source import Raw, Source
@@ -118,6 +119,7 @@ def _static(tree: Tree) -> dict[str, Raw]:
     found: dict[str, Raw] = {
         "sockets": processors.read_sockets(tree),
         "numa": processors.read_nodes(tree),
+        **settings.read(tree),
     }
     modules = tree.text("proc/modules", 1024 * 1024)
     if isinstance(modules, str):

@@ -1,12 +1,12 @@
 """Network interfaces and RDMA devices from /sys/class/net and /sys/class/infiniband.
 
 The raw answer: {"absent": why a missing text is missing, "interfaces": {name: interface},
-"rdma": {name: device}, "addresses": {name: ["10.0.0.1/24"]}}, texts as in sysfs. An interface
-holds "path" (below sys/devices), "address", "mtu", "operstate", "flags", "speed", "type",
-"uevent", "driver" and "numa_node" of the device behind it. A device holds "path", "driver",
-"vendor", "numa_node", "node_guid", "fw_ver", "board_id", "node_type", "netdevs" (names) and
-"ports": {"1": {"state", "phys_state", "rate", "link_layer", "lid"}}. A value is a text or
-{"error": why}; a key is missing when there is no such file.
+"rdma": {name: device}, "addresses": {name: ["10.0.0.1/24"]}, "proc/net/route": its text},
+texts as in sysfs. An interface holds "path" (below sys/devices), "address", "ifindex", "mtu",
+"operstate", "flags", "speed", "type", "uevent", "driver" and "numa_node" of the device behind it.
+A device holds "path", "driver", "vendor", "numa_node", "node_guid", "fw_ver", "board_id",
+"node_type", "netdevs" (names) and "ports": {"1": {"state", "phys_state", "rate", "link_layer",
+"lid"}}. A value is a text or {"error": why}; a key is missing when there is no such file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from .source import Raw, Source
 
 NET = "sys/class/net"
 RDMA = "sys/class/infiniband"
-STATIC = ("address", "type", "uevent")
+ROUTES = "proc/net/route"
+STATIC = ("address", "ifindex", "type", "uevent")
 MOVING = ("flags", "mtu", "operstate", "speed")
 DEVICE = ("node_guid", "fw_ver", "board_id", "node_type")
 PORT = ("state", "phys_state", "rate", "link_layer", "lid")
@@ -65,6 +66,7 @@ class Reader:
                 name: static | {"ports": _ports(tree, name)} for name, static in self._rdma.items()
             },
             "addresses": _addresses() if tree.live else {},
+            **answers(tree, "", (ROUTES,)),
         }
 
 

@@ -3,7 +3,8 @@
 The raw answer: {"absent", "files": {path: text} for FILES, "packages": [{"folder", "torch",
 "nccl"}] one for each folder of Python packages in order of use, with versions from the names of
 .dist-info folders, "libraries": [[path, name of the file behind it]] for libnccl.so.2 in order of
-search}. Nothing is imported and no library is loaded.
+search, "plugins": [path] of libnccl-net*.so where the loader looks: LD_LIBRARY_PATH, the folders
+of /etc/ld.so.conf.d and the usual ones}. Nothing is imported and no library is loaded.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ LIBRARY_FOLDERS = (
 """Where the loader and the images of clouds have it; LD_LIBRARY_PATH comes before these."""
 LIBRARY = "libnccl.so.2"
 LIMIT_FOLDERS = 32
+LOADER = "etc/ld.so.conf.d"
+PLUGIN = re.compile(r"libnccl-net[\w.-]{0,60}\.so(\.\d{1,4}){0,3}")
+LIMIT_PLUGINS = 16
 
 
 class Reader:
@@ -50,6 +54,7 @@ class Reader:
                 for path in _library_paths()
                 if os.path.exists(path)
             ]
+            found["plugins"] = _plugins(self._tree)
         return found
 
 
@@ -84,10 +89,33 @@ def _packages(folder: str) -> dict[str, Raw]:
 
 
 def _library_paths() -> Iterator[str]:
-    searched = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path]
-    for folder in dict.fromkeys([*searched[:LIMIT_FOLDERS], *LIBRARY_FOLDERS]):
+    for folder in dict.fromkeys([*_searched(), *LIBRARY_FOLDERS]):
         if folder.startswith("/"):
             yield f"{folder.rstrip('/')}/{LIBRARY}"
+
+
+def _searched() -> list[str]:
+    named = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    return [path for path in named if path][:LIMIT_FOLDERS]
+
+
+def _plugins(tree: Tree) -> list[Raw]:
+    """Plugins in the folders that the loader searches (dlopen(3), ld.so(8))."""
+    configured = [
+        line.strip()
+        for name in tree.names(LOADER)[:LIMIT_FOLDERS]
+        if name.endswith(".conf") and isinstance(text := tree.text(f"{LOADER}/{name}"), str)
+        for line in text.splitlines()
+    ]
+    folders = dict.fromkeys([*_searched(), *configured[: 4 * LIMIT_FOLDERS], *LIBRARY_FOLDERS])
+    found = {
+        clean(f"{folder.rstrip('/')}/{name}"): None
+        for folder in folders
+        if folder.startswith("/")
+        for name in sorted(_listed(folder))
+        if PLUGIN.fullmatch(name)
+    }
+    return list(found)[:LIMIT_PLUGINS]
 
 
 def _listed(folder: str) -> list[str]:
