@@ -14,7 +14,8 @@ A file names its base, what is edited, and every finding that the rules then mak
 A path goes through the JSON of a snapshot: `[2]` an entry, `[*]` all, `[name=value]` those whose
 field is that. `value` sets (and drops the gap of that field), `append` adds to a list,
 `remove = true` takes out and leaves the gap `why`. `earlier = true` edits a copy that is given as
-the earlier reading, an hour before.
+the earlier reading, an hour before. `reference = "AWS p5.48xlarge"` is what the node is held
+against; with "sister" it is the base itself, edited by what says `sister = true`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any
 import msgspec
 
 from gputop.topology.feeds import DemoFeed
+from gputop.topology.reference import Reference, named, of_snapshot
 from gputop.topology.report import Report
 from gputop.topology.rules.case import Case
 from gputop.topology.rules.engine import Diagnosis, diagnose
@@ -50,6 +52,7 @@ class SickCase(msgspec.Struct, frozen=True):
     exit: int
     edits: tuple[dict[str, Any], ...]
     gone: tuple[str, ...] = ()
+    against: str = ""
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -59,7 +62,16 @@ class SickCase(msgspec.Struct, frozen=True):
     @property
     def snapshot(self) -> NodeSnapshot:
         """The edited node."""
-        return edited(base(self.base), [one for one in self.edits if not one.get("earlier")])
+        edits = [one for one in self.edits if not (one.get("earlier") or one.get("sister"))]
+        return edited(base(self.base), edits)
+
+    @property
+    def reference(self) -> Reference | None:
+        """What it is held against, where the case says so."""
+        if self.against != "sister":
+            return named(self.against) if self.against else None
+        edits = [one for one in self.edits if one.get("sister")]
+        return of_snapshot(edited(base(self.base), edits), "sister.json")
 
     @property
     def earlier(self) -> NodeSnapshot | None:
@@ -100,6 +112,7 @@ def cases() -> tuple[SickCase, ...]:
                 exit=read["exit"],
                 edits=tuple(read.get("edit", ())),
                 gone=tuple(read.get("gone", ())),
+                against=read.get("reference", ""),
             )
         )
     return tuple(found)

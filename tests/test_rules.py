@@ -28,7 +28,7 @@ VERDICT_EXITS = {"healthy": 0, "slow": 1, "broken": 2, "cannot tell": 3}
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_a_sick_machine_gives_exactly_what_is_wrong_with_it(case: SickCase) -> None:
-    found = diagnosed(case.snapshot, earlier=case.earlier)
+    found = diagnosed(case.snapshot, earlier=case.earlier, reference=case.reference)
     assert ids(found) == case.whole
     assert VERDICT_EXITS[found.verdict] == case.exit
     check_findings(found)

@@ -10,11 +10,13 @@ from ..expectation.judgement import Judgement
 from ..machine import Gpu, Host, PciDevice
 from ..nccl.prediction import Prediction
 from ..readings import GpuReading
+from ..reference import Reference
 from ..report import Report
 from ..snapshot import Measurement, NodeSnapshot
 from ..specs import Sku, sku_for
 from ..wiring.graph import climb, gpu_label
 from ..wiring.relations import RelationMatrix
+from .pairs import Pair, pairs_of
 from .policy import Policy
 from .rule import Rule
 
@@ -30,14 +32,15 @@ class Case:
         report: Report,
         *,
         earlier: NodeSnapshot | None = None,
-        reference: NodeSnapshot | None = None,
+        reference: Reference | None = None,
         policy: Policy | None = None,
         gpus: Sequence[str] = (),
+        prediction: Prediction | None = None,
     ) -> None:
         """Examine a report, of which only `gpus` count: PCI addresses, () for all.
 
-        `earlier`: a reading of the same node, for counters; `reference`: a healthy node to compare
-        with.
+        `earlier`: a reading of the same node, for counters; `reference`: what the node should be;
+        `prediction`: of these GPUs, instead of the report's.
         """
         self.report = report
         self.snapshot = report.snapshot
@@ -47,6 +50,7 @@ class Case:
         self.reference = reference
         self.policy = policy or Policy()
         self._chosen = frozenset(gpus)
+        self._prediction = prediction
 
     @cached_property
     def gpus(self) -> tuple[Gpu, ...]:
@@ -63,7 +67,12 @@ class Case:
     @property
     def prediction(self) -> Prediction | None:
         """What NCCL or RCCL will do, where it was predicted."""
-        return self.report.prediction
+        return self._prediction or self.report.prediction
+
+    @property
+    def chosen(self) -> bool:
+        """Whether somebody picked some of the GPUs."""
+        return bool(self._chosen)
 
     @property
     def matrix(self) -> RelationMatrix:
@@ -140,6 +149,11 @@ class Case:
             if (variant is None or one.variant == variant)
             and all(end is None or end in counted for end in (one.src or None, one.dst or None))
         )
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Every pair of GPUs that count, without an order."""
+        return pairs_of(self)
 
     @cached_property
     def judged(self) -> tuple[tuple[Measurement, Judgement], ...]:
