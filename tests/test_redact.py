@@ -75,3 +75,36 @@ def test_other_ways_to_write_an_identity_go_too() -> None:
         assert [secret for secret in gone if secret in text] == []
         assert "0000:1b:00.0" in text
         assert host is not short or "6.8.0-1" in text
+
+
+def test_a_process_s_job_variables_and_meeting_place_name_nobody() -> None:
+    told = {
+        "job": "kubernetes bobs-llm-0",
+        "parent_command": "bobs-launcher",
+        "hostname": "bobs-llm-0",
+        "rendezvous": "bobs-llm-0.svc:29500",
+        "variables": (
+            ("NCCL_P2P_LEVEL", "PXB"),
+            ("NCCL_TOPO_FILE", "/home/bob/t.xml"),
+            ("NCCL_HOSTID", "bobs-node"),
+        ),
+    }
+    one = ProcessReading(pid=7, **told)  # type: ignore[arg-type]
+    two = ProcessReading(pid=8, rendezvous="localhost:1", job="slurm 1234.0")
+    three = ProcessReading(pid=9, rendezvous="10.9.8.7:29500", job="slurm 1234.0")
+    processes = (one, two, three)
+    snapshot = redacted(NodeSnapshot(taken_at=0.0, readings=Readings(processes=processes)))
+    text = encode(snapshot).decode()
+    assert "bob" not in text
+    assert "1234" not in text
+    assert "10.9.8.7" not in text
+    first, second, third = snapshot.readings.processes
+    assert first.job is not None
+    assert first.job.startswith("kubernetes ")
+    assert second.job == third.job
+    assert second.rendezvous == "localhost:1"
+    assert third.rendezvous is not None
+    assert third.rendezvous.endswith(":29500")
+    assert first.variables is not None
+    assert dict(first.variables)["NCCL_P2P_LEVEL"] == "PXB"
+    assert [process.pid for process in snapshot.readings.processes] == [7, 8, 9]

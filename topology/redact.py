@@ -49,6 +49,8 @@ FIELDS = {
     "lid": "lid",
     "user": "user",
     "command": "command",
+    "parent_command": "command",
+    "job": "job",
     "nccl_path": "path",
     "torch_path": "path",
 }
@@ -60,6 +62,9 @@ XML_ATTRIBUTES = {"host_hash": "hash", "guid": "hash"}
 """Attributes of a topology XML that identify; both are numbers there."""
 
 LISTS = {"ips": "ip", "arguments": "argument"}
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
+"""Where the ranks of one host meet; every machine has these."""
 
 PLAIN_VALUE = re.compile(r"^[\w^=,:+.*-]{0,64}$")
 HOST_VARIABLES = re.compile(r"HOST|ADDR|SERVER|COMM_ID|USER")
@@ -197,6 +202,14 @@ def _field(name: str, value: Any, redactor: Redactor) -> Any:
         return redactor.stand_in(FIELDS[name], value)
     if name in LISTS and isinstance(value, (list, tuple)):
         return [redactor.stand_in(LISTS[name], str(one)) for one in value]
+    if name == "variables" and isinstance(value, (list, tuple)):
+        return [[one, _variable({"name": one, "value": v}, redactor)] for one, v in value]
+    if name == "rendezvous" and isinstance(value, str):
+        host, colon, port = value.rpartition(":")
+        if host in LOOPBACK:
+            return value
+        kind = "ip" if _is_address(host.strip("[]")) else "host"
+        return f"{redactor.stand_in(kind, host)}{colon}{port}"
     return _replace(value, redactor)
 
 
@@ -225,6 +238,8 @@ def _shape(kind: str, number: int, value: str) -> str:
         if ":" in value:
             return f"2001:db8::{number:x}{mask}"
         return f"192.0.2.{number % 256}{mask}"
+    if kind == "job":
+        return f"{value.split()[0]} job-{number}"
     if kind == "path":
         return f"/redacted/{number}"
     return f"{kind}-{number}"

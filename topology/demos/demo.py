@@ -29,14 +29,14 @@ def title(name: str) -> str:
 def raw(name: str, tick: int) -> dict[str, Any]:
     """Give a demo's raw answers by source id, shaped as the readers of the sources give them."""
     shape, functions = _laid_out(name)
-    from . import host, network, pci  # the first picture does without them
+    from . import host, network, pci, processes  # the first picture does without them
 
     answers = {
         "pci": pci.answer(shape, functions),
         "host": host.answer(shape),
         "network": network.network(shape, functions),
         "software": network.software(shape),
-        "processes": host.processes(shape, _gpus(functions)),
+        "processes": processes.answer(shape, _gpus(functions)),
     }
     return opening(name, tick) | {name: answer for name, answer in answers.items() if answer}
 
