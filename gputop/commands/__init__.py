@@ -7,4 +7,5 @@ NAMES = (
     "flags",
     "log",
     "probe",
+    "check",
 )

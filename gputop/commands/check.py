@@ -1,0 +1,135 @@
+"""`gputop check`: is this node fit? A diagnosis with an exit code."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gputop.clean import clean
+from gputop.commands.options import (
+    json_option,
+    print_json,
+    say,
+    source_options,
+    tell_problems,
+    text_width,
+)
+from gputop.exits import INTERRUPTED, USAGE, Exit
+
+if TYPE_CHECKING:
+    from gputop.check_document import Answer
+
+
+@click.command("check")
+@source_options
+@json_option
+@click.option("--quick", is_flag=True, help="Read only: no load on any GPU, under a second.")
+@click.option("--full", is_flag=True, help="Measure everything, at every size: minutes.")
+@click.option("--gpus", metavar="LIST", help="Indices as nvidia-smi counts, addresses or UUIDs.")
+@click.option("--force", is_flag=True, help="Measure GPUs that are in use too.")
+@click.option("--python", "python", metavar="PATH", help="Measure with the torch of this Python.")
+@click.option(
+    "--expect",
+    metavar="SHAPE",
+    help="Hold the node against a reference node (dgx-h100, aws-p5.48xlarge, ...) or the snapshot "
+    "of a healthy one.",
+)
+@click.option("--since", metavar="FILE", help="An earlier snapshot: what its counters added since.")
+@click.option(
+    "--ignore",
+    "ignored",
+    multiple=True,
+    metavar="ID[=REASON]",
+    help="Silence a rule; it is shown as silenced. May be repeated.",
+)
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Site policy; else /etc/gputop/check.toml and check.toml of your configuration folder.",
+)
+@click.option("--junit", metavar="FILE", help="Write a JUnit file too, one test case a rule.")
+@click.option("-v", "--verbose", is_flag=True, help="With evidence, consequence and what to do.")
+@click.pass_context
+def command(
+    context: click.Context,
+    sources: tuple[str, ...],
+    demo: str | None,
+    as_json: bool,
+    quick: bool,
+    full: bool,
+    gpus: str | None,
+    force: bool,
+    python: str | None,
+    expect: str | None,
+    since: str | None,
+    ignored: tuple[str, ...],
+    config: Path | None,
+    junit: str | None,
+    verbose: bool,
+) -> None:
+    """Say what is wrong with this node, each with its proof, and give a verdict.
+
+    Without --quick the idle GPUs are measured for some seconds. Exit codes: 0 healthy, 1 slow,
+    2 broken, 3 cannot tell.
+    """
+    from gputop.check_policy import site
+    from gputop.check_rules import RULES
+    from gputop.checking import Wanted, check
+
+    recorded = bool(sources or demo)
+    if quick and full:
+        raise Exit("--quick and --full exclude each other", USAGE)
+    if recorded and (full or force or python):
+        raise Exit("--full, --force and --python measure; a recording cannot be measured", USAGE)
+    if quick and (force or python):
+        raise Exit("--force and --python are for measuring; --quick does not", USAGE)
+    started = time.monotonic()
+    decided = site(config, ignored, RULES)
+    answer = check(
+        Wanted(
+            sources=sources,
+            demo=demo,
+            since=since,
+            expect=expect or decided.expect,
+            gpus=gpus,
+            mode="quick" if quick or recorded else "full" if full else "default",
+            force=force,
+            python=python,
+            policy=decided.policy,
+            files=decided.files,
+            notes=(
+                *decided.notes,
+                *(("nothing was measured: recordings are read",) if recorded else ()),
+            ),
+        ),
+        started,
+    )
+    if junit is not None:
+        from gputop.check_junit import write
+
+        write(answer, RULES, junit)
+    _tell(answer, as_json=as_json, verbose=verbose)
+    context.exit(INTERRUPTED if answer.measured.interrupted else answer.exit_code)
+
+
+def _tell(answer: Answer, *, as_json: bool, verbose: bool) -> None:
+    """The verdict on stdout; what people should know besides on stderr."""
+    tell_problems(answer.node)
+    for note in answer.assumptions:
+        say(f"note: {note}")
+    if as_json:
+        from gputop.check_document import document
+
+        print_json(document(answer))
+        return
+    from gputop import signs
+    from gputop.check_text import lines
+
+    signs.fit(sys.stdout)
+    for line in lines(answer.diagnosis, text_width(), verbose=verbose, measured=answer.probes):
+        click.echo(clean(line, 4000))
