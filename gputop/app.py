@@ -20,7 +20,9 @@ from textual.screen import Screen
 
 import gputop.themes
 from gputop import messages, theming
+from gputop.choices import Choices
 from gputop.clean import clean, clean_block
+from gputop.findings_desk import FindingsDesk
 from gputop.probe_desk import ProbeDesk
 from gputop.screens import NAMES
 from gputop.screens.screen import View
@@ -35,7 +37,7 @@ log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())
 
 
-class GpuTop(ProbeDesk, App[int]):
+class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
     """Explores one node. `feed` gives snapshots; without one, reports come as messages."""
 
     TITLE = "gputop"
@@ -142,6 +144,7 @@ class GpuTop(ProbeDesk, App[int]):
         if self.refresher is not None:
             self.refresher.close()
         self.feed = feed
+        self.quiet = frozenset()
         self.refresher = Refresher(feed, self._receive, self.interval)
         self.refresher.start()
 
@@ -223,43 +226,6 @@ class GpuTop(ProbeDesk, App[int]):
 
         if self.view is not None:
             self.push_screen(HelpPanel(self.view.TITLE, self.view.HELP, COMMON_HELP))
-
-    def action_choose_theme(self) -> None:
-        """Choose a theme; the one under the cursor shows at once."""
-        from gputop.widgets.panels import Choice
-
-        before = self.theme
-        names = [name for name in self.available_themes if name.startswith("gputop-")]
-        names += [name for name in self.available_themes if name not in names]
-
-        def wear(name: str | None) -> None:
-            self.theme = before if name is None else name
-
-        self.push_screen(Choice("Theme", [(n, n) for n in names], before, preview=wear), wear)
-
-    @property
-    def offers_demos(self) -> bool:
-        """Whether no GPU answers here, or a demo is shown already."""
-        if self.report is None:
-            return False
-        snapshot = self.report.snapshot
-        answers = any(gpu.uuid is not None for gpu in snapshot.machine.gpus)
-        return not answers or snapshot.source[0].startswith("demo ")
-
-    def action_demos(self) -> None:
-        """Choose a demo node, when no GPU answers here."""
-        if not self.offers_demos:
-            return
-        from gputop.topology.demos import demo
-        from gputop.topology.feeds import DemoFeed
-        from gputop.widgets.panels import Choice
-
-        def look(name: str | None) -> None:
-            if name is not None:
-                self.follow(DemoFeed(name, interval=self.interval))
-
-        options = [(name, f"{name}: {demo.title(name)}") for name in demo.names()]
-        self.push_screen(Choice("Demo nodes: invented figures", options), look)
 
     def action_copy(self) -> None:
         """Put the selected thing on the clipboard of the terminal (OSC 52)."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from gputop.diagnosing import Diagnosing
 from gputop.topology.feeds import Feed
 from gputop.topology.snapshot import Measurement, NodeSnapshot
 
@@ -35,6 +36,8 @@ class Refresher:
         self._started = 0.0
         self._snapshot: NodeSnapshot | None = None
         self._shown_measurements: tuple[Measurement, ...] = ()
+        self._diagnosing = Diagnosing()
+        self._watcher: Any = None
         self._thread = threading.Thread(target=self._run, name="refresh", daemon=True)
 
     def start(self) -> None:
@@ -68,6 +71,7 @@ class Refresher:
             try:
                 self._tick()
                 self._decide()
+                self._tell()
             except Exception as error:  # noqa: BLE001 - the app border: the screen stays, with the reason
                 from gputop.messages import RefreshFailed
 
@@ -126,6 +130,27 @@ class Refresher:
 
         self._report = self._report.follow(self._report.snapshot)
         self._send(ReportReady(self._report))
+
+    def _tell(self) -> None:
+        """Add what happened, and what the rules say where it is time to ask them."""
+        report = self._report
+        if report is None or self._undecided():
+            return
+        if self._watcher is None:
+            from gputop.topology.events import Watcher
+
+            self._watcher = Watcher()
+        happened = self._watcher.see(report.snapshot)
+        asked = False
+        try:
+            asked = self._diagnosing.ask(report, time.monotonic())
+        finally:
+            if happened or asked:
+                from gputop.messages import ReportReady
+
+                told = report.told(self._diagnosing.diagnosis, self._watcher.events)
+                self._report = told
+                self._send(ReportReady(told))
 
     def _send(self, message: Any) -> None:
         if not self._closed.is_set():

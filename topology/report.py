@@ -11,7 +11,9 @@ from .wiring.graph import Graph, build_graph
 from .wiring.relations import RelationMatrix, islands, matrix
 
 if TYPE_CHECKING:
+    from .events import Event
     from .nccl.prediction import Prediction
+    from .rules.engine import Diagnosis
 
 
 class _Wiring:
@@ -58,17 +60,27 @@ class Report:
     """What every screen and every plain command shows; immutable.
 
     Graph, matrix and islands are made when first asked for, and are the same objects in later
-    reports as long as the machine is equal. The prediction is made by `decide`.
+    reports as long as the machine is equal. The prediction is made by `decide`; what the rules
+    say and what happened are handed in by whoever watches the node.
     """
 
-    __slots__ = ("_decisions", "_snapshot", "_wiring")
+    __slots__ = ("_decisions", "_snapshot", "_wiring", "diagnosis", "events")
+
+    diagnosis: Diagnosis | None
+    """What the rules said of this node last; None where nobody asked them yet."""
+    events: tuple[Event, ...]
+    """What happened since somebody began to watch, the newest first."""
 
     def __init__(
         self,
         snapshot: NodeSnapshot,
         wiring: _Wiring | None = None,
         decisions: _Decisions | None = None,
+        diagnosis: Diagnosis | None = None,
+        events: tuple[Event, ...] = (),
     ) -> None:
+        self.diagnosis = diagnosis
+        self.events = events
         self._snapshot = snapshot
         self._wiring = wiring or _Wiring(snapshot.machine)
         self._decisions = decisions or _Decisions(snapshot)
@@ -98,7 +110,12 @@ class Report:
         known = self._wiring.machine
         same = known is snapshot.machine or known == snapshot.machine
         decisions = self._decisions if self._decisions.fit(snapshot) else None
-        return Report(snapshot, self._wiring if same else None, decisions)
+        wiring = self._wiring if same else None
+        return Report(snapshot, wiring, decisions, self.diagnosis, self.events)
+
+    def told(self, diagnosis: Diagnosis | None, events: tuple[Event, ...]) -> Report:
+        """The same report with what the rules say and what happened."""
+        return Report(self._snapshot, self._wiring, self._decisions, diagnosis, events)
 
     @property
     def prediction(self) -> Prediction | None:

@@ -6,5 +6,6 @@ NAMES = (
     "pairs",
     "probes",
     "flags",
+    "findings",
     "log",
 )

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from gputop.screens.screen import View
-from gputop.widgets import wiring_measured
+from gputop.widgets import wiring_marks, wiring_measured
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of, wrapped
 from gputop.widgets.wiring_diagram import WiringDiagram
@@ -56,6 +56,7 @@ class MapScreen(View):
         ("Space", "mark a device; select another to see the path and its bottleneck"),
         ("z", "draw larger or smaller; again: as it fits"),
         ("PgUp PgDn Home End", "scroll a drawing that does not fit"),
+        ("on the devices", "✗ broken, ▼ slow, ? cannot tell: a finding is about it"),
         ("on the lines", "↑ ↓ traffic the way the arrow points; ▲ the bottleneck"),
     )
 
@@ -71,6 +72,7 @@ class MapScreen(View):
 
     def draw(self, report: Report) -> None:
         """Bring the drawing and the lines below it up to date."""
+        self.wiring.shown = self.gputop.shown
         self.wiring.show_report(report)
         self._draw_chosen(report)
 
@@ -81,6 +83,7 @@ class MapScreen(View):
             lines = between(report, self.wiring.drawing, self.wiring.path, *pair)
         elif box is not None:
             lines = about(report, box)
+            lines = ((*lines[0], *wiring_marks.about(self.wiring.shown, *box.members)), *lines[1:])
         else:
             board.show(((("  nothing to draw yet", "muted"),),))
             return

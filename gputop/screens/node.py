@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.clean import clean
+from gputop.screens import NAMES
 from gputop.screens.screen import View
 from gputop.topology.units import seconds
 from gputop.widgets.board import Board
@@ -79,6 +80,7 @@ class NodeScreen(View):
         with Container(id="lower"):
             yield Board(id="links", fixed_rows=1, classes="titled")
             yield Board(id="detail", classes="titled")
+        yield Board(id="found")
         yield Board(id="nccl")
         yield Board(id="problems", classes="titled")
 
@@ -89,6 +91,7 @@ class NodeScreen(View):
         most = 1 if self.app.size.height < 30 else 2
         self.query_one("#identity", Board).show(identity_lines(snapshot, width, most))
         self.query_one("#nccl", Board).show(nccl_lines(report, width, most))
+        self._draw_found(width)
         self._draw_problems(report, width)
         if not snapshot.machine.gpus:
             self._draw_absence(report, width)
@@ -121,6 +124,15 @@ class NodeScreen(View):
             from gputop.widgets.gpu_detail import detail_lines
 
             detail.show(detail_lines(row, detail.size.width or 60))
+
+    def _draw_found(self, width: int) -> None:
+        shown = self.gputop.shown
+        found = self.query_one("#found", Board)
+        found.display = shown is not None and bool(shown.diagnosis.examined)
+        if shown is not None:
+            from gputop.widgets.finding_told import node_lines
+
+            found.show(node_lines(shown, width, NAMES.index("findings") + 1))
 
     def _draw_problems(self, report: Report, width: int) -> None:
         problems = self.query_one("#problems", Board)

@@ -54,6 +54,7 @@ class PairsScreen(View):
         ("p", "probe the selected pair, both directions"),
         ("a", "probe all pairs"),
         ("n", "run NCCL or RCCL itself on all GPUs and compare its log with the prediction"),
+        ("beside it", "four rungs of P2P: ✓ yes, ✗ no, – not asked or not tried"),
         ("PgUp PgDn", "scroll the explanation"),
     )
 
@@ -81,6 +82,8 @@ class PairsScreen(View):
             report.matrix is None,
             self._measure,
             id(report.prediction),
+            report.diagnosis,
+            self.gputop.quiet,
         )
         if (*told, matrix.pair, matrix.size) == self._drawn_for:
             return
@@ -92,7 +95,7 @@ class PairsScreen(View):
         elif report.matrix is None:
             matrix.show(READING)
         else:
-            matrix.show_measure(report, MEASURES[self._measure])
+            matrix.show_measure(report, MEASURES[self._measure], self.gputop.shown)
             self._draw_steps(report)
         self._draw_pattern(report)
         # A cut matrix looks whole when the edge lies between two columns.
@@ -138,7 +141,20 @@ class PairsScreen(View):
         if pair is not None:
             steps.caption(f"{names.get(pair[0], pair[0])} to {names.get(pair[1], pair[1])}")
         width = (steps.size.width or 60) - 1
-        steps.show(() if why is None else explanation_lines(why, width))
+        lines = list[Line]() if pair is None else self._ladder(report, *pair, width)
+        steps.show((*lines, *(() if why is None else explanation_lines(why, width))))
+
+    def _ladder(self, report: Report, src: str, dst: str, width: int) -> list[Line]:
+        """The four rungs, and the findings about the two."""
+        from gputop.widgets.ladder import ladder_lines, pair_findings
+
+        lines: list[Line] = []
+        for part in (
+            ladder_lines(report, src, dst, width),
+            pair_findings(self.gputop.shown, src, dst, width),
+        ):
+            lines += [*part, ()] if part else []
+        return lines
 
     def on_pair_matrix_picked(self, message: PairMatrix.Picked) -> None:
         """Explain the pair under the cursor."""

@@ -19,8 +19,8 @@ from gputop.messages import ProbeState
 from gputop.screens import NAMES
 from gputop.widgets.bars import KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
-from gputop.widgets.spans import width_of
-from gputop.widgets.status import source_line, status_line, tabs
+from gputop.widgets.spans import Line, width_of
+from gputop.widgets.status import news_line, source_line, status_line, tabs
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
@@ -163,12 +163,16 @@ class View(Screen[None]):
             return
         report = self.report
         snapshot = None if report is None else report.snapshot
-        names = tabs(NAMES, self.name or "")
+        names = tabs(NAMES, self.name or "", self.app.size.width)
         room = self.app.size.width - width_of(names)
         self.query_one("#top", TopBar).show(names, source_line(snapshot, room))
-        self.query_one("#status", StatusBar).show(
-            status_line(snapshot, self.probe, self.gputop.trouble, self.gputop.interval)
-        )
+        now = status_line(snapshot, self.probe, self.gputop.trouble, self.gputop.interval)
+        news: Line = ()
+        if report is not None and report.events and self.name != "findings":
+            place = NAMES.index("findings") + 1
+            news = news_line(report.events, report.snapshot.taken_at, place)
+        # News gives way to what goes on: then it stands at the right, where there is room.
+        self.query_one("#status", StatusBar).show(now or news, news if now else ())
         own = {key for key, _, _ in self.KEYS} | self.HIDDEN_KEYS
         self.query_one("#keys", KeyBar).keys(
             [

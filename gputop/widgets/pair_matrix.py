@@ -13,6 +13,9 @@ from gputop.widgets.measure import SELF, Measure, Pair, heats
 from gputop.widgets.spans import Cells, Line, centre, left
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gputop.findings import Shown
     from gputop.topology.report import Report
 
 LABEL = 7
@@ -60,8 +63,8 @@ class PairMatrix(Board):
             return (0, min(1, len(addresses) - 1))
         return addresses.index(self.pair[0]), addresses.index(self.pair[1])
 
-    def show_measure(self, report: Report, measure: Measure) -> None:
-        """Put a measure of every pair on screen."""
+    def show_measure(self, report: Report, measure: Measure, shown: Shown | None = None) -> None:
+        """Put a measure of every pair on screen; devices with a finding get its sign."""
         self._devices = devices(report, measure)
         values = measure.values(report, tuple(address for _, address in self._devices))
         inks = heats(values, measure.less_is_better)
@@ -74,10 +77,18 @@ class PairMatrix(Board):
         row, column = self.places
         if len(self._devices) > 1:
             self.pair = (self._devices[row][1], self._devices[column][1])
-        lines: list[Line] = [self._head(column)]
+        marks = [None if shown is None else shown.mark(address) for _, address in self._devices]
+        lines: list[Line] = [self._head(column, marks)]
         for index, (label, src) in enumerate(self._devices):
-            name = left(f"{'›' if index == row else ' '}{label}", LABEL)
-            spans = [(name, "strong" if index == row else "muted")]
+            name = f"{'›' if index == row else ' '}{label}"
+            sign, sign_ink = marks[index] or ("", "")
+            spans = [
+                (
+                    left(name, min(len(name), LABEL - len(sign))),
+                    "strong" if index == row else "muted",
+                ),
+                (left(sign, max(LABEL - len(name), len(sign))), sign_ink),
+            ]
             padding = [(" " * LABEL, "")]
             for place, (_, dst) in enumerate(self._devices):
                 value = values.get((src, dst))
@@ -93,11 +104,20 @@ class PairMatrix(Board):
             lines += [*around, tuple(spans), *around]
         self.show(lines, self._cells(row, column) if len(self._devices) > 1 else ())
 
-    def _head(self, column: int) -> Line:
+    def _head(self, column: int, marks: Sequence[tuple[str, str] | None]) -> Line:
         head = [(left("↓ to →", LABEL), "muted")]
         for index, (label, _) in enumerate(self._devices):
             ink = "strong" if index == column else "muted"
-            head.append((centre(label, self._cell_width), ink))
+            # Where the columns are narrow the rows alone have signs.
+            sign, sign_ink = marks[index] or ("", "")
+            if not sign or len(label) + 2 > self._cell_width:
+                head.append((centre(label, self._cell_width), ink))
+                continue
+            spare = self._cell_width - len(label) - 1
+            head += [
+                (" " * ((spare + 1) // 2) + label, ink),
+                (sign + " " * (spare // 2), sign_ink),
+            ]
         return tuple(head)
 
     def _cells(self, row: int, column: int) -> tuple[Cells, ...]:

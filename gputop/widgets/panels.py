@@ -91,16 +91,17 @@ class WhyPanel(Panel):
     def __init__(self, why: Explanation) -> None:
         super().__init__(clean(why.title, 90))
         self.explanation = why
-        self.HINT = "y copies the fix · Esc closes" if why.fix else "y copies · Esc closes"
+        what = "the command" if why.to_copy else "the fix" if why.fix else ""
+        self.HINT = f"y copies {what} · Esc closes" if what else "y copies · Esc closes"
 
     def lines(self, width: int) -> Sequence[Line]:
         """The explanation for that width."""
         return explanation_lines(self.explanation, width)
 
     def action_copy_text(self) -> None:
-        """Copy the fix, or the whole explanation when there is none."""
+        """Copy the commands, else the fix, else the whole explanation."""
         why = self.explanation
-        cast("GpuTop", self.app).copy_text(why.fix or explanation_text(why))
+        cast("GpuTop", self.app).copy_text(why.to_copy or why.fix or explanation_text(why))
 
 
 class HelpPanel(Panel):

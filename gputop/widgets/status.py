@@ -7,21 +7,45 @@ from typing import TYPE_CHECKING
 
 from gputop.clean import clean
 from gputop.topology.units import seconds
-from gputop.widgets.spans import EMPTY, Line
+from gputop.widgets.spans import EMPTY, Line, width_of
 
 if TYPE_CHECKING:
     from gputop.messages import ProbeState
+    from gputop.topology.events import Event
     from gputop.topology.snapshot import NodeSnapshot
 
 
-def tabs(names: Sequence[str], shown: str) -> Line:
-    """Names of the screens with their number keys; the shown one stands out."""
-    spans = [(" gputop ", "strong"), (" ", "")]
-    for number, name in enumerate(names, start=1):
+INVENTED = "invented figures "
+"""What has to stay in sight beside the tabs of a demo."""
+
+
+def tabs(names: Sequence[str], shown: str, width: int = 1000) -> Line:
+    """Names of the screens with their number keys; the shown one stands out.
+
+    They leave room for a word on where the figures come from: first the blanks go, then the ends
+    of the names.
+    """
+    room = width - len(INVENTED)
+    titles = [name.capitalize() for name in names]
+    wide = ((" gputop ", "strong"), (" ", ""), *_tabs(names, titles, shown, " "))
+    if width_of(wide) <= room:
+        return wide
+    narrow = _tabs(names, titles, shown, "")
+    if width_of(narrow) > room:
+        titles = [
+            title if name == shown else title[:4] for name, title in zip(names, titles, strict=True)
+        ]
+        narrow = _tabs(names, titles, shown, "")
+    return narrow
+
+
+def _tabs(names: Sequence[str], titles: Sequence[str], shown: str, lead: str) -> Line:
+    spans: list[tuple[str, str]] = []
+    for number, (name, title) in enumerate(zip(names, titles, strict=True), start=1):
         action = f"@screen('{name}')"
-        spans.append((f" {number} ", f"key bold {action}"))
+        spans.append((f"{lead}{number} ", f"key bold {action}"))
         here = "strong underline" if name == shown else "muted"
-        spans.append((name.capitalize(), f"{here} {action}"))
+        spans.append((title, f"{here} {action}"))
         spans.append((" ", ""))
     return tuple(spans)
 
@@ -34,10 +58,9 @@ def source_line(snapshot: NodeSnapshot | None, room: int) -> Line:
         return (("● ", "good"), ("live ", "muted"))
     name = clean(", ".join(snapshot.source), max(room - 6, 8))
     if any(source.startswith("demo ") for source in snapshot.source):
-        invented = "invented figures "
-        if len(name) + 3 + len(invented) > room:
-            return ((invented, "warn"),)
-        return ((name, "warn"), (f" · {invented}", "muted"))
+        if len(name) + 3 + len(INVENTED) > room:
+            return ((INVENTED, "warn"),)
+        return ((name, "warn"), (f" · {INVENTED}", "muted"))
     return (("from ", "muted"), (f"{name} ", "strong"))
 
 
@@ -50,6 +73,30 @@ def status_line(
     if probe is not None:
         return probe_line(probe)
     return late_line(snapshot, interval)
+
+
+NEWS_SECONDS = 30.0
+"""So long the status line tells of something that happened."""
+
+
+def news_line(events: Sequence[Event], now: float, place: int) -> Line:
+    """What happened last, for a while; `now` and its time are seconds since the epoch."""
+    if not events or not 0 <= now - events[0].last_at < NEWS_SECONDS:
+        return EMPTY
+    from gputop.findings import SIGNS
+    from gputop.widgets.finding_told import clock
+
+    newest = events[0]
+    sign, ink, _ = SIGNS[newest.harm]
+    others = sum(now - one.last_at < NEWS_SECONDS for one in events) - 1
+    more = f", {others} more" if others else ""
+    return (
+        (f" {sign} ", ink),
+        (f"{clock(newest.last_at)} {clean(newest.text, 120)}{more}", ink),
+        (" · ", "muted"),
+        (f"{place}", "key bold @screen('findings')"),
+        (" shows it ", "muted"),
+    )
 
 
 def probe_line(probe: ProbeState) -> Line:

@@ -9,7 +9,7 @@ from textual import events
 from textual.message import Message
 
 from gputop.topology.wiring.paths import Path, path_between
-from gputop.widgets import wiring_live, wiring_walk
+from gputop.widgets import wiring_live, wiring_marks, wiring_walk
 from gputop.widgets.board import Board
 from gputop.widgets.spans import Line
 from gputop.widgets.wiring_canvas import Canvas, Cell, Marks, runs
@@ -20,6 +20,7 @@ from gputop.widgets.wiring_measured import MeasuredLines
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
+    from gputop.findings import Shown
     from gputop.topology.report import Report
 
 INKS = {
@@ -45,6 +46,7 @@ INKS = {
     "socket": "link-socket",
     "net": "link-net",
     "bad": "bad",
+    "warn": "warn",
     "path": "accent",
     "path-frame": "accent",
     "bottleneck": "bad",
@@ -60,6 +62,7 @@ INKS = {
     "first-chip": "heat-0 accent bold underline",
     "cursor-chip": "pick",
     "bad-chip": "heat-1 bad",
+    "warn-chip": "heat-1 warn",
     "live-chip": "heat-1",
     "cursor-frame": "key bold",
 }
@@ -84,6 +87,8 @@ class WiringDiagram(Board):
         """Path between the marked node and the selected one."""
         self.compact: bool | None = None
         """True or False when a person chose how to draw; None draws what fits."""
+        self.shown: Shown | None = None
+        """The findings, whose devices get a sign."""
         self._selected: str | None = None
         self._column = 0
         self._drawn_for: tuple[object, ...] = ()
@@ -173,6 +178,9 @@ class WiringDiagram(Board):
                 style = "cursor" if box.framed else "cursor-chip"
             for i, character in enumerate(self._canvas.plain(text)[: slot.width]):
                 row[slot.x + i] = (character, style)
+        for x, y, sign, style in wiring_marks.signs(self.drawing, self.shown):
+            row = touched.setdefault(y, list(self._canvas.rows[y]))
+            row[x] = (self._canvas.plain(sign), style)
         for y, cells in touched.items():
             rows[y] = _line(cells)
         self.show([rows[y] for y in range(self.drawing.height)])

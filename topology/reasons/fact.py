@@ -42,3 +42,5 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     consequence: str = ""
     fix: str = ""
     """Empty where nothing is proven to be wrong."""
+    to_copy: str = ""
+    """Commands to copy, where the fix has some; empty: the fix itself."""

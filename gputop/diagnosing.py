@@ -1,0 +1,96 @@
+"""When the rules are asked again in the app: at once after a change, else every few seconds."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gputop.topology.report import Report
+    from gputop.topology.rules.engine import Diagnosis
+    from gputop.topology.rules.policy import Policy
+    from gputop.topology.snapshot import NodeSnapshot
+
+CHANGED_SECONDS, CHANGED_COSTS = 1.0, 20
+"""After a change the rules wait this long at least, or so many times what they cost last."""
+MOVED_SECONDS, MOVED_COSTS = 5.0, 200
+"""The same where only readings moved: at most half a percent of a core."""
+SETTLED_SECONDS = 2.0
+"""After this long all sources had their say, so that counters have something to start from."""
+WINDOW_SECONDS = 600.0
+"""Counters are compared with a reading one to two of these ago: a finding about them goes again;
+what happened before stays among the events."""
+
+
+class Diagnosing:
+    """Asks the rules about reports of one node; used by one thread alone."""
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.diagnosis: Diagnosis | None = None
+        """What they said last; an equal answer is the same object."""
+        self._policy = policy
+        self._started: float | None = None
+        self._earlier: NodeSnapshot | None = None
+        self._next: NodeSnapshot | None = None
+        """What becomes the earlier reading once it is old enough."""
+        self._last: NodeSnapshot | None = None
+        self._told: tuple[object, ...] = ()
+        self._asked_at = 0.0
+        self._cost = 0.0
+
+    def due(self, report: Report, now: float) -> bool:
+        """Whether the rules should be asked about this report; `now` monotonic."""
+        if self._last is None:
+            return True
+        waited = now - self._asked_at
+        if self._told != _deciding(report):
+            return waited >= max(CHANGED_SECONDS, CHANGED_COSTS * self._cost)
+        if report.snapshot is self._last:
+            return False
+        return waited >= max(MOVED_SECONDS, MOVED_COSTS * self._cost)
+
+    def ask(self, report: Report, now: float) -> bool:
+        """Ask them, if that is due; says whether they say something new. Takes milliseconds."""
+        self._keep(report.snapshot, now)
+        if not self.due(report, now):
+            return False
+        from gputop.topology.rules.case import Case
+        from gputop.topology.rules.engine import diagnose
+
+        snapshot, earlier = report.snapshot, self._earlier
+        if earlier is not None and earlier.taken_at >= snapshot.taken_at:
+            earlier = None
+        # Before the rules run: should that fail, the same report would fail again.
+        first, self._last = self._last is None, snapshot
+        self._asked_at, self._told = now, _deciding(report)
+        begun = time.perf_counter()
+        found = diagnose(Case(report, earlier=earlier, policy=self._policy))
+        if not first:
+            # The first time most of it is imports.
+            self._cost = time.perf_counter() - begun
+        if found == self.diagnosis:
+            return False
+        self.diagnosis = found
+        return True
+
+    def _keep(self, snapshot: NodeSnapshot, now: float) -> None:
+        if self._started is None:
+            self._started = now
+        if now - self._started < SETTLED_SECONDS:
+            return
+        if self._earlier is None or self._next is None:
+            self._earlier = self._next = snapshot
+        elif snapshot.taken_at - self._next.taken_at >= WINDOW_SECONDS:
+            self._earlier, self._next = self._next, snapshot
+
+
+def _deciding(report: Report) -> tuple[object, ...]:
+    """What most rules follow from; readings, which always move, are left out."""
+    snapshot = report.snapshot
+    return (
+        snapshot.machine,
+        snapshot.environment,
+        snapshot.measurements,
+        snapshot.problems,
+        id(report.prediction),
+    )

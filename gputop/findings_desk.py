@@ -1,0 +1,33 @@
+"""The app's side of findings: what somebody silenced for this session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from textual.dom import DOMNode
+
+if TYPE_CHECKING:
+    from gputop.app import GpuTop
+    from gputop.findings import Key, Shown
+
+
+class FindingsDesk(DOMNode):
+    """Mixed into the app. What is silenced stays so until the app ends or shows another node."""
+
+    quiet: frozenset[Key] = frozenset()
+
+    @property
+    def shown(self) -> Shown | None:
+        """The findings of the report that is shown; None where the rules were not asked yet."""
+        report = cast("GpuTop", self).report
+        if report is None or report.diagnosis is None:
+            return None
+        # Here, since it brings the rules along, which no first picture needs.
+        from gputop.findings import shown
+
+        return shown(report, self.quiet)
+
+    def silence(self, key: Key) -> bool:
+        """Silence a finding, or let it speak again; says whether it is silent now."""
+        self.quiet ^= {key}
+        return key in self.quiet

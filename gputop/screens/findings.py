@@ -1,0 +1,191 @@
+"""Findings: what is wrong here, by harm, with its proof and its cure; and what happened since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import SystemCommand
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+
+from gputop.clean import clean
+from gputop.screens.screen import View
+from gputop.widgets.board import Board
+from gputop.widgets.finding_list import FindingList, explained, rows_of
+from gputop.widgets.finding_told import event_lines, finding_lines, verdict_lines
+from gputop.widgets.spans import Line
+
+if TYPE_CHECKING:
+    from gputop.topology.reasons.why import Explanation
+    from gputop.topology.report import Report
+    from gputop.topology.rules.finding import Finding
+
+ASKING: Line = ((" asking the rules…", "muted"),)
+NOTHING: Line = ((" nothing found", "good"),)
+
+
+class FindingsScreen(View):
+    """The list beside the selected finding, and what happened while one watched."""
+
+    TITLE = "Findings"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+        Binding("home", "move(-10000)", show=False),
+        Binding("end", "move(10000)", show=False),
+        Binding("pageup", "scroll_told(-5)", show=False),
+        Binding("pagedown,space", "scroll_told(5)", show=False),
+        Binding("s", "silence", show=False),
+    ]
+    KEYS = (
+        ("w", "why", "why"),
+        ("y", "copy command", "copy"),
+        ("s", "silence", "screen.silence"),
+    )
+    HELP = (
+        (
+            "↑ ↓  Home End",
+            "select a finding: ✗ broken, ▼ slow, ? cannot tell, • notice, ○ by design",
+        ),
+        ("s", "silence it for this session; again: let it speak"),
+        ("y", "copy the command that mends it, else the whole finding"),
+        ("p", "probe the GPUs that it is about"),
+        ("PgUp PgDn", "scroll the finding"),
+    )
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._drawn_for: object = None
+
+    def body(self) -> Iterable[Widget]:
+        """The verdict, the list over the events, the selected finding."""
+        yield Board(id="findings-head")
+        with Container(id="findings"):
+            with Container(id="findings-left"):
+                yield FindingList(id="finding-list", classes="titled")
+                yield Board(id="events", classes="titled")
+            yield Board(id="finding", classes="titled")
+
+    def draw(self, report: Report) -> None:
+        """Bring every part up to date; most ticks nothing here has changed."""
+        table, told = self._list, self.query_one("#finding", Board)
+        events = self.query_one("#events", Board)
+        state = (
+            report.diagnosis,
+            self.gputop.quiet,
+            report.events,
+            table.selected,
+            self.app.size,
+            table.size,
+            told.size,
+            events.size,
+        )
+        if state == self._drawn_for:
+            return
+        self._drawn_for = None
+        shown, width = self.gputop.shown, self.app.size.width
+        self.query_one("#findings-head", Board).show(verdict_lines(shown, width))
+        table.caption("Findings, the most harmful first")
+        table.show_rows(
+            () if shown is None else rows_of(shown), ASKING if shown is None else NOTHING
+        )
+        self._draw_told(told)
+        events.display = bool(report.events)
+        events.caption("Happened while this ran")
+        room = (events.scrollable_content_region.width or min(width, 74)) - 1
+        events.show(event_lines(report.events, room))
+        self._drawn_for = (*state[:3], table.selected, *state[4:])
+
+    def _draw_told(self, board: Board) -> None:
+        row, shown = self._list.row, self.gputop.shown
+        if row is None or shown is None:
+            board.caption("")
+            board.show(())
+            return
+        width = max((board.scrollable_content_region.width or 60) - 1, 20)
+        if row.finding is not None:
+            board.caption(clean(row.finding.id))
+            board.show(finding_lines(row, width))
+            return
+        from gputop.widgets.explanation import explanation_lines
+
+        why = explained(row, shown)
+        board.caption(why.title)
+        board.show(explanation_lines(why, width))
+
+    @property
+    def _list(self) -> FindingList:
+        return self.query_one("#finding-list", FindingList)
+
+    @property
+    def _finding(self) -> Finding | None:
+        row = self._list.row
+        return None if row is None else row.finding
+
+    def on_named_list_picked(self, message: FindingList.Picked) -> None:
+        """Show the finding under the cursor."""
+        self.query_one("#finding", Board).scroll_home(animate=False)
+        self.redraw()
+        if message.twice:
+            self.gputop.action_why()
+
+    def action_move(self, lines: int) -> None:
+        """Move the cursor of the list."""
+        self._list.move(lines)
+
+    def action_scroll_told(self, lines: int) -> None:
+        """Scroll the finding."""
+        self.query_one("#finding", Board).scroll_relative(0, lines, animate=False)
+
+    def action_silence(self) -> None:
+        """Silence the selected finding for this session, or let it speak again."""
+        row, finding = self._list.row, self._finding
+        if row is None or finding is None:
+            self.gputop.say("no finding is selected", severity="warning")
+            return
+        if row.silenced is not None and finding.key not in self.gputop.quiet:
+            self.gputop.say("silenced by this site's policy, not here", severity="warning")
+            return
+        silent = self.gputop.silence(finding.key)
+        self.gputop.say(
+            f"{'silenced for this session' if silent else 'speaks again'}: {finding.id}"
+        )
+        self.redraw()
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """What can be done with a finding, by name."""
+        yield SystemCommand(
+            "Silence the finding", "For this session; again: speak (s)", self.action_silence
+        )
+
+    def selected_text(self) -> str:
+        """The commands that mend it; without one the whole finding."""
+        finding, row, shown = self._finding, self._list.row, self.gputop.shown
+        if finding is not None:
+            from gputop.findings import commands, text_of
+
+            return commands(finding) or text_of(finding)
+        if row is None or shown is None:
+            return ""
+        from gputop.widgets.explanation import explanation_text
+
+        return explanation_text(explained(row, shown))
+
+    def why(self) -> Explanation | None:
+        """Evidence, rule, consequence and fix of the selected finding."""
+        row, shown = self._list.row, self.gputop.shown
+        return None if row is None or shown is None else explained(row, shown)
+
+    def probe_targets(self) -> tuple[str, ...]:
+        """The GPUs that it is about, where they are two or more; else () for all."""
+        finding = self._finding
+        if finding is None or self.report is None:
+            return ()
+        gpus = {gpu.address for gpu in self.report.snapshot.machine.gpus}
+        found = tuple(address for address in finding.devices if address in gpus)
+        return found if len(found) > 1 else ()
+
+
+SCREEN = FindingsScreen
