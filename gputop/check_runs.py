@@ -123,7 +123,11 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
                 f"not measured, since in use: {case.names(addresses)}",
                 devices=addresses,
                 evidence=[
-                    Evidence(what=case.name(address), value=clean(why), source="NVML")
+                    Evidence(
+                        what=case.name(address),
+                        value=clean(why.removeprefix(case.name(address)).lstrip(": ")),
+                        source="NVML",
+                    )
                     for address, why in measured.left_out
                 ],
                 consequence="Bandwidth and arithmetic of these GPUs were not examined.",

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from gputop.topology.demos import demo
+from gputop.topology.machine import Gpu, Machine
 from gputop.topology.report import Report
 from gputop.topology.rules.case import Case
 from gputop.topology.rules.engine import FAILED, NOTHING, Diagnosis, diagnose, load
@@ -99,6 +100,20 @@ def test_without_a_gpu_nothing_is_healthy() -> None:
     assert [one.id for one in found.findings] == [NOTHING]
     assert found.verdict == "cannot tell"
     assert found.examined == ()
+
+
+def test_gpus_of_which_nothing_is_known_are_not_healthy() -> None:
+    bare = NodeSnapshot(
+        taken_at=0.0, machine=Machine(gpus=(Gpu(address="0000:01:00.0", vendor="nvidia"),))
+    )
+    unread = Rule(
+        id="unread", title="x", evidence="x", disproof="x", sources=("a test",),
+        check=lambda case: None,
+    )  # fmt: skip
+    found = diagnose(Case(Report(bare)), (unread,))
+    assert [one.id for one in found.findings] == [NOTHING]
+    assert "nothing is known" in found.findings[0].title
+    assert found.verdict == "cannot tell"
 
 
 def test_what_a_site_silences_is_shown_as_silenced() -> None:

@@ -18,7 +18,7 @@ VERDICTS = (HEALTHY, SLOW, BROKEN, "cannot tell")
 FAILED = "rule-failed"
 """Id of the finding that a rule of ours raised."""
 NOTHING = "nothing-to-examine"
-"""Id of the finding that there is no GPU."""
+"""Id of the finding that there is no GPU, or nothing known of those that are there."""
 
 
 class Silenced(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +66,9 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
         (unexamined if said is None else examined).append(rule.id)
         found += [(rule, finding) for finding in said or ()]
     kept = tuple(finding for rule, finding in found if not _implied(rule, finding, found))
+    if unexamined and not examined:
+        # Every rule lacked its evidence: that is no proof of health.
+        failed.append(_nothing(case))
     return _verdict((*failed, *kept), tuple(examined), tuple(unexamined), case)
 
 
@@ -128,12 +131,15 @@ def _nothing(case: Case) -> Finding:
         Evidence(what=f"source {one.source}", value=one.text, source=one.source)
         for one in case.snapshot.problems
     ]
-    none = Evidence(what="GPUs", value="0", source=", ".join(case.snapshot.source))
+    count = len(case.gpus)
+    gpus = Evidence(what="GPUs", value=str(count), source=", ".join(case.snapshot.source))
     return Finding(
         id=NOTHING,
         severity=CANNOT_TELL,
-        title="no GPU to examine",
-        evidence=(none, *problems),
-        disproof="a GPU on the PCI bus, or one that the driver names",
+        title="nothing is known of the GPUs" if count else "no GPU to examine",
+        evidence=(gpus, *problems),
+        disproof="an answer of the driver"
+        if count
+        else "a GPU on the PCI bus, or one that the driver names",
         consequence="Nothing was examined, so nothing is called healthy.",
     )
