@@ -11,9 +11,13 @@ A file names its base, what is edited, and every finding that the rules then mak
     path = "machine.gpus[2].fabric.state"
     value = "in progress"
 
+`figures = ["p2p", "host", "on_device", "collectives"]` gives the base healthy figures of these
+kinds first (measured.py; those of H200).
+
 A path goes through the JSON of a snapshot: `[2]` an entry, `[*]` all, `[name=value]` those whose
-field is that. `value` sets (and drops the gap of that field), `append` adds to a list,
-`remove = true` takes out and leaves the gap `why`. `earlier = true` edits a copy that is given as
+field is that, `[name=value,other=value]` those where all are. `value` sets (and drops the gap of
+that field), `times` multiplies a number, `append` adds to a list, `remove = true` takes out and
+leaves the gap `why`. `earlier = true` edits a copy that is given as
 the earlier reading, an hour before. `reference = "AWS p5.48xlarge"` is what the node is held
 against; with "sister" it is the base itself, edited by what says `sister = true`.
 """
@@ -35,6 +39,8 @@ from gputop.topology.report import Report
 from gputop.topology.rules.case import Case
 from gputop.topology.rules.engine import Diagnosis, diagnose
 from gputop.topology.snapshot import NodeSnapshot, decode
+
+from . import measured
 
 FOLDER = Path(__file__).parent / "rule_cases"
 RECORDINGS = Path(__file__).parent / "recordings"
@@ -112,10 +118,26 @@ def cases() -> tuple[SickCase, ...]:
                 exit=read["exit"],
                 edits=tuple(read.get("edit", ())),
                 gone=tuple(read.get("gone", ())),
+                figures=tuple(read.get("figures", ())),
                 against=read.get("reference", ""),
             )
         )
     return tuple(found)
+
+
+def with_figures(snapshot: NodeSnapshot, kinds: tuple[str, ...]) -> NodeSnapshot:
+    """The same node with what healthy H200 give."""
+    addresses = [gpu.address for gpu in snapshot.machine.gpus]
+    found = [
+        one
+        for kind in kinds
+        for one in (
+            measured.collectives(len(addresses))
+            if kind == "collectives"
+            else getattr(measured, kind)(addresses)
+        )
+    ]
+    return msgspec.structs.replace(snapshot, measurements=tuple(found)) if found else snapshot
 
 
 def edited(snapshot: NodeSnapshot, edits: list[dict[str, Any]]) -> NodeSnapshot:
@@ -167,8 +189,12 @@ def _indices(place: list[Any], which: str) -> list[int]:
         return list(range(len(place)))
     if which.isdecimal():
         return [int(which)]
-    field, _, value = which.partition("=")
-    found = [index for index, one in enumerate(place) if str(one.get(field)) == value]
+    wanted = [part.partition("=")[::2] for part in which.split(",")]
+    found = [
+        index
+        for index, one in enumerate(place)
+        if all(str(one.get(field)) == value for field, value in wanted)
+    ]
     if not found:
         raise KeyError(which)
     return found
@@ -185,6 +211,8 @@ def _change(place: Any, last: str, edit: dict[str, Any]) -> None:
     gaps = place.get("gaps") or []
     if "append" in edit:
         place[last] = [*(place.get(last) or []), edit["append"]]
+    elif "times" in edit:
+        place[last] *= edit["times"]
     elif edit.get("remove"):
         place.pop(last, None)
         why = edit.get("why", "not asked")
