@@ -59,6 +59,7 @@ class SickCase(msgspec.Struct, frozen=True):
     edits: tuple[dict[str, Any], ...]
     gone: tuple[str, ...] = ()
     against: str = ""
+    figures: tuple[str, ...] = ()
 
     @property
     def whole(self) -> tuple[str, ...]:
@@ -69,7 +70,7 @@ class SickCase(msgspec.Struct, frozen=True):
     def snapshot(self) -> NodeSnapshot:
         """The edited node."""
         edits = [one for one in self.edits if not (one.get("earlier") or one.get("sister"))]
-        return edited(base(self.base), edits)
+        return edited(with_figures(base(self.base), self.figures), edits)
 
     @property
     def reference(self) -> Reference | None:
