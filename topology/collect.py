@@ -15,6 +15,8 @@ from .sources.source import Part
 
 GPU_VENDORS = {0x10DE: "nvidia", 0x1002: "amd"}
 """PCI vendor ids of the GPUs this program knows; a server's own display chip is not one of them."""
+ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
+"""Why such a GPU has no UUID, no index and no memory size."""
 
 
 def has_machine(part: Part) -> bool:
@@ -154,7 +156,6 @@ def _complete(gpu: Gpu, device: PciDevice) -> Gpu:
 
 
 def _unmanaged(device: PciDevice) -> Gpu:
-    why = "only PCI shows this GPU; no management library answered for it"
     return Gpu(
         address=device.address,
         vendor=GPU_VENDORS[device.vendor_id or 0],
@@ -162,7 +163,7 @@ def _unmanaged(device: PciDevice) -> Gpu:
         pci_id=f"{device.vendor_id:04x}:{device.device_id:04x}" if device.device_id else None,
         numa_node=device.numa_node,
         pcie_width_max=device.link_width_max,
-        gaps=tuple(Gap(field, why) for field in ("uuid", "memory_bytes", "index")),
+        gaps=tuple(Gap(field, ONLY_PCI) for field in ("uuid", "memory_bytes", "index")),
     )
 
 

@@ -1,0 +1,270 @@
+"""The NVSwitch fabric: registration, health, its daemon, and the channels between hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..machine import Gpu
+from .case import Case
+from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from .rule import Rule
+
+_UNREADY = ("not started", "in progress")
+_UP = "completed"
+_WELL = "Success"
+_NO_TROUBLE = ("not supported", "none")
+_FABRIC_SOURCE = "NVML nvmlDeviceGetGpuFabricInfoV"
+_BROKEN_BITS = ("route unhealthy", "access timeout recovery")
+"""Fields of the health mask under which traffic over NVLink fails until the GPU is reset."""
+_SLOW_BITS = ("degraded bandwidth", "route recovery in progress")
+_RESTART = Fix(
+    text="Restart the fabric manager; its version must be that of the driver.",
+    command="systemctl restart nvidia-fabricmanager",
+    needs_root=True,
+)
+_RESET = Fix(
+    text="If that does not help, reset the GPUs while nothing uses them, or restart the node.",
+    command="nvidia-smi --gpu-reset",
+    needs_root=True,
+)
+
+
+def _state(case: Case) -> Iterable[Finding] | None:
+    known = [gpu for gpu in case.gpus if gpu.fabric is not None and gpu.fabric.state is not None]
+    if not known:
+        return None
+    bad = {gpu.address: word for gpu in known if (word := _unready(gpu)) is not None}
+    if not bad:
+        return []
+    evidence = [
+        Evidence(what=f"fabric of {case.name(address)}", value=word, source=_FABRIC_SOURCE)
+        for address, word in bad.items()
+    ]
+    if case.host.fabric_manager is not None:
+        evidence.append(
+            Evidence(what="fabric manager", value=case.host.fabric_manager, source="/proc/*/comm")
+        )
+    return [
+        STATE.finding(
+            BROKEN,
+            f"not part of the NVSwitch fabric: {case.names(list(bad))}",
+            devices=list(bad),
+            evidence=evidence,
+            consequence=(
+                "CUDA does not start on them (error 802, system not yet initialized), although "
+                f"nvidia-smi looks healthy; {len(known) - len(bad)} of {len(known)} GPUs are ready."
+            ),
+            fix=[_RESTART, _RESET],
+        )
+    ]
+
+
+def _unready(gpu: Gpu) -> str | None:
+    """What is wrong with the registration; None where nothing is."""
+    fabric = gpu.fabric
+    if fabric is None:
+        return None
+    if fabric.state in _UNREADY:
+        return fabric.state
+    if fabric.state == _UP and fabric.status not in (None, _WELL):
+        return f"{fabric.state}, with the status {fabric.status}"
+    return None
+
+
+def _health(case: Case) -> Iterable[Finding] | None:
+    known = {
+        gpu.address: gpu.fabric.health
+        for gpu in case.gpus
+        if gpu.fabric is not None and any(word != _NO_TROUBLE[0] for _, word in gpu.fabric.health)
+    }
+    if not known:
+        return None
+    troubles = {address: found for address, health in known.items() if (found := _trouble(health))}
+    if not troubles:
+        return []
+    broken = any(severity == BROKEN for found in troubles.values() for _, _, severity in found)
+    addresses = list(troubles)
+    return [
+        HEALTH.finding(
+            BROKEN if broken else SLOW,
+            f"the NVSwitch fabric reports trouble on {case.names(addresses)}",
+            devices=addresses,
+            evidence=[
+                Evidence(
+                    what=f"fabric health of {case.name(address)}, {what}",
+                    value=word,
+                    source=f"{_FABRIC_SOURCE}, health mask",
+                )
+                for address, found in troubles.items()
+                for what, word, _ in found
+            ],
+            consequence=(
+                "NVLink traffic of these GPUs fails or hangs until they are reset."
+                if broken
+                else "NVLink of these GPUs carries less than its full rate" + _full_rate(case)
+            ),
+            fix=[_RESET, _RESTART],
+        )
+    ]
+
+
+def _trouble(health: tuple[tuple[str, str], ...]) -> list[tuple[str, str, str]]:
+    """What the mask complains of: (field, word, severity)."""
+    found: list[tuple[str, str, str]] = []
+    for what, word in health:
+        if (what in _BROKEN_BITS and word == "true") or (
+            what == "incorrect configuration" and word not in _NO_TROUBLE
+        ):
+            found.append((what, word, BROKEN))
+        elif what in _SLOW_BITS and word == "true":
+            found.append((what, word, SLOW))
+    summary = dict(health).get("summary")
+    if not found and summary in ("unhealthy", "limited capacity"):
+        found.append(("summary", summary, BROKEN if summary == "unhealthy" else SLOW))
+    return found
+
+
+def _full_rate(case: Case) -> str:
+    rates = {
+        sku.total_gbs for gpu in case.gpus if (sku := case.sku(gpu)) is not None and sku.total_gbs
+    }
+    return f" ({rates.pop():.0f} GB/s one way)." if len(rates) == 1 else "."
+
+
+def _manager(case: Case) -> Iterable[Finding] | None:
+    state = case.host.fabric_manager
+    switches = [device for device in case.machine.pci if device.kind == "nvswitch"]
+    # In a container or a guest the daemon runs elsewhere; without NVSwitches on this host's own
+    # PCI (bridges, rack-scale boards) there is nothing for it to do here.
+    if case.in_vm is not False or case.in_container is not False or state is None:
+        return None
+    if not case.machine.pci:
+        return None
+    nvidia = [gpu for gpu in case.gpus if gpu.vendor == "nvidia"]
+    if not switches or not nvidia or state == "running":
+        return []
+    states = [gpu.fabric.state for gpu in nvidia if gpu.fabric is not None and gpu.fabric.state]
+    joined = len(states) == len(nvidia) and all(word == _UP for word in states)
+    install = Fix(
+        text="Install the fabric manager of the driver's version.",
+        command=f"apt-get install nvidia-fabricmanager{_branch(case)}",
+        needs_root=True,
+    )
+    return [
+        MANAGER.finding(
+            NOTICE if joined else BROKEN,
+            "the fabric manager does not run",
+            devices=[gpu.address for gpu in nvidia],
+            evidence=[
+                Evidence(what="fabric manager", value=state, source="/proc/*/comm, /usr/bin"),
+                Evidence(what="NVSwitches", value=str(len(switches)), source="/sys/bus/pci"),
+            ],
+            consequence=(
+                "The GPUs have joined the fabric already; after a reset they cannot join again."
+                if joined
+                else "GPUs behind NVSwitches do not start without it: CUDA fails with error 802."
+            ),
+            fix=[*([install] if state == "absent" else []), _RESTART],
+        )
+    ]
+
+
+def _branch(case: Case) -> str:
+    version = case.machine.software.nvidia_driver if case.machine.software else None
+    head = (version or "").split(".")[0]
+    return f"-{head}" if head.isdecimal() else ""
+
+
+def _imex(case: Case) -> Iterable[Finding] | None:
+    known = [gpu for gpu in case.gpus if gpu.fabric is not None and gpu.fabric.cluster_uuid]
+    if case.host.imex_channels is None or not known:
+        return None
+    # A single HGX board has a cluster of zeros: NCCL's mnnvl.cc takes the same sign.
+    rack = [
+        gpu
+        for gpu in known
+        if gpu.fabric is not None
+        and gpu.fabric.state == _UP
+        and (gpu.fabric.cluster_uuid or "").strip("0-")
+    ]
+    if not rack or case.host.imex_channels:
+        return []
+    addresses = [gpu.address for gpu in rack]
+    return [
+        IMEX.finding(
+            BROKEN,
+            "no IMEX channel may be opened, though NVLink here joins several hosts",
+            devices=addresses,
+            evidence=[
+                Evidence(
+                    what="channels that may be opened",
+                    value="0",
+                    source="/dev/nvidia-caps-imex-channels",
+                ),
+                Evidence(
+                    what=f"NVLink cluster of {case.name(addresses[0])}",
+                    value="spans hosts (its UUID is not zero)",
+                    source=_FABRIC_SOURCE,
+                ),
+            ],
+            consequence=(
+                "A job on this host alone is not touched. One over several hosts of this NVLink "
+                "domain fails when NCCL starts, or takes the network instead of NVLink."
+            ),
+            fix=[
+                Fix(
+                    text="Create a channel and start the IMEX daemon on every host of the domain.",
+                    command="nvidia-modprobe -c 0 && systemctl start nvidia-imex",
+                    needs_root=True,
+                ),
+                Fix(text="In a container, hand the channel in (NVIDIA_IMEX_CHANNELS=0)."),
+                Fix(
+                    text="Until then, let NCCL take the network between hosts.",
+                    command="export NCCL_MNNVL_ENABLE=0",
+                ),
+            ],
+        )
+    ]
+
+
+STATE = Rule(
+    id="fabric-state",
+    peers="D03",
+    title="GPUs that have not joined the NVSwitch fabric",
+    evidence="state and status of each GPU's registration with the fabric",
+    disproof=(
+        'Fabric "State: Completed, Status: Success" in `nvidia-smi -q`, or a partition of a '
+        "shared NVSwitch that nobody has activated yet"
+    ),
+    sources=("pytorch/pytorch#35710", "Azure/azhpc-images#506", "nvml.h NVML_GPU_FABRIC_STATE_*"),
+    check=_state,
+    implied_by=("fabric-manager",),
+)
+HEALTH = Rule(
+    id="fabric-health",
+    peers="D19",
+    title="trouble in the health mask of the NVSwitch fabric",
+    evidence="the health mask of each GPU's registration, its two-bit fields decoded",
+    disproof="a mask whose fields all say false or not supported: 0xaa is healthy, and so is 0",
+    sources=("nvml.h NVML_GPU_FABRIC_HEALTH_MASK_*", "NVIDIA/nccl#2186"),
+    check=_health,
+)
+MANAGER = Rule(
+    id="fabric-manager",
+    peers="D03",
+    title="a fabric manager that does not run on bare metal with NVSwitches",
+    evidence="the process nv-fabricmanager, NVSwitches on PCI, no container and no hypervisor",
+    disproof="`systemctl is-active nvidia-fabricmanager` that says active",
+    sources=("NVIDIA Fabric Manager user guide", "huggingface_hub#4128", "NVIDIA/gpu-operator#610"),
+    check=_manager,
+)
+IMEX = Rule(
+    id="imex-channel",
+    peers="D19",
+    title="no IMEX channel on a board whose NVLink spans hosts",
+    evidence="the channels that may be opened, and the UUID of the NVLink cluster",
+    disproof="a channel in /dev/nvidia-caps-imex-channels that this user can open",
+    sources=("NVIDIA/nccl#1925", "NVIDIA/nccl#2186", "NCCL src/mnnvl.cc"),
+    check=_imex,
+)
+RULES = (MANAGER, STATE, HEALTH, IMEX)

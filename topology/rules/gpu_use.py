@@ -1,0 +1,201 @@
+"""GPUs that are in use already: by a process, or by nobody that has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..machine import Gpu
+from ..readings import GpuProcess, GpuReading, ProcessReading
+from ..units import percent, size
+from .case import Case
+from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from .rule import Rule
+
+_COMPUTE = ("compute", "mps")
+MOST_NAMED = 16
+"""Processes of one GPU that are named; more would bury the rest."""
+LISTING = "NVML nvmlDeviceGetComputeRunningProcesses"
+_NAME_LIMIT = 40
+
+
+def read(case: Case) -> list[tuple[Gpu, GpuReading]]:
+    """The GPUs that count and are there, each with its reading."""
+    return [
+        (gpu, reading)
+        for gpu in case.gpus
+        if (reading := case.reading(gpu)) is not None and not reading.lost
+    ]
+
+
+def computing(reading: GpuReading) -> list[GpuProcess]:
+    """Processes that compute, with or without MPS; those that draw do not count."""
+    return [one for one in reading.processes or () if one.kind in _COMPUTE]
+
+
+def processes(case: Case) -> dict[int, ProcessReading]:
+    """What the operating system says of the processes, by PID."""
+    return {one.pid: one for one in case.readings.processes}
+
+
+def called(process: GpuProcess, known: dict[int, ProcessReading]) -> str:
+    """Say who it is: "pid 41000, python3 of alice, slurm 12, 67.9 GiB"."""
+    about = known.get(process.pid)
+    words = [f"pid {process.pid}"]
+    if about is not None and about.command:
+        owner = f" of {about.user[:_NAME_LIMIT]}" if about.user else ""
+        words.append(f"{about.command[:_NAME_LIMIT]}{owner}")
+    if about is not None and about.job:
+        words.append(about.job[:_NAME_LIMIT])
+    if process.memory_bytes:
+        words.append(size(process.memory_bytes))
+    return ", ".join(words)
+
+
+def _busy(case: Case) -> Iterable[Finding] | None:
+    asked = [
+        (gpu, reading)
+        for gpu, reading in read(case)
+        if reading.processes is not None or reading.utilization_percent is not None
+    ]
+    if not asked:
+        return None
+    known = processes(case)
+    limit = case.threshold(BUSY, "utilization_percent")
+    evidence: list[Evidence] = []
+    addresses: list[str] = []
+    for gpu, reading in asked:
+        working = computing(reading)
+        load = reading.utilization_percent or 0
+        if not working and load <= limit:
+            continue
+        addresses.append(gpu.address)
+        said = [called(one, known) for one in working[:MOST_NAMED]]
+        if len(working) > MOST_NAMED:
+            said.append(f"and {len(working) - MOST_NAMED} more")
+        evidence.append(
+            Evidence(
+                what=f"on {case.name(gpu.address)}",
+                value="; ".join(said) or f"{percent(load)} utilization, no process is named",
+                source=LISTING if said else "NVML nvmlDeviceGetUtilizationRates",
+            )
+        )
+    if not evidence:
+        return []
+    fails = case.threshold(BUSY, "must_be_idle") > 0
+    return [
+        BUSY.finding(
+            SLOW if fails else NOTICE,
+            f"in use: {case.names(addresses)}",
+            devices=addresses,
+            evidence=evidence,
+            consequence=(
+                f"{len(asked) - len(addresses)} of {len(asked)} GPUs are free. A job that starts "
+                "on the others shares their memory and time, and figures measured now are low."
+            ),
+            fix=[
+                Fix(
+                    text="If a job has just ended and these processes are left over, end them.",
+                    command="nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",
+                )
+            ],
+        )
+    ]
+
+
+def _unlisted(case: Case) -> Iterable[Finding] | None:
+    # In a container the driver hides the processes of others, so an empty list proves nothing.
+    if case.in_container is not False:
+        return None
+    asked = [
+        (gpu, reading)
+        for gpu, reading in read(case)
+        if reading.processes is not None
+        and reading.memory_used_bytes is not None
+        and gpu.memory_bytes
+        and not gpu.mig_enabled
+    ]
+    if not asked:
+        return None
+    held = [
+        (gpu, reading)
+        for gpu, reading in asked
+        if not reading.processes and _used(case, gpu, reading) and not _works(case, reading)
+    ]
+    if not held:
+        return []
+    addresses = [gpu.address for gpu, _ in held]
+    least = min(
+        (reading.memory_free_bytes or 0) / (gpu.memory_bytes or 1)
+        if reading.memory_free_bytes is not None
+        else 1 - (reading.memory_used_bytes or 0) / (gpu.memory_bytes or 1)
+        for gpu, reading in held
+    )
+    return [
+        UNLISTED.finding(
+            BROKEN if least < case.threshold(UNLISTED, "full_share") else SLOW,
+            f"memory that no process owns on {case.names(addresses)}",
+            devices=addresses,
+            evidence=[
+                Evidence(
+                    what=f"memory in use on {case.name(gpu.address)}",
+                    value=f"{size(reading.memory_used_bytes)} of {size(gpu.memory_bytes)}, "
+                    "with no process on the GPU",
+                    source=f"NVML nvmlDeviceGetMemoryInfo, {LISTING}",
+                )
+                for gpu, reading in held
+            ],
+            consequence=(
+                f"A job finds {100 * least:.0f} % of the memory free and may end out of memory."
+            ),
+            fix=[
+                Fix(
+                    text="Find what still holds the device open; a zombie's parent has to end.",
+                    command="fuser -v /dev/nvidia*",
+                    needs_root=True,
+                ),
+                Fix(
+                    text="If nothing does, reset the GPU.",
+                    command="nvidia-smi --gpu-reset",
+                    needs_root=True,
+                ),
+            ],
+        )
+    ]
+
+
+def _used(case: Case, gpu: Gpu, reading: GpuReading) -> bool:
+    """Whether more is in use than the driver keeps for itself, about half a percent."""
+    least = max(
+        case.threshold(UNLISTED, "minimum_bytes"),
+        case.threshold(UNLISTED, "minimum_share") * (gpu.memory_bytes or 0),
+    )
+    return (reading.memory_used_bytes or 0) > least
+
+
+def _works(case: Case, reading: GpuReading) -> bool:
+    """Whether somebody computes whom the list does not show; that is another finding."""
+    return (reading.utilization_percent or 0) > case.threshold(BUSY, "utilization_percent")
+
+
+BUSY = Rule(
+    id="gpu-busy",
+    title="GPUs that are in use",
+    evidence="the processes that the driver names on each GPU, and its utilization",
+    disproof="no compute process in `nvidia-smi` on these GPUs",
+    sources=("NVIDIA/DCGM#272", "oci-hpc healthchecks", "Slurm documentation: prolog"),
+    check=_busy,
+    thresholds=(("utilization_percent", 5.0), ("must_be_idle", 0.0)),
+)
+UNLISTED = Rule(
+    id="gpu-memory-unlisted",
+    title="memory of a GPU in use without a process",
+    evidence="memory in use and the processes of each GPU, outside a container",
+    disproof="a process on the GPU in `nvidia-smi`, or free memory in a second reading",
+    sources=(
+        "NVIDIA NVML API: nvmlDeviceGetMemoryInfo",
+        "nvidia-smi manual: Processes",
+    ),
+    check=_unlisted,
+    thresholds=(("minimum_bytes", 2.0**31), ("minimum_share", 0.02), ("full_share", 0.2)),
+)
+RULES = (UNLISTED, BUSY)

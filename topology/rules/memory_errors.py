@@ -1,0 +1,298 @@
+"""Memory of the GPUs: errors that ECC could not correct, rows and pages that are to be replaced.
+
+NVIDIA GPU Memory Error Management: from the A100 on a bad row is replaced by a spare one at the
+next reset; before that a bad page (two corrected errors at one address, or one that could not be
+corrected) is taken out of use when the driver loads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ..machine import Gpu
+from ..readings import EccCounts
+from .case import Case
+from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from .rule import Rule
+
+_GUIDE = "NVIDIA GPU Memory Error Management"
+_ECC_CALL = "NVML nvmlDeviceGetTotalEccErrors"
+_ROWS_CALL = "NVML nvmlDeviceGetRemappedRows"
+_DESKTOP = ("GeForce", "RTX", "TITAN")
+"""Parts of names of boards that come with ECC switched off, or without."""
+
+
+def _counts(case: Case) -> list[tuple[Gpu, EccCounts]]:
+    return [
+        (gpu, reading.ecc)
+        for gpu in case.gpus
+        if (reading := case.reading(gpu)) is not None and reading.ecc is not None
+    ]
+
+
+def _reset(case: Case, gpus: list[Gpu], text: str) -> Fix:
+    numbers = ",".join(str(gpu.index) for gpu in gpus if gpu.index is not None)
+    return Fix(
+        text=text,
+        command=f"nvidia-smi --gpu-reset -i {numbers}" if numbers else "nvidia-smi --gpu-reset",
+        needs_root=True,
+    )
+
+
+def _uncorrected(case: Case) -> Iterable[Finding] | None:
+    known = [(gpu, ecc.uncorrected_volatile) for gpu, ecc in _counts(case)]
+    seen = [(gpu, now) for gpu, now in known if now is not None]
+    if not seen:
+        return None
+    new: list[tuple[Gpu, str]] = []
+    old: list[tuple[Gpu, str]] = []
+    for gpu, now in seen:
+        before = _before(case, gpu)
+        # A count that went back began anew when the driver loaded, after the earlier reading.
+        grown = None if before is None else now - before if now >= before else now
+        if grown:
+            new.append((gpu, f"{grown} since the earlier reading, {now} since the driver loaded"))
+        elif now and before is None:
+            old.append((gpu, f"{now} since the driver loaded"))
+    found = []
+    if new:
+        found.append(_uncorrected_finding(case, new, fresh=True))
+    if old:
+        found.append(_uncorrected_finding(case, old, fresh=False))
+    return found
+
+
+def _before(case: Case, gpu: Gpu) -> int | None:
+    reading = case.earlier_reading(gpu)
+    return None if reading is None or reading.ecc is None else reading.ecc.uncorrected_volatile
+
+
+def _uncorrected_finding(case: Case, counted: list[tuple[Gpu, str]], *, fresh: bool) -> Finding:
+    gpus = [gpu for gpu, _ in counted]
+    addresses = [gpu.address for gpu in gpus]
+    names = case.names(addresses)
+    return UNCORRECTED.finding(
+        BROKEN if fresh else NOTICE,
+        f"{'new ' if fresh else ''}memory errors that ECC could not correct on {names}",
+        devices=addresses,
+        evidence=[
+            Evidence(
+                what=f"uncorrected errors of {case.name(gpu.address)}",
+                value=value,
+                source=f"{_ECC_CALL}, volatile",
+            )
+            for gpu, value in counted
+        ],
+        consequence=(
+            "Each such error ends the process that uses the memory (Xid 48, 63, 64, 94 or 95)."
+            if fresh
+            else "A process was ended by each; when it was, one reading does not tell. A second "
+            "reading shows whether they go on (`gputop check --since FILE`)."
+        ),
+        fix=[
+            _reset(case, gpus, "Drain the GPU and reset it, so that bad rows are replaced."),
+            Fix(
+                text="Test the memory before the GPU goes back into service.",
+                command="dcgmi diag -r 3",
+            ),
+        ],
+    )
+
+
+def _flagged(
+    rule: Callable[[], Rule],
+    field: str,
+    severity: str,
+    title: str,
+    source: str,
+    consequence: str,
+    fix: Callable[[Case, list[Gpu]], Fix],
+) -> Callable[[Case], Iterable[Finding] | None]:
+    """A check of one truth value of EccCounts."""
+
+    def check(case: Case) -> Iterable[Finding] | None:
+        known = [(gpu, ecc) for gpu, ecc in _counts(case) if getattr(ecc, field) is not None]
+        if not known:
+            return None
+        gpus = [gpu for gpu, ecc in known if getattr(ecc, field)]
+        if not gpus:
+            return []
+        addresses = [gpu.address for gpu in gpus]
+        evidence = [
+            Evidence(what=f"{field.replace('_', ' ')}, {case.name(gpu.address)}",
+                     value=f"yes{_rows(ecc)}", source=source)
+            for gpu, ecc in known
+            if getattr(ecc, field)
+        ]  # fmt: skip
+        return [
+            rule().finding(
+                severity,
+                f"{title} on {case.names(addresses)}",
+                devices=addresses,
+                evidence=evidence,
+                consequence=consequence,
+                fix=[fix(case, gpus)],
+            )
+        ]
+
+    return check
+
+
+def _rows(ecc: EccCounts) -> str:
+    counted = [
+        f"{count} {word}"
+        for count, word in (
+            (ecc.rows_remapped_uncorrected, "rows replaced after uncorrected errors"),
+            (ecc.rows_remapped_corrected, "after corrected ones"),
+            (ecc.pages_retired_double, "pages retired after uncorrected errors"),
+            (ecc.pages_retired_single, "pages retired after corrected ones"),
+        )
+        if count
+    ]
+    return f" ({', '.join(counted)})" if counted else ""
+
+
+def _ecc_pending(case: Case) -> Iterable[Finding] | None:
+    known = [gpu for gpu in case.gpus if None not in (gpu.ecc_enabled, gpu.ecc_pending)]
+    if not known:
+        return None
+    gpus = [gpu for gpu in known if gpu.ecc_enabled != gpu.ecc_pending]
+    if not gpus:
+        return []
+    addresses = [gpu.address for gpu in gpus]
+    return [
+        ECC_PENDING.finding(
+            NOTICE,
+            f"a change of ECC waits for a reset of {case.names(addresses)}",
+            devices=addresses,
+            evidence=[
+                Evidence(
+                    what=f"ECC of {case.name(gpu.address)}",
+                    value=f"{_on(gpu.ecc_enabled)} now, {_on(gpu.ecc_pending)} after a reset",
+                    source="NVML nvmlDeviceGetEccMode",
+                )
+                for gpu in gpus
+            ],
+            consequence="After the next reset or restart the GPU differs from what it is now.",
+            fix=[_reset(case, gpus, "Reset the GPU when nothing uses it.")],
+        )
+    ]
+
+
+def _on(state: bool | None) -> str:
+    return "on" if state else "off"
+
+
+def _ecc_off(case: Case) -> Iterable[Finding] | None:
+    boards = [
+        gpu
+        for gpu in case.gpus
+        if gpu.ecc_enabled is not None
+        and gpu.vendor == "nvidia"
+        and case.sku(gpu) is not None
+        and not any(word in (gpu.name or "") for word in _DESKTOP)
+    ]
+    if not boards:
+        return None
+    gpus = [gpu for gpu in boards if not gpu.ecc_enabled]
+    if not gpus:
+        return []
+    addresses = [gpu.address for gpu in gpus]
+    return [
+        ECC_OFF.finding(
+            NOTICE,
+            f"ECC is off on {case.names(addresses)}",
+            devices=addresses,
+            evidence=[
+                Evidence(
+                    what=f"ECC of {case.name(gpu.address)}",
+                    value="off",
+                    source="NVML nvmlDeviceGetEccMode",
+                )
+                for gpu in gpus
+            ],
+            consequence="A flipped bit in memory goes unnoticed: results or weights are wrong.",
+            fix=[
+                Fix(
+                    text="Switch ECC on; it takes effect at the next reset.",
+                    command="nvidia-smi -e 1",
+                    needs_root=True,
+                )
+            ],
+        )
+    ]
+
+
+UNCORRECTED = Rule(
+    id="ecc-uncorrected",
+    title="memory errors that ECC could not correct",
+    evidence="uncorrected errors since the driver loaded, and the same in an earlier reading",
+    disproof="the same count in a second reading; errors of the whole life of the GPU do not count",
+    sources=(_GUIDE, "NVIDIA Xid 48, 63, 64, 94, 95", "DCGM error DCGM_FR_VOLATILE_DBE_DETECTED"),
+    check=_uncorrected,
+)
+REMAP_PENDING = Rule(
+    id="row-remap-pending",
+    title="rows of memory that wait for a reset to be replaced",
+    evidence="the state of row remapping",
+    disproof="`nvidia-smi -q -d ROW_REMAPPER` with Pending: No",
+    sources=(_GUIDE, "DCGM error DCGM_FR_PENDING_ROW_REMAP", "Azure/azurehpc-health-checks"),
+    check=_flagged(
+        lambda: REMAP_PENDING,
+        "remap_pending",
+        SLOW,
+        "a row of memory waits to be replaced",
+        _ROWS_CALL,
+        "The bad row stays until the GPU is reset; its page is out of use, or ends a process.",
+        lambda case, gpus: _reset(case, gpus, "Drain the GPU and reset it."),
+    ),
+)
+REMAP_FAILED = Rule(
+    id="row-remap-failed",
+    title="rows of memory that could not be replaced",
+    evidence="the state of row remapping",
+    disproof="`nvidia-smi -q -d ROW_REMAPPER` with Remapping Failure Occurred: No",
+    sources=(_GUIDE, "DCGM error DCGM_FR_ROW_REMAP_FAILURE"),
+    check=_flagged(
+        lambda: REMAP_FAILED,
+        "remap_failed",
+        BROKEN,
+        "no spare row is left for bad memory",
+        _ROWS_CALL,
+        "The bad memory stays in use: processes on it end with uncorrected errors.",
+        lambda case, gpus: Fix(text="Take the GPU out of service and have it replaced."),
+    ),
+)
+RETIREMENT_PENDING = Rule(
+    id="page-retirement-pending",
+    title="pages of memory that wait to be taken out of use",
+    evidence="the state of page retirement",
+    disproof="`nvidia-smi -q -d PAGE_RETIREMENT` with Pending Page Blacklist: No",
+    sources=("NVIDIA Dynamic Page Retirement", _GUIDE),
+    check=_flagged(
+        lambda: RETIREMENT_PENDING,
+        "retirement_pending",
+        SLOW,
+        "a bad page of memory is still in use",
+        "NVML nvmlDeviceGetRetiredPagesPendingStatus",
+        "Until the driver loads again, a process that gets this page can end with an error.",
+        lambda case, gpus: _reset(case, gpus, "Drain the GPU and reset it."),
+    ),
+)
+ECC_PENDING = Rule(
+    id="ecc-pending",
+    title="a change of ECC that waits for a reset",
+    evidence="the current and the pending ECC mode",
+    disproof="`nvidia-smi -q -d ECC` with the same mode twice",
+    sources=("NVIDIA NVML API: nvmlDeviceGetEccMode",),
+    check=_ecc_pending,
+)
+ECC_OFF = Rule(
+    id="ecc-off",
+    title="data-centre boards with ECC off",
+    evidence="the ECC mode and the model",
+    disproof="`nvidia-smi -q -d ECC` with ECC Mode Current: Enabled",
+    sources=(_GUIDE,),
+    check=_ecc_off,
+)
+RULES = (UNCORRECTED, REMAP_FAILED, REMAP_PENDING, RETIREMENT_PENDING, ECC_OFF, ECC_PENDING)
