@@ -1,13 +1,11 @@
-"""A demo's answers for the sources `host` and `processes`."""
+"""A demo's answer for the source `host`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .figures import FIRST_PID, busy
 from .nvml import cpu_numbers
 from .pci import ABSENT
-from .pci_tree import Function
 from .shape import Node, Shape, Slot
 
 SHM_SHARE = 2
@@ -15,8 +13,6 @@ SHM_SHARE = 2
 NEAR, SAME_SOCKET, OTHER_SOCKET = 10, 12, 32
 """NUMA distances as firmware of such hosts gives them; two nodes have 10 and 21."""
 FAR_OF_TWO = 21
-STARTED_AT = 1_750_000_000.0
-"""When the processes of every demo started: June 2025."""
 
 
 def answer(shape: Shape) -> dict[str, Any]:
@@ -51,6 +47,10 @@ def answer(shape: Shape) -> dict[str, Any]:
         "memory_peers": ["nv_mem"] if "nvidia_peermem" in node.modules else [],
         "device_nodes": [[path, True] for path in _nodes(nvidia, gpus)],
         "fabric_manager": "running" if switched else "absent",
+        "container": {
+            "signs": [],
+            "levels": [{"memory": "max", "cpu": "max 100000", "cpuset": ",".join(node.numa_cpus)}],
+        },
         "mps_daemon": False,
         "imex_channels": False,
         "shm": {"total": total // SHM_SHARE, "free": total // SHM_SHARE - 2**20},
@@ -59,23 +59,6 @@ def answer(shape: Shape) -> dict[str, Any]:
             "now": "cpu 1180 0 560 90760 100 0 0 0 0 0",
         },
     }
-
-
-def processes(shape: Shape, gpus: tuple[Function, ...]) -> dict[str, Any]:
-    """Give what the operating system would say of the processes on busy GPUs."""
-    found = {
-        str(FIRST_PID + gpu.number): {
-            "user": "demo",
-            "command": "python3",
-            "affinity": cpu_numbers(shape.node.numa_cpus[gpu.numa]),
-            "started_at": STARTED_AT,
-            "memory_bytes": 24 * 2**30,
-            "opens_gpu": True,
-        }
-        for gpu in gpus
-        if busy(shape, gpu)
-    }
-    return {"demo": True, "processes": found}
 
 
 def _devices(slot: Slot) -> list[str]:
