@@ -54,6 +54,7 @@ SMALL = Rule(
     disproof="a BAR1 of the size of the memory in `nvidia-smi -q -d MEMORY`",
     sources=("tinygrad/tinygrad#44", "ROCm/ROCm#579"),
     check=_check,
+    implied_by=("amd-small-bar",),
     thresholds=(("minimum_share", 0.9),),
 )
 

@@ -1,0 +1,135 @@
+"""Pairs of GPUs whose measured bandwidth is low, told by the pattern that they make (peers D40)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+
+from ..expectation.judgement import LOW
+from ..expectation.patterns import QUANTITIES, Pattern, patterns
+from ..snapshot import Measurement
+from ..specs import LOOK
+from ..units import figure as three
+from .case import Case
+from .finding import NOTICE, SLOW, Finding, Fix
+from .measured import Judged, sound, told
+from .rule import Rule
+
+_SHOWN = 6
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    figures = sound(case, QUANTITIES)
+    if not figures:
+        return None
+    names = {gpu.address: case.name(gpu.address) for gpu in case.gpus}
+    read = patterns(
+        [one for one, _ in figures],
+        names,
+        case.snapshot,
+        prediction=case.prediction,
+        judgements=[judgement for _, judgement in figures],
+    )
+    letters = {ends: pair.letters for pair in case.pairs for ends in (pair.ends, pair.ends[::-1])}
+    middles = _middles(figures, letters)
+    found = []
+    told_of: set[tuple[str, str]] = set()
+    for pattern in read:
+        mine = [judged for judged in figures if _belongs(pattern, judged[0])]
+        if not mine:
+            continue
+        mine.sort(key=lambda judged: _share(judged[0], middles, letters))
+        worst = _share(mine[0][0], middles, letters)
+        slow = worst < LOOK or any(judgement.verdict == LOW for _, judgement in mine)
+        told_of |= {_ends(one) for one, _ in mine}
+        found.append(_finding(case, pattern.text, mine, SLOW if slow else NOTICE, pattern.devices))
+    rest = [j for j in figures if j[1].verdict == LOW and _ends(j[0]) not in told_of]
+    if rest:
+        rest.sort(key=lambda judged: judged[1].share or 0.0)
+        who = sorted({end for one, _ in rest for end in _ends(one)})
+        text = f"Copies between {case.names(who)} are low."
+        found.append(_finding(case, text, rest, SLOW, tuple(who)))
+    return found
+
+
+def _ends(one: Measurement) -> tuple[str, str]:
+    return one.src or "", one.dst or ""
+
+
+def _belongs(pattern: Pattern, one: Measurement) -> bool:
+    if one.quantity != pattern.quantity:
+        return False
+    if pattern.kind == "gpu":
+        return pattern.devices[0] in _ends(one)
+    if pattern.kind in ("sends", "receives"):
+        return _ends(one)[pattern.kind == "receives"] == pattern.devices[0]
+    return set(_ends(one)) <= set(pattern.devices)
+
+
+def _middles(
+    figures: Sequence[Judged], letters: Mapping[tuple[str, str], str]
+) -> dict[tuple[str, str], float]:
+    """Median of the pairs of one kind, by quantity and letters."""
+    groups: dict[tuple[str, str], list[float]] = {}
+    for one, _ in figures:
+        kind = one.quantity, letters.get(_ends(one), "")
+        groups.setdefault(kind, []).append(one.value or 0.0)
+    return {kind: median(values) for kind, values in groups.items()}
+
+
+def _share(
+    one: Measurement,
+    middles: Mapping[tuple[str, str], float],
+    letters: Mapping[tuple[str, str], str],
+) -> float:
+    middle = middles.get((one.quantity, letters.get(_ends(one), "")), 0.0)
+    return (one.value or 0.0) / middle if middle > 0 else 1.0
+
+
+def _finding(
+    case: Case, text: str, figures: Sequence[Judged], severity: str, devices: Sequence[str]
+) -> Finding:
+    one, judgement = figures[0]
+    healthy = judgement.band.healthy if judgement.verdict == LOW and judgement.band else None
+    instead = f" instead of about {three(healthy)}" if healthy else ""
+    return PAIRS.finding(
+        severity,
+        text.rstrip("."),
+        devices=sorted(devices),
+        evidence=[told(case, *judged) for judged in figures[:_SHOWN]],
+        consequence=f"{case.name(one.src or '')} to {case.name(one.dst or '')} copies "
+        f"{three(one.value)}{instead} GB/s. A ring is as fast as its slowest pair, so that every "
+        "collective over these GPUs slows down.",
+        fix=[
+            Fix(
+                text="Measure once more, with nothing else on the node.", command="gputop probe p2p"
+            ),
+            Fix(text="Compare the links of these GPUs.", command="nvidia-smi nvlink -s"),
+        ],
+    )
+
+
+PAIRS = Rule(
+    id="pair-bandwidth-low",
+    peers="D40",
+    title="Pairs of GPUs that copy more slowly than they should",
+    evidence="probe p2p on idle GPUs: GB/s of every ordered pair",
+    disproof="a healthy matrix in a second `gputop probe p2p`",
+    sources=("tinygrad/open-gpu-kernel-modules#6", "NVIDIA/nccl-tests#268"),
+    check=_check,
+    implied_by=(
+        "nvlink-down",
+        "nvlink-missing",
+        "nvlink-slow-rate",
+        "nvlink-p2p-refused",
+        "pcie-width",
+        "pcie-generation",
+        "p2p-data-wrong",
+        "p2p-slower-than-staging",
+        "acs-redirect",
+        "iommu-translated",
+        "xgmi-link-down",
+    ),
+)
+
+RULES = (PAIRS,)
