@@ -25,10 +25,12 @@ what happened before stays among the events."""
 class Diagnosing:
     """Asks the rules about reports of one node; used by one thread alone."""
 
-    def __init__(self, policy: Policy | None = None) -> None:
+    def __init__(self) -> None:
         self.diagnosis: Diagnosis | None = None
         """What they said last; an equal answer is the same object."""
-        self._policy = policy
+        self.trouble = ""
+        """Why the site's policy cannot be used, which then silences nothing; "" where it can."""
+        self._policy: Policy | None = None
         self._started: float | None = None
         self._earlier: NodeSnapshot | None = None
         self._next: NodeSnapshot | None = None
@@ -63,6 +65,8 @@ class Diagnosing:
         # Before the rules run: should that fail, the same report would fail again.
         first, self._last = self._last is None, snapshot
         self._asked_at, self._told = now, _deciding(report)
+        if self._policy is None:
+            self._policy = self._read_policy()
         begun = time.perf_counter()
         found = diagnose(Case(report, earlier=earlier, policy=self._policy))
         if not first:
@@ -72,6 +76,18 @@ class Diagnosing:
             return False
         self.diagnosis = found
         return True
+
+    def _read_policy(self) -> Policy:
+        from gputop.check_policy import site
+        from gputop.exits import Exit
+        from gputop.topology.rules.engine import load
+        from gputop.topology.rules.policy import Policy
+
+        try:
+            return site(None, (), load()).policy
+        except Exit as error:
+            self.trouble = str(error)
+            return Policy()
 
     def _keep(self, snapshot: NodeSnapshot, now: float) -> None:
         if self._started is None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 from textual.dom import DOMNode
 
+from gputop import messages
+
 if TYPE_CHECKING:
     from gputop.app import GpuTop
     from gputop.findings import Key, Shown
@@ -31,3 +33,9 @@ class FindingsDesk(DOMNode):
         """Silence a finding, or let it speak again; says whether it is silent now."""
         self.quiet ^= {key}
         return key in self.quiet
+
+    def on_policy_failed(self, message: messages.PolicyFailed) -> None:
+        """Say that all findings are shown, whatever the site silenced."""
+        cast("GpuTop", self).say(
+            message.text, title="The site's policy cannot be used", severity="warning"
+        )

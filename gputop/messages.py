@@ -36,6 +36,13 @@ class RefreshFailed(Message):
 
 
 @dataclass
+class PolicyFailed(Message):
+    """What the site decided about findings cannot be used; the text says why."""
+
+    text: str
+
+
+@dataclass
 class ProbeStarted(Message):
     """A probe runs from here on."""
 

@@ -144,6 +144,11 @@ class Refresher:
         asked = False
         try:
             asked = self._diagnosing.ask(report, time.monotonic())
+            if self._diagnosing.trouble:
+                from gputop.messages import PolicyFailed
+
+                self._send(PolicyFailed(self._diagnosing.trouble))
+                self._diagnosing.trouble = ""
         finally:
             if happened or asked:
                 from gputop.messages import ReportReady

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,6 +109,24 @@ def test_a_file_is_never_compared_with_itself(rules: Rules) -> None:
     for second in range(10):
         asking.ask(report.told(None, ()), float(second))
     assert all(case.earlier is None for case in rules.cases)
+
+
+def test_the_site_s_policy_counts_here_too(
+    rules: Rules, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("gputop.check_policy.SYSTEM", tmp_path / "check.toml")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "check.toml").write_text('[ignore]\nbar1-small = "old boards"\n')
+    asking = Diagnosing()
+    asking.ask(report_of((gpu(0),)), 0.0)
+    assert rules.cases[-1].policy.ignored == {"bar1-small": "old boards"}
+    assert asking.trouble == ""
+    # One that cannot be used silences nothing, and that is said.
+    (tmp_path / "check.toml").write_text("[ignore\n")
+    asking = Diagnosing()
+    asking.ask(report_of((gpu(0),)), 0.0)
+    assert rules.cases[-1].policy.ignored == {}
+    assert "check.toml" in asking.trouble
 
 
 def wait_for(reports: list[Any], wanted: Any) -> Report:

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from gputop.app import GpuTop
 from gputop.findings import commands, counted, explanation, shown
+from gputop.messages import PolicyFailed
 from gputop.screens import NAMES
 from gputop.topology.report import Report
 from gputop.topology.rules.engine import load
@@ -19,7 +20,7 @@ from gputop.widgets.finding_list import FindingList, rows_of
 from gputop.widgets.finding_told import node_lines
 from gputop.widgets.spans import text_of
 from gputop.widgets.status import news_line, tabs
-from tests.app_support import SIZES, app_of, demo_report, give, picture, press, text
+from tests.app_support import SIZES, app_of, demo_report, give, picture, press, settle, text
 from tests.findings_made import AT, diagnosis, events, finding, sick_findings, sick_report
 
 KEY = str(NAMES.index("findings") + 1)
@@ -117,6 +118,14 @@ async def test_what_the_site_silenced_stays_silent_here() -> None:
         assert "silenced: known here" in text(pilot, "#finding")
         await press(pilot, "s")
         assert app_of(pilot).quiet == frozenset()
+
+
+async def test_a_policy_that_cannot_be_used_is_told() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        pilot.app.post_message(PolicyFailed("/etc/gputop/check.toml: [b]not TOML[/b]"))
+        await settle(pilot)
+        (said,) = pilot.app._notifications
+        assert "[b]not TOML[/b]" in said.message
 
 
 async def test_a_finding_goes_with_its_cause() -> None:

@@ -13,6 +13,7 @@ from gputop.app import GpuTop
 from gputop.log_reading import ReadLog, examine
 from gputop.messages import NcclChecked
 from gputop.nccl_check import NcclCheck, PairCheck, transports
+from gputop.screens import NAMES
 from gputop.topology.load import load
 from gputop.topology.logs.read import read_log
 from gputop.topology.report import Report
@@ -22,6 +23,7 @@ from tests.app_support import SIZES, app_of, demo_report, give, press, settle, t
 from tests.nccl_captures import RECORDINGS
 from tests.nccl_logs import lines_of
 
+LOG = str(NAMES.index("log") + 1)
 REAL = RECORDINGS / "nccl-topologies" / "real.xml"
 
 
@@ -135,7 +137,7 @@ async def test_the_log_of_a_run_is_on_the_log_screen() -> None:
     check, read = checked(snapshot, "P2P/CUMEM")
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await give(pilot, decided(snapshot))
-        await press(pilot, "6")
+        await press(pilot, LOG)
         assert "press o" in text(pilot, "#log-text")
         pilot.app.post_message(NcclChecked(check, read=read))
         await settle(pilot)
@@ -149,5 +151,5 @@ async def test_n_asks_for_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GpuTop, "start_probe", lambda self, *given: started.append(given))
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
-        await press(pilot, "3", "n", "6", "n")
+        await press(pilot, "3", "n", LOG, "n")
     assert started == [((), False, "nccl"), ((), False, "nccl")]
