@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -56,16 +57,16 @@ def _links(case: Case, end: str) -> list[_Narrow]:
     """Every link of the way up of which both ends were read."""
     chain = case.way_up(end)
     found = []
-    for device, above in zip(chain, (*chain[1:], None), strict=True):
+    for device, above in pairwise(chain):
         most = _most(device, above)
         if device.link_width_now is not None and most is not None:
             found.append(_Narrow(end, device.address, device.link_width_now, most, _WIDTH))
     return found
 
 
-def _most(device: PciDevice, above: PciDevice | None) -> int | None:
+def _most(device: PciDevice, above: PciDevice) -> int | None:
     """Lanes that both ends have; None where the slot's end hides (a guest, an inner port)."""
-    if above is None or above.link_width_max is None or device.link_width_max is None:
+    if above.link_width_max is None or device.link_width_max is None:
         return None
     if device.kind == "switch downstream":
         return None  # inside the switch there is no link

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..machine import PciDevice
+from ..machine import Gpu, PciDevice
 from ..units import gbs
 from .case import Case
 from .finding import BY_DESIGN, NOTICE, Evidence, Finding, Fix
@@ -26,7 +26,8 @@ def _check_islands(case: Case) -> Iterable[Finding] | None:
     groups = [found for one in case.report.islands if len(found := sorted(counted & set(one))) > 1]
     if not groups:
         return None
-    alone = sorted(counted - {address for group in groups for address in group})
+    joined = {address for group in groups for address in group}
+    alone = sorted(gpu.address for gpu in case.gpus if gpu.address not in joined and _read(gpu))
     if len(groups) + len(alone) < 2:
         return []
     shown = ["{" + ", ".join(map(case.name, group)) + "}" for group in groups]
@@ -48,12 +49,17 @@ def _check_islands(case: Case) -> Iterable[Finding] | None:
     ]
 
 
+def _read(gpu: Gpu) -> bool:
+    """Whether the links of a GPU were read, none included."""
+    return bool(gpu.nvlinks or gpu.xgmi or gpu.why("nvlinks") in NO_LINKS)
+
+
 def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
     pairs = case.pairs
     if not pairs or any(pair.letters == "?" for pair in pairs):
         return None
     wired = [gpu for gpu in case.gpus if (sku := case.sku(gpu)) is None or sku.fabric != "none"]
-    if not all(gpu.nvlinks or gpu.xgmi or gpu.why("nvlinks") in NO_LINKS for gpu in wired):
+    if not all(map(_read, wired)):
         return None  # where links were not read, their absence is not known
     if any(pair.fast for pair in pairs):
         return []
@@ -154,7 +160,8 @@ def _on_a_board(case: Case, address: str) -> bool:
 
 
 def _has_file(case: Case) -> bool:
-    if case.variables.get(TOPOLOGY_VARIABLE, ("", ""))[0]:
+    lost = any(one.text.startswith(f"{TOPOLOGY_VARIABLE}:") for one in case.snapshot.problems)
+    if case.variables.get(TOPOLOGY_VARIABLE, ("", ""))[0] and not lost:
         return True
     software = case.machine.software
     plugins = (software.nccl_plugins if software is not None else None) or ()
