@@ -1,0 +1,266 @@
+"""The measuring part of a check: who is left out, what runs, what is kept of the readings."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from gputop import check_measure, checking
+from gputop.check_idle import Idle, idle
+from gputop.check_measure import Measured, Ran, after, measure
+from gputop.check_runs import RUN_RULES, run_rules
+from gputop.checking import Wanted
+from gputop.measuring import Told
+from gputop.probes.outcome import Outcome
+from gputop.suite.guard import HANGS
+from gputop.suite.planning import Plan
+from gputop.suite.running import Ended
+from gputop.topology.readings import GpuProcess, GpuReading
+from gputop.topology.report import Report
+from gputop.topology.rules.case import Case
+from gputop.topology.rules.engine import Diagnosis, diagnose
+from gputop.topology.snapshot import Measurement, NodeSnapshot
+from gputop.topology.sources.source import SourceAbsent
+
+from .rule_cases import base, edited
+
+LIVE = base("hgx-h200-4gpu-live")
+ADDRESSES = tuple(gpu.address for gpu in LIVE.machine.gpus)
+NAMES = {address: f"GPU{number}" for number, address in enumerate(ADDRESSES)}
+GIB = 1 << 30
+
+
+def reading(address: str, **fields: Any) -> GpuReading:
+    given: dict[str, Any] = {
+        "utilization_percent": 0.0, "memory_used_bytes": 0, "memory_free_bytes": 100 * GIB,
+        "processes": (),
+    }  # fmt: skip
+    return GpuReading(address=address, **{**given, **fields})
+
+
+def test_each_gpu_is_judged_by_itself() -> None:
+    job = (GpuProcess(pid=4711, kind="compute", memory_bytes=30 * GIB),)
+    sample = [reading(ADDRESSES[0]), reading(ADDRESSES[1], processes=job)]
+    found = idle(ADDRESSES[:2], NAMES, lambda: lambda: sample)
+    assert found.free == (ADDRESSES[0],)
+    ((address, why),) = found.busy
+    assert address == ADDRESSES[1]
+    assert "4711" in why
+
+
+def test_work_that_just_ended_gets_a_moment() -> None:
+    asked = []
+
+    def read() -> Sequence[GpuReading]:
+        asked.append(1)
+        return [reading(ADDRESSES[0], utilization_percent=90.0 if len(asked) < 5 else 0.0)]
+
+    assert idle(ADDRESSES[:1], NAMES, lambda: read).free == ADDRESSES[:1]
+
+
+def test_without_an_answer_nothing_is_proven() -> None:
+    def absent() -> Any:
+        raise SourceAbsent("no NVIDIA driver")
+
+    found = idle(ADDRESSES, NAMES, absent)
+    assert found.free == ADDRESSES
+    assert "no NVIDIA driver" in found.blind[0]
+
+
+def test_a_driver_that_hangs_is_not_loaded() -> None:
+    release = threading.Event()
+
+    def hang() -> Any:
+        release.wait(30)
+        return list
+
+    began = time.monotonic()
+    found = idle(ADDRESSES[:2], NAMES, hang, deadline_seconds=0.2)
+    release.set()
+    assert time.monotonic() - began < 5
+    assert found.free == ()
+    assert {why for _, why in found.busy} == {HANGS}
+
+
+class Attended:
+    """In place of workers: every probe ends as it is told to."""
+
+    plans: ClassVar[list[Plan]] = []
+    how: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, plan: Plan) -> None:
+        self.plans.append(plan)
+        self.interrupted = False
+        self._plan = plan
+
+    def ends(self) -> Iterator[Ended]:
+        for planned in self._plan.steps:
+            name = planned.wish.probe
+            status = self.how.get(name, "finished")
+            figures = () if status != "finished" else (figure(name),)
+            outcome = Outcome(status, f"{name} {status}", 1.0)
+            yield Ended(planned, Told(outcome=outcome, measurements=figures))
+
+
+def figure(probe: str) -> Measurement:
+    return Measurement(
+        probe=probe, quantity="made_up", src=ADDRESSES[0], value=1.0, unit="GB/s", device_kind="gpu"
+    )
+
+
+@pytest.fixture(autouse=True)
+def made_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr("gputop.probe_run.Attended", Attended)
+    monkeypatch.setattr(Attended, "plans", [])
+    monkeypatch.setattr(Attended, "how", {})
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+def free(addresses: Sequence[str], names: dict[str, str]) -> Idle:
+    return Idle(free=tuple(addresses))
+
+
+def test_a_default_check_takes_the_quick_level_of_five_probes() -> None:
+    found = measure(LIVE, ADDRESSES, look=free)
+    (plan,) = Attended.plans
+    assert plan.level == "quick"
+    assert {step.wish.probe for step in plan.steps} == set(check_measure.PROBES)
+    assert plan.estimate_seconds < 30
+    assert len(found.measurements) == len(found.runs) == 5
+    assert found.gpus == ADDRESSES
+
+
+def test_one_gpu_has_no_pairs() -> None:
+    measure(LIVE, ADDRESSES[:1], look=free)
+    assert [step.wish.probe for step in Attended.plans[0].steps] == ["host", "memory", "gemm"]
+
+
+def test_full_measures_everything() -> None:
+    measure(LIVE, ADDRESSES, full=True, look=free)
+    assert Attended.plans[0].level == "full"
+    assert len(Attended.plans[0].steps) == 9
+
+
+def test_a_busy_gpu_is_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    def look(addresses: Sequence[str], names: dict[str, str]) -> Idle:
+        return Idle(free=ADDRESSES[1:], busy=((ADDRESSES[0], "GPU0 works: 99 % utilisation"),))
+
+    found = measure(LIVE, ADDRESSES, look=look)
+    assert Attended.plans[0].addresses == ADDRESSES[1:]
+    assert "left out: GPU0 works" in capsys.readouterr().err
+    (finding,) = told(found).findings
+    assert (finding.id, finding.severity) == ("not-measured", "notice")
+    assert finding.evidence[0].value == "works: 99 % utilisation"
+
+
+def test_force_asks_nobody() -> None:
+    def look(addresses: Sequence[str], names: dict[str, str]) -> Idle:
+        raise AssertionError
+
+    assert measure(LIVE, ADDRESSES, force=True, look=look).gpus == ADDRESSES
+    assert Attended.plans[0].force
+
+
+def test_where_all_are_busy_the_check_cannot_tell() -> None:
+    def look(addresses: Sequence[str], names: dict[str, str]) -> Idle:
+        return Idle(busy=tuple((address, "works") for address in addresses))
+
+    found = measure(LIVE, ADDRESSES, look=look)
+    assert Attended.plans == []
+    assert told(found).verdict == "cannot tell"
+
+
+def told(measured: Measured, before: NodeSnapshot = LIVE, now: NodeSnapshot = LIVE) -> Diagnosis:
+    """What the rules about the run say."""
+    return diagnose(Case(Report(now)), run_rules(measured, before))
+
+
+@pytest.mark.parametrize("status", ["no-torch", "died", "failed", "refused", "garbled"])
+def test_what_was_not_measured_is_never_healthy(status: str) -> None:
+    found = told(Measured(runs=(Ran(probe="p2p", status=status, text="why"),), gpus=ADDRESSES))
+    assert found.verdict == "cannot tell"
+    assert found.findings[0].evidence[0].value == "why"
+
+
+def test_one_reason_for_several_probes_is_one_finding() -> None:
+    runs = tuple(Ran(probe=name, status="no-torch", text="why") for name in ("p2p", "host"))
+    (finding,) = told(Measured(runs=runs, gpus=ADDRESSES)).findings
+    assert "p2p, host" in finding.title
+
+
+def test_a_probe_that_hangs_is_broken() -> None:
+    run = Ran(probe="collectives", status="timed-out", text="gave up after 60 s")
+    found = told(Measured(runs=(run,), gpus=ADDRESSES))
+    assert [one.id for one in found.findings] == ["probe-hangs"]
+    assert found.verdict == "broken"
+
+
+def test_a_gpu_that_went_away_is_broken() -> None:
+    now = edited(LIVE, [{"path": "machine.gpus[2]", "remove": True}])
+    found = told(Measured(), now=now)
+    assert [one.id for one in found.findings] == ["gpu-gone"]
+    assert found.findings[0].devices == (ADDRESSES[2],)
+
+
+def test_all_is_well_where_every_probe_finished_or_was_skipped() -> None:
+    runs = (
+        Ran(probe="host", status="finished", text="", figures=3),
+        Ran(probe="p2p", status="skipped", text=""),
+    )
+    found = told(Measured(runs=runs, gpus=ADDRESSES))
+    assert found.verdict == "healthy"
+    assert set(found.examined) == {rule.id for rule in RUN_RULES}
+
+
+def test_our_own_load_is_taken_out_of_the_second_reading() -> None:
+    hot = edited(
+        LIVE,
+        [
+            {"path": "readings.gpus[0].utilization_percent", "value": 97.0},
+            {"path": "readings.gpus[0].throttle_reasons", "value": ["software power cap"]},
+            {"path": "readings.gpus[0].pcie_replays", "value": 12},
+            {"path": "readings.gpus[0].ecc.uncorrected_volatile", "value": 2},
+            {"path": "machine.gpus[1].nvlinks[3].active", "value": False},
+        ],
+    )
+    found = after(LIVE, lambda: hot)
+    first, before = found.readings.gpus[0], LIVE.readings.gpus[0]
+    assert first.utilization_percent == before.utilization_percent
+    assert first.throttle_reasons == before.throttle_reasons
+    assert first.pcie_replays == 12
+    assert first.ecc is not None
+    assert first.ecc.uncorrected_volatile == 2
+    assert found.machine.gpus[1].nvlinks[3].active is False
+
+
+def test_a_second_reading_without_gpus_is_not_taken_for_the_node() -> None:
+    assert after(LIVE, lambda: NodeSnapshot(taken_at=2.0)) is LIVE
+
+
+def test_counters_of_before_are_the_earlier_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticked = msgspec.structs.replace(
+        edited(LIVE, [{"path": "readings.gpus[0].pcie_replays", "value": 12}]),
+        taken_at=LIVE.taken_at + 20,
+    )
+    seen: list[Case] = []
+
+    def ask(case: Case, rules: object) -> Diagnosis:
+        seen.append(case)
+        return Diagnosis()
+
+    monkeypatch.setattr(checking, "diagnose", ask)
+    monkeypatch.setattr("gputop.check_node.read_snapshot", lambda *asked: LIVE)
+    monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked: ticked)
+    monkeypatch.setattr(measure, "__kwdefaults__", {**measure.__kwdefaults__, "look": free})
+    answer = checking.check(Wanted(mode="default"), time.monotonic())
+    (case,) = seen
+    assert case.earlier is LIVE
+    assert case.readings.gpus[0].pcie_replays == 12
+    assert len(case.snapshot.measurements) == 5
+    assert answer.probes == tuple(run.probe for run in answer.measured.runs)
+    assert answer.mode == "default"
