@@ -19,7 +19,7 @@ _DENIED = " (no permission)"
 _NODE = re.compile(r"/dev/nvidia(\d{1,4})$")
 _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kfd")
 """Nodes without which nobody computes."""
-_VERSION = re.compile(r"^\d{1,4}\.(\d{2,4}\.\d{1,4}(?:\.\d{1,4})?)$")
+_VERSION = re.compile(r"^\d{1,2}\.(\d{2,4}\.\d{1,4}(?:\.\d{1,4})?)$")
 """NVML's own version: the CUDA release, then that of the library, "13.580.159.04"."""
 _RESTART = Fix(
     text="Restart the node, or unload and load the modules when nothing uses a GPU.",
@@ -196,7 +196,7 @@ MISMATCH = Rule(
     title="a library and a kernel driver of different versions",
     evidence="the versions of the loaded modules and of NVML, and whether NVML starts",
     disproof="`nvidia-smi` that starts, and one version in /proc/driver/nvidia/version and in it",
-    sources=("NVML NVML_ERROR_LIB_RM_VERSION_MISMATCH", "ollama/ollama#12136"),
+    sources=("nvml.h NVML_ERROR_LIB_RM_VERSION_MISMATCH",),
     check=_mismatch,
 )
 NOT_ANSWERING = Rule(

@@ -22,6 +22,11 @@ _RESTART = Fix(
     command="systemctl restart nvidia-fabricmanager",
     needs_root=True,
 )
+_RESET_FIRST = Fix(
+    text="Reset the GPUs while nothing uses them; the fabric then sets their routes again.",
+    command="nvidia-smi --gpu-reset",
+    needs_root=True,
+)
 _RESET = Fix(
     text="If that does not help, reset the GPUs while nothing uses them, or restart the node.",
     command="nvidia-smi --gpu-reset",
@@ -103,7 +108,7 @@ def _health(case: Case) -> Iterable[Finding] | None:
                 if broken
                 else "NVLink of these GPUs carries less than its full rate" + _full_rate(case)
             ),
-            fix=[_RESET, _RESTART],
+            fix=[_RESET_FIRST, _RESTART],
         )
     ]
 

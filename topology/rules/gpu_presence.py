@@ -152,7 +152,7 @@ def _lost(case: Case) -> Iterable[Finding] | None:
             f"fallen off the bus: {case.names(addresses) or 'a GPU'}",
             devices=addresses,
             evidence=evidence,
-            consequence="Jobs on it have crashed; new ones do not get it until the node restarts.",
+            consequence=_loss(case, addresses),
             fix=[
                 Fix(
                     text="Read why: Xid 79 says that the GPU has fallen off the bus.",
@@ -165,6 +165,13 @@ def _lost(case: Case) -> Iterable[Finding] | None:
             ],
         )
     ]
+
+
+def _loss(case: Case, addresses: list[str]) -> str:
+    here = [gpu for gpu in case.gpus if gpu.address not in addresses]
+    total = len({*addresses, *(gpu.address for gpu in case.gpus)})
+    left = f" {len(here)} of {total} GPUs are left." if addresses else ""
+    return f"Its jobs have crashed, and new ones do not get it until the node restarts.{left}"
 
 
 def _names_one(problem: Problem, addresses: list[str]) -> bool:

@@ -90,7 +90,7 @@ def _busy(case: Case) -> Iterable[Finding] | None:
             evidence=evidence,
             consequence=(
                 f"{len(asked) - len(addresses)} of {len(asked)} GPUs are free. A job that starts "
-                "on the others shares their memory and time, and figures measured now are low."
+                "on a busy one shares its memory and time, and figures measured there are low."
             ),
             fix=[
                 Fix(

@@ -140,16 +140,16 @@ def _flagged(
 
 def _rows(ecc: EccCounts) -> str:
     counted = [
-        f"{count} {word}"
+        f"{word}: {count}"
         for count, word in (
             (ecc.rows_remapped_uncorrected, "rows replaced after uncorrected errors"),
-            (ecc.rows_remapped_corrected, "after corrected ones"),
+            (ecc.rows_remapped_corrected, "rows replaced after corrected errors"),
             (ecc.pages_retired_double, "pages retired after uncorrected errors"),
-            (ecc.pages_retired_single, "pages retired after corrected ones"),
+            (ecc.pages_retired_single, "pages retired after corrected errors"),
         )
         if count
     ]
-    return f" ({', '.join(counted)})" if counted else ""
+    return f" ({'; '.join(counted)})" if counted else ""
 
 
 def _ecc_pending(case: Case) -> Iterable[Finding] | None:

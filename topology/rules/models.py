@@ -136,7 +136,7 @@ def _consequence(groups: dict[object, list[Gpu]], unit: str) -> str:
     values = sorted(value for value in groups if isinstance(value, int | float))
     return (
         f"A job over all of them runs at the pace of {values[0]:.0f}{unit} "
-        f"where {values[-1]:.0f}{unit} are set elsewhere."
+        f"where others have {values[-1]:.0f}{unit}."
     )
 
 

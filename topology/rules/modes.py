@@ -69,7 +69,7 @@ def _mig_evidence(case: Case, gpus: list[Gpu]) -> list[Evidence]:
     return [
         Evidence(
             what=f"MIG of {case.name(gpu.address)}",
-            value=f"on, {len(gpu.mig_instances)} instances",
+            value=f"on, instances: {len(gpu.mig_instances)}",
             source=_MIG_SOURCE,
         )
         for gpu in gpus

@@ -151,12 +151,22 @@ def _hardware_finding(
         devices=addresses,
         evidence=_told(case, [look for look in looks if look.gpu.address in addresses], _HARDWARE),
         consequence=(
-            "Clocks drop to half or less; every collective waits for the slowest GPU."
+            f"Clocks drop to half or less{_worst(looks)}; collectives wait for the slowest GPU."
             if severity == SLOW
             else "The GPU is at rest now; under load its clocks may drop to half or less."
         ),
         fix=fixes,
     )
+
+
+def _worst(looks: list[_Look]) -> str:
+    """The lowest clock of a GPU that works, as a share of its highest."""
+    shares = [
+        look.clock_mhz / look.gpu.clock_sm_max_mhz
+        for look in looks
+        if look.clock_mhz is not None and look.gpu.clock_sm_max_mhz and look.busy
+    ]
+    return f" (now {100 * min(shares):.0f} % of the highest)" if shares else ""
 
 
 def _thermal(case: Case) -> Iterable[Finding] | None:
