@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ..machine import Host, Module
 from ..readings import HostReading
 from ..sources.source import Part, Raw
-from . import containers, daemons, processors, settings
+from . import containers, daemons, processors, settings, topology_files
 from .answers import Fields, absent_text, part, whole
 from .software import module_version
 from .tree import clean
@@ -102,6 +102,7 @@ def _host(raw: Raw, files: Fields, absent: str) -> Host:
         nvidia_module_version=_module_version(files),
         imex_channels=daemons.flag(raw, files, "imex_channels"),
         mps_daemon=daemons.flag(raw, files, "mps_daemon"),
+        topology_files=topology_files.parse(raw, files),
         open_files_limit=settings.open_files_limit(files),
         cpu_governors=settings.cpu_governors(raw, files),
         memory_peers=settings.memory_peers(raw, files),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from ..machine import Gpu, PciDevice
@@ -113,18 +114,18 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
     if _has_file(case):
         return []
     files = case.host.topology_files or ()
-    fix = [
-        Fix(
-            text="Use the topology file of this cloud.",
-            command=f"export {TOPOLOGY_VARIABLE}={files[0]}",
+    one = len(files) == 1
+    fix = Fix(
+        text="Have the operator write NCCL's topology on the host, with the PCI addresses of this "
+        "guest, and name it.",
+        command=f"export {TOPOLOGY_VARIABLE}=/etc/nccl-topology.xml",
+    )
+    if files:
+        fix = Fix(
+            text="Name the topology file of this machine type"
+            + ("." if one else f": one of {', '.join(files[:6])}."),
+            command=f"export {TOPOLOGY_VARIABLE}={shlex.quote(files[0])}" if one else "",
         )
-        if files
-        else Fix(
-            text="Have the operator write NCCL's topology on the host, with the PCI addresses of "
-            "this guest, and name it.",
-            command=f"export {TOPOLOGY_VARIABLE}=/etc/nccl-topology.xml",
-        )
-    ]
     nodes = {gpu.numa_node for gpu in case.gpus}
     return [
         FLAT.finding(
@@ -147,7 +148,7 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
             ],
             consequence="NVLink between the GPUs is not touched. Every NIC looks equally far, so "
             "that NCCL may pick a far one, or none for GPUDirect RDMA.",
-            fix=fix,
+            fix=[fix],
         )
     ]
 
@@ -266,6 +267,7 @@ FLAT = Rule(
     disproof="a topology file that NCCL loads, or PCIe switches in `lspci -t`",
     sources=("NVIDIA/nccl#1843", "NVIDIA/nccl-tests#256", "NVIDIA/nccl-tests#86"),
     check=_check_flat,
+    implied_by=("flag-file-missing",),
 )
 UPLINK = Rule(
     id="shared-uplink",

@@ -12,6 +12,7 @@ The raw answer, every key but "absent" optional:
 - "device_nodes": [[path, may this process read and write it]]
 - "fabric_manager": "running", "installed", "absent" or {"error": why}
 - "mps_daemon": whether a daemon of CUDA MPS runs, or {"error": why}
+- "topology_files": paths of topology XML, as topology_files.read gives them
 - "imex_channels": whether a channel of IMEX may be opened
 - "container": as containers.read gives it
 - "shm": {"total", "free"} of /dev/shm in bytes
@@ -24,7 +25,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ..linux import containers, daemons, processors, settings
+from ..linux import containers, daemons, processors, settings, topology_files
 from ..linux.host import flags, parse
 from ..linux.tree import Tree, answers, live_tree
 from .source import Raw, Source
@@ -120,6 +121,7 @@ def _static(tree: Tree) -> dict[str, Raw]:
         "sockets": processors.read_sockets(tree),
         "numa": processors.read_nodes(tree),
         **settings.read(tree),
+        "topology_files": topology_files.read(tree),
     }
     modules = tree.text("proc/modules", 1024 * 1024)
     if isinstance(modules, str):
