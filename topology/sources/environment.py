@@ -3,7 +3,8 @@
 They are those of this process and of the configuration files that NCCL or RCCL would read.
 
 The raw answer: {"variables": {name: value}, "files": [{"path", "values": [[name, value]],
-"notes": [text], "error": text or null}]}. It holds listed names only (`flags.names`).
+"notes": [text], "error": text or null}], "unread": {name: why} for variables that name a file
+which cannot be read}. It holds listed names only (`flags.names`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from ..nccl.library import Library
 from ..snapshot import EnvironmentVariable, Problem
 from .source import Part, Raw, Source
 
+NAME_FILES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")
+"""Variables whose value is a file that the library reads."""
 LIMIT_CHARACTERS = 512
 LIMIT_FILES = 8
 AMD, NVIDIA = "/dev/kfd", "/dev/nvidiactl"
@@ -40,7 +43,33 @@ def read(environment: Mapping[str, str] | None = None, *, root: str = "") -> Raw
     return {
         "variables": {name: value for name, value in sorted(values.items()) if listed(name)},
         "files": found[:LIMIT_FILES],
+        "unread": _unread(values, found[:LIMIT_FILES], root),
     }
+
+
+def _unread(values: Mapping[str, str], files: list[Raw], root: str) -> dict[str, Raw]:
+    """Variables that hold here and name a file that cannot be opened, and why."""
+    named = {name: value for file in reversed(files) for name, value in file["values"]}
+    named.update(values)
+    found: dict[str, Raw] = {}
+    for name in NAME_FILES:
+        path = named.get(name)
+        if path:
+            why = _cannot_open(root + path)
+            if why:
+                found[name] = f"{path}: {why}"
+    return found
+
+
+def _cannot_open(path: str) -> str:
+    try:
+        # A pipe must not stop us; a relative path counts from where the job starts, as from here.
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY))
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    except ValueError:
+        return "not a path"
+    return ""
 
 
 def parse(raw: Raw) -> Part:
@@ -55,6 +84,8 @@ def parse(raw: Raw) -> Part:
         if isinstance(name, str) and listed(name)
     }
     found, notes = merged(environment, files)
+    unread = raw.get("unread")
+    missing = unread.items() if isinstance(unread, dict) else ()
     return Part(
         environment=tuple(
             EnvironmentVariable(name=name, value=_storable(value), origin=_storable(origin))
@@ -68,6 +99,11 @@ def parse(raw: Raw) -> Part:
             )
             for file in files
             if file.error
+        )
+        + tuple(
+            Problem(source="environment", text=_storable(f"{name}: {why}"), kind="absent")
+            for name, why in missing
+            if name in found and isinstance(why, str)
         ),
         assumptions=tuple(_storable(note) for note in notes),
     )

@@ -1,0 +1,50 @@
+"""What the rules about binding share: the CPUs next to a GPU, and the processes on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..linux.cpulist import members
+from ..machine import Gpu
+from ..readings import ProcessReading
+from ..wiring.graph import gpu_numa
+from .case import Case
+
+FEW = 4
+"""So many GPUs are named one by one even where they are all."""
+
+
+def several_nodes(case: Case) -> bool:
+    """Whether the host has more than one NUMA node with CPUs."""
+    return sum(1 for node in case.host.numa if members(node.cpus)) > 1
+
+
+def local_cpus(case: Case, gpu: Gpu) -> frozenset[int] | None:
+    """CPUs next to a GPU; None where nobody says (`numa_node` -1 is unknown, not far)."""
+    node = gpu_numa(gpu)
+    if node is None:
+        return members(gpu.cpu_affinity) or None
+    known = next((one for one in case.host.numa if one.node == node), None)
+    return (members(known.cpus) if known is not None else None) or members(gpu.cpu_affinity) or None
+
+
+def jobs(case: Case) -> tuple[tuple[ProcessReading, tuple[Gpu, ...]], ...]:
+    """Processes that are on GPUs that count, and on which; without those only the driver knows."""
+    on: dict[int, list[Gpu]] = {}
+    for gpu in case.gpus:
+        reading = case.reading(gpu)
+        for one in (reading.processes if reading is not None else None) or ():
+            if gpu not in on.setdefault(one.pid, []):
+                on[one.pid].append(gpu)
+    return tuple((one, tuple(on[one.pid])) for one in case.readings.processes if one.pid in on)
+
+
+def called(process: ProcessReading) -> str:
+    """A process as people find it: "process 4711 (python3)"."""
+    return f"process {process.pid}" + (f" ({process.command})" if process.command else "")
+
+
+def some(case: Case, addresses: Sequence[str]) -> str:
+    """GPUs in one phrase: all of many without their names."""
+    every = len(addresses) > FEW and len(set(addresses)) == len(case.machine.gpus)
+    return f"all {len(case.machine.gpus)} GPUs" if every else case.names(addresses)
