@@ -10,10 +10,10 @@ import pytest
 from gputop.topology.collect import ONLY_PCI
 from gputop.topology.machine import Gpu
 from gputop.topology.record import Gap
-from gputop.topology.snapshot import NodeSnapshot, Problem
+from gputop.topology.snapshot import NodeSnapshot, Problem, SourceState
 
 from .device_rules import H100, H200, L40S, MI300X, about, at, told
-from .rule_cases import base
+from .rule_cases import base, edited
 
 WHY = tuple({"field": field, "why": ONLY_PCI} for field in ("uuid", "memory_bytes", "index"))
 
@@ -137,6 +137,23 @@ def test_who_counts_as_not_answering(kind: str, source: str, *, expected: bool) 
     problem = Problem(source=source, kind=kind, text="x")
     snapshot = msgspec.structs.replace(base(H100), problems=(problem,))
     assert bool(about("driver-not-answering", snapshot)) is expected
+
+
+def test_a_driver_that_was_asked_just_now_has_time_to_answer() -> None:
+    whole = base(H200)
+    for number in range(4):
+        gpu = whole.machine.gpus[number]
+        whole = edited(whole, [{"path": f"machine.gpus[{number}]", "value": only_pci(gpu)}])
+    assert about("driver-not-answering", whole) != []
+    starting = SourceState(source="nvml")
+    early = msgspec.structs.replace(whole, states=(starting,))
+    assert about("driver-not-answering", early) == []
+    late = msgspec.structs.replace(
+        early,
+        states=(msgspec.structs.replace(starting, waiting_seconds=9.0),),
+        problems=(Problem(source="nvml", kind="not answering", text="9 s"),),
+    )
+    assert about("driver-not-answering", late) != []
 
 
 def test_one_closed_node_names_its_gpu() -> None:

@@ -31,13 +31,16 @@ def at_work(**details: Any) -> NodeSnapshot:
 
 
 def test_clocks_that_a_probe_saw() -> None:
-    (found,) = about("clocks-held", at_work(throttle=[], sm_clock_mhz=1200.0))
+    (found,) = about("clocks-held", at_work(throttle=[], sm_clock_mhz=1200.0, power_w=380.0))
     assert "1200 of 1980 MHz" in found.evidence[0].value
     held = at_work(throttle=["application-clocks"], sm_clock_mhz=1700.0)
     assert about("clocks-held", held) != []
     for words in (["sw-power-cap"], ["sw-thermal"], ["idle"], ["unknown (0x200)"]):
-        assert about("clocks-held", at_work(throttle=words, sm_clock_mhz=1200.0)) == []
-    assert about("clocks-held", at_work(throttle=[], sm_clock_mhz=1600.0)) == []
+        low = at_work(throttle=words, sm_clock_mhz=1200.0, power_w=380.0)
+        assert about("clocks-held", low) == []
+    assert about("clocks-held", at_work(throttle=[], sm_clock_mhz=1600.0, power_w=380.0)) == []
+    assert about("clocks-held", at_work(throttle=[], sm_clock_mhz=1200.0, power_w=690.0)) == []
+    assert about("clocks-held", at_work(throttle=[], sm_clock_mhz=1200.0)) == []
 
 
 @pytest.mark.parametrize(
@@ -153,3 +156,13 @@ def test_a_single_gpu_differs_from_nobody() -> None:
     diagnosis = told(at(H100, ("machine.gpus[7].vbios", "1")), gpus=alone)
     ids = {one.id for one in diagnosis.findings}
     assert not ids & {"gpu-settings-differ", "gpu-firmware-mixed", "gpu-models-mixed"}
+
+
+def test_a_command_to_copy_holds_no_text_of_a_file() -> None:
+    odd = at(
+        H100,
+        ("machine.gpus[7].name", "NVIDIA H200"),
+        ("machine.gpus[0].uuid", "$(touch /tmp/x)"),
+    )
+    (found,) = about("gpu-models-mixed", odd)
+    assert found.fix[0].command == "export CUDA_VISIBLE_DEVICES=UUID,UUID"

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ..collect import ONLY_PCI
 from ..machine import Gpu
+from ..snapshot import SourceState
 from .case import Case
 from .finding import BROKEN, CANNOT_TELL, Evidence, Finding, Fix
 from .gpu_presence import unmanaged
@@ -84,9 +85,11 @@ def _library(case: Case) -> str | None:
     return match.group(1) if match else None
 
 
-def _not_answering(case: Case) -> Iterable[Finding]:
+def _not_answering(case: Case) -> Iterable[Finding] | None:
     found: list[Finding] = []
     told = [one for one in case.snapshot.problems if one.source in _NVML and one.kind in _SILENT]
+    if not told and any(one.source == _NVML[0] and _waits(one) for one in case.snapshot.states):
+        return None  # asked for the first time and still within its deadline
     nvidia = _nvidia(case)
     known = [gpu for gpu in nvidia if gpu.why("uuid") != ONLY_PCI]
     hanging = any(one.kind != "absent" for one in told)
@@ -112,6 +115,10 @@ def _not_answering(case: Case) -> Iterable[Finding]:
             ]
             found.append(_silence(case, hidden, evidence))
     return found
+
+
+def _waits(state: SourceState) -> bool:
+    return state.age_seconds is None and state.waiting_seconds is None
 
 
 def _silence(case: Case, gpus: list[Gpu], evidence: list[Evidence]) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -16,6 +17,7 @@ _SETTINGS = (
     ("clock_memory_max_mhz", "highest memory clock", " MHz", "nvmlDeviceGetMaxClockInfo"),
     ("ecc_enabled", "ECC", "", "nvmlDeviceGetEccMode"),
 )
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SLOWING = ("power_limit_watts", "clock_sm_max_mhz", "clock_memory_max_mhz")
 """Settings whose lowest value sets the pace of a job over all GPUs."""
 _FIRMWARE = (
@@ -89,8 +91,9 @@ def _mixed(case: Case) -> Iterable[Finding] | None:
 
 
 def _largest(groups: dict[object, list[Gpu]]) -> str:
-    most = max(groups.values(), key=len)
-    return ",".join(gpu.uuid or "" for gpu in most) if all(g.uuid for g in most) else "UUID,UUID"
+    """UUIDs of the most frequent model; a command to copy holds nothing that is not one."""
+    uuids = [gpu.uuid or "" for gpu in max(groups.values(), key=len)]
+    return ",".join(uuids) if all(_UUID.fullmatch(uuid) for uuid in uuids) else "UUID,UUID"
 
 
 def _models(case: Case) -> list[list[Gpu]]:

@@ -37,6 +37,7 @@ class _Look(msgspec.Struct, frozen=True):
     """None where the load is not known."""
     source: str
     temperature_c: float | None = None
+    power_watts: float | None = None
 
 
 def _looks(case: Case) -> list[_Look]:
@@ -52,7 +53,7 @@ def _looks(case: Case) -> list[_Look]:
             busy = False
         found.append(
             _Look(gpu, reading.throttle_reasons, reading.clock_sm_mhz, busy, _NVML,
-                  reading.temperature_c)
+                  reading.temperature_c, reading.power_watts)
         )  # fmt: skip
     for figure in case.snapshot.measurements:
         measured = by_address.get(figure.src or "")
@@ -68,17 +69,21 @@ def _while_measured(gpu: Gpu, figure: Measurement) -> _Look | None:
         return None
     plain = [word.replace("-", " ") for word in words]
     reasons = tuple(_PROBE_WORDS.get(word, word) for word in plain)
-    clock = figure.details.get("sm_clock_mhz")
-    heat = figure.details.get("temperature_c")
     return _Look(
         gpu,
         reasons,
-        float(clock) if isinstance(clock, int | float) else None,
+        _number(figure, "sm_clock_mhz"),
         # Only a matrix product keeps the clock's part of the GPU busy for certain.
         figure.unit == "TFLOP/s" and _IDLE not in reasons,
         f"probe {figure.probe}, {figure.quantity}",
-        float(heat) if isinstance(heat, int | float) else None,
+        _number(figure, "temperature_c"),
+        _number(figure, "power_w"),
     )
+
+
+def _number(figure: Measurement, key: str) -> float | None:
+    value = figure.details.get(key)
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _told(case: Case, looks: list[_Look], wanted: tuple[str, ...]) -> list[Evidence]:
@@ -237,9 +242,13 @@ def _is_held(case: Case, look: _Look) -> bool:
         return False
     if any(word in _SETTINGS for word in look.reasons):
         return share < case.threshold(HELD, "named_share")
-    # Locked clocks (nvidia-smi -lgc) show no reason of their own; an unnamed bit might be one.
+    # Locked clocks (nvidia-smi -lgc) show no reason of their own. An unnamed bit might be one, and
+    # near the power limit the cap's bit comes and goes while the clock stays low.
     unnamed = any(word.startswith("unknown") for word in look.reasons)
-    return not unnamed and share < case.threshold(HELD, "unnamed_share")
+    if unnamed or look.power_watts is None or not look.gpu.power_limit_watts:
+        return False
+    spare = look.power_watts < case.threshold(HELD, "power_share") * look.gpu.power_limit_watts
+    return spare and share < case.threshold(HELD, "unnamed_share")
 
 
 HARDWARE = Rule(
@@ -265,10 +274,15 @@ HELD = Rule(
     id="clocks-held",
     peers="D34",
     title="clocks that a setting holds low",
-    evidence="the SM clock of a GPU under load, its highest, and the reasons that hold it down",
+    evidence="SM clock and power of a GPU under load, their limits, the reasons that hold it down",
     disproof="an SM clock near its highest, or a power cap, while matrix products run",
     sources=("nvml.h nvmlClocksEventReasonApplicationsClocksSetting", "nvidia-smi -lgc, -ac"),
     check=_held,
-    thresholds=(("busy_percent", 90.0), ("named_share", 0.95), ("unnamed_share", 0.75)),
+    thresholds=(
+        ("busy_percent", 90.0),
+        ("named_share", 0.95),
+        ("unnamed_share", 0.7),
+        ("power_share", 0.85),
+    ),
 )
 RULES = (HARDWARE, HELD, THERMAL)
