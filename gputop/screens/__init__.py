@@ -7,5 +7,6 @@ NAMES = (
     "probes",
     "flags",
     "findings",
+    "jobs",
     "log",
 )
