@@ -231,13 +231,13 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
         """Put the selected thing on the clipboard of the terminal (OSC 52)."""
         self.copy_text((self.view and self.guarded(self.view.selected_text)) or "")
 
-    def copy_text(self, text: str) -> None:
-        """Put a text on the clipboard of the terminal, and say so."""
+    def copy_text(self, text: str, note: str = "") -> None:
+        """Put a text on the clipboard of the terminal, and say so; `note` goes after it."""
         if not text.strip():
             self.say("nothing is selected", severity="warning")
             return
         self.copy_to_clipboard(clean_block(text))
-        self.say(f"copied: {clean(text.strip().splitlines()[0], 60)}")
+        self.say(f"copied: {clean(text.strip().splitlines()[0], 60)}{note}")
 
     def action_export(self) -> None:
         """Write the screen and the snapshot to the current folder."""

@@ -103,9 +103,9 @@ def counted(findings: tuple[Finding, ...]) -> str:
     return ", ".join(words)
 
 
-def commands(finding: Finding) -> str:
-    """What to copy: its commands, one a line; "" where it has none."""
-    return "\n".join(fix.command for fix in finding.fix if fix.command)
+def commands(finding: Finding) -> tuple[str, ...]:
+    """Its commands, which are copied one by one: pasted together, a reset would run unread."""
+    return tuple(fix.command for fix in finding.fix if fix.command)
 
 
 def explanation(finding: Finding) -> Explanation:
@@ -145,13 +145,6 @@ def _fix_lines(finding: Finding) -> list[str]:
         lines.append(fix.text + (" (needs root)" if fix.needs_root else ""))
         lines += [line for line in fix.command.split("\n") if line]
     return lines
-
-
-def text_of(finding: Finding) -> str:
-    """The whole finding as plain text, for the clipboard."""
-    from gputop.widgets.explanation import explanation_text
-
-    return explanation_text(explanation(finding))
 
 
 def unexamined(diagnosis: Diagnosis) -> Explanation:

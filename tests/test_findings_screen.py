@@ -15,7 +15,7 @@ from gputop.messages import PolicyFailed
 from gputop.screens import NAMES
 from gputop.topology.report import Report
 from gputop.topology.rules.engine import load
-from gputop.topology.rules.finding import BROKEN, NOTICE
+from gputop.topology.rules.finding import BROKEN, NOTICE, Fix
 from gputop.widgets.finding_list import FindingList, rows_of
 from gputop.widgets.finding_told import node_lines
 from gputop.widgets.spans import text_of
@@ -87,6 +87,21 @@ async def test_y_copies_the_command_and_w_says_why() -> None:
         await press(pilot, "end", "w")
         assert "needs size of BAR1" in " ".join(picture(pilot).split())
         assert app_of(pilot).trouble == ""
+
+
+async def test_commands_are_copied_one_by_one() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        report = demo_report("hgx-h100-8")
+        fixes = (Fix(text="look", command="look -a"), Fix(text="mend", command="mend\nmend -b"))
+        bad = finding("x", BROKEN, "it broke", fix=fixes)
+        await give(pilot, report.told(diagnosis(bad), ()))
+        copied = []
+        for key in (KEY, "y", "y", "y", "w", "y", "Y", "escape", "Y"):
+            await press(pilot, key)
+            copied.append(pilot.app.clipboard)
+        assert copied[1:4] == ["look -a", "mend\nmend -b", "look -a"]
+        assert copied[5] == "mend\nmend -b"
+        assert copied[8].startswith("x · broken\n")
 
 
 async def test_a_finding_is_silenced_and_speaks_again() -> None:
@@ -187,6 +202,24 @@ async def test_devices_with_findings_have_signs(view: str) -> None:
         assert picture(pilot).count("✗") == before.count("✗")
 
 
+async def test_a_sign_never_covers_a_name() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        report = demo_report("hgx-h100-8")
+        await give(pilot, report)
+        await press(pilot, "2")
+        before = picture(pilot)
+        machine = report.snapshot.machine
+        devices = [one.address for one in (*machine.gpus, *machine.rdma) if one.address]
+        bad = finding("x", BROKEN, "all of them", *devices)
+        await give(pilot, report.told(diagnosis(bad), ()))
+        marked = picture(pilot)
+        assert marked.count("✗") - before.count("✗") >= len(devices)
+        for number in range(8):
+            for name in (f"GPU{number}", f"mlx5_{number}"):
+                assert marked.count(name) >= before.count(name) == 1 + (name == "GPU0")
+        assert marked.count("100%") == before.count("100%")
+
+
 async def test_the_map_names_the_finding_of_the_selected_device() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         report = demo_report("hgx-h100-8")
@@ -237,7 +270,7 @@ def test_each_rule_can_be_told_as_an_explanation() -> None:
         made = rule.finding(BROKEN, "it is so", evidence=(), consequence="c")
         why = explanation(made)
         assert rule.title in why.facts[0].answer
-        assert why.to_copy == commands(made) == ""
+        assert why.to_copy == commands(made) == ()
 
 
 def test_equal_findings_have_rows_of_their_own() -> None:
@@ -251,7 +284,7 @@ def test_equal_findings_have_rows_of_their_own() -> None:
 
 @pytest.mark.parametrize("width", [80, 110, 160])
 def test_tabs_leave_room_for_where_the_figures_come_from(width: int) -> None:
-    for names in (NAMES, (*NAMES, "cost", "record")):
+    for names in (NAMES, (*NAMES, "cost")):
         line = text_of(tabs(names, names[0], width))
         assert len(line) + len("invented figures ") <= width
         for number, name in enumerate(names, start=1):

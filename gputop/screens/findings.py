@@ -11,8 +11,10 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from gputop.clean import clean
+from gputop.findings import commands
 from gputop.screens.screen import View
 from gputop.widgets.board import Board
+from gputop.widgets.explanation import explanation_lines, explanation_text
 from gputop.widgets.finding_list import FindingList, explained, rows_of
 from gputop.widgets.finding_told import event_lines, finding_lines, verdict_lines
 from gputop.widgets.spans import Line
@@ -38,10 +40,12 @@ class FindingsScreen(View):
         Binding("pageup", "scroll_told(-5)", show=False),
         Binding("pagedown,space", "scroll_told(5)", show=False),
         Binding("s", "silence", show=False),
+        Binding("y", "copy_command", show=False),
+        Binding("Y", "app.copy", show=False),
     ]
     KEYS = (
         ("w", "why", "why"),
-        ("y", "copy command", "copy"),
+        ("y", "copy command", "screen.copy_command"),
         ("s", "silence", "screen.silence"),
     )
     HELP = (
@@ -50,7 +54,8 @@ class FindingsScreen(View):
             "select a finding: ✗ broken, ▼ slow, ? cannot tell, • notice, ○ by design",
         ),
         ("s", "silence it for this session; again: let it speak"),
-        ("y", "copy the command that mends it, else the whole finding"),
+        ("y", "copy the command that mends it; again: the next one"),
+        ("Y", "copy the whole finding"),
         ("p", "probe the GPUs that it is about"),
         ("PgUp PgDn", "scroll the finding"),
     )
@@ -109,8 +114,6 @@ class FindingsScreen(View):
             board.caption(clean(row.finding.id))
             board.show(finding_lines(row, width))
             return
-        from gputop.widgets.explanation import explanation_lines
-
         why = explained(row, shown)
         board.caption(why.title)
         board.show(explanation_lines(why, width))
@@ -160,18 +163,19 @@ class FindingsScreen(View):
             "Silence the finding", "For this session; again: speak (s)", self.action_silence
         )
 
+    def action_copy_command(self) -> None:
+        """Copy the commands that mend it, one by one; without any the whole finding."""
+        finding = self._finding
+        found = () if finding is None else commands(finding)
+        if found:
+            self.gputop.copy_command(found)
+        else:
+            self.gputop.action_copy()
+
     def selected_text(self) -> str:
-        """The commands that mend it; without one the whole finding."""
-        finding, row, shown = self._finding, self._list.row, self.gputop.shown
-        if finding is not None:
-            from gputop.findings import commands, text_of
-
-            return commands(finding) or text_of(finding)
-        if row is None or shown is None:
-            return ""
-        from gputop.widgets.explanation import explanation_text
-
-        return explanation_text(explained(row, shown))
+        """The whole finding."""
+        why = self.why()
+        return "" if why is None else explanation_text(why)
 
     def why(self) -> Explanation | None:
         """Evidence, rule, consequence and fix of the selected finding."""

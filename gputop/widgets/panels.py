@@ -99,9 +99,12 @@ class WhyPanel(Panel):
         return explanation_lines(self.explanation, width)
 
     def action_copy_text(self) -> None:
-        """Copy the commands, else the fix, else the whole explanation."""
-        why = self.explanation
-        cast("GpuTop", self.app).copy_text(why.to_copy or why.fix or explanation_text(why))
+        """Copy one command after the other, else the fix, else the whole explanation."""
+        why, app = self.explanation, cast("GpuTop", self.app)
+        if why.to_copy:
+            app.copy_command(why.to_copy)
+        else:
+            app.copy_text(why.fix or explanation_text(why))
 
 
 class HelpPanel(Panel):

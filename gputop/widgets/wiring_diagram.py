@@ -178,8 +178,9 @@ class WiringDiagram(Board):
                 style = "cursor" if box.framed else "cursor-chip"
             for i, character in enumerate(self._canvas.plain(text)[: slot.width]):
                 row[slot.x + i] = (character, style)
-        for x, y, sign, style in wiring_marks.signs(self.drawing, self.shown):
-            row = touched.setdefault(y, list(self._canvas.rows[y]))
+        for marked, sign, ink in wiring_marks.signs(self.drawing, self.shown):
+            row = touched.setdefault(marked.y, list(self._canvas.rows[marked.y]))
+            x, style = wiring_marks.place(marked, row, ink)
             row[x] = (self._canvas.plain(sign), style)
         for y, cells in touched.items():
             rows[y] = _line(cells)

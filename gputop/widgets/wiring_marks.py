@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gputop.clean import clean
 from gputop.widgets.spans import Line, Span
-from gputop.widgets.wiring_drawing import Drawing
+from gputop.widgets.wiring_canvas import Cell
+from gputop.widgets.wiring_drawing import Box, Drawing
 
 if TYPE_CHECKING:
     from gputop.findings import Shown
 
 
-def signs(drawing: Drawing, shown: Shown | None) -> Iterator[tuple[int, int, str, str]]:
-    """Column, row, sign and style for each box with a finding: in its upper right corner."""
+def signs(drawing: Drawing, shown: Shown | None) -> Iterator[tuple[Box, str, str]]:
+    """Each box with a finding, its sign and the sign's ink."""
     if shown is None or not shown.findings:
         return
     for box in drawing.boxes:
         mark = shown.mark(*box.members)
         if mark is not None:
-            sign, ink = mark
-            if box.framed:
-                yield box.right - 2, box.y, sign, ink
-            else:
-                yield box.right - 1, box.y, sign, f"{ink}-chip"
+            yield box, *mark
+
+
+def place(box: Box, row: Sequence[Cell], ink: str) -> tuple[int, str]:
+    """Column and style of a sign in the first row of a box.
+
+    On a frame in its corner. A box of one line may be full of its name: then beside it, at the
+    worst over the line that leads there.
+    """
+    if box.framed:
+        return box.right - 2, ink
+    if row[box.right - 1][0] == " ":
+        return box.right - 1, f"{ink}-chip"
+    if box.right < len(row) and row[box.right][0] == " ":
+        return box.right, ink
+    return (box.x - 1, ink) if box.x > 0 else (box.right - 1, f"{ink}-chip")
 
 
 def about(shown: Shown | None, *nodes: str) -> Line:

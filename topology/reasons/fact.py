@@ -42,5 +42,5 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     consequence: str = ""
     fix: str = ""
     """Empty where nothing is proven to be wrong."""
-    to_copy: str = ""
-    """Commands to copy, where the fix has some; empty: the fix itself."""
+    to_copy: tuple[str, ...] = ()
+    """Commands to copy one by one, where the fix has some; empty: the fix itself."""
