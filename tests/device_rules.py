@@ -7,6 +7,7 @@ from typing import Any
 from gputop.topology.report import Report
 from gputop.topology.rules import (
     driver,
+    ecc,
     fabric,
     gpu_presence,
     gpu_use,
@@ -27,6 +28,7 @@ from .rule_cases import base, edited
 MODULES = (
     gpu_presence,
     driver,
+    ecc,
     fabric,
     memory_errors,
     gpu_use,

@@ -32,6 +32,7 @@ NAMES: tuple[str, ...] = (
     "power",
     "models",
     "modes",
+    "ecc",
     "numa",
     "container",
     "devices",

@@ -7,7 +7,7 @@ corrected) is taken out of use when the driver loads again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from ..machine import Gpu
 from ..readings import EccCounts
@@ -18,8 +18,7 @@ from .rule import Rule
 _GUIDE = "NVIDIA GPU Memory Error Management"
 _ECC_CALL = "NVML nvmlDeviceGetTotalEccErrors"
 _ROWS_CALL = "NVML nvmlDeviceGetRemappedRows"
-_DESKTOP = ("GeForce", "RTX", "TITAN")
-"""Parts of names of boards that come with ECC switched off, or without."""
+_PAGES_CALL = "NVML nvmlDeviceGetRetiredPagesPendingStatus"
 
 
 def _counts(case: Case) -> list[tuple[Gpu, EccCounts]]:
@@ -30,7 +29,7 @@ def _counts(case: Case) -> list[tuple[Gpu, EccCounts]]:
     ]
 
 
-def _reset(case: Case, gpus: list[Gpu], text: str) -> Fix:
+def _reset(gpus: list[Gpu], text: str) -> Fix:
     numbers = ",".join(str(gpu.index) for gpu in gpus if gpu.index is not None)
     return Fix(
         text=text,
@@ -90,7 +89,7 @@ def _uncorrected_finding(case: Case, counted: list[tuple[Gpu, str]], *, fresh: b
             "reading shows whether they go on (`gputop check --since FILE`)."
         ),
         fix=[
-            _reset(case, gpus, "Drain the GPU and reset it, so that bad rows are replaced."),
+            _reset(gpus, "Drain the GPU and reset it, so that bad rows are replaced."),
             Fix(
                 text="Test the memory before the GPU goes back into service.",
                 command="dcgmi diag -r 3",
@@ -99,43 +98,72 @@ def _uncorrected_finding(case: Case, counted: list[tuple[Gpu, str]], *, fresh: b
     )
 
 
+def _remap_pending(case: Case) -> Iterable[Finding] | None:
+    return _flagged(
+        case,
+        REMAP_PENDING,
+        "remap_pending",
+        SLOW,
+        "a row of memory waits to be replaced",
+        "The bad row stays until the GPU is reset; its page is out of use, or ends a process.",
+    )
+
+
+def _remap_failed(case: Case) -> Iterable[Finding] | None:
+    return _flagged(
+        case,
+        REMAP_FAILED,
+        "remap_failed",
+        BROKEN,
+        "no spare row is left for bad memory",
+        "The bad memory stays in use: processes on it end with uncorrected errors.",
+    )
+
+
+def _retirement_pending(case: Case) -> Iterable[Finding] | None:
+    return _flagged(
+        case,
+        RETIREMENT_PENDING,
+        "retirement_pending",
+        SLOW,
+        "a bad page of memory is still in use",
+        "Until the driver loads again, a process that gets this page can end with an error.",
+    )
+
+
 def _flagged(
-    rule: Callable[[], Rule],
-    field: str,
-    severity: str,
-    title: str,
-    source: str,
-    consequence: str,
-    fix: Callable[[Case, list[Gpu]], Fix],
-) -> Callable[[Case], Iterable[Finding] | None]:
-    """A check of one truth value of EccCounts."""
-
-    def check(case: Case) -> Iterable[Finding] | None:
-        known = [(gpu, ecc) for gpu, ecc in _counts(case) if getattr(ecc, field) is not None]
-        if not known:
-            return None
-        gpus = [gpu for gpu, ecc in known if getattr(ecc, field)]
-        if not gpus:
-            return []
-        addresses = [gpu.address for gpu in gpus]
-        evidence = [
-            Evidence(what=f"{field.replace('_', ' ')}, {case.name(gpu.address)}",
-                     value=f"yes{_rows(ecc)}", source=source)
-            for gpu, ecc in known
-            if getattr(ecc, field)
-        ]  # fmt: skip
-        return [
-            rule().finding(
-                severity,
-                f"{title} on {case.names(addresses)}",
-                devices=addresses,
-                evidence=evidence,
-                consequence=consequence,
-                fix=[fix(case, gpus)],
-            )
-        ]
-
-    return check
+    case: Case, rule: Rule, field: str, severity: str, title: str, consequence: str
+) -> Iterable[Finding] | None:
+    """One truth value of EccCounts; where it is BROKEN, a reset does not help."""
+    known = [(gpu, ecc) for gpu, ecc in _counts(case) if getattr(ecc, field) is not None]
+    if not known:
+        return None
+    hit = [(gpu, ecc) for gpu, ecc in known if getattr(ecc, field)]
+    if not hit:
+        return []
+    gpus = [gpu for gpu, _ in hit]
+    addresses = [gpu.address for gpu in gpus]
+    return [
+        rule.finding(
+            severity,
+            f"{title} on {case.names(addresses)}",
+            devices=addresses,
+            evidence=[
+                Evidence(
+                    what=f"{field.replace('_', ' ')}, {case.name(gpu.address)}",
+                    value=f"yes{_rows(ecc)}",
+                    source=_ROWS_CALL if field.startswith("remap") else _PAGES_CALL,
+                )
+                for gpu, ecc in hit
+            ],
+            consequence=consequence,
+            fix=[
+                Fix(text="Take the GPU out of service and have it replaced.")
+                if severity == BROKEN
+                else _reset(gpus, "Drain the GPU and reset it.")
+            ],
+        )
+    ]
 
 
 def _rows(ecc: EccCounts) -> str:
@@ -152,77 +180,6 @@ def _rows(ecc: EccCounts) -> str:
     return f" ({'; '.join(counted)})" if counted else ""
 
 
-def _ecc_pending(case: Case) -> Iterable[Finding] | None:
-    known = [gpu for gpu in case.gpus if None not in (gpu.ecc_enabled, gpu.ecc_pending)]
-    if not known:
-        return None
-    gpus = [gpu for gpu in known if gpu.ecc_enabled != gpu.ecc_pending]
-    if not gpus:
-        return []
-    addresses = [gpu.address for gpu in gpus]
-    return [
-        ECC_PENDING.finding(
-            NOTICE,
-            f"a change of ECC waits for a reset of {case.names(addresses)}",
-            devices=addresses,
-            evidence=[
-                Evidence(
-                    what=f"ECC of {case.name(gpu.address)}",
-                    value=f"{_on(gpu.ecc_enabled)} now, {_on(gpu.ecc_pending)} after a reset",
-                    source="NVML nvmlDeviceGetEccMode",
-                )
-                for gpu in gpus
-            ],
-            consequence="After the next reset or restart the GPU differs from what it is now.",
-            fix=[_reset(case, gpus, "Reset the GPU when nothing uses it.")],
-        )
-    ]
-
-
-def _on(state: bool | None) -> str:
-    return "on" if state else "off"
-
-
-def _ecc_off(case: Case) -> Iterable[Finding] | None:
-    boards = [
-        gpu
-        for gpu in case.gpus
-        if gpu.ecc_enabled is not None
-        and gpu.vendor == "nvidia"
-        and case.sku(gpu) is not None
-        and not any(word in (gpu.name or "") for word in _DESKTOP)
-    ]
-    if not boards:
-        return None
-    gpus = [gpu for gpu in boards if not gpu.ecc_enabled]
-    if not gpus:
-        return []
-    addresses = [gpu.address for gpu in gpus]
-    return [
-        ECC_OFF.finding(
-            NOTICE,
-            f"ECC is off on {case.names(addresses)}",
-            devices=addresses,
-            evidence=[
-                Evidence(
-                    what=f"ECC of {case.name(gpu.address)}",
-                    value="off",
-                    source="NVML nvmlDeviceGetEccMode",
-                )
-                for gpu in gpus
-            ],
-            consequence="A flipped bit in memory goes unnoticed: results or weights are wrong.",
-            fix=[
-                Fix(
-                    text="Switch ECC on; it takes effect at the next reset.",
-                    command="nvidia-smi -e 1",
-                    needs_root=True,
-                )
-            ],
-        )
-    ]
-
-
 UNCORRECTED = Rule(
     id="ecc-uncorrected",
     title="memory errors that ECC could not correct",
@@ -237,15 +194,7 @@ REMAP_PENDING = Rule(
     evidence="the state of row remapping",
     disproof="`nvidia-smi -q -d ROW_REMAPPER` with Pending: No",
     sources=(_GUIDE, "DCGM error DCGM_FR_PENDING_ROW_REMAP", "Azure/azurehpc-health-checks"),
-    check=_flagged(
-        lambda: REMAP_PENDING,
-        "remap_pending",
-        SLOW,
-        "a row of memory waits to be replaced",
-        _ROWS_CALL,
-        "The bad row stays until the GPU is reset; its page is out of use, or ends a process.",
-        lambda case, gpus: _reset(case, gpus, "Drain the GPU and reset it."),
-    ),
+    check=_remap_pending,
 )
 REMAP_FAILED = Rule(
     id="row-remap-failed",
@@ -253,15 +202,7 @@ REMAP_FAILED = Rule(
     evidence="the state of row remapping",
     disproof="`nvidia-smi -q -d ROW_REMAPPER` with Remapping Failure Occurred: No",
     sources=(_GUIDE, "DCGM error DCGM_FR_ROW_REMAP_FAILURE"),
-    check=_flagged(
-        lambda: REMAP_FAILED,
-        "remap_failed",
-        BROKEN,
-        "no spare row is left for bad memory",
-        _ROWS_CALL,
-        "The bad memory stays in use: processes on it end with uncorrected errors.",
-        lambda case, gpus: Fix(text="Take the GPU out of service and have it replaced."),
-    ),
+    check=_remap_failed,
 )
 RETIREMENT_PENDING = Rule(
     id="page-retirement-pending",
@@ -269,30 +210,6 @@ RETIREMENT_PENDING = Rule(
     evidence="the state of page retirement",
     disproof="`nvidia-smi -q -d PAGE_RETIREMENT` with Pending Page Blacklist: No",
     sources=("NVIDIA Dynamic Page Retirement", _GUIDE),
-    check=_flagged(
-        lambda: RETIREMENT_PENDING,
-        "retirement_pending",
-        SLOW,
-        "a bad page of memory is still in use",
-        "NVML nvmlDeviceGetRetiredPagesPendingStatus",
-        "Until the driver loads again, a process that gets this page can end with an error.",
-        lambda case, gpus: _reset(case, gpus, "Drain the GPU and reset it."),
-    ),
+    check=_retirement_pending,
 )
-ECC_PENDING = Rule(
-    id="ecc-pending",
-    title="a change of ECC that waits for a reset",
-    evidence="the current and the pending ECC mode",
-    disproof="`nvidia-smi -q -d ECC` with the same mode twice",
-    sources=("NVIDIA NVML API: nvmlDeviceGetEccMode",),
-    check=_ecc_pending,
-)
-ECC_OFF = Rule(
-    id="ecc-off",
-    title="data-centre boards with ECC off",
-    evidence="the ECC mode and the model",
-    disproof="`nvidia-smi -q -d ECC` with ECC Mode Current: Enabled",
-    sources=(_GUIDE,),
-    check=_ecc_off,
-)
-RULES = (UNCORRECTED, REMAP_FAILED, REMAP_PENDING, RETIREMENT_PENDING, ECC_OFF, ECC_PENDING)
+RULES = (UNCORRECTED, REMAP_FAILED, REMAP_PENDING, RETIREMENT_PENDING)

@@ -15,7 +15,7 @@ _EXCLUSIVE = ("exclusive process", "exclusive thread")
 _PROHIBITED = "prohibited"
 
 
-def _selected(gpus: list[Gpu]) -> str:
+def selected(gpus: list[Gpu]) -> str:
     """The option of nvidia-smi that picks these GPUs, with a blank before it; "" for all."""
     numbers = [gpu.index for gpu in gpus]
     return " -i " + ",".join(map(str, numbers)) if None not in numbers else ""
@@ -40,7 +40,7 @@ def _mig(case: Case) -> Iterable[Finding] | None:
                 fix=[
                     Fix(
                         text="List the profiles and make instances of one.",
-                        command=f"nvidia-smi mig -lgip{_selected(bare)}",
+                        command=f"nvidia-smi mig -lgip{selected(bare)}",
                         needs_root=True,
                     ),
                     _mig_off(bare),
@@ -79,7 +79,7 @@ def _mig_evidence(case: Case, gpus: list[Gpu]) -> list[Evidence]:
 def _mig_off(gpus: list[Gpu]) -> Fix:
     return Fix(
         text="For jobs over whole GPUs, switch MIG off while nothing runs.",
-        command=f"nvidia-smi{_selected(gpus)} -mig 0",
+        command=f"nvidia-smi{selected(gpus)} -mig 0",
         needs_root=True,
     )
 
@@ -110,7 +110,7 @@ def _mig_pending(case: Case) -> Iterable[Finding] | None:
             fix=[
                 Fix(
                     text="Reset the GPU when nothing uses it, or take the change back.",
-                    command=f"nvidia-smi --gpu-reset{_selected(gpus)}",
+                    command=f"nvidia-smi --gpu-reset{selected(gpus)}",
                     needs_root=True,
                 )
             ],
@@ -158,7 +158,7 @@ def _compute_finding(
         fix=[
             Fix(
                 text="Set the mode back to default, unless the site wants it so.",
-                command=f"nvidia-smi{_selected(gpus)} -c DEFAULT",
+                command=f"nvidia-smi{selected(gpus)} -c DEFAULT",
                 needs_root=True,
             )
         ],
@@ -198,7 +198,7 @@ def _persistence(case: Case) -> Iterable[Finding] | None:
                 ),
                 Fix(
                     text="Until the next restart:",
-                    command=f"nvidia-smi{_selected(gpus)} -pm 1",
+                    command=f"nvidia-smi{selected(gpus)} -pm 1",
                     needs_root=True,
                 ),
             ],
