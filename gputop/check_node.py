@@ -55,7 +55,9 @@ def _moments(sources: tuple[str, ...]) -> tuple[NodeSnapshot, NodeSnapshot] | No
         found = [load([one]).snapshot for one in sources]
     except LoadError:
         return None  # said when all of them are read together
-    if len({_identity(one) for one in found}) != 1 or not found[0].machine.gpus:
+    # A GPU may be lost in between; what is left of the node is still known by its UUIDs.
+    same = set.intersection(*({gpu for gpu in _identity(one) if gpu[1]} for one in found))
+    if not same:
         return None
     if len({one.taken_at for one in found}) != len(found):
         return None

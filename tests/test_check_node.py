@@ -47,6 +47,16 @@ def test_two_moments_of_one_node_in_any_order(tmp_path: Path) -> None:
         assert found.node.taken_at == LIVE.taken_at + HOUR_SECONDS
 
 
+def test_a_gpu_that_was_lost_in_between_is_missed(tmp_path: Path) -> None:
+    whole = moment(0)
+    fewer = edited(moment(HOUR_SECONDS), [{"path": "machine.gpus[2]", "remove": True}])
+    found = examined(
+        (saved(fewer, tmp_path / "b.json"), saved(whole, tmp_path / "a.json")), None, None
+    )
+    assert found.earlier is not None
+    assert (len(found.earlier.machine.gpus), len(found.node.machine.gpus)) == (4, 3)
+
+
 def test_two_nodes_are_no_two_moments(tmp_path: Path) -> None:
     one = saved(moment(0), tmp_path / "a.json")
     other = saved(base("demo pcie-l40s-8"), tmp_path / "b.json")

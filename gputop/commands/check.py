@@ -23,6 +23,8 @@ from gputop.exits import INTERRUPTED, USAGE, Exit
 if TYPE_CHECKING:
     from gputop.check_document import Answer
 
+_RECORDED = "nothing was measured: a recording is read, as with --quick"
+
 
 @click.command("check")
 @source_options
@@ -104,7 +106,7 @@ def command(
             files=decided.files,
             notes=(
                 *decided.notes,
-                *(("nothing was measured: recordings are read",) if recorded else ()),
+                *((_RECORDED,) if recorded and not quick else ()),
             ),
         ),
         started,

@@ -229,6 +229,7 @@ GPUS = Rule(
     evidence="--expect, and the GPUs by their names",
     disproof="a reference that this node is meant to be, with as many GPUs of the same model",
     sources=_SOURCES,
+    implied_by=("gpu-lost", "gpu-without-driver"),
     check=_gpus,
 )
 LINKS = Rule(
@@ -238,6 +239,7 @@ LINKS = Rule(
     disproof="the missing links as active in `nvidia-smi nvlink --status`",
     sources=_SOURCES,
     peers="D12",
+    implied_by=("nvlink-down", "nvlink-missing", "xgmi-link-down"),
     check=_links,
 )
 WIRING = Rule(

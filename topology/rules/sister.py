@@ -240,7 +240,7 @@ SETTINGS = Rule(
     evidence="--expect SNAPSHOT, and limits, lanes and memory of each GPU",
     disproof="the same values on both nodes in `nvidia-smi -q`",
     sources=_SOURCES,
-    implied_by=("unexpected-gpus",),
+    implied_by=("unexpected-gpus", "pcie-width", "power-limit-low", "bar1-small"),
     check=_settings,
 )
 SOFTWARE = Rule(
