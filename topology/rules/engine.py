@@ -73,9 +73,13 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
 
 
 def _implied(rule: Rule, finding: Finding, found: Sequence[tuple[Rule, Finding]]) -> bool:
-    """Whether a finding that explains this one speaks of one of its devices, or of the node."""
+    """Whether a finding that explains this one speaks of one of its devices, or of the node.
+
+    What is less harmful explains nothing: else a notice would take a slow job out of the verdict.
+    """
     return any(
         other.id in rule.implied_by
+        and SEVERITIES.index(other.severity) <= SEVERITIES.index(finding.severity)
         and (
             not finding.devices
             or not other.devices

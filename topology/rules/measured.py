@@ -147,7 +147,12 @@ def again(case: Case, probe: str, who: Sequence[str]) -> Fix:
 
 
 def _check_host(case: Case) -> Iterable[Finding] | None:
-    figures = [f for f in sound(case, HOST) if f[0].variant == "pinned"]
+    # A slot that is built with fewer lanes explains a low figure and is no fault.
+    figures = [
+        (one, judgement)
+        for one, judgement in sound(case, HOST)
+        if one.variant == "pinned" and not (judgement.verdict == LOW and judgement.explained)
+    ]
     fix = [
         again(case, "host", [gpu.address for gpu in case.gpus]),
         Fix(
@@ -213,6 +218,7 @@ def _check_collectives(case: Case) -> Iterable[Finding] | None:
     ]
 
 
+_CLOCKS = ("throttle-hardware", "throttle-thermal", "clocks-held", "power-limit-low")
 _BOARD = ("nvlink-down", "nvlink-missing", "nvlink-slow-rate", "nvlink-p2p-refused")
 HOST_LOW = Rule(
     id="host-link-low",
@@ -232,6 +238,7 @@ MEMORY_LOW = Rule(
     disproof="a healthy figure in a second `gputop probe memory`",
     sources=("stas00/ml-engineering compute/accelerator",),
     check=_check_memory,
+    implied_by=_CLOCKS,
 )
 COMPUTE_LOW = Rule(
     id="compute-low",
@@ -241,6 +248,7 @@ COMPUTE_LOW = Rule(
     disproof="a healthy figure in a second `gputop probe gemm`",
     sources=("NVIDIA/NVSentinel#890", "stas00/ml-engineering compute/accelerator"),
     check=_check_compute,
+    implied_by=(*_CLOCKS, "gpu-data-wrong"),
 )
 COLLECTIVE_LOW = Rule(
     id="collective-low",
@@ -251,6 +259,13 @@ COLLECTIVE_LOW = Rule(
     "alone proves nothing",
     sources=("NVIDIA/nccl-tests#212", "NVIDIA/nccl-tests#149"),
     check=_check_collectives,
-    implied_by=(*_BOARD, "pair-bandwidth-low", "p2p-data-wrong", "xgmi-link-down"),
+    implied_by=(
+        *_BOARD,
+        "pair-bandwidth-low",
+        "p2p-data-wrong",
+        "xgmi-link-down",
+        "flag-costs",
+        "same-host-net",
+    ),
 )
 RULES = (COLLECTIVE_LOW, HOST_LOW, MEMORY_LOW, COMPUTE_LOW)

@@ -257,6 +257,7 @@ DOWN = Rule(
     "by design (a board with fewer links, no bridge fitted, MIG)",
     sources=("Azure/azhpc-diagnostics#73", "NVIDIA/nccl#557", "NVIDIA/DCGM#198"),
     check=_check_down,
+    implied_by=("gpu-lost", "gpu-without-driver"),
 )
 MISSING = Rule(
     id="nvlink-missing",

@@ -250,6 +250,7 @@ NVLINK = Rule(
     disproof="OK in `nvidia-smi topo -p2p r` and `-p2p n` for the pair",
     sources=("NVIDIA/nccl#2329", "NVIDIA/nccl src/graph/paths.cc", "NVIDIA/NVSentinel#883"),
     check=_check_nvlink,
+    implied_by=("fabric-state", "fabric-manager", "fabric-health", "gpu-lost"),
 )
 BY_PRODUCT = Rule(
     id="p2p-refused-by-product",

@@ -12,16 +12,26 @@ from ..specs import LOOK
 from ..units import figure as three
 from .case import Case
 from .finding import NOTICE, SLOW, Finding, Fix
+from .lanes import narrow
 from .measured import Judged, sound, told
+from .pairs import FAST
 from .rule import Rule
 
 _SHOWN = 6
 
 
 def _check(case: Case) -> Iterable[Finding] | None:
-    figures = sound(case, QUANTITIES)
-    if not figures:
+    measured = sound(case, QUANTITIES)
+    if not measured:
         return None
+    letters = {ends: pair.letters for pair in case.pairs for ends in (pair.ends, pair.ends[::-1])}
+    few = narrow(case)
+    # Of a pair over PCIe with too few lanes that rule tells; over NVLink lanes do not matter.
+    figures = [
+        (one, judgement)
+        for one, judgement in measured
+        if letters.get(_ends(one), "").startswith(FAST) or few.isdisjoint(_ends(one))
+    ]
     names = {gpu.address: case.name(gpu.address) for gpu in case.gpus}
     read = patterns(
         [one for one, _ in figures],
@@ -30,7 +40,6 @@ def _check(case: Case) -> Iterable[Finding] | None:
         prediction=case.prediction,
         judgements=[judgement for _, judgement in figures],
     )
-    letters = {ends: pair.letters for pair in case.pairs for ends in (pair.ends, pair.ends[::-1])}
     middles = _middles(figures, letters)
     found = []
     told_of: set[tuple[str, str]] = set()
@@ -40,16 +49,21 @@ def _check(case: Case) -> Iterable[Finding] | None:
             continue
         mine.sort(key=lambda judged: _share(judged[0], middles, letters))
         worst = _share(mine[0][0], middles, letters)
-        slow = worst < LOOK or any(judgement.verdict == LOW for _, judgement in mine)
+        slow = worst < LOOK or any(map(_low, mine))
         told_of |= {_ends(one) for one, _ in mine}
         found.append(_finding(case, pattern.text, mine, SLOW if slow else NOTICE, pattern.devices))
-    rest = [j for j in figures if j[1].verdict == LOW and _ends(j[0]) not in told_of]
+    rest = [judged for judged in figures if _low(judged) and _ends(judged[0]) not in told_of]
     if rest:
         rest.sort(key=lambda judged: judged[1].share or 0.0)
         who = sorted({end for one, _ in rest for end in _ends(one)})
         text = f"Copies between {case.names(who)} are low."
         found.append(_finding(case, text, rest, SLOW, tuple(who)))
     return found
+
+
+def _low(judged: Judged) -> bool:
+    """Low for no reason that was read: a slot with fewer lanes by design is one."""
+    return judged[1].verdict == LOW and not judged[1].explained
 
 
 def _ends(one: Measurement) -> tuple[str, str]:
@@ -122,7 +136,6 @@ PAIRS = Rule(
         "nvlink-missing",
         "nvlink-slow-rate",
         "nvlink-p2p-refused",
-        "pcie-width",
         "pcie-generation",
         "p2p-data-wrong",
         "p2p-slower-than-staging",

@@ -1,14 +1,11 @@
-"""PCIe links that are narrower or slower than both ends allow, and replays that were added."""
+"""PCIe links that are slower under load than both ends allow, and replays that were added."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
-
-import msgspec
+from collections.abc import Iterable
 
 from ..expectation.links import pcie_gbs
-from ..machine import Gpu, PciDevice
+from ..machine import Gpu
 from ..snapshot import Measurement
 from ..units import gbs
 from ..units import seconds as time_of
@@ -16,144 +13,11 @@ from ..wiring.wires import PCIE_GTS
 from .case import Case
 from .counters import added, elapsed_seconds, rate
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
+from .lanes import WIDTH
 from .rule import Rule
 
 MINUTE_SECONDS = 60.0
 LIVE = ("h2d_bandwidth", "d2h_bandwidth")
-_WIDTH = "sysfs current_link_width, max_link_width"
-
-
-class _Narrow(msgspec.Struct, frozen=True):
-    """One link with fewer lanes than it should have."""
-
-    device: str
-    """The GPU or NIC that it serves."""
-    link: str
-    """Its lower end."""
-    now: int
-    most: int
-    source: str
-
-
-def _check_width(case: Case) -> Iterable[Finding] | None:
-    ends = [gpu.address for gpu in case.gpus]
-    ends += [nic.address for nic in case.machine.rdma if nic.address and case.pci(nic.address)]
-    read = False
-    found: list[_Narrow] = []
-    for end in ends:
-        links = _links(case, end)
-        read = read or bool(links)
-        found += [link for link in links if link.now < link.most]
-    widths = [_width(case, gpu) for gpu in case.gpus]
-    if not read and sum(width is not None for width in widths) < 2:
-        return None
-    found += _by_siblings(case, {one.device for one in found})
-    # A bridge above several devices is one link.
-    unique = list({one.link: one for one in found}.values())
-    return [_narrow(case, unique, found)] if unique else []
-
-
-def _links(case: Case, end: str) -> list[_Narrow]:
-    """Every link of the way up of which both ends were read."""
-    chain = case.way_up(end)
-    found = []
-    for device, above in pairwise(chain):
-        most = _most(device, above)
-        if device.link_width_now is not None and most is not None:
-            found.append(_Narrow(end, device.address, device.link_width_now, most, _WIDTH))
-    return found
-
-
-def _most(device: PciDevice, above: PciDevice) -> int | None:
-    """Lanes that both ends have; None where the slot's end hides (a guest, an inner port)."""
-    if above.link_width_max is None or device.link_width_max is None:
-        return None
-    if device.kind == "switch downstream":
-        return None  # inside the switch there is no link
-    return min(device.link_width_max, above.link_width_max)
-
-
-def _by_siblings(case: Case, known: set[str]) -> list[_Narrow]:
-    """GPUs with fewer lanes than GPUs of their model here, where the slot's end is hidden.
-
-    Where all have the same few lanes, that may be how the machine is built.
-    """
-    widths = {
-        gpu.address: width
-        for gpu in case.machine.gpus
-        if (width := _width(case, gpu)) is not None and gpu.name
-    }
-    found = []
-    for gpu in case.gpus:
-        chain = case.way_up(gpu.address)
-        if gpu.address in known or gpu.address not in widths or _slot_known(chain):
-            continue
-        same = [o for o in case.machine.gpus if o.address in widths and o.name == gpu.name]
-        most = max((widths[o.address] for o in same), default=0)
-        now = widths[gpu.address]
-        few = sum(1 for o in same if widths[o.address] == now)
-        if now < most and few * 2 <= len(same):
-            found.append(_Narrow(gpu.address, gpu.address, now, most, "NVML or sysfs, siblings"))
-    return found
-
-
-def _slot_known(chain: Sequence[PciDevice]) -> bool:
-    return len(chain) > 1 and chain[1].link_width_max is not None
-
-
-def _width(case: Case, gpu: Gpu) -> int | None:
-    device = case.pci(gpu.address)
-    if device is not None and device.link_width_now is not None:
-        return device.link_width_now
-    reading = case.reading(gpu)
-    return reading.pcie_width if reading is not None else None
-
-
-def _narrow(case: Case, links: Sequence[_Narrow], all_: Sequence[_Narrow]) -> Finding:
-    who = list(dict.fromkeys(one.device for one in all_))
-    first = links[0]
-    return WIDTH.finding(
-        SLOW,
-        f"PCIe of {case.names(who)} has x{first.now} instead of x{first.most}",
-        devices=who,
-        evidence=[
-            Evidence(
-                what=f"lanes of the link of {case.name(one.link)}"
-                + (f", on the way to {case.name(one.device)}" if one.link != one.device else ""),
-                value=f"x{one.now} of x{one.most}",
-                source=one.source,
-            )
-            for one in links[:6]
-        ],
-        consequence=_width_price(case, first),
-        fix=[
-            Fix(
-                text="See what each end can do and what came up.",
-                command=f"lspci -vv -s {first.link} | grep -E 'LnkCap|LnkSta'",
-                needs_root=True,
-            ),
-            Fix(text="Seat the card or its riser again; look at the slot's bifurcation."),
-        ],
-    )
-
-
-def _width_price(case: Case, link: _Narrow) -> str:
-    gpu = case.machine.gpu(link.device)
-    device = case.pci(link.link)
-    gts = device.link_speed_max_gts if device is not None else None
-    gen = next((gen for gen, rate in PCIE_GTS.items() if rate == gts), None)
-    if gen is None and gpu is not None:
-        gen = gpu.pcie_gen_max
-    now, whole = (pcie_gbs(gen, lanes) if gen else None for lanes in (link.now, link.most))
-    if now is None or whole is None:
-        return f"Host copies and PCIe traffic get {link.now} of {link.most} lanes."
-    text = f"The link carries {gbs(now)} instead of {gbs(whole)} one way"
-    sku = case.sku(gpu) if gpu is not None else None
-    known = sku.figure("h2d") if sku is not None else None
-    if known is not None and known.fraction:
-        reach = known.fraction * now
-        text += f"; a host copy reaches about {gbs(reach)} instead of {gbs(known.fraction * whole)}"
-    return text + "."
 
 
 def _check_generation(case: Case) -> Iterable[Finding] | None:
@@ -263,15 +127,6 @@ def _check_replays(case: Case) -> Iterable[Finding] | None:
     ]
 
 
-WIDTH = Rule(
-    id="pcie-width",
-    peers="D07",
-    title="PCIe links with fewer lanes than both ends have",
-    evidence="lanes now and at most of each link from a GPU or RDMA device up",
-    disproof="LnkSta Width equal to the smaller LnkCap Width of both ends in `lspci -vv`",
-    sources=("NVIDIA/open-gpu-kernel-modules#1010", "NVIDIA/nccl#1614", "NVIDIA/NVSentinel#890"),
-    check=_check_width,
-)
 GENERATION = Rule(
     id="pcie-generation",
     peers="D07",

@@ -138,7 +138,7 @@ COLLECTIVE_FAILS = Rule(
     disproof="the verdict finished in a second `gputop probe nccl`",
     sources=("NVIDIA/nccl-tests#117", "noonghunna/club-3090 PR 902"),
     check=_check_finishes,
-    implied_by=("nvlink-p2p-refused", "p2p-data-wrong"),
+    implied_by=("nvlink-p2p-refused", "p2p-data-wrong", "fabric-state", "gpu-lost"),
 )
 WRONG = Rule(
     id="gpu-data-wrong",
