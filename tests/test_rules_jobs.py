@@ -69,6 +69,11 @@ def test_host_names_prove_nothing_while_nccl_hostid_may_be_set() -> None:
     assert ours(with_processes(sick("job-apart-hostname"), namespaces=None)) == set()
 
 
+def test_one_uts_namespace_has_one_name_whatever_two_files_say() -> None:
+    shared = with_processes(sick("job-apart-hostname"), namespaces=(("uts", "4026532222"),))
+    assert ours(shared) == set()
+
+
 def test_idle_gpus_are_named_where_ranks_share_one() -> None:
     found = one(sick("job-ranks-share"), "ranks-share-gpu")
     assert "GPU1" in found.consequence

@@ -76,11 +76,10 @@ def _check_apart(case: Case) -> Iterable[Finding] | None:
         return None
     found = []
     for members in groups:
-        for what, told, source in (
-            ("device of /dev/shm", _shm, "root/dev/shm, st_dev"),
-            ("host name", _host, "ns/uts and its /etc/hostname"),
+        for what, known, source in (
+            ("device of /dev/shm", _shms(members), "root/dev/shm, st_dev"),
+            ("host name", _hosts(members), "ns/uts and its /etc/hostname"),
         ):
-            known = [(user, word) for user in members if (word := told(user)) is not None]
             # Racks joined by NVLink have P2P between hosts too.
             if len({word for _, word in known}) > 1 and not _rack(case, members):
                 found.append(_apart(case, known, what, source))
@@ -88,19 +87,30 @@ def _check_apart(case: Case) -> Iterable[Finding] | None:
     return found
 
 
-def _shm(user: GpuUser) -> str | None:
-    device = user.reading.shm_device
-    return None if device is None else str(device)
+def _shms(members: Sequence[GpuUser]) -> list[tuple[GpuUser, str]]:
+    return [
+        (user, str(user.reading.shm_device))
+        for user in members
+        if user.reading.shm_device is not None
+    ]
 
 
-def _host(user: GpuUser) -> str | None:
-    """What its host hash is made of; None where that is not proven."""
-    one = user.reading
-    uts = dict(one.namespaces or ()).get("uts")
-    if one.variables is None or uts is None:
-        return None
-    chosen = dict(one.variables).get("NCCL_HOSTID")
-    return f"NCCL_HOSTID {chosen}" if chosen else one.hostname
+def _hosts(members: Sequence[GpuUser]) -> list[tuple[GpuUser, str]]:
+    """What the host hash of each is made of, where that is proven."""
+    names: dict[str, str] = {}
+    found = []
+    for user in members:
+        one = user.reading
+        uts = dict(one.namespaces or ()).get("uts")
+        if one.variables is None or uts is None:
+            continue
+        chosen = dict(one.variables).get("NCCL_HOSTID")
+        if chosen:
+            found.append((user, f"NCCL_HOSTID {chosen}"))
+        elif one.hostname:
+            # One UTS namespace has one name, whatever two files say.
+            found.append((user, names.setdefault(uts, one.hostname)))
+    return found
 
 
 def _rack(case: Case, members: Sequence[GpuUser]) -> bool:
