@@ -169,6 +169,15 @@ async def test_hostile_names_stay_text() -> None:
         assert app_of(pilot).trouble == ""
 
 
+async def test_a_run_without_a_name_is_short_in_the_list_and_whole_in_the_panel() -> None:
+    run = "torchrun 18ecf10a-cccb-4124-b53c-12223fd1dc18"
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await open_jobs(pilot, snapshot_with(every={"job": run}))
+        line = text(pilot, "#job-list").splitlines()[2]
+        assert line.startswith("›torchrun 18ecf10a… · demo · 6 ranks · GPU0-5")
+        assert text(pilot, "#job").startswith(run)
+
+
 async def test_differing_ranks_are_marked_on_the_job() -> None:
     changed = {"variables": (("NCCL_ALGO", "Tree"),), "shm_device": 99}
     async with GpuTop().run_test(size=(160, 50)) as pilot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -30,6 +31,8 @@ COLUMNS = (
 """Head and width; what does not fit is left out from the right."""
 NUMBERS = ("memory", "GPU", "age")
 INDENT = 3
+UUID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+"""torchrun makes one up for a run without a name; its beginning says enough in a list."""
 BOUND = {
     NEAR: ("near", "good"),
     PARTLY: ("partly", ""),
@@ -97,7 +100,7 @@ def ranks_here(job: Job) -> str:
 
 def _summary(job: Job, snapshot: NodeSnapshot) -> str:
     parts = (
-        job.name,
+        UUID.sub(r"\1…", job.name),
         ", ".join(job.users),
         ranks_here(job),
         gpu_names(job.gpus, snapshot.machine),
