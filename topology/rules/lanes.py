@@ -64,7 +64,7 @@ def _links(case: Case, end: str) -> list[_Narrow]:
     found = []
     for device, above in pairwise(chain):
         most = _most(device, above)
-        if device.link_width_now is not None and most is not None:
+        if device.link_width_now and most:
             found.append(_Narrow(end, device.address, device.link_width_now, most, _WIDTH))
     return found
 
@@ -108,10 +108,10 @@ def _slot_known(chain: Sequence[PciDevice]) -> bool:
 
 def _width(case: Case, gpu: Gpu) -> int | None:
     device = case.pci(gpu.address)
-    if device is not None and device.link_width_now is not None:
+    if device is not None and device.link_width_now:
         return device.link_width_now
     reading = case.reading(gpu)
-    return reading.pcie_width if reading is not None else None
+    return (reading.pcie_width or None) if reading is not None else None
 
 
 def _narrow(case: Case, links: Sequence[_Narrow], all_: Sequence[_Narrow]) -> Finding:
