@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputop.check_idle import Idle, idle
 from gputop.commands.options import read_snapshot, say
 from gputop.topology.readings import GpuReading
 from gputop.topology.snapshot import Measurement, NodeSnapshot
 
 if TYPE_CHECKING:
+    from gputop.check_idle import Idle
     from gputop.suite.running import Ended
 
 PROBES = ("p2p", "host", "memory", "gemm", "collectives")
@@ -66,15 +66,19 @@ def measure(
     full: bool = False,
     force: bool = False,
     python: str | None = None,
-    look: Callable[..., Idle] = idle,
+    look: Callable[..., Idle] | None = None,
 ) -> Measured:
-    """Measure these GPUs of a live node, those that are in use left out unless `force`."""
+    """Measure these GPUs of a live node, those that are in use left out unless `force`.
+
+    `look` judges which are in use, as `check_idle.idle` does.
+    """
+    from gputop.check_idle import Idle, idle
     from gputop.probe_run import Attended
     from gputop.suite.planning import plan
     from gputop.topology.wiring.graph import gpu_label
 
     names = {gpu.address: gpu_label(gpu) for gpu in node.machine.gpus}
-    seen = Idle(free=tuple(addresses)) if force else look(addresses, names)
+    seen = Idle(free=tuple(addresses)) if force else (look or idle)(addresses, names)
     for _, why in seen.busy:
         say(f"left out: {why}")
     if not seen.free:

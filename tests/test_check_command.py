@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import resource
 from pathlib import Path
 
 import msgspec
@@ -120,9 +120,11 @@ def test_whoever_picks_gpus_of_a_machine_without_is_told() -> None:
 def test_quick_takes_less_than_a_second() -> None:
     best = 9.0
     for _ in range(3):
-        started = time.perf_counter()
+        # Seconds of a core: nothing waits for a demo, and other tests may hold the cores.
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = gputop("check", "--quick", "--demo", "hgx-h100-8")
-        best = min(best, time.perf_counter() - started)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        best = min(best, used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime)
         assert done.returncode == 0, done.stdout
     assert best < 1.0
 

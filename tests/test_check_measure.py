@@ -256,7 +256,7 @@ def test_counters_of_before_are_the_earlier_reading(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(checking, "diagnose", ask)
     monkeypatch.setattr("gputop.check_node.read_snapshot", lambda *asked: LIVE)
     monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked: ticked)
-    monkeypatch.setattr(measure, "__kwdefaults__", {**measure.__kwdefaults__, "look": free})
+    monkeypatch.setattr("gputop.check_idle.idle", free)
     answer = checking.check(Wanted(mode="default"), time.monotonic())
     (case,) = seen
     assert case.earlier is LIVE

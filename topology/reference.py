@@ -49,7 +49,7 @@ class Reference:
         """How many GPUs it has."""
         if self.sister is not None:
             return len(self.sister.machine.gpus)
-        return self._known("gpus")
+        return self._number("gpus")
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -65,7 +65,7 @@ class Reference:
     @property
     def links_per_gpu(self) -> int | None:
         """NVLinks, or xGMI links, of each GPU; a sister's are compared pair by pair."""
-        return self._known("links_per_gpu")
+        return self._number("links_per_gpu")
 
     @property
     def ports(self) -> int | None:
@@ -73,7 +73,7 @@ class Reference:
         if self.sister is not None:
             return sum(len(device.ports) for device in self.sister.machine.rdma)
         kind = self._facts.get("nic_kind", "")
-        return self._known("nics") if _RDMA.search(kind) and "no EFA" not in kind else None
+        return self._number("nics") if _RDMA.search(kind) and "no EFA" not in kind else None
 
     @property
     def port_gbit(self) -> float | None:
@@ -96,7 +96,7 @@ class Reference:
         """
         if self.sister is not None:
             return self._sister_letters(first, second) if gpus == self.gpus else None
-        said = self._known("topo_pair")
+        said: str | None = self._known("topo_pair")
         if said == "matrix":
             rows = self._matrix
             if rows is None or len(rows) != gpus:
@@ -126,6 +126,10 @@ class Reference:
         gpus = self._report.snapshot.machine.gpus
         cell = self._report.matrix.cell(gpus[first].address, gpus[second].address)
         return None if cell is None or cell.letters == "?" else cell.letters
+
+    def _number(self, key: str) -> int | None:
+        found = self._known(key)
+        return None if found is None else int(found)
 
     def _known(self, key: str) -> Any:
         return None if key in self._unconfirmed else self._facts.get(key)
