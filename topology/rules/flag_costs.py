@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from ..expectation.collectives import ring_gbs
@@ -17,6 +19,8 @@ LARGE_BYTES, MEDIUM_BYTES = 1 << 30, 1 << 20
 WORSE = 0.9
 """Share of the bandwidth below which a variable costs something by the library's own model."""
 ORDER = ("P2P", "SHM", "NET", "none")
+FAST = ("NVL", "NVB", "C2C", "XGMI")
+LIBRARY = ("NCCL_", "RCCL_")
 SHM_MEASURED_GBS = 25.5
 """All-reduce over four H200 (PCIe 5.0 x16), 1 GiB, NCCL 2.28.9 with NCCL_P2P_DISABLE=1."""
 NET_MEASURED_GBS = 4.2
@@ -39,49 +43,72 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     after_gbs: float | None = None
     basis: str = ""
     """Where the two figures come from."""
+    sure: bool = True
+    """False where pairs move from P2P over PCIe to shared memory, which may even be faster
+    (peers D15)."""
 
 
-_kept: list[tuple[Prediction, tuple[str, ...], Cost | None]] = []
+class Moves(msgspec.Struct, frozen=True):
+    """How pairs move between transports."""
+
+    worst: str
+    """The slowest transport that a pair falls to; "" for none."""
+    gains: bool
+    """Whether any pair comes to a faster one."""
+    sure: bool
+    """Whether a pair falls from NVLink or xGMI, or to the network: that is slower for sure."""
+    sockets: bool
+    """Whether a pair falls to TCP."""
+
+
+Key = tuple[Prediction, tuple[str, ...], tuple[tuple[str, str], ...]]
+_kept: list[tuple[Key, Cost | None]] = []
 """Answers of the last predictions: an app asks again every few seconds about the same one."""
 
 
-def cost_of(case: Case) -> Cost | None:
-    """What the variables cost; None where they cost nothing or nobody knows.
+def cost_of(case: Case, values: Mapping[str, str], gpus: tuple[str, ...]) -> Cost | None:
+    """What variables cost a job on these GPUs; None where they cost nothing or nobody knows.
 
     Makes some predictions the first time, each some hundredths of a second.
     """
     prediction = case.prediction
-    if prediction is None or not case.variables:
+    of_library = tuple(sorted(one for one in values.items() if one[0].startswith(LIBRARY)))
+    if prediction is None or not of_library or len(gpus) < 2:
         return None
-    gpus = tuple(gpu.address for gpu in case.gpus)
-    for made, chosen, cost in _kept:
-        if made is prediction and chosen == gpus:
+    key: Key = (prediction, gpus, of_library)
+    for known, cost in _kept:
+        if known[0] is prediction and known[1:] == key[1:]:
             return cost
-    cost = _cost(case, prediction, gpus if case.chosen else None)
-    _kept[:] = [(prediction, gpus, cost), *_kept[: KEPT - 1]]
+    every = gpus == tuple(gpu.address for gpu in case.machine.gpus)
+    cost = _cost(case, dict(values), None if every else gpus)
+    _kept[:] = [(key, cost), *_kept[: KEPT - 1]]
     return cost
 
 
-def _cost(case: Case, after: Prediction, gpus: tuple[str, ...] | None) -> Cost | None:
-    judge = Judge(case.snapshot, None if gpus else after, case.report.graph)
+def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> Cost | None:
+    judge = Judge(case.snapshot, None if gpus else case.report.prediction, case.report.graph)
     variables = judge.variables
-    before = variables.without(variables.here, gpus)
+    before = variables.without(values, gpus)
     if before is None or before.failure:
         return None
+    own = values == {name: value for name, (value, _) in case.variables.items()}
+    after = case.report.prediction if own and gpus is None else _predicted(case, values, gpus)
+    if after is None:
+        return None
     if after.failure:
-        names = _to_blame(case, gpus)
+        names = _to_blame(case, values, gpus)
         if not names:
             return None
         told = " and ".join(f"{name}={value}" for name, value in names)
         return Cost(names=names, text=f"with {told} the start fails", fails=after.failure)
-    worst, best = _moves(before, after)
-    if best:
+    moves = _moves(before, after)
+    if moves.gains:
         return None  # some pairs gain: whether the whole loses only a measurement tells
     found = [
         effect
         for size in (LARGE_BYTES, MEDIUM_BYTES)
-        if (effect := variables.effect(variables.here, gpus, COLLECTIVE, size)) is not None
-        and (worst or (effect.share is not None and effect.share < WORSE))
+        if (effect := variables.effect(values, gpus, COLLECTIVE, size)) is not None
+        and (moves.worst or (effect.share is not None and effect.share < WORSE))
     ]
     if not found:
         return None
@@ -90,41 +117,56 @@ def _cost(case: Case, after: Prediction, gpus: tuple[str, ...] | None) -> Cost |
         quantity=ALL_REDUCE,
         details={"variables": {}, **({"gpus": list(gpus)} if gpus else {})},
     )
-    return _with_figures(case, judge, figure, found[0], worst, len(gpus or case.gpus))
+    return _with_figures(case, judge, figure, found[0], moves, len(gpus or case.machine.gpus))
 
 
-def _to_blame(case: Case, gpus: tuple[str, ...] | None) -> tuple[tuple[str, str], ...]:
-    """Variables without which the start would not fail."""
+def _predicted(
+    case: Case, values: Mapping[str, str], gpus: tuple[str, ...] | None
+) -> Prediction | None:
     from ..nccl.predict import predict
     from ..nccl.settings import Settings
 
-    values = {name: value for name, (value, _) in case.variables.items()}
+    try:
+        return predict(case.snapshot, Settings(dict(values)), gpus=gpus)
+    except (ValueError, LookupError, ArithmeticError, RecursionError):
+        # A topology that fits no rule: nothing is known.
+        return None
+
+
+def _to_blame(
+    case: Case, values: Mapping[str, str], gpus: tuple[str, ...] | None
+) -> tuple[tuple[str, str], ...]:
+    """Variables without which the start would not fail."""
     found = []
     for name, value in sorted(values.items()):
-        if name.startswith(("NCCL_", "RCCL_")) and len(values) <= MANY:
+        if name.startswith(LIBRARY) and len(values) <= MANY:
             rest = {other: text for other, text in values.items() if other != name}
-            if not predict(case.snapshot, Settings(rest), gpus=gpus).failure:
+            made = _predicted(case, rest, gpus)
+            if made is not None and not made.failure:
                 found.append((name, value))
     return tuple(found)
 
 
-def _moves(before: Prediction, after: Prediction) -> tuple[str, bool]:
-    """The slowest transport that a pair falls to ("" for none), and whether any pair gains."""
+def _moves(before: Prediction, after: Prediction) -> Moves:
     then = {(pair.src_bus_id, pair.dst_bus_id): pair.transport for pair in after.pairs}
-    worst, gains = "", False
+    labels = {(pair.src_bus_id, pair.dst_bus_id): pair.label for pair in after.pairs}
+    worst, gains, sure, sockets = "", False, False, False
     for pair in before.pairs:
         new = then.get((pair.src_bus_id, pair.dst_bus_id), pair.transport)
         if new not in ORDER or pair.transport not in ORDER:
             continue
         step = ORDER.index(new) - ORDER.index(pair.transport)
         gains = gains or step < 0
-        if step > 0 and (not worst or ORDER.index(new) > ORDER.index(worst)):
-            worst = new
-    return worst, gains
+        if step > 0:
+            sure = sure or pair.path in FAST or new != "SHM"
+            sockets = sockets or "Socket" in labels[pair.src_bus_id, pair.dst_bus_id]
+            if not worst or ORDER.index(new) > ORDER.index(worst):
+                worst = new
+    return Moves(worst=worst, gains=gains, sure=sure, sockets=sockets)
 
 
 def _with_figures(
-    case: Case, judge: Judge, figure: Measurement, effect: Effect, worst: str, count: int
+    case: Case, judge: Judge, figure: Measurement, effect: Effect, moves: Moves, count: int
 ) -> Cost:
     """The two bandwidths, as far as a table, the model or a measurement knows them."""
     made = judge.expected(figure).band
@@ -132,9 +174,10 @@ def _with_figures(
     after: float | None = None
     basis = f"{made.basis}: {made.source}" if made is not None else ""
     sku = case.sku(case.gpus[0])
+    worst = moves.worst
     if worst:
         lanes = pcie_practical(sku.pcie_gen) if sku is not None else None
-        if worst == "NET":
+        if moves.sockets:
             after, note = NET_MEASURED_GBS, "measured by sockets on four H200"
         elif worst == "SHM" and sku is not None and sku.pcie_gen == 5 and lanes is not None:
             after, note = SHM_MEASURED_GBS, "measured through SHM on four H200, PCIe 5.0"
@@ -154,4 +197,5 @@ def _with_figures(
         before_gbs=before,
         after_gbs=after,
         basis=basis,
+        sure=moves.sure or not worst,
     )

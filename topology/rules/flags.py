@@ -5,25 +5,63 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from .case import ENVIRONMENT, Case
-from .finding import BROKEN, SLOW, Evidence, Finding, Fix
-from .flag_costs import LARGE_BYTES, Cost, cost_of
+from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from .flag_costs import LARGE_BYTES, LIBRARY, Cost, cost_of
+from .near import called, jobs
 from .rule import Rule
+
+LIMIT_JOBS = 4
+"""Running jobs whose variables are predicted, each apart."""
 
 
 def _costs(case: Case) -> Iterable[Finding] | None:
     if case.prediction is None:
         return None
-    findings = _networks(case)
-    cost = cost_of(case)
+    here = {name: value for name, (value, _) in case.variables.items()}
+    origins = {name: origin for name, (_, origin) in case.variables.items()}
+    findings = []
+    cost = cost_of(case, here, tuple(gpu.address for gpu in case.gpus))
     if cost is not None:
-        findings.insert(0, _finding(case, cost))
-    return findings
+        findings.append(_finding(case, cost, origins, len(case.gpus)))
+    for values, gpus, who in _running(case, here):
+        cost = cost_of(case, values, gpus)
+        if cost is not None:
+            files = {name: of for name, of in origins.items() if of != ENVIRONMENT}
+            theirs = files | dict.fromkeys((n for n in values if n not in files), who)
+            findings.append(_finding(case, cost, theirs, len(gpus), who))
+    return [*findings, *_networks(case)]
 
 
-def _finding(case: Case, cost: Cost) -> Finding:
+def _running(
+    case: Case, here: Mapping[str, str]
+) -> list[tuple[dict[str, str], tuple[str, ...], str]]:
+    """Variables of running jobs where they differ from ours, their GPUs, and who they are."""
+    files = {n: v for n, (v, origin) in case.variables.items() if origin != ENVIRONMENT}
+    ours = {name: value for name, value in here.items() if name.startswith(LIBRARY)}
+    found: dict[tuple[str | None, tuple[tuple[str, str], ...]], tuple[list[str], list[str]]] = {}
+    for process, gpus in jobs(case):
+        named = [one for one in process.variables or () if one[0].startswith(LIBRARY)]
+        values = files | dict(named)
+        if named and values != ours:
+            key = (process.job or str(process.parent), tuple(sorted(values.items())))
+            who, on = found.setdefault(key, ([], []))
+            who.append(called(process))
+            on += [gpu.address for gpu in gpus if gpu.address not in on]
+    return [
+        (
+            dict(values),
+            tuple(sorted(on)),
+            who[0] if len(who) == 1 else f"{who[0]} and {len(who) - 1} more",
+        )
+        for (_, values), (who, on) in list(found.items())[:LIMIT_JOBS]
+    ]
+
+
+def _finding(
+    case: Case, cost: Cost, origins: Mapping[str, str], count: int, who: str = ""
+) -> Finding:
     given = " and ".join(f"{name}={value}" for name, value in cost.names)
-    count = len(case.gpus)
-    measured = _measured(case)
+    measured = None if who else _measured(case)
     after = measured if measured is not None else cost.after_gbs
     drop = ""
     if cost.before_gbs is not None and after is not None and not cost.fails:
@@ -32,11 +70,11 @@ def _finding(case: Case, cost: Cost) -> Finding:
             f"all-reduce over {count} GPUs drops from about {cost.before_gbs:.3g} to {exact}"
             f"{after:.3g} GB/s busbw"
         )
-    title = f"with {given} NCCL does not start" if cost.fails else f"{given}: {drop or 'slower'}"
-    if not drop and not cost.fails:
-        title = f"{given} costs bandwidth"
+    title = f"{given}: {drop}" if drop else f"{given} {_verb(cost)} bandwidth"
+    if cost.fails:
+        title = f"with {given} {_library(case)} does not start"
     evidence = [
-        Evidence(what=name, value=value, source=case.variables[name][1])
+        Evidence(what=name, value=value, source=origins.get(name, ENVIRONMENT))
         for name, value in cost.names
     ]
     evidence.append(
@@ -57,13 +95,31 @@ def _finding(case: Case, cost: Cost) -> Finding:
     if cost.basis:
         evidence.append(Evidence(what="bandwidths", value=cost.basis, source="table"))
     says = cost.fails or (f"{drop[0].upper()}{drop[1:]}: {cost.text}." if drop else f"{cost.text}.")
+    if not cost.sure:
+        says += " Through shared memory a byte is copied twice; on some hosts that is still faster."
     return COSTS.finding(
-        BROKEN if cost.fails else SLOW,
-        title,
+        BROKEN if cost.fails else SLOW if cost.sure else NOTICE,
+        f"{who} with {title}" if who and not cost.fails else title,
         evidence=evidence,
         consequence=says,
-        fix=take_away(case, [name for name, _ in cost.names]),
+        fix=[Fix(text="Start the next job without it.", command=f"unset {_names(cost)}")]
+        if who
+        else take_away(case, [name for name, _ in cost.names]),
     )
+
+
+def _verb(cost: Cost) -> str:
+    if not cost.sure:
+        return "may cost"
+    return "costs" if len(cost.names) == 1 else "cost"
+
+
+def _names(cost: Cost) -> str:
+    return " ".join(name for name, _ in cost.names)
+
+
+def _library(case: Case) -> str:
+    return case.prediction.library.name.upper() if case.prediction is not None else "NCCL"
 
 
 def _measured(case: Case) -> float | None:

@@ -13,6 +13,9 @@ from .finding import NOTICE, SLOW, Evidence, Finding, Fix
 from .near import called, jobs, local_cpus, several_nodes, some
 from .rule import Rule
 
+SAME = 0.95
+"""Share of the near node's rate from which a far one costs nothing (peers D11)."""
+
 
 def _binding(case: Case) -> Iterable[Finding] | None:
     if not several_nodes(case):
@@ -29,11 +32,13 @@ def _binding(case: Case) -> Iterable[Finding] | None:
         return []
     devices = sorted({gpu.address for _, gpus, _ in far for gpu in gpus})
     process, gpus, _ = far[0]
+    rates = _rates(case, devices)
+    same = bool(rates) and all(away >= SAME * near for _, near, away in rates)
     who = called(process) if len(far) == 1 else f"{len(far)} processes"
     verb = "is" if len(far) == 1 else "are"
     return [
         BINDING.finding(
-            SLOW,
+            NOTICE if same else SLOW,
             f"{who} on {some(case, devices)} {verb} bound to the wrong NUMA node",
             devices=devices,
             evidence=[
@@ -44,10 +49,18 @@ def _binding(case: Case) -> Iterable[Finding] | None:
                     source="/proc/PID/status, sysfs numa_node and local_cpulist",
                 )
                 for process, gpus, words in far
+            ]
+            + [
+                Evidence(
+                    what=f"host to {case.name(address)}",
+                    value=f"{near:.3g} GB/s from its own node, {away:.3g} GB/s from another",
+                    source="probe host",
+                )
+                for address, near, away in rates
             ],
             consequence="Copies between the host's memory and these GPUs, and NCCL's own threads, "
-            "cross the link between sockets, which other traffic shares. The probe host measures "
-            "what that costs here.",
+            "cross the link between sockets, which other traffic shares."
+            + ("" if rates else " The probe host measures what that costs here."),
             fix=[
                 Fix(
                     text="Start each rank on the NUMA node of its GPU.",
@@ -61,6 +74,26 @@ def _binding(case: Case) -> Iterable[Finding] | None:
             ],
         )
     ]
+
+
+def _rates(case: Case, devices: Iterable[str]) -> list[tuple[str, float, float]]:
+    """Address, and GB/s one way from the GPU's own node and from the slowest other, if measured."""
+    found = []
+    for address in devices:
+        gpu = case.machine.gpu(address)
+        node = gpu_numa(gpu) if gpu is not None else None
+        near, away = [], []
+        for one in case.figures("h2d_bandwidth"):
+            at = one.details.get("numa_node")
+            if one.src == address and _pinned(one.variant) and one.value and at is not None:
+                (near if at == node else away).append(one.value)
+        if near and away:
+            found.append((address, max(near), min(away)))
+    return found
+
+
+def _pinned(variant: str | None) -> bool:
+    return variant == "pinned" or (variant or "").startswith("pinned, NUMA node")
 
 
 def _far(case: Case, process: ProcessReading, gpus: tuple[Gpu, ...]) -> str:
