@@ -63,7 +63,7 @@ def test_a_change_is_examined_at_once_and_movement_every_few_seconds(rules: Rule
 
 def test_dear_rules_are_asked_less_often(rules: Rules, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(0, 100))
-    monkeypatch.setattr(diagnosing.time, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr("gputop.diagnosing.time.perf_counter", lambda: float(next(clock)))
     asking, report = Diagnosing(), report_of((gpu(0),))
     asking.ask(report, 0.0)
     asking.ask(moved(report, 10), 10.0)
@@ -150,6 +150,7 @@ def test_the_thread_adds_findings_and_events() -> None:
         report = wait_for(posted, lambda one: one.diagnosis is not None)
         assert report.prediction is not None
         assert report.events == ()
+        assert report.diagnosis is not None
         assert "bar1-small" in (*report.diagnosis.examined, *report.diagnosis.unexamined)
         ticked = tuple(reading(one, pcie_replays=9) for one in gpus)
         feed.put(replace(snapshot_of(gpus, ticked), taken_at=snapshot.taken_at + 1))

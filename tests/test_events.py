@@ -32,7 +32,7 @@ def watched(*snapshots: NodeSnapshot) -> tuple[Event, ...]:
     return watcher.events
 
 
-def link(number: int, **counters: int) -> NvLinkReading:
+def link(number: int, **counters: Any) -> NvLinkReading:
     return NvLinkReading(link=number, **counters)
 
 
@@ -90,8 +90,8 @@ def test_ecc_counts_by_their_harm() -> None:
 
 
 def test_throttling_begins_and_ends_and_comes_back() -> None:
-    hot = {"throttle_reasons": ("sw power cap", "hw thermal")}
-    calm = {"throttle_reasons": ("sw power cap",)}
+    hot: dict[str, Any] = {"throttle_reasons": ("sw power cap", "hw thermal")}
+    calm: dict[str, Any] = {"throttle_reasons": ("sw power cap",)}
     (begun,) = watched(at(1, **calm), at(2, **hot), at(3, **hot))
     assert (begun.text, begun.lasting, begun.last_at) == ("GPU0: throttled: hw thermal", True, 2)
     (over,) = watched(at(1, **calm), at(2, **hot), at(3, **calm))

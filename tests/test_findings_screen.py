@@ -209,7 +209,8 @@ async def test_a_sign_never_covers_a_name() -> None:
         await press(pilot, "2")
         before = picture(pilot)
         machine = report.snapshot.machine
-        devices = [one.address for one in (*machine.gpus, *machine.rdma) if one.address]
+        nics = [one.address for one in machine.rdma if one.address]
+        devices = [*(one.address for one in machine.gpus), *nics]
         bad = finding("x", BROKEN, "all of them", *devices)
         await give(pilot, report.told(diagnosis(bad), ()))
         marked = picture(pilot)
