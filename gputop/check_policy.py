@@ -75,7 +75,7 @@ def site(config: Path | None, ignored: Sequence[str], rules: Sequence[Rule]) -> 
         ignore |= {one: why[:LONGEST_REASON] for one, why in found.ignore.items() if one in known}
         for one, limits in found.thresholds.items():
             thresholds[one] = {**thresholds.get(one, {}), **limits}
-        expect = found.expect or expect
+        expect = _beside(path, found.expect) or expect
     ignore |= _typed(ignored, known)
     return Site(
         policy=Policy(ignored=ignore, thresholds=thresholds),
@@ -83,6 +83,11 @@ def site(config: Path | None, ignored: Sequence[str], rules: Sequence[Rule]) -> 
         files=tuple(str(path) for path, _ in read),
         notes=tuple(notes),
     )
+
+
+def _beside(path: Path, expect: str) -> str:
+    """A snapshot's path counts from the folder of the file that names it."""
+    return str(path.parent / expect) if "/" in expect else expect
 
 
 def _user() -> list[Path]:

@@ -264,6 +264,18 @@ def test_a_terminal_without_utf8_gets_signs_of_ascii() -> None:
     assert done.stdout.splitlines()[-1].startswith("+ healthy")
 
 
+def test_rules_are_listed_with_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:
+    done = checked(capsys, "--list")
+    assert done.code == 0
+    assert "bar1-small\n    BAR1 windows" in done.out
+    assert "minimum_share = 0.9" in done.out
+    assert max(map(len, done.out.splitlines())) <= 80
+    listed = checked(capsys, "--list", "--json").document["rules"]
+    assert [one["id"] for one in listed][: len(engine.load())] == [
+        rule.id for rule in engine.load()
+    ]
+
+
 def test_more_verbose_words_are_no_more_findings(capsys: pytest.CaptureFixture[str]) -> None:
     one = checked(capsys, "--demo", "sick-h100-8")
     other = checked(capsys, "--demo", "sick-h100-8", "--verbose")

@@ -27,6 +27,7 @@ from gputop.topology.rules.engine import Diagnosis, diagnose
 from gputop.topology.snapshot import Measurement, NodeSnapshot
 from gputop.topology.sources.source import SourceAbsent
 
+from .checked import checked
 from .rule_cases import base, edited
 
 LIVE = base("hgx-h200-4gpu-live")
@@ -92,10 +93,11 @@ class Attended:
 
     plans: ClassVar[list[Plan]] = []
     how: ClassVar[dict[str, str]] = {}
+    stopped: ClassVar[bool] = False
 
     def __init__(self, plan: Plan) -> None:
         self.plans.append(plan)
-        self.interrupted = False
+        self.interrupted = self.stopped
         self._plan = plan
 
     def ends(self) -> Iterator[Ended]:
@@ -264,3 +266,18 @@ def test_counters_of_before_are_the_earlier_reading(monkeypatch: pytest.MonkeyPa
     assert len(case.snapshot.measurements) == 5
     assert answer.probes == tuple(run.probe for run in answer.measured.runs)
     assert answer.mode == "default"
+
+
+def test_ctrl_c_tells_what_was_found_and_is_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gputop.check_node.read_snapshot", lambda *asked: LIVE)
+    monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked: LIVE)
+    monkeypatch.setattr("gputop.check_idle.idle", free)
+    monkeypatch.setattr(Attended, "stopped", True)
+    monkeypatch.setattr(Attended, "how", {"gemm": "cancelled", "collectives": "cancelled"})
+    done = checked(capsys, "--json")
+    assert done.code == 130
+    statuses = {run["probe"]: run["status"] for run in done.document["measured"]}
+    assert statuses["gemm"] == "cancelled"
+    assert statuses["host"] == "finished"

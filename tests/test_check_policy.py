@@ -65,6 +65,16 @@ def test_a_named_file_counts_alone(places: tuple[Path, Path], tmp_path: Path) ->
     assert found.files == (str(own),)
 
 
+def test_a_snapshot_is_looked_for_beside_the_file_that_names_it(
+    places: tuple[Path, Path],
+) -> None:
+    system, user = places
+    system.write_text('expect = "./sister.json"\n')
+    assert decided().expect == str(system.parent / "sister.json")
+    user.write_text('expect = "/srv/sister.json"\n')
+    assert decided().expect == "/srv/sister.json"
+
+
 def test_what_this_version_does_not_know_is_a_note(places: tuple[Path, Path]) -> None:
     places[0].write_text(
         '[ignore]\n"bar1-smal" = "x"\n"\\u001b[31m" = "y"\n'
@@ -134,3 +144,5 @@ def test_policy_changes_the_verdict(
     assert done.document["expect"] == "DGX H100"
     done = checked(capsys, "--json", "--from", node, "--expect", "pcie-l40s-8")
     assert "unexpected-gpus" not in done.ids
+    # A demo is no node of the site.
+    assert checked(capsys, "--json", "--demo", "pcie-l40s-8").document["expect"] is None

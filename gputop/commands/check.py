@@ -29,6 +29,7 @@ _RECORDED = "nothing was measured: a recording is read, as with --quick"
 @click.command("check")
 @source_options
 @json_option
+@click.option("--list", "listing", is_flag=True, help="Say what is looked for, rule by rule.")
 @click.option("--quick", is_flag=True, help="Read only: no load on any GPU, under a second.")
 @click.option("--full", is_flag=True, help="Measure everything, at every size: minutes.")
 @click.option("--gpus", metavar="LIST", help="Indices as nvidia-smi counts, addresses or UUIDs.")
@@ -62,6 +63,7 @@ def command(
     sources: tuple[str, ...],
     demo: str | None,
     as_json: bool,
+    listing: bool,
     quick: bool,
     full: bool,
     gpus: str | None,
@@ -83,6 +85,11 @@ def command(
     from gputop.check_rules import RULES
     from gputop.checking import Wanted, check
 
+    if listing:
+        from gputop.check_list import print_list
+
+        print_list(RULES, as_json=as_json)
+        return
     recorded = bool(sources or demo)
     if quick and full:
         raise Exit("--quick and --full exclude each other", USAGE)
@@ -97,7 +104,8 @@ def command(
             sources=sources,
             demo=demo,
             since=since,
-            expect=expect or decided.expect,
+            # A demo is no node of the site.
+            expect=expect or ("" if demo else decided.expect),
             gpus=gpus,
             mode="quick" if quick or recorded else "full" if full else "default",
             force=force,
