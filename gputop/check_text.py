@@ -30,9 +30,11 @@ def lines(
     """Each at most `width` columns. `measured`: names of probes that gave figures."""
     for finding in diagnosis.findings:
         sign, word = SIGNS[finding.severity], finding.severity.replace("-", " ")
-        yield _line(sign, word, finding, "", width)
         if verbose:
+            yield from _whole(sign, word, finding, width)
             yield from _told(finding, width)
+        else:
+            yield _line(sign, word, finding, "", width)
     for silenced in diagnosis.silenced:
         why = f" ({silenced.reason})" if silenced.reason else ""
         yield _line(_SILENCED, "silenced", silenced.finding, why, width)
@@ -47,6 +49,15 @@ def _line(sign: str, word: str, finding: Finding, why: str, width: int) -> str:
         tail = clean(tail, max(len(finding.id) + 3, width // 2))
         title = _cut(title, width - len(head) - len(tail))
     return clean(f"{head}{title}{tail}", width)
+
+
+def _whole(sign: str, word: str, finding: Finding, width: int) -> list[str]:
+    """The same, over several lines where the title needs them."""
+    head = f"{sign} {word:<{_WORD}} "
+    text = clean(f"{finding.title} [{finding.id}]", 2000)
+    return textwrap.wrap(
+        text, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
+    )
 
 
 def _cut(text: str, width: int) -> str:

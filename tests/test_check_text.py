@@ -69,6 +69,7 @@ def test_verbose_says_all_of_it_and_leaves_commands_whole() -> None:
     shown = list(lines(diagnosis, 80, verbose=True))
     text = "\n".join(shown)
     assert "16 of 18 (NVML)" in " ".join(text.split())
+    assert f"{LONG} [made-up-rule]" in " ".join(text.split())
     assert "Not if: a look" in text
     assert "(needs root)" in " ".join(text.split())
     assert any(line.strip() == "sudo " + "x" * 100 for line in shown)

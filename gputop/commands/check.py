@@ -143,3 +143,5 @@ def _tell(answer: Answer, *, as_json: bool, verbose: bool) -> None:
     signs.fit(sys.stdout)
     for line in lines(answer.diagnosis, text_width(), verbose=verbose, measured=answer.probes):
         click.echo(clean(line, 4000))
+    if answer.exit_code and not verbose:
+        say("--verbose says what was read, what follows, and what to do")
