@@ -36,8 +36,9 @@ def changed(name: str, **edits: Any) -> NodeSnapshot:
     return edited(base(name), [{"path": path, "value": value} for path, value in edits.items()])
 
 
-def with_link(reading: GpuReading, **counters: int | None) -> GpuReading:
-    return msgspec.structs.replace(reading, nvlinks=(NvLinkReading(link=0, **counters),))
+def with_link(reading: GpuReading, counters: dict[str, int | None]) -> GpuReading:
+    link = msgspec.structs.replace(NvLinkReading(link=0), **counters)
+    return msgspec.structs.replace(reading, nvlinks=(link,))
 
 
 def grown(before: dict[str, int | None], now: dict[str, int | None], seconds: float) -> Diagnosis:
@@ -45,7 +46,7 @@ def grown(before: dict[str, int | None], now: dict[str, int | None], seconds: fl
     whole = base(LIVE)
 
     def at(counters: dict[str, int | None], moment: float) -> NodeSnapshot:
-        readings = tuple(with_link(one, **counters) for one in whole.readings.gpus[:1])
+        readings = tuple(with_link(one, counters) for one in whole.readings.gpus[:1])
         return msgspec.structs.replace(
             whole,
             taken_at=moment,
@@ -63,6 +64,7 @@ def test_links_that_are_down_say_what_is_left() -> None:
     assert "down: 4, 11" in found.evidence[0].value
     # 16 of 18 links of 25 GB/s.
     assert "400 GB/s instead of 450 GB/s" in found.consequence
+    assert "all-reduce over 4 GPUs drops from about 363 to about 323 GB/s" in found.consequence
 
 
 def test_the_sick_demo_has_its_two_faults_and_no_third() -> None:

@@ -66,8 +66,9 @@ def _acs(case: Case, pairs: Sequence[Pair]) -> Finding:
     if translated:
         evidence.append(_type(case, translated))
     hang = bool(translated) and not proven
+    turned = any(pair.letters in BELOW_SWITCH for pair in pairs)
     return ACS_RULE.finding(
-        BROKEN if hang else SLOW,
+        BROKEN if hang else SLOW if turned else NOTICE,
         f"ACS sends P2P through the root complex: {named(case, pairs)}",
         devices=devices_of(pairs),
         evidence=evidence,
@@ -77,6 +78,9 @@ def _acs(case: Case, pairs: Sequence[Pair]) -> Finding:
             if hang
             else "Each packet goes up to the CPU and down again instead of turning in the switch: "
             "less bandwidth, and on some hosts packets are lost."
+            if turned
+            else "NCCL uses P2P between these root ports. On some hosts that redirect it packets "
+            "are lost, and a job hangs at its first collective: measure it."
         ),
         fix=_clear(bridges),
     )
@@ -108,7 +112,7 @@ def _clear(bridges: Sequence[str]) -> list[Fix]:
         ),
         Fix(text="Switch off ACS, or the IOMMU where nothing needs it, in the firmware setup."),
         Fix(
-            text="Until then, let NCCL use P2P over NVLink alone.",
+            text="Until then, keep NCCL's P2P to NVLink; the rest goes through host memory.",
             command="export NCCL_P2P_LEVEL=NVL",
         ),
     ]

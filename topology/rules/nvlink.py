@@ -8,6 +8,7 @@ from ..machine import Gpu
 from ..units import gbs
 from .case import Case
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
+from .price import all_reduce
 from .rule import Rule
 
 STATE = "NVML nvmlDeviceGetNvLinkState"
@@ -159,7 +160,9 @@ def _price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
         if known is not None and known.fraction and sku.fabric == "switched":
             reach = known.fraction * whole
             text += f", a copy about {gbs(reach * share)} instead of {gbs(reach)}"
-    return text + ". A collective runs at the pace of its slowest GPU."
+    cost = all_reduce(case, share)
+    tail = "a collective runs at the pace of its slowest GPU"
+    return f"{text}; {cost or tail}."
 
 
 def _check_missing(case: Case) -> Iterable[Finding] | None:

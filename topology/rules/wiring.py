@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from ..machine import Gpu, PciDevice
+from ..machine import Gpu
 from ..units import gbs
 from .case import Case
 from .finding import BY_DESIGN, NOTICE, Evidence, Finding, Fix
@@ -225,18 +225,14 @@ def _shared(case: Case, addresses: list[str]) -> dict[str, list[str]]:
     """Upper end of the nearest uplink that several of these GPUs share -> those GPUs."""
     above: dict[str, list[str]] = {}
     for address in addresses:
-        ports = [one for one in case.way_up(address) if _is_uplink(one)]
-        for port in ports:
-            above.setdefault(port.address, []).append(address)
+        for device in case.way_up(address):
+            if device.kind == "switch upstream":
+                above.setdefault(device.address, []).append(address)
     kept: dict[str, list[str]] = {}
     for port, below in sorted(above.items(), key=lambda item: len(item[1])):
         if len(below) > 1 and not any(set(below) >= set(other) for other in kept.values()):
             kept[port] = below
     return kept
-
-
-def _is_uplink(device: PciDevice) -> bool:
-    return device.kind == "switch upstream"
 
 
 ISLANDS = Rule(
