@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gputop.topology.reference import Reference
     from gputop.topology.report import Report
     from gputop.topology.rules.engine import Diagnosis
     from gputop.topology.rules.policy import Policy
@@ -31,6 +32,7 @@ class Diagnosing:
         self.trouble = ""
         """Why the site's policy cannot be used, which then silences nothing; "" where it can."""
         self._policy: Policy | None = None
+        self._reference: Reference | None = None
         self._started: float | None = None
         self._earlier: NodeSnapshot | None = None
         self._next: NodeSnapshot | None = None
@@ -66,9 +68,11 @@ class Diagnosing:
         first, self._last = self._last is None, snapshot
         self._asked_at, self._told = now, _deciding(report)
         if self._policy is None:
-            self._policy = self._read_policy()
+            self._read_policy(live=snapshot.source == ("live",))
         begun = time.perf_counter()
-        found = diagnose(Case(report, earlier=earlier, policy=self._policy))
+        found = diagnose(
+            Case(report, earlier=earlier, reference=self._reference, policy=self._policy)
+        )
         if not first:
             # The first time most of it is imports.
             self._cost = time.perf_counter() - begun
@@ -77,17 +81,22 @@ class Diagnosing:
         self.diagnosis = found
         return True
 
-    def _read_policy(self) -> Policy:
+    def _read_policy(self, *, live: bool) -> None:
+        """What the site decided; what it expects holds for its own machines, no file or demo."""
+        from gputop.check_node import reference
         from gputop.check_policy import site
         from gputop.exits import Exit
         from gputop.topology.rules.engine import load
         from gputop.topology.rules.policy import Policy
 
+        self._policy = Policy()
         try:
-            return site(None, (), load()).policy
+            decided = site(None, (), load())
+            self._policy = decided.policy
+            if live and decided.expect:
+                self._reference = reference(decided.expect)
         except Exit as error:
             self.trouble = str(error)
-            return Policy()
 
     def _keep(self, snapshot: NodeSnapshot, now: float) -> None:
         if self._started is None:

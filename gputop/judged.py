@@ -65,6 +65,16 @@ class Judged:
         """The pattern in the matrix of one quantity; "" where there is none."""
         return " ".join(one.text for one in self._known.patterns if one.quantity == quantity)
 
+    def patterns_about(self, *addresses: str) -> tuple[str, ...]:
+        """Sentences about these devices, each once: several quantities show the same pattern."""
+        wanted = set(addresses)
+        told = {
+            (one.kind, one.devices): one.text
+            for one in reversed(self._known.patterns)
+            if not wanted.isdisjoint(one.devices)
+        }
+        return tuple(reversed(told.values()))
+
 
 _lock = threading.Lock()
 _kept: list[Judged] = []

@@ -116,11 +116,17 @@ def test_the_site_s_policy_counts_here_too(
 ) -> None:
     monkeypatch.setattr("gputop.check_policy.SYSTEM", tmp_path / "check.toml")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    (tmp_path / "check.toml").write_text('[ignore]\nbar1-small = "old boards"\n')
+    text = 'expect = "aws-p5.48xlarge"\n[ignore]\nbar1-small = "old boards"\n'
+    (tmp_path / "check.toml").write_text(text)
     asking = Diagnosing()
     asking.ask(report_of((gpu(0),)), 0.0)
     assert rules.cases[-1].policy.ignored == {"bar1-small": "old boards"}
     assert asking.trouble == ""
+    assert rules.cases[-1].reference is not None
+    assert "p5.48xlarge" in rules.cases[-1].reference.name
+    # A demo is no machine of the site.
+    Diagnosing().ask(demo_report("hgx-h100-8"), 0.0)
+    assert rules.cases[-1].reference is None
     # One that cannot be used silences nothing, and that is said.
     (tmp_path / "check.toml").write_text("[ignore\n")
     asking = Diagnosing()

@@ -26,6 +26,7 @@ from tests.app_support import (
     snapshot_of,
     text,
 )
+from tests.measured import with_figures
 
 A, B = gpu(0).address, gpu(1).address
 BY_ID = {measure.id: measure for measure in MEASURES}
@@ -243,3 +244,29 @@ async def test_a_refusal_that_force_cannot_help_offers_no_force() -> None:
         await settle(pilot)
         assert "needs 2 GPUs" in picture(pilot)
         assert "forces it" not in picture(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_the_pattern_is_told_beside_every_measure(size: tuple[int, int]) -> None:
+    healthy = demo_report("hgx-h100-8")
+    addresses = [gpu.address for gpu in healthy.snapshot.machine.gpus]
+    figures = [
+        figure(
+            "write_bandwidth", src, dst, unit="GB/s", device_kind="gpu", engine="copy engine",
+            value=150.0 if addresses[3] in (src, dst) else 380.0,
+        )
+        for src in addresses for dst in addresses if src != dst
+    ]  # fmt: skip
+    report = with_figures(healthy, *figures)
+    async with GpuTop().run_test(size=size) as pilot:
+        await give(pilot, report)
+        await press(pilot, "3")
+        assert "to and from GPU3" not in text(pilot, "#steps")
+        await press(pilot, "down", "down")
+        # The relation was measured by nobody, but the pair is.
+        told = " ".join(text(pilot, "#steps").split())
+        assert "Everything to and from GPU3 is low" in told
+        assert told.count("to and from GPU3") == 1
+        await press(pilot, *["m"] * [measure.id for measure in MEASURES].index("one-way"))
+        assert "to and from GPU3" in text(pilot, "#pattern")
+        assert "to and from GPU3" not in text(pilot, "#steps")

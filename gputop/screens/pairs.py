@@ -146,12 +146,14 @@ class PairsScreen(View):
 
     def _ladder(self, report: Report, src: str, dst: str, width: int) -> list[Line]:
         """The four rungs, and the findings about the two."""
-        from gputop.widgets.ladder import ladder_lines, pair_findings
+        from gputop.widgets.ladder import ladder_lines, pair_findings, pattern_lines
 
         lines: list[Line] = []
         for part in (
             ladder_lines(report, src, dst, width),
             pair_findings(self.gputop.shown, src, dst, width),
+            # Below the matrix it stands where the measure shows it.
+            () if MEASURES[self._measure].quantity else pattern_lines(report, src, dst, width),
         ):
             lines += [*part, ()] if part else []
         return lines

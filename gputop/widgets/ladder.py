@@ -65,3 +65,15 @@ def pair_findings(shown: Shown | None, src: str, dst: str, width: int) -> tuple[
     if len(found) > MOST_FINDINGS:
         lines.append(((f"  {len(found) - MOST_FINDINGS} more findings", "muted"),))
     return tuple(lines)
+
+
+def pattern_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line, ...]:
+    """What the measured matrices say about one of the two; () where nothing was measured."""
+    if not report.snapshot.measurements:
+        return ()
+    from gputop.judged import judged
+
+    lines: list[Line] = []
+    for text in judged(report).patterns_about(src, dst)[:MOST_FINDINGS]:
+        lines += wrapped((("! ", "bad"), (clean(text, 400), "")), width, 2)
+    return tuple(lines)
