@@ -120,6 +120,14 @@ def test_what_jobs_may_lock_counts_more_than_this_shell() -> None:
     ]
 
 
+def test_in_a_container_nobody_knows_whether_it_may_use_rdma() -> None:
+    own = changed(H100, memlock_bytes=8 * MIB, container=Container(kind="docker"))
+    alone = msgspec.structs.replace(
+        own, readings=msgspec.structs.replace(own.readings, processes=())
+    )
+    assert severities(limits.MEMLOCK, seen(alone)) == [NOTICE]
+
+
 def test_limits_that_were_not_read_are_not_examined() -> None:
     bare = msgspec.structs.replace(
         base(H100),
@@ -255,8 +263,8 @@ def test_several_models_are_not_in_the_order_of_the_bus(order: str, said: list[s
     gpus = (msgspec.structs.replace(first, name="NVIDIA H100 NVL"), *rest)
     machine = msgspec.structs.replace(whole.machine, gpus=gpus)
     mixed = msgspec.structs.replace(whole, machine=machine)
-    given = {"CUDA_DEVICE_ORDER": order} if order else {}
-    assert severities(devices.DEVICE_ORDER, seen(mixed, **given)) == said
+    case = seen(mixed, CUDA_DEVICE_ORDER=order) if order else seen(mixed)
+    assert severities(devices.DEVICE_ORDER, case) == said
 
 
 # caches

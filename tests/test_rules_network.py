@@ -174,3 +174,38 @@ def test_interfaces_that_may_well_be_right_are_not_told(other: Interface) -> Non
 def test_a_container_has_its_own_virtual_interface_and_that_is_right() -> None:
     own = running("eth0", 2, "172.17.0.2/16", kind="veth", default_route=True)
     assert findings(sockets.INTERFACE, case(interfaces=(own,))) == []
+
+
+def test_virtual_functions_and_nics_for_storage_raise_no_alarm() -> None:
+    whole = base(H100)
+    first, second, *rest = whole.machine.rdma
+    down = msgspec.structs.replace(first, ports=(port("DOWN"),))
+    slow = msgspec.structs.replace(second, ports=(port("ACTIVE", 100.0),))
+    pci = tuple(
+        msgspec.structs.replace(one, physical_function="0000:ca:00.0")
+        if one.address in (first.address, second.address)
+        else one
+        for one in whole.machine.pci
+    )
+    virtual = case(rdma=(down, slow, *rest), pci=pci)
+    assert findings(network.PORT_DOWN, virtual) == findings(network.PORT_SLOW, virtual) == []
+    real = case(rdma=(down, slow, *rest))
+    assert [s for s, _ in findings(network.PORT_DOWN, real)] == [SLOW]
+    assert [s for s, _ in findings(network.PORT_SLOW, real)] == [SLOW]
+    alone = "0000:01:00.0"  # a root port without a GPU
+    storage = case(
+        rdma=(
+            msgspec.structs.replace(down, address=alone),
+            msgspec.structs.replace(slow, address=alone),
+            *rest,
+        )
+    )
+    assert [s for s, _ in findings(network.PORT_DOWN, storage)] == [NOTICE]
+    assert [s for s, _ in findings(network.PORT_SLOW, storage)] == [NOTICE]
+
+
+def test_two_ports_say_nothing_of_which_is_right() -> None:
+    two = (nic("a", port("ACTIVE")), nic("b", port("DOWN")))
+    assert [s for s, _ in findings(network.PORT_DOWN, case(rdma=two))] == [NOTICE]
+    rates = (nic("a", port("ACTIVE")), nic("b", port("ACTIVE", 200.0)))
+    assert [s for s, _ in findings(network.PORT_SLOW, case(rdma=rates))] == [NOTICE]

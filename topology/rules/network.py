@@ -24,8 +24,11 @@ def _groups(case: Case) -> list[Group]:
     """
     found: dict[tuple[object, ...], Group] = defaultdict(list)
     for device in case.machine.rdma:
+        pci = case.pci(device.address) if device.address else None
         if device.board_id is None and device.driver is None:
             continue
+        if pci is not None and pci.physical_function is not None:
+            continue  # a virtual function waits for a guest, which may never come
         place = (device.address or ".0").rpartition(".")[2]
         for port in device.ports:
             key = (device.kind, device.driver, device.board_id, place, port.port)
@@ -45,7 +48,7 @@ def _down(case: Case) -> Iterable[Finding] | None:
         active = [one for one in group if one[1].state == "ACTIVE"]
         if not down or not active:
             continue
-        most = len(active) >= len(down)
+        most = len(active) > len(down) and all(_beside(case, device) for device, _ in down)
         names = [device.name for device, _ in down]
         findings.append(
             PORT_DOWN.finding(
@@ -121,9 +124,10 @@ def _slow(case: Case) -> Iterable[Finding] | None:
         slow = [one for one in rated if one[2] < best]
         if not slow:
             continue
+        few = 2 * len(slow) < len(rated) and all(_beside(case, one[0]) for one in slow)
         findings.append(
             PORT_SLOW.finding(
-                SLOW,
+                SLOW if few else NOTICE,
                 f"port of {_listed([one[0].name for one in slow])} runs at "
                 f"{slow[0][2]:g} Gbit/s, others of its kind at {best:g}",
                 devices=[one[0].address for one in slow if one[0].address],
@@ -157,6 +161,19 @@ def near_nics(case: Case, gpu: Gpu) -> list[RdmaDevice]:
         for nic in case.machine.rdma
         if nic.address and above & {one.address for one in case.way_up(nic.address)[1:]}
     ]
+
+
+def _beside(case: Case, nic: RdmaDevice) -> bool:
+    """Whether a NIC is one for GPUs: below a switch with one, or nobody knows where it is.
+
+    One at a port of its own may well be for storage.
+    """
+    if case.in_vm is not False or not nic.address or case.pci(nic.address) is None:
+        return True
+    above = {one.address for one in case.way_up(nic.address)[1:]}
+    return any(
+        above & {one.address for one in case.way_up(gpu.address)[1:]} for gpu in case.machine.gpus
+    )
 
 
 def _far(case: Case) -> Iterable[Finding] | None:

@@ -82,7 +82,8 @@ def _rates(case: Case, devices: Iterable[str]) -> list[tuple[str, float, float]]
     for address in devices:
         gpu = case.machine.gpu(address)
         node = gpu_numa(gpu) if gpu is not None else None
-        near, away = [], []
+        near: list[float] = []
+        away: list[float] = []
         for one in case.figures("h2d_bandwidth"):
             at = one.details.get("numa_node")
             if one.src == address and _pinned(one.variant) and one.value and at is not None:
