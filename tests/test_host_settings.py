@@ -45,11 +45,13 @@ def test_governors_and_their_cpus(tmp_path: Path) -> None:
         (folder / f"policy{number}").mkdir(parents=True)
         (folder / f"policy{number}" / "scaling_governor").write_text(f"{governor}\n")
         (folder / f"policy{number}" / "affected_cpus").write_text(f"{cpus}\n")
+    (folder / "policy0" / "scaling_driver").write_text("acpi-cpufreq\n")
     (folder / "boost").write_text("1")
     (tmp_path / settings.MEMORY_PEERS / "nv_mem").mkdir(parents=True)
     found = host.SOURCE.parse(host.read(FolderTree(tmp_path))).host
     assert found is not None
     assert found.cpu_governors == (("performance", 4), ("powersave", 3))
+    assert found.cpu_frequency_driver == "acpi-cpufreq"
     assert found.memory_peers == ("nv_mem",)
     assert found.compile_caches == ()
 
@@ -63,6 +65,8 @@ def test_a_guest_without_scaling_has_no_governor_and_an_unread_one_a_gap(tmp_pat
     assert found.why("memory_peers") == "not in this recording"
     unread = parsed()
     assert (unread.cpu_governors, unread.why("cpu_governors")) == (None, "not there")
+    assert unread.why("cpu_frequency_driver") == "not there"
+    assert parsed(frequency_driver="two words").cpu_frequency_driver is None
 
 
 @pytest.mark.parametrize(

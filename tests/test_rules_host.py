@@ -143,6 +143,29 @@ def test_limits_that_were_not_read_are_not_examined() -> None:
     assert limits.OPEN_FILES.check(seen(unlimited)) == []
 
 
+# governors
+
+
+@pytest.mark.parametrize(
+    ("governors", "driver", "said"),
+    [
+        ((("performance", 8),), "acpi-cpufreq", []),
+        ((("performance", 7), ("powersave", 1)), "acpi-cpufreq", [SLOW]),
+        ((("powersave", 8),), "intel_pstate", [NOTICE]),
+        ((("powersave", 8),), "amd-pstate-epp", [NOTICE]),
+        ((("powersave", 8),), None, [NOTICE]),
+        ((("schedutil", 8),), "acpi-cpufreq", [NOTICE]),
+        ((), None, []),
+        (None, None, None),
+    ],
+)
+def test_powersave_is_the_lowest_clock_of_a_driver_that_does_not_adapt(
+    governors: tuple[tuple[str, int], ...] | None, driver: str | None, said: list[str] | None
+) -> None:
+    case = seen(changed(H100, cpu_governors=governors, cpu_frequency_driver=driver))
+    assert severities(governor.GOVERNOR, case) == said
+
+
 # binding
 
 

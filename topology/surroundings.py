@@ -95,6 +95,8 @@ class Host(Record, frozen=True, kw_only=True):
     """Soft RLIMIT_NOFILE of this process; None with the gap "unlimited" when there is no limit."""
     cpu_governors: tuple[tuple[str, int], ...] | None = None
     """cpufreq's governors and how many CPUs each has; () where the kernel has none (a guest)."""
+    cpu_frequency_driver: str | None = None
+    """cpufreq's driver, "intel_pstate"; a governor's name means something only with it."""
     memory_peers: tuple[str, ...] | None = None
     """Clients registered in /sys/kernel/mm/memory_peers: "nv_mem", "amdkfd"."""
     topology_files: tuple[str, ...] | None = None

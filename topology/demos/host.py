@@ -44,6 +44,9 @@ def answer(shape: Shape) -> dict[str, Any]:
             for cpus in node.numa_cpus
             for number in cpu_numbers(cpus)
         },
+        "frequency_driver": "intel_pstate"
+        if node.cpu_vendor == "GenuineIntel"
+        else "amd-pstate-epp",
         "memory_peers": ["nv_mem"] if "nvidia_peermem" in node.modules else [],
         "device_nodes": [[path, True] for path in _nodes(nvidia, gpus)],
         "fabric_manager": "running" if switched else "absent",

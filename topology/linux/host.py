@@ -105,6 +105,7 @@ def _host(raw: Raw, files: Fields, absent: str) -> Host:
         topology_files=topology_files.parse(raw, files),
         open_files_limit=settings.open_files_limit(files),
         cpu_governors=settings.cpu_governors(raw, files),
+        cpu_frequency_driver=settings.cpu_frequency_driver(raw, files),
         memory_peers=settings.memory_peers(raw, files),
         compile_caches=settings.compile_caches(raw, absent),
         fabric_manager=_fabric_manager(raw, files),

@@ -4,6 +4,7 @@ They are part of the raw answer of the source host, every key optional:
 
 - "governors": {"policy0": ["performance", "0 112"]}: a cpufreq policy's governor and its CPUs; {}
   where the kernel scales no CPU (a guest)
+- "frequency_driver": text of the first policy's scaling_driver
 - "memory_peers": names in /sys/kernel/mm/memory_peers; [] where that is not there
 - "caches": [{"name", "path", "variable", "filesystem"}], "variable" and "filesystem" may be null
 """
@@ -39,6 +40,10 @@ def read(tree: Tree) -> dict[str, Raw]:
     found: dict[str, Raw] = {}
     if tree.exists("sys/devices/system/cpu"):
         found["governors"] = _governors(tree)
+        first = next(iter(found["governors"]), "")
+        driver = tree.text(f"{POLICIES}/{first}/scaling_driver", 64) if first else None
+        if isinstance(driver, str):
+            found["frequency_driver"] = driver
     if tree.exists("sys/kernel/mm") or tree.exists(MEMORY_PEERS):
         found["memory_peers"] = list(tree.names(MEMORY_PEERS)[:LIMIT_PEERS])
     if tree.live:
@@ -110,6 +115,16 @@ def cpu_governors(raw: Raw, files: Fields) -> tuple[tuple[str, int], ...] | None
         if len(pair) == 2 and re.fullmatch(r"\w{1,40}", pair[0]):
             found[pair[0]] += len(pair[1].split())
     return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def cpu_frequency_driver(raw: Raw, files: Fields) -> str | None:
+    """The driver that scales the CPUs' clocks."""
+    answer = Fields(raw, files.absent)
+    word = answer.text("frequency_driver")
+    if word is not None and re.fullmatch(r"[\w-]{1,40}", word):
+        return word
+    files.gap("cpu_frequency_driver", files.absent if word is None else "no word")
+    return None
 
 
 def memory_peers(raw: Raw, files: Fields) -> tuple[str, ...] | None:

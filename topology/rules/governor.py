@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .case import Case
-from .finding import NOTICE, Evidence, Finding, Fix
+from .finding import NOTICE, SLOW, Evidence, Finding, Fix
 from .rule import Rule
 
 _FAST = "performance"
+LOWEST = "powersave"
+ADAPTING = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
+"""Drivers that choose the clock themselves, under whatever governor; with the others powersave is
+the lowest clock that there is (Linux Documentation/admin-guide/pm/cpufreq.rst)."""
 
 
 def _check(case: Case) -> Iterable[Finding] | None:
@@ -20,9 +24,11 @@ def _check(case: Case) -> Iterable[Finding] | None:
         return []
     total = sum(count for _, count in governors)
     names = " and ".join(name for name, _ in others)
+    driver = case.host.cpu_frequency_driver
+    lowest = driver is not None and driver not in ADAPTING and LOWEST in dict(others)
     return [
         GOVERNOR.finding(
-            NOTICE,
+            SLOW if lowest else NOTICE,
             f"CPU governor {names} instead of {_FAST}",
             evidence=[
                 Evidence(
@@ -31,10 +37,20 @@ def _check(case: Case) -> Iterable[Finding] | None:
                     source="/sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
                 )
                 for name, count in others
+            ]
+            + [
+                Evidence(
+                    what="frequency driver",
+                    value=driver or "not read",
+                    source="/sys/devices/system/cpu/cpufreq/policy0/scaling_driver",
+                )
             ],
-            consequence="Cores clock up only once they are busy: kernel launches and small "
-            "messages may take longer. How much depends on the frequency driver; intel_pstate's "
-            "powersave is close to performance.",
+            consequence="These CPUs stay at their lowest clock: kernel launches, small messages "
+            "and data loaders take longer."
+            if lowest
+            else "Cores clock up only once they are busy: kernel launches and small messages may "
+            "take longer. How much depends on the frequency driver; intel_pstate's powersave is "
+            "close to performance.",
             fix=[
                 Fix(
                     text="Set the governor until the next boot.",
