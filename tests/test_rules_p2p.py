@@ -64,6 +64,37 @@ def test_a_refusal_on_nvlink_is_broken_and_a_grant_over_pcie_slow() -> None:
     assert over_pcie.severity == SLOW
 
 
+def asked(name: str, verdict: str, *, nvml: bool) -> Diagnosis:
+    """A node on which a probe asked the runtime, with or without words of NVML."""
+    whole = base(name)
+    src, dst = addresses(name)[:2]
+    answers = tuple(
+        measured.one("p2p", "can_access", None, "", src=a, dst=b, verdict=verdict)
+        for a, b in ((src, dst), (dst, src))
+    )
+    machine = whole.machine if nvml else msgspec.structs.replace(whole.machine, pairs=())
+    return diagnosed(msgspec.structs.replace(whole, machine=machine, measurements=answers))
+
+
+@pytest.mark.parametrize("nvml", [True, False])
+@pytest.mark.parametrize(
+    ("name", "rule", "severity"),
+    [(LIVE, "nvlink-p2p-refused", BROKEN), (MESH, "nvlink-p2p-refused", BROKEN)],
+)
+def test_what_the_runtime_refuses_counts_too(
+    name: str, rule: str, severity: str, nvml: bool
+) -> None:
+    found = the(asked(name, "not-granted", nvml=nvml), rule)
+    assert found.severity == severity
+    assert found.evidence[0].source.startswith("probe p2p")
+
+
+@pytest.mark.parametrize("name", [LIVE, CARDS, "demo mi300x-8"])
+def test_what_the_runtime_grants_is_no_refusal(name: str) -> None:
+    found = asked(name, "granted", nvml=False)
+    assert not {"nvlink-p2p-refused", "p2p-refused", "rule-failed"} & set(ids(found))
+
+
 @pytest.mark.parametrize(
     "edits",
     [

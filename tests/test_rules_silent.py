@@ -192,7 +192,7 @@ def test_links_that_mig_took_away_stay_silent() -> None:
 
 def test_gdr_across_the_host_bridge_stays_silent() -> None:
     """The ninth: off is the library's choice where GPU and NIC share no switch."""
-    edits = [
+    edits: list[dict[str, Any]] = [
         {"path": "machine.pci[kind=switch upstream]", "remove": True},
         {"path": "machine.pci[kind=switch downstream]", "remove": True},
         {"path": "machine.pci[kind=gpu].parent", "value": "pci0000:00"},

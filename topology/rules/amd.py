@@ -154,7 +154,9 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
         or not sku.world_size
     ):
         return None
-    full = sku.link_count + 1 == sku.world_size
+    # Cards with bridges, or without any, are no board.
+    wired = sku.fabric == "point_to_point" and all(pair.fast for pair in case.pairs)
+    full = wired and sku.link_count + 1 == sku.world_size
     if not full or not 1 < len(gpus) < sku.world_size:
         return []
     count = len(gpus)

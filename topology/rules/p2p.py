@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from .case import Case
 from .finding import BROKEN, BY_DESIGN, NOTICE, SLOW, Evidence, Finding, Fix
-from .pairs import BELOW_SWITCH, OK, Pair, devices_of, named
+from .pairs import BELOW_SWITCH, NOT_GRANTED, OK, Pair, devices_of, named
 from .rule import Rule
 
 STATUS = "NVML nvmlDeviceGetP2PStatus"
@@ -103,6 +103,14 @@ def _nvlink(
 
 
 def _said(case: Case, pair: Pair) -> Evidence:
+    """The word against P2P, of the management library or of the runtime that a probe asked."""
+    said = {word for grant in pair.grants for word in (grant.p2p_read, grant.p2p_write)}
+    if not pair.grants or (NOT_GRANTED in pair.asked and said <= {OK, None}):
+        return Evidence(
+            what=f"P2P of {case.name(pair.ends[0])} and {case.name(pair.ends[1])}",
+            value=NOT_GRANTED if NOT_GRANTED in pair.asked else "granted",
+            source="probe p2p, cudaDeviceCanAccessPeer or hipDeviceCanAccessPeer",
+        )
     grant = next((g for g in pair.grants if g.p2p_read != OK or g.p2p_nvlink != OK), pair.grants[0])
     words = {
         "read": grant.p2p_read,
@@ -143,7 +151,7 @@ def _is_product(pair: Pair, word: str) -> bool:
     if word == PRODUCT:
         return True
     consumer = any(CONSUMER.search(gpu.name or "") for gpu in (pair.one, pair.other))
-    return consumer and word in ("chipset not supported", "not supported")
+    return consumer and word in ("chipset not supported", "not supported", NOT_GRANTED)
 
 
 def _by_product(case: Case, pairs: Sequence[Pair], word: str) -> Finding:

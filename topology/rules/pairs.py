@@ -18,6 +18,9 @@ THROUGH_HOST = ("PHB", "NODE", "SYS")
 BELOW_SWITCH = ("PIX", "PXB")
 """Letters of `nvidia-smi topo -m`."""
 OK = "ok"
+NOT_GRANTED = "not granted to CUDA or HIP"
+"""Where a probe asked and the management library said nothing, or something else."""
+_ASKED = {"granted": OK, "not-granted": NOT_GRANTED}
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +32,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """Relation as `nvidia-smi topo -m` writes it."""
     grants: tuple[GpuPair, ...] = ()
     """What the driver says of the one or two directions that were asked."""
+    asked: tuple[str, ...] = ()
+    """What the runtime answered a probe, in the same words."""
     transports: tuple[str, ...] = ()
     """What NCCL or RCCL will use, by direction; () without a prediction."""
 
@@ -59,7 +64,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     def words(self) -> tuple[str, ...]:
         """The driver's words for reading and writing, both ways, as far as they are known."""
         said = ((grant.p2p_read, grant.p2p_write) for grant in self.grants)
-        return tuple(word for words in said for word in words if word is not None)
+        return (*(word for words in said for word in words if word is not None), *self.asked)
 
 
 def pairs_of(case: Case) -> tuple[Pair, ...]:
@@ -70,6 +75,11 @@ def pairs_of(case: Case) -> tuple[Pair, ...]:
     chosen: dict[tuple[str, str], str] = {}
     if case.prediction is not None:
         chosen = {(p.src_bus_id, p.dst_bus_id): p.transport for p in case.prediction.pairs}
+    seen = {
+        (one.src, one.dst): _ASKED[one.verdict]
+        for one in case.figures("can_access")
+        if one.verdict in _ASKED
+    }
     found = []
     for one, other in combinations([gpu for gpu in case.gpus if gpu.address in place], 2):
         a, b = one.address, other.address
@@ -79,6 +89,7 @@ def pairs_of(case: Case) -> tuple[Pair, ...]:
                 other=other,
                 letters=matrix.rows[place[a]].cells[place[b]].letters,
                 grants=tuple(asked[ends] for ends in ((a, b), (b, a)) if ends in asked),
+                asked=tuple(seen[ends] for ends in ((a, b), (b, a)) if ends in seen),
                 transports=tuple(chosen[ends] for ends in ((a, b), (b, a)) if ends in chosen),
             )
         )

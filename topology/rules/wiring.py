@@ -37,17 +37,21 @@ def _check_islands(case: Case) -> Iterable[Finding] | None:
     return [
         ISLANDS.finding(
             BY_DESIGN,
-            f"NVLink joins GPUs in islands: {' '.join(shown)}",
+            f"{_kind(case)} joins GPUs in islands: {' '.join(shown)}",
             devices=sorted(counted),
             evidence=[
                 Evidence(
-                    what="GPUs that NVLink or xGMI joins", value=" ".join(shown), source=_MATRIX
+                    what=f"GPUs that {_kind(case)} joins", value=" ".join(shown), source=_MATRIX
                 )
             ],
             consequence=f"A job on up to {largest} GPUs of one island keeps to the fast links; one "
             "on more crosses PCIe, at PCIe's pace. Put tensor parallel groups inside an island.",
         )
     ]
+
+
+def _kind(case: Case) -> str:
+    return "xGMI" if all(gpu.vendor == "amd" for gpu in case.gpus) else "NVLink"
 
 
 def _read(gpu: Gpu) -> bool:
