@@ -12,7 +12,7 @@ from ..machine import Gpu, PciDevice
 from ..units import gbs
 from ..wiring.wires import PCIE_GTS
 from .case import Case
-from .finding import SLOW, Evidence, Finding, Fix
+from .finding import NOTICE, SLOW, Evidence, Finding, Fix
 from .rule import Rule
 
 _WIDTH = "sysfs current_link_width, max_link_width"
@@ -53,9 +53,17 @@ def _check_width(case: Case) -> Iterable[Finding] | None:
     if not read and sum(width is not None for width in widths) < 2:
         return None
     found += _by_siblings(case, {one.device for one in found})
+    gpus = {gpu.address for gpu in case.gpus}
     # A bridge above several devices is one link.
-    unique = list({one.link: one for one in found}.values())
-    return [_narrow(case, unique, found)] if unique else []
+    shared = {one.link for one in found if one.device in gpus}
+    of_gpus = [one for one in found if one.link in shared]
+    of_nics = [one for one in found if one.link not in shared]
+    made = [_narrow(case, of_gpus, SLOW)] if of_gpus else []
+    if of_nics:
+        # A root port may name more lanes than its slot has: a sister with more proves a fault.
+        sisters = any(_behind(case, one) for one in of_nics)
+        made.append(_narrow(case, of_nics, SLOW if sisters else NOTICE))
+    return made
 
 
 def _links(case: Case, end: str) -> list[_Narrow]:
@@ -114,11 +122,23 @@ def _width(case: Case, gpu: Gpu) -> int | None:
     return (reading.pcie_width or None) if reading is not None else None
 
 
-def _narrow(case: Case, links: Sequence[_Narrow], all_: Sequence[_Narrow]) -> Finding:
-    who = list(dict.fromkeys(one.device for one in all_))
+def _behind(case: Case, link: _Narrow) -> bool:
+    """Whether another RDMA device of the same kind has more lanes."""
+    mine = case.pci(link.device)
+    others = (case.pci(nic.address) for nic in case.machine.rdma if nic.address)
+    return mine is not None and any(
+        other.link_width_now is not None and other.link_width_now > link.now
+        for other in others
+        if other is not None and other.device_id == mine.device_id
+    )
+
+
+def _narrow(case: Case, found: Sequence[_Narrow], severity: str) -> Finding:
+    who = list(dict.fromkeys(one.device for one in found))
+    links = list({one.link: one for one in found}.values())
     first = links[0]
     return WIDTH.finding(
-        SLOW,
+        severity,
         f"PCIe of {case.names(who)} has x{first.now} instead of x{first.most}",
         devices=who,
         evidence=[
