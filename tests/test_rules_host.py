@@ -1,4 +1,4 @@
-"""Shared memory, limits, binding, containers, caches and device numbers, with odd inputs."""
+"""Shared memory, limits, binding, containers and caches, with odd inputs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gputop.topology.machine import CacheFolder, Container, Host
 from gputop.topology.readings import ProcessReading
 from gputop.topology.record import Gap
 from gputop.topology.report import Report
-from gputop.topology.rules import caches, container, devices, governor, limits, numa, shm
+from gputop.topology.rules import caches, container, governor, limits, numa, shm
 from gputop.topology.rules.case import Case
-from gputop.topology.rules.finding import BROKEN, BY_DESIGN, NOTICE, SLOW
+from gputop.topology.rules.finding import BROKEN, NOTICE, SLOW
 from gputop.topology.rules.near import jobs, local_cpus, some
 from gputop.topology.snapshot import EnvironmentVariable, NodeSnapshot
 
@@ -246,48 +246,6 @@ def test_a_quota_of_a_job_is_held_against_its_own_gpus() -> None:
     case = seen(changed(H100, {"cpu_quota": 0.5, "gaps": ()}))
     (found,) = container.LIMIT.check(case) or ()
     assert found.title == "process 41000 (python3) may use 0.5 CPUs for 1 GPU"
-
-
-# numbers of devices
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        ("0,1,2,3", []),
-        ("GPU-00000000-0000-4000-8000-00000000000", [BROKEN]),  # fits more than one
-        ("0", [BY_DESIGN]),
-        (" 1 , 0", [BY_DESIGN]),
-        ("0,1,9", [NOTICE]),
-        ("0,,1", [NOTICE]),
-        ("", [BROKEN]),
-        ("-1", [BROKEN]),
-        ("NoDevFiles", [BROKEN]),
-        ("9" * 5000, [BROKEN]),
-        ("0,0", None),
-    ],
-)
-def test_lists_of_visible_devices(value: str, said: list[str] | None) -> None:
-    case = seen(base(H200), CUDA_VISIBLE_DEVICES=value)
-    assert severities(devices.DEVICE_ORDER, case) == said
-
-
-def test_a_uuid_names_its_gpu() -> None:
-    gpus = base(H200).machine.gpus
-    case = seen(base(H200), CUDA_VISIBLE_DEVICES=gpus[2].uuid or "")
-    (found,) = devices.DEVICE_ORDER.check(case) or ()
-    assert "cuda:0 is GPU2" in found.consequence
-
-
-@pytest.mark.parametrize(("order", "said"), [("", [NOTICE]), ("PCI_BUS_ID", [])])
-def test_several_models_are_not_in_the_order_of_the_bus(order: str, said: list[str]) -> None:
-    whole = base(H200)
-    first, *rest = whole.machine.gpus
-    gpus = (msgspec.structs.replace(first, name="NVIDIA H100 NVL"), *rest)
-    machine = msgspec.structs.replace(whole.machine, gpus=gpus)
-    mixed = msgspec.structs.replace(whole, machine=machine)
-    case = seen(mixed, CUDA_DEVICE_ORDER=order) if order else seen(mixed)
-    assert severities(devices.DEVICE_ORDER, case) == said
 
 
 # caches
