@@ -77,7 +77,7 @@ rdma = st.lists(
                 RdmaPort,
                 port=st.integers(0, 2),
                 state=st.sampled_from([None, "ACTIVE", "DOWN", "INIT", "odd"]),
-                rate_gbit=st.one_of(st.none(), st.floats()),
+                rate_gbit=st.one_of(st.none(), st.floats(-1, 1e6)),
             ),
             max_size=2,
         ).map(tuple),
