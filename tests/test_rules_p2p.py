@@ -194,6 +194,15 @@ def test_odd_details_raise_nothing(details: dict[str, Any]) -> None:
     assert "rule-failed" not in ids(diagnosed(msgspec.structs.replace(whole, measurements=odd)))
 
 
+def test_links_without_a_rate_raise_nothing() -> None:
+    edits = [
+        {"path": "machine.gpus[*].nvlinks[*].raw_gbs", "value": 0.0},
+        {"path": "machine.gpus[*].pcie_width_max", "value": 0},
+    ]
+    odd = edited(with_figures(base(LIVE), ("p2p", "host", "collectives")), edits)
+    assert "rule-failed" not in ids(diagnosed(odd))
+
+
 def test_figures_of_gpus_that_are_not_there_raise_nothing() -> None:
     whole = with_figures(base(LIVE), ("p2p", "host", "on_device"))
     odd = tuple(msgspec.structs.replace(one, src="0000:ff:00.0") for one in whole.measurements)

@@ -199,6 +199,8 @@ def _why_high(quantity: str) -> str:
 
 def _share(value: float, made: Band) -> float | None:
     """Value / healthy; of a time the other way round, so that less is poorer."""
+    if made.healthy <= 0:
+        return None  # a recording may name links without a rate
     if value <= 0:
         return 0.0 if value == 0 and not made.falling else None
     share = made.healthy / value if made.falling else value / made.healthy
