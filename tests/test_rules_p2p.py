@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from gputop.topology.expectation.judge import Judge
+from gputop.topology.expectation.judgement import Expected, band
 from gputop.topology.rules.engine import Diagnosis
 from gputop.topology.rules.finding import BROKEN, BY_DESIGN, NOTICE, SLOW, Finding
 from gputop.topology.snapshot import Measurement, NodeSnapshot
@@ -194,13 +196,12 @@ def test_odd_details_raise_nothing(details: dict[str, Any]) -> None:
     assert "rule-failed" not in ids(diagnosed(msgspec.structs.replace(whole, measurements=odd)))
 
 
-def test_links_without_a_rate_raise_nothing() -> None:
-    edits = [
-        {"path": "machine.gpus[*].nvlinks[*].raw_gbs", "value": 0.0},
-        {"path": "machine.gpus[*].pcie_width_max", "value": 0},
-    ]
-    odd = edited(with_figures(base(LIVE), ("p2p", "host", "collectives")), edits)
-    assert "rule-failed" not in ids(diagnosed(odd))
+@pytest.mark.parametrize("healthy", [0.0, -0.0, -1.0])
+def test_a_band_of_nothing_raises_nothing(monkeypatch: pytest.MonkeyPatch, healthy: float) -> None:
+    nothing = Expected(band=band(healthy, "GB/s", "typical", "a recording with odd rates"))
+    monkeypatch.setattr(Judge, "expected", lambda self, figure: nothing)
+    found = diagnosed(with_figures(base(LIVE), ("p2p", "host", "collectives")))
+    assert not {"rule-failed", "host-link-low", "collective-low"} & set(ids(found))
 
 
 def test_figures_of_gpus_that_are_not_there_raise_nothing() -> None:
