@@ -21,47 +21,47 @@ _WELL = "✓"
 _SILENCED = "-"
 _LOUD = (BROKEN, SLOW, CANNOT_TELL)
 _INDENT = "    "
+_FILE_WIDTH = 80
+"""Columns of what --verbose adds where the output is no terminal."""
 _WORD = max(len(word) for word in SIGNS)
 
 
 def lines(
-    diagnosis: Diagnosis, width: int, *, verbose: bool = False, measured: Sequence[str] = ()
+    diagnosis: Diagnosis,
+    width: int | None,
+    *,
+    verbose: bool = False,
+    measured: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Each at most `width` columns. `measured`: names of probes that gave figures."""
+    """Everything whole: wrapped at `width` columns, or, where that is None, a line a finding.
+
+    `measured`: names of probes that gave figures.
+    """
     for finding in diagnosis.findings:
         sign, word = SIGNS[finding.severity], finding.severity.replace("-", " ")
+        yield from _whole(sign, word, finding, "", width)
         if verbose:
-            yield from _whole(sign, word, finding, width)
-            yield from _told(finding, width)
-        else:
-            yield _line(sign, word, finding, "", width)
+            yield from _told(finding, width or _FILE_WIDTH)
     for silenced in diagnosis.silenced:
         why = f" ({silenced.reason})" if silenced.reason else ""
-        yield _line(_SILENCED, "silenced", silenced.finding, why, width)
-    yield clean(_verdict(diagnosis, measured, width), width)
-
-
-def _line(sign: str, word: str, finding: Finding, why: str, width: int) -> str:
-    """The id stays whole whatever the title: it is what --ignore takes."""
-    head, tail = f"{sign} {word:<{_WORD}} ", f" [{finding.id}]{why}"
-    title = clean(finding.title)
-    if len(head) + len(title) + len(tail) > width:
-        tail = clean(tail, max(len(finding.id) + 3, width // 2))
-        title = _cut(title, width - len(head) - len(tail))
-    return clean(f"{head}{title}{tail}", width)
-
-
-def _whole(sign: str, word: str, finding: Finding, width: int) -> list[str]:
-    """The same, over several lines where the title needs them."""
-    head = f"{sign} {word:<{_WORD}} "
-    text = clean(f"{finding.title} [{finding.id}]", 2000)
-    return textwrap.wrap(
-        text, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
+        yield from _whole(_SILENCED, "silenced", silenced.finding, why, width)
+    verdict = clean(_verdict(diagnosis, measured), 4000)
+    yield from (
+        [verdict]
+        if width is None
+        else textwrap.wrap(verdict, width, subsequent_indent="  ", break_on_hyphens=False)
     )
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)].rstrip() + "…"
+def _whole(sign: str, word: str, finding: Finding, why: str, width: int | None) -> list[str]:
+    """Title and id, which is what --ignore takes."""
+    head = f"{sign} {word:<{_WORD}} "
+    text = clean(f"{finding.title} [{finding.id}]{why}", 2000)
+    if width is None:
+        return [head + text]
+    return textwrap.wrap(
+        text, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
+    )
 
 
 def _told(finding: Finding, width: int) -> Iterator[str]:
@@ -84,7 +84,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     )
 
 
-def _verdict(diagnosis: Diagnosis, measured: Sequence[str], width: int) -> str:
+def _verdict(diagnosis: Diagnosis, measured: Sequence[str]) -> str:
     loud = list(dict.fromkeys(one.id for one in diagnosis.findings if one.severity in _LOUD))
     sign = _WELL
     for severity in _LOUD:
@@ -93,13 +93,4 @@ def _verdict(diagnosis: Diagnosis, measured: Sequence[str], width: int) -> str:
     count = len(diagnosis.examined) + len(diagnosis.unexamined)
     what = f"{len(diagnosis.examined)} of {count} rules examined"
     what += f", measured {', '.join(measured)}" if measured else ", nothing measured"
-    head = f"{sign} {diagnosis.verdict}"
-    for shown in range(len(loud), 0, -1):
-        more = f", {len(loud) - shown} more" if shown < len(loud) else ""
-        line = f"{head}: {', '.join(loud[:shown])}{more}; {what}"
-        if len(line) <= width:
-            return line
-    if loud:
-        return f"{head}: {', '.join(loud)}"
-    line = f"{head}; {what}"
-    return line if len(line) <= width else f"{head}; {what.split(',')[0]}"
+    return f"{sign} {diagnosis.verdict}{': ' if loud else ''}{', '.join(loud)}; {what}"

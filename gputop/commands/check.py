@@ -16,7 +16,7 @@ from gputop.commands.options import (
     say,
     source_options,
     tell_problems,
-    text_width,
+    terminal_width,
 )
 from gputop.exits import INTERRUPTED, USAGE, Exit
 
@@ -141,7 +141,7 @@ def _tell(answer: Answer, *, as_json: bool, verbose: bool) -> None:
     from gputop.check_text import lines
 
     signs.fit(sys.stdout)
-    for line in lines(answer.diagnosis, text_width(), verbose=verbose, measured=answer.probes):
+    for line in lines(answer.diagnosis, terminal_width(), verbose=verbose, measured=answer.probes):
         click.echo(clean(line, 4000))
     if answer.exit_code and not verbose:
         say("--verbose says what was read, what follows, and what to do")

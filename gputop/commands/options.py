@@ -134,8 +134,15 @@ def tell_problems(snapshot: NodeSnapshot) -> None:
 
 def text_width(widest: int | None = None) -> int:
     """Columns for text on stdout: the terminal's, at most `widest`; 80 where it is none."""
+    columns = terminal_width()
+    if columns is None:
+        return 80
+    return columns if widest is None else min(columns, widest)
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal on stdout; None where it is none."""
     # stdout is None when the caller closed it.
     if sys.stdout is None or not sys.stdout.isatty():
-        return 80
-    columns = shutil.get_terminal_size((80, 24)).columns
-    return columns if widest is None else min(columns, widest)
+        return None
+    return shutil.get_terminal_size((80, 24)).columns

@@ -14,6 +14,8 @@ from .names import listed, natural
 
 PLAIN_MBPS = 10_000
 """What NCCL takes for an interface that does not tell its speed."""
+MOST_GBIT = 100_000.0
+"""Of a port; more is no rate."""
 SOCKET_CONNECTIONS, RDMA_CONNECTIONS = 65_536, 131_072
 """Most connections; an adapter's is its number of queue pairs, 131072 on ConnectX-6 and later."""
 VIRTUAL_DRIVERS = ("virtio", "hv_", "xen", "veth", "usb", "cdc_", "r8152")
@@ -102,7 +104,7 @@ def _rdma_port(
     return Port(
         name=adapter.name,
         address=address,
-        speed=PLAIN_MBPS if port.rate_gbit is None else round(port.rate_gbit * 1000),
+        speed=_mbps(port.rate_gbit),
         port=port.port + same,
         guid=_image_guid(machine, adapter, address),
         connections=RDMA_CONNECTIONS,
@@ -165,3 +167,10 @@ def _running(machine: Machine) -> list[Interface]:
         key=lambda one: natural(one.name),
     )
     return [one for one in up if one.ips] or up
+
+
+def _mbps(rate_gbit: float | None) -> int:
+    """What NCCL writes as `speed`; a rate beyond every link, as a damaged file has it, is none."""
+    if rate_gbit is None or not 0 < rate_gbit < MOST_GBIT:
+        return PLAIN_MBPS
+    return round(rate_gbit * 1000)
