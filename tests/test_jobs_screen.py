@@ -21,14 +21,17 @@ from gputop.topology.snapshot import NodeSnapshot
 from tests.app_support import SIZES, app_of, give, picture, press, settle, text
 
 HOSTILE = "\x1b]0;owned\x07[red]run\u202e"
-TAKEN_AT = 1_750_011_100.0
-"""Three hours and five minutes after the demo's job began."""
+AGE_SECONDS = 11_100.0
+"""Three hours and five minutes."""
 KEY = str(NAMES.index("jobs") + 1)
 
 
 def snapshot_with(demo: str = "hgx-h100-8", **changed: dict[str, Any]) -> NodeSnapshot:
     """A demo with changed processes: p41001={...}."""
-    snapshot = replace(DemoFeed(demo).at(7), taken_at=TAKEN_AT)
+    fresh = DemoFeed(demo).at(7)
+    began = fresh.readings.processes[0].started_at
+    assert began is not None
+    snapshot = replace(fresh, taken_at=began + AGE_SECONDS)
     processes = tuple(
         replace(one, **changed.get(f"p{one.pid}", changed.get("every", {})))
         for one in snapshot.readings.processes

@@ -10,7 +10,7 @@ from .pci_tree import Function
 from .shape import Shape
 
 STARTED_AT = 1_750_000_000.0
-"""When the processes of every demo started: June 2025."""
+"""Any time: a feed moves it to a while before its own start."""
 LAUNCHER = FIRST_PID - 1
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 SHM_DEVICE = 26
