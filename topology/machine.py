@@ -158,6 +158,16 @@ class Gpu(Record, frozen=True, kw_only=True):
     gpu_numa_id: int | None = None
     """NUMA node made of the GPU's own memory (coherent C2C systems)."""
     c2c_enabled: bool | None = None
+    compute_partition: str | None = None
+    """AMD: "SPX" (whole), "DPX", "TPX", "QPX" or "CPX"; how many GPUs the package shows as."""
+    memory_partition: str | None = None
+    """AMD: "NPS1", "NPS2", "NPS4" or "NPS8"."""
+    xgmi_hive: str | None = None
+    """Number of the hive as the kernel writes it; GPUs of one hive are joined by xGMI."""
+    kfd_node: int | None = None
+    """Number of the node in /sys/class/kfd/kfd/topology/nodes."""
+    render_minor: int | None = None
+    """Number of the device node, /dev/dri/renderDN."""
     nvlinks: tuple[NvLink, ...] = ()
     fabric: Fabric | None = None
     xgmi: tuple[XgmiLink, ...] = ()
@@ -172,7 +182,15 @@ class XgmiLink(Record, frozen=True, kw_only=True):
     raw_gbs: float | None = None
     """Rate of the bundle one way, GB/s."""
     hops: int | None = None
+    """From /sys/class/drm's xgmi_num_hops or KFD; amdsmi's own count says 1 for every pair."""
     weight: int | None = None
+    speed_gts: float | None = None
+    """Rate of one lane, GT/s."""
+    width: int | None = None
+    """Lanes of one link."""
+    bandwidth_min_gbs: float | None = None
+    """Least and most that the driver states for the pair one way, GB/s; both 0: no direct link."""
+    bandwidth_max_gbs: float | None = None
 
 
 class GpuPair(Record, frozen=True, kw_only=True):
@@ -188,6 +206,13 @@ class GpuPair(Record, frozen=True, kw_only=True):
     p2p_nvlink: str | None = None
     p2p_atomics: str | None = None
     p2p_pci: str | None = None
+    p2p_dma: str | None = None
+    """AMD: "ok" or "not supported"; copies by the DMA engines."""
+    link_type: str | None = None
+    """AMD: "xgmi" or "pcie", as the driver says."""
+    hops: int | None = None
+    weight: int | None = None
+    """AMD: the driver's weight, 15 for each xGMI hop."""
     nvlinks_reported: int | None = None
     """NVLinks between the two as another tool printed them (NV18); None when not read from one."""
 

@@ -45,6 +45,24 @@ class EccCounts(Record, frozen=True, kw_only=True):
     retirement_pending: bool | None = None
 
 
+class XgmiReading(Record, frozen=True, kw_only=True):
+    """Counters of one xGMI link: totals since the driver loaded."""
+
+    remote_address: str
+    tx_bytes: int | None = None
+    rx_bytes: int | None = None
+    errors: int | None = None
+
+
+class EccBlock(Record, frozen=True, kw_only=True):
+    """Errors that ECC saw in one block of an AMD GPU: "UMC", "GFX", "XGMI_WAFL", ..."""
+
+    block: str
+    corrected: int | None = None
+    uncorrected: int | None = None
+    deferred: int | None = None
+
+
 class GpuReading(Record, frozen=True, kw_only=True):
     """One GPU at one moment."""
 
@@ -76,7 +94,9 @@ class GpuReading(Record, frozen=True, kw_only=True):
     nvlink_tx_bytes_per_second: float | None = None
     nvlink_rx_bytes_per_second: float | None = None
     nvlinks: tuple[NvLinkReading, ...] = ()
+    xgmi: tuple[XgmiReading, ...] = ()
     ecc: EccCounts | None = None
+    ecc_blocks: tuple[EccBlock, ...] = ()
     processes: tuple[GpuProcess, ...] | None = None
     """None when the driver would not say; an empty tuple proves nothing inside a container."""
 
