@@ -43,6 +43,12 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     vbios: str
     brand: int = 14
     modules: tuple[int, ...] = ()
+    family: str = ""
+    """Name of the architecture as AMD gives it; NVIDIA's follows from its number."""
+    dies: int = 1
+    """Devices that one package shows as; only the first of them tells the package's power."""
+    compute_partition: str | None = None
+    memory_partition: str | None = None
 
 
 class NvLinks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,11 +65,25 @@ class NvLinks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class XgmiMesh(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every GPU joined to every other one."""
+    """How xGMI joins the GPUs, each directly to others."""
 
-    links_per_pair: int
     raw_gbs: float
-    weight: int
+    """Rate of one link one way."""
+    speed_gts: float
+    """Rate of one lane."""
+    width: int = 16
+    weight: int = 15
+    """The driver's weight of one hop."""
+    matrix: tuple[tuple[int, ...], ...] = ()
+    """Row i, column j: links between GPU i and GPU j; () for one link between any two."""
+
+    def links(self, a: int, b: int) -> int:
+        """Count the links between two GPUs."""
+        return self.matrix[a][b] if self.matrix else int(a != b)
+
+    def hops(self, a: int, b: int) -> int:
+        """Count the links of the shortest way: 1 where the two are joined, 2 over a third."""
+        return 1 if self.links(a, b) else 2
 
 
 class Adapter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,6 +120,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     gpu: int
     links_down: tuple[int, ...] = ()
+    xgmi_down: tuple[int, ...] = ()
+    """GPUs to which its xGMI link is down; the other end says the same of it."""
     width: int | None = None
     """Lanes that trained, of sixteen."""
 
@@ -147,6 +169,12 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def fault_of(self, gpu: int) -> Fault | None:
         """Find what is wrong with one GPU."""
         return next((fault for fault in self.fault if fault.gpu == gpu), None)
+
+    def xgmi_up(self, a: int, b: int) -> bool:
+        """Say whether the xGMI links between two GPUs are up."""
+        return not any(
+            {a, b} == {fault.gpu, other} for fault in self.fault for other in fault.xgmi_down
+        )
 
 
 def names() -> tuple[str, ...]:

@@ -116,6 +116,13 @@ class Relations:
                 evidence=(f"{told}: an xGMI link joins {one.address} and {other.address}",),
             )
         pair = self._pair(one.address, other.address)
+        if pair is not None and pair.link_type == "xgmi":
+            words = [f"{pair.hops} hops"] if (pair.hops or 0) > 1 else []
+            words += [] if pair.weight is None else [f"weight {pair.weight}"]
+            return Relation(
+                letters="XGMI",
+                evidence=(", ".join([f"{told}: link type xGMI", *words]),),
+            )
         if pair is not None and pair.nvlinks_reported:
             return Relation(
                 letters=f"NV{pair.nvlinks_reported}",
