@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from ..models import is_rome_like
 from ..prediction import Graphs, SearchGraph
+from ..ready_made import ReadyMade, ready_made
 from ..rules import Rules, numbers
 from ..settings import Settings
 from ..system import PathType, System
@@ -17,6 +19,8 @@ from .limits import limits
 MOST_REMEMBERED = 16
 """GPUs; larger systems are rare, and fast where they are regular."""
 REMEMBERED = 128
+MOST_ON_ROME = 2
+"""Rings that RCCL searches for where GPUs have xGMI and it knows no model of the node."""
 
 _remembered: dict[Hashable, tuple[Graphs, float, float]] = {}
 """What-if questions often leave a system as it is; then nothing is searched twice."""
@@ -32,6 +36,10 @@ def search_graphs(system: System, rules: Rules, settings: Settings, *, nvls: boo
     count = len(system.nodes["GPU"])
     if not count:
         return Graphs()
+    if rules.library == "rccl":
+        known_node = known_to_rccl(system, rules, settings)
+        if known_node is not None:
+            return known_node.graphs
     if count > MOST_REMEMBERED:
         found = _search(system, rules, settings, nvls=nvls)
     else:
@@ -44,6 +52,15 @@ def search_graphs(system: System, rules: Rules, settings: Settings, *, nvls: boo
             _remembered[key] = found
     graphs, system.max_bandwidth_gbs, system.total_bandwidth_gbs = found
     return graphs
+
+
+def known_to_rccl(system: System, rules: Rules, settings: Settings) -> ReadyMade | None:
+    """What RCCL takes instead of searching; sets the best bandwidths when it does."""
+    widest, total = limits(system, nets=bool(system.nodes["NET"]))
+    found = ready_made(system, rules, settings, total)
+    if found is not None:
+        system.max_bandwidth_gbs, system.total_bandwidth_gbs = widest, total
+    return found
 
 
 def _search(
@@ -61,7 +78,10 @@ class _Search:
         self.estimate = why_estimate(system, rules, self.field)
 
     def graphs(self, *, nvls: bool) -> Graphs:
-        ring = self.find(Draft(RING, least=1, most=self.field.rules.max_channels // 2))
+        most = self.field.rules.max_channels // 2
+        if self.field.rccl and not self.field.system.inter and is_rome_like(self.field.system):
+            most = MOST_ON_ROME
+        ring = self.find(Draft(RING, least=1, most=most))
         least = 1 if self.field.rccl and self.field.nets else ring.channels
         tree = self.find(Draft(BALANCED_TREE, least=least, most=ring.channels))
         heads = None
@@ -103,10 +123,6 @@ class _Search:
 
 def why_estimate(system: System, rules: Rules, field: Field) -> str | None:
     """Why figures may differ from the library's; None when its search is followed to the end."""
-    if field.rccl:
-        return (
-            "RCCL's ready-made graphs for nodes it knows are not followed, only its general search"
-        )
     if system.hosts > 1:
         return "the search over several hosts in one NVLink domain was not checked"
     if numbers(rules.version) < numbers("2.20"):
