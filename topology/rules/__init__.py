@@ -14,6 +14,7 @@ NAMES: tuple[str, ...] = (
     "pcie",
     "pair_bandwidth",
     "measured",
+    "host_link",
     "amd",
     "flags",
     "leftovers",

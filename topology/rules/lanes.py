@@ -1,4 +1,7 @@
-"""Lanes of PCIe links: fewer than both ends have, or than siblings have where a guest hides one."""
+"""Lanes of PCIe links: fewer than both ends have, or than siblings have where a guest hides one.
+
+Lanes that a probe read while a copy ran count as well: a link may lose some only under load.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import msgspec
 
 from ..expectation.links import pcie_gbs
 from ..machine import Gpu, PciDevice
+from ..snapshot import Measurement
 from ..units import gbs
 from ..wiring.wires import PCIE_GTS
 from .case import Case
@@ -16,6 +20,9 @@ from .finding import NOTICE, SLOW, Evidence, Finding, Fix
 from .rule import Rule
 
 _WIDTH = "sysfs current_link_width, max_link_width"
+COPIES = ("h2d_bandwidth", "d2h_bandwidth")
+LEAST_SHARE = 0.75
+"""Share of a link's rate from which a copy shows that nothing of it is missing (peers D07)."""
 
 
 class _Narrow(msgspec.Struct, frozen=True):
@@ -32,12 +39,9 @@ class _Narrow(msgspec.Struct, frozen=True):
 
 def narrow(case: Case) -> set[str]:
     """Addresses of the GPUs whose way up has a link with too few lanes."""
-    found = {
-        gpu.address
-        for gpu in case.gpus
-        if any(link.now < link.most for link in _links(case, gpu.address))
-    }
-    return found | {one.device for one in _by_siblings(case, found)}
+    found = {one.device for gpu in case.gpus for one in _static(case, gpu.address)}
+    found |= {one.device for one in _by_siblings(case, found)}
+    return found | {one.device for one in _under_load(case, found)}
 
 
 def _check_width(case: Case) -> Iterable[Finding] | None:
@@ -48,11 +52,13 @@ def _check_width(case: Case) -> Iterable[Finding] | None:
     for end in ends:
         links = _links(case, end)
         read = read or bool(links)
-        found += [link for link in links if link.now < link.most]
+        found += _static(case, end)
+    loads = loaded(case)
     widths = [_width(case, gpu) for gpu in case.gpus]
-    if not read and sum(width is not None for width in widths) < 2:
+    if not read and sum(width is not None for width in widths) < 2 and not loads:
         return None
     found += _by_siblings(case, {one.device for one in found})
+    found += _under_load(case, {one.device for one in found})
     gpus = {gpu.address for gpu in case.gpus}
     # A bridge above several devices is one link.
     shared = {one.link for one in found if one.device in gpus}
@@ -75,6 +81,82 @@ def _links(case: Case, end: str) -> list[_Narrow]:
         if device.link_width_now and most:
             found.append(_Narrow(end, device.address, device.link_width_now, most, _WIDTH))
     return found
+
+
+def _static(case: Case, end: str) -> list[_Narrow]:
+    """Links of the way up with too few lanes, unless more went over them than those carry."""
+    few = [link for link in _links(case, end) if link.now < link.most]
+    return [link for link in few if not _refuted(case, link)]
+
+
+def _refuted(case: Case, link: _Narrow) -> bool:
+    device = case.pci(link.link)
+    gen = _gen(device.link_speed_max_gts if device is not None else None)
+    carries = pcie_gbs(gen, link.now) if gen else None
+    return carries is not None and any(
+        one.src == link.device and (one.value or 0.0) > carries
+        for quantity in COPIES
+        for one in case.figures(quantity, "pinned")
+    )
+
+
+def _gen(gts: float | None) -> int | None:
+    return next((gen for gen, rate in PCIE_GTS.items() if rate == gts), None)
+
+
+def loaded(case: Case) -> dict[str, tuple[int, Measurement]]:
+    """Lanes of each GPU as a probe read them while it copied, and the slowest copy with them."""
+    found: dict[str, tuple[int, Measurement]] = {}
+    for quantity in COPIES:
+        for one in case.figures(quantity, "pinned"):
+            lanes = one.details.get("pcie_width")
+            if not one.src or one.value is None or isinstance(lanes, bool):
+                continue
+            if isinstance(lanes, int) and lanes > 0:
+                known = found.get(one.src)
+                if known is None or one.value < (known[1].value or 0.0):
+                    found[one.src] = lanes, one
+    return found
+
+
+def _under_load(case: Case, known: set[str]) -> list[_Narrow]:
+    """GPUs with fewer lanes while a copy ran than both ends have, at rest, or siblings had then."""
+    loads = loaded(case)
+    found = []
+    for gpu in case.gpus:
+        if gpu.address in known or gpu.address not in loads:
+            continue
+        now, figure = loads[gpu.address]
+        most, beside = _should(case, gpu, loads)
+        whole = pcie_gbs(_loaded_gen(figure) or gpu.pcie_gen_max or 0, most)
+        if now >= most or (whole is not None and (figure.value or 0.0) >= LEAST_SHARE * whole):
+            continue
+        source = f"probe {figure.probe}, NVML during the copy; x{most} by {beside}"
+        found.append(_Narrow(gpu.address, gpu.address, now, most, source))
+    return found
+
+
+def _should(case: Case, gpu: Gpu, loads: dict[str, tuple[int, Measurement]]) -> tuple[int, str]:
+    """Lanes that a GPU should have under load, and who says so; 0 where nobody does."""
+    chain = case.way_up(gpu.address)
+    if _slot_known(chain) and chain[0].link_width_max:
+        return min(chain[0].link_width_max, chain[1].link_width_max or 0), "both ends"
+    # NVML counts a slot in where it sees one, so that its greatest width proves nothing in a guest.
+    same = [
+        loads[other.address][0]
+        for other in case.machine.gpus
+        if other.address in loads and other.name == gpu.name
+    ]
+    most = max(same, default=0)
+    if gpu.name and sum(1 for one in same if one < most) * 2 <= len(same):
+        rest = _width(case, gpu) or 0
+        return (rest, "the reading at rest") if rest > most else (most, "its siblings")
+    return _width(case, gpu) or 0, "the reading at rest"
+
+
+def _loaded_gen(figure: Measurement) -> int | None:
+    gen = figure.details.get("pcie_generation")
+    return gen if isinstance(gen, int) and not isinstance(gen, bool) and gen > 0 else None
 
 
 def _most(device: PciDevice, above: PciDevice) -> int | None:
@@ -165,8 +247,7 @@ def _narrow(case: Case, found: Sequence[_Narrow], severity: str) -> Finding:
 def _width_price(case: Case, link: _Narrow) -> str:
     gpu = case.machine.gpu(link.device)
     device = case.pci(link.link)
-    gts = device.link_speed_max_gts if device is not None else None
-    gen = next((gen for gen, rate in PCIE_GTS.items() if rate == gts), None)
+    gen = _gen(device.link_speed_max_gts if device is not None else None)
     if gen is None and gpu is not None:
         gen = gpu.pcie_gen_max
     now, whole = (pcie_gbs(gen, lanes) if gen else None for lanes in (link.now, link.most))
@@ -185,7 +266,8 @@ WIDTH = Rule(
     id="pcie-width",
     peers="D07",
     title="PCIe links with fewer lanes than both ends have",
-    evidence="lanes now and at most of each link from a GPU or RDMA device up",
+    evidence="lanes now and at most of each link from a GPU or RDMA device up, and lanes while the "
+    "probe host copied",
     disproof="LnkSta Width equal to the smaller LnkCap Width of both ends in `lspci -vv`",
     sources=("NVIDIA/open-gpu-kernel-modules#1010", "NVIDIA/nccl#1614", "NVIDIA/NVSentinel#890"),
     check=_check_width,

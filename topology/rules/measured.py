@@ -8,7 +8,7 @@ from statistics import median
 import msgspec
 
 from ..expectation.collectives import COLLECTIVES
-from ..expectation.devices import HOST, MEMORY
+from ..expectation.devices import MEMORY
 from ..expectation.judgement import LOW, Judgement, percent
 from ..machine import Gpu
 from ..snapshot import Measurement
@@ -105,7 +105,7 @@ def _poor(figures: Sequence[Judged], alike: Callable[[Measurement], object]) -> 
     return sorted(found, key=lambda poor: poor.share)
 
 
-def _of_gpus(
+def of_gpus(
     case: Case, rule: Rule, figures: Sequence[Judged], what: str, fix: Sequence[Fix]
 ) -> list[Finding] | None:
     """One finding for all GPUs whose figures of one kind are low."""
@@ -146,30 +146,12 @@ def again(case: Case, probe: str, who: Sequence[str]) -> Fix:
     )
 
 
-def _check_host(case: Case) -> Iterable[Finding] | None:
-    # A slot that is built with fewer lanes explains a low figure and is no fault.
-    figures = [
-        (one, judgement)
-        for one, judgement in sound(case, HOST)
-        if one.variant == "pinned" and not (judgement.verdict == LOW and judgement.explained)
-    ]
-    fix = [
-        again(case, "host", [gpu.address for gpu in case.gpus]),
-        Fix(
-            text="Compare lanes and generation under load.",
-            command="nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current "
-            "--format=csv -l 1",
-        ),
-    ]
-    return _of_gpus(case, HOST_LOW, figures, "host copy", fix)
-
-
 def _check_memory(case: Case) -> Iterable[Finding] | None:
     fix = [
         again(case, "memory", [gpu.address for gpu in case.gpus]),
         Fix(text="Look for ECC errors and remapped rows.", command="nvidia-smi -q -d ECC"),
     ]
-    return _of_gpus(case, MEMORY_LOW, sound(case, MEMORY), "memory bandwidth", fix)
+    return of_gpus(case, MEMORY_LOW, sound(case, MEMORY), "memory bandwidth", fix)
 
 
 def _check_compute(case: Case) -> Iterable[Finding] | None:
@@ -180,7 +162,7 @@ def _check_compute(case: Case) -> Iterable[Finding] | None:
             command="nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE",
         ),
     ]
-    return _of_gpus(case, COMPUTE_LOW, sound(case, ("gemm",)), "matrix multiplication", fix)
+    return of_gpus(case, COMPUTE_LOW, sound(case, ("gemm",)), "matrix multiplication", fix)
 
 
 def _check_collectives(case: Case) -> Iterable[Finding] | None:
@@ -220,16 +202,6 @@ def _check_collectives(case: Case) -> Iterable[Finding] | None:
 
 _CLOCKS = ("throttle-hardware", "throttle-thermal", "clocks-held", "power-limit-low")
 _BOARD = ("nvlink-down", "nvlink-missing", "nvlink-slow-rate", "nvlink-p2p-refused")
-HOST_LOW = Rule(
-    id="host-link-low",
-    peers="D07",
-    title="Host copies below what the PCIe link gives",
-    evidence="probe host on idle GPUs, pinned memory of the near NUMA node",
-    disproof="a healthy figure in a second `gputop probe host`",
-    sources=("NVIDIA/nvbandwidth#53", "NVIDIA/open-gpu-kernel-modules#1010"),
-    check=_check_host,
-    implied_by=("pcie-width", "pcie-generation"),
-)
 MEMORY_LOW = Rule(
     id="memory-bandwidth-low",
     peers="D01",
@@ -268,4 +240,4 @@ COLLECTIVE_LOW = Rule(
         "same-host-net",
     ),
 )
-RULES = (COLLECTIVE_LOW, HOST_LOW, MEMORY_LOW, COMPUTE_LOW)
+RULES = (COLLECTIVE_LOW, MEMORY_LOW, COMPUTE_LOW)

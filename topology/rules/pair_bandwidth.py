@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
+from ..expectation.judge import FAR
 from ..expectation.judgement import LOW
-from ..expectation.patterns import QUANTITIES, Pattern, patterns
+from ..expectation.pairs import LATENCY, OF_PAIRS
+from ..expectation.patterns import Pattern, patterns
 from ..snapshot import Measurement
 from ..specs import LOOK
 from ..units import figure as three
 from .case import Case
-from .finding import NOTICE, SLOW, Finding, Fix
+from .finding import NOTICE, SEVERITIES, SLOW, Finding, Fix
+from .host_link import severity
 from .lanes import narrow
 from .measured import Judged, sound, told
 from .pairs import FAST
@@ -21,7 +24,7 @@ _SHOWN = 6
 
 
 def _check(case: Case) -> Iterable[Finding] | None:
-    measured = sound(case, QUANTITIES)
+    measured = sound(case, OF_PAIRS)
     if not measured:
         return None
     letters = {ends: pair.letters for pair in case.pairs for ends in (pair.ends, pair.ends[::-1])}
@@ -53,12 +56,40 @@ def _check(case: Case) -> Iterable[Finding] | None:
         told_of |= {_ends(one) for one, _ in mine}
         found.append(_finding(case, pattern.text, mine, SLOW if slow else NOTICE, pattern.devices))
     rest = [judged for judged in figures if _low(judged) and _ends(judged[0]) not in told_of]
-    if rest:
-        rest.sort(key=lambda judged: judged[1].share or 0.0)
-        who = sorted({end for one, _ in rest for end in _ends(one)})
-        text = f"Copies between {case.names(who)} are low."
-        found.append(_finding(case, text, rest, SLOW, tuple(who)))
+    for quick, mine in ((False, "low"), (True, "late")):
+        some = [judged for judged in rest if (judged[0].quantity == LATENCY) is quick]
+        found += [_others(case, some, mine, _harm(some))] if some else []
+    found += _explained(case, figures)
     return found
+
+
+def _harm(figures: Sequence[Judged]) -> str:
+    """A latency wanders by some tenths from run to run; twice the usual one does not."""
+    slow = any(
+        one.quantity != LATENCY or (judgement.share or 0.0) < FAR for one, judgement in figures
+    )
+    return SLOW if slow else NOTICE
+
+
+def _others(case: Case, figures: Sequence[Judged], what: str, harm: str) -> Finding:
+    ordered = sorted(figures, key=lambda judged: judged[1].share or 0.0)
+    who = sorted({end for one, _ in ordered for end in _ends(one)})
+    things = "Small messages" if what == "late" else "Copies"
+    return _finding(case, f"{things} between {case.names(who)} are {what}.", ordered, harm, who)
+
+
+def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
+    """Tell what links that were read account for, where no rule about those links does."""
+    groups: dict[str, list[Judged]] = {}
+    for one, judgement in figures:
+        if judgement.verdict == LOW and judgement.explained:
+            harm = SLOW
+            pair = [gpu for end in _ends(one) if (gpu := case.machine.gpu(end)) is not None]
+            if not all(any(link.active for link in (*g.nvlinks, *g.xgmi)) for g in pair):
+                harm = min((severity(case, gpu) for gpu in pair), key=SEVERITIES.index)
+            groups.setdefault(harm, []).append((one, judgement))
+    what = "as slow as their links"
+    return [_others(case, group, what, harm) for harm, group in groups.items()]
 
 
 def _low(judged: Judged) -> bool:
@@ -106,14 +137,17 @@ def _finding(
     one, judgement = figures[0]
     healthy = judgement.band.healthy if judgement.verdict == LOW and judgement.band else None
     instead = f" instead of about {three(healthy)}" if healthy else ""
+    ends = f"{case.name(one.src or '')} to {case.name(one.dst or '')}"
     return PAIRS.finding(
         severity,
         text.rstrip("."),
         devices=sorted(devices),
         evidence=[told(case, *judged) for judged in figures[:_SHOWN]],
-        consequence=f"{case.name(one.src or '')} to {case.name(one.dst or '')} copies "
-        f"{three(one.value)}{instead} GB/s. A ring is as fast as its slowest pair, so that every "
-        "collective over these GPUs slows down.",
+        consequence=f"{ends} takes {three(one.value)}{instead} {one.unit or ''} for a small "
+        "store: messages of some KiB wait longer."
+        if one.quantity == LATENCY
+        else f"{ends} copies {three(one.value)}{instead} GB/s. A ring is as fast as its slowest "
+        "pair, so that every collective over these GPUs slows down.",
         fix=[
             Fix(
                 text="Measure once more, with nothing else on the node.", command="gputop probe p2p"
