@@ -20,6 +20,8 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line; gives the exit code of product.md and never a traceback."""
+    from contextlib import suppress
+
     from gputop.clean import clean
     from gputop.exits import ANSWERED, CANNOT_TELL, INTERRUPTED, OWN_ERROR, Exit
 
@@ -41,7 +43,9 @@ def run(arguments: list[str]) -> int:
         code = OWN_ERROR
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             text, code = f"cannot write the answer: {error.strerror}", CANNOT_TELL
-    sys.stderr.write(f"gputop: {clean(text, 600)}\n")
+    # Nobody may be left to read it; Python's own end would say 1, which here means slow.
+    with suppress(AttributeError, OSError):
+        sys.stderr.write(f"gputop: {clean(text, 600)}\n")
     return code
 
 

@@ -176,6 +176,7 @@ def test_chosen_gpus_alone_are_examined(capsys: pytest.CaptureFixture[str], tmp_
         (("--from", LIVE, "--demo", "hgx-h100-8"), "exclude"),
         (("--demo", "no-such"), "no demo"),
         (("--demo", "hgx-h100-8", "--expect", "nothing-like-it"), "no reference node"),
+        (("--demo", "hgx-h100-8", "--expect", ""), "no name"),
         (("--demo", "hgx-h100-8", "--expect", "x" * 5000), "no reference node"),
         (("--demo", "hgx-h100-8", "--expect", "/nowhere/node.json"), "no such file"),
         (("--demo", "hgx-h100-8", "--since", "/nowhere/node.json"), "no such file"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +20,7 @@ from gputop.commands.options import (
     tell_problems,
     terminal_width,
 )
-from gputop.exits import INTERRUPTED, USAGE, Exit
+from gputop.exits import CANNOT_TELL, INTERRUPTED, USAGE, Exit
 
 if TYPE_CHECKING:
     from gputop.check_document import Answer
@@ -97,34 +99,49 @@ def command(
         raise Exit("--full, --force and --python measure; a recording cannot be measured", USAGE)
     if quick and (force or python):
         raise Exit("--force and --python are for measuring; --quick does not", USAGE)
+    if expect == "":
+        # A script's variable that nobody set would otherwise expect nothing.
+        raise Exit("--expect: no name of a node is given", USAGE)
     started = time.monotonic()
     decided = site(config, ignored, RULES)
-    answer = check(
-        Wanted(
-            sources=sources,
-            demo=demo,
-            since=since,
-            # A demo is no node of the site.
-            expect=expect or ("" if demo else decided.expect),
-            gpus=gpus,
-            mode="quick" if quick or recorded else "full" if full else "default",
-            force=force,
-            python=python,
-            policy=decided.policy,
-            files=decided.files,
-            notes=(
-                *decided.notes,
-                *((_RECORDED,) if recorded and not quick else ()),
-            ),
+    wanted = Wanted(
+        sources=sources,
+        demo=demo,
+        since=since,
+        # A demo is no node of the site.
+        expect=expect or ("" if demo else decided.expect),
+        gpus=gpus,
+        mode="quick" if quick or recorded else "full" if full else "default",
+        force=force,
+        python=python,
+        policy=decided.policy,
+        files=decided.files,
+        notes=(
+            *decided.notes,
+            *((_RECORDED,) if recorded and not quick else ()),
         ),
-        started,
     )
-    if junit is not None:
-        from gputop.check_junit import write
+    code = CANNOT_TELL
+    try:
+        answer = check(wanted, started)
+        code = INTERRUPTED if answer.measured.interrupted else answer.exit_code
+        if junit is not None:
+            from gputop.check_junit import write
 
-        write(answer, RULES, junit)
-    _tell(answer, as_json=as_json, verbose=verbose)
-    context.exit(INTERRUPTED if answer.measured.interrupted else answer.exit_code)
+            write(answer, RULES, junit)
+        _tell(answer, as_json=as_json, verbose=verbose)
+    except BrokenPipeError:
+        # Whoever read our text has left (`| head -1`); the exit code is an answer of its own.
+        _hush()
+    context.exit(code)
+
+
+def _hush() -> None:
+    """Let what is still written at the end go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            os.dup2(nowhere, stream.fileno())
 
 
 def _tell(answer: Answer, *, as_json: bool, verbose: bool) -> None:
