@@ -10,6 +10,7 @@ import msgspec
 from gputop.commands.options import read_snapshot, say
 from gputop.topology.readings import GpuReading
 from gputop.topology.snapshot import Measurement, NodeSnapshot
+from gputop.topology.wiring.graph import gpu_label
 
 if TYPE_CHECKING:
     from gputop.check_idle import Idle
@@ -55,6 +56,8 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """PCI address of a GPU that was in use, and by what."""
     gpus: tuple[str, ...] = ()
     """Those that were measured."""
+    gone: tuple[tuple[str, str], ...] = ()
+    """PCI address and name of a GPU that answered before, and that nobody names any more."""
     notes: tuple[str, ...] = ()
     interrupted: bool = False
 
@@ -75,7 +78,6 @@ def measure(
     from gputop.check_idle import Idle, idle
     from gputop.probe_run import Attended
     from gputop.suite.planning import plan
-    from gputop.topology.wiring.graph import gpu_label
 
     names = {gpu.address: gpu_label(gpu) for gpu in node.machine.gpus}
     seen = Idle(free=tuple(addresses)) if force else (look or idle)(addresses, names)
@@ -128,21 +130,28 @@ def _kept(node: NodeSnapshot, ends: Sequence[Ended]) -> list[str]:
     return [note for end in ends if (note := history.keep_told(node, end.planned.wish, end.told))]
 
 
-def after(before: NodeSnapshot, read: Callable[[], NodeSnapshot] | None = None) -> NodeSnapshot:
+def after(
+    before: NodeSnapshot, read: Callable[[], NodeSnapshot] | None = None
+) -> tuple[NodeSnapshot, tuple[tuple[str, str], ...]]:
     """Read the machine once more after it was loaded; what our own load left in it is taken out.
 
     Counters, links, errors and settings are those of now; utilisation, clocks, memory and
-    processes those of before.
+    processes those of before. With it, as in Measured, the GPUs that are gone; where all are, the
+    node is that of before.
     """
     now = read() if read is not None else read_snapshot((), None)
-    if not now.machine.gpus:
-        return before
+    here = {gpu.address for gpu in now.machine.gpus}
+    gone = tuple(
+        (gpu.address, gpu_label(gpu)) for gpu in before.machine.gpus if gpu.address not in here
+    )
+    if not here:
+        return before, gone
     idle_before = {one.address: one for one in before.readings.gpus}
     gpus = tuple(_calm(one, idle_before.get(one.address)) for one in now.readings.gpus)
     readings = msgspec.structs.replace(
         now.readings, gpus=gpus, processes=before.readings.processes, host=before.readings.host
     )
-    return msgspec.structs.replace(now, readings=readings)
+    return msgspec.structs.replace(now, readings=readings), gone
 
 
 def _calm(now: GpuReading, before: GpuReading | None) -> GpuReading:

@@ -85,16 +85,20 @@ def _booted_between(earlier: NodeSnapshot, node: NodeSnapshot) -> bool:
 
 
 def reference(expect: str) -> Reference:
-    """What --expect names: a snapshot's file, or a reference node. Raises Exit."""
-    if _is_file(expect) or "/" in expect:
-        snapshot = load_snapshot((expect,))
-        if not snapshot.machine.gpus:
-            raise Exit(f"--expect {clean(expect, 200)}: a node without a GPU", CANNOT_TELL)
-        return of_snapshot(snapshot, clean(Path(expect).name, 80))
-    try:
-        return named(expect)
-    except UnknownReferenceError as error:
-        raise Exit(f"--expect: {clean(error, 300)}, nor a file of that name", USAGE) from error
+    """What is expected: a reference node, or a snapshot's file. Raises Exit.
+
+    A name counts before a file that is called like it, wherever one happens to be.
+    """
+    if "/" not in expect:
+        try:
+            return named(expect)
+        except UnknownReferenceError as error:
+            if not _is_file(expect):
+                raise Exit(f"{clean(error, 300)}, nor a file of that name", USAGE) from error
+    snapshot = load_snapshot((expect,))
+    if not snapshot.machine.gpus:
+        raise Exit(f"{clean(expect, 200)}: a node without a GPU, to expect", CANNOT_TELL)
+    return of_snapshot(snapshot, clean(Path(expect).name, 80))
 
 
 def selected(gpus: str | None, node: NodeSnapshot) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
@@ -86,8 +87,12 @@ def site(config: Path | None, ignored: Sequence[str], rules: Sequence[Rule]) -> 
 
 
 def _beside(path: Path, expect: str) -> str:
-    """A snapshot's path counts from the folder of the file that names it."""
-    return str(path.parent / expect) if "/" in expect else expect
+    """A snapshot's path counts from the folder of the file that names it, as its bare name does."""
+    beside = path.parent / expect
+    with suppress(OSError):  # longer than any name of a file
+        if expect and beside.is_file():
+            return str(beside)
+    return str(beside) if "/" in expect else expect
 
 
 def _user() -> list[Path]:

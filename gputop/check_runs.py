@@ -16,7 +16,6 @@ from gputop.topology.rules.finding import (
     Fix,
 )
 from gputop.topology.rules.rule import Rule
-from gputop.topology.snapshot import NodeSnapshot
 
 HANGS, GONE, NOT_MEASURED = "probe-hangs", "gpu-gone", "not-measured"
 _WELL = ("finished", "skipped", "timed-out", "cancelled")
@@ -24,8 +23,8 @@ _WELL = ("finished", "skipped", "timed-out", "cancelled")
 _SOURCES = ("gputop check; probes/README.md",)
 
 
-def run_rules(measured: Measured, before: NodeSnapshot) -> tuple[Rule, ...]:
-    """Rules about one run of probes, which began at `before`."""
+def run_rules(measured: Measured) -> tuple[Rule, ...]:
+    """Rules about one run of probes."""
     return (
         Rule(
             id=HANGS,
@@ -44,7 +43,7 @@ def run_rules(measured: Measured, before: NodeSnapshot) -> tuple[Rule, ...]:
             sources=_SOURCES,
             peers="D33",
             implied_by=("gpu-lost", "gpu-without-driver"),
-            check=lambda case: _gone(case, before),
+            check=lambda case: _gone(case, measured),
         ),
         Rule(
             id=NOT_MEASURED,
@@ -57,7 +56,7 @@ def run_rules(measured: Measured, before: NodeSnapshot) -> tuple[Rule, ...]:
     )
 
 
-RUN_RULES = run_rules(Measured(), NodeSnapshot(taken_at=0.0))
+RUN_RULES = run_rules(Measured())
 """The same without a run: their ids can be silenced whether or not anything is measured."""
 
 
@@ -84,24 +83,24 @@ def _hangs(case: Case, measured: Measured) -> Iterable[Finding] | None:
     ]
 
 
-def _gone(case: Case, before: NodeSnapshot) -> Iterable[Finding] | None:
-    here = {gpu.address for gpu in case.machine.gpus}
-    gone = [gpu for gpu in before.machine.gpus if gpu.address not in here]
-    if not gone:
+def _gone(case: Case, measured: Measured) -> Iterable[Finding] | None:
+    if not measured.runs:
+        return None
+    if not measured.gone:
         return []
-    names = ", ".join(clean(gpu.address, 40) for gpu in gone)
+    names = ", ".join(clean(name, 40) for _, name in measured.gone)
     return [
         _rule(GONE).finding(
             BROKEN,
             f"gone since it was measured: {names}",
-            devices=[gpu.address for gpu in gone],
+            devices=[address for address, _ in measured.gone],
             evidence=[
                 Evidence(
-                    what=f"GPU at {gpu.address}",
+                    what=f"{name} at {address}",
                     value="answered before the probes, and neither driver nor PCI names it now",
                     source=", ".join(case.snapshot.source),
                 )
-                for gpu in gone
+                for address, name in measured.gone
             ],
             consequence="A job that loads this GPU loses it.",
             fix=[

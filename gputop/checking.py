@@ -48,7 +48,7 @@ def check(wanted: Wanted, started: float) -> Answer:
     rules: tuple[Rule, ...] = load()
     if wanted.mode != "quick" and before.machine.gpus:
         found, measured = _measured(wanted, found, addresses)
-        rules = (*rules, *run_rules(measured, before))
+        rules = (*rules, *run_rules(measured))
     report = Report(found.node)
     prediction, failed = _predict(report, addresses)
     case = Case(
@@ -88,7 +88,8 @@ def _measured(
     )
     if not measured.runs:
         return found, measured
-    now = check_measure.after(before)
+    now, gone = check_measure.after(before)
+    measured = msgspec.structs.replace(measured, gone=gone)
     node = msgspec.structs.replace(now, measurements=(*now.measurements, *measured.measurements))
     return msgspec.structs.replace(found, node=node, earlier=found.earlier or before), measured
 

@@ -177,9 +177,12 @@ def test_where_all_are_busy_the_check_cannot_tell() -> None:
     assert told(found).verdict == "cannot tell"
 
 
-def told(measured: Measured, before: NodeSnapshot = LIVE, now: NodeSnapshot = LIVE) -> Diagnosis:
+WELL = (Ran(probe="host", status="finished", text="", figures=3),)
+
+
+def told(measured: Measured, now: NodeSnapshot = LIVE) -> Diagnosis:
     """What the rules about the run say."""
-    return diagnose(Case(Report(now)), run_rules(measured, before))
+    return diagnose(Case(Report(now)), run_rules(measured))
 
 
 @pytest.mark.parametrize("status", ["no-torch", "died", "failed", "refused", "garbled"])
@@ -203,10 +206,23 @@ def test_a_probe_that_hangs_is_broken() -> None:
 
 
 def test_a_gpu_that_went_away_is_broken() -> None:
-    now = edited(LIVE, [{"path": "machine.gpus[2]", "remove": True}])
-    found = told(Measured(), now=now)
+    now, gone = after(LIVE, lambda: edited(LIVE, [{"path": "machine.gpus[2]", "remove": True}]))
+    found = told(Measured(runs=WELL, gpus=ADDRESSES, gone=gone), now=now)
     assert [one.id for one in found.findings] == ["gpu-gone"]
     assert found.findings[0].devices == (ADDRESSES[2],)
+    assert "GPU2" in found.findings[0].title
+
+
+def test_a_driver_that_names_no_gpu_any_more_is_broken() -> None:
+    now, gone = after(LIVE, lambda: NodeSnapshot(taken_at=2.0))
+    assert now is LIVE
+    found = told(Measured(runs=WELL, gpus=ADDRESSES, gone=gone), now=now)
+    assert [(one.id, one.devices) for one in found.findings] == [("gpu-gone", ADDRESSES)]
+    assert found.verdict == "broken"
+
+
+def test_nobody_looks_for_lost_gpus_where_nothing_was_measured() -> None:
+    assert "gpu-gone" in told(Measured()).unexamined
 
 
 def test_all_is_well_where_every_probe_finished_or_was_skipped() -> None:
@@ -230,7 +246,8 @@ def test_our_own_load_is_taken_out_of_the_second_reading() -> None:
             {"path": "machine.gpus[1].nvlinks[3].active", "value": False},
         ],
     )
-    found = after(LIVE, lambda: hot)
+    found, gone = after(LIVE, lambda: hot)
+    assert gone == ()
     first, before = found.readings.gpus[0], LIVE.readings.gpus[0]
     assert first.utilization_percent == before.utilization_percent
     assert first.throttle_reasons == before.throttle_reasons
@@ -238,10 +255,6 @@ def test_our_own_load_is_taken_out_of_the_second_reading() -> None:
     assert first.ecc is not None
     assert first.ecc.uncorrected_volatile == 2
     assert found.machine.gpus[1].nvlinks[3].active is False
-
-
-def test_a_second_reading_without_gpus_is_not_taken_for_the_node() -> None:
-    assert after(LIVE, lambda: NodeSnapshot(taken_at=2.0)) is LIVE
 
 
 def test_counters_of_before_are_the_earlier_reading(monkeypatch: pytest.MonkeyPatch) -> None:

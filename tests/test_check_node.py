@@ -105,3 +105,14 @@ def test_a_snapshot_is_a_reference_by_its_file_name(tmp_path: Path) -> None:
     found = reference(saved(LIVE, tmp_path / "sister.json"))
     assert found.name == "sister.json"
     assert found.gpus == 4
+
+
+def test_a_name_counts_before_a_file_that_happens_to_be_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved(LIVE, tmp_path / "dgx-h100")
+    saved(LIVE, tmp_path / "sister")
+    monkeypatch.chdir(tmp_path)
+    assert reference("dgx-h100").sister is None
+    assert reference("./dgx-h100").sister is not None
+    assert reference("sister").sister is not None

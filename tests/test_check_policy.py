@@ -73,6 +73,10 @@ def test_a_snapshot_is_looked_for_beside_the_file_that_names_it(
     assert decided().expect == str(system.parent / "sister.json")
     user.write_text('expect = "/srv/sister.json"\n')
     assert decided().expect == "/srv/sister.json"
+    user.write_text('expect = "healthy.json"\n')
+    assert decided().expect == "healthy.json"
+    (user.parent / "healthy.json").write_text("{}")
+    assert decided().expect == str(user.parent / "healthy.json")
 
 
 def test_what_this_version_does_not_know_is_a_note(places: tuple[Path, Path]) -> None:
