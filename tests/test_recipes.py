@@ -28,7 +28,8 @@ FAKE = """#!/bin/bash
 printf '%s\\n' "$*" >> "$FAKE_SAID"
 case "$1" in
     snapshot) printf '{}' > "$3"; exit "${FAKE_SNAPSHOT:-0}" ;;
-    check) printf 'a finding\\nverdict of fake %s\\n' "$FAKE_CODE"; exit "$FAKE_CODE" ;;
+    check) [[ $* == *--gpus* && -n $FAKE_OF_GPUS ]] && exit "$FAKE_OF_GPUS"
+           printf 'a finding\\nverdict of fake %s\\n' "$FAKE_CODE"; exit "$FAKE_CODE" ;;
 esac
 exit 64
 """
@@ -134,6 +135,17 @@ def test_a_gputop_that_is_missing_drains_no_node(launcher: dict[str, str], scrip
     assert "no answer" in done.stdout
 
 
+@pytest.mark.parametrize("script", ["prolog.sh", "epilog.sh"])
+@pytest.mark.parametrize(("code", "answer"), [(0, 0), (2, 1), (64, 0)])
+def test_where_a_gpu_of_the_job_is_gone_the_whole_node_tells(
+    launcher: dict[str, str], script: str, code: int, answer: int
+) -> None:
+    done = run(script, launcher | {"FAKE_OF_GPUS": "64", "FAKE_CODE": str(code)})
+    assert done.returncode == answer, done.stderr
+    *_, picked, whole = Path(launcher["FAKE_SAID"]).read_text().splitlines()
+    assert picked == f"{whole} --gpus 0,1"
+
+
 def test_a_snapshot_that_fails_does_not_stop_the_check(launcher: dict[str, str]) -> None:
     assert run("prolog.sh", launcher | {"FAKE_SNAPSHOT": "3"}).returncode == 0
     *_, check = Path(launcher["FAKE_SAID"]).read_text().splitlines()
@@ -198,6 +210,8 @@ def test_the_pod_starts_on_a_fit_node_alone(launcher: dict[str, str], tmp_path: 
     assert len(checks) == 2
     assert "initContainers" in text
     assert "readinessProbe" in text
+    # Else the 64 MiB of the init container's own /dev/shm would be examined.
+    assert text.count("mountPath: /dev/shm") == len(checks)
     assert "\t" not in text
     path = f"{tmp_path}:{os.environ['PATH']}"
     for command in checks:

@@ -15,12 +15,18 @@ say() {
     if command -v logger >/dev/null; then logger -t gputop -- "job ${SLURM_JOB_ID:-?}: $1"; fi
 }
 
+check() {
+    timeout -k 5 20 "$gputop" check --quick "${since[@]}" "$@" 2>/dev/null
+}
+
 before="$state/${SLURM_JOB_ID:-0}.json"
 since=()
 [ -s "$before" ] && since=(--since "$before")
 
-report=$(timeout -k 5 20 "$gputop" check --quick "${since[@]}" --gpus "$SLURM_JOB_GPUS" 2>/dev/null)
+report=$(check --gpus "$SLURM_JOB_GPUS")
 code=$?
+# Wrong usage (64): a GPU of the job that no driver numbers any more. The whole node then tells.
+if [ $code -eq 64 ]; then report=$(check); code=$?; fi
 rm -f "$before"
 case $code in
     0) exit 0 ;;

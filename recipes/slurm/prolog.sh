@@ -15,6 +15,10 @@ say() {
     if command -v logger >/dev/null; then logger -t gputop -- "job ${SLURM_JOB_ID:-?}: $1"; fi
 }
 
+check() {
+    timeout -k 5 20 "$gputop" check --quick "${source[@]}" "$@" 2>/dev/null
+}
+
 # What counters say now is what the epilog compares with.
 umask 077
 before="$state/${SLURM_JOB_ID:-0}.json"
@@ -23,8 +27,10 @@ if mkdir -p "$state" && timeout -k 5 20 "$gputop" snapshot -o "$before" 2>/dev/n
     source=(--from "$before")
 fi
 
-report=$(timeout -k 5 20 "$gputop" check --quick "${source[@]}" --gpus "$SLURM_JOB_GPUS" 2>/dev/null)
+report=$(check --gpus "$SLURM_JOB_GPUS")
 code=$?
+# Wrong usage (64): a GPU of the job that no driver numbers any more. The whole node then tells.
+if [ $code -eq 64 ]; then report=$(check); code=$?; fi
 case $code in
     0) exit 0 ;;
     2) say "$report"; exit 1 ;;
