@@ -94,6 +94,8 @@ class GpuReading(Record, frozen=True, kw_only=True):
     nvlink_tx_bytes_per_second: float | None = None
     nvlink_rx_bytes_per_second: float | None = None
     nvlinks: tuple[NvLinkReading, ...] = ()
+    xgmi_tx_bytes_per_second: float | None = None
+    xgmi_rx_bytes_per_second: float | None = None
     xgmi: tuple[XgmiReading, ...] = ()
     ecc: EccCounts | None = None
     ecc_blocks: tuple[EccBlock, ...] = ()

@@ -3,6 +3,8 @@
 NAMES = (
     "nvml",
     "nvml_readings",
+    "amdsmi",
+    "amdsmi_readings",
     "pci",
     "host",
     "network",

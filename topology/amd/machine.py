@@ -1,0 +1,269 @@
+"""amdsmi's raw answers to records of what stays. Pure; the layout is that of sources/amdsmi.py."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..machine import Gpu, GpuPair, Software, XgmiLink
+from ..nvml.words import pci_address
+from ..snapshot import Problem
+from ..sources.source import Part, Raw
+from .answers import Answers, Path, dicts, is_whole, reason, refusal
+from .links import seen_pairs, xgmi_of
+from .words import (
+    ECC_MEMORY_BIT,
+    LEAST_MICROWATTS,
+    MIB,
+    PCIE_GENERATIONS,
+    VIRTUALIZATION,
+)
+
+MAX_DEVICES = 256
+"""More GPUs than any node has; a recording with more is cut there."""
+BDF = "amdsmi_get_gpu_device_bdf"
+_ASIC = "amdsmi_get_gpu_asic_info"
+_BOARD = "amdsmi_get_gpu_board_info"
+_CAP = "amdsmi_get_power_cap_info"
+_PCIE = "amdsmi_get_pcie_info"
+_KFD = "amdsmi_get_gpu_kfd_info"
+_TARGET = re.compile(r"gfx[0-9a-f]{3,6}", re.IGNORECASE)
+_HEX = re.compile(r"(?:0x)?([0-9a-f]{1,8})", re.IGNORECASE)
+_MODES = re.compile(r"(SPX|DPX|TPX|QPX|CPX)|(NPS[1248])")
+
+
+def parse(raw: Raw) -> Part:
+    """Understand what the reader of `amdsmi` (or a recording) holds: GPUs, pairs, versions."""
+    top = raw if isinstance(raw, dict) else {}
+    devices = dicts(top.get("devices"))[:MAX_DEVICES]
+    known = [(_index(device, place), address(device)) for place, device in enumerate(devices)]
+    addresses = {index: own for index, own in known if own is not None}
+    gpus: dict[str, Gpu] = {}
+    pairs: list[GpuPair] = []
+    problems: list[Problem] = []
+    assumptions: list[str] = []
+    for device, (index, own) in zip(devices, known, strict=True):
+        if own is None:
+            problems.append(_unknown_device(device, index))
+        elif own in gpus:
+            problems.append(_problem(f"two GPUs with the PCI address {own}"))
+        else:
+            seen = seen_pairs(device, own, addresses)
+            gpus[own] = _gpu(device, own, index, xgmi_of(device, seen, assumptions))
+            pairs += [one.pair for one in seen]
+            if _all_refused(device):
+                problems.append(_mute(device, own))
+    return Part(
+        gpus=tuple(gpus.values()),
+        pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
+        software=_software(top.get("system"), devices),
+        problems=tuple(problems),
+        assumptions=tuple(dict.fromkeys(assumptions)),
+    )
+
+
+def address(device: dict[str, Raw]) -> str | None:
+    """PCI address of a device of the raw answer; None when the driver would not give it.
+
+    A part of a partitioned package has the address of the package with the number of the part in
+    the place of the function, as ROCm shows it.
+    """
+    return pci_address(device.get(BDF))
+
+
+def _index(device: dict[str, Raw], place: int) -> int:
+    index = device.get("index")
+    return index if is_whole(index) and 0 <= index < 2**31 else place
+
+
+def _problem(text: str, kind: str = "failed") -> Problem:
+    return Problem(source="amdsmi", kind=kind, text=text)
+
+
+def _unknown_device(device: dict[str, Raw], index: int) -> Problem:
+    """A GPU that amdsmi lists but does not name."""
+    why = refusal(device.get(BDF)) or "no PCI address in the answer"
+    kind = "denied" if why == "no permission" else "failed"
+    return _problem(f"GPU {index}: amdsmi does not tell its PCI address ({why})", kind)
+
+
+def _all_refused(device: dict[str, Raw]) -> bool:
+    asked = [name for name in device if name.startswith("amdsmi_") and name != BDF]
+    return bool(asked) and all(refusal(device[name]) is not None for name in asked)
+
+
+def _mute(device: dict[str, Raw], own: str) -> Problem:
+    answer = device.get(_ASIC)
+    why = reason(answer["error"]) if isinstance(answer, dict) and "error" in answer else "no answer"
+    return _problem(f"GPU {own}: amdsmi refuses every question ({why})")
+
+
+def _gpu(device: dict[str, Raw], own: str, index: int, xgmi: tuple[XgmiLink, ...]) -> Gpu:
+    a = Answers(device)
+    part = a.number("partition", (_KFD, "current_partition_id"))
+    values: dict[str, Any] = {
+        "uuid": a.text("uuid", ("amdsmi_get_gpu_device_uuid",)),
+        "name": a.text("name", (_ASIC, "market_name"), (_BOARD, "product_name")),
+        "serial": a.text("serial", (_BOARD, "product_serial")),
+        "vbios": a.text("vbios", *_vbios()),
+        "board_part_number": a.text("board_part_number", (_BOARD, "model_number")),
+        "module_id": a.number("module_id", (_ASIC, "oam_id")),
+        "compute_capability": _target(a),
+        "core_count": a.number("core_count", (_ASIC, "num_compute_units")),
+        "pci_id": _pci_id(a),
+        "memory_bytes": _memory(a),
+        "memory_bus_bits": a.number(
+            "memory_bus_bits", ("amdsmi_get_gpu_vram_info", "vram_bit_width")
+        ),
+        "bar1_bytes": a.number("bar1_bytes", ("amdsmi_get_gpu_memory_total(VIS_VRAM)",)),
+        "pcie_gen_max": _generation(a),
+        "pcie_width_max": a.number("pcie_width_max", (_PCIE, "pcie_static", "max_pcie_width")),
+        "power_limit_watts": _watts(a, "power_limit_watts", "power_cap"),
+        "power_limit_default_watts": _watts(a, "power_limit_default_watts", "default_power_cap"),
+        "power_limit_min_watts": _watts(a, "power_limit_min_watts", "min_power_cap"),
+        "power_limit_max_watts": _watts(a, "power_limit_max_watts", "max_power_cap"),
+        "temperature_slowdown_c": _limit(a, "temperature_slowdown_c", "CRITICAL"),
+        "temperature_shutdown_c": _limit(a, "temperature_shutdown_c", "EMERGENCY"),
+        "temperature_memory_max_c": _degrees(
+            a, "temperature_memory_max_c", "amdsmi_get_temp_metric(VRAM,CRITICAL)"
+        ),
+        "clock_graphics_max_mhz": _clock(a, "clock_graphics_max_mhz", "GFX"),
+        "clock_memory_max_mhz": _clock(a, "clock_memory_max_mhz", "MEM"),
+        "clock_video_max_mhz": _clock(a, "clock_video_max_mhz", "VCLK0"),
+        "ecc_enabled": _ecc(a),
+        "virtualization": _virtualization(a),
+        "numa_node": _numa(a),
+        "compute_partition": _mode(a, "compute_partition", "amdsmi_get_gpu_compute_partition"),
+        "memory_partition": _mode(a, "memory_partition", "amdsmi_get_gpu_memory_partition"),
+        "xgmi_hive": _hive(a),
+        "kfd_node": a.number("kfd_node", (_KFD, "node_id")),
+        "render_minor": a.number("render_minor", ("amdsmi_get_gpu_enumeration_info", "drm_render")),
+        "partition": str(part) if part else None,
+        "parent": f"{own[:-1]}0" if part and own[-1] != "0" else None,
+        "xgmi": xgmi,
+    }
+    if part == 0:
+        a.miss("partition", "the first part, which has the package's own address")
+    return Gpu(address=own, vendor="amd", index=index, gaps=a.gaps(), **values)
+
+
+def _vbios() -> tuple[Path, ...]:
+    name = "amdsmi_get_gpu_vbios_info"
+    return (name, "version"), (name, "part_number")
+
+
+def _target(a: Answers) -> str | None:
+    """Read "gfx942"; a driver that does not know writes all ones behind the "gfx"."""
+    text = a.text("compute_capability", (_ASIC, "target_graphics_version"))
+    if text is None:
+        return None
+    if _TARGET.fullmatch(text) and text.lower() not in ("gfx000", "gfx0000"):
+        return text.lower()
+    a.miss("compute_capability", "the driver does not say")
+    return None
+
+
+def _pci_id(a: Answers) -> str | None:
+    words = [a.text("pci_id", (_ASIC, name)) for name in ("vendor_id", "device_id")]
+    found = [_HEX.fullmatch(word) for word in words if word is not None]
+    if len(found) == 2 and found[0] and found[1]:
+        return ":".join(f"{int(match[1], 16):04x}" for match in found if match)
+    a.miss("pci_id", "the driver does not say")
+    return None
+
+
+def _memory(a: Answers) -> int | None:
+    exact = a.number("memory_bytes", ("amdsmi_get_gpu_memory_total(VRAM)",))
+    if exact:
+        return exact
+    mib = a.number("memory_bytes", ("amdsmi_get_gpu_vram_info", "vram_size"))
+    return mib * MIB if mib else None
+
+
+def _generation(a: Answers) -> int | None:
+    """Generation out of the rate of a lane; `pcie_interface_version` is another number."""
+    field = "pcie_gen_max"
+    rate = a.number(field, (_PCIE, "pcie_static", "max_pcie_speed"))
+    return None if rate is None else generation(a, field, rate)
+
+
+def generation(a: Answers, field: str, rate: int) -> int | None:
+    """PCIe generation of a rate in MT/s."""
+    found = PCIE_GENERATIONS.get(rate)
+    if found is None:
+        a.miss(field, f"no PCIe generation runs at {rate} MT/s")
+    return found
+
+
+def _watts(a: Answers, field: str, name: str) -> float | None:
+    cap = a.number(field, (_CAP, name))
+    if cap is None:
+        return None
+    return cap * 1e-6 if cap >= LEAST_MICROWATTS else float(cap)
+
+
+def _limit(a: Answers, field: str, limit: str) -> int | None:
+    """Limit of the junction (hot spot), which is the sensor that MI GPUs throttle by."""
+    sensors = ("HOTSPOT", "EDGE")
+    return _degrees(a, field, *(f"amdsmi_get_temp_metric({s},{limit})" for s in sensors))
+
+
+def _degrees(a: Answers, field: str, *names: str) -> int | None:
+    degrees = a.number(field, *((name,) for name in names))
+    if degrees == 0:
+        a.miss(field, "the driver says 0")
+        return None
+    return degrees
+
+
+def _clock(a: Answers, field: str, kind: str) -> int | None:
+    return a.number(field, (f"amdsmi_get_clock_info({kind})", "max_clk"))
+
+
+def _ecc(a: Answers) -> bool | None:
+    mask = a.number("ecc_enabled", ("amdsmi_get_gpu_ecc_enabled",))
+    return None if mask is None else bool(mask & ECC_MEMORY_BIT)
+
+
+def _virtualization(a: Answers) -> str | None:
+    mode = a.text("virtualization", ("amdsmi_get_gpu_virtualization_mode", "mode"))
+    return None if mode is None else VIRTUALIZATION.get(mode, f"unknown ({mode})")
+
+
+def _numa(a: Answers) -> int | None:
+    answer, _ = a.look(("amdsmi_get_gpu_topo_numa_affinity",))
+    if is_whole(answer) and answer < 0:
+        a.miss("numa_node", "the driver knows no NUMA node")
+        return None
+    return a.number("numa_node", ("amdsmi_get_gpu_topo_numa_affinity",))
+
+
+def _mode(a: Answers, field: str, name: str) -> str | None:
+    text = a.text(field, (name,))
+    if text is None or _MODES.fullmatch(text.upper()):
+        return text and text.upper()
+    a.miss(field, f"unknown ({text[:40]})")
+    return None
+
+
+def _hive(a: Answers) -> str | None:
+    number = a.number("xgmi_hive", ("amdsmi_get_xgmi_info", "xgmi_hive_id"))
+    if number == 0:
+        a.miss("xgmi_hive", "in no hive")
+    return str(number) if number else None
+
+
+def _software(raw: Raw, devices: list[dict[str, Raw]]) -> Software | None:
+    if not devices and not isinstance(raw, dict):
+        return None
+    a = Answers(devices[0] if devices else {})
+    driver = a.text("amd_driver", ("amdsmi_get_gpu_driver_info", "driver_version"))
+    version = raw.get("amdsmi_get_rocm_version") if isinstance(raw, dict) else None
+    rocm = None
+    if isinstance(version, list) and len(version) == 2 and version[0] is True:
+        rocm = Answers({"it": version[1]}).text("rocm", ("it",))
+    if rocm is None:
+        # The second item of a failure is its reason.
+        why = version[1] if isinstance(version, list) and len(version) == 2 else None
+        a.miss("rocm", why[:200] if isinstance(why, str) else refusal(version) or "not asked")
+    return Software(amd_driver=driver, rocm=rocm, gaps=a.gaps())

@@ -1,0 +1,68 @@
+"""amdsmi's numbers and names in our words. Numbers of amdsmi.h, the same in ROCm 6.x and 7.x."""
+
+from __future__ import annotations
+
+LINK_TYPES = {0: "internal", 1: "pcie", 2: "xgmi"}
+"""What `amdsmi_topo_get_link_type` counts: amdsmi_io_link_type_t in 6.x, amdsmi_link_type_t in
+7.x. 6.x has an amdsmi_link_type_t too, with 1 for xGMI, but not in the answer of this function."""
+VIRTUALIZATION = {
+    "BAREMETAL": "none",
+    "PASSTHROUGH": "passthrough",
+    "GUEST": "vgpu",
+    "HOST": "host vgpu",
+}
+ECC_BLOCKS = (
+    "UMC",
+    "SDMA",
+    "GFX",
+    "MMHUB",
+    "ATHUB",
+    "PCIE_BIF",
+    "HDP",
+    "XGMI_WAFL",
+    "DF",
+    "SMN",
+    "SEM",
+    "MP0",
+    "MP1",
+    "FUSE",
+    "MCA",
+    "VCN",
+    "JPEG",
+    "IH",
+    "MPIO",
+)
+"""Members of AmdSmiGpuBlock that both majors have."""
+ECC_MEMORY_BIT = 0x1
+"""AMDSMI_GPU_BLOCK_UMC, the memory controllers, in the mask of blocks with ECC."""
+PAGE_PENDING = 1
+"""amdsmi_memory_page_status_t: 0 reserved, 1 pending, 2 cannot be reserved."""
+RESIDENCIES = (
+    "accumulation_counter",
+    "prochot_residency_acc",
+    "ppt_residency_acc",
+    "socket_thm_residency_acc",
+    "vr_thm_residency_acc",
+    "hbm_thm_residency_acc",
+)
+"""Counters of gpu_metrics: samples taken, and those in which something held the clocks down."""
+XGMI_COUNTERS = ("xgmi_read_data_acc", "xgmi_write_data_acc")
+"""Kilobytes received and sent by each link, of gpu_metrics."""
+THROTTLES = (
+    # counter of gpu_metrics, flag of amdsmi_get_violation_status, word
+    ("prochot_residency_acc", "active_prochot_thrm", "prochot"),
+    ("ppt_residency_acc", "active_ppt_pwr", "sw power cap"),
+    ("socket_thm_residency_acc", "active_socket_thrm", "socket thermal"),
+    ("vr_thm_residency_acc", "active_vr_thrm", "vr thermal"),
+    ("hbm_thm_residency_acc", "active_hbm_thrm", "hbm thermal"),
+)
+"""PPT is AMD's package power tracking: the board's power limit, as NVIDIA's "sw power cap"."""
+THROTTLED = "throttled, reason not told"
+"""Before MI300 the binding gives the mask of reasons as a truth value only."""
+LINK_STATES = {"U": True, "D": False}
+"""Of `amdsmi_get_gpu_xgmi_link_status`; "X" is a link that is not used here."""
+PCIE_GENERATIONS = {2500: 1, 5000: 2, 8000: 3, 16000: 4, 32000: 5, 64000: 6}
+"""MT/s of one lane -> generation."""
+LEAST_MICROWATTS = 100_000
+"""Power caps are microwatts since ROCm 6.1.2 and were watts before; no cap lies between."""
+MIB = 2**20
