@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from ..collect import ONLY_PCI
 from ..expectation.judge import Judge
 from ..expectation.judgement import Judgement
 from ..machine import Gpu, Host, PciDevice
@@ -54,9 +55,16 @@ class Case:
 
     @cached_property
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs that count, by address."""
+        """The GPUs that count, by address.
+
+        Those that a container was not given do not, though its /sys shows them.
+        """
+        given = {gpu.vendor for gpu in self.machine.gpus if gpu.why("uuid") != ONLY_PCI}
         return tuple(
-            gpu for gpu in self.machine.gpus if not self._chosen or gpu.address in self._chosen
+            gpu
+            for gpu in self.machine.gpus
+            if (not self._chosen or gpu.address in self._chosen)
+            and not (self.in_container and gpu.vendor in given and gpu.why("uuid") == ONLY_PCI)
         )
 
     @cached_property

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..linux.cpulist import members
 from .case import Case
+from .devices import visible
 from .finding import SLOW, Evidence, Finding, Fix
 from .near import called, jobs, local_cpus, several_nodes
 from .rule import Rule
@@ -23,7 +24,7 @@ def _limit(case: Case) -> Iterable[Finding] | None:
         limits += [container.cpu_quota] if container.cpu_quota is not None else []
         if limits:
             granted.append(
-                ("what is started here", min(limits), len(case.gpus), "cgroup of gputop")
+                ("what is started here", min(limits), len(visible(case)), "cgroup of gputop")
             )
     for process, gpus in jobs(case):
         if process.cpu_quota is not None:
@@ -67,7 +68,9 @@ def _cpuset(case: Case) -> Iterable[Finding] | None:
     if not several_nodes(case):
         return []
     far = [
-        gpu for gpu in case.gpus if (near := local_cpus(case, gpu)) is not None and not cpus & near
+        gpu
+        for gpu in visible(case)
+        if (near := local_cpus(case, gpu)) is not None and not cpus & near
     ]
     if not far:
         return []

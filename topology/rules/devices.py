@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ..collect import ONLY_PCI
 from ..machine import Gpu
 from .case import Case
 from .finding import BROKEN, BY_DESIGN, NOTICE, Evidence, Finding, Fix
@@ -15,28 +16,43 @@ BY_BUS = "PCI_BUS_ID"
 LIMIT_SHOWN = 8
 
 
+def _served(case: Case) -> list[Gpu]:
+    """GPUs that CUDA can number: a container shows others on PCI that it was not given."""
+    return [gpu for gpu in case.machine.gpus if gpu.why("uuid") != ONLY_PCI]
+
+
+def visible(case: Case) -> list[Gpu]:
+    """GPUs that count and that a program started here finds; all that count where nobody knows."""
+    value = case.variables.get(VISIBLE, ("", ""))[0]
+    entries = [entry.strip() for entry in value.split(",") if entry.strip()]
+    seen = {gpu.address for gpu in _found(case, entries)}
+    found = [gpu for gpu in case.gpus if gpu.address in seen]
+    return found or [gpu for gpu in case.gpus if gpu.why("uuid") != ONLY_PCI] or list(case.gpus)
+
+
 def _check(case: Case) -> Iterable[Finding] | None:
-    if any(gpu.vendor != "nvidia" or gpu.mig_enabled for gpu in case.machine.gpus):
+    served = _served(case)
+    if not served or any(gpu.vendor != "nvidia" or gpu.mig_enabled for gpu in served):
         return None
-    visible = case.variables.get(VISIBLE)
-    mixed = len({gpu.name for gpu in case.machine.gpus}) > 1
+    listed = case.variables.get(VISIBLE)
+    mixed = len({gpu.name for gpu in served if gpu.name}) > 1
     by_bus = case.variables.get(ORDER, ("",))[0] == BY_BUS
-    if visible is None:
+    if listed is None:
         return [_mixed(case)] if mixed and not by_bus else []
-    entries = [entry.strip() for entry in visible[0].split(",")]
+    entries = [entry.strip() for entry in listed[0].split(",")]
     if len(set(entries)) < len(entries):
         return None  # what CUDA makes of a GPU named twice is not documented
     found = _found(case, entries)
     if not found:
-        return [_none(case, visible[0])]
+        return [_none(case, listed[0])]
     if len(found) < len(entries):
-        return [_short(case, visible[0], entries, found)]
+        return [_short(case, listed[0], entries, found)]
     numeric = all(entry.isdecimal() for entry in entries)
     if mixed and numeric and not by_bus:
         return [_mixed(case)]
-    if found == list(case.machine.gpus):
+    if found == served:
         return []
-    return [_other(case, visible[0], found)]
+    return [_other(case, listed[0], found)]
 
 
 def _found(case: Case, entries: list[str]) -> list[Gpu]:
@@ -45,7 +61,7 @@ def _found(case: Case, entries: list[str]) -> list[Gpu]:
     CUDA programming guide, environment variables: indices, or beginnings of UUIDs.
     """
     found: list[Gpu] = []
-    gpus = case.machine.gpus
+    gpus = _served(case)
     for entry in entries:
         one: Gpu | None = None
         if re.fullmatch(r"\d{1,6}", entry, re.ASCII) and int(entry) < len(gpus):
@@ -69,7 +85,7 @@ def _other(case: Case, value: str, found: list[Gpu]) -> Finding:
     more = len(found) - LIMIT_SHOWN
     return DEVICE_ORDER.finding(
         BY_DESIGN,
-        f"programs started here count {len(found)} of {len(case.machine.gpus)} GPUs their own way",
+        f"programs started here count {len(found)} of {len(_served(case))} GPUs their own way",
         evidence=_evidence(case, value),
         consequence="; ".join(shown) + (f"; and {more} more" if more > 0 else "")
         + ". nvidia-smi and the driver's library do not heed the variable.",
@@ -99,7 +115,7 @@ def _none(case: Case, value: str) -> Finding:
 
 
 def _mixed(case: Case) -> Finding:
-    names = sorted({gpu.name or "unknown" for gpu in case.machine.gpus})
+    names = sorted({gpu.name for gpu in _served(case) if gpu.name})
     return DEVICE_ORDER.finding(
         NOTICE,
         "cuda:N need not be GPU N: the GPUs are of several models",
@@ -117,7 +133,7 @@ def _mixed(case: Case) -> Finding:
 
 
 def _all(case: Case) -> str:
-    return ",".join(str(number) for number in range(len(case.machine.gpus)))
+    return ",".join(str(number) for number in range(len(_served(case))))
 
 
 DEVICE_ORDER = Rule(

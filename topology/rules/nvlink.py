@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..machine import Gpu
+from ..machine import Gpu, NvLink
 from ..units import gbs
 from .case import Case
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
@@ -53,13 +53,26 @@ def _known(case: Case) -> list[Gpu]:
 
 def _most(case: Case, gpu: Gpu) -> tuple[int, str]:
     """Links that should be up, and who says so: the same model in this box, else the table."""
-    beside = max((up(other) for other in _alike(case, gpu)), default=0)
     sku = case.sku(gpu)
+    if _part_of_a_mesh(case, gpu):
+        return 0, "a part of a mesh"
+    beside = max((up(other) for other in _alike(case, gpu)), default=0)
     counted = sku is not None and sku.fabric in WIRED and "link_count" not in sku.unconfirmed
     of_model = (sku.link_count or 0) if sku is not None and counted else 0
     if beside >= of_model:
         return beside, "the other GPUs of this model here"
     return of_model, "the model's data sheet"
+
+
+def _part_of_a_mesh(case: Case, gpu: Gpu) -> bool:
+    """Whether a guest has some GPUs of a mesh: links to the others are down, as many as there are.
+
+    Behind NVSwitches every GPU keeps all its links.
+    """
+    sku = case.sku(gpu)
+    if sku is None or sku.fabric != "point_to_point" or case.in_vm is False:
+        return False
+    return len(case.machine.gpus) < (sku.world_size or 0)
 
 
 def _alike(case: Case, gpu: Gpu) -> list[Gpu]:
@@ -173,8 +186,9 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
     for gpu in case.gpus:
         if gpu.mig_enabled or down(gpu) or gpu.why("nvlinks") is not None:
             continue
-        # A GPU that no driver describes has no list of links at all.
-        if gpu.uuid is None or any(link.active is None for link in gpu.nvlinks):
+        # A GPU that no driver describes has no list of links; NCCL's XML has one, and no UUID.
+        told = gpu.uuid is not None or (gpu.nvlinks and all(map(_switched, gpu.nvlinks)))
+        if not told or any(link.active is None for link in gpu.nvlinks):
             continue
         most, by = _most(case, gpu)
         sku = case.sku(gpu)
@@ -193,7 +207,8 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
                 Evidence(
                     what=f"NVLinks of {case.name(gpu.address)}",
                     value=f"{up(gpu)} of {most}",
-                    source=f"{STATE}; {most} by {by}",
+                    source=f"{STATE if gpu.uuid else ', '.join(case.snapshot.source)}; "
+                    f"{most} by {by}",
                 )
                 for gpu, most, by in sick
             ],
@@ -201,6 +216,10 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
             fix=_REPAIR,
         )
     ]
+
+
+def _switched(link: NvLink) -> bool:
+    return link.remote_kind == "nvswitch"
 
 
 def _check_rate(case: Case) -> Iterable[Finding] | None:
