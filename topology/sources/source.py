@@ -51,6 +51,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     measurements: tuple[Measurement, ...] = ()
     problems: tuple[Problem, ...] = ()
     assumptions: tuple[str, ...] = ()
+    origin: str = ""
+    """Who says it, where several sources are asked the same and are compared: "kfd", "amdsmi"."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

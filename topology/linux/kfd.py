@@ -1,0 +1,63 @@
+"""The kernel's topology of compute nodes, as it is: /sys/class/kfd/kfd/topology.
+
+Nodes are the CPUs and GPUs that HSA knows; `io_links` join neighbours, `p2p_links` are ways
+between devices over others. Caches are not read: hundreds of files a GPU, and nobody asks.
+"""
+
+from __future__ import annotations
+
+from ..sources.source import Raw
+from .tree import Tree, answers
+
+ROOTS = ("sys/class/kfd/kfd/topology", "sys/devices/virtual/kfd/kfd/topology")
+"""The second is where the first one leads; a copy may hold that alone."""
+PARTS = ("io_links", "p2p_links", "mem_banks")
+LIMIT_NODES = 1024
+LIMIT_LINKS = 1024
+PROCESSES = "sys/class/kfd/kfd/proc"
+
+
+def root(tree: Tree) -> str | None:
+    """Folder of the topology; None when the kernel shows none."""
+    return next((place for place in ROOTS if tree.names(f"{place}/nodes")), None)
+
+
+def generation(tree: Tree, place: str) -> Raw:
+    """What changes whenever the topology changes."""
+    return answers(tree, place, ("generation_id",)).get("generation_id")
+
+
+def read_nodes(tree: Tree, place: str) -> dict[str, Raw]:
+    """Number of the node -> {"gpu_id", "name", "properties", "io_links": {number: text}, ...}."""
+    return {
+        name: _node(tree, f"{place}/nodes/{name}")
+        for name in _numbers(tree, f"{place}/nodes", LIMIT_NODES)
+    }
+
+
+def read_identities(tree: Tree, place: str) -> dict[str, Raw]:
+    """Like `read_nodes`, but without links and memory: a hundredth of the files."""
+    return {
+        name: answers(tree, f"{place}/nodes/{name}", ("gpu_id", "properties"))
+        for name in _numbers(tree, f"{place}/nodes", LIMIT_NODES)
+    }
+
+
+def _node(tree: Tree, folder: str) -> dict[str, Raw]:
+    found = answers(tree, folder, ("gpu_id", "name", "properties"))
+    for part in PARTS:
+        found[part] = {
+            number: text
+            for number in _numbers(tree, f"{folder}/{part}", LIMIT_LINKS)
+            if (text := _one(tree, f"{folder}/{part}/{number}")) is not None
+        }
+    return found
+
+
+def _one(tree: Tree, folder: str) -> Raw:
+    return answers(tree, folder, ("properties",)).get("properties")
+
+
+def _numbers(tree: Tree, folder: str, limit: int) -> list[str]:
+    names = [name for name in tree.names(folder) if name.isascii() and name.isdigit()]
+    return sorted((name for name in names if len(name) < 6), key=int)[:limit]

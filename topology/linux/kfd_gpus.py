@@ -1,0 +1,255 @@
+"""GPUs out of KFD's topology and amdgpu's files in sysfs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ..machine import Gpu, XgmiLink
+from ..record import Gap
+from ..snapshot import Problem
+from ..sources.source import Part, Raw
+from . import kfd_links
+from .answers import Fields, absent_text, part
+from .kfd_nodes import VRAM, Node, nodes
+
+MODES = {1: "SPX", 2: "DPX", 3: "TPX", 4: "QPX"}
+"""Modes of a package by its number of parts; with one XCD in each part it is CPX."""
+SHARED_ID = "all parts of a package have one unique_id"
+ORIGIN = "kfd"
+
+
+def parse(raw: Raw) -> Part:
+    """Turn the answer of the source kfd into GPUs, their xGMI links and pairs."""
+    absent = absent_text(raw)
+    everything = nodes(raw)
+    devices = part(raw, "devices")
+    problems: list[Problem] = []
+    chosen: dict[str, Node] = {}
+    for node in everything:
+        if node.why is not None:
+            problems.append(_hidden(node))
+        elif node.is_gpu and node.values.get("vendor_id") == 0x1002:
+            if node.address in chosen:
+                twice = f"KFD nodes {chosen[node.address].number} and {node.number}"
+                problems.append(
+                    Problem(source=ORIGIN, kind="mismatch", text=f"{twice} are both {node.address}")
+                )
+            else:
+                chosen[node.address] = node
+    names = {node.number: address for address, node in chosen.items()}
+    counts: dict[str, int] = {}
+    for node in chosen.values():
+        counts[node.package] = counts.get(node.package, 0) + 1
+    found = [
+        _gpu(node, Fields(devices.get(node.package), absent), counts[node.package], names)
+        for _, node in sorted(chosen.items())
+    ]
+    known = set(chosen)
+    found += [
+        _without_node(address, Fields(device, absent))
+        for address, device in sorted(devices.items())
+        if address not in known
+    ]
+    return Part(
+        gpus=tuple(_with_hive(found, devices)),
+        pairs=kfd_links.pairs(everything, names),
+        problems=tuple(problems),
+        origin=ORIGIN,
+    )
+
+
+def gfx(version: int) -> str | None:
+    """Name of a target: 90010 -> "gfx90a"; the last two digits count in hexadecimal."""
+    if not version:
+        return None
+    major, minor, step = version // 10_000, version // 100 % 100, version % 100
+    return f"gfx{major}{minor:x}{step:x}"
+
+
+def _mode(node: Node, count: int, *, split: bool) -> str | None:
+    chiplets = node.values.get("num_xcc", 0)
+    if split and chiplets == 1:
+        return "CPX"
+    return MODES.get(count) if chiplets > 1 else None
+
+
+def _hidden(node: Node) -> Problem:
+    denied = "permission" in (node.why or "") or "permitted" in (node.why or "")
+    return Problem(
+        source=ORIGIN,
+        kind="denied" if denied else "failed",
+        text=f"KFD node {node.number}: {node.why}; a GPU may be there that this container lacks",
+    )
+
+
+def _gpu(node: Node, fields: Fields, count: int, names: Mapping[int, str]) -> Gpu:
+    values = node.values
+    target = gfx(values.get("gfx_target_version", 0))
+    # Of a split package a container may show but one part.
+    split = count > 1 or node.part > 0
+    gpu = _settings(Gpu(address=node.address, vendor="amd"), fields, whole=not split)
+    mode = gpu.compute_partition or _mode(node, count, split=split)
+    gaps = {gap.field: gap for gap in gpu.gaps}
+    unique = values.get("unique_id")
+    uuid = f"GPU-{unique:016x}" if unique and not split else gpu.uuid
+    if split:
+        uuid = None
+        gaps["uuid"] = Gap("uuid", SHARED_ID)
+    memory = sum(bank.size_bytes for bank in node.banks if bank.kind in VRAM)
+    bank = next((bank for bank in node.banks if bank.kind in VRAM), None)
+    told = {
+        "partition": str(node.part) if split else None,
+        "parent": node.package if split else None,
+        "uuid": uuid,
+        "compute_capability": target,
+        "core_count": _cores(values),
+        "pci_id": f"1002:{values['device_id'] & 0xFFFF:04x}" if values.get("device_id") else None,
+        "memory_bytes": (memory or None) if split else gpu.memory_bytes or memory or None,
+        "memory_bus_bits": (bank.width_bits or None) if bank else None,
+        "clock_graphics_max_mhz": values.get("max_engine_clk_fcompute") or None,
+        "clock_memory_max_mhz": (bank.clock_mhz or None) if bank else None,
+        "compute_partition": mode,
+        "xgmi_hive": str(values["hive_id"]) if values.get("hive_id") else None,
+        "kfd_node": node.number,
+        "render_minor": values.get("drm_render_minor") or None,
+        "xgmi": kfd_links.xgmi(node, names, target),
+    }
+    for field, value in told.items():
+        if value is None and field not in ("partition", "parent"):
+            gaps.setdefault(field, Gap(field, _why_none(field)))
+        elif value is not None:
+            gaps.pop(field, None)
+    return msgspec.structs.replace(gpu, **told, gaps=tuple(gaps.values()))
+
+
+def _why_none(field: str) -> str:
+    if field == "xgmi_hive":
+        return "KFD: in no hive"
+    return "not in KFD's topology"
+
+
+def _cores(values: Mapping[str, int]) -> int | None:
+    """Compute units; KFD counts their SIMDs, over all XCDs."""
+    each = values.get("simd_per_cu", 0)
+    return values.get("simd_count", 0) // each or None if each else None
+
+
+def _without_node(address: str, fields: Fields) -> Gpu:
+    gpu = _settings(Gpu(address=address, vendor="amd"), fields, whole=True)
+    gaps = (*gpu.gaps, Gap("kfd_node", "KFD shows no node of this GPU"))
+    return msgspec.structs.replace(gpu, gaps=gaps)
+
+
+def _settings(gpu: Gpu, fields: Fields, *, whole: bool) -> Gpu:
+    """Fill in what sysfs says of the device; `whole`: it is not one of several parts."""
+    sensors = Fields(fields.raw.get("hwmon"), fields.absent)
+    unique = fields.text("unique_id", "uuid")
+    asleep = fields.raw.get("asleep")
+    told = msgspec.structs.replace(
+        gpu,
+        uuid=f"GPU-{unique.lower()}" if unique and whole else None,
+        name=fields.text("product_name", "name"),
+        serial=fields.text("serial_number", "serial"),
+        vbios=fields.text("vbios_version", "vbios"),
+        board_part_number=fields.text("product_number", "board_part_number"),
+        pci_id=f"1002:{device[2:]}" if (device := fields.text("device")) else None,
+        memory_bytes=fields.number("mem_info_vram_total", "memory_bytes") if whole else None,
+        bar1_bytes=fields.number("mem_info_vis_vram_total", "bar1_bytes"),
+        compute_partition=_word(fields, "current_compute_partition", "compute_partition"),
+        memory_partition=_word(fields, "current_memory_partition", "memory_partition"),
+        power_limit_watts=_watts(sensors, fields, "power1_cap", "power_limit_watts"),
+        power_limit_default_watts=_watts(
+            sensors, fields, "power1_cap_default", "power_limit_default_watts"
+        ),
+        power_limit_min_watts=_watts(sensors, fields, "power1_cap_min", "power_limit_min_watts"),
+        power_limit_max_watts=_watts(sensors, fields, "power1_cap_max", "power_limit_max_watts"),
+        temperature_slowdown_c=_limit(
+            sensors, fields, "junction", "crit", "temperature_slowdown_c"
+        ),
+        temperature_shutdown_c=_limit(
+            sensors, fields, "junction", "emergency", "temperature_shutdown_c"
+        ),
+        temperature_memory_max_c=_limit(sensors, fields, "mem", "crit", "temperature_memory_max_c"),
+    )
+    if isinstance(asleep, str):
+        for gap in fields.gaps:
+            fields.gap(gap.field, asleep)
+    return msgspec.structs.replace(told, gaps=fields.gaps)
+
+
+def _word(fields: Fields, key: str, field: str) -> str | None:
+    word = fields.text(key, field)
+    if word is not None and not (word.isalnum() and word.isascii() and len(word) < 9):
+        fields.gap(field, f"the kernel says {word[:40]!r}")
+        return None
+    return word
+
+
+def _watts(sensors: Fields, fields: Fields, key: str, field: str) -> float | None:
+    micro = sensors.number(key)
+    if micro is None or not 0 <= micro < 100_000_000_000:
+        fields.gap(field, fields.absent)
+        return None
+    return micro / 1e6
+
+
+def _limit(sensors: Fields, fields: Fields, label: str, what: str, field: str) -> int | None:
+    for n in (1, 2, 3):
+        if sensors.text(f"temp{n}_label") == label:
+            milli = sensors.number(f"temp{n}_{what}")
+            if milli is not None and 0 < milli < 500_000:
+                return milli // 1000
+    fields.gap(field, fields.absent)
+    return None
+
+
+def _with_hive(gpus: Sequence[Gpu], devices: Mapping[str, Raw]) -> list[Gpu]:
+    """Fill in hops and links that the driver's own files count, package by package."""
+    counted = {address: _hive_counts(device) for address, device in devices.items()}
+    return [_counted(gpu, counted) for gpu in gpus]
+
+
+def _counted(gpu: Gpu, counted: Mapping[str, dict[str, tuple[int, int | None]]]) -> Gpu:
+    mine = counted.get(gpu.parent or gpu.address, {})
+    known = {link.remote_address: link for link in gpu.xgmi}
+    for peer, (hops, _) in mine.items():
+        if gpu.partition is None and peer not in known and hops:
+            known[peer] = XgmiLink(remote_address=peer)
+    filled: list[XgmiLink] = []
+    for address, link in sorted(known.items()):
+        package = address if gpu.partition is None else f"{address.rpartition('.')[0]}.0"
+        hops, links = mine.get(package, (None, None))
+        new: dict[str, int] = {}
+        if hops and link.hops is None:
+            new["hops"] = hops
+        if links is not None and link.links is None and package != gpu.parent:
+            new["links"] = links
+        gaps = tuple(gap for gap in link.gaps if gap.field not in new)
+        filled.append(msgspec.structs.replace(link, **new, gaps=gaps) if new else link)
+    return msgspec.structs.replace(gpu, xgmi=tuple(filled))
+
+
+def _hive_counts(device: Raw) -> dict[str, tuple[int, int | None]]:
+    """Give hops and links of a GPU to each other GPU of its hive, by address."""
+    members = part(device, "hive")
+    hops, links = _octets(device, "xgmi_num_hops"), _octets(device, "xgmi_num_links")
+    found: dict[str, tuple[int, int | None]] = {}
+    for number, address in members.items():
+        place = int(number) - 1 if number.isascii() and number.isdigit() else -1
+        if isinstance(address, str) and len(hops) == len(members) and 0 <= place < len(hops):
+            # The upper bits of the count of hops are the type of the link.
+            count = links[place] if len(links) == len(members) else None
+            found[address] = (hops[place] & 0x7, count)
+    return found
+
+
+def _octets(device: Raw, key: str) -> list[int]:
+    text = device.get(key) if isinstance(device, dict) else None
+    words = text.split() if isinstance(text, str) and len(text) < 1024 else []
+    return [int(word, 16) for word in words if len(word) <= 2 and _is_hex(word)]
+
+
+def _is_hex(word: str) -> bool:
+    return all(letter in "0123456789abcdefABCDEF" for letter in word)
