@@ -139,6 +139,33 @@ def explanation(finding: Finding) -> Explanation:
     )
 
 
+def explained_with(why: Explanation, shown: Shown, *nodes: str) -> Explanation:
+    """An explanation of these devices, led by the findings about them.
+
+    Where nothing else is to be mended it ends with the cure of the worst one that is harmful.
+    """
+    wanted = {*nodes, *(node.partition("/")[0] for node in nodes)}
+    found = [one for one in shown.findings if not wanted.isdisjoint(one.devices)]
+    worst = next((one for one in found if one.severity in LOUD and not why.fix), None)
+    facts = (
+        Fact(
+            question=f"{SIGNS[one.severity][0]} {SIGNS[one.severity][2]}:",
+            answer=one.title,
+            because=one.consequence,
+            source=f"rule {one.id}",
+            basis="",
+            decides=one.severity in LOUD,
+        )
+        for one in found
+    )
+    return msgspec.structs.replace(
+        why,
+        facts=(*facts, *why.facts),
+        fix=why.fix if worst is None else "\n".join(_fix_lines(worst)),
+        to_copy=why.to_copy if worst is None else commands(worst),
+    )
+
+
 def _fix_lines(finding: Finding) -> list[str]:
     lines: list[str] = []
     for fix in finding.fix:

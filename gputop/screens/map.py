@@ -137,7 +137,9 @@ class MapScreen(View):
         from gputop.topology.reasons import why as reasons
 
         pair = self.wiring.pair
-        return reasons.why_pair(report, *pair) if pair else reasons.why_device(report, box.id)
+        if pair:
+            return self.with_findings(reasons.why_pair(report, *pair), *pair)
+        return self.with_findings(reasons.why_device(report, box.id), *box.members)
 
     def probe_targets(self) -> tuple[str, ...]:
         """The GPUs of a pair; one GPU alone has nothing to measure, so all then."""

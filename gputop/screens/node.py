@@ -66,6 +66,7 @@ class NodeScreen(View):
             "in the table",
             "↑ out of the GPU, ↓ into it; 5 x16 = PCIe generation 5, 16 lanes; 1/5 = now/max",
         ),
+        ("beside a GPU", "✗ broken, ▼ slow, ? cannot tell: a finding is about it; w says which"),
     )
 
     def __init__(self, name: str) -> None:
@@ -99,7 +100,7 @@ class NodeScreen(View):
         age = figures_age(snapshot, self.gputop.interval)
         table = self.query_one("#gpus", GpuTable)
         table.caption("GPUs" if age is None else f"GPUs · figures are {seconds(age)} old")
-        self._rows = rows_of(snapshot, stale=age is not None)
+        self._rows = rows_of(snapshot, stale=age is not None, shown=self.gputop.shown)
         table.show_rows(self._rows)
         self._draw_selection(report)
 
@@ -244,7 +245,7 @@ class NodeScreen(View):
             return None
         from gputop.topology.reasons.why import why_device
 
-        return why_device(self.report, row.gpu.address)
+        return self.with_findings(why_device(self.report, row.gpu.address), row.gpu.address)
 
 
 def _heading(row: Row) -> str:

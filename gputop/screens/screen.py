@@ -87,6 +87,15 @@ class View(Screen[None]):
         """What Enter and `w` show about the selected thing."""
         return None
 
+    def with_findings(self, why: Explanation, *nodes: str) -> Explanation:
+        """An explanation of these devices, led by what the rules found of them."""
+        shown = self.gputop.shown
+        if shown is None:
+            return why
+        from gputop.findings import explained_with
+
+        return explained_with(why, shown, *nodes)
+
     def back(self) -> bool:
         """Undo something of this screen on Esc; False when there is nothing to undo."""
         return False

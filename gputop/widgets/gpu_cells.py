@@ -29,6 +29,8 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     """The moving figures are older than two intervals."""
     links_of_siblings: int = 0
     """Most active NVLinks that a GPU of the same name has here."""
+    mark: tuple[str, str] = ("", "")
+    """Sign and ink of the worst finding about this GPU."""
     selected: bool = False
 
     @property
@@ -54,13 +56,12 @@ def short_address(address: str) -> str:
 
 
 def index(row: Row, width: int) -> Line:
-    """Index in the management library, with the mark of the cursor."""
-    mark = "›" if row.selected else " "
-    number = row.gpu.index
-    return (
-        (mark, "key bold"),
-        (right("?" if number is None else str(number), width - 1), "strong"),
-    )
+    """Index in the management library, with the mark of the cursor and the sign of a finding."""
+    cursor = "›" if row.selected else " "
+    sign, ink = row.mark
+    signs = ((sign, ink),) if sign else ()
+    number = "?" if row.gpu.index is None else str(row.gpu.index)
+    return ((cursor, "key bold"), *signs, (right(number, width - 1 - len(sign)), "strong"))
 
 
 def utilization(row: Row, width: int) -> Line:

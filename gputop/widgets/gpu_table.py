@@ -18,6 +18,7 @@ from gputop.widgets.gpu_cells import Row
 from gputop.widgets.spans import Cells, Line, left, right, text_of
 
 if TYPE_CHECKING:
+    from gputop.findings import Shown
     from gputop.topology.snapshot import NodeSnapshot
 
 
@@ -52,8 +53,19 @@ NAME, UTILISATION, PROCESSES, ADDRESS = "Name", "Utilisation", "Processes", "PCI
 LINKS = "NVLink"
 
 
-def rows_of(snapshot: NodeSnapshot, stale: bool = False) -> tuple[Row, ...]:
-    """Join every GPU of a snapshot with its reading."""
+def rows_of(
+    snapshot: NodeSnapshot, stale: bool = False, shown: Shown | None = None
+) -> tuple[Row, ...]:
+    """Join every GPU of a snapshot with its reading, and with the sign of what was found of it."""
+    marks = (
+        {}
+        if shown is None
+        else {
+            gpu.address: mark
+            for gpu in snapshot.machine.gpus
+            if (mark := shown.mark(gpu.address)) is not None
+        }
+    )
     readings = {reading.address: reading for reading in snapshot.readings.gpus}
     processes = {process.pid: process for process in snapshot.readings.processes}
     most: dict[str | None, int] = {}
@@ -61,7 +73,14 @@ def rows_of(snapshot: NodeSnapshot, stale: bool = False) -> tuple[Row, ...]:
         fixed = cells.active_links(gpu) if cells.has_fixed_links(gpu) else None
         most[gpu.name] = max(most.get(gpu.name, 0), fixed or 0)
     rows = [
-        Row(gpu, readings.get(gpu.address), processes, stale, most[gpu.name])
+        Row(
+            gpu,
+            readings.get(gpu.address),
+            processes,
+            stale,
+            most[gpu.name],
+            marks.get(gpu.address, ("", "")),
+        )
         for gpu in snapshot.machine.gpus
     ]
     return tuple(
