@@ -10,7 +10,7 @@ import msgspec
 
 from ..linux.archive import ArchiveError, TarTree
 from ..linux.tree import Tree
-from ..sources import host, network, pci, software
+from ..sources import amdgpu_readings, host, kfd, network, pci, software
 from ..sources.source import Part, SourceAbsent
 from .format import Format, FormatError
 
@@ -20,7 +20,13 @@ _MEMBER = re.compile(
 _MAGIC = b"ustar"
 """At byte 257 of each header, in every kind of tar since 1988."""
 _UNPACKED_BYTES = 512 * 1024
-_SIGNS = ("sys/bus/pci", "sys/class/net", "sys/devices/system", "bus/pci/devices")
+_SIGNS = (
+    "sys/bus/pci",
+    "sys/class/kfd",
+    "sys/class/net",
+    "sys/devices/system",
+    "bus/pci/devices",
+)
 
 
 def recognises(head: bytes, path: Path) -> bool:
@@ -49,7 +55,7 @@ def parse(data: bytes, path: Path) -> Part:
 
 
 def part_from_tree(tree: Tree) -> Part:
-    """What PCI, host, network and driver versions of a copied tree say, as one part.
+    """What PCI, KFD, host, network and driver versions of a copied tree say, as one part.
 
     Raises FormatError when there is nothing of a machine in it.
     """
@@ -57,14 +63,24 @@ def part_from_tree(tree: Tree) -> Part:
         devices = pci.SOURCE.parse(pci.read(tree))
     except SourceAbsent:
         devices = Part()
+    try:
+        amd = kfd.SOURCE.parse(kfd.read(tree))
+    except SourceAbsent:
+        amd = Part()
+    moving = amdgpu_readings.SOURCE.parse(amdgpu_readings.read(tree))
     machine = host.SOURCE.parse(host.read(tree))
     links = network.SOURCE.parse(network.read(tree))
     versions = software.SOURCE.parse(software.read(tree))
     known = machine.host is not None and (machine.host.numa or machine.host.memory_bytes)
-    if not (devices.pci or links.interfaces or links.rdma or known):
-        raise FormatError("no PCI device, network interface, CPU or memory in it")
+    if not (devices.pci or links.interfaces or links.rdma or known or amd.gpus):
+        raise FormatError("no PCI device, network interface, GPU, CPU or memory in it")
     return msgspec.structs.replace(
         devices,
+        gpus=amd.gpus,
+        pairs=amd.pairs,
+        gpu_readings=moving.gpu_readings,
+        problems=amd.problems,
+        origin=amd.origin,
         host=machine.host,
         host_reading=machine.host_reading,
         interfaces=links.interfaces,

@@ -50,6 +50,14 @@ class Fields:
             self.gap(field, f"not a number: {text[:40]!r}")
         return value
 
+    def count(self, key: str, field: str) -> int | None:
+        """The whole number under `key` that cannot be below 0."""
+        value = self.number(key, field)
+        if value is not None and value < 0:
+            self.gap(field, f"the answer is {value}")
+            return None
+        return value
+
     def _reason(self, answer: Raw) -> str:
         if isinstance(answer, dict) and isinstance(answer.get("error"), str):
             return str(answer["error"])

@@ -5,6 +5,8 @@ NAMES = (
     "nvml_readings",
     "amdsmi",
     "amdsmi_readings",
+    "kfd",
+    "amdgpu_readings",
     "pci",
     "host",
     "network",
