@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from .cross_check import differences
 from .machine import Gpu, Host, Machine, PciDevice, Software
 from .merge import merge_by, merge_records
 from .readings import HostReading, Readings
@@ -107,7 +108,11 @@ def merge(
             lambda variable: (variable.name, variable.origin), [part.environment for part in parts]
         ),
         measurements=tuple(figure for part in parts for figure in part.measurements),
-        problems=tuple(dict.fromkeys(problem for part in parts for problem in part.problems)),
+        problems=tuple(
+            dict.fromkeys(
+                [*(problem for part in parts for problem in part.problems), *differences(parts)]
+            )
+        ),
         assumptions=tuple(dict.fromkeys(text for part in parts for text in part.assumptions)),
     )
 
