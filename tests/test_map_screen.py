@@ -28,7 +28,7 @@ from tests.app_support import (
     text,
 )
 
-SHAPES = ("hgx-h100-8", "dgx-1v", "mi300x-8", "sick-h100-8")
+SHAPES = ("hgx-h100-8", "dgx-1v", "mi250x-8", "mi300x-8", "sick-h100-8", "sick-mi300x-8")
 
 
 def wiring(pilot: Pilot[Any]) -> WiringDiagram:

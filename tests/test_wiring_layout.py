@@ -168,8 +168,45 @@ def test_lanes_not_known_to_be_up_have_a_question_mark() -> None:
     assert "gen5 x16? 63" in labels(fitting(maker.graph, 160, 43))
 
 
-def test_dense_mesh_is_told_in_words() -> None:
-    drawing = fitting(graphs.complete().graph, 160, 43)
+def knots(drawing: Drawing) -> dict[tuple[str, str], str]:
+    """The sign where the row of one GPU meets the trunk of another."""
+    columns = {line.ends[1]: line.points[-1][0] for line in drawing.lines if len(line.points) == 4}
+    rows = {line.ends[0]: line.points[1][1] for line in drawing.lines if len(line.points) == 4}
+    at = {
+        (label.x, label.y): label.text
+        for line in drawing.lines
+        for label in line.labels
+        if len(label.text) == 1
+    }
+    return {
+        (a, b): at[columns[b], rows[a]]
+        for a in rows
+        for b in columns
+        if (columns[b], rows[a]) in at
+    }
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_dense_mesh_has_a_knot_for_every_pair(size: tuple[int, int]) -> None:
+    maker = graphs.complete()
+    drawing = fitting(maker.graph, *size)
+    check(drawing, maker.graph)
+    assert drawing.width <= size[0]
+    assert drawing.height <= size[1]
+    assert knots(drawing) == dict.fromkeys(combinations(maker.gpus, 2), "●")
+    wires = [line for line in drawing.lines if line.kind == "xgmi" and len(line.points) == 4]
+    assert {next(iter(line.edges)) for line in wires} == {
+        frozenset(pair) for pair in combinations(maker.gpus, 2)
+    }
+    mesh = drawing.box("mesh")
+    assert mesh is not None
+    assert mesh.lines[0] == "xGMI mesh: every pair 1 link, 64 GB/s one way"
+    if size == (160, 43):
+        assert mesh.lines[1] == "448 to all 7; a job on 2 GPUs has 64, on 4 GPUs 192"
+
+
+def test_dense_mesh_is_told_in_words_where_the_grid_has_no_room() -> None:
+    drawing = fitting(graphs.complete().graph, 80, 11)
     mesh = drawing.box("mesh")
     assert mesh is not None
     assert mesh.lines == ("xGMI mesh: every pair 1 link, 64 GB/s one way",)
@@ -178,13 +215,29 @@ def test_dense_mesh_is_told_in_words() -> None:
     assert all(len(line.edges) == 7 for line in spokes)
 
 
-def test_dense_mesh_names_the_missing_pair() -> None:
+def test_dense_mesh_shows_and_names_the_missing_pair() -> None:
     maker = graphs.complete()
-    maker.graph.remove_edge(maker.gpus[2], maker.gpus[5])
-    mesh = fitting(maker.graph, 160, 43).box("mesh")
+    gone = (maker.gpus[2], maker.gpus[5])
+    maker.graph.remove_edge(*gone)
+    drawing = fitting(maker.graph, 160, 43)
+    check(drawing, maker.graph)
+    mesh = drawing.box("mesh")
     assert mesh is not None
     assert "27 of 28 pairs" in mesh.lines[0]
     assert mesh.lines[0].endswith("no link GPU2-GPU5 !")
+    signs = knots(drawing)
+    assert signs.pop(gone) == "×"
+    assert set(signs.values()) == {"●"}
+
+
+def test_a_knot_of_another_bundle_shows_its_links() -> None:
+    maker = Maker()
+    for _ in range(8):
+        maker.device(maker.root(None), "gpu")
+    maker.mesh([[0 if i == j else 2 + 2 * ({i, j} == {1, 4}) for j in range(8)] for i in range(8)])
+    signs = knots(fitting(maker.graph, 160, 43))
+    assert signs.pop((maker.gpus[1], maker.gpus[4])) == "4"
+    assert set(signs.values()) == {"●"}
 
 
 def test_cube_mesh_has_a_lane_for_every_link_and_none_overlap() -> None:

@@ -13,7 +13,7 @@ from gputop.widgets import wiring_marks, wiring_measured
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of, wrapped
 from gputop.widgets.wiring_diagram import WiringDiagram
-from gputop.widgets.wiring_info import HINT, LEGEND, about, between
+from gputop.widgets.wiring_info import HINT, about, between, legend
 
 if TYPE_CHECKING:
     from gputop.topology.reasons.why import Explanation
@@ -87,12 +87,13 @@ class MapScreen(View):
         else:
             board.show(((("  nothing to draw yet", "muted"),),))
             return
-        legend = (*LEGEND, *HINT) if width > _WIDE else LEGEND
+        told = legend(report.graph)
+        told = (*told, *HINT) if width > _WIDE else told
         if report.snapshot.measurements:
-            legend = wiring_measured.LEGEND
+            told = wiring_measured.LEGEND
         rows = [row for line in lines for row in wrapped(line, width, 2)]
         room = board.size.height or 3
-        board.show((*rows[: room - 1], legend))
+        board.show((*rows[: room - 1], told))
 
     def on_wiring_diagram_picked(self, message: WiringDiagram.Picked) -> None:
         """Follow the cursor."""

@@ -35,6 +35,8 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     yield "PCI address", gpu.address
     yield "UUID", text(gpu.uuid)
     yield "Architecture", _words(gpu.architecture, gpu.compute_capability)
+    if gpu.compute_partition or gpu.memory_partition:
+        yield "Partition", _words(gpu.compute_partition, gpu.memory_partition)
     yield "VBIOS", text(gpu.vbios)
     yield "Memory", _known(("", size(gpu.memory_bytes)), (", BAR1 ", size(gpu.bar1_bytes)))
     least, most = whole(gpu.power_limit_min_watts), whole(gpu.power_limit_max_watts, "W")
@@ -57,7 +59,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         )
         yield (
             "Clocks",
-            f"SM {whole(now.clock_sm_mhz)}/{whole(gpu.clock_sm_max_mhz, 'MHz')},"
+            f"{_engine(row)},"
             f" memory {whole(now.clock_memory_mhz)}/{whole(gpu.clock_memory_max_mhz, 'MHz')}"
             + ("" if now.performance_state is None else f", P{now.performance_state}"),
         )
@@ -70,16 +72,37 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     cpus = f"CPUs {gpu.cpu_affinity}" if gpu.cpu_affinity else UNKNOWN
     yield "NUMA node", f"{whole(gpu.numa_node)}, {cpus}"
     yield "ECC", _ecc(row)
-    modes = [
-        f"MIG {text(gpu.mig_enabled)}",
-        f"persistence {text(gpu.persistence)}",
-        f"compute mode {text(gpu.compute_mode)}",
-    ]
-    if gpu.virtualization not in {None, "none"}:
-        modes.append(f"virtualization {gpu.virtualization}")
-    yield "Modes", ", ".join(modes)
+    yield from _modes(row)
     yield from _processes(row)
     yield from _gaps(row)
+
+
+def _engine(row: Row) -> str:
+    """The clock of what computes: NVIDIA's SMs, AMD's graphics engine."""
+    gpu, now = row.gpu, row.reading
+    assert now is not None
+    if gpu.vendor == "amd":
+        most = whole(gpu.clock_graphics_max_mhz, "MHz")
+        return f"GFX {whole(now.clock_graphics_mhz)}/{most}"
+    return f"SM {whole(now.clock_sm_mhz)}/{whole(gpu.clock_sm_max_mhz, 'MHz')}"
+
+
+def _modes(row: Row) -> Iterator[tuple[str, str]]:
+    """MIG, persistence and compute mode are NVIDIA's alone."""
+    gpu = row.gpu
+    modes = (
+        []
+        if gpu.vendor == "amd"
+        else [
+            f"MIG {text(gpu.mig_enabled)}",
+            f"persistence {text(gpu.persistence)}",
+            f"compute mode {text(gpu.compute_mode)}",
+        ]
+    )
+    if gpu.virtualization not in {None, "none"}:
+        modes.append(f"virtualization {gpu.virtualization}")
+    if modes:
+        yield "Modes", ", ".join(modes)
 
 
 def _known(*facts: tuple[str, str]) -> str:
@@ -112,7 +135,7 @@ def _pcie(row: Row) -> str:
 def _links(row: Row) -> str:
     gpu = row.gpu
     if gpu.xgmi:
-        return f"{active_links(gpu)} of {len(gpu.xgmi)} up"
+        return _xgmi(row)
     if not gpu.nvlinks:
         return gpu.why("nvlinks") or ("none" if gpu.uuid is not None else UNKNOWN)
     kinds = []
@@ -129,6 +152,19 @@ def _links(row: Row) -> str:
     return "; ".join(kinds) or UNKNOWN
 
 
+def _xgmi(row: Row) -> str:
+    """How many neighbours are joined, the rate to one of them and to all together."""
+    links = row.gpu.xgmi
+    rates = [link.raw_gbs for link in links if link.active is not False]
+    words = f"{active_links(row.gpu)} of {len(links)} neighbours up"
+    if not rates or None in rates:
+        return words
+    known = [rate for rate in rates if rate is not None]
+    low, high = figure(min(known)), figure(max(known))
+    each = low if low == high else f"{low} to {high}"
+    return f"{words}, {each} GB/s to one, {figure(sum(known))} to all together"
+
+
 def _fabric(row: Row) -> str:
     fabric = row.gpu.fabric
     assert fabric is not None
@@ -139,7 +175,11 @@ def _fabric(row: Row) -> str:
 
 def _ecc(row: Row) -> str:
     ecc = None if row.reading is None else row.reading.ecc
+    blocks = () if row.reading is None else row.reading.ecc_blocks
     state = {True: "on", False: "off", None: UNKNOWN}[row.gpu.ecc_enabled]
+    if blocks:
+        bad = [f"{one.block} {one.uncorrected}" for one in blocks if one.uncorrected]
+        return f"{state}, uncorrected {', '.join(bad) or 0} in {len(blocks)} blocks"
     if ecc is None:
         return state
     since, ever = ecc.uncorrected_volatile, ecc.uncorrected_aggregate

@@ -31,6 +31,8 @@ def relation_ink(letters: str) -> str:
 def matrix_title(report: Report) -> str:
     """Say whose letters these are, and which GPUs hang together."""
     title = "Links · letters of nvidia-smi topo -m"
+    if any(gpu.vendor == "amd" for gpu in report.snapshot.machine.gpus):
+        title += ", XGMI of rocm-smi"
     groups = [group for group in report.islands if len(group) > 1]
     gpus = len(report.snapshot.machine.gpus)
     if len(groups) == 1 and len(groups[0]) == gpus:

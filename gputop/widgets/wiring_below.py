@@ -8,7 +8,8 @@ import networkx as nx
 
 from gputop.widgets import wiring_text as text
 from gputop.widgets.wiring_drawing import TRAFFIC_CELLS, Box, Label, Line, Slot
-from gputop.widgets.wiring_fabric import Lane, Plane, fabric, place_lanes
+from gputop.widgets.wiring_fabric import Lane, Plane, Spoke, fabric, place_lanes
+from gputop.widgets.wiring_grid import grid_lines
 from gputop.widgets.wiring_metrics import Metrics
 
 
@@ -16,9 +17,10 @@ class Below:
     """Boxes and lines below a row of GPUs."""
 
     def __init__(
-        self, graph: nx.Graph[str], gpus: Sequence[Box], metrics: Metrics, width: int
+        self, graph: nx.Graph[str], gpus: Sequence[Box], metrics: Metrics, width: int, *, grid: bool
     ) -> None:
-        self.graph, self.metrics, self.width = graph, metrics, width
+        """`grid`: a mesh too dense for lanes is drawn as a grid, else told in words."""
+        self.graph, self.metrics, self.width, self.grid = graph, metrics, width, grid
         self.gpus = {box.id: box for box in gpus}
         self.boxes: list[Box] = []
         self.lines: list[Line] = []
@@ -34,7 +36,9 @@ class Below:
             self.lines += [self._lane(lane, found.lanes) for lane in found.lanes]
             self.y += rows
         for plane in found.planes:
-            if self.gpus:
+            if self.grid and found.dense and not plane.members:
+                self._grid(plane, found.dense)
+            elif self.gpus:
                 self._plane(plane)
 
     def _ports(self, gpu: str, count: int) -> list[int]:
@@ -62,6 +66,60 @@ class Below:
         edges = frozenset([frozenset((lane.a, lane.b))])
         return Line((lane.a, lane.b), points, wire.kind, edges, labels, None, weak)
 
+    def _grid(self, plane: Plane, lanes: list[Lane]) -> None:
+        """A knot for every pair, what each GPU has in all beside its trunk, the words below."""
+        m = self.metrics
+        ends = {end for lane in lanes for end in (lane.a, lane.b)}
+        boxes = {gpu: box for gpu, box in self.gpus.items() if gpu in ends}
+        trunks = {gpu: box.x + m.port for gpu, box in boxes.items()}
+        for spoke in plane.spokes:
+            box, x = boxes[spoke.gpu], trunks[spoke.gpu]
+            labels, live = self._beside(spoke, x, box.bottom, box.right - x - 2)
+            end = (x, box.bottom - 1)
+            self.lines.append(
+                Line((spoke.gpu, spoke.gpu), (end, end), spoke.kind, spoke.edges, labels, live)
+            )
+        top = self.y + m.wire_rows
+        self.lines += grid_lines(lanes, boxes, trunks, top)
+        last = top + len(boxes) - 2
+        y, width, more = self._corner(plane, boxes, list(trunks.values()), top)
+        x = min(box.x for box in boxes.values())
+        text_width = width - (4 if m.framed else 2)
+        words = (text.fit(plane.texts, text_width), *(plane.more[:more] if more else ()))
+        words = tuple(word for word in words if len(word) <= text_width)
+        height = m.box_height + len(words) - 1
+        self.boxes.append(Box(plane.id, (), "mesh", x, y, width, height, words))
+        self.y = max(last + 1, y + height)
+
+    def _corner(
+        self, plane: Plane, boxes: dict[str, Box], columns: list[int], top: int
+    ) -> tuple[int, int, int]:
+        """Row, width and rows of further words of the box.
+
+        In the free corner below the first rows of the grid where that is wide enough, else below.
+        """
+        m = self.metrics
+        edge = 4 if m.framed else 2
+        x, right = min(box.x for box in boxes.values()), max(box.right for box in boxes.values())
+        last = top + len(boxes) - 2
+        for more in range(m.framed, -1, -1):
+            y = last + 1 - m.box_height - more
+            width = columns[y - top] - 2 - x if y > top else 0
+            if len(plane.texts[0]) <= width - edge:
+                return y, width, more
+        return last + 1, max(right - x, 14), 0
+
+    def _beside(
+        self, spoke: Spoke, x: int, top: int, room: int
+    ) -> tuple[tuple[Label, ...], Slot | None]:
+        """Labels beside a GPU's line down from a row, and the room for what moves."""
+        rows_free = self.metrics.wire_rows
+        ways = text.link_labels(spoke.kind, spoke.count, spoke.count_max, spoke.payload_gbs)
+        rows = text.fit_rows(ways, room, rows_free)
+        labels = tuple(Label(x + 2, top + i, row, spoke.weak) for i, row in enumerate(rows))
+        free = len(rows) < rows_free and room >= TRAFFIC_CELLS
+        return labels, Slot(x + 2, top + len(rows), room) if free else None
+
     def _plane(self, plane: Plane) -> None:
         m = self.metrics
         boxes = list(self.gpus.values())
@@ -77,12 +135,7 @@ class Below:
             port = gpu.x + m.port
             # The gap to the next GPU is free too; behind the last one there is none.
             room = gpu.right - port - 2 + (gpu.right < right and not m.framed)
-            ways = text.link_labels(spoke.kind, spoke.count, spoke.count_max, spoke.payload_gbs)
-            rows = text.fit_rows(ways, room, m.wire_rows)
-            top = y - m.wire_rows
-            labels = tuple(Label(port + 2, top + i, row, spoke.weak) for i, row in enumerate(rows))
-            free = len(rows) < m.wire_rows and room >= TRAFFIC_CELLS
-            live = Slot(port + 2, top + len(rows), room) if free else None
+            labels, live = self._beside(spoke, port, y - m.wire_rows, room)
             points = ((port, gpu.bottom - 1), (port, y))
             ends = (spoke.gpu, plane.id)
             self.lines.append(Line(ends, points, spoke.kind, spoke.edges, labels, live, spoke.weak))

@@ -1,7 +1,7 @@
 """What joins the GPUs below: a plane of switches, a mesh that is drawn, or one too dense to draw.
 
-A mesh is drawn as lanes: every link one horizontal line below the GPUs, two links in the same
-row when they do not overlap.
+A sparse mesh is drawn as lanes: every link one horizontal line below the GPUs, two links in the
+same row when they do not overlap.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class Plane:
     spokes: list[Spoke]
     texts: tuple[str, ...]
     """What to write on it, longest first."""
+    more: tuple[str, ...] = ()
+    """What there is to say besides, a row each."""
 
 
 @dataclass(slots=True)
@@ -66,6 +68,8 @@ class Fabric:
 
     planes: list[Plane] = field(default_factory=list)
     lanes: list[Lane] = field(default_factory=list)
+    dense: list[Lane] = field(default_factory=list)
+    """Links of a mesh that is told in words or drawn as a grid."""
 
     def ports(self, gpu: str) -> int:
         """Number of lanes that end at a GPU."""
@@ -89,7 +93,7 @@ def fabric(graph: nx.Graph[str], gpus: list[str], ports: int) -> Fabric:
     ]
     found.lanes = links
     if len(links) > _DRAWN_EDGES or any(found.ports(gpu) > ports for gpu in gpus):
-        found.lanes = []
+        found.lanes, found.dense = [], links
         found.planes.append(_mesh(graph, gpus, links))
     return found
 
@@ -167,7 +171,17 @@ def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[Lane]) -> Plane:
         (),
         spokes,
         (head + one_way + odd + rest, head + rate + rest, head + rest, f"{name} mesh"),
+        _shares(len(gpus), payload) if len(links) == pairs and not odd else (),
     )
+
+
+def _shares(gpus: int, each: float | None) -> tuple[str, ...]:
+    """What a job on some of the GPUs has: a wire to each GPU that takes part, no more."""
+    if each is None or gpus < 5:
+        return ()
+    whole = f"{short((gpus - 1) * each)} to all {gpus - 1}"
+    two, four = short(each), short(3 * each)
+    return (f"{whole}; a job on 2 GPUs has {two}, on 4 GPUs {four}",)
 
 
 def _sum(values: list[Any]) -> Any:

@@ -13,6 +13,7 @@ from gputop.widgets.wiring_text import bridge_names, is_weak, nic_rate, short
 if TYPE_CHECKING:
     import networkx as nx
 
+    from gputop.topology.machine import XgmiLink
     from gputop.topology.readings import GpuReading
     from gputop.topology.report import Report
     from gputop.topology.snapshot import NodeSnapshot
@@ -21,18 +22,25 @@ if TYPE_CHECKING:
     from gputop.widgets.wiring_drawing import Box, Drawing
 
 _DOT = (" · ", "rule")
-LEGEND: Line = (
-    ("  lines: GB/s payload, one way", "muted"),
-    _DOT,
-    ("NV18 = 18 NVLinks", "muted"),
-    _DOT,
-    ("! = fewer than possible", "muted"),
-)
+_FAST = ("nvlink", "xgmi")
 HINT: Line = (
     _DOT,
     ("Space", "key bold @screen.mark"),
     (" marks a device, select another to see the way", "muted"),
 )
+
+
+def legend(graph: nx.Graph[str]) -> Line:
+    """What the words and figures on the lines mean, of those kinds of link that are there."""
+    kinds = {getattr(wire, "kind", "") for _, _, wire in graph.edges(data="wire")}
+    words = ["  lines: GB/s payload, one way"]
+    words += ["xGMI 7 = 7 links"] if "xgmi" in kinds else []
+    words += ["NV18 = 18 NVLinks"] if "nvlink" in kinds or "xgmi" not in kinds else []
+    spans: list[tuple[str, str]] = []
+    for word in (*words, "! = fewer than possible"):
+        spans += [_DOT] if spans else []
+        spans.append((word, "muted"))
+    return tuple(spans)
 
 
 def label(graph: nx.Graph[str], node: str) -> str:
@@ -79,7 +87,7 @@ def _facts(facts: list[tuple[str, str, str]]) -> Line:
 
 def _rest(graph: nx.Graph[str], box: Box) -> list[tuple[str, str, str]]:
     if box.kind == "mesh":
-        return [("", "every line below a GPU stands for its links to all others", "")]
+        return [("", _mesh(graph), "")]
     names = ", ".join(label(graph, member) for member in box.members[:4])
     more = len(box.members) - 4
     facts = [("stands for", names + (f" and {more} more" if more > 0 else ""), "")]
@@ -88,6 +96,23 @@ def _rest(graph: nx.Graph[str], box: Box) -> list[tuple[str, str, str]]:
         links = [wire for wire in wires if wire is not None and wire.payload_gbs is not None]
         facts += [("", _words(wire), "bad" if is_weak(wire) else "") for wire in links[:1]]
     return facts
+
+
+def _mesh(graph: nx.Graph[str]) -> str:
+    """What a job on some GPUs of a mesh has: only the wires between these."""
+    edges = [
+        (a, b, wire)
+        for a, b, wire in graph.edges(data="wire")
+        if getattr(wire, "kind", "") in _FAST
+    ]
+    rates = {wire.payload_gbs for _, _, wire in edges}
+    gpus = len({end for a, b, _ in edges for end in (a, b)})
+    each = next(iter(rates), None)
+    if len(rates) != 1 or each is None or len(edges) != gpus * (gpus - 1) // 2:
+        return "each wire is one pair's own"
+    sizes = dict.fromkeys(n for n in (2, 4, gpus) if n <= gpus)
+    parts = [f"{n} GPUs {short((n - 1) * each)}" for n in sizes]
+    return f"each wire is one pair's own; a job has for each GPU on {', on '.join(parts)} GB/s"
 
 
 def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
@@ -111,12 +136,26 @@ def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
         facts.append(("NVLink", word, "bad" if sick else ""))
     bundles = getattr(record, "xgmi", ())
     if bundles:
-        facts.append(("xGMI", f"to {len(bundles)} GPUs", ""))
+        facts.append(_xgmi(bundles))
     if reading is not None and reading.nvlink_tx_bytes_per_second is not None:
         into = reading.nvlink_rx_bytes_per_second
         rates = (reading.nvlink_tx_bytes_per_second / 1e9, None if into is None else into / 1e9)
         facts.append(("traffic", f"out {short(rates[0])} in {short(rates[1])} GB/s", ""))
     return facts
+
+
+def _xgmi(bundles: Sequence[XgmiLink]) -> tuple[str, str, str]:
+    """How many GPUs are joined, and at which rate: to one of them and to all together."""
+    direct = [link for link in bundles if link.hops is None or link.hops < 2]
+    up = [link for link in direct if link.active is not False]
+    rates = [link.raw_gbs for link in up if link.raw_gbs is not None]
+    sick = len(up) < len(direct)
+    words = f"to {len(up)} of {len(direct)} GPUs !" if sick else f"to {len(up)} GPUs"
+    if rates and len(rates) == len(up):
+        low, high = short(min(rates)), short(max(rates))
+        words += f", {low if low == high else f'{low} to {high}'} GB/s each"
+        words += f", {short(sum(rates))} together" if len(up) > 1 else ""
+    return "xGMI", words, "bad" if sick else ""
 
 
 def _pcie(

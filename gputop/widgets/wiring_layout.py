@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import networkx as nx
@@ -27,11 +27,17 @@ _UPPER_ROWS = 2
 
 
 def fitting(graph: nx.Graph[str], width: int, height: int) -> Drawing:
-    """The full drawing where it fits, else the compact one."""
+    """The full drawing where it fits, else the compact one.
+
+    The compact one too where it has room for the grid of a mesh that the full one tells in words.
+    """
     full = layout(graph, width, height, compact=False)
-    if full.width <= width and full.height <= height:
+    fits = full.width <= width and full.height <= height
+    in_words = any(line.ends[1] == "mesh" for line in full.lines)
+    if fits and not in_words:
         return full
-    return layout(graph, width, height, compact=True)
+    compact = layout(graph, width, height, compact=True)
+    return full if fits and any(line.ends[1] == "mesh" for line in compact.lines) else compact
 
 
 def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Drawing:
@@ -45,9 +51,10 @@ def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Draw
     drawing = Drawing(0, 0, (), ())
     # Labels of narrow columns need two rows, and live figures a third.
     full = _FULL_ROWS[0 if metrics.gpu_width < 16 else 1 :]
-    for wire_rows, gpu_lines in _COMPACT_ROWS if compact else full:
+    rows = _COMPACT_ROWS if compact else full
+    for grid, (wire_rows, gpu_lines) in product((True, False), rows):
         sized = with_rows(metrics, wire_rows, gpu_lines if has_gpu else min(gpu_lines, 2))
-        drawing = _Layout(graph, block, sized).draw(width)
+        drawing = _Layout(graph, block, sized).draw(width, grid=grid)
         if drawing.height <= height:
             break
     return _moved(drawing, max(0, width - drawing.width) // 2, max(0, height - drawing.height) // 3)
@@ -61,7 +68,7 @@ class _Layout:
         self.box_of: dict[int, Box] = {}
         """id() of a block -> its box."""
 
-    def draw(self, width: int) -> Drawing:
+    def draw(self, width: int, *, grid: bool) -> Drawing:
         levels, leaf_y = self._rows()
         for block, parent, depth in self.block.walk():
             above = self.box_of.get(id(parent))
@@ -73,7 +80,7 @@ class _Layout:
                 self._railed(block, nic, above, (above.bottom if above else 0) + i)
         self._between_sockets()
         gpus = sorted((box for box in self.boxes if box.kind == "gpu"), key=lambda box: box.x)
-        below = Below(self.graph, gpus, self.metrics, max(width, self.block.width))
+        below = Below(self.graph, gpus, self.metrics, max(width, self.block.width), grid=grid)
         below.draw()
         boxes, lines = (*self.boxes, *below.boxes), (*self.lines, *below.lines)
         points = [point for line in lines for point in line.points]

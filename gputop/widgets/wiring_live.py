@@ -108,9 +108,9 @@ def _rate(bytes_per_second: float) -> str:
 
 def _of_mesh(line: Line, graph: nx.Graph[str], cursor: str | None) -> str:
     """The link between this line's GPU and the selected one, when the mesh is told in words."""
-    if line.ends[1] != "mesh" or cursor is None:
-        return ""
     gpu = line.ends[0]
+    if line.ends[1] not in ("mesh", gpu) or cursor is None:
+        return ""
     if gpu == cursor:
         return f"to {len(line.edges)} GPUs"
     if frozenset((gpu, cursor)) not in line.edges:

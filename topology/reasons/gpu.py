@@ -21,8 +21,15 @@ HARMLESS = {
     "display clock": "a display holds the clock",
 }
 """Reasons that are no fault (NVML's clocks event reasons; AzNHC and gpud treat them so)."""
-NOTABLE = {"sw thermal": "the driver slows it down because it is hot: look at the cooling"}
+NOTABLE = {
+    "sw thermal": "the driver slows it down because it is hot: look at the cooling",
+    "socket thermal": "it is slowed down because the package is hot: look at the cooling",
+    "vr thermal": "it is slowed down because its voltage regulators are hot: look at the cooling",
+    "hbm thermal": "it is slowed down because its memory is hot: look at the cooling",
+    "throttled, reason not told": "this model says that it is slowed down, not why",
+}
 HARMFUL = {
+    "prochot": "the board pulls PROCHOT: too hot, or the power supply asks it to brake",
     "hw slowdown": "the hardware brakes: heat or power supply",
     "hw thermal": "the hardware brakes because it is too hot",
     "hw power brake": "the power supply asks it to brake",
@@ -48,7 +55,7 @@ def explain_gpu(report: Report, gpu: Gpu) -> Explanation:
         *link_facts(report, gpu),
     ]
     if now is not None and not lost:
-        facts += [*_clocks(now), *_ecc(gpu, now)]
+        facts += [*_clocks(gpu, now), *_ecc(gpu, now)]
     label = gpu_label(gpu)
     sound = f"{label}: {gpu.name or 'GPU of unknown name'}. Nothing that was read proves a fault."
     return Explanation(
@@ -189,7 +196,7 @@ def _place(gpu: Gpu) -> Iterator[Fact]:
     )
 
 
-def _clocks(now: GpuReading) -> Iterator[Fact]:
+def _clocks(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
     reasons = now.throttle_reasons
     if reasons is None:
         why = now.why("throttle_reasons") or "not asked"
@@ -207,7 +214,9 @@ def _clocks(now: GpuReading) -> Iterator[Fact]:
         question="What holds its clocks?",
         answer=answer,
         because="; ".join(told),
-        source="NVML nvmlDeviceGetCurrentClocksEventReasons",
+        source="amdsmi amdsmi_get_violation_status"
+        if gpu.vendor == "amd"
+        else "NVML nvmlDeviceGetCurrentClocksEventReasons",
     )
 
 

@@ -72,15 +72,18 @@ def _grant(report: Report, src: str, dst: str) -> Rung:
     title = "granted"
     pair = report.snapshot.machine.pair(src, dst)
     words = () if pair is None else (pair.p2p_read, pair.p2p_write)
+    gpu = report.snapshot.machine.gpu(src)
+    amd = gpu is not None and gpu.vendor == "amd"
+    said, runtime = ("the driver", "HIP") if amd else ("NVML", "CUDA")
     for word in words:
         if word not in (None, "ok"):
             why = WORDS.get(word or "", f"the driver says {word!r}")
-            return Rung(title=title, state=NO, answer=word or "", why=f"NVML: {why}.")
+            return Rung(title=title, state=NO, answer=word or "", why=f"{said}: {why}.")
     asked = _latest(report, "can_access", src, dst)
     if asked is not None and asked.verdict == "not-granted":
-        why = "CUDA says that one cannot reach the other's memory"
-        why += ", although NVML grants it." if "ok" in words else "."
-        return Rung(title=title, state=NO, answer="not by CUDA", why=why)
+        why = f"{runtime} says that one cannot reach the other's memory"
+        why += f", although {said} grants it." if "ok" in words else "."
+        return Rung(title=title, state=NO, answer=f"not by {runtime}", why=why)
     if "ok" in words or (asked is not None and asked.verdict == "granted"):
         return Rung(title=title, state=YES, answer="yes")
     return Rung(title=title, state=OPEN, answer="not asked")

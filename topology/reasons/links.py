@@ -11,6 +11,7 @@ from ..report import Report
 from ..specs import sku_for
 from ..units import gbs
 from ..wiring.graph import gpu_label
+from ..wiring.paths import Path
 from ..wiring.wires import nvlink_wire
 from .fact import ASSUMED, READ, Fact, origin
 
@@ -23,19 +24,50 @@ class LinkTrouble(msgspec.Struct, frozen=True):
     fix: str
 
 
+def _xgmi(gpu: Gpu) -> Fact:
+    up = [link for link in gpu.xgmi if link.active is not False]
+    rates = sorted({link.raw_gbs for link in up if link.raw_gbs is not None})
+    because = "" if not rates else f"{gbs(rates[0])} one way to each"
+    if len(rates) > 1:
+        because = f"{gbs(rates[0])} to {gbs(rates[-1])} one way, by the number of links to each"
+    return Fact(
+        question="Which xGMI links are up?",
+        answer=f"{len(up)} of {len(gpu.xgmi)} neighbours",
+        because=because,
+        source=origin(gpu, "driver"),
+    )
+
+
+def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
+    """Set the rate of one pair beside that of the GPU to all its neighbours: few read the latter.
+
+    On a mesh a GPU has a wire of its own to each neighbour; no traffic to one takes another's.
+    """
+    up = [link for link in gpu.xgmi if link.active is not False and (link.hops or 1) == 1]
+    rates = [link.raw_gbs for link in up if link.raw_gbs is not None]
+    if path is None or path.kind != "xgmi" or path.payload_gbs is None or len(rates) != len(up) > 1:
+        return
+    because = "each neighbour has its own wire, and no wire carries for another pair"
+    if len(set(rates)) == 1:
+        each = rates[0]
+        parts = [
+            f"{count} GPUs {gbs((count - 1) * each)}" for count in (2, 4) if count <= len(rates)
+        ]
+        because += f": for each GPU of a job there is, on {', on '.join(parts)}"
+    yield Fact(
+        question="Is that all that the GPU can send?",
+        answer=f"{gbs(path.payload_gbs)} to this one, {gbs(sum(rates))} to all {len(up)} together",
+        because=because,
+        source="the same links, added",
+    )
+
+
 def link_facts(report: Report, gpu: Gpu) -> Iterator[Fact]:
     """State the links of a GPU, their rate, and its registration with the fabric."""
     if gpu.nvlinks:
         yield _nvlinks(gpu)
     if gpu.xgmi:
-        up = [link for link in gpu.xgmi if link.active is not False]
-        rates = [link.raw_gbs for link in up if link.raw_gbs is not None]
-        yield Fact(
-            question="Which xGMI links are up?",
-            answer=f"{len(up)} of {len(gpu.xgmi)} neighbours",
-            because=f"{gbs(rates[0])} one way to each" if rates else "",
-            source=origin(gpu, "driver"),
-        )
+        yield _xgmi(gpu)
     fabric = gpu.fabric
     if fabric is not None and fabric.state not in (None, "not supported"):
         status = "" if fabric.status is None else f", status {fabric.status}"

@@ -12,10 +12,11 @@ from ..wiring.relations import relation
 from .edge import name, rate_facts
 from .fact import ASSUMED, READ, Explanation, Fact
 from .figures import measured_facts
-from .links import missing_links
+from .links import mesh_facts, missing_links
 from .nccl import pair_decision, transport_claim, transport_facts
 
 GRANT = "NVML nvmlDeviceGetP2PStatus"
+AMD_GRANT = "amdsmi amdsmi_topo_get_p2p_status"
 NOT_A_TEST = "the driver looks this up by model, chipset and topology; no byte was moved"
 WORDS = {
     "gpu not supported": "the driver offers these GPUs no P2P: by design of the model, or MIG",
@@ -38,9 +39,10 @@ def why_pair(report: Report, a: str, b: str) -> Explanation:
     one, other = machine.gpu(a), machine.gpu(b)
     facts = [_relation(found), *_path(report, path)]
     trouble = ("", "")
-    claim = _claim(found, path)
+    claim = _claim(found, path, machine.pair(a, b))
     if one is not None and other is not None:
         pair = machine.pair(a, b) or machine.pair(b, a)
+        facts += mesh_facts(one, path)
         facts += [*_fabric(report, one, other), *_mig(report, one, other), *_grant(pair)]
         trouble = _trouble(report, one, other, pair)
         if one.mig_enabled or other.mig_enabled:
@@ -59,7 +61,7 @@ def why_pair(report: Report, a: str, b: str) -> Explanation:
     )
 
 
-def _claim(found: Relation, path: Path | None) -> str:
+def _claim(found: Relation, path: Path | None, pair: GpuPair | None) -> str:
     if path is None:
         return f"{found.letters}: {found.meaning}. No path between the two can be drawn."
     way = {
@@ -68,6 +70,10 @@ def _claim(found: Relation, path: Path | None) -> str:
         "xgmi": "xGMI joins them directly",
         "net": "only a network interface joins them",
     }.get(path.kind, "PCIe joins them")
+    if found.letters == "XGMI" and path.kind == "pcie":
+        weight = None if pair is None else pair.weight
+        told = "" if weight is None else f" (the driver's weight is {weight}, 15 for each hop)"
+        way = f"xGMI leads over other GPUs{told}; over PCIe, which RCCL takes"
     rate = "at an unknown rate" if path.payload_gbs is None else f"{gbs(path.payload_gbs)} one way"
     limit = "" if path.complete else " at most"
     return f"{found.letters}: {way}, {rate}{limit} (payload)."
@@ -138,6 +144,13 @@ def _fabric(report: Report, one: Gpu, other: Gpu) -> list[Fact]:
 
 
 def _words(pair: GpuPair) -> list[tuple[str, str | None]]:
+    if pair.link_type is not None or pair.p2p_dma is not None:
+        return [
+            ("read", pair.p2p_read),
+            ("write", pair.p2p_write),
+            ("atomics", pair.p2p_atomics),
+            ("copy engines", pair.p2p_dma),
+        ]
     return [
         ("read", pair.p2p_read),
         ("write", pair.p2p_write),
@@ -172,7 +185,8 @@ def _grant(pair: GpuPair | None) -> list[Fact]:
         because += "; PCIe not supported beside NVLink ok is normal on boards with NVLink"
     elif pair.p2p_read == "ok" and pair.p2p_nvlink not in ("ok", None):
         because += "; granted over PCIe, not over NVLink"
-    return [Fact(question=question, answer=words, because=because, source=GRANT)]
+    source = GRANT if pair.link_type is None else AMD_GRANT
+    return [Fact(question=question, answer=words, because=because, source=source)]
 
 
 def _trouble(report: Report, one: Gpu, other: Gpu, pair: GpuPair | None) -> tuple[str, str]:
