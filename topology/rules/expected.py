@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ..machine import Gpu
 from ..reference import LINK_LETTERS, Reference, model_text
+from . import vendors
 from .case import Case
 from .finding import BROKEN, SLOW, Evidence, Finding, Fix
 from .rule import Rule
@@ -50,7 +51,10 @@ def _gpus(case: Case) -> Iterable[Finding] | None:
             evidence=evidence,
             consequence="A job that asks for that node does not start here, or runs on other GPUs.",
             fix=[
-                Fix(text="See which GPUs the PCI bus has", command="lspci -d 10de: -nn"),
+                Fix(
+                    text="See which GPUs the PCI bus has",
+                    command=vendors.command(case.gpus, "lspci -d 10de: -nn", "lspci -d 1002: -nn"),
+                ),
                 Fix(text="Compare with another reference: --expect takes its name or a snapshot."),
             ],
         )
@@ -88,7 +92,14 @@ def _links(case: Case) -> Iterable[Finding] | None:
             ],
             consequence=f"Over NVLink or xGMI {_who(case, list(few))} can move at most "
             f"{100 * min(few.values()) / wanted:.0f} % of what this kind of node moves.",
-            fix=[Fix(text="See the state of every link", command="nvidia-smi nvlink --status")],
+            fix=[
+                Fix(
+                    text="See the state of every link",
+                    command=vendors.command(
+                        case.gpus, "nvidia-smi nvlink --status", "amd-smi xgmi -l"
+                    ),
+                )
+            ],
         )
     ]
 
@@ -156,7 +167,12 @@ def _wiring_finding(
         ],
         consequence="Collectives take the slowest of these ways, so every job over these GPUs is "
         "slower than on that node.",
-        fix=[Fix(text="See how the GPUs hang together", command="nvidia-smi topo -m")],
+        fix=[
+            Fix(
+                text="See how the GPUs hang together",
+                command=vendors.command(case.gpus, "nvidia-smi topo -m", "amd-smi topology"),
+            )
+        ],
     )
 
 

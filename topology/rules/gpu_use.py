@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from ..machine import Gpu
 from ..readings import GpuProcess, GpuReading, ProcessReading
 from ..units import percent, size
+from . import vendors
 from .case import Case
 from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from .rule import Rule
@@ -76,7 +77,9 @@ def _busy(case: Case) -> Iterable[Finding] | None:
             Evidence(
                 what=f"on {case.name(gpu.address)}",
                 value="; ".join(said) or f"{percent(load)} utilization, no process is named",
-                source=LISTING if said else "NVML nvmlDeviceGetUtilizationRates",
+                source=vendors.source(
+                    [gpu], LISTING if said else "NVML nvmlDeviceGetUtilizationRates"
+                ),
             )
         )
     if not evidence:
@@ -95,7 +98,11 @@ def _busy(case: Case) -> Iterable[Finding] | None:
             fix=[
                 Fix(
                     text="If a job has just ended and these processes are left over, end them.",
-                    command="nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",
+                    command=vendors.command(
+                        case.gpus,
+                        "nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",
+                        "amd-smi process",
+                    ),
                 )
             ],
         )
@@ -113,6 +120,7 @@ def _unlisted(case: Case) -> Iterable[Finding] | None:
         and reading.memory_used_bytes is not None
         and gpu.memory_bytes
         and not gpu.mig_enabled
+        and not _coherent(case, gpu)
     ]
     if not asked:
         return None
@@ -123,7 +131,8 @@ def _unlisted(case: Case) -> Iterable[Finding] | None:
     ]
     if not held:
         return []
-    addresses = [gpu.address for gpu, _ in held]
+    gpus = [gpu for gpu, _ in held]
+    addresses = [gpu.address for gpu in gpus]
     least = min(
         (reading.memory_free_bytes or 0) / (gpu.memory_bytes or 1)
         if reading.memory_free_bytes is not None
@@ -140,7 +149,7 @@ def _unlisted(case: Case) -> Iterable[Finding] | None:
                     what=f"memory in use on {case.name(gpu.address)}",
                     value=f"{size(reading.memory_used_bytes)} of {size(gpu.memory_bytes)}, "
                     "with no process on the GPU",
-                    source=f"NVML nvmlDeviceGetMemoryInfo, {LISTING}",
+                    source=vendors.source([gpu], f"NVML nvmlDeviceGetMemoryInfo, {LISTING}"),
                 )
                 for gpu, reading in held
             ],
@@ -150,17 +159,28 @@ def _unlisted(case: Case) -> Iterable[Finding] | None:
             fix=[
                 Fix(
                     text="Find what still holds the device open; a zombie's parent has to end.",
-                    command="fuser -v /dev/nvidia*",
+                    command=vendors.command(gpus, "fuser -v /dev/nvidia*", "fuser -v /dev/kfd"),
                     needs_root=True,
                 ),
                 Fix(
                     text="If nothing does, reset the GPU.",
-                    command="nvidia-smi --gpu-reset",
+                    command=vendors.command(
+                        gpus, "nvidia-smi --gpu-reset", "amd-smi reset --gpureset --gpu all"
+                    ),
                     needs_root=True,
                 ),
             ],
         )
     ]
+
+
+def _coherent(case: Case, gpu: Gpu) -> bool:
+    """Whether the kernel takes the GPU's memory for its own too: its page cache may lie there.
+
+    So on Grace, where the memory is a NUMA node of the host (NVML's GPU NUMA id).
+    """
+    sku = case.sku(gpu)
+    return gpu.gpu_numa_id is not None or bool(sku is not None and sku.c2c_gbs)
 
 
 def _used(case: Case, gpu: Gpu, reading: GpuReading) -> bool:

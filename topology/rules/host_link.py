@@ -9,6 +9,7 @@ from ..expectation.judgement import LOW
 from ..machine import Gpu
 from ..units import figure as three
 from ..wiring.wires import PCIE_GTS
+from . import vendors
 from .case import Case
 from .finding import BY_DESIGN, CANNOT_TELL, NOTICE, SLOW, Finding, Fix
 from .lanes import loaded
@@ -18,11 +19,7 @@ from .rule import Rule
 _SHOWN = 6
 _BOUND = "pinned, NUMA node "
 """Variant of copies from memory of a named node; only those next to the GPU have a band."""
-_WATCH = Fix(
-    text="Compare lanes and generation under load.",
-    command="nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current "
-    "--format=csv -l 1",
-)
+_WATCH = "nvidia-smi --query-gpu=pcie.link.gen.current,pcie.link.width.current --format=csv -l 1"
 
 
 def _check(case: Case) -> Iterable[Finding] | None:
@@ -34,16 +31,18 @@ def _check(case: Case) -> Iterable[Finding] | None:
     ]
     explained = [judged for judged in figures if judged[1].verdict == LOW and judged[1].explained]
     rest = [judged for judged in figures if judged not in explained]
-    fix = [again(case, "host", [gpu.address for gpu in case.gpus]), *_nvidia(case, [_WATCH])]
+    fix = [
+        again(case, "host", [gpu.address for gpu in case.gpus]),
+        Fix(
+            text="Compare lanes and generation under load.",
+            command=vendors.command(case.gpus, _WATCH, "amd-smi metric --pcie"),
+        ),
+    ]
     # One whose link explains it is no sibling to hold the others against.
     found = of_gpus(case, LINK_LOW, rest, "host copy", fix)
     if found is None and not explained:
         return None
     return [*(found or ()), *_explained(case, explained)]
-
-
-def _nvidia(case: Case, fixes: list[Fix]) -> list[Fix]:
-    return fixes if any(gpu.vendor == "nvidia" for gpu in case.gpus) else []
 
 
 def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:

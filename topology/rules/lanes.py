@@ -15,6 +15,7 @@ from ..machine import Gpu, PciDevice
 from ..snapshot import Measurement
 from ..units import gbs
 from ..wiring.wires import PCIE_GTS
+from . import vendors
 from .case import Case
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
 from .rule import Rule
@@ -131,7 +132,8 @@ def _under_load(case: Case, known: set[str]) -> list[_Narrow]:
         whole = pcie_gbs(_loaded_gen(figure) or gpu.pcie_gen_max or 0, most)
         if now >= most or (whole is not None and (figure.value or 0.0) >= LEAST_SHARE * whole):
             continue
-        source = f"probe {figure.probe}, NVML during the copy; x{most} by {beside}"
+        said = vendors.source([gpu], "NVML")
+        source = f"probe {figure.probe}, {said} during the copy; x{most} by {beside}"
         found.append(_Narrow(gpu.address, gpu.address, now, most, source))
     return found
 
@@ -188,7 +190,15 @@ def _by_siblings(case: Case, known: set[str]) -> list[_Narrow]:
         now = widths[gpu.address]
         few = sum(1 for o in same if widths[o.address] == now)
         if now < most and few * 2 <= len(same):
-            found.append(_Narrow(gpu.address, gpu.address, now, most, "NVML or sysfs, siblings"))
+            found.append(
+                _Narrow(
+                    gpu.address,
+                    gpu.address,
+                    now,
+                    most,
+                    f"{vendors.source([gpu], 'NVML')} or sysfs, siblings",
+                )
+            )
     return found
 
 

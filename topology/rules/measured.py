@@ -15,6 +15,7 @@ from ..snapshot import Measurement
 from ..specs import LOOK
 from ..units import figure as three
 from ..units import size
+from . import vendors
 from .case import Case
 from .finding import SLOW, Evidence, Finding, Fix
 from .rule import Rule
@@ -149,7 +150,10 @@ def again(case: Case, probe: str, who: Sequence[str]) -> Fix:
 def _check_memory(case: Case) -> Iterable[Finding] | None:
     fix = [
         again(case, "memory", [gpu.address for gpu in case.gpus]),
-        Fix(text="Look for ECC errors and remapped rows.", command="nvidia-smi -q -d ECC"),
+        Fix(
+            text="Look for ECC errors and remapped rows.",
+            command=vendors.command(case.gpus, "nvidia-smi -q -d ECC", "amd-smi metric --ecc"),
+        ),
     ]
     return of_gpus(case, MEMORY_LOW, sound(case, MEMORY), "memory bandwidth", fix)
 
@@ -159,7 +163,11 @@ def _check_compute(case: Case) -> Iterable[Finding] | None:
         again(case, "gemm", [gpu.address for gpu in case.gpus]),
         Fix(
             text="See what holds the clocks down, the power limit and the temperature.",
-            command="nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE",
+            command=vendors.command(
+                case.gpus,
+                "nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE",
+                "amd-smi metric --power --temperature --clock",
+            ),
         ),
     ]
     return of_gpus(case, COMPUTE_LOW, sound(case, ("gemm",)), "matrix multiplication", fix)

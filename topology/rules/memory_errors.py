@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from ..machine import Gpu
 from ..readings import EccCounts
+from . import vendors
 from .case import Case
 from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from .rule import Rule
@@ -33,7 +34,11 @@ def _reset(gpus: list[Gpu], text: str) -> Fix:
     numbers = ",".join(str(gpu.index) for gpu in gpus if gpu.index is not None)
     return Fix(
         text=text,
-        command=f"nvidia-smi --gpu-reset -i {numbers}" if numbers else "nvidia-smi --gpu-reset",
+        command=vendors.command(
+            gpus,
+            f"nvidia-smi --gpu-reset -i {numbers}" if numbers else "nvidia-smi --gpu-reset",
+            f"amd-smi reset --gpureset --gpu {numbers.replace(',', ' ') or 'all'}",
+        ),
         needs_root=True,
     )
 
@@ -78,12 +83,12 @@ def _uncorrected_finding(case: Case, counted: list[tuple[Gpu, str]], *, fresh: b
             Evidence(
                 what=f"uncorrected errors of {case.name(gpu.address)}",
                 value=value,
-                source=f"{_ECC_CALL}, volatile",
+                source=vendors.source([gpu], f"{_ECC_CALL}, volatile"),
             )
             for gpu, value in counted
         ],
         consequence=(
-            "Each such error ends the process that uses the memory (Xid 48, 63, 64, 94 or 95)."
+            f"Each such error ends the process that uses the memory{_xids(gpus)}."
             if fresh
             else "A process was ended by each; when it was, one reading does not tell. A second "
             "reading shows whether they go on (`gputop check --since FILE`)."
@@ -92,10 +97,14 @@ def _uncorrected_finding(case: Case, counted: list[tuple[Gpu, str]], *, fresh: b
             _reset(gpus, "Drain the GPU and reset it, so that bad rows are replaced."),
             Fix(
                 text="Test the memory before the GPU goes back into service.",
-                command="dcgmi diag -r 3",
+                command=vendors.command(gpus, "dcgmi diag -r 3"),
             ),
         ],
     )
+
+
+def _xids(gpus: list[Gpu]) -> str:
+    return "" if vendors.amd(gpus) else " (Xid 48, 63, 64, 94 or 95)"
 
 
 def _remap_pending(case: Case) -> Iterable[Finding] | None:
@@ -152,7 +161,9 @@ def _flagged(
                 Evidence(
                     what=f"{field.replace('_', ' ')}, {case.name(gpu.address)}",
                     value=f"yes{_rows(ecc)}",
-                    source=_ROWS_CALL if field.startswith("remap") else _PAGES_CALL,
+                    source=vendors.source(
+                        [gpu], _ROWS_CALL if field.startswith("remap") else _PAGES_CALL
+                    ),
                 )
                 for gpu, ecc in hit
             ],

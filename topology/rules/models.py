@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ..machine import Gpu
+from . import vendors
 from .case import Case
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
 from .rule import Rule
@@ -51,7 +52,7 @@ def _evidence(
         Evidence(
             what=f"{what} of {case.names([gpu.address for gpu in gpus])}",
             value=f"{_written(value)}{unit}",
-            source=source,
+            source=vendors.source(gpus, source),
         )
         for value, gpus in groups.items()
     ]
@@ -83,7 +84,9 @@ def _mixed(case: Case) -> Iterable[Finding] | None:
             fix=[
                 Fix(
                     text="Let a job see one model only.",
-                    command=f"export CUDA_VISIBLE_DEVICES={_largest(groups)}",
+                    command=vendors.command(
+                        case.gpus, f"export CUDA_VISIBLE_DEVICES={_largest(groups)}"
+                    ),
                 )
             ],
         )
@@ -127,7 +130,9 @@ def _settings(case: Case) -> Iterable[Finding] | None:
                     fix=[
                         Fix(
                             text="Give all GPUs of one model the same setting.",
-                            command="nvidia-smi -q -d POWER,CLOCK,ECC",
+                            command=vendors.command(
+                                gpus, "nvidia-smi -q -d POWER,CLOCK,ECC", "amd-smi static"
+                            ),
                         )
                     ],
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..machine import Gpu, NvLink
+from ..machine import Gpu
 from ..units import gbs
 from .case import Case
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
@@ -65,10 +65,7 @@ def _most(case: Case, gpu: Gpu) -> tuple[int, str]:
 
 
 def _part_of_a_mesh(case: Case, gpu: Gpu) -> bool:
-    """Whether a guest has some GPUs of a mesh: links to the others are down, as many as there are.
-
-    Behind NVSwitches every GPU keeps all its links.
-    """
+    """Whether a guest has some GPUs of a mesh: its links to the others are down."""
     sku = case.sku(gpu)
     if sku is None or sku.fabric != "point_to_point" or case.in_vm is False:
         return False
@@ -187,7 +184,9 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
         if gpu.mig_enabled or down(gpu) or gpu.why("nvlinks") is not None:
             continue
         # A GPU that no driver describes has no list of links; NCCL's XML has one, and no UUID.
-        told = gpu.uuid is not None or (gpu.nvlinks and all(map(_switched, gpu.nvlinks)))
+        told = gpu.uuid is not None or (
+            gpu.nvlinks and all(link.remote_kind == "nvswitch" for link in gpu.nvlinks)
+        )
         if not told or any(link.active is None for link in gpu.nvlinks):
             continue
         most, by = _most(case, gpu)
@@ -216,10 +215,6 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
             fix=_REPAIR,
         )
     ]
-
-
-def _switched(link: NvLink) -> bool:
-    return link.remote_kind == "nvswitch"
 
 
 def _check_rate(case: Case) -> Iterable[Finding] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from . import vendors
 from .case import Case
 from .finding import BROKEN, BY_DESIGN, NOTICE, SLOW, Evidence, Finding, Fix
 from .pairs import BELOW_SWITCH, NOT_GRANTED, OK, Pair, devices_of, named
@@ -121,7 +122,7 @@ def _said(case: Case, pair: Pair) -> Evidence:
     return Evidence(
         what=f"P2P of {case.name(grant.src)} to {case.name(grant.dst)}",
         value=", ".join(f"{what}: {word}" for what, word in words.items() if word is not None),
-        source=STATUS,
+        source=vendors.source([pair.one], STATUS),
     )
 
 
@@ -179,7 +180,8 @@ def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
     )
     if word == REGISTRY:
         why = "A parameter of the NVIDIA module switches it off: every copy goes over host memory."
-    fix = [Fix(text="See what the driver grants.", command="nvidia-smi topo -p2p r")]
+    asks = vendors.command(case.gpus, "nvidia-smi topo -p2p r", "amd-smi topology")
+    fix = [Fix(text="See what the driver grants.", command=asks)]
     if word == REGISTRY:
         fix.append(
             Fix(

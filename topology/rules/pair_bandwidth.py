@@ -12,6 +12,7 @@ from ..expectation.patterns import Pattern, patterns
 from ..snapshot import Measurement
 from ..specs import LOOK
 from ..units import figure as three
+from . import vendors
 from .case import Case
 from .finding import NOTICE, SEVERITIES, SLOW, Finding, Fix
 from .host_link import severity
@@ -152,7 +153,10 @@ def _finding(
             Fix(
                 text="Measure once more, with nothing else on the node.", command="gputop probe p2p"
             ),
-            Fix(text="Compare the links of these GPUs.", command="nvidia-smi nvlink -s"),
+            Fix(
+                text="Compare the links of these GPUs.",
+                command=vendors.command(case.gpus, "nvidia-smi nvlink -s", "amd-smi xgmi -l"),
+            ),
         ],
     )
 

@@ -10,6 +10,7 @@ from ..snapshot import Measurement
 from ..units import gbs
 from ..units import seconds as time_of
 from ..wiring.wires import PCIE_GTS
+from . import vendors
 from .case import Case
 from .counters import added, elapsed_seconds, rate
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
@@ -56,7 +57,7 @@ def _check_generation(case: Case) -> Iterable[Finding] | None:
                     what=f"PCIe of {case.name(gpu.address)} while a copy ran",
                     value=f"gen{figure.details['pcie_generation']} of gen{best}, "
                     f"{gbs(figure.value)} of {gbs(rate_)}",
-                    source=f"probe {figure.probe}, NVML during the copy",
+                    source=f"probe {figure.probe}, {vendors.source([gpu], 'NVML')} during the copy",
                 )
                 for gpu, figure, best, rate_ in slow.values()
             ],
@@ -108,7 +109,8 @@ def _check_replays(case: Case) -> Iterable[Finding] | None:
                 Evidence(
                     what=f"replays added on {case.name(address)} in {time_of(elapsed)}",
                     value=str(grown[address]),
-                    source="NVML nvmlDeviceGetPcieReplayCounter, two readings",
+                    source=vendors.source(case.gpus, "NVML nvmlDeviceGetPcieReplayCounter")
+                    + ", two readings",
                 )
                 for address in sick
             ],
@@ -119,7 +121,11 @@ def _check_replays(case: Case) -> Iterable[Finding] | None:
             fix=[
                 Fix(
                     text="Watch the counter.",
-                    command="nvidia-smi -q -d PCIE | grep -i replay",
+                    command=vendors.command(
+                        case.gpus,
+                        "nvidia-smi -q -d PCIE | grep -i replay",
+                        "amd-smi metric --pcie",
+                    ),
                 ),
                 Fix(text="If it goes on, seat the card or its riser again."),
             ],

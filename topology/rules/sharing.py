@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..readings import GpuProcess, ProcessReading
+from . import vendors
 from .case import Case
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
 from .gpu_use import LISTING, MOST_NAMED, called, computing, processes, read
@@ -30,7 +31,7 @@ def _shared(case: Case) -> Iterable[Finding] | None:
                 if all(one.kind == "mps" for one in working)
                 else f"on {case.name(gpu.address)}, in turns",
                 value="; ".join(called(one, known) for one in working[:MOST_NAMED]),
-                source=f"{LISTING}, /proc",
+                source=vendors.source([gpu], LISTING) + ", /proc",
             )
         )
     if not evidence:

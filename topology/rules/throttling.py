@@ -12,6 +12,7 @@ import msgspec
 
 from ..machine import Gpu
 from ..snapshot import Measurement
+from . import vendors
 from .case import Case
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
 from .rule import Rule
@@ -52,7 +53,8 @@ def _looks(case: Case) -> list[_Look]:
         if _IDLE in reading.throttle_reasons:
             busy = False
         found.append(
-            _Look(gpu, reading.throttle_reasons, reading.clock_sm_mhz, busy, _NVML,
+            _Look(gpu, reading.throttle_reasons, reading.clock_sm_mhz, busy,
+                  vendors.source([gpu], _NVML),
                   reading.temperature_c, reading.power_watts)
         )  # fmt: skip
     for figure in case.snapshot.measurements:
@@ -147,7 +149,11 @@ def _hardware_finding(
     fixes.append(
         Fix(
             text="Watch whether it stays, and which reason it is.",
-            command="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
+            command=vendors.command(
+                [look.gpu for look in looks],
+                "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
+                "amd-smi metric --power --temperature --clock",
+            ),
         )
     )
     return HARDWARE.finding(
@@ -217,7 +223,8 @@ def _held(case: Case) -> Iterable[Finding] | None:
                     what=f"SM clock of {case.name(look.gpu.address)} under load",
                     value=f"{look.clock_mhz:.0f} of {look.gpu.clock_sm_max_mhz} MHz; reasons: "
                     f"{', '.join(look.reasons) or 'none'}",
-                    source=f"{look.source}, nvmlDeviceGetClockInfo",
+                    source=look.source
+                    + ("" if look.gpu.vendor == "amd" else ", nvmlDeviceGetClockInfo"),
                 )
                 for look in hit
             ],
@@ -228,7 +235,11 @@ def _held(case: Case) -> Iterable[Finding] | None:
             fix=[
                 Fix(
                     text="Let the driver choose the clocks again.",
-                    command="nvidia-smi -rgc && nvidia-smi -rac",
+                    command=vendors.command(
+                        [look.gpu for look in hit],
+                        "nvidia-smi -rgc && nvidia-smi -rac",
+                        "amd-smi reset --clocks",
+                    ),
                     needs_root=True,
                 )
             ],

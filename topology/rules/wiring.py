@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ..machine import Gpu
 from ..units import gbs
+from . import vendors
 from .case import Case
 from .finding import BY_DESIGN, NOTICE, Evidence, Finding, Fix
 from .pairs import THROUGH_HOST
@@ -41,7 +42,9 @@ def _check_islands(case: Case) -> Iterable[Finding] | None:
             devices=sorted(counted),
             evidence=[
                 Evidence(
-                    what=f"GPUs that {_kind(case)} joins", value=" ".join(shown), source=_MATRIX
+                    what=f"GPUs that {_kind(case)} joins",
+                    value=" ".join(shown),
+                    source=vendors.source(case.gpus, _MATRIX),
                 )
             ],
             consequence=f"A job on up to {largest} GPUs of one island keeps to the fast links; one "
@@ -74,7 +77,11 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
     far = set(kinds) <= set(THROUGH_HOST)
     through = sorted({one for pair in pairs for one in pair.transports})
     evidence = [
-        Evidence(what="relations of the GPUs", value=", ".join(kinds), source=_MATRIX),
+        Evidence(
+            what="relations of the GPUs",
+            value=", ".join(kinds),
+            source=vendors.source(case.gpus, _MATRIX),
+        ),
     ]
     if through:
         evidence.append(
