@@ -9,6 +9,7 @@ import msgspec
 
 from ..machine import Gpu, Machine
 from .element import Element
+from .order import hip_order
 from .ranks import Place, gpus_of, ranks_of
 from .settings import Settings
 
@@ -55,19 +56,25 @@ def communicator(
 
 
 def _visible(machine: Machine, settings: Settings, assumptions: list[str]) -> set[str] | None:
-    """Addresses that a list of visible devices leaves; None when none is set."""
-    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+    """Addresses that lists of visible devices leave; None when none is set."""
+    amd = [gpu for gpu in machine.gpus if gpu.vendor == "amd"]
+    left = [gpu for gpu in machine.gpus if gpu.vendor != "amd"]
+    names, order = ["CUDA_VISIBLE_DEVICES"], "in PCI order; with several models CUDA's own order"
+    if len(amd) > len(left):
+        # ROCr filters first and HIP counts what is left; CUDA's name counts where HIP's is not set.
+        own = "HIP_VISIBLE_DEVICES"
+        names = ["ROCR_VISIBLE_DEVICES", own if settings.text(own) else "CUDA_VISIBLE_DEVICES"]
+        left, order = hip_order(amd), "by KFD node; with several models HIP's own order"
+    said = False
+    for name in names:
         text = settings.text(name)
-        amd = name != "CUDA_VISIBLE_DEVICES"
-        gpus = [gpu for gpu in machine.gpus if (gpu.vendor == "amd") == amd]
-        if text is not None and gpus:
-            if len({gpu.name for gpu in gpus}) > 1:
-                assumptions.append(
-                    f"{name} counts GPUs in PCI order; with several models CUDA's own order may "
-                    "differ"
-                )
-            return _listed(text, gpus)
-    return None
+        if text is None or not left:
+            continue
+        if len({gpu.name for gpu in left}) > 1:
+            assumptions.append(f"{name} counts GPUs {order} may differ")
+        kept = _listed(text, left)
+        left, said = [gpu for gpu in left if gpu.address in kept], True
+    return {gpu.address for gpu in left} if said else None
 
 
 def _listed(text: str, gpus: Sequence[Gpu]) -> set[str]:

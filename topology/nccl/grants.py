@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from ..snapshot import NodeSnapshot
 from .peers import Grant, Grants
+from .rccl_p2p import amd_grant
+from .settings import Settings
 
 
-def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str]) -> Grants:
+def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Settings) -> Grants:
     """Answers by bus id; `addresses` gives the PCI address of each bus id.
 
     NVML's word comes from the pairs of the machine, CUDA's from a probe that ran.
@@ -23,12 +27,16 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str]) -> Grants:
     }
 
     parted = {gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled}
+    amd = {gpu.address: gpu for gpu in snapshot.machine.gpus if gpu.vendor == "amd"}
 
+    @cache
     def grant(src: str, dst: str) -> Grant:
         key = addresses.get(src, src), addresses.get(dst, dst)
         if parted & {*key}:
             # The parts of a GPU get no peer access, whatever the links of the board are.
             return Grant(None, False, "MIG is on, and its instances get no peer access")
+        if key[0] in amd and key[1] in amd:
+            return amd_grant(snapshot.machine, settings, amd[key[0]], amd[key[1]], cuda.get(key))
         return Grant(nvml.get(key), cuda.get(key))
 
     return grant

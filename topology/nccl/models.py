@@ -101,3 +101,15 @@ def is_rome_like(system: System) -> bool:
     gpus = system.nodes["GPU"]
     linked = any(link.kind == "NVL" for gpu in gpus for link in gpu.links)
     return 4 < len(gpus) <= 8 and linked
+
+
+def shape_words(system: System, rules: Rules) -> str:
+    """What a match looks at, in words: "7 xGMI links each, 2 NUMA nodes, no NICs"."""
+    shape = shape_of(system, rules)
+    counts = [sum(row) for row in shape.links]
+    low, high = min(counts, default=0), max(counts, default=0)
+    links = f"{high} xGMI links each" if low == high else f"{low} to {high} xGMI links each"
+    nets = len(shape.nic_numa)
+    nodes = f"{shape.cpus} NUMA node{'s' * (shape.cpus != 1)}"
+    nics = f"{nets} NIC{'s' * (nets != 1)}" if nets else "no NICs in its graph"
+    return f"{links if high else 'no xGMI'}, {nodes}, {nics}"

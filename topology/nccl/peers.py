@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from .levels import Level, level
+from .prediction import Step
 from .rules import Rules
 from .settings import Settings
 from .system import Node, Path, PathType, System
@@ -21,6 +22,8 @@ class Grant(NamedTuple):
     """cudaDeviceCanAccessPeer; None when not asked."""
     because: str = ""
     """Where `cuda` comes from, when it was not measured."""
+    conditions: tuple[Step, ...] = ()
+    """What RCCL needs besides for P2P, as questions with their answers."""
 
 
 Grants = Callable[[str, str], Grant]
@@ -30,6 +33,9 @@ Grants = Callable[[str, str], Grant]
 def not_asked(_src: str, _dst: str) -> Grant:
     """No driver was asked."""
     return Grant()
+
+
+CPU_DECIDES = "this version sets the limit of Intel, Zhaoxin and ARM CPUs afterwards"
 
 
 class P2pCheck(NamedTuple):
@@ -67,7 +73,7 @@ def default_limit(system: System, rules: Rules) -> PathType:
     """The farthest path for P2P when no variable says otherwise."""
     cpus = system.nodes["CPU"]
     arch, vendor = (cpus[0].arch, cpus[0].vendor) if cpus else ("", "")
-    if rules.p2p_default == "by-cpu":
+    if rules.p2p_default != "pxb":
         near = arch == "arm" or (arch == "x86" and vendor in ("intel", "zhaoxin"))
         return PathType.PXB if near else PathType.SYS
     pair_on_amd = arch == "x86" and vendor == "amd" and len(system.nodes["GPU"]) <= 2
@@ -89,8 +95,12 @@ class Peers:
         self._system, self._rules, self._grants = system, rules, grants
         self._level = level(settings, rules, "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE")
         self._limit = self._level.path
+        default = default_limit(system, rules)
         if self._limit is None:
-            self._limit = default_limit(system, rules)
+            self._limit = default
+        elif rules.p2p_default == "by-cpu-last" and default is PathType.PXB:
+            self._limit = default
+            self._level = self._level._replace(path=None, ignored=CPU_DECIDES)
         self._ignore = settings.integer("NCCL_IGNORE_DISABLED_P2P", 0)
         self._joined = rules.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
         self._no_net = settings.integer("NCCL_NET_DISABLE_INTRA", rules.net_disable_intra) == 1

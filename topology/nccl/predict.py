@@ -28,12 +28,15 @@ from .transports import Domain, decide_pairs
 from .viewsteps import (
     DOMAIN,
     LOCAL,
+    MODEL,
     NVLS,
     domain_steps,
     fabric_refuses,
     local_net_steps,
+    model_steps,
     nvls_steps,
 )
+from .wording import named_for
 
 NOT_FOLLOWED = (
     ("NCCL_GRAPH_FILE", "a graph given by file is not read; the search is predicted instead"),
@@ -76,6 +79,7 @@ class _Prediction:
         self.snapshot, self.settings, self.nodes = snapshot, settings, nodes
         self.assumptions: list[str] = list(snapshot.assumptions)
         name, guess = (library, None) if library else preferred(snapshot.machine)
+        self.rules: Rules
         self.rules, near = rules_for(name)
         self.asked = name
         self.assume(guess, near)
@@ -84,14 +88,14 @@ class _Prediction:
         self.assume(*self.group.assumptions, mig_remark(snapshot))
         if not self.group.ranks:
             raise NoGpusError("no GPU takes part")
-        self.grants: Grants = grants_of(snapshot, self.group.addresses)
+        self.grants: Grants = grants_of(snapshot, self.group.addresses, settings)
         self.network: Network = network_of(self.root, settings)
         self.root = without_other_nics(self.root, self.network)
         self.nic_assumed = False
 
     def assume(self, *texts: str | None) -> None:
         for text in texts:
-            plain = (text or "").removesuffix(".")
+            plain = named_for(self.rules.library, (text or "").removesuffix("."))
             if plain and plain not in self.assumptions:
                 self.assumptions.append(plain)
 
@@ -181,7 +185,9 @@ class _Prediction:
     def view(self, domain: Domain, graphs: Graphs, domains: int) -> View:
         system = domain.computed.system
         steps = {DOMAIN: domain_steps(domains, self.settings)}
-        if self.rules.library == "nccl":
+        if self.rules.library == "rccl":
+            steps[MODEL] = model_steps(system, self.rules, self.settings, graphs)
+        else:
             steps[NVLS] = nvls_steps(system, self.settings, self.snapshot.machine, graphs)
         if not self.nic_assumed:
             steps[LOCAL] = local_net_steps(domain)

@@ -79,6 +79,8 @@ class SearchGraph(msgspec.Struct, frozen=True, kw_only=True):
     latency_inter_us: float = 0.0
     estimate: str | None = None
     """Why the figures are an estimate; None when the search was followed to its end."""
+    model: str | None = None
+    """The node of RCCL's list that gave the rings, "rome_model_81"; None when it searched."""
 
 
 class Graphs(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +120,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     max_bandwidth_gbs: float | None = None
     total_bandwidth_gbs: float | None = None
     steps: dict[str, tuple[Step, ...]] = {}
-    """Decisions about the view as a whole: "domain", "nvls" and "local_nets"."""
+    """Decisions about the view as a whole: "domain", "nvls" or "model" (RCCL), "local_nets"."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,10 +8,10 @@ BAR shows the whole memory. Of the IOMMU RCCL only warns (init.cc:ncclInit).
 from __future__ import annotations
 
 from ..machine import Gpu, Machine
-from ..snapshot import NodeSnapshot
 from ..units import size
 from .peers import Grant
 from .prediction import Step
+from .settings import Settings
 
 WHOLE_BAR = 0.9
 """Of the memory: some is set aside, and is in no BAR."""
@@ -19,17 +19,19 @@ FINE_GRAIN = "HSA_FORCE_FINE_GRAIN_PCIE"
 CAN_CONNECT = "transport/p2p.cc:p2pCanConnect"
 
 
-def amd_grant(snapshot: NodeSnapshot, src: Gpu, dst: Gpu, probed: bool | None) -> Grant:
+def amd_grant(
+    machine: Machine, settings: Settings, src: Gpu, dst: Gpu, probed: bool | None
+) -> Grant:
     """What is known of one ordered pair of AMD GPUs; `probed`: what HIP answered the p2p probe."""
     joined = any(
         link.remote_address == dst.address and link.active is not False and link.hops in (None, 1)
         for link in src.xgmi
     )
-    steps = [_fine_grained(snapshot)]
-    refusal = _refusal(snapshot.machine, src, dst)
+    steps = [_fine_grained(settings)]
+    refusal = _refusal(machine, src, dst)
     if not joined:
         bars, small = _bars(src, dst)
-        steps += [bars, _iommu(snapshot.machine, src, dst)]
+        steps += [bars, _iommu(machine, src, dst)]
         refusal = refusal or (bars.because if small else "")
     if probed is None and refusal:
         return Grant(None, False, refusal, tuple(steps))
@@ -39,7 +41,7 @@ def amd_grant(snapshot: NodeSnapshot, src: Gpu, dst: Gpu, probed: bool | None) -
 def _refusal(machine: Machine, src: Gpu, dst: Gpu) -> str:
     """Amdsmi's word against P2P; empty when there is none."""
     for pair in machine.pairs:
-        if {pair.src, pair.dst} == {src.address, dst.address}:
+        if (pair.src, pair.dst) == (src.address, dst.address):
             words = (pair.p2p_read, pair.p2p_write)
             bad = next((word for word in words if word not in (None, "ok")), None)
             if bad is not None:
@@ -47,8 +49,8 @@ def _refusal(machine: Machine, src: Gpu, dst: Gpu) -> str:
     return ""
 
 
-def _fine_grained(snapshot: NodeSnapshot) -> Step:
-    forced = any(one.name == FINE_GRAIN and one.value == "1" for one in snapshot.environment)
+def _fine_grained(settings: Settings) -> Step:
+    forced = settings.text(FINE_GRAIN) == "1"
     because = (
         f"{FINE_GRAIN}=1"
         if forced

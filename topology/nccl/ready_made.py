@@ -67,15 +67,21 @@ def ready_made(
     crosses = int(several and settings.integer("NCCL_CROSS_NIC", 2) == 1)
     # A chordal ring for each NIC keeps the share that all six have.
     each = total_gbs / count
-    ring = _graph(system, rules, rings, each, RING, crosses)
+    ring = _graph(system, rules, rings, each, RING, crosses, name)
     local = LocalNets(system, rules, settings)
     tree = _graph(system, rules, [_to_local(system, local, one, i) for i, one in enumerate(rings)],
-                  each, BALANCED_TREE, crosses)  # fmt: skip
+                  each, BALANCED_TREE, crosses, name)  # fmt: skip
     return ReadyMade(name, model, Graphs(ring=ring, tree=tree))
 
 
 def _graph(
-    system: System, rules: Rules, rings: list[Ring], each_gbs: float, pattern: int, crosses: int
+    system: System,
+    rules: Rules,
+    rings: list[Ring],
+    each_gbs: float,
+    pattern: int,
+    crosses: int,
+    name: str,
 ) -> SearchGraph:
     nets = tuple(ring.nets for ring in rings if ring.nets is not None)
     return SearchGraph(
@@ -90,6 +96,7 @@ def _graph(
         cross_nic=crosses,
         orders=tuple(ring.order for ring in rings),
         nets=nets if system.inter and len(nets) == len(rings) else (),
+        model=name,
     )
 
 

@@ -15,6 +15,8 @@ from .system import PathType
 
 DEFAULT = "nccl-2.28.9"
 DEFAULT_RCCL = "rccl-2.21.5"
+DEFAULT_GFX95 = "rccl-2.26.6"
+"""2.21.5 does not know MI350 and MI355X, and would take their links for Vega's."""
 
 NAME = re.compile(r"(?:(nccl|rccl)-)?v?(\d+(?:\.\d+){1,3})")
 
@@ -126,7 +128,9 @@ def preferred(machine: Machine) -> tuple[str, str | None]:
     if version == "2" or (amd and version is None):
         if software is not None and software.rccl and NAME.fullmatch(f"rccl-{software.rccl}"):
             return f"rccl-{software.rccl}", None
-        return DEFAULT_RCCL, f"RCCL {DEFAULT_RCCL[5:]}: no installed RCCL was found"
+        new = any((gpu.compute_capability or "").startswith("gfx95") for gpu in machine.gpus)
+        default = DEFAULT_GFX95 if new else DEFAULT_RCCL
+        return default, f"RCCL {default[5:]}: no installed RCCL was found"
     if software is not None and software.nccl and NAME.fullmatch(software.nccl):
         return f"nccl-{software.nccl}", None
     return DEFAULT, f"NCCL {DEFAULT[5:]}: no installed NCCL was found"

@@ -65,7 +65,7 @@ def how_far(computed: Computed, src: Node, dst: Node) -> Step:
     return Step(
         question="how far apart?",
         answer=f"{rules.name_of(path.type)}: {meaning(rules, path.type)}",
-        because=f"{way(src, path, rules)}; narrowest link {narrowest(path)}, a constant of "
+        because=f"{way(src, path, rules)}; narrowest link {narrowest(path, rules)}, a constant of "
         f"{rules.library.upper()}'s table",
         flag="NCCL_TOPO_FILE",
         source="graph/paths.cc:ncclTopoSetPaths",
@@ -97,7 +97,7 @@ def near_enough(rules: Rules, check: P2pCheck, computed: Computed, direct: PathT
 def _default_words(rules: Rules, computed: Computed) -> str:
     cpus = computed.system.nodes["CPU"]
     vendor = cpus[0].vendor if cpus else ""
-    if rules.p2p_default == "by-cpu":
+    if rules.p2p_default != "pxb":
         return f" on this CPU ({vendor or 'neither Intel, Zhaoxin nor ARM'})"
     if computed.peers.limit is PathType.SYS:
         return " for at most two GPUs on AMD CPUs"
@@ -221,6 +221,8 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
     read = reads(rules, settings, check.read)
     wish = settings.integer("NCCL_P2P_READ_ENABLE", -2)
     why = "NCCL_P2P_READ_ENABLE says so" if wish != -2 else "reads are for NVLink between sm80 GPUs"
+    if rules.library == "rccl" and wish == -2:
+        why = "RCCL's receivers read only when NCCL_P2P_READ_ENABLE says so"
     if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
         why = "NCCL_P2P_USE_CUDA_MEMCPY has copy engines write"
     steps.append(

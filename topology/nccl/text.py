@@ -65,8 +65,11 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
             yield f"Domain {number}: ranks {', '.join(map(str, view.ranks))}"
         yield graph_line("Ring", view.graphs.ring)
         yield graph_line("Tree", view.graphs.tree)
+        model = view.steps.get("model", ())
         nvls = view.steps.get("nvls", ())
-        if nvls and nvls[-1].answer == "no":
+        if model:
+            yield from step_lines(model, width, "  ")
+        elif nvls and nvls[-1].answer == "no":
             yield from wrapped(f"NVLS: none; {nvls[-1].question} no: {nvls[-1].because}", width, 2)
         else:
             yield graph_line("NVLS", view.graphs.nvls)

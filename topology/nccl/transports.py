@@ -82,6 +82,8 @@ def _inside(
         if answer is not None:
             asked.append(answer)
     if check.allowed:
+        if rules.library == "rccl":
+            asked.extend(computed.grant(one, other).conditions)
         if check.relay < 0:
             asked.append(steps.nic_faster(net, decides=True))
             if not net.faster and not mnnvl:

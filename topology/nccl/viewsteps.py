@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from ..machine import Machine
 from .communicator import address_of
+from .models import models, shape_words
 from .nets import nearest
 from .prediction import Graphs, Step
+from .rules import Rules
 from .settings import Settings
 from .system import System
 from .transports import Domain
 from .wording import gbs, name
 
-DOMAIN, NVLS, LOCAL = "domain", "nvls", "local_nets"
+DOMAIN, NVLS, MODEL, LOCAL = "domain", "nvls", "model", "local_nets"
 
 
 def fabric_refuses(machine: Machine, system: System) -> str | None:
@@ -116,6 +118,38 @@ def nvls_steps(
         )
     )
     return tuple(steps)
+
+
+def model_steps(
+    system: System, rules: Rules, settings: Settings, graphs: Graphs
+) -> tuple[Step, ...]:
+    """Whether RCCL knows the node and takes its rings from a list (graph/search.cc)."""
+    model = graphs.ring.model if graphs.ring is not None else None
+    given = [name for name in ("NCCL_RINGS", "RCCL_TREES") if settings.text(name)]
+    what = f"{len(system.nodes['GPU'])} GPUs, {shape_words(system, rules)}"
+    if settings.integer("RCCL_MODEL_MATCHING_DISABLE", 0) != 0:
+        answer, because = "not asked", "RCCL_MODEL_MATCHING_DISABLE switches the list off"
+    elif given:
+        answer, because = "not asked", f"{given[0]} gives them by hand"
+    elif model is not None and graphs.ring is not None:
+        answer = f"yes: {model}"
+        because = (
+            f"{what}; its {graphs.ring.channels} rings are used as they are written down, which "
+            "takes every GPU and NIC of such a node"
+        )
+    else:
+        answer = "no"
+        because = f"none of the {len(models())} nodes on its list has {what}: RCCL searches"
+    return (
+        Step(
+            question="is it a node whose rings RCCL has ready?",
+            answer=answer,
+            because=because,
+            decides=True,
+            flag="RCCL_MODEL_MATCHING_DISABLE",
+            source="graph/rome_models.cc",
+        ),
+    )
 
 
 def domain_steps(count: int, settings: Settings) -> tuple[Step, ...]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from .rules import Rules
 from .system import Node, Path, PathType
+
+NCCL = re.compile(r"\bNCCL\b")
 
 MEANINGS = {
     PathType.LOC: "the same GPU",
@@ -23,10 +27,14 @@ MEANINGS = {
 
 def meaning(rules: Rules, path: PathType) -> str:
     """What a path type says: "PHB, PCIe and a CPU's host bridge"."""
-    words = MEANINGS[path]
-    if rules.library == "rccl":
-        words = words.replace("NVLink", "xGMI")
-    return words
+    return named_for(rules.library, MEANINGS[path])
+
+
+def named_for(library: str, text: str) -> str:
+    """A sentence about NCCL as it holds of RCCL: its name and its links; variables keep theirs."""
+    if library != "rccl":
+        return text
+    return NCCL.sub("RCCL", text).replace("NVLink", "xGMI")
 
 
 def gbs(value: float) -> str:
@@ -50,12 +58,13 @@ def way(src: Node, path: Path, rules: Rules) -> str:
     return " - ".join([name(src, rules), *(name(link.to, rules) for link in path.links)])
 
 
-def narrowest(path: Path) -> str:
+def narrowest(path: Path, rules: Rules) -> str:
     """The link that sets the bandwidth: "PCI 24 GB/s"."""
     if not path.links:
         return ""
     link = min(path.links, key=lambda one: one.bandwidth_gbs)
-    return f"{link.kind} {gbs(link.bandwidth_gbs)} GB/s"
+    kind = rules.path_names.get(link.kind, link.kind)
+    return f"{kind} {gbs(link.bandwidth_gbs)} GB/s"
 
 
 def _numa(cpu: Node) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from ...machine import Gpu, Machine
 from ..element import Element
+from ..order import hip_order
 from ..settings import Settings
 from .attributes import number
 from .bus import Bus
@@ -35,7 +36,7 @@ class Detected:
 
 
 def detect(machine: Machine, settings: Settings, base: Element | None = None) -> Detected:
-    """Build the topology; ranks follow the PCI addresses of the GPUs.
+    """Build the topology; ranks follow the PCI addresses of NVIDIA's GPUs, HIP's order of AMD's.
 
     `base` is the file that NCCL_TOPO_FILE names: detection fills what it leaves open, and what
     belongs to no GPU or NIC of this machine is dropped. Never raises.
@@ -63,7 +64,7 @@ def detect(machine: Machine, settings: Settings, base: Element | None = None) ->
 
 
 def ranked(machine: Machine) -> list[Gpu]:
-    """The GPUs that take part, by PCI address: the order of ranks.
+    """The GPUs that take part in the order of ranks: by PCI address, AMD's as HIP counts them.
 
     Of two makers the one with more GPUs; parts of a GPU only where the whole is not listed.
     """
@@ -72,7 +73,7 @@ def ranked(machine: Machine) -> list[Gpu]:
         known.setdefault(gpu.address, gpu)
     nvidia = [gpu for gpu in known.values() if gpu.vendor == "nvidia"]
     amd = [gpu for gpu in known.values() if gpu.vendor == "amd"]
-    return nvidia if len(nvidia) >= len(amd) else amd
+    return nvidia if len(nvidia) >= len(amd) else hip_order(amd)
 
 
 def _start(base: Element | None, version: str) -> Draft:

@@ -49,14 +49,19 @@ def capability(gpu: Gpu, notes: list[str]) -> int:
 
 def gpu_attributes(gpu: Gpu, place: int, notes: list[str]) -> dict[str, str]:
     """What a `gpu` element has before its rank; `place` stands in for an unknown index."""
-    dev = str(place if gpu.index is None else gpu.index)
     if gpu.vendor != "amd":
+        dev = str(place if gpu.index is None else gpu.index)
         return {"dev": dev, "sm": str(capability(gpu, notes))}
-    # RCCL writes the number of compute units as "sm".
+    # RCCL writes the number of compute units as "sm", and HIP's number as "dev".
     gcn = (gpu.compute_capability or "").split(":")[0]
     if not gcn:
         notes.append("The architecture of the AMD GPUs is not known: gfx942 is assumed.")
-    return {"dev": dev, "sm": str(gpu.core_count or 0), "gcn": gcn or "gfx942", "arch": GFX9_ARCH}
+    return {
+        "dev": str(place),
+        "sm": str(gpu.core_count or 0),
+        "gcn": gcn or "gfx942",
+        "arch": GFX9_ARCH,
+    }
 
 
 def link_elements(
