@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from gputop import busy
+from gputop.drivers import open_drivers
 from gputop.suite.guard import DEADLINE_SECONDS, HANGS, own_pids
 from gputop.topology.readings import GpuReading
 from gputop.topology.sources.source import SourceAbsent
@@ -37,7 +38,7 @@ def idle(
     """
     told: list[Idle] = []
     thread = threading.Thread(
-        target=lambda: told.append(_look(addresses, names, open_reader or _nvml)),
+        target=lambda: told.append(_look(addresses, names, open_reader or open_drivers)),
         name="busy check",
         daemon=True,
     )
@@ -83,10 +84,3 @@ def _judged(
 ) -> dict[str, busy.Verdict]:
     own = own_pids()
     return {address: busy.judge(samples, (address,), names, own) for address in addresses}
-
-
-def _nvml() -> busy.Read:
-    from gputop.topology.sources import nvml_readings
-
-    read = nvml_readings.SOURCE.reader()
-    return lambda: nvml_readings.SOURCE.parse(read()).gpu_readings

@@ -171,3 +171,22 @@ def test_the_processes_of_the_gpus_are_described_before_all_is_settled(
     feeds.append(feed)
     assert until(feed.settled)
     assert feed.snapshot().readings.processes == (ProcessReading(pid=7),)
+
+
+def test_a_driver_whose_maker_has_no_gpu_here_is_no_problem_beside_another(
+    feeds: list[LiveFeed],
+) -> None:
+    def refuse() -> Any:
+        raise SourceAbsent("the Python package amdsmi is not installed")
+
+    for others, told in (((GPU,), []), ((), ["amdsmi"])):
+        feed = LiveFeed(
+            [
+                source("nvml", lambda others=others: others, lambda found: Part(gpus=found)),
+                source("amdsmi", refuse, Part),
+            ]
+        )
+        feeds.append(feed)
+        assert until(feed.settled)
+        feed.snapshot()
+        assert [problem.source for problem in feed.snapshot().problems] == told

@@ -14,7 +14,7 @@ from .collect import has_machine, merge, merge_machine
 from .feeds import LATER_SECONDS
 from .machine import Machine
 from .snapshot import NodeSnapshot, Problem, SourceState
-from .sources import NAMES
+from .sources import MAKERS, NAMES
 from .sources.source import Part, Source, SourceAbsent
 
 RETRY_ABSENT_SECONDS = 10.0
@@ -24,6 +24,12 @@ RETRY_ABSENT_SECONDS = 10.0
 def load_sources(names: Sequence[str] = NAMES) -> tuple[Source, ...]:
     """Import the sources of those names, in that order."""
     return tuple(import_module(f"{__package__}.sources.{name}").SOURCE for name in names)
+
+
+def _is_idle_talk(problem: Problem, makers: set[str]) -> bool:
+    """Whether a driver is absent whose maker has no GPU here, while another maker has."""
+    maker = MAKERS.get(problem.source)
+    return problem.kind == "absent" and maker is not None and bool(makers) and maker not in makers
 
 
 class SourceThread:
@@ -178,7 +184,12 @@ class LiveFeed:
             machine=self._machine,
         )
         states = tuple(thread.state(now) for thread in self.threads)
-        problems = [said for thread in self.threads if (said := thread.problem) is not None]
+        makers = {gpu.vendor for gpu in self._machine.gpus}
+        problems = [
+            said
+            for thread in self.threads
+            if (said := thread.problem) is not None and not _is_idle_talk(said, makers)
+        ]
         problems += [
             Problem(
                 source=state.source,
@@ -207,10 +218,13 @@ class LiveFeed:
         self._news.set()
 
     def _on_answer(self, thread: SourceThread) -> None:
-        part = thread.part
-        if thread.source.id == "nvml_readings" and part is not None:
+        if thread.source.id.endswith("_readings") and thread.part is not None:
             pids = frozenset(
-                process.pid for reading in part.gpu_readings for process in reading.processes or ()
+                process.pid
+                for one in self.threads
+                if (part := one.part) is not None
+                for reading in part.gpu_readings
+                for process in reading.processes or ()
             )
             for other in self.threads:
                 if other.source.id == "processes" and other.hints.get("pids", frozenset()) != pids:

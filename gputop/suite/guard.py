@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import psutil
 
 from gputop import busy
 from gputop.busy import Verdict
-from gputop.topology.readings import GpuReading
+from gputop.drivers import open_drivers
 from gputop.topology.sources.source import SourceAbsent
 
 DEADLINE_SECONDS = 3.0 + busy.CALM_SECONDS
@@ -31,7 +31,7 @@ class Guard:
         self._addresses = addresses
         self._names = names
         self._cancel = cancel
-        self._open = open_reader or _nvml
+        self._open = open_reader or open_drivers
         self._read: busy.Read | None = None
 
     def begin(self, *, patient: bool = True) -> Callable[[], Verdict]:
@@ -97,14 +97,3 @@ def own_pids() -> frozenset[int]:
     except psutil.Error:
         below = []
     return frozenset((me.pid, *below))
-
-
-def _nvml() -> busy.Read:
-    from gputop.topology.sources import nvml_readings
-
-    read = nvml_readings.SOURCE.reader()
-
-    def readings() -> Sequence[GpuReading]:
-        return nvml_readings.SOURCE.parse(read()).gpu_readings
-
-    return readings

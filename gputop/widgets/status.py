@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gputop.clean import clean
+from gputop.topology.sources import MAKERS
 from gputop.topology.units import seconds
 from gputop.widgets.spans import EMPTY, Line, width_of
 
@@ -134,7 +135,12 @@ def late_line(snapshot: NodeSnapshot | None, interval: float) -> Line:
 
 def figures_age(snapshot: NodeSnapshot, interval: float) -> float | None:
     """Age of the moving figures when they are older than two intervals, in seconds; else None."""
-    state = next((state for state in snapshot.states if state.source == "nvml_readings"), None)
-    if state is None or state.age_seconds is None:
-        return None
-    return state.age_seconds if state.age_seconds > 2 * max(interval, 1.0) else None
+    makers = {gpu.vendor for gpu in snapshot.machine.gpus}
+    newest: dict[str, float] = {}
+    for state in snapshot.states:
+        maker = MAKERS.get(state.source)
+        age = state.age_seconds if state.source.endswith("_readings") else None
+        if maker is not None and maker in makers and age is not None:
+            newest[maker] = min(age, newest.get(maker, age))
+    oldest = max(newest.values(), default=None)
+    return oldest if oldest is not None and oldest > 2 * max(interval, 1.0) else None

@@ -14,3 +14,12 @@ NAMES = (
     "software",
     "environment",
 )
+MAKERS = {
+    "nvml": "nvidia",
+    "nvml_readings": "nvidia",
+    "amdsmi": "amd",
+    "amdsmi_readings": "amd",
+    "kfd": "amd",
+    "amdgpu_readings": "amd",
+}
+"""Whose GPUs a source asks about; the others ask about all of the machine."""
