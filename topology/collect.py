@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from .cross_check import differences
 from .machine import Gpu, Host, Machine, PciDevice, Software
 from .merge import merge_by, merge_records
-from .readings import HostReading, Readings
+from .readings import GpuReading, HostReading, Readings
 from .record import Gap
 from .snapshot import NodeSnapshot
 from .sources.source import Part
@@ -18,6 +19,9 @@ GPU_VENDORS = {0x10DE: "nvidia", 0x1002: "amd"}
 """PCI vendor ids of the GPUs this program knows; a server's own display chip is not one of them."""
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
 """Why such a GPU has no UUID, no index and no memory size."""
+NUMBERED = {"topo:GPU": "nvidia", "topo:AMD": "amd"}
+"""What a text without addresses calls a GPU, before its number, and whose number that is."""
+_T = TypeVar("_T", Gpu, GpuReading)
 
 
 def has_machine(part: Part) -> bool:
@@ -46,7 +50,7 @@ def merge_machine(parts: Sequence[Part]) -> Machine:
         host = msgspec.structs.replace(host or Host(), numa=numa)
     pci = merge_by(lambda device: device.address, [part.pci for part in parts])
     gpus = _gpus(parts, pci)
-    known = {gpu.index: gpu.address for gpu in gpus if gpu.index is not None}
+    known = _by_index(gpus)
 
     def real(address: str) -> str:
         return _real_address(address, known)
@@ -81,8 +85,12 @@ def merge_machine(parts: Sequence[Part]) -> Machine:
 def merge_readings(parts: Sequence[Part]) -> Readings:
     """What moves, from parts in order of precedence."""
     hosts: list[HostReading] = [part.host_reading for part in parts if part.host_reading]
+    known = _by_index(gpu for part in parts for gpu in part.gpus)
+    readings = [
+        tuple(_real_members(reading, known) for reading in part.gpu_readings) for part in parts
+    ]
     return Readings(
-        gpus=merge_by(lambda reading: reading.address, [part.gpu_readings for part in parts]),
+        gpus=merge_by(lambda reading: reading.address, readings),
         pci=merge_by(lambda reading: reading.address, [part.pci_readings for part in parts]),
         processes=merge_by(lambda process: process.pid, [part.processes for part in parts]),
         host=merge_records(hosts) if hosts else None,
@@ -119,19 +127,8 @@ def merge(
 
 def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
     """All GPUs by address, completed from the PCI tree; what only PCI knows comes with gaps."""
-    by_index = {
-        gpu.index: gpu.address
-        for part in parts
-        for gpu in part.gpus
-        if gpu.index is not None and _is_pci(gpu.address)
-    }
-    groups = [
-        tuple(
-            msgspec.structs.replace(gpu, address=_real_address(gpu.address, by_index))
-            for gpu in part.gpus
-        )
-        for part in parts
-    ]
+    by_index = _by_index(gpu for part in parts for gpu in part.gpus)
+    groups = [tuple(_real_members(gpu, by_index) for gpu in part.gpus) for part in parts]
     gpus = {gpu.address: gpu for gpu in merge_by(lambda gpu: gpu.address, groups)}
     for device in pci:
         if device.kind != "gpu" or device.vendor_id not in GPU_VENDORS:
@@ -145,6 +142,7 @@ def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
             gpus[gpu.address] = msgspec.structs.replace(
                 gpu, numa_node=gpu.memory_affinity[0], gaps=gaps
             )
+    gpus |= {address: _rated(gpu) for address, gpu in gpus.items() if gpu.xgmi}
     return tuple(sorted(gpus.values(), key=lambda gpu: (gpu.address, gpu.partition or "")))
 
 
@@ -158,6 +156,19 @@ def _complete(gpu: Gpu, device: PciDevice) -> Gpu:
         return gpu
     gaps = tuple(gap for gap in gpu.gaps if gap.field not in filled)
     return msgspec.structs.replace(gpu, **filled, gaps=gaps)
+
+
+def _rated(gpu: Gpu) -> Gpu:
+    """Give xGMI links their rate where one source told lanes and speed, another their number."""
+    links = []
+    for link in gpu.xgmi:
+        if link.raw_gbs is None and link.speed_gts and link.width and link.links:
+            gaps = tuple(gap for gap in link.gaps if gap.field != "raw_gbs")
+            rate = link.speed_gts * link.width * link.links / 8
+            links.append(msgspec.structs.replace(link, raw_gbs=rate, gaps=gaps))
+        else:
+            links.append(link)
+    return msgspec.structs.replace(gpu, xgmi=tuple(links))
 
 
 def _unmanaged(device: PciDevice) -> Gpu:
@@ -176,9 +187,34 @@ def _is_pci(address: str) -> bool:
     return not address.startswith("topo:")
 
 
-def _real_address(address: str, by_index: dict[int, str]) -> str:
+def _by_index(gpus: Iterable[Gpu]) -> dict[tuple[str, int], str]:
+    """Addresses by the number that the management library gives; each vendor counts from 0."""
+    return {
+        (gpu.vendor, gpu.index): gpu.address
+        for gpu in gpus
+        if gpu.index is not None and _is_pci(gpu.address)
+    }
+
+
+def _real_address(address: str, by_index: dict[tuple[str, int], str]) -> str:
     """`topo:GPU3`, the name in a text without addresses, becomes the address of GPU 3 if known."""
-    if _is_pci(address) or not address.startswith("topo:GPU"):
-        return address
-    digits = address.removeprefix("topo:GPU")
-    return by_index.get(int(digits), address) if digits.isdecimal() else address
+    for sign, vendor in NUMBERED.items():
+        digits = address.removeprefix(sign)
+        if digits != address and digits.isdecimal() and len(digits) < 10:
+            return by_index.get((vendor, int(digits)), address)
+    return address
+
+
+def _real_members(record: _T, by_index: dict[tuple[str, int], str]) -> _T:
+    """Name a GPU, and those at the ends of its xGMI links, by PCI address where that is known."""
+    own = _real_address(record.address, by_index)
+    ends = [_real_address(link.remote_address, by_index) for link in record.xgmi]
+    if own == record.address and all(
+        end == link.remote_address for end, link in zip(ends, record.xgmi, strict=True)
+    ):
+        return record
+    links = tuple(
+        msgspec.structs.replace(link, remote_address=end)
+        for end, link in zip(ends, record.xgmi, strict=True)
+    )
+    return msgspec.structs.replace(record, address=own, xgmi=links)

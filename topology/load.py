@@ -29,14 +29,6 @@ NOT_READ = (
         re.compile(rb"\bNCCL (INFO|WARN|TRACE|VERSION|version)\b"),
         "an NCCL debug log, which --from does not read; see `gputop log FILE`",
     ),
-    (
-        re.compile(rb'"(card0|Card series|GFX Version)"'),
-        "JSON of rocm-smi, which this version does not read",
-    ),
-    (
-        re.compile(rb'"(gpu_data|asic|xgmi_err|hip_uuid)"'),
-        "JSON of amd-smi, which this version does not read",
-    ),
 )
 """Known by sight, read by no module here."""
 

@@ -2,8 +2,13 @@
 
 NAMES = (
     "nvml_json",
+    "amdsmi_json",
     "smi_xml",
     "smi_topo",
+    "amd_smi",
+    "amd_smi_text",
+    "rocm_smi",
+    "rocm_smi_text",
     "sysfs_tar",
     "nccl_xml",
 )

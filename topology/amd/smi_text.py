@@ -1,0 +1,156 @@
+"""Tables of `amd-smi topology` and lines of `rocm-smi` as the JSON that both would have printed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .smi_json import MAX_GPUS
+
+MAX_BYTES = 4 * 1024 * 1024
+_ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_DEVICE = r"(?:GPU\d{1,4}|[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])"
+_HEADER = re.compile(rf"\A\s*{_DEVICE}(?:\s+{_DEVICE})*\s*\Z")
+_ROW = re.compile(rf"\A\s*({_DEVICE})\s+(\S.*)\Z")
+AMD_TITLES = {
+    "ACCESS TABLE": "link_status",
+    "WEIGHT TABLE": "weight",
+    "HOPS TABLE": "num_hops",
+    "LINK TYPE TABLE": "link_type",
+    "NUMA BW TABLE": "bandwidth",
+    "ATOMICS TABLE": "atomics",
+    "DMA TABLE": "dma",
+}
+ROCM_TITLES = {
+    "Weight between two GPUs": "Weight",
+    "Hops between two GPUs": "Hops",
+    "Link Type between two GPUs": "Link type",
+    "Link accessibility between two GPUs": "Link accessibility",
+}
+AMD_SIGN = re.compile(rf"(?m)^({'|'.join(AMD_TITLES)}):\s*$")
+ROCM_SIGN = re.compile(
+    rf"(?m)^=+ (ROCm System Management Interface|{'|'.join(ROCM_TITLES)}) =+\s*$"
+)
+_BANNER = re.compile(r"\A=+ (\S.{0,80}?) =+\s*\Z")
+_CARD_LINE = re.compile(r"\AGPU ?\[?(\d{1,3})\]?\s*:\s*([^:]{1,80}):\s*(.{0,512})\Z")
+
+
+class TableError(ValueError):
+    """A table that is cut short, or that contradicts itself."""
+
+    def __init__(self, text: str, line: int | None = None) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+def plain_text(data: bytes) -> str:
+    """The output without colours. Raises TableError when it is far too long for one."""
+    if len(data) > MAX_BYTES:
+        raise TableError(f"{len(data)} bytes; the limit is {MAX_BYTES}")
+    return _ANSI.sub("", data.decode("utf-8-sig", "replace"))
+
+
+class _Matrix:
+    """One table while it is read: names of the columns, then a row for each."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.columns: list[str] = []
+        self.rows: dict[str, list[str]] = {}
+
+    def line(self, text: str, number: int) -> None:
+        """Take the header or a row; other lines stand between tables."""
+        if not self.columns:
+            if _HEADER.match(text):
+                self.columns = text.split()
+                if len(self.columns) > MAX_GPUS or len(set(self.columns)) != len(self.columns):
+                    raise TableError("columns that are no list of GPUs", number)
+            return
+        match = _ROW.match(text)
+        if match is None:
+            return
+        cells = match[2].split()
+        if match[1] not in self.columns or match[1] in self.rows:
+            raise TableError(f"{match[1]} has no column, or two rows", number)
+        if len(cells) != len(self.columns):
+            raise TableError(f"{match[1]} has {len(cells)} of {len(self.columns)} cells", number)
+        self.rows[match[1]] = cells
+
+    def check(self) -> None:
+        """Raise TableError unless every GPU has its row."""
+        missing = [name for name in self.columns if name not in self.rows]
+        if not self.columns or missing:
+            who = missing[0] if missing else "the table"
+            raise TableError(f"{who} of {self.key} has no row: the text is cut short")
+
+
+def amd_document(text: str) -> list[dict[str, Any]]:
+    """`amd-smi topology` as `amd-smi topology --json` since 6.1.1. Raises TableError."""
+    tables = _tables(text, {f"{title}:": key for title, key in AMD_TITLES.items()}, banner=False)
+    columns = tables[0].columns if tables else []
+    if any(table.columns != columns for table in tables):
+        raise TableError("tables of different GPUs")
+    return [
+        {
+            **_named(source, place),
+            "links": [
+                {
+                    **_named(target, other),
+                    **{table.key: table.rows[source][other] for table in tables},
+                }
+                for other, target in enumerate(columns)
+            ],
+        }
+        for place, source in enumerate(columns)
+    ]
+
+
+def _named(name: str, place: int) -> dict[str, Any]:
+    """A GPU by its PCI address, with its place as the number: the tool lists them in order."""
+    if name.startswith("GPU"):
+        return {"gpu": int(name.removeprefix("GPU"))}
+    return {"gpu": place, "bdf": name}
+
+
+def rocm_document(text: str) -> dict[str, dict[str, str]]:
+    """Any output of `rocm-smi` as its --json: lines of cards, and the tables of --showtopo.
+
+    Raises TableError.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for line in text.splitlines():
+        match = _CARD_LINE.match(line.strip())
+        if match is not None:
+            found.setdefault(f"card{int(match[1])}", {})[match[2].strip()] = match[3].strip()
+    system: dict[str, str] = {}
+    for table in _tables(text, ROCM_TITLES, banner=True):
+        for row, cells in table.rows.items():
+            for column, cell in zip(table.columns, cells, strict=True):
+                ends = row.removeprefix("GPU"), column.removeprefix("GPU")
+                if row != column and all(end.isdecimal() for end in ends):
+                    name = f"(Topology) {table.key} between DRM devices {ends[0]} and {ends[1]}"
+                    system[name] = cell
+                    found.setdefault(f"card{int(ends[0])}", {})
+    if system:
+        found["system"] = system
+    return found
+
+
+def _tables(text: str, titles: dict[str, str], *, banner: bool) -> list[_Matrix]:
+    found: list[_Matrix] = []
+    table: _Matrix | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        title = line.strip()
+        if banner:
+            match = _BANNER.match(title)
+            title = match[1] if match else ""
+        if title in titles:
+            table = _Matrix(titles[title])
+            found.append(table)
+        elif title and (banner or title.endswith(":")):
+            table = None
+        elif table is not None:
+            table.line(line, number)
+    for table in found:
+        table.check()
+    return found
