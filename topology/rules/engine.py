@@ -77,16 +77,18 @@ def _implied(rule: Rule, finding: Finding, found: Sequence[tuple[Rule, Finding]]
 
     What is less harmful explains nothing: else a notice would take a slow job out of the verdict.
     """
-    return any(
-        other.id in rule.implied_by
-        and SEVERITIES.index(other.severity) <= SEVERITIES.index(finding.severity)
-        and (
-            not finding.devices
-            or not other.devices
-            or not set(finding.devices).isdisjoint(other.devices)
-        )
+    why = [
+        other
         for _, other in found
-    )
+        if other.id in rule.implied_by
+        and SEVERITIES.index(other.severity) <= SEVERITIES.index(finding.severity)
+    ]
+    if not finding.devices or any(not other.devices for other in why):
+        return bool(why)
+    explained = {device for other in why for device in other.devices}
+    if rule.each:
+        return explained.issuperset(finding.devices)
+    return not explained.isdisjoint(finding.devices)
 
 
 def _verdict(

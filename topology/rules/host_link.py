@@ -130,5 +130,6 @@ LINK_LOW = Rule(
     sources=("NVIDIA/nvbandwidth#53", "NVIDIA/open-gpu-kernel-modules#1010"),
     check=_check,
     implied_by=("pcie-width", "pcie-generation"),
+    each=True,
 )
 RULES = (LINK_LOW,)

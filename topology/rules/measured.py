@@ -219,6 +219,7 @@ MEMORY_LOW = Rule(
     sources=("stas00/ml-engineering compute/accelerator",),
     check=_check_memory,
     implied_by=_CLOCKS,
+    each=True,
 )
 COMPUTE_LOW = Rule(
     id="compute-low",
@@ -229,6 +230,7 @@ COMPUTE_LOW = Rule(
     sources=("NVIDIA/NVSentinel#890", "stas00/ml-engineering compute/accelerator"),
     check=_check_compute,
     implied_by=(*_CLOCKS, "gpu-data-wrong"),
+    each=True,
 )
 COLLECTIVE_LOW = Rule(
     id="collective-low",

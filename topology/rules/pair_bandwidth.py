@@ -36,6 +36,8 @@ def _check(case: Case) -> Iterable[Finding] | None:
         for one, judgement in measured
         if letters.get(_ends(one), "").startswith(FAST) or few.isdisjoint(_ends(one))
     ]
+    explained = [judged for judged in figures if judged[1].verdict == LOW and judged[1].explained]
+    figures = [judged for judged in figures if judged not in explained]
     names = {gpu.address: case.name(gpu.address) for gpu in case.gpus}
     read = patterns(
         [one for one, _ in figures],
@@ -60,7 +62,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     for quick, mine in ((False, "low"), (True, "late")):
         some = [judged for judged in rest if (judged[0].quantity == LATENCY) is quick]
         found += [_others(case, some, mine, _harm(some))] if some else []
-    found += _explained(case, figures)
+    found += _explained(case, explained)
     return found
 
 
@@ -83,19 +85,17 @@ def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
     """Tell what links that were read account for, where no rule about those links does."""
     groups: dict[str, list[Judged]] = {}
     for one, judgement in figures:
-        if judgement.verdict == LOW and judgement.explained:
-            harm = SLOW
-            pair = [gpu for end in _ends(one) if (gpu := case.machine.gpu(end)) is not None]
-            if not all(any(link.active for link in (*g.nvlinks, *g.xgmi)) for g in pair):
-                harm = min((severity(case, gpu) for gpu in pair), key=SEVERITIES.index)
-            groups.setdefault(harm, []).append((one, judgement))
+        harm = SLOW
+        pair = [gpu for end in _ends(one) if (gpu := case.machine.gpu(end)) is not None]
+        if not all(any(link.active for link in (*g.nvlinks, *g.xgmi)) for g in pair):
+            harm = min((severity(case, gpu) for gpu in pair), key=SEVERITIES.index)
+        groups.setdefault(harm, []).append((one, judgement))
     what = "as slow as their links"
     return [_others(case, group, what, harm) for harm, group in groups.items()]
 
 
 def _low(judged: Judged) -> bool:
-    """Low for no reason that was read: a slot with fewer lanes by design is one."""
-    return judged[1].verdict == LOW and not judged[1].explained
+    return judged[1].verdict == LOW
 
 
 def _ends(one: Measurement) -> tuple[str, str]:

@@ -32,6 +32,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     implied_by: tuple[str, ...] = ()
     """Ids of rules that explain this one: a finding about a device that such a rule names too is
     left out, so that one cause gives one finding."""
+    each: bool = False
+    """Whether its findings gather devices that each have a cause of their own: then one is left
+    out only where all its devices are explained."""
     thresholds: tuple[tuple[str, float], ...] = ()
     """Limits that a site may set, with the default: ("minimum_bytes", 1e9)."""
 
