@@ -9,6 +9,7 @@ import msgspec
 
 from ..machine import GpuPair, XgmiLink
 from ..nvml.words import pci_address
+from ..record import Gap
 from ..sources.source import Raw
 from .answers import Answers, Path, dicts, is_whole
 from .words import LINK_STATES, LINK_TYPES
@@ -23,6 +24,11 @@ KERNEL_RATE = (
     "xGMI rates are those of the kernel's topology, which older kernels fill in for lanes of "
     "25 GT/s: the driver does not tell the rate of a lane"
 )
+WHICH_DIED = (
+    "as many xGMI links of a GPU are down as it has peers that the driver reaches by PCIe: these "
+    "are taken for the ends of the dead links"
+)
+_DEAD_GAPS = (Gap("raw_gbs", "the link is down"),)
 _METRICS = "amdsmi_get_gpu_metrics_info"
 _STATUS = "amdsmi_get_gpu_xgmi_link_status"
 _LINKS = "amdsmi_get_link_metrics"
@@ -82,11 +88,40 @@ def _granted(a: Answers, field: str, paths: Sequence[Path]) -> str | None:
 def xgmi_of(
     device: dict[str, Raw], seen: Sequence[SeenPair], assumptions: list[str]
 ) -> tuple[XgmiLink, ...]:
-    """Give the wires of one GPU: one record for each peer that xGMI reaches in one hop."""
+    """Give the wires of one GPU: one record for each peer that xGMI reaches in one hop.
+
+    A wire that died is one too: the driver then calls the pair PCIe, and a link of the GPU down.
+    """
     direct = [one for one in seen if _is_direct(one)]
-    ends = link_ends(device, {one.pair.dst for one in direct})
+    ends = link_ends(device, {one.pair.dst for one in seen})
     states = _states(device)
-    return tuple(_link(Answers(device), one, ends, states, assumptions) for one in direct)
+    dead = _dead(seen, ends, states, bool(direct))
+    if dead and not ends:
+        assumptions.append(WHICH_DIED)
+    if dead and len(dead) == states.count(False):
+        states = [True if state is False else state for state in states]  # these are told now
+    wires = [_link(Answers(device), one, ends, states, assumptions) for one in direct]
+    wires += [XgmiLink(remote_address=one.pair.dst, active=False, gaps=_DEAD_GAPS) for one in dead]
+    return tuple(sorted(wires, key=lambda wire: wire.remote_address))
+
+
+def _dead(
+    seen: Sequence[SeenPair],
+    ends: dict[str, list[int]],
+    states: list[bool | None],
+    joined: bool,
+) -> list[SeenPair]:
+    """Find peers whose wire is down: told by link, or as many as there are links down."""
+    beyond = [one for one in seen if one.pair.link_type == "pcie"]
+    told = [
+        one
+        for one in beyond
+        if any(number < len(states) and states[number] is False
+               for number in ends.get(one.pair.dst, ()))
+    ]  # fmt: skip
+    if told or not joined:
+        return told
+    return beyond if beyond and len(beyond) == states.count(False) else []
 
 
 def _is_direct(one: SeenPair) -> bool:

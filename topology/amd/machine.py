@@ -12,6 +12,7 @@ from ..sources.source import Part, Raw
 from .answers import Answers, Path, dicts, is_whole, reason, refusal
 from .links import seen_pairs, xgmi_of
 from .words import (
+    ARCHITECTURES,
     ECC_MEMORY_BIT,
     LEAST_MICROWATTS,
     MIB,
@@ -42,9 +43,12 @@ def parse(raw: Raw) -> Part:
     pairs: list[GpuPair] = []
     problems: list[Problem] = []
     assumptions: list[str] = []
+    nameless: dict[str, list[str]] = {}
+    mute: dict[str, list[str]] = {}
     for device, (index, own) in zip(devices, known, strict=True):
         if own is None:
-            problems.append(_unknown_device(device, index))
+            why = refusal(device.get(BDF)) or "no PCI address in the answer"
+            nameless.setdefault(why, []).append(f"GPU {index}")
         elif own in gpus:
             problems.append(_problem(f"two GPUs with the PCI address {own}"))
         else:
@@ -52,7 +56,15 @@ def parse(raw: Raw) -> Part:
             gpus[own] = _gpu(device, own, index, xgmi_of(device, seen, assumptions))
             pairs += [one.pair for one in seen]
             if _all_refused(device):
-                problems.append(_mute(device, own))
+                mute.setdefault(_first_reason(device), []).append(f"GPU {own}")
+    problems += [
+        _problem(f"{_listed(who)}: amdsmi does not tell the PCI address ({why})", why)
+        for why, who in nameless.items()
+    ]
+    problems += [
+        _problem(f"{_listed(who)}: amdsmi refuses every question ({why})", why)
+        for why, who in mute.items()
+    ]
     return Part(
         gpus=tuple(gpus.values()),
         pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
@@ -76,15 +88,15 @@ def _index(device: dict[str, Raw], place: int) -> int:
     return index if is_whole(index) and 0 <= index < 2**31 else place
 
 
-def _problem(text: str, kind: str = "failed") -> Problem:
+def _problem(text: str, why: str = "") -> Problem:
+    kind = "denied" if why == "no permission" else "failed"
     return Problem(source="amdsmi", kind=kind, text=text)
 
 
-def _unknown_device(device: dict[str, Raw], index: int) -> Problem:
-    """A GPU that amdsmi lists but does not name."""
-    why = refusal(device.get(BDF)) or "no PCI address in the answer"
-    kind = "denied" if why == "no permission" else "failed"
-    return _problem(f"GPU {index}: amdsmi does not tell its PCI address ({why})", kind)
+def _listed(names: list[str]) -> str:
+    """Name some GPUs in one line, however many there are."""
+    shown = ", ".join(names[:2])
+    return shown if len(names) <= 2 else f"{shown} and {len(names) - 2} more"
 
 
 def _all_refused(device: dict[str, Raw]) -> bool:
@@ -92,15 +104,17 @@ def _all_refused(device: dict[str, Raw]) -> bool:
     return bool(asked) and all(refusal(device[name]) is not None for name in asked)
 
 
-def _mute(device: dict[str, Raw], own: str) -> Problem:
+def _first_reason(device: dict[str, Raw]) -> str:
     answer = device.get(_ASIC)
-    why = reason(answer["error"]) if isinstance(answer, dict) and "error" in answer else "no answer"
-    return _problem(f"GPU {own}: amdsmi refuses every question ({why})")
+    return reason(answer["error"]) if isinstance(answer, dict) and "error" in answer else "unknown"
 
 
 def _gpu(device: dict[str, Raw], own: str, index: int, xgmi: tuple[XgmiLink, ...]) -> Gpu:
     a = Answers(device)
     part = a.number("partition", (_KFD, "current_partition_id"))
+    target = _target(a)
+    if target not in ARCHITECTURES:
+        a.miss("architecture", f"no name for {target}" if target else "needs the gfx target")
     values: dict[str, Any] = {
         "uuid": a.text("uuid", ("amdsmi_get_gpu_device_uuid",)),
         "name": a.text("name", (_ASIC, "market_name"), (_BOARD, "product_name")),
@@ -108,7 +122,8 @@ def _gpu(device: dict[str, Raw], own: str, index: int, xgmi: tuple[XgmiLink, ...
         "vbios": a.text("vbios", *_vbios()),
         "board_part_number": a.text("board_part_number", (_BOARD, "model_number")),
         "module_id": a.number("module_id", (_ASIC, "oam_id")),
-        "compute_capability": _target(a),
+        "architecture": ARCHITECTURES.get(target or ""),
+        "compute_capability": target,
         "core_count": a.number("core_count", (_ASIC, "num_compute_units")),
         "pci_id": _pci_id(a),
         "memory_bytes": _memory(a),

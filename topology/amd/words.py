@@ -5,6 +5,23 @@ from __future__ import annotations
 LINK_TYPES = {0: "internal", 1: "pcie", 2: "xgmi"}
 """What `amdsmi_topo_get_link_type` counts: amdsmi_io_link_type_t in 6.x, amdsmi_link_type_t in
 7.x. 6.x has an amdsmi_link_type_t too, with 1 for xGMI, but not in the answer of this function."""
+ARCHITECTURES = {
+    "gfx900": "GCN 5",
+    "gfx906": "GCN 5.1",
+    "gfx908": "CDNA",
+    "gfx90a": "CDNA 2",
+    "gfx940": "CDNA 3",
+    "gfx941": "CDNA 3",
+    "gfx942": "CDNA 3",
+    "gfx950": "CDNA 4",
+    "gfx1030": "RDNA 2",
+    "gfx1100": "RDNA 3",
+    "gfx1101": "RDNA 3",
+    "gfx1102": "RDNA 3",
+    "gfx1200": "RDNA 4",
+    "gfx1201": "RDNA 4",
+}
+"""LLVM's AMDGPU targets and the generation that AMD's tables of supported GPUs give them."""
 VIRTUALIZATION = {
     "BAREMETAL": "none",
     "PASSTHROUGH": "passthrough",
