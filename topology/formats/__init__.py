@@ -3,7 +3,6 @@
 NAMES = (
     "nvml_json",
     "amdsmi_json",
-    "amdsmi_json",
     "smi_xml",
     "smi_topo",
     "amd_smi",
