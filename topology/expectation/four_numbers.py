@@ -145,6 +145,11 @@ def _peak(node: Node, figure: Measurement) -> _Peak | None:
     quantity = figure.quantity
     if quantity in pairs.QUANTITIES or quantity == pairs.CONCURRENT:
         return _pair_peak(node, figure)
+    if quantity == pairs.TOTAL:
+        mesh = pairs.hub_links(node, figure)
+        if mesh is None or "staged" in (figure.engine or ""):
+            return None
+        return _Peak(one_way=sum(link.design_gbs for link in mesh[1]), source=_source(mesh[0]))
     if quantity in collectives.COLLECTIVES:
         return _collective_peak(node, figure)
     gpu = node.gpu(figure.src)

@@ -22,7 +22,10 @@ QUANTITIES = {
 """What was measured -> the figure of the table, and the directions that the value adds up."""
 LATENCY = "kernel_latency"
 CONCURRENT = "concurrent_bandwidth"
-OF_PAIRS = (*QUANTITIES, LATENCY, CONCURRENT)
+TOTAL = "concurrent_total"
+OF_PAIRS = (*QUANTITIES, LATENCY, CONCURRENT, TOTAL)
+HUB = ("one to all", "all to one")
+"""Patterns in which one GPU has a link of its own to each other one, where they are a mesh."""
 PLATEAU_BYTES = 64 << 20
 """Smaller copies do not fill a link: nvbandwidth copies 512 MiB."""
 ACROSS, BELOW_A_SWITCH = "SYS", "PIX"
@@ -30,6 +33,8 @@ ACROSS, BELOW_A_SWITCH = "SYS", "PIX"
 
 def expected(node: Node, figure: Measurement) -> Expected:
     """What a healthy pair of this kind gives."""
+    if figure.quantity == TOTAL:
+        return _total(node, figure)
     one, other = node.gpu(figure.src), node.gpu(figure.dst)
     if one is None or other is None or one is other:
         return Expected(note="the snapshot does not hold both GPUs")
@@ -123,9 +128,17 @@ def _latency(figure: Measurement, sku: Sku, link: Link) -> Expected:
 
 
 def _concurrent(figure: Measurement, sku: Sku, link: Link) -> Expected:
-    """In a ring every GPU sends and receives: the pair's own figure both ways, as an estimate."""
-    share = published(sku.name, "p2p_bidir") if link.kind != "pcie" else None
-    if share is None or not (figure.variant or "").startswith("ring"):
+    """What a pair keeps while others copy, as an estimate.
+
+    In a ring every GPU sends and receives: the pair's own figure both ways. A hub of a mesh has a
+    link of its own to each peer: one pair's figure.
+    """
+    variant = figure.variant or ""
+    quantity = "p2p_bidir" if variant.startswith("ring") else ""
+    if variant.startswith(HUB) and not link.switched:
+        quantity = "p2p_uni"
+    share = published(sku.name, quantity) if quantity and link.kind != "pcie" else None
+    if share is None:
         return Expected(note="no published figure fits this pattern of copies")
     return _expected(
         Share(fraction=share.fraction, basis=ESTIMATE, source=f"{share.source}, one pair alone"),
@@ -133,3 +146,42 @@ def _concurrent(figure: Measurement, sku: Sku, link: Link) -> Expected:
         1.0,
         figure.unit,
     )
+
+
+def hub_links(node: Node, figure: Measurement) -> tuple[Sku, list[Link]] | None:
+    """The model of a mesh's hub and its links to all others; None where it is no such figure."""
+    hub = node.gpu(figure.src or figure.dst)
+    sku = node.sku(hub) if hub is not None else None
+    others = [gpu for gpu in node.machine.gpus if gpu is not hub]
+    everyone = figure.details.get("pairs") == len(others) > 1
+    if hub is None or sku is None or not everyone or not (figure.variant or "").startswith(HUB):
+        return None
+    if any(node.sku(other) != sku for other in others):
+        return None
+    links = [link_of_pair(node, hub, other, sku) for other in others]
+    found = [link for link in links if link is not None and link.kind != "pcie"]
+    if len(found) < len(others) or any(link.switched for link in found):
+        return None
+    return sku, found
+
+
+def _total(node: Node, figure: Measurement) -> Expected:
+    """All links of a mesh's hub at once: the sum of what each pair gives, as an estimate."""
+    found = hub_links(node, figure)
+    share = published(found[0].name, "p2p_uni") if found is not None else None
+    if found is None or share is None:
+        return Expected(note="no published figure fits this pattern of copies")
+    links = found[1]
+    design = sum(link.design_gbs for link in links)
+    now = sum(link.now_gbs for link in links)
+    missing = tuple(text for link in links for text in link.missing)
+    source = f"{share.source}, one pair alone, times {len(links)}"
+    made = band(
+        share.fraction * design,
+        figure.unit or "GB/s",
+        ESTIMATE,
+        source,
+        scaled=missing,
+        reach=share.fraction * now if missing else None,
+    )
+    return Expected(band=made, causes=missing)
