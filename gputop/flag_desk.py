@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from gputop.flag_changes import FlagChanges
-from gputop.screens.screen import View
+from gputop.screens.listed import ListedView
 
 if TYPE_CHECKING:
     from gputop.flag_work import Told
@@ -23,7 +23,7 @@ PAUSE_SECONDS = 0.1
 """A wish waits so long for a later one: moving through the list predicts nothing on the way."""
 
 
-class FlagDesk(View):
+class FlagDesk(ListedView):
     """Keeps what is known of the flags of one node; predictions are made in threads alone."""
 
     class Ready(Message):

@@ -17,8 +17,10 @@ from gputop.topology.machine import Container, Host
 from gputop.topology.readings import GpuProcess, ProcessReading
 from gputop.topology.record import Gap
 from gputop.topology.report import Report, examine
+from gputop.topology.rules.finding import SLOW
 from gputop.topology.snapshot import NodeSnapshot
 from tests.app_support import SIZES, app_of, give, picture, press, settle, text
+from tests.findings_made import diagnosis, finding
 
 HOSTILE = "\x1b]0;owned\x07[red]run\u202e"
 AGE_SECONDS = 11_100.0
@@ -188,6 +190,20 @@ async def test_differing_ranks_are_marked_on_the_job() -> None:
         told = said(pilot)
         assert "NCCL_ALGO: not set on rank 0, 1, 3, 4, 5; Tree on rank 2" in told
         assert "/dev/shm device 26, device 99" in told
+
+
+async def test_what_is_silenced_is_silent_beside_its_job_too() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await open_jobs(pilot, snapshot_with())
+        report = app_of(pilot).report
+        assert report is not None
+        gpu = report.snapshot.machine.gpus[0].address
+        odd = finding("ranks-differ", SLOW, "ranks differ here", gpu)
+        await give(pilot, report.told(diagnosis(odd), ()))
+        assert "! ranks differ here" in text(pilot, "#job")
+        app_of(pilot).silence(odd.key)
+        await give(pilot, report.told(diagnosis(odd), ()))
+        assert "ranks differ here" not in text(pilot, "#job")
 
 
 @pytest.mark.parametrize(

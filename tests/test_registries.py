@@ -12,7 +12,7 @@ REGISTRIES = {
     "gputop.topology.sources": {"source"},
     "gputop.topology.formats": {"format"},
     "gputop.probes.catalog": set(),
-    "gputop.screens": {"screen"},
+    "gputop.screens": {"listed", "screen"},
     "gputop.commands": {"options", "root"},
 }
 

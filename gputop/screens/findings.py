@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from gputop.clean import clean
 from gputop.findings import commands
-from gputop.screens.screen import View
+from gputop.screens.listed import ListedView
 from gputop.widgets.board import Board
 from gputop.widgets.explanation import explanation_lines, explanation_text
 from gputop.widgets.finding_list import FindingList, explained, rows_of
@@ -28,17 +28,13 @@ ASKING: Line = ((" asking the rules…", "muted"),)
 NOTHING: Line = ((" nothing found", "good"),)
 
 
-class FindingsScreen(View):
+class FindingsScreen(ListedView):
     """The list beside the selected finding, and what happened while one watched."""
 
     TITLE = "Findings"
+    LIST = "#finding-list"
+    TOLD = "#finding"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("home", "move(-10000)", show=False),
-        Binding("end", "move(10000)", show=False),
-        Binding("pageup", "scroll_told(-5)", show=False),
-        Binding("pagedown,space", "scroll_told(5)", show=False),
         Binding("s", "silence", show=False),
         Binding("y", "copy_command", show=False),
         Binding("Y", "app.copy", show=False),
@@ -126,21 +122,6 @@ class FindingsScreen(View):
     def _finding(self) -> Finding | None:
         row = self._list.row
         return None if row is None else row.finding
-
-    def on_named_list_picked(self, message: FindingList.Picked) -> None:
-        """Show the finding under the cursor."""
-        self.query_one("#finding", Board).scroll_home(animate=False)
-        self.redraw()
-        if message.twice:
-            self.gputop.action_why()
-
-    def action_move(self, lines: int) -> None:
-        """Move the cursor of the list."""
-        self._list.move(lines)
-
-    def action_scroll_told(self, lines: int) -> None:
-        """Scroll the finding."""
-        self.query_one("#finding", Board).scroll_relative(0, lines, animate=False)
 
     def action_silence(self) -> None:
         """Silence the selected finding for this session, or let it speak again."""

@@ -24,13 +24,9 @@ class FlagsScreen(FlagProcess):
     """The list beside the explanation, and a what-if."""
 
     TITLE = "Flags"
+    LIST = "#list"
+    TOLD = "#told"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("home", "move(-10000)", show=False),
-        Binding("end", "move(10000)", show=False),
-        Binding("pageup", "scroll_told(-5)", show=False),
-        Binding("pagedown", "scroll_told(5)", show=False),
         Binding("slash", "filter", show=False),
         Binding("enter,e", "edit", show=False),
         Binding("v", "next_value", show=False),
@@ -136,20 +132,9 @@ class FlagsScreen(FlagProcess):
         width = (board.scrollable_content_region.width or 60) - 1
         board.show(told_lines(self.told, name, width, changed=bool(self.tried.wanted)))
 
-    async def on_named_list_picked(self, message: FlagList.Picked) -> None:
-        """Explain the flag under the cursor."""
-        self.query_one("#told", Board).scroll_home(animate=False)
-        self.redraw()
-        if message.twice:
-            await self.action_edit()
-
-    def action_move(self, lines: int) -> None:
-        """Move the cursor of the list."""
-        self.query_one("#list", FlagList).move(lines)
-
-    def action_scroll_told(self, lines: int) -> None:
-        """Scroll the explanation."""
-        self.query_one("#told", Board).scroll_relative(0, lines, animate=False)
+    def picked_twice(self) -> None:
+        """Change the flag under the mouse."""
+        self.call_next(self.action_edit)
 
     async def action_filter(self) -> None:
         """Open the line where a filter is typed."""

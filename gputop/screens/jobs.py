@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from gputop.screens.screen import View
+from gputop.screens.listed import ListedView
 from gputop.topology.jobs import jobs
 from gputop.widgets.board import Board
 from gputop.widgets.job_list import JobList, JobRow, rows_of
 
 if TYPE_CHECKING:
+    from gputop.findings import Shown
     from gputop.job_flags import Told
     from gputop.topology.jobs import GpuUser
     from gputop.topology.reasons.why import Explanation
@@ -57,18 +57,12 @@ class Wish(NamedTuple):
         return other is not None and self.prediction is other.prediction and self[1:] == other[1:]
 
 
-class JobsScreen(View):
+class JobsScreen(ListedView):
     """The list beside the selected job or process."""
 
     TITLE = "Jobs"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("home", "move(-10000)", show=False),
-        Binding("end", "move(10000)", show=False),
-        Binding("pageup", "scroll_told(-5)", show=False),
-        Binding("pagedown,space", "scroll_told(5)", show=False),
-    ]
+    LIST = "#job-list"
+    TOLD = "#job"
     KEYS = (
         ("w", "why", "why"),
         ("y", "copy", "copy"),
@@ -114,6 +108,7 @@ class JobsScreen(View):
             snapshot.machine,
             report.prediction,
             report.diagnosis,
+            self.gputop.quiet,
             tuple(map(id, self._told)),
             self.app.size,
             table.size,
@@ -143,7 +138,7 @@ class JobsScreen(View):
         board.caption(heading(row))
         width = max((board.scrollable_content_region.width or 60) - 1, 30)
         told = self._variables(report, row)
-        board.show(told_lines(row, report.snapshot, told, about(row, report), width))
+        board.show(told_lines(row, report.snapshot, told, about(row, self.gputop.shown), width))
 
     def _variables(self, report: Report, row: JobRow) -> Told | None:
         """What is worked out for this row; asked for where it is not yet."""
@@ -195,21 +190,6 @@ class JobsScreen(View):
     def _list(self) -> JobList:
         return self.query_one("#job-list", JobList)
 
-    def on_named_list_picked(self, message: JobList.Picked) -> None:
-        """Show what is under the cursor."""
-        self.query_one("#job", Board).scroll_home(animate=False)
-        self.redraw()
-        if message.twice:
-            self.gputop.action_why()
-
-    def action_move(self, lines: int) -> None:
-        """Move the cursor of the list."""
-        self._list.move(lines)
-
-    def action_scroll_told(self, lines: int) -> None:
-        """Scroll the panel."""
-        self.query_one("#job", Board).scroll_relative(0, lines, animate=False)
-
     def selected_text(self) -> str:
         """What the panel says."""
         row = self._list.row
@@ -229,13 +209,13 @@ class JobsScreen(View):
             return None
         from gputop.widgets.job_why import why_job
 
-        return why_job(row, report.snapshot, about(row, report))
+        return why_job(row, report.snapshot, about(row, self.gputop.shown))
 
 
-def about(row: JobRow, report: Report) -> tuple[Finding, ...]:
-    """Findings on running jobs that name a GPU of this one."""
+def about(row: JobRow, shown: Shown | None) -> tuple[Finding, ...]:
+    """Findings on running jobs that name a GPU of this one, less what is silenced."""
     mine = set(row.job.gpus if row.user is None else row.user.gpus)
-    findings = () if report.diagnosis is None else report.diagnosis.findings
+    findings = () if shown is None else shown.findings
     return tuple(
         one for one in findings if one.id in ABOUT_JOBS and not mine.isdisjoint(one.devices)
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gputop.clean import clean, clean_block
 from gputop.findings import SIGNS, VERDICT_SIGNS, Shown, counted
-from gputop.widgets.spans import Line, width_of, wrapped
+from gputop.widgets.spans import Line, left, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.topology.events import Event
@@ -101,11 +101,7 @@ def node_lines(shown: Shown | None, width: int, place: int) -> tuple[Line, ...]:
     titles = "; ".join(clean(one.title, 200) for one in shown.findings)
     room = max(width - len(head) - 15, 20)
     quiet = "muted" if ink == "muted" else ""
-    return (((head, ink), (_cut(titles, room), quiet), (" · ", "muted"), *key),)
-
-
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else f"{text[: room - 1].rstrip()}…"
+    return (((head, ink), (left(titles, room).rstrip(), quiet), (" · ", "muted"), *key),)
 
 
 def event_lines(events: tuple[Event, ...], width: int) -> tuple[Line, ...]:
