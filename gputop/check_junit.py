@@ -56,7 +56,7 @@ def suites(answer: Answer, rules: Sequence[Rule]) -> Xml.Element:
         id="0",
         package=_CLASS,
         hostname=_text((host.hostname if host else None) or "unknown"),
-        timestamp=time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(answer.node.taken_at)),
+        timestamp=_moment(answer.node.taken_at),
     )
     _properties(suite, answer)
     for name in order:
@@ -148,6 +148,17 @@ def _whole(finding: Finding) -> str:
         root = " (needs root)" if fix.needs_root else ""
         told += [f"Do: {fix.text}{root}", *([f"  {fix.command}"] if fix.command else [])]
     return "\n".join(told)
+
+
+def _moment(at: float) -> str:
+    """UTC, as the schema wants it; a moment without a date, of some file, is the epoch."""
+    try:
+        date = time.gmtime(at)
+    except (OverflowError, ValueError, OSError):
+        date = time.gmtime(0)
+    if not 1 <= date.tm_year <= 9999:
+        date = time.gmtime(0)
+    return f"{date.tm_year:04}-{time.strftime('%m-%dT%H:%M:%S', date)}"
 
 
 def _text(value: str) -> str:

@@ -6,24 +6,15 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from gputop.clean import clean
+from gputop.findings import LOUD, SIGNS, VERDICT_SIGNS
 from gputop.topology.rules.engine import Diagnosis
-from gputop.topology.rules.finding import (
-    BROKEN,
-    BY_DESIGN,
-    CANNOT_TELL,
-    NOTICE,
-    SLOW,
-    Finding,
-)
+from gputop.topology.rules.finding import Finding
 
-SIGNS = {BROKEN: "✗", SLOW: "▼", CANNOT_TELL: "?", NOTICE: "•", BY_DESIGN: "·"}
-_WELL = "✓"
-_SILENCED = "-"
-_LOUD = (BROKEN, SLOW, CANNOT_TELL)
+_SILENCED = "–"
 _INDENT = "    "
 _FILE_WIDTH = 80
 """Columns of what --verbose adds where the output is no terminal."""
-_WORD = max(len(word) for word in SIGNS)
+_WORD = max(len(word) for _, _, word in SIGNS.values())
 
 
 def lines(
@@ -38,7 +29,7 @@ def lines(
     `measured`: names of probes that gave figures.
     """
     for finding in diagnosis.findings:
-        sign, word = SIGNS[finding.severity], finding.severity.replace("-", " ")
+        sign, _, word = SIGNS[finding.severity]
         yield from _whole(sign, word, finding, "", width)
         if verbose:
             yield from _told(finding, width or _FILE_WIDTH)
@@ -85,11 +76,8 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _verdict(diagnosis: Diagnosis, measured: Sequence[str]) -> str:
-    loud = list(dict.fromkeys(one.id for one in diagnosis.findings if one.severity in _LOUD))
-    sign = _WELL
-    for severity in _LOUD:
-        if diagnosis.verdict.replace(" ", "-") == severity:
-            sign = SIGNS[severity]
+    loud = list(dict.fromkeys(one.id for one in diagnosis.findings if one.severity in LOUD))
+    sign, _ = VERDICT_SIGNS[diagnosis.verdict]
     count = len(diagnosis.examined) + len(diagnosis.unexamined)
     what = f"{len(diagnosis.examined)} of {count} rules examined"
     what += f", measured {', '.join(measured)}" if measured else ", nothing measured"
