@@ -8,6 +8,7 @@ from typing import Any
 
 from gputop.topology.formats import amd_smi, amd_smi_text, rocm_smi, rocm_smi_text
 from gputop.topology.formats.format import Format
+from gputop.topology.machine import Gpu
 from gputop.topology.sources.source import Part
 
 HERE = Path(__file__).parent / "recordings"
@@ -25,3 +26,8 @@ def read(form: Format, document: Any) -> Part:
     assert form.recognises(data[:65536], Path("x")), data[:80]
     assert [one.id for one in FORMATS if one.recognises(data[:65536], Path("x"))] == [form.id]
     return form.parse(data, Path("x"))
+
+
+def peers(gpu: Gpu) -> list[str]:
+    """Where the xGMI links of a GPU end."""
+    return [link.remote_address for link in gpu.xgmi]

@@ -7,16 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gputop.topology.formats import amd_smi, amd_smi_text, rocm_smi, rocm_smi_text
+from gputop.topology.formats import amd_smi, rocm_smi
 from gputop.topology.load import load
-from gputop.topology.machine import Gpu
 from gputop.topology.snapshot import decode, encode
 from gputop.topology.sources.source import Part
-from tests.amd_printed import MESH, MI250X, MI300X, MI300X_7, read
-
-
-def peers(gpu: Gpu) -> list[str]:
-    return [link.remote_address for link in gpu.xgmi]
+from tests.amd_printed import MESH, MI250X, MI300X, MI300X_7, peers, read
+from tests.command import gputop
 
 
 def test_all_commands_of_7_x_make_one_machine() -> None:
@@ -91,17 +87,20 @@ def test_all_commands_of_7_x_make_one_machine() -> None:
     assert decode(encode(loaded.snapshot)).machine == machine
 
 
-def test_the_tables_of_the_change_log() -> None:
-    part = read(amd_smi_text.FORMAT, (MI300X / "topology.txt").read_text())
-    assert [gpu.address for gpu in part.gpus] == MESH
-    assert len(part.pairs) == 56
-    assert {(p.link_type, p.hops, p.weight, p.p2p_read) for p in part.pairs} == {
-        ("xgmi", 1, 15, "ok")
-    }
-    (link, *_) = part.gpus[0].xgmi
-    # 50000-50000: one link at what the driver assumes for all models, which is no rate.
-    assert (link.links, link.bandwidth_min_gbs, link.raw_gbs) == (1, 50.0, None)
-    assert part.pairs[0].why("p2p_dma") == "not in this output of amd-smi"
+def test_what_is_decided_from_the_files_alone() -> None:
+    done = gputop("explain", "--json", "--from", str(MI300X_7))
+    assert done.returncode == 0, done.stderr
+    pairs = {(p["src"], p["dst"]): p for p in json.loads(done.stdout)["pairs"]}
+    assert len(pairs) == 56
+    for ends, pair in pairs.items():
+        # xGMI ends at a GPU, never at a switch; the pair whose link is down goes over PCIe.
+        down = set(ends) == {1, 4}
+        assert (pair["path"], pair["hops"]) == (("SYS", 3) if down else ("XGMI", 1)), ends
+    checked = gputop("check", "--json", "--from", str(MI300X_7))
+    assert checked.returncode == 1, checked.stderr
+    found = {one["id"]: one["devices"] for one in json.loads(checked.stdout)["findings"]}
+    assert found["xgmi-link-down"] == [MESH[1], MESH[4]]
+    assert found["pcie-width"] == [MESH[3]]
 
 
 def test_the_rates_and_counters_of_an_old_xgmi_list_are_left_out() -> None:
@@ -138,59 +137,6 @@ def test_eight_dies_of_four_packages() -> None:
     assert now.processes is None
     assert part.software is not None
     assert part.software.amd_driver == "6.3.6"
-
-
-def showtopo(weight: int, hops: int, kind: str) -> str:
-    """`rocm-smi --showtopo` of four GPUs, as ROCm/rocm_smi_lib issue 108 shows it."""
-    tables = (
-        ("Weight between two GPUs", weight),
-        ("Hops between two GPUs", hops),
-        ("Link Type between two GPUs", kind),
-    )
-    text = f"\n\n{'=' * 23} ROCm System Management Interface {'=' * 23}\n"
-    for title, cell in tables:
-        text += (
-            f"{'=' * 27} {title} {'=' * 28}\n       GPU0         GPU1         GPU2         GPU3\n"
-        )
-        for row in range(4):
-            cells = ["0" if row == column else str(cell) for column in range(4)]
-            text += f"GPU{row}   " + "".join(word.ljust(13) for word in cells) + "\n"
-        text += "\n"
-    text += f"{'=' * 34} Numa Nodes {'=' * 34}\n"
-    for row in range(4):
-        text += f"GPU[{row}]\t\t: (Topology) Numa Node: {row // 2}\n"
-        text += f"GPU[{row}]\t\t: (Topology) Numa Affinity: -1\n"
-    return text + f"{'=' * 29} End of ROCm SMI Log {'=' * 30}\n"
-
-
-def test_showtopo_as_text() -> None:
-    part = read(rocm_smi_text.FORMAT, showtopo(52, 3, "PCIE"))
-    assert [(gpu.address, gpu.index, gpu.numa_node) for gpu in part.gpus] == [
-        (f"topo:AMD{n}", n, n // 2) for n in range(4)
-    ]
-    assert {(p.link_type, p.hops, p.weight) for p in part.pairs} == {("pcie", 3, 52)}
-    assert len(part.pairs) == 12
-    assert not any(gpu.xgmi for gpu in part.gpus)
-    mesh = read(rocm_smi_text.FORMAT, showtopo(15, 1, "XGMI"))
-    assert [len(gpu.xgmi) for gpu in mesh.gpus] == [3] * 4
-
-
-def test_a_text_without_addresses_finds_its_cards(tmp_path: Path) -> None:
-    (tmp_path / "topo.txt").write_text(showtopo(15, 1, "XGMI"))
-    bus = "".join(f"GPU[{n}]\t\t: PCI Bus: 0000:{n + 1:X}3:00.0\n" for n in range(4))
-    banner = "======= ROCm System Management Interface =======\n"
-    (tmp_path / "bus.txt").write_text(banner + bus)
-    (tmp_path / "topo-m.txt").write_text(
-        "\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV4\t0\t0\nGPU1\tNV4\t X \t0\t0\n"
-    )
-    machine = load([str(tmp_path)]).snapshot.machine
-    assert [(gpu.vendor, gpu.address) for gpu in machine.gpus] == [
-        ("amd", "0000:13:00.0"), ("amd", "0000:23:00.0"), ("amd", "0000:33:00.0"),
-        ("amd", "0000:43:00.0"), ("nvidia", "topo:GPU0"), ("nvidia", "topo:GPU1"),
-    ]  # fmt: skip
-    assert peers(machine.gpus[0]) == ["0000:23:00.0", "0000:33:00.0", "0000:43:00.0"]
-    assert machine.pair("0000:13:00.0", "0000:43:00.0") is not None
-    assert machine.pair("topo:GPU0", "topo:GPU1") is not None
 
 
 def test_readings_find_their_gpu_in_another_file(tmp_path: Path) -> None:

@@ -72,7 +72,12 @@ def link_elements(
         return [
             (
                 "xgmi",
-                {"target": target, "count": count, "tclass": bus.pci_class(target) or NVSWITCH},
+                {
+                    "target": target,
+                    "count": count,
+                    "tclass": bus.pci_class(target)
+                    or (GPU_CLASS if machine.gpu(target) else NVSWITCH),
+                },
             )
             for target, count in _xgmi(gpu, notes)
         ]
