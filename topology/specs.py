@@ -85,6 +85,8 @@ class Sku(msgspec.Struct, frozen=True, kw_only=True):
     tdp_watts: float | None = None
     world_size: int | None = None
     """GPUs in one domain of fast links."""
+    devices: int = 1
+    """GPUs that one package shows as (MI250X: two GCDs)."""
     c2c_gbs: float | None = None
     """To the CPU over NVLink-C2C, one way."""
 
@@ -166,6 +168,7 @@ def _sku(name: str, facts: dict[str, Any], sources: dict[str, str]) -> Sku:
         hbm_gbs=facts.get("per_device", facts).get("hbm_gbps"),
         tdp_watts=facts.get("tdp_w"),
         world_size=facts.get("world_size"),
+        devices=facts.get("enumerates_as", 1),
         c2c_gbs=facts.get("c2c_gbps_per_direction"),
     )
 

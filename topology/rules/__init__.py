@@ -16,6 +16,8 @@ NAMES: tuple[str, ...] = (
     "measured",
     "host_link",
     "amd",
+    "amd_links",
+    "amd_health",
     "flags",
     "leftovers",
     "transports",

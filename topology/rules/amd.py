@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..machine import Gpu
-from ..units import gbs, size
+from ..units import figure, gbs, size
 from .case import Case
 from .finding import BY_DESIGN, NOTICE, SLOW, Evidence, Finding, Fix
 from .rule import Rule
@@ -23,12 +23,14 @@ def _check_xgmi(case: Case) -> Iterable[Finding] | None:
     if not gpus:
         return None
     here = {gpu.address for gpu in case.machine.gpus}
-    lost = [
+    down = [
         (gpu.address, link.remote_address)
         for gpu in gpus
         for link in gpu.xgmi
         if link.active is False and link.remote_address in here
     ]
+    gone = [] if case.in_vm is not False else _gone(case, gpus)
+    lost = [*down, *(pair for pair in gone if pair not in down)]
     some = any(link.active for gpu in gpus for link in gpu.xgmi)
     # A guest may be shown all its links as down (ROCm/rocm-systems PR 2053).
     if not lost or (not some and case.in_vm is not False):
@@ -37,8 +39,8 @@ def _check_xgmi(case: Case) -> Iterable[Finding] | None:
     who = sorted({end for pair in ends for end in pair})
     names = [f"{case.name(a)}-{case.name(b)}" for a, b in ends]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    sku = case.sku(gpus[0])
-    rate = f" of {gbs(sku.pair_gbs)}" if sku is not None and sku.pair_gbs else ""
+    rates = {_rate(case, a, b) for a, b in lost} - {None}
+    rate = f" of {gbs(rates.pop())}" if len(rates) == 1 else ""
     return [
         XGMI.finding(
             SLOW,
@@ -47,7 +49,7 @@ def _check_xgmi(case: Case) -> Iterable[Finding] | None:
             evidence=[
                 Evidence(
                     what=f"xGMI link of {case.name(a)} to {case.name(b)}",
-                    value="down",
+                    value="down" if (a, b) in down else "none; the model has one for every pair",
                     source="amdsmi link metrics and topology",
                 )
                 for a, b in lost[:8]
@@ -64,6 +66,42 @@ def _check_xgmi(case: Case) -> Iterable[Finding] | None:
             ],
         )
     ]
+
+
+def _gone(case: Case, gpus: list[Gpu]) -> list[tuple[str, str]]:
+    """Pairs without a record of a link, on a whole board of a model that joins every pair."""
+    sku = case.sku(gpus[0])
+    board = [gpu for gpu in case.machine.gpus if gpu.vendor == "amd" and gpu.partition is None]
+    if (
+        sku is None
+        or sku.devices > 1
+        or sku.fabric != "point_to_point"
+        or not sku.link_count
+        or sku.link_count + 1 != sku.world_size
+        or len(board) != sku.world_size
+        or any(case.sku(gpu) != sku for gpu in board)
+    ):
+        return []
+    return [
+        (gpu.address, other.address)
+        for gpu in gpus
+        for other in board
+        if other is not gpu
+        and gpu.why("xgmi") is None
+        and all(link.remote_address != other.address for link in gpu.xgmi)
+    ]
+
+
+def _rate(case: Case, a: str, b: str) -> float | None:
+    """What the links of a pair carry; the model's figure where no record of one is left."""
+    gpu = case.machine.gpu(a)
+    if gpu is None:
+        return None
+    link = next((one for one in gpu.xgmi if one.remote_address == b), None)
+    sku = case.sku(gpu)
+    if link is not None and link.raw_gbs is not None:
+        return link.raw_gbs
+    return None if sku is None else sku.pair_gbs
 
 
 def _check_iommu(case: Case) -> Iterable[Finding] | None:
@@ -156,7 +194,8 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
         return None
     # Cards with bridges, or without any, are no board.
     wired = sku.fabric == "point_to_point" and all(pair.fast for pair in case.pairs)
-    full = wired and sku.link_count + 1 == sku.world_size
+    # Of packages of two dies some pairs have no link, others several.
+    full = wired and sku.link_count + 1 == sku.world_size and sku.devices == 1
     if not full or not 1 < len(gpus) < sku.world_size:
         return []
     count = len(gpus)
@@ -169,7 +208,21 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
         None,
     )
     price = f"{count - 1} of {sku.link_count} links of each GPU are in use"
-    if known is not None and known.fraction:
+    paper = (count - 1) * sku.pair_gbs
+    exact = next(
+        (
+            one
+            for one in sku.figures
+            if (one.quantity, one.kind, one.gpus) == ("allreduce_busbw", "typical", count)
+        ),
+        None,
+    )
+    if exact is not None and known is not None:
+        price += (
+            f": all-reduce reaches {gbs(exact.measured)} busbw as others measured, where "
+            f"{sku.world_size} GPUs reach {gbs(known.measured)}"
+        )
+    elif known is not None and known.fraction:
         reach = known.fraction * (count - 1) * sku.pair_gbs
         price += (
             f": all-reduce reaches about {gbs(reach)} busbw (an estimate), where {sku.world_size} "
@@ -183,7 +236,9 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
             evidence=[
                 Evidence(
                     what="GPUs that take part",
-                    value=f"{count} {sku.name}; one link of {gbs(sku.pair_gbs)} for each pair",
+                    value=f"{count} {sku.name}; one link of {gbs(sku.pair_gbs)} for each pair, on "
+                    f"paper {count - 1} x {figure(sku.pair_gbs)} = {gbs(paper)} for each GPU, "
+                    f"{gbs(sku.link_count * sku.pair_gbs)} with all {sku.world_size}",
                     source="amdsmi, data sheet",
                 )
             ],
