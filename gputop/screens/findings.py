@@ -44,7 +44,7 @@ class FindingsScreen(ListedView):
         ("y", "copy command", "screen.copy_command"),
         ("s", "silence", "screen.silence"),
     )
-    HELP = (
+    HELP: ClassVar[tuple[tuple[str, str], ...]] = (  # type: ignore[assignment]
         (
             "↑ ↓  Home End",
             "select a finding: ✗ broken, ▼ slow, ? cannot tell, • notice, ○ by design",

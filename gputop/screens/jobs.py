@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual.containers import Container
 from textual.message import Message
@@ -68,7 +68,7 @@ class JobsScreen(ListedView):
         ("y", "copy", "copy"),
         ("PgDn", "more", "screen.scroll_told(5)"),
     )
-    HELP = (
+    HELP: ClassVar[tuple[tuple[str, str], ...]] = (  # type: ignore[assignment]
         ("↑ ↓  Home End", "select a job or one of its processes"),
         ("CPUs", "near: at the GPU's NUMA node; partly; ✗ far: none of them is"),
         ("variables", "* acts here, ! without effect, ? unknown name"),
