@@ -134,19 +134,21 @@ def _address(entry: Mapping[str, Any]) -> str | None:
 
 
 def _software(top: Mapping[str, Any]) -> Software:
-    texts = {ours: plain(top.get(theirs)) for ours, theirs in _VERSIONS}
-    return Software(**{name: text for name, text in texts.items() if text and not nothing(text)})
+    return Software(
+        rocm=_told(top.get("rocm_version")), amd_driver=_told(top.get("amdgpu_version"))
+    )
 
 
-_VERSIONS = (("rocm", "rocm_version"), ("amd_driver", "amdgpu_version"))
+def _told(value: Any) -> str | None:
+    text = plain(value)
+    return text if text and not nothing(text) else None
 
 
 def _driver(entry: Mapping[str, Any]) -> str | None:
     driver = entry.get("driver")
     if not isinstance(driver, Mapping):
         return None
-    text = plain(driver.get("version")) or plain(driver.get("driver_version"))
-    return text if text and not nothing(text) else None
+    return _told(driver.get("version")) or _told(driver.get("driver_version"))
 
 
 def _part(entries: list[_Entry], software: Software | None) -> Part:
