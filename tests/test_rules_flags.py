@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -199,3 +200,17 @@ def test_a_mistyped_name_says_which_was_meant() -> None:
     assert found.severity == NOTICE
     assert "NCCL_P2P_DISABLE is" in found.evidence[0].value
     assert "NCCL_P2P_LEVEL" in found.title
+
+
+def test_a_cost_names_no_bandwidth_that_was_not_asked_about() -> None:
+    # Large messages lose nothing by this one.
+    assert "drops" not in finding(with_variables(H200, NCCL_PROTO="Simple"), "flag-costs").title
+    # LL has half the bandwidth of a ring or less; the ring of the table is of the fast protocols.
+    low = finding(with_variables(H100, NCCL_PROTO="LL"), "flag-costs").title
+    slow = re.search(r"to about (\d+)", low)
+    assert slow is not None
+    assert float(slow[1]) < 370 / 2
+    # Host staging was measured with NCCL on NVIDIA's GPUs alone.
+    amd = finding(with_variables("demo mi300x-8", NCCL_P2P_DISABLE="1"), "flag-costs")
+    assert amd.severity == SLOW
+    assert "25.5" not in amd.title

@@ -73,7 +73,7 @@ def test_shm_needs_what_the_ring_s_hops_by_shm_take() -> None:
         ("2.24.3", "12.6", {}, True),
         ("2.23.4", "12.8", {}, False),
         ("2.27.7", "12.4", {}, False),
-        ("2.27.7", None, {}, False),
+        ("2.27.7", None, {}, True),
         ("2.27.7", "12.8", {"NCCL_CUMEM_HOST_ENABLE": "0"}, False),
         ("2.27.7", "12.8", {"NCCL_CUMEM_ENABLE": "0"}, False),
         ("2.27.7", "12.8", {"NCCL_CUMEM_HOST_ENABLE": "1"}, True),

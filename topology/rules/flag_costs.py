@@ -12,6 +12,7 @@ from ..expectation.references import pcie_practical
 from ..expectation.variables import Effect
 from ..nccl.prediction import Prediction
 from ..snapshot import Measurement
+from ..specs import Sku
 from .case import Case
 
 ALL_REDUCE, COLLECTIVE = "all_reduce_busbw", "AllReduce"
@@ -105,7 +106,7 @@ def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> C
     if moves.gains:
         return None  # some pairs gain: whether the whole loses only a measurement tells
     found = [
-        effect
+        (effect, size)
         for size in (LARGE_BYTES, MEDIUM_BYTES)
         if (effect := variables.effect(values, gpus, COLLECTIVE, size)) is not None
         and (moves.worst or (effect.share is not None and effect.share < WORSE))
@@ -117,7 +118,11 @@ def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> C
         quantity=ALL_REDUCE,
         details={"variables": {}, **({"gpus": list(gpus)} if gpus else {})},
     )
-    return _with_figures(case, judge, figure, found[0], moves, len(gpus or case.machine.gpus))
+    effect, size = found[0]
+    if size != LARGE_BYTES and not moves.worst:
+        # Large messages lose nothing, and the tables hold no others.
+        return Cost(names=effect.variables, text=effect.text)
+    return _with_figures(case, judge, figure, effect, moves, len(gpus or case.machine.gpus))
 
 
 def _predicted(
@@ -165,6 +170,16 @@ def _moves(before: Prediction, after: Prediction) -> Moves:
     return Moves(worst=worst, gains=gains, sure=sure, sockets=sockets)
 
 
+def _like_measured(sku: Sku | None) -> bool:
+    """Whether staging through host memory was measured on such a GPU: NCCL, PCIe 5.0."""
+    return sku is not None and sku.vendor.lower() == "nvidia" and sku.pcie_gen == 5
+
+
+def _ring(effect: Effect) -> bool:
+    """Whether a ring of full speed takes the place of NVLS; LL has half the bandwidth or less."""
+    return any(f"by Ring {proto} instead of NVLS" in effect.text for proto in ("Simple", "LL128"))
+
+
 def _with_figures(
     case: Case, judge: Judge, figure: Measurement, effect: Effect, moves: Moves, count: int
 ) -> Cost:
@@ -179,7 +194,7 @@ def _with_figures(
         lanes = pcie_practical(sku.pcie_gen) if sku is not None else None
         if moves.sockets:
             after, note = NET_MEASURED_GBS, "measured by sockets on four H200"
-        elif worst == "SHM" and sku is not None and sku.pcie_gen == 5 and lanes is not None:
+        elif worst == "SHM" and _like_measured(sku) and lanes is not None:
             after, note = SHM_MEASURED_GBS, "measured through SHM on four H200, PCIe 5.0"
         else:
             note = ""
@@ -188,7 +203,7 @@ def _with_figures(
         if before is not None and after is not None and after >= WORSE * before:
             after = None
     elif before is not None:
-        ring = ring_gbs(sku, figure, count) if sku is not None and "NVLS" in effect.text else None
+        ring = ring_gbs(sku, figure, count) if sku is not None and _ring(effect) else None
         after = ring if ring is not None else before * (effect.share or 1.0)
         basis += "; ring of the table" if ring is not None else "; the library's own model"
     return Cost(

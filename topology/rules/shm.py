@@ -60,8 +60,8 @@ def _consequence(fatal: bool, need: int) -> str:
     )
     if need:
         text += (
-            " NCCL's SHM buffers come from cuMem here; where the container forbids NUMA calls it "
-            "falls back to /dev/shm."
+            " NCCL's SHM buffers come from cuMem where NCCL, driver and container allow it, else "
+            "from /dev/shm."
         )
     return text
 
@@ -116,7 +116,7 @@ def shm_need(case: Case) -> tuple[int, str]:
 
 
 def cumem_host(case: Case) -> bool:
-    """Whether NCCL tries memory of cuMem for SHM buffers (misc/cudawrap.cc)."""
+    """Whether NCCL tries memory of cuMem for SHM buffers, or may (misc/cudawrap.cc)."""
     off = ("0",)
     if any(
         case.variables.get(name, ("",))[0] in off
@@ -124,9 +124,13 @@ def cumem_host(case: Case) -> bool:
     ):
         return False
     prediction, software = case.prediction, case.machine.software
-    if prediction is None or prediction.library.name != "nccl" or software is None:
+    if prediction is None or prediction.library.name != "nccl":
         return False
-    cuda = numbers(software.cuda_driver or "")
+    if software is None:
+        return True
+    if not software.cuda_driver:
+        return True  # not known: nothing is proven
+    cuda = numbers(software.cuda_driver)
     return numbers(prediction.library.version) >= CUMEM_NCCL and cuda >= CUMEM_CUDA
 
 
