@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from gputop.commands.options import (
@@ -13,6 +15,10 @@ from gputop.commands.options import (
     tell_problems,
 )
 
+if TYPE_CHECKING:
+    from gputop.topology.report import Report
+
+LETTERS = "GPUs and NICs in the letters of `nvidia-smi topo -m`:"
 FORMATS = ("matrix", "tree", "dot", "graphml", "nccl-xml", "json")
 
 
@@ -24,7 +30,8 @@ FORMATS = ("matrix", "tree", "dot", "graphml", "nccl-xml", "json")
     "form",
     type=click.Choice(FORMATS),
     default=None,
-    help="matrix (the default) is laid out like `nvidia-smi topo -m`; nccl-xml is the file that "
+    help="matrix (the default) is laid out like `nvidia-smi topo -m`, with AMD's GPUs alone like "
+    "`rocm-smi --showtopo`; nccl-xml is the file that "
     "NCCL_TOPO_FILE takes: the one that was read, or what NCCL would detect on this node.",
 )
 def command(
@@ -49,9 +56,7 @@ def command(
     report = examine(snapshot)
     form = form or ("json" if as_json else "matrix")
     if form == "matrix":
-        from gputop.topology.wiring.relations import format_matrix
-
-        click.echo(format_matrix(report.matrix), nl=False)
+        click.echo(_tables(report), nl=False)
         return
     from gputop.topology import exports
 
@@ -60,3 +65,16 @@ def command(
     else:
         writers = {"tree": exports.as_tree, "dot": exports.as_dot, "graphml": exports.as_graphml}
         click.echo(writers[form](report))
+
+
+def _tables(report: Report) -> str:
+    """Write what the maker's own tool prints; AMD's has no NICs, which follow in letters."""
+    from gputop.topology.wiring.relations import format_matrix
+    from gputop.topology.wiring.showtopo import format_showtopo, has_tables
+
+    machine = report.snapshot.machine
+    letters = format_matrix(report.matrix)
+    if not has_tables(machine):
+        return letters
+    tables = format_showtopo(machine)
+    return f"{tables}\n{LETTERS}\n\n{letters}" if report.matrix.nics else tables

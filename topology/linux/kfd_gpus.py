@@ -215,7 +215,7 @@ def _counted(gpu: Gpu, counted: Mapping[str, dict[str, tuple[int, int | None]]])
     mine = counted.get(gpu.parent or gpu.address, {})
     known = {link.remote_address: link for link in gpu.xgmi}
     for peer, (hops, _) in mine.items():
-        if gpu.partition is None and peer not in known and hops:
+        if gpu.partition is None and peer not in known and hops == 1:
             known[peer] = XgmiLink(remote_address=peer)
     filled: list[XgmiLink] = []
     for address, link in sorted(known.items()):

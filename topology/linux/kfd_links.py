@@ -32,7 +32,6 @@ OLD_CONSTANT = (
 )
 IN_PACKAGE = "KFD states 819.2 GB/s, its constant for the inside of any package"
 OF_PARTS = "KFD does not say how many links join parts of two packages"
-NO_LINK = "no link of its own: the traffic goes through other GPUs"
 
 
 def xgmi(node: Node, names: Mapping[int, str], target: str | None) -> tuple[XgmiLink, ...]:
@@ -40,7 +39,10 @@ def xgmi(node: Node, names: Mapping[int, str], target: str | None) -> tuple[Xgmi
     found: dict[str, XgmiLink] = {}
     for link in node.io_links:
         name = names.get(link.to)
-        if link.type == XGMI and name is not None and link.to != node.number:
+        if link.type != XGMI or name is None or link.to == node.number:
+            continue
+        # A way over other GPUs is listed like a link; it is none, and only the pair tells of it.
+        if (hops_of(link.weight) or 1) == 1:
             found.setdefault(name, _wire(link, name, target))
     return tuple(found[name] for name in sorted(found))
 
@@ -70,9 +72,6 @@ def _wire(link: Link, name: str, target: str | None) -> XgmiLink:
             gaps.append(Gap("raw_gbs", OLD_CONSTANT))
         else:
             raw = link.max_mbs / 1000
-    elif hops is not None and hops > 1:
-        links = 0
-        gaps.append(Gap("raw_gbs", NO_LINK))
     else:
         gaps += [Gap("raw_gbs", "KFD states no rate"), Gap("links", "KFD states no rate")]
     told = not parts or known

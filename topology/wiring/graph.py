@@ -49,8 +49,13 @@ def wires_of(graph: Graph) -> Iterator[tuple[str, str, Wire]]:
 
 
 def gpu_id(gpu: Gpu) -> str:
-    """Give the node id of a GPU: its address, with the partition if it is one of several."""
-    return gpu.address if gpu.partition is None else f"{gpu.address}/{gpu.partition}"
+    """Give the node id of a GPU: its address, with the partition if it shares that with others.
+
+    Parts of an AMD package have addresses of their own: the part is the function.
+    """
+    if gpu.partition is None or gpu.vendor == "amd":
+        return gpu.address
+    return f"{gpu.address}/{gpu.partition}"
 
 
 def gpu_numa(gpu: Gpu) -> int | None:
@@ -226,7 +231,14 @@ class _Builder:
         if node in self.graph:
             return
         self._add(node, "gpu", gpu_label(gpu), gpu)
-        if gpu.partition is not None and gpu.address in self.graph:
+        if gpu.partition is not None and gpu.address in self.graph and node != gpu.address:
+            return
+        package = self.devices.get(gpu.parent or "")
+        if package is not None and package.parent in self.graph:
+            # All parts of a package go through the one PCIe link that the package has.
+            self.graph.add_edge(
+                node, package.parent, wire=self._wire(package, self.devices.get(package.parent))
+            )
             return
         hidden = "the PCI tree above is not visible"
         if gpu.pcie_width_max is not None:

@@ -55,6 +55,11 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
         return MEANING.get(self.letters, self.letters)
 
 
+def has_a_row(gpu: Gpu) -> bool:
+    """Whether a GPU is a device of its own: whole, or a part that AMD's tools list like one."""
+    return gpu.partition is None or gpu.vendor == "amd"
+
+
 def nvlinks(count: int | str) -> str:
     """Say how many: "1 NVLink", "18 NVLinks"."""
     return f"{count} NVLink{'' if str(count) == '1' else 's'}"
@@ -65,10 +70,14 @@ class Relations:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.gpus = {gpu.address: gpu for gpu in machine.gpus if gpu.partition is None}
+        self.gpus = {gpu.address: gpu for gpu in machine.gpus if has_a_row(gpu)}
         self.pairs = {(pair.src, pair.dst): pair for pair in machine.pairs}
         self.devices = {device.address: device for device in machine.pci}
         self.parents = {device.address: device.parent for device in machine.pci}
+        for gpu in self.gpus.values():
+            # A part of a package is no PCI function, and hangs where its package does.
+            if gpu.parent in self.parents:
+                self.parents.setdefault(gpu.address, self.parents[gpu.parent])
         self.reported = {frozenset((item.a, item.b)): item.letters for item in machine.relations}
         # Where sysfs is at hand too, it is the one that knows the driver of a device.
         drawn = all(device.why("driver") == NOT_IN_XML for device in machine.pci)
@@ -90,7 +99,9 @@ class Relations:
                     evidence=("the driver was not asked for NVLinks yet",),
                     basis="assumed",
                 )
+            pair = self._pair(a, b)
             told = self.machine.nccl_topology is not None
+            told = told or (pair is not None and pair.link_type is not None)
             if (one.uuid is None or other.uuid is None) and not told:
                 return self._reported(a, b) or _without_links(self._tree(a, b))
         return self._reported(a, b) or self._tree(a, b)
@@ -201,7 +212,9 @@ class Relations:
         if device is not None and device.numa_node is not None:
             return device.numa_node
         gpu = self.gpus.get(address)
-        return gpu.numa_node if gpu is not None else None
+        if gpu is None or gpu.numa_node is not None or gpu.parent in (None, address):
+            return gpu.numa_node if gpu is not None else None
+        return self.numa(gpu.parent)
 
 
 def _below_cpu(name: str) -> Relation:

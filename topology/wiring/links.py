@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..machine import Gpu, Machine, NvLink
+from ..machine import Gpu, Machine, NvLink, XgmiLink
+from ..specs import sku_for
+from ..units import figure
 from .wires import C2C_PAYLOAD_GBS, Wire, nvlink_wire
 
 if TYPE_CHECKING:
@@ -18,11 +20,12 @@ MOST_NVLINKS = 18
 
 def add_links(graph: nx.Graph[str], machine: Machine) -> None:
     """Add the edges between GPUs, from GPUs to NVSwitches, and from GPUs to coherent CPUs."""
+    packages = {gpu.address: gpu.parent or gpu.address for gpu in machine.gpus}
     for gpu in machine.gpus:
         if gpu.partition is None:
             _nvlinks(graph, gpu)
             _c2c(graph, gpu)
-        _xgmi(graph, gpu)
+        _xgmi(graph, gpu, packages)
     if not any(gpu.nvlinks for gpu in machine.gpus):
         _reported(graph, machine)
 
@@ -88,14 +91,26 @@ def _c2c(graph: nx.Graph[str], gpu: Gpu) -> None:
     graph.add_edge(gpu.address, numa, wire=wire)
 
 
-def _xgmi(graph: nx.Graph[str], gpu: Gpu) -> None:
+def _xgmi(graph: nx.Graph[str], gpu: Gpu, packages: dict[str, str]) -> None:
     for link in gpu.xgmi:
         if link.active is False or link.remote_address not in graph:
             continue
         if link.hops is not None and link.hops > 1:
             continue
-        # AMD subtracts no line code from the rate of xGMI: raw and payload are one figure.
-        wire = Wire(
+        end = link.remote_address
+        same = gpu.partition is not None and packages.get(end) == gpu.parent
+        graph.add_edge(gpu.address, end, wire=xgmi_wire(gpu, link, inside=same))
+
+
+def xgmi_wire(gpu: Gpu, link: XgmiLink, *, inside: bool = False) -> Wire:
+    """Make the wire to another GPU, or `inside` to another part of the same package.
+
+    AMD subtracts no line code from the rate of xGMI: raw and payload are one figure.
+    """
+    if inside:
+        return Wire(kind="xgmi", source="inside one package; not a link", inside=True)
+    if link.raw_gbs is not None:
+        return Wire(
             kind="xgmi",
             raw_gbs=link.raw_gbs,
             payload_gbs=link.raw_gbs,
@@ -103,7 +118,24 @@ def _xgmi(graph: nx.Graph[str], gpu: Gpu) -> None:
             count_max=link.links,
             source="driver: links and rate of this pair",
         )
-        graph.add_edge(gpu.address, link.remote_address, wire=wire)
+    sku = sku_for(gpu)
+    each = sku.link_gbs if sku is not None else None
+    count = link.links
+    source = "driver: xGMI joins this pair; its rate was not read"
+    if gpu.partition is not None and not count:
+        count, source = 1, "driver: packages joined by xGMI; all their parts share that link"
+    rate = each * count if each and count else None
+    if rate is not None:
+        source += f"; {figure(each or 0)} GB/s a link is the data sheet's"
+    return Wire(
+        kind="xgmi",
+        raw_gbs=rate,
+        payload_gbs=rate,
+        count=count,
+        count_max=count,
+        source=source,
+        assumed=True,
+    )
 
 
 def _reported(graph: nx.Graph[str], machine: Machine) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from ..machine import Machine
 from ..units import printable
 from .graph import gpu_numa
-from .letters import MEANING, UNKNOWN, Relation, Relations
+from .letters import MEANING, UNKNOWN, Relation, Relations, has_a_row
 
 __all__ = [
     "MatrixRow",
@@ -88,7 +88,7 @@ def islands(relations: RelationMatrix) -> tuple[tuple[str, ...], ...]:
 
 def matrix(machine: Machine) -> RelationMatrix:
     """Relate every GPU and RDMA device of a machine to every other one."""
-    gpus = [gpu for gpu in machine.gpus if gpu.partition is None]
+    gpus = [gpu for gpu in machine.gpus if has_a_row(gpu)]
     gpus.sort(key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.address))
     nics = [device for device in machine.rdma if device.address is not None]
     nics.sort(key=lambda nic: _natural(nic.name))

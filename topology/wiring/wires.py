@@ -45,7 +45,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     assumed: bool = False
     """True when a figure was taken from a table or a maximum instead of being read."""
     inside: bool = False
-    """True inside one chip (a CPU, a PCIe switch): no link, and no bottleneck that is known."""
+    """True inside one chip (a CPU, a PCIe switch) or package of a GPU that shows as parts: no
+    link, and no bottleneck that is known."""
 
     def words(self) -> str:
         """Describe the wire in a few words: "18 NVLinks, 450 GB/s payload one way"."""
@@ -56,6 +57,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
         many = "" if self.count == 1 else "s"
         if self.kind == "nvlink":
             return f"NVLink{many}" if self.count is None else f"{self._of()} NVLink{many}"
+        if self.kind == "xgmi" and self.inside:
+            return "inside a GPU package"
         if self.kind == "xgmi":
             return f"xGMI link{many}" if self.count is None else f"{self._of()} xGMI link{many}"
         if self.kind == "pcie":

@@ -1,0 +1,121 @@
+"""The tables of `rocm-smi --showtopo` for a node with AMD GPUs.
+
+Layout: rocm_smi.py (showWeightTopology, showHopsTopology, showTypeTopology, showNumaTopology);
+the blanks that it leaves at the ends of lines are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..machine import Gpu, GpuPair, Machine
+from ..units import printable
+from .graph import gpu_numa
+from .letters import has_a_row
+
+WIDTH = 90
+NOT_TOLD = "N/A"
+"""What rocm-smi prints for a weight that the library would not give."""
+HOP_WEIGHT = 15
+NOTE = (
+    "Hops as rocm-smi counts them: 1 = xGMI, directly or over other GPUs; 2 = by one CPU; "
+    "3 = by two."
+)
+
+_Cell = Callable[[GpuPair | None], str]
+
+
+def has_tables(machine: Machine) -> bool:
+    """Whether these are AMD's GPUs alone, and a driver told how pairs of them are joined."""
+    return (
+        bool(machine.gpus)
+        and all(gpu.vendor == "amd" for gpu in machine.gpus)
+        and any(pair.link_type is not None or pair.weight is not None for pair in machine.pairs)
+    )
+
+
+def format_showtopo(machine: Machine) -> str:
+    """Write the tables; a note below says what the hops leave out."""
+    gpus = [gpu for gpu in machine.gpus if gpu.vendor == "amd" and has_a_row(gpu)]
+    gpus.sort(key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.address))
+    pairs = {(pair.src, pair.dst): pair for pair in machine.pairs}
+    lines = [_bar(" ROCm System Management Interface ")]
+    for title, cell in (
+        (" Weight between two GPUs ", _weight),
+        (" Hops between two GPUs ", _hops),
+        (" Link Type between two GPUs ", _type),
+    ):
+        lines += [_bar(title), *_table(gpus, pairs, cell), ""]
+    lines += [_bar(" Numa Nodes "), *_numa(gpus), _bar(" End of ROCm SMI Log ")]
+    return "\n".join([*lines, *_notes(gpus, pairs)]) + "\n"
+
+
+def _bar(title: str) -> str:
+    # rocm_smi.py makes an odd title even with one more sign.
+    title += "=" * (len(title) % 2)
+    side = "=" * ((WIDTH - len(title)) // 2)
+    return f"{side}{title}{side}"
+
+
+def _labels(gpus: Sequence[Gpu]) -> list[str]:
+    return [f"GPU{place if gpu.index is None else gpu.index}" for place, gpu in enumerate(gpus)]
+
+
+def _table(gpus: Sequence[Gpu], pairs: dict[tuple[str, str], GpuPair], cell: _Cell) -> list[str]:
+    labels = _labels(gpus)
+    lines = [" " * 7 + " ".join(f"{label:<12}" for label in labels)]
+    for label, src in zip(labels, gpus, strict=True):
+        cells = (
+            "0" if src is dst else cell(_pair(pairs, src.address, dst.address)) for dst in gpus
+        )
+        lines.append(f"{label:<6} " + " ".join(f"{printable(text):<12}" for text in cells))
+    return [line.rstrip() for line in lines]
+
+
+def _pair(pairs: dict[tuple[str, str], GpuPair], a: str, b: str) -> GpuPair | None:
+    return pairs.get((a, b)) or pairs.get((b, a))
+
+
+def _weight(pair: GpuPair | None) -> str:
+    return NOT_TOLD if pair is None or pair.weight is None else str(pair.weight)
+
+
+def _hops(pair: GpuPair | None) -> str:
+    if pair is not None and pair.link_type == "xgmi":
+        # rocm_smi.cc gives 1 for any pair that xGMI joins, however many GPUs lie between.
+        return "1"
+    return NOT_TOLD if pair is None or pair.hops is None else str(pair.hops)
+
+
+def _type(pair: GpuPair | None) -> str:
+    return NOT_TOLD if pair is None or pair.link_type is None else pair.link_type.upper()
+
+
+def _numa(gpus: Sequence[Gpu]) -> list[str]:
+    lines: list[str] = []
+    for label, gpu in zip(_labels(gpus), gpus, strict=True):
+        near = gpu_numa(gpu)
+        head = f"GPU[{label.removeprefix('GPU')}]\t\t: (Topology) Numa"
+        node = NOT_TOLD if near is None else str(near)
+        lines += [f"{head} Node: {node}", f"{head} Affinity: {node}"]
+    return lines
+
+
+def _notes(gpus: Sequence[Gpu], pairs: dict[tuple[str, str], GpuPair]) -> list[str]:
+    """Say which pairs that read 1 hop have no xGMI link of their own."""
+    names = dict(zip((gpu.address for gpu in gpus), _labels(gpus), strict=True))
+    far = [
+        f"{names[pair.src]}-{names[pair.dst]} {pair.weight // HOP_WEIGHT}"
+        for pair in pairs.values()
+        if pair.link_type == "xgmi"
+        and pair.weight is not None
+        and pair.weight > HOP_WEIGHT
+        and pair.weight % HOP_WEIGHT == 0
+        and pair.src < pair.dst
+        and pair.src in names
+        and pair.dst in names
+    ]
+    lines = ["", NOTE]
+    if far:
+        lines.append(f"xGMI hops by the driver's weight ({HOP_WEIGHT} each): {', '.join(far)}.")
+    return lines
