@@ -42,7 +42,7 @@ VERDICT_SIGNS = dict(
 )
 LOUD = (BROKEN, SLOW, CANNOT_TELL)
 """Severities that devices are marked for."""
-HERE = "silenced in this session"
+HERE = "in this session"
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,7 +149,7 @@ def explained_with(why: Explanation, shown: Shown, *nodes: str) -> Explanation:
     worst = next((one for one in found if one.severity in LOUD and not why.fix), None)
     facts = (
         Fact(
-            question=f"{SIGNS[one.severity][0]} {SIGNS[one.severity][2]}:",
+            question=f"{SIGNS[one.severity][2]}:",
             answer=one.title,
             because=one.consequence,
             source=f"rule {one.id}",

@@ -59,7 +59,7 @@ async def test_why_of_a_gpu_begins_with_what_was_found_of_it(view: str) -> None:
                 await press(pilot, "tab")
         await press(pilot, "w")
         told = picture(pilot)
-        assert "▼ slow: GPU0 [b]is narrow[/b]" in told
+        assert "▸ slow: GPU0 [b]is narrow[/b]" in told
         assert "what follows of pcie-width · rule pcie-width" in told
         facts = pilot.app.screen.explanation.facts  # type: ignore[attr-defined]
         assert all("GPU1 is lost" not in fact.answer for fact in facts)

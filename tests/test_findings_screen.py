@@ -115,7 +115,7 @@ async def test_a_finding_is_silenced_and_speaks_again() -> None:
         # The cursor stays on the finding, which moved below those that speak.
         table = pilot.app.screen.query_one("#finding-list", FindingList)
         assert table.row is not None
-        assert table.row.silenced == "silenced in this session"
+        assert table.row.silenced == "in this session"
         await press(pilot, "1")
         assert "4 findings" in text(pilot, "#found")
         # Later reports leave it silent; another node does not.
