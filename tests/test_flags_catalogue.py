@@ -178,3 +178,33 @@ def test_what_is_read_elsewhere_is_not_in_the_catalogue_as_well() -> None:
 def test_the_variables_of_a_container_image_are_nothing_to_warn_of() -> None:
     image = {"NCCL_VERSION": "2.27.7-1", "NCCL_HOME": "/usr", "NVIDIA_VISIBLE_DEVICES": "all"}
     assert ignored(image, NCCL, catalogue()) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "trap"),
+    [
+        ("NCCL_MIN_NCHANNELS", "fewer than eight ranks"),
+        ("HSA_FORCE_FINE_GRAIN_PCIE", "BAR"),
+        ("HSA_ENABLE_PEER_SDMA", "HSA_ENABLE_SDMA is 0"),
+        ("HSA_OVERRIDE_CPU_AFFINITY_DEBUG", "every CPU"),
+        ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+        ("ROCR_VISIBLE_DEVICES", "Applied first"),
+        ("GPU_MAX_HW_QUEUES", "nothing overlaps"),
+        ("PYTORCH_TUNABLEOP_ENABLED", "PYTORCH_TUNABLE_OPS"),
+        ("PYTORCH_TUNABLEOP_HIPBLASLT_ENABLED", "anything but 1"),
+        ("DISABLE_ADDMM_HIP_LT", "TunableOp"),
+        ("TORCH_BLAS_PREFER_HIPBLASLT", "TORCH_BLAS_PREFER_CUBLASLT"),
+        ("ROC_GLOBAL_CU_MASK", "measurement is low"),
+    ],
+)
+def test_amd_variables_have_their_traps(name: str, trap: str) -> None:
+    flag = catalogue().flag(name)
+    assert flag is not None
+    assert trap in (flag.trap or "")
+    assert listed(name)
+
+
+def test_a_name_that_nothing_reads_leads_to_the_right_one() -> None:
+    for wrong in ("PYTORCH_TUNABLE_OPS", "PYTORCH_TUNABLEOPS_ENABLED"):
+        assert catalogue().flag(wrong) is None
+        assert catalogue().closest(wrong) == ("PYTORCH_TUNABLEOP_ENABLED",)

@@ -83,6 +83,23 @@ def test_a_value_counts_as_the_library_reads_it(
         assert reading.why
 
 
+@pytest.mark.parametrize(
+    ("library", "version", "text", "effective"),
+    [
+        ("nccl", "2.24.3", "112", "32"),
+        ("nccl", "2.28.9", "112", "64"),
+        # RCCL src/include/device.h: MAXCHANNELS 128; AMD's guides set 112 on eight MI300X.
+        ("rccl", "2.21.5", "112", "112"),
+        ("rccl", "2.21.5", "200", "128"),
+    ],
+)
+def test_rccl_has_more_channels(library: str, version: str, text: str, effective: str) -> None:
+    flag = catalogue().flag("NCCL_MIN_NCHANNELS")
+    assert flag is not None
+    reading = read_value(flag, text, Library(name=library, version=version))
+    assert reading.effective == effective
+
+
 def test_what_stops_the_start_is_fatal() -> None:
     assert read("NCCL_ALGO", "rings").fatal
     assert not read("NCCL_ALGO", "rings", Library(name="nccl", version="2.23.4")).fatal

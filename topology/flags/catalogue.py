@@ -16,6 +16,8 @@ NEAR = 0.78
 """Likeness from which a name counts as a typing error of another (difflib's ratio)."""
 BESIDE = 0.06
 """How much less like it than the best one a name may be to be named beside it."""
+MISNAMED = {"PYTORCH_TUNABLE_OPS": "PYTORCH_TUNABLEOP_ENABLED"}
+"""Names of well-known texts that nothing reads, and the ones they mean."""
 KINDS = ("paths", "p2p", "shm", "net", "gdr", "pxn", "search", "tuning", "none")
 
 
@@ -101,6 +103,8 @@ class Catalogue:
         Compared without case and without the prefix that nearly all of them share.
         """
         typed = name.upper()
+        if typed in MISNAMED:
+            return (MISNAMED[typed],)
         scored: list[tuple[float, str]] = []
         for known in self.names():
             bare = typed, known

@@ -44,7 +44,7 @@ CAPPED = (
     "NCCL_MIN_P2P_NCHANNELS",
     "NCCL_MAX_P2P_NCHANNELS",
 )
-"""Cut at the most channels there are: 64, and 32 before 2.25 (MAXCHANNELS)."""
+"""Cut at the most channels there are (MAXCHANNELS): 64, and 32 before 2.25; RCCL's has 128."""
 LEAST = {"NCCL_MAX_NCHANNELS": 1, "NCCL_MIN_NCHANNELS": 0}
 """What smaller values count as (graph/connect.cc:ncclMinNchannels, ncclMaxNchannels)."""
 THREADS = {"NCCL_NTHREADS": (64, 512), "NCCL_LL128_NTHREADS": (160, 640)}
@@ -162,6 +162,7 @@ def _integer(flag: Flag, text: str, library: Library) -> Reading:
         return _threads(value, *THREADS[flag.name])
     if flag.name in CAPPED:
         most = 64 if numbers(library.version) >= (2, 25) else 32
+        most = 128 if library.name == "rccl" else most
         least = LEAST.get(flag.name, value)
         if value > most:
             value, notes = most, f"{text} is more than there can be: {most}"
