@@ -2,7 +2,6 @@
 
 Each demo is one file in shapes/. Addresses follow from its PCI tree, every identity is invented,
 and moving figures are a pure function of the tick, so that a test sees what a person sees.
-There is no source for AMD's library yet: AMD GPUs come through "demo_amd" and a parser of its own.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def opening(name: str, tick: int) -> dict[str, Any]:
     if shape.gpu.vendor == "amd":
         from . import amd
 
-        return {"demo_amd": amd.answer(shape, functions)} | moving(name, tick)
+        return {"amdsmi": amd.answer(shape, _gpus(functions))} | moving(name, tick)
     return {"nvml": nvml_answers.answer(shape, functions)} | moving(name, tick)
 
 
@@ -58,7 +57,7 @@ def moving(name: str, tick: int) -> dict[str, Any]:
     if shape.gpu.vendor == "amd":
         from . import amd
 
-        return {"demo_amd_readings": amd.readings(shape, gpus, tick)}
+        return {"amdsmi_readings": amd.readings(shape, gpus, tick)}
     return {"nvml_readings": figures.readings(shape, gpus, tick)}
 
 
@@ -68,10 +67,6 @@ def parts(answers: dict[str, Any]) -> dict[str, Part]:
 
 
 def _parser(name: str) -> Callable[[Any], Part]:
-    if name.startswith("demo_amd"):
-        from . import amd
-
-        return amd.parse if name == "demo_amd" else amd.parse_readings
     source: Source = import_module(f"..sources.{name}", __package__).SOURCE
     return source.parse
 

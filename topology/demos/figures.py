@@ -64,15 +64,16 @@ class Load:
         self.busy = busy(shape, gpu)
         self.phase = 0.7 * gpu.number
 
-    def _wave(self, level: float, swing: float, period: float) -> Wave:
+    def wave(self, level: float, swing: float, period: float) -> Wave:
+        """Give a level that swings in this GPU's own phase."""
         return Wave(level, swing, period, self.phase)
 
     def power_watts(self) -> float:
         """Give the power drawn; a busy GPU swings below its limit and touches it now and then."""
         model = self.model
         if not self.busy:
-            return self._wave(model.power_idle_watts, 0.01, 23).at(self.tick)
-        return min(model.power_watts, self._wave(0.91 * model.power_watts, 0.11, 29).at(self.tick))
+            return self.wave(model.power_idle_watts, 0.01, 23).at(self.tick)
+        return min(model.power_watts, self.wave(0.91 * model.power_watts, 0.11, 29).at(self.tick))
 
     def answers(self) -> dict[str, Any]:
         """Give the answers under NVML's names, in its units."""
@@ -83,15 +84,15 @@ class Load:
         if self.busy:
             clock = int(model.clock_graphics_mhz * (0.99 - 0.12 * max(0.0, load - 0.85) / 0.15))
         capped = _POWER_CAP if load > 0.99 else 0
-        # The link of a card that rests slows down; SXM boards keep theirs up.
-        asleep = not self.busy and self.shape.nvlink is None
+        # The link of a card that rests slows down; boards with links of their own keep theirs up.
+        asleep = not (self.busy or self.shape.nvlink or self.shape.xgmi)
         fault = self.shape.fault_of(self.gpu.number)
         return {
             "index": self.gpu.number,
             "nvmlDeviceGetPciInfo": pci_info(self.gpu),
             "nvmlDeviceGetUtilizationRates": {
-                "gpu": round(min(100, self._wave(95, 0.05, 37).at(self.tick))) if self.busy else 0,
-                "memory": round(self._wave(52, 0.2, 31).at(self.tick)) if self.busy else 0,
+                "gpu": round(min(100, self.wave(95, 0.05, 37).at(self.tick))) if self.busy else 0,
+                "memory": round(self.wave(52, 0.2, 31).at(self.tick)) if self.busy else 0,
             },
             "nvmlDeviceGetPerformanceState": 8 if asleep else 0,
             "nvmlDeviceGetCurrPcieLinkGeneration": 1 if asleep else model.pcie_gen,
@@ -106,7 +107,7 @@ class Load:
                 "bar1Free": model.bar1_bytes - 2**20,
                 "bar1Used": 2**20,
             },
-            "temp": round(33 + self._wave(34 * load, 0.03, 61).at(self.tick)),
+            "temp": round(33 + self.wave(34 * load, 0.03, 61).at(self.tick)),
             "clock0": clock,
             "clock1": clock,
             "clock2": model.clock_memory_mhz if not asleep else 405,
@@ -152,7 +153,7 @@ class Load:
             return NOT_SUPPORTED
         each = NVLINK_PAYLOAD_GBS[_GENERATION[nvlink.version]]
         level = self.links() * each * _NVLINK_SHARE * 1e9 / 1024 if self.busy else 0.0
-        sent, received = self._wave(level, 0.3, 19), self._wave(level, 0.3, 21)
+        sent, received = self.wave(level, 0.3, 19), self.wave(level, 0.3, 21)
         return {
             "seconds": 1.0,
             "tx_kib": [BASE_KIB + round(sent.until(self.tick + step)) for step in (0, 1)],
@@ -163,7 +164,6 @@ class Load:
         lanes = (fault.width if (fault := self.shape.fault_of(self.gpu.number)) else None) or 16
         level = lanes * 2**self.model.pcie_gen * 0.4e7 if self.busy else 2e4
         counts = [
-            round(self._wave(level, 0.5, period).at(self.tick) * PCIE_SECONDS)
-            for period in (13, 17)
+            round(self.wave(level, 0.5, period).at(self.tick) * PCIE_SECONDS) for period in (13, 17)
         ]
         return {"seconds": PCIE_SECONDS, "tx_bytes": [0, counts[0]], "rx_bytes": [0, counts[1]]}

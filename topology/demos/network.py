@@ -91,4 +91,10 @@ def software(shape: Shape) -> dict[str, Any]:
     if shape.nccl is not None:
         folder = "/usr/lib/x86_64-linux-gnu"
         libraries = [[f"{folder}/libnccl.so.2", f"libnccl.so.{shape.nccl}"]]
-    return {"demo": True, "absent": ABSENT, "files": {}, "packages": [], "libraries": libraries}
+    files = {}
+    if shape.rccl is not None:
+        names = ("MAJOR", "MINOR", "PATCH")
+        numbers = zip(names, shape.rccl.split("."), strict=True)
+        lines = [f"#define NCCL_{name} {number}" for name, number in numbers]
+        files["opt/rocm/include/rccl/rccl.h"] = "\n".join(lines)
+    return {"demo": True, "absent": ABSENT, "files": files, "packages": [], "libraries": libraries}

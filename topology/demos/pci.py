@@ -42,7 +42,7 @@ def answer(shape: Shape, functions: tuple[Function, ...]) -> dict[str, Any]:
 
 def _sleeps(shape: Shape, function: Function) -> bool:
     return function.kind == "gpu" and shape.gpu.pcie_gen == 4 and not (
-        shape.nvlink or busy(shape, function)
+        shape.nvlink or shape.xgmi or busy(shape, function)
     )  # fmt: skip
 
 
