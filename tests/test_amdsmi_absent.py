@@ -126,6 +126,7 @@ def absence(load: Callable[[], Any], root: Path = Path("/nowhere")) -> SourceAbs
     [
         (ModuleNotFoundError("amdsmi"), "absent", "package amdsmi is not installed"),
         (KeyError("libamd_smi.so"), "absent", "libamd_smi.so is not found"),
+        (KeyError("ROCM_PATH"), "failed", "needs the variable ROCM_PATH"),
         (OSError("cannot open shared object file"), "absent", "libamd_smi.so is not found"),
         (AttributeError("undefined symbol: amdsmi_x"), "mismatch", "different ROCm versions"),
         (RuntimeError("two\nlines"), "failed", "RuntimeError: two lines"),

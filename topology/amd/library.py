@@ -83,6 +83,12 @@ def open_library(load: Callable[[], Any] | None = None, root: Path = Path("/")) 
     except ModuleNotFoundError as error:
         raise SourceAbsent("the Python package amdsmi is not installed") from error
     except (ImportError, OSError, KeyError) as error:
+        if "ROCM_PATH" in str(error):
+            # The bindings up to 6.1 read it without asking whether it is there.
+            raise SourceAbsent(
+                "the installed amdsmi needs the variable ROCM_PATH (ROCm's folder): it is not set",
+                "failed",
+            ) from error
         # Without ROCm's library the binding of 6.x and 7.0 dies of a KeyError while it is imported.
         raise SourceAbsent("libamd_smi.so is not found: no ROCm is installed here") from error
     except AttributeError as error:

@@ -11,6 +11,7 @@ from ..snapshot import Problem
 from ..sources.source import Part, Raw
 from .answers import Answers, Path, dicts, is_whole, reason, refusal
 from .links import seen_pairs, xgmi_of
+from .smi_gpu import gfx_name
 from .words import (
     ARCHITECTURES,
     ECC_MEMORY_BIT,
@@ -172,6 +173,7 @@ def _target(a: Answers) -> str | None:
     text = a.text("compute_capability", (_ASIC, "target_graphics_version"))
     if text is None:
         return None
+    text = gfx_name(text)
     if _TARGET.fullmatch(text) and text.lower() not in ("gfx000", "gfx0000"):
         return text.lower()
     a.miss("compute_capability", "the driver does not say")
@@ -179,11 +181,17 @@ def _target(a: Answers) -> str | None:
 
 
 def _pci_id(a: Answers) -> str | None:
-    words = [a.text("pci_id", (_ASIC, name)) for name in ("vendor_id", "device_id")]
-    found = [_HEX.fullmatch(word) for word in words if word is not None]
-    if len(found) == 2 and found[0] and found[1]:
-        return ":".join(f"{int(match[1], 16):04x}" for match in found if match)
-    a.miss("pci_id", "the driver does not say")
+    """Vendor and device, "0x1002" and "0x74a1"; ROCm 6.0 gives numbers."""
+    found = []
+    for name in ("vendor_id", "device_id"):
+        value, _ = a.look((_ASIC, name))
+        match = _HEX.fullmatch(value) if isinstance(value, str) else None
+        number = int(match[1], 16) if match else value
+        if is_whole(number) and 0 < number <= 0xFFFF:
+            found.append(f"{number:04x}")
+    if len(found) == 2:
+        return ":".join(found)
+    a.miss("pci_id", a.look((_ASIC, "device_id"))[1] or "the driver does not say")
     return None
 
 

@@ -122,7 +122,9 @@ def _degrees(a: Answers, field: str, *sensors: tuple[str, str]) -> int | None:
 
 
 def _clock(a: Answers, field: str, kind: str) -> int | None:
-    return a.number(field, (f"amdsmi_get_clock_info({kind})", "clk"))
+    # ROCm 6.0 and 6.1 call it cur_clk.
+    name = f"amdsmi_get_clock_info({kind})"
+    return a.number(field, (name, "clk"), (name, "cur_clk"))
 
 
 def _generation(a: Answers) -> int | None:
@@ -259,6 +261,9 @@ def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
     listed, why = a.look((_PROCESSES,))
     if not isinstance(listed, list):
         a.miss("processes", why or odd(listed))
+        return None
+    if listed and not dicts(listed):  # handles, as up to ROCm 6.1
+        a.miss("processes", "this amdsmi gives no more than their number")
         return None
     found: dict[int, GpuProcess] = {}
     for raw in dicts(listed)[:_MAX_PROCESSES]:
