@@ -23,9 +23,10 @@ def _check_data(case: Case) -> Iterable[Finding] | None:
     figures = [one for one in case.snapshot.measurements if _of_pair(case, one)]
     if not figures:
         return None
-    wrong = [one for one in figures if one.verdict in WRONG]
+    wrong = [one for one in figures if one.verdict in WRONG or _failed(one)]
     if not wrong:
         return []
+    what = "a copy fails" if all(map(_failed, wrong)) else "the data is wrong"
     who = sorted({end for one in wrong for end in (one.src, one.dst) if end})
     ends = list(dict.fromkeys((one.src or "", one.dst or "") for one in wrong))
     shown = [f"{case.name(src)} to {case.name(dst)}" for src, dst in ends[:4]]
@@ -34,13 +35,15 @@ def _check_data(case: Case) -> Iterable[Finding] | None:
     return [
         DATA.finding(
             BROKEN,
-            f"P2P is granted, but the data is wrong: {', '.join(shown)}{more}",
+            f"P2P is granted, but {what}: {', '.join(shown)}{more}",
             devices=who,
             evidence=[
                 *(_seen(case, one) for one in wrong[:_SHOWN]),
                 *causes,
             ],
-            consequence="A job computes with wrong numbers, or waits for ever for bytes that never "
+            consequence="A job that uses P2P ends with an error of CUDA or HIP."
+            if all(map(_failed, wrong))
+            else "A job computes with wrong numbers, or waits for ever for bytes that never "
             "come; nothing reports an error.",
             fix=[
                 *fixes,
@@ -60,8 +63,14 @@ def _of_pair(case: Case, one: Measurement) -> bool:
         and one.dst in counted
         and one.device_kind != "cpu"
         and one.probe != "nccl"
-        and one.verdict in ("arrived", "verified", *WRONG)
+        and (one.verdict in ("arrived", "verified", *WRONG) or _failed(one))
     )
+
+
+def _failed(one: Measurement) -> bool:
+    """Whether a store into a peer's memory ended with an error, and not for a full GPU."""
+    failed = one.quantity == "bytes_arrive" and one.verdict == "failed" and one.why_none
+    return bool(failed) and "out of memory" not in (one.why_none or "").lower()
 
 
 def _seen(case: Case, one: Measurement) -> Evidence:
@@ -70,7 +79,9 @@ def _seen(case: Case, one: Measurement) -> Evidence:
     counted = isinstance(wrong, int) and not isinstance(wrong, bool)
     return Evidence(
         what=f"{what}, {case.name(one.src or '')} to {case.name(one.dst or '')}",
-        value=(one.verdict or "") + (f", {wrong} bytes differ" if counted else ""),
+        value=(one.verdict or "")
+        + (f", {wrong} bytes differ" if counted else "")
+        + (f": {one.why_none[:200]}" if one.why_none else ""),
         source=f"probe {one.probe}, compared by the owner of the memory",
     )
 

@@ -59,7 +59,21 @@ def _state(case: Case) -> Iterable[Finding] | None:
                 "CUDA does not start on them (error 802, system not yet initialized), although "
                 f"nvidia-smi looks healthy; {len(known) - len(bad)} of {len(known)} GPUs are ready."
             ),
-            fix=[_RESTART, _RESET],
+            fix=[_RESTART, *_fifth(case), _RESET],
+        )
+    ]
+
+
+def _fifth(case: Case) -> list[Fix]:
+    """NVLink 5 boards have a subnet manager of their own, reached over InfiniBand's modules."""
+    if not any(word in (gpu.name or "") for gpu in case.gpus for word in ("B200", "B300")):
+        return []
+    return [
+        Fix(
+            text="This board's switches are managed through a NIC: see whether nvlsm runs, and "
+            "load the modules that it needs.",
+            command="pgrep -a nvlsm; modprobe -a mlx5_ib ib_umad",
+            needs_root=True,
         )
     ]
 

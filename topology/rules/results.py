@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..expectation.judgement import LOW
 from ..snapshot import Measurement
 from ..units import figure as three
 from .case import Case
 from .finding import BROKEN, NOTICE, Evidence, Finding, Fix
-from .measured import again, disturbed
+from .measured import again, disturbed, told
 from .rule import Rule
 
 FAILED = ("failed", "timed-out", "wrong-data")
@@ -89,6 +90,34 @@ def _check_wrong(case: Case) -> Iterable[Finding] | None:
     ]
 
 
+def _check_disturbed(case: Case) -> Iterable[Finding] | None:
+    if not case.snapshot.measurements:
+        return None
+    counted = {gpu.address for gpu in case.gpus}
+    low = [
+        (one, judgement)
+        for one, judgement in case.judged
+        if disturbed(one)
+        and judgement.verdict == LOW
+        and all(end in counted for end in (one.src, one.dst) if end)
+    ]
+    if not low:
+        return []
+    who = sorted({end for one, _ in low for end in (one.src, one.dst) if end})
+    named = case.names(who) or "several GPUs"
+    return [
+        DISTURBED.finding(
+            NOTICE,
+            f"low figures of {named} prove nothing: they were not alone",
+            devices=who,
+            evidence=[told(case, one, judgement) for one, judgement in low[:_SHOWN]],
+            consequence="Another process had a part of the time, memory or links of these GPUs. "
+            "Whether they are well is not known.",
+            fix=[again(case, low[0][0].probe, who)],
+        )
+    ]
+
+
 def _check_linear(case: Case) -> Iterable[Finding] | None:
     speeds: dict[tuple[object, ...], dict[str, float]] = {}
     for one in case.figures("gemm"):
@@ -160,4 +189,14 @@ LINEAR = Rule(
     thresholds=(("minimum_share", 0.9),),
 )
 
-RULES = (COLLECTIVE_FAILS, WRONG, LINEAR)
+DISTURBED = Rule(
+    id="figures-disturbed",
+    peers="D24",
+    title="Low figures that were measured beside another process",
+    evidence="figures of probes, and who else used the GPUs meanwhile",
+    disproof="a healthy figure while nobody else uses the GPU",
+    sources=("NVIDIA/DCGM#272",),
+    check=_check_disturbed,
+)
+
+RULES = (COLLECTIVE_FAILS, WRONG, LINEAR, DISTURBED)
