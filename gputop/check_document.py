@@ -8,7 +8,7 @@ import msgspec
 
 from gputop import __version__
 from gputop.check_measure import Measured
-from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, WARNINGS
+from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, WARNINGS
 from gputop.topology.rules.engine import VERDICTS, Diagnosis
 from gputop.topology.snapshot import NodeSnapshot
 
@@ -35,7 +35,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """What a script is told."""
-        return EXIT_CODES[self.diagnosis.verdict]
+        return INTERRUPTED if self.measured.interrupted else EXIT_CODES[self.diagnosis.verdict]
 
     @property
     def probes(self) -> tuple[str, ...]:

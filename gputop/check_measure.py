@@ -81,7 +81,7 @@ def measure(
 
     names = {gpu.address: gpu_label(gpu) for gpu in node.machine.gpus}
     seen = Idle(free=tuple(addresses)) if force else (look or idle)(addresses, names)
-    for _, why in seen.busy:
+    for why in dict.fromkeys(why for _, why in seen.busy):
         say(f"left out: {why}")
     if not seen.free:
         return Measured(left_out=seen.busy, notes=seen.blind)

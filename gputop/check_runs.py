@@ -18,8 +18,13 @@ from gputop.topology.rules.finding import (
 from gputop.topology.rules.rule import Rule
 
 HANGS, GONE, NOT_MEASURED = "probe-hangs", "gpu-gone", "not-measured"
-_WELL = ("finished", "skipped", "timed-out", "cancelled")
+_WELL = ("finished", "skipped", "timed-out")
 """Ends that leave nothing open, or are told otherwise."""
+_AGAIN = Fix(text="Let it run to its end", command="gputop check")
+_OTHER_PYTHON = Fix(
+    text="Name a Python that has torch, such as that of the job",
+    command="gputop check --python /path/to/venv/bin/python",
+)
 _SOURCES = ("gputop check; probes/README.md",)
 
 
@@ -112,14 +117,18 @@ def _gone(case: Case, measured: Measured) -> Iterable[Finding] | None:
 
 
 def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
+    from gputop.suite.guard import HANGS as SILENT  # --quick does without its imports
+
     found = []
     if measured.left_out:
         all_of_them = not measured.gpus
         addresses = [address for address, _ in measured.left_out]
+        silent = all(why == SILENT for _, why in measured.left_out)
+        reason = "the driver did not answer" if silent else "in use"
         found.append(
             _rule(NOT_MEASURED).finding(
                 CANNOT_TELL if all_of_them else NOTICE,
-                f"not measured, since in use: {case.names(addresses)}",
+                f"not measured, since {reason}: {case.names(addresses)}",
                 devices=addresses,
                 evidence=[
                     Evidence(
@@ -136,11 +145,13 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
                 ],
             )
         )
-    open_ends: dict[str, list[str]] = {}
+    open_ends: dict[tuple[str, str], list[str]] = {}
     for run in measured.runs:
         if run.status not in _WELL:
-            open_ends.setdefault(clean(run.text), []).append(run.probe)
-    for text, probes in open_ends.items():
+            # One key press ends all that are left, each with words of its own.
+            text = "Cancelled." if run.status == "cancelled" else clean(run.text)
+            open_ends.setdefault((run.status, text), []).append(run.probe)
+    for (status, text), probes in open_ends.items():
         found.append(
             _rule(NOT_MEASURED).finding(
                 CANNOT_TELL,
@@ -148,10 +159,7 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
                 evidence=[Evidence(what=", ".join(probes), value=text, source="gputop probe")],
                 consequence="What these probes measure was not examined.",
                 fix=[
-                    Fix(
-                        text="Name a Python that has torch, such as that of the job",
-                        command="gputop check --python /path/to/venv/bin/python",
-                    ),
+                    _AGAIN if status == "cancelled" else _OTHER_PYTHON,
                     Fix(text="Examine without measuring", command="gputop check --quick"),
                 ],
             )

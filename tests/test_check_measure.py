@@ -177,6 +177,15 @@ def test_where_all_are_busy_the_check_cannot_tell() -> None:
     assert told(found).verdict == "cannot tell"
 
 
+def test_a_driver_that_is_silent_is_not_taken_for_use(capsys: pytest.CaptureFixture[str]) -> None:
+    def look(addresses: Sequence[str], names: dict[str, str]) -> Idle:
+        return Idle(busy=tuple((address, HANGS) for address in addresses))
+
+    found = measure(LIVE, ADDRESSES, look=look)
+    assert capsys.readouterr().err.count("left out") == 1
+    assert "since the driver did not answer" in told(found).findings[0].title
+
+
 WELL = (Ran(probe="host", status="finished", text="", figures=3),)
 
 
@@ -294,3 +303,9 @@ def test_ctrl_c_tells_what_was_found_and_is_130(
     statuses = {run["probe"]: run["status"] for run in done.document["measured"]}
     assert statuses["gemm"] == "cancelled"
     assert statuses["host"] == "finished"
+    # What was cut short proves no health.
+    assert done.document["verdict"] == "cannot tell"
+    assert done.document["exit_code"] == 130
+    (finding,) = [one for one in done.document["findings"] if one["id"] == "not-measured"]
+    assert "gemm, collectives" in finding["title"]
+    assert finding["fix"][0]["command"] == "gputop check"

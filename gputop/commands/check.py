@@ -20,7 +20,7 @@ from gputop.commands.options import (
     tell_problems,
     terminal_width,
 )
-from gputop.exits import CANNOT_TELL, INTERRUPTED, USAGE, Exit
+from gputop.exits import CANNOT_TELL, USAGE, Exit
 
 if TYPE_CHECKING:
     from gputop.check_document import Answer
@@ -124,7 +124,7 @@ def command(
     code = CANNOT_TELL
     try:
         answer = check(wanted, started)
-        code = INTERRUPTED if answer.measured.interrupted else answer.exit_code
+        code = answer.exit_code
         if junit is not None:
             from gputop.check_junit import write
 
