@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-FRONTIER = {
-    (0, 1): 4, (2, 3): 4, (4, 5): 4, (6, 7): 4,
-    (0, 6): 2, (2, 4): 2, (1, 7): 2, (3, 5): 2,
+GCD_LINKS = {
+    (0, 1): 4, (2, 3): 4, (4, 5): 4, (6, 7): 4, (0, 6): 2, (2, 4): 2,
     (0, 2): 1, (1, 3): 1, (1, 5): 1, (3, 7): 1, (4, 6): 1, (5, 7): 1,
 }  # fmt: skip
-"""xGMI links between the GCDs of a node with four MI250X: the figure in OLCF's user guide of
-Frontier, four in a package, two or one to other packages."""
+"""xGMI links between the GCDs of four MI250X, by the bandwidths in AMD's ROCm 5.0 release notes
+(section "Display XGMI Bandwidth Between Nodes"): 50000 MB/s each."""
 
 
 class Tree:
@@ -105,7 +104,7 @@ def mi300x(root: Path, mbs: int = 50_000) -> Tree:
 
 
 def mi250x(root: Path) -> Tree:
-    """Make eight GCDs of four MI250X, wired as in Frontier; two hops where no link joins them."""
+    """Make eight GCDs of four MI250X, wired as AMD prints it; two hops where no link joins them."""
     tree = Tree(root, cpus=4)
     for place, bus in enumerate(GCDS):
         tree.gpu(
@@ -113,6 +112,6 @@ def mi250x(root: Path) -> Tree:
         )
     for a in range(8):
         for b in range(a + 1, 8):
-            links = FRONTIER.get((a, b), 0)
+            links = GCD_LINKS.get((a, b), 0)
             tree.xgmi(4 + a, 4 + b, links, hops=1 if links else 2)
     return tree

@@ -84,6 +84,8 @@ def test_an_old_kernel_and_two_nodes_with_one_address() -> None:
     part = recorded("vega10")
     (gpu,) = part.gpus
     assert (gpu.memory_bytes, gpu.xgmi_hive, gpu.xgmi) == (17_163_091_968, None, ())
+    # Its memory bank is of the public kind: the BAR shows all of it.
+    assert gpu.bar1_bytes == gpu.memory_bytes
     assert gpu.why("xgmi_hive") == "KFD: in no hive"
     (problem,) = part.problems
     assert problem.text == "KFD nodes 1 and 2 are both 0000:19:00.0"

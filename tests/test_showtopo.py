@@ -4,9 +4,10 @@
 ROCm 6.1.0" (tables WEIGHT, HOPS, LINK TYPE and NUMA BW; KFD of that node states 50000 MB/s). The
 layout is that of `rocm-smi --showtopo` of eight MI308X in the documentation of modelscope/ms-swift
 (AMD GPU support, section 1.2), and of four MI210 in ARCHER2's user guide.
-No public table of eight GCDs of MI250X was found: its link types and hops follow AMD's answer in
-ROCm/rocm-systems#5763 (type xGMI and hops 1 for every pair), its weights follow from the kernel
-(15 for each hop) and OLCF's figure of the wiring.
+MI250X, eight GCDs: bandwidths are quoted from `rocm-smi --shownodesbw` in AMD's ROCm 5.0 release
+notes, "Display XGMI Bandwidth Between Nodes". No public table of their weights, hops and types was
+found: types and hops follow AMD's answer in ROCm/rocm-systems#5763 (xGMI and 1 for every pair), the
+weights follow from the kernel (15 for each hop) and the bandwidths (0-0 = no link).
 """
 
 from __future__ import annotations
@@ -66,6 +67,19 @@ GPU7   XGMI         XGMI         XGMI         XGMI         XGMI         XGMI    
 
 ======================================= Numa Nodes =======================================
 """  # noqa: E501
+BANDWIDTHS = """\
+GPU0 N/A 50000-200000 50000-50000 0-0 0-0 0-0 50000-100000 0-0
+GPU1 50000-200000 N/A 0-0 50000-50000 0-0 50000-50000 0-0 0-0
+GPU2 50000-50000 0-0 N/A 50000-200000 50000-100000 0-0 0-0 0-0
+GPU3 0-0 50000-50000 50000-200000 N/A 0-0 0-0 0-0 50000-50000
+GPU4 0-0 0-0 50000-100000 0-0 N/A 50000-200000 50000-50000 0-0
+GPU5 0-0 50000-50000 0-0 0-0 50000-200000 N/A 0-0 50000-50000
+GPU6 50000-100000 0-0 0-0 0-0 50000-50000 0-0 N/A 50000-200000
+GPU7 0-0 0-0 0-0 50000-50000 0-0 50000-50000 50000-200000 N/A
+"""
+MI300X_BANDWIDTHS = "\n".join(
+    f"GPU{a} " + " ".join("N/A" if a == b else "50000-50000" for b in range(8)) for a in range(8)
+)
 
 
 def of_folder(root: Path) -> Machine:
@@ -76,7 +90,15 @@ def of_folder(root: Path) -> Machine:
 def numbers(text: str, title: str) -> list[list[str]]:
     """Read the cells of one table back."""
     lines = text.split(f" {title} ")[1].splitlines()[2:]
-    return [line.split()[1:] for line in lines[: lines.index("")]]
+    rows = [line.split() for line in lines]
+    return [row[1:] for row in rows[: next(n for n, row in enumerate(rows) if not row)]]
+
+
+def bandwidths(text: str) -> str:
+    """Read the table of bandwidths back, one blank between cells as AMD's page has it."""
+    lines = text.split(" Bandwidth ")[1].splitlines()[2:]
+    rows = lines[: lines.index("Format: min-max; Units: mps")]
+    return "\n".join(" ".join(row.split()) for row in rows)
 
 
 def test_eight_mi300x_as_rocm_smi_prints_them(tmp_path: Path) -> None:
@@ -86,6 +108,7 @@ def test_eight_mi300x_as_rocm_smi_prints_them(tmp_path: Path) -> None:
     numa = text.removeprefix(QUOTED).splitlines()
     assert numa[0] == "GPU[0]\t\t: (Topology) Numa Node: N/A"
     assert f"{' End of ROCm SMI Log ':=^90}" in numa
+    assert bandwidths(text) == MI300X_BANDWIDTHS
 
 
 def test_numa_nodes_are_printed_where_they_are_known(tmp_path: Path) -> None:
@@ -100,13 +123,14 @@ def test_eight_gcds_of_mi250x(tmp_path: Path) -> None:
     text = format_showtopo(machine)
     for a, row in enumerate(numbers(text, "Weight between two GPUs")):
         assert row == [
-            "0" if a == b else "15" if (min(a, b), max(a, b)) in kfd_trees.FRONTIER else "30"
+            "0" if a == b else "15" if (min(a, b), max(a, b)) in kfd_trees.GCD_LINKS else "30"
             for b in range(8)
         ]
     for a, row in enumerate(numbers(text, "Hops between two GPUs")):
         assert row == ["0" if a == b else "1" for b in range(8)]
     for a, row in enumerate(numbers(text, "Link Type between two GPUs")):
         assert row == ["0" if a == b else "XGMI" for b in range(8)]
+    assert bandwidths(text) == BANDWIDTHS.strip()
     # What the column of hops hides is said below.
     assert "GPU0-GPU3 2" in text
     assert "GPU0-GPU1 2" not in text
@@ -167,10 +191,10 @@ def test_gcds_have_one_two_or_four_links(tmp_path: Path) -> None:
     machine = of_folder(tmp_path)
     graph = build_graph(machine)
     addresses = [gpu.address for gpu in machine.gpus]
-    for (a, b), links in kfd_trees.FRONTIER.items():
+    for (a, b), links in kfd_trees.GCD_LINKS.items():
         wire = graph.edges[addresses[a], addresses[b]]["wire"]
         assert (wire.count, wire.payload_gbs) == (links, 50.0 * links)
-    assert sum(1 for *_, e in graph.edges(data=True) if e["wire"].kind == "xgmi") == 14
+    assert sum(1 for *_, e in graph.edges(data=True) if e["wire"].kind == "xgmi") == 12
     # Over another GPU nobody draws a wire; RCCL takes PCIe.
     path = path_between(graph, addresses[0], addresses[3])
     assert path is not None
@@ -189,3 +213,8 @@ def test_parts_of_one_package_are_joined_inside_it_and_share_its_link_to_others(
     rows = matrix(machine).rows
     assert len(rows) == 63
     assert rows[0].cells[1].letters == "XGMI"
+
+
+def test_the_demo_of_mi250x_prints_the_same_bandwidths() -> None:
+    result = CliRunner().invoke(command, ["--demo", "mi250x-8"])
+    assert bandwidths(result.stdout) == BANDWIDTHS.strip()

@@ -12,7 +12,7 @@ from ..snapshot import Problem
 from ..sources.source import Part, Raw
 from . import kfd_links
 from .answers import Fields, absent_text, part
-from .kfd_nodes import VRAM, Node, nodes
+from .kfd_nodes import PUBLIC, VRAM, Node, nodes
 
 MODES = {1: "SPX", 2: "DPX", 3: "TPX", 4: "QPX"}
 """Modes of a package by its number of parts; with one XCD in each part it is CPX."""
@@ -107,6 +107,7 @@ def _gpu(node: Node, fields: Fields, count: int, names: Mapping[int, str]) -> Gp
         "core_count": _cores(values),
         "pci_id": f"1002:{values['device_id'] & 0xFFFF:04x}" if values.get("device_id") else None,
         "memory_bytes": (memory or None) if split else gpu.memory_bytes or memory or None,
+        "bar1_bytes": gpu.bar1_bytes or _visible(node),
         "memory_bus_bits": (bank.width_bits or None) if bank else None,
         "clock_graphics_max_mhz": values.get("max_engine_clk_fcompute") or None,
         "clock_memory_max_mhz": (bank.clock_mhz or None) if bank else None,
@@ -128,6 +129,12 @@ def _why_none(field: str) -> str:
     if field == "xgmi_hive":
         return "KFD: in no hive"
     return "not in KFD's topology"
+
+
+def _visible(node: Node) -> int | None:
+    """Memory that the CPU sees through the BAR, where KFD says that it is all of it."""
+    own = [bank for bank in node.banks if bank.kind in VRAM]
+    return sum(bank.size_bytes for bank in own if bank.kind == PUBLIC) or None
 
 
 def _cores(values: Mapping[str, int]) -> int | None:

@@ -12,8 +12,10 @@ from .kfd import LIMIT_LINKS, LIMIT_NODES
 
 XGMI, PCIE = 11, 2
 """Types of links (kfd_crat.h); 1 and 5 join CPUs."""
-VRAM = (1, 2)
-"""Types of memory banks that are a GPU's own: with and without access by the CPU."""
+PUBLIC = 1
+VRAM = (PUBLIC, 2)
+"""Types of memory banks that are a GPU's own. Public: the BAR shows all of it (kfd_crat.c,
+kfd_fill_gpu_memory_affinity: private memory, out of the CPU's reach, makes it the other)."""
 _LINE = re.compile(r"^([a-z][a-z0-9_]{0,60}) (\d{1,20})$", re.MULTILINE)
 _PARTITION_SHIFT = 28
 _LARGEST = 1 << 64

@@ -1,7 +1,7 @@
-"""The tables of `rocm-smi --showtopo` for a node with AMD GPUs.
+"""The tables of `rocm-smi --showtopo` and `--shownodesbw` for a node with AMD GPUs.
 
-Layout: rocm_smi.py (showWeightTopology, showHopsTopology, showTypeTopology, showNumaTopology);
-the blanks that it leaves at the ends of lines are left out.
+Layout: rocm_smi.py (showWeightTopology, showHopsTopology, showTypeTopology, showNumaTopology,
+showNodesBw); the blanks that it leaves at the ends of lines are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ NOTE = (
     "3 = by two."
 )
 
-_Cell = Callable[[GpuPair | None], str]
+RATES = (
+    "Format: min-max; Units: mps",
+    '"0-0" min-max bandwidth indicates devices are not connected directly',
+)
+"""Below the bandwidths; mps = MB/s one way, of one link and of all links of the pair."""
+
+_Cell = Callable[[Gpu, Gpu, GpuPair | None], str]
 
 
 def has_tables(machine: Machine) -> bool:
@@ -46,7 +52,10 @@ def format_showtopo(machine: Machine) -> str:
         (" Link Type between two GPUs ", _type),
     ):
         lines += [_bar(title), *_table(gpus, pairs, cell), ""]
-    lines += [_bar(" Numa Nodes "), *_numa(gpus), _bar(" End of ROCm SMI Log ")]
+    lines += [_bar(" Numa Nodes "), *_numa(gpus)]
+    if any(link.bandwidth_max_gbs is not None for gpu in gpus for link in gpu.xgmi):
+        lines += ["", _bar(" Bandwidth "), *_table(gpus, pairs, _bandwidth, NOT_TOLD), *RATES]
+    lines.append(_bar(" End of ROCm SMI Log "))
     return "\n".join([*lines, *_notes(gpus, pairs)]) + "\n"
 
 
@@ -61,12 +70,18 @@ def _labels(gpus: Sequence[Gpu]) -> list[str]:
     return [f"GPU{place if gpu.index is None else gpu.index}" for place, gpu in enumerate(gpus)]
 
 
-def _table(gpus: Sequence[Gpu], pairs: dict[tuple[str, str], GpuPair], cell: _Cell) -> list[str]:
+def _table(
+    gpus: Sequence[Gpu],
+    pairs: dict[tuple[str, str], GpuPair],
+    cell: _Cell,
+    itself: str = "0",
+) -> list[str]:
     labels = _labels(gpus)
     lines = [" " * 7 + " ".join(f"{label:<12}" for label in labels)]
     for label, src in zip(labels, gpus, strict=True):
         cells = (
-            "0" if src is dst else cell(_pair(pairs, src.address, dst.address)) for dst in gpus
+            itself if src is dst else cell(src, dst, _pair(pairs, src.address, dst.address))
+            for dst in gpus
         )
         lines.append(f"{label:<6} " + " ".join(f"{printable(text):<12}" for text in cells))
     return [line.rstrip() for line in lines]
@@ -76,19 +91,34 @@ def _pair(pairs: dict[tuple[str, str], GpuPair], a: str, b: str) -> GpuPair | No
     return pairs.get((a, b)) or pairs.get((b, a))
 
 
-def _weight(pair: GpuPair | None) -> str:
+def _weight(_src: Gpu, _dst: Gpu, pair: GpuPair | None) -> str:
     return NOT_TOLD if pair is None or pair.weight is None else str(pair.weight)
 
 
-def _hops(pair: GpuPair | None) -> str:
+def _hops(_src: Gpu, _dst: Gpu, pair: GpuPair | None) -> str:
     if pair is not None and pair.link_type == "xgmi":
         # rocm_smi.cc gives 1 for any pair that xGMI joins, however many GPUs lie between.
         return "1"
     return NOT_TOLD if pair is None or pair.hops is None else str(pair.hops)
 
 
-def _type(pair: GpuPair | None) -> str:
+def _type(_src: Gpu, _dst: Gpu, pair: GpuPair | None) -> str:
     return NOT_TOLD if pair is None or pair.link_type is None else pair.link_type.upper()
+
+
+def _bandwidth(src: Gpu, dst: Gpu, pair: GpuPair | None) -> str:
+    for link in src.xgmi:
+        least, most = link.bandwidth_min_gbs, link.bandwidth_max_gbs
+        if link.remote_address == dst.address and least is not None and most is not None:
+            return f"{least * 1000:.0f}-{most * 1000:.0f}"
+    far = pair is not None and pair.link_type == "xgmi" and _over_others(pair)
+    return "0-0" if far else NOT_TOLD
+
+
+def _over_others(pair: GpuPair) -> bool:
+    """Whether xGMI leads over other GPUs, by the driver's weight."""
+    weight = pair.weight or 0
+    return weight > HOP_WEIGHT and weight % HOP_WEIGHT == 0
 
 
 def _numa(gpus: Sequence[Gpu]) -> list[str]:
@@ -105,12 +135,10 @@ def _notes(gpus: Sequence[Gpu], pairs: dict[tuple[str, str], GpuPair]) -> list[s
     """Say which pairs that read 1 hop have no xGMI link of their own."""
     names = dict(zip((gpu.address for gpu in gpus), _labels(gpus), strict=True))
     far = [
-        f"{names[pair.src]}-{names[pair.dst]} {pair.weight // HOP_WEIGHT}"
+        f"{names[pair.src]}-{names[pair.dst]} {(pair.weight or 0) // HOP_WEIGHT}"
         for pair in pairs.values()
         if pair.link_type == "xgmi"
-        and pair.weight is not None
-        and pair.weight > HOP_WEIGHT
-        and pair.weight % HOP_WEIGHT == 0
+        and _over_others(pair)
         and pair.src < pair.dst
         and pair.src in names
         and pair.dst in names
