@@ -72,6 +72,7 @@ def parse(raw: Raw) -> Part:
         software=_software(top.get("system"), devices),
         problems=tuple(problems),
         assumptions=tuple(dict.fromkeys(assumptions)),
+        origin="amdsmi",
     )
 
 
