@@ -105,6 +105,14 @@ def test_too_many_gpus_are_refused() -> None:
         read(amd_smi.FORMAT, entries)
 
 
+def test_too_much_of_one_thing_is_refused() -> None:
+    cells = {f"gpu_{n}": 15 for n in range(200)}
+    with pytest.raises(FormatError, match="more than 16384 pairs"):
+        read(amd_smi.FORMAT, [{"gpu": n, "weight": cells} for n in range(200)])
+    with pytest.raises(FormatError, match="more than 8192 entries"):
+        read(amd_smi.FORMAT, [{"gpu": 0, "bdf": MESH[0]}] * 9000)
+
+
 def test_a_broken_file_among_others_is_named(tmp_path: Path) -> None:
     (tmp_path / "static.json").write_text('[\n{"gpu": 0,\n "asic": }]')
     with pytest.raises(LoadError, match=r"static\.json:3: broken JSON of amd-smi: not JSON"):

@@ -69,11 +69,13 @@ def cells(entry: Mapping[str, Any], own: str, names: Names) -> Iterator[Pair]:
                 told = {key: plain(link.get(theirs)) for key, theirs in _KEYS.items()}
                 yield Pair(src=own, dst=str(far), **told)
         return
-    for number in sorted({n for _, n, _ in _columns(entry)})[:MAX_GPUS]:
+    rows: dict[int, dict[str, str | None]] = {}
+    for key, number, text in _columns(entry):
+        rows.setdefault(number, {})[key] = text
+    for number, row in sorted(rows.items())[:MAX_GPUS]:
         far = names.get(number, name(number))
         if far != own:
-            told = {key: text for key, n, text in _columns(entry) if n == number}
-            yield Pair(src=own, dst=far, **told)
+            yield Pair(src=own, dst=far, **row)
 
 
 _KEYS = {
@@ -95,14 +97,13 @@ _TABLES = {
 _COLUMN = re.compile(r"\Agpu_(\d{1,4})\Z")
 
 
-def _columns(entry: Mapping[str, Any]) -> list[tuple[str, int, str | None]]:
-    return [
-        (ours, int(match[1]), plain(value))
-        for theirs, ours in _TABLES.items()
-        if isinstance(row := entry.get(theirs), Mapping)
-        for column, value in list(row.items())[:MAX_GPUS]
-        if (match := _COLUMN.match(column))
-    ]
+def _columns(entry: Mapping[str, Any]) -> Iterator[tuple[str, int, str | None]]:
+    for theirs, ours in _TABLES.items():
+        row = entry.get(theirs)
+        if isinstance(row, Mapping):
+            for column, value in list(row.items())[:MAX_GPUS]:
+                if match := _COLUMN.match(column):
+                    yield ours, int(match[1]), plain(value)
 
 
 def _far(link: Mapping[str, Any], names: Names) -> str | None:

@@ -42,6 +42,9 @@ _SIGNS = re.compile(
 )
 _VERSION = re.compile(rb'"tool"\s*:\s*"AMDSMI Tool"')
 _NOT_OURS = re.compile(rb'"(amdsmi|nvmlDevice)[A-Z_a-z]*_?get|"schema"\s*:\s*"gputop')
+_MOST_PAIRS = 128 * 128
+"""A node of 16 packages in 8 parts each; real outputs have at most 64 GPUs."""
+_MOST_ENTRIES = 8192
 
 
 def _recognises(head: bytes, path: Path) -> bool:
@@ -84,7 +87,9 @@ def _read(found: list[Any], problems: list[Problem]) -> tuple[list[_Entry], Soft
         for top in objects(document):
             if plain(top.get("tool")) == "AMDSMI Tool":
                 software = software or _software(top)
-            told += [(entry, fresh) for entry, fresh in _inside(top) if len(told) < 64 * MAX_GPUS]
+            told += _inside(top)
+            if len(told) > _MOST_ENTRIES:
+                raise FormatError(f"more than {_MOST_ENTRIES} entries of GPUs")
     names: dict[int, str] = {}
     numbers: dict[str, int] = {}
     for entry, _ in told:
@@ -165,6 +170,8 @@ def _part(entries: list[_Entry], software: Software | None) -> Part:
             smi_links.metric_links(entry.found, entry.own, names) if entry.linked else ([], [])
         )
         for cell in smi_links.cells(entry.found, entry.own, names):
+            if len(pairs) >= _MOST_PAIRS:
+                raise FormatError(f"more than {_MOST_PAIRS} pairs of GPUs")
             pairs.append(smi_links.pair_of(cell, TOOL))
             if (link := smi_links.link_of(cell, TOOL)) is not None:
                 links.append(link)

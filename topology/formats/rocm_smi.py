@@ -17,7 +17,7 @@ from ..amd import rocm_card
 from ..amd.smi_json import MAX_GPUS, JsonError, documents, objects, plain
 from ..amd.smi_links import Pair, link_of, name, pair_of
 from ..amd.smi_values import nothing
-from ..machine import Gpu, Software
+from ..machine import Gpu, Software, XgmiLink
 from ..merge import merge_by
 from ..nvml.words import pci_address
 from ..readings import GpuReading
@@ -36,7 +36,7 @@ _PAIR = re.compile(
     r"(\d{1,3}) and (\d{1,3})\Z"
 )
 _FIELDS = {"weight": "weight", "hops": "hops", "link type": "type", "link accessibility": "access"}
-_MOST_NAMES = 8 * MAX_GPUS * MAX_GPUS
+_MOST_NAMES = 4 * 128 * 128
 
 
 def _recognises(head: bytes, path: Path) -> bool:
@@ -102,13 +102,16 @@ def _part(
             address = None
         names[number] = address or name(number)
     told = [Pair(src=names[src], dst=names[dst], **fields) for (src, dst), fields in pairs.items()]
+    links: dict[str, list[XgmiLink]] = {}
+    for cell in told:
+        if (link := link_of(cell, TOOL)) is not None:
+            links.setdefault(cell.src, []).append(link)
     gpus: list[Gpu] = []
     readings: list[GpuReading] = []
     for number, v in values.items():
         own = names[number]
-        links = [link_of(cell, TOOL) for cell in told if cell.src == own]
         record = rocm_card.gpu(v, own, number)
-        gpus.append(msgspec.structs.replace(record, xgmi=tuple(link for link in links if link)))
+        gpus.append(msgspec.structs.replace(record, xgmi=tuple(links.get(own, ()))))
         if rocm_card.has_reading(v):
             readings.append(rocm_card.reading(v, own))
     known = bool(driver and not nothing(driver))
