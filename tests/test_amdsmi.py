@@ -212,9 +212,8 @@ def test_parts_of_a_package_name_their_parent() -> None:
         device["amdsmi_get_gpu_compute_partition"] = "CPX"
         device["amdsmi_get_gpu_kfd_info"]["current_partition_id"] = number
     gpus = machine.parse(asked(binding)).gpus
-    assert [gpu.partition for gpu in gpus] == [None, "1", "2", "3", "4", "5", "6", "7"]
-    assert {gpu.parent for gpu in gpus[1:]} == {"0000:0c:00.0"}
-    assert gpus[0].parent is None
+    assert [gpu.partition for gpu in gpus] == [str(part) for part in range(8)]
+    assert {gpu.parent for gpu in gpus} == {"0000:0c:00.0"}
     assert {gpu.compute_partition for gpu in gpus} == {"CPX"}
 
 

@@ -38,7 +38,7 @@ OLD = "del _binding.offered['functions']['amdsmi_get_gpu_asic_info']"
 STOPS = "_binding.init_error = amdsmi_fake.AmdSmiLibraryException('AMDSMI_STATUS_IO - I/O Error')"
 
 
-def package(folder: Path, major: str, change: str = "") -> dict[str, str]:
+def package(folder: Path, major: str, change: str = "") -> dict[str, Any]:
     """Put the stand-in where `import amdsmi` finds it; variables that make it the one in use."""
     (folder / "amdsmi").mkdir()
     (folder / "amdsmi/__init__.py").write_text(MODULE.format(major=major, change=change))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 
-from ..machine import Gpu, GpuPair, Software, XgmiLink
+from ..machine import Gpu, GpuPair, XgmiLink
 from ..nvml.words import pci_address
 from ..snapshot import Problem
 from ..sources.source import Part, Raw
 from .answers import Answers, Path, dicts, is_whole, reason, refusal
 from .links import seen_pairs, xgmi_of
 from .smi_gpu import gfx_name
+from .versions import software
 from .words import (
     ARCHITECTURES,
     ECC_MEMORY_BIT,
@@ -44,6 +46,7 @@ def parse(raw: Raw) -> Part:
     pairs: list[GpuPair] = []
     problems: list[Problem] = []
     assumptions: list[str] = []
+    packages = Counter(package(own) for own in addresses.values())
     nameless: dict[str, list[str]] = {}
     mute: dict[str, list[str]] = {}
     for device, (index, own) in zip(devices, known, strict=True):
@@ -54,7 +57,8 @@ def parse(raw: Raw) -> Part:
             problems.append(_problem(f"two GPUs with the PCI address {own}"))
         else:
             seen = seen_pairs(device, own, addresses)
-            gpus[own] = _gpu(device, own, index, xgmi_of(device, seen, assumptions))
+            split = packages[package(own)] > 1
+            gpus[own] = _gpu(device, own, index, xgmi_of(device, seen, assumptions), split=split)
             pairs += [one.pair for one in seen]
             if _all_refused(device):
                 mute.setdefault(_first_reason(device), []).append(f"GPU {own}")
@@ -69,7 +73,7 @@ def parse(raw: Raw) -> Part:
     return Part(
         gpus=tuple(gpus.values()),
         pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
-        software=_software(top.get("system"), devices),
+        software=software(top.get("system"), devices),
         problems=tuple(problems),
         assumptions=tuple(dict.fromkeys(assumptions)),
         origin="amdsmi",
@@ -83,6 +87,11 @@ def address(device: dict[str, Raw]) -> str | None:
     the place of the function, as ROCm shows it.
     """
     return pci_address(device.get(BDF))
+
+
+def package(own: str) -> str:
+    """Address of the package that a part belongs to; a whole GPU is its own."""
+    return f"{own[:-1]}0"
 
 
 def _index(device: dict[str, Raw], place: int) -> int:
@@ -111,7 +120,9 @@ def _first_reason(device: dict[str, Raw]) -> str:
     return reason(answer["error"]) if isinstance(answer, dict) and "error" in answer else "unknown"
 
 
-def _gpu(device: dict[str, Raw], own: str, index: int, xgmi: tuple[XgmiLink, ...]) -> Gpu:
+def _gpu(
+    device: dict[str, Raw], own: str, index: int, xgmi: tuple[XgmiLink, ...], *, split: bool
+) -> Gpu:
     a = Answers(device)
     part = a.number("partition", (_KFD, "current_partition_id"))
     target = _target(a)
@@ -155,12 +166,11 @@ def _gpu(device: dict[str, Raw], own: str, index: int, xgmi: tuple[XgmiLink, ...
         "xgmi_hive": _hive(a),
         "kfd_node": a.number("kfd_node", (_KFD, "node_id")),
         "render_minor": a.number("render_minor", ("amdsmi_get_gpu_enumeration_info", "drm_render")),
-        "partition": str(part) if part else None,
-        "parent": f"{own[:-1]}0" if part and own[-1] != "0" else None,
+        # Of a split package a container may show but one part.
+        "partition": str(part) if part or (split and part is not None) else None,
+        "parent": package(own) if part or split else None,
         "xgmi": xgmi,
     }
-    if part == 0:
-        a.miss("partition", "the first part, which has the package's own address")
     return Gpu(address=own, vendor="amd", index=index, gaps=a.gaps(), **values)
 
 
@@ -275,19 +285,3 @@ def _hive(a: Answers) -> str | None:
     if number == 0:
         a.miss("xgmi_hive", "in no hive")
     return str(number) if number else None
-
-
-def _software(raw: Raw, devices: list[dict[str, Raw]]) -> Software | None:
-    if not devices and not isinstance(raw, dict):
-        return None
-    a = Answers(devices[0] if devices else {})
-    driver = a.text("amd_driver", ("amdsmi_get_gpu_driver_info", "driver_version"))
-    version = raw.get("amdsmi_get_rocm_version") if isinstance(raw, dict) else None
-    rocm = None
-    if isinstance(version, list) and len(version) == 2 and version[0] is True:
-        rocm = Answers({"it": version[1]}).text("rocm", ("it",))
-    if rocm is None:
-        # The second item of a failure is its reason.
-        why = version[1] if isinstance(version, list) and len(version) == 2 else None
-        a.miss("rocm", why[:200] if isinstance(why, str) else refusal(version) or "not asked")
-    return Software(amd_driver=driver, rocm=rocm, gaps=a.gaps())

@@ -148,7 +148,7 @@ def _throttle(a: Answers) -> tuple[str, ...] | None:
     if isinstance(throttled, bool):
         return (THROTTLED,) if throttled else ()
     first = refusal(change) if isinstance(change, dict) else None
-    a.miss(field, first if why is None or first else why)
+    a.miss(field, first or why or odd(throttled))
     return None
 
 
