@@ -94,8 +94,10 @@ def power(row: Row, width: int) -> Line:
 
 
 def clock(row: Row, width: int) -> Line:
-    """Clock of the multiprocessors, MHz."""
+    """Clock of the multiprocessors, MHz; AMD's is that of the graphics engine."""
     value = None if row.reading is None else row.reading.clock_sm_mhz
+    if row.reading is not None and row.gpu.vendor == "amd":
+        value = row.reading.clock_graphics_mhz
     return ((right(whole(value), width), _ink(value, row)),)
 
 
@@ -163,13 +165,18 @@ def links(row: Row, width: int) -> Line:
 
 
 def link_traffic(row: Row, width: int) -> Line:
-    """Payload sent and received over NVLink, GB/s."""
+    """Payload sent and received over NVLink or xGMI, GB/s."""
     reading = row.reading
     if reading is None:
         return _traffic(None, None, width, row)
-    return _traffic(
-        reading.nvlink_tx_bytes_per_second, reading.nvlink_rx_bytes_per_second, width, row
-    )
+    return _traffic(*fast_traffic(reading), width, row)
+
+
+def fast_traffic(reading: GpuReading) -> tuple[float | None, float | None]:
+    """Bytes a second out of and into a GPU over all its NVLinks, or over its xGMI links."""
+    if reading.xgmi_tx_bytes_per_second is not None:
+        return reading.xgmi_tx_bytes_per_second, reading.xgmi_rx_bytes_per_second
+    return reading.nvlink_tx_bytes_per_second, reading.nvlink_rx_bytes_per_second
 
 
 def pcie_traffic(row: Row, width: int) -> Line:

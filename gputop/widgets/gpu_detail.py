@@ -38,7 +38,8 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     if gpu.compute_partition or gpu.memory_partition:
         yield "Partition", _words(gpu.compute_partition, gpu.memory_partition)
     yield "VBIOS", text(gpu.vbios)
-    yield "Memory", _known(("", size(gpu.memory_bytes)), (", BAR1 ", size(gpu.bar1_bytes)))
+    window = ", BAR " if gpu.vendor == "amd" else ", BAR1 "
+    yield "Memory", _known(("", size(gpu.memory_bytes)), (window, size(gpu.bar1_bytes)))
     least, most = whole(gpu.power_limit_min_watts), whole(gpu.power_limit_max_watts, "W")
     yield (
         "Power",
@@ -69,8 +70,10 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     yield "NVLink" if not gpu.xgmi else "xGMI", _links(row)
     if gpu.fabric is not None and gpu.fabric.state not in {None, "not supported"}:
         yield "Fabric", _fabric(row)
-    cpus = f"CPUs {gpu.cpu_affinity}" if gpu.cpu_affinity else UNKNOWN
-    yield "NUMA node", f"{whole(gpu.numa_node)}, {cpus}"
+    yield (
+        "NUMA node",
+        _known(("", whole(gpu.numa_node)), (", CPUs ", text(gpu.cpu_affinity or None))),
+    )
     yield "ECC", _ecc(row)
     yield from _modes(row)
     yield from _processes(row)

@@ -50,7 +50,7 @@ COLUMNS = (
     Column("Processes", 12, 9, cells.process, at_left=True),
 )
 NAME, UTILISATION, PROCESSES, ADDRESS = "Name", "Utilisation", "Processes", "PCI"
-LINKS = "NVLink"
+LINKS, WATT, CLOCK = "NVLink", "Watt", "SM MHz"
 
 
 def rows_of(
@@ -130,7 +130,13 @@ def fitting(rows: Sequence[Row], width: int) -> tuple[Column, ...]:
         elif column.title == ADDRESS:
             column = replace(column, width=max(long_address, 3))
         elif column.title.startswith(LINKS) and any(row.gpu.xgmi for row in rows):
-            column = replace(column, title=column.title.replace(LINKS, "xGMI"))
+            both = any(row.gpu.nvlinks for row in rows)
+            column = replace(column, title=column.title.replace(LINKS, "Links" if both else "xGMI"))
+        elif column.title == WATT and any((row.gpu.power_limit_watts or 0) >= 1000 for row in rows):
+            column = replace(column, width=len("1400/1400"))
+        elif column.title == CLOCK and any(row.gpu.vendor == "amd" for row in rows):
+            both = any(row.gpu.vendor != "amd" for row in rows)
+            column = replace(column, title="MHz" if both else "GFX MHz", width=len("GFX MHz"))
         if column.rank < 7 or not _all_unknown(column, rows):
             columns.append(column)
     gap = _gap(width)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gputop.clean import clean
 from gputop.topology import units
+from gputop.widgets.gpu_cells import fast_traffic
 from gputop.widgets.spans import Line
 from gputop.widgets.wiring_text import bridge_names, is_weak, nic_rate, short
 
@@ -137,9 +138,9 @@ def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
     bundles = getattr(record, "xgmi", ())
     if bundles:
         facts.append(_xgmi(bundles))
-    if reading is not None and reading.nvlink_tx_bytes_per_second is not None:
-        into = reading.nvlink_rx_bytes_per_second
-        rates = (reading.nvlink_tx_bytes_per_second / 1e9, None if into is None else into / 1e9)
+    out, into = (None, None) if reading is None else fast_traffic(reading)
+    if out is not None:
+        rates = (out / 1e9, None if into is None else into / 1e9)
         facts.append(("traffic", f"out {short(rates[0])} in {short(rates[1])} GB/s", ""))
     return facts
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputop.topology import units
+from gputop.widgets.gpu_cells import fast_traffic
 from gputop.widgets.wiring_drawing import Drawing, Line, Slot
 from gputop.widgets.wiring_text import fit, short
 
@@ -91,7 +92,7 @@ def _traffic(line: Line, readings: dict[str, GpuReading]) -> str:
         out, into = reading.pcie_tx_bytes_per_second, reading.pcie_rx_bytes_per_second
         arrows = "↑↓"
     else:
-        out, into = reading.nvlink_tx_bytes_per_second, reading.nvlink_rx_bytes_per_second
+        out, into = fast_traffic(reading)
         arrows = "↓↑"
     if out is None or into is None:
         return ""
@@ -118,4 +119,4 @@ def _of_mesh(line: Line, graph: nx.Graph[str], cursor: str | None) -> str:
     wire = graph.edges[gpu, cursor]["wire"]
     label = str(graph.nodes[cursor].get("label") or "")
     rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
-    return fit((f"to {label}:{rate}" if rate else f"to {label}", rate.strip()), 12)
+    return fit((f"to {label}:{rate}" if rate else f"to {label}", rate.strip()), 13)

@@ -175,6 +175,7 @@ def _moving(load: Load, gpus: tuple[Function, ...]) -> dict[str, Any]:
     fields = found["fields"]
     told = not load.gpu.number % model.dies
     watts = round(load.power_watts())
+    traffic = _traffic(load, gpus)
     zero = {"correctable_count": 0, "uncorrectable_count": 0, "deferred_count": 0}
     return {
         "index": load.gpu.number,
@@ -209,7 +210,8 @@ def _moving(load: Load, gpus: tuple[Function, ...]) -> dict[str, Any]:
         "amdsmi_get_gpu_total_ecc_count": zero,
         "amdsmi_get_gpu_bad_page_info": [],
         "residencies": _residencies(load, watts),
-        "xgmi_kb": _traffic(load, gpus),
+        "xgmi_kb": traffic,
+        "amdsmi_get_link_metrics": _ends(load, gpus, traffic),
         "ecc": dict.fromkeys(_BLOCKS, zero),
     }
 
@@ -223,6 +225,20 @@ def _residencies(load: Load, watts: int) -> dict[str, Any]:
         "accumulation_counter": [_SAMPLES * load.tick, _SAMPLES * (load.tick + 1)],
         "ppt_residency_acc": [0, _SAMPLES // 4 if capped else 0],
     } | {f"{name}_residency_acc": [0, 0] for name in names}
+
+
+def _ends(load: Load, gpus: tuple[Function, ...], counts: Raw) -> Raw:
+    """The same counters link by link, each with the GPU at its far end."""
+    if "seconds" not in counts:
+        return REFUSED
+    read, write = (counts[f"xgmi_{name}_data_acc"][1] for name in ("read", "write"))
+    ends = [end for end, _ in _links(load.shape, load.gpu, gpus)]
+    return {
+        "links": [
+            {"bdf": end, "read": into, "write": out}
+            for end, into, out in zip(ends, read, write, strict=True)
+        ]
+    }
 
 
 def _traffic(load: Load, gpus: tuple[Function, ...]) -> Raw:
