@@ -38,7 +38,8 @@ _NUMBER = re.compile(rb'"gpu"\s*:\s*\d')
 _SIGNS = re.compile(
     rb'"(gpu_data|xgmi_metric|link_status|bdf|asic|bus|vbios|ifwi|limit|driver|vram|numa|partition|'
     rb"accelerator_partition|memory_partition|usage|power|clock|temperature|pcie|ecc|ecc_blocks|"
-    rb'mem_usage|throttle|links|link_accessibility|link_metrics|process_list|xgmi_err)"\s*:'
+    rb"mem_usage|throttle|links|link_accessibility|weight|hops|link_type|numa_bandwidth|"
+    rb'link_metrics|process_list|xgmi_err)"\s*:'
 )
 _VERSION = re.compile(rb'"tool"\s*:\s*"AMDSMI Tool"')
 _NOT_OURS = re.compile(rb'"(amdsmi|nvmlDevice)[A-Z_a-z]*_?get|"schema"\s*:\s*"gputop')
