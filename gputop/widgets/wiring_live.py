@@ -107,6 +107,10 @@ def _rate(bytes_per_second: float) -> str:
     return "0" if rate < _IDLE_GBS else f"{rate:.1f}" if rate < 9.95 else f"{rate:.0f}"
 
 
+def _kinds(graph: nx.Graph[str], node: str) -> list[str]:
+    return [getattr(edge.get("wire"), "kind", "") for edge in graph[node].values()]
+
+
 def _of_mesh(line: Line, graph: nx.Graph[str], cursor: str | None) -> str:
     """The link between this line's GPU and the selected one, when the mesh is told in words."""
     gpu = line.ends[0]
@@ -115,7 +119,9 @@ def _of_mesh(line: Line, graph: nx.Graph[str], cursor: str | None) -> str:
     if gpu == cursor:
         return f"to {len(line.edges)} GPUs"
     if frozenset((gpu, cursor)) not in line.edges:
-        return ""
+        to = str(graph.nodes[cursor].get("label") or "")
+        joins = any(kind in ("xgmi", "nvlink") for kind in _kinds(graph, cursor))
+        return fit((f"not to {to}", "no link"), 13) if joins else ""
     wire = graph.edges[gpu, cursor]["wire"]
     label = str(graph.nodes[cursor].get("label") or "")
     rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
