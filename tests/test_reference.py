@@ -121,3 +121,15 @@ def test_a_sister_measured_otherwise_is_not_compared() -> None:
     other = edited(base("hgx-h200-4gpu-live"), edits)
     found = diagnosed(node, reference=of_snapshot(other, "sister"))
     assert "unexpected-figures" in found.unexamined
+
+
+def test_a_name_out_of_a_list_of_pci_ids_is_no_other_model() -> None:
+    node = base("demo hgx-h100-8")
+    unnamed = [
+        {"path": f"machine.gpus[{number}].{field}", "value": value}
+        for number in range(len(node.machine.gpus))
+        for field, value in (("uuid", None), ("name", "GH100[H100 SXM5 80GB]"))
+    ]
+    sister = of_snapshot(edited(node, unnamed), "topology.xml")
+    assert sister.names == ()
+    assert "unexpected-gpus" not in ids(diagnosed(node, reference=sister))

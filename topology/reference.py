@@ -58,9 +58,12 @@ class Reference:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Product names of a sister's GPUs, each once."""
+        """Product names of a sister's GPUs, each once, as their driver says them.
+
+        A GPU that no driver named has its name from a list of PCI ids, in other words.
+        """
         gpus = () if self.sister is None else self.sister.machine.gpus
-        return tuple(dict.fromkeys(gpu.name for gpu in gpus if gpu.name))
+        return tuple(dict.fromkeys(gpu.name for gpu in gpus if gpu.name and gpu.uuid))
 
     @property
     def links_per_gpu(self) -> int | None:
