@@ -74,8 +74,14 @@ def _check_width(case: Case) -> Iterable[Finding] | None:
 
 
 def _links(case: Case, end: str) -> list[_Narrow]:
-    """Every link of the way up of which both ends were read."""
-    chain = case.way_up(end)
+    """Every link of the way up of which both ends were read.
+
+    A GPU that NVLink-C2C joins to its CPU does not copy over PCIe (peers D36).
+    """
+    gpu = case.machine.gpu(end)
+    sku = case.sku(gpu) if gpu is not None else None
+    coherent = gpu is not None and sku is not None and sku.c2c_gbs and gpu.c2c_enabled is not False
+    chain = () if coherent else case.way_up(end)
     found = []
     for device, above in pairwise(chain):
         most = _most(device, above)

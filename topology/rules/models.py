@@ -21,6 +21,8 @@ _SETTINGS = (
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SLOWING = ("power_limit_watts", "clock_sm_max_mhz", "clock_memory_max_mhz")
 """Settings whose lowest value sets the pace of a job over all GPUs."""
+_ALIKE = 0.95
+"""Share from which two limits cost nothing that shows: siblings differ by 5 % anyway (peers C5)."""
 _FIRMWARE = (
     ("vbios", "VBIOS", "nvmlDeviceGetVbiosVersion"),
     ("gsp_firmware", "GSP firmware", "nvmlDeviceGetGspFirmwareVersion"),
@@ -117,7 +119,9 @@ def _settings(case: Case) -> Iterable[Finding] | None:
             if len(groups) < 2:
                 continue
             odd = [gpu.address for gpu in _odd(groups)]
-            slows = name in _SLOWING
+            values = [value for value in groups if isinstance(value, int | float)]
+            alike = min(values, default=0.0) >= _ALIKE * max(values, default=0.0)
+            slows = name in _SLOWING and not alike
             found.append(
                 SETTINGS.finding(
                     SLOW if slows else NOTICE,
