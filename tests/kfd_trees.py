@@ -92,11 +92,11 @@ GCDS = ("c1", "c6", "c9", "ce", "d1", "d6", "d9", "de")
 """Buses of the MI250X node in RCCL's tools/topo_expl/models/topo_8p_90a_1.xml."""
 
 
-def mi300x(root: Path, mbs: int = 50_000) -> Tree:
+def mi300x(root: Path, mbs: int = 50_000, **more: int) -> Tree:
     """Make eight MI300X, every pair joined by one link; 50000 MB/s is what that node's KFD says."""
     tree = Tree(root)
     for place, bus in enumerate(MI300X):
-        tree.gpu(2 + place, f"0000:{bus}:00.0", 0x74A1, 90402, cpu=place // 4)
+        tree.gpu(2 + place, f"0000:{bus}:00.0", 0x74A1, 90402, cpu=place // 4, **more)
     for a in range(8):
         for b in range(a + 1, 8):
             tree.xgmi(2 + a, 2 + b, 1, mbs=mbs)

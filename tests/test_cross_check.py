@@ -10,9 +10,11 @@ import pytest
 from gputop.topology.collect import merge
 from gputop.topology.cross_check import LIMIT, differences
 from gputop.topology.linux.tree import FolderTree
-from gputop.topology.sources import kfd
+from gputop.topology.sources import amdsmi, kfd
 from gputop.topology.sources.source import Part
 from tests import kfd_trees
+
+RECORDINGS = Path(__file__).parent / "recordings"
 
 
 @pytest.fixture
@@ -92,3 +94,19 @@ def test_a_snapshot_shows_them_and_the_library_wins_the_field(kernel: Part) -> N
     snapshot = merge([other, kernel], taken_at=0.0, source=("test",), gputop="")
     assert {pair.weight for pair in snapshot.machine.pairs} == {30}
     assert any("weight 15 by KFD, 30 by amdsmi" in one.text for one in snapshot.problems)
+
+
+@pytest.mark.parametrize("major", [6, 7])
+def test_the_two_sources_mean_the_same_by_the_same_words(tmp_path: Path, major: int) -> None:
+    """amdsmi's recording and a KFD tree of one node, made independently, differ in nothing."""
+    answer = (RECORDINGS / f"mi300x-amdsmi-{major}/amdsmi.json").read_bytes()
+    other = amdsmi.SOURCE.parse(msgspec.json.decode(answer))
+    hive = int(other.gpus[0].xgmi_hive or 0)
+    kfd_trees.mi300x(tmp_path, mbs=50_000 if major == 6 else 64_000, hive_id=hive)
+    kernel = kfd.SOURCE.parse(kfd.read(FolderTree(tmp_path)))
+    ignored = ("KFD node", "render node")
+    told = [one.text for one in differences([other, kernel])]
+    assert [text for text in told if not any(word in text for word in ignored)] == []
+    snapshot = merge([other, kernel], taken_at=0.0, source=("test",), gputop="")
+    link = snapshot.machine.gpus[0].xgmi[0]
+    assert (link.raw_gbs, link.links, link.hops, link.why("raw_gbs")) == (64.0, 1, 1, None)

@@ -121,9 +121,9 @@ def test_the_drivers_own_count_of_links_fills_what_kfd_leaves_out(tmp_path: Path
     tree = kfd_trees.Tree(tmp_path)
     for node, bus in ((2, "05"), (3, "27")):
         address = f"0000:{bus}:00.0"
-        for part in (0, 1):
+        for number in (0, 1):
             tree.gpu(
-                node + 2 * part, f"0000:{bus}:00.{part}", 0x74A1, 90402, cpu=0,
+                node + 2 * number, f"0000:{bus}:00.{number}", 0x74A1, 90402, cpu=0,
                 num_xcc=4, unique_id=node,
             )  # fmt: skip
         folder = tree.device(
@@ -132,9 +132,9 @@ def test_the_drivers_own_count_of_links_fills_what_kfd_leaves_out(tmp_path: Path
             current_compute_partition="DPX", current_memory_partition="NPS1",
             mem_info_vis_vram_total="206141652992",
         )  # fmt: skip
-        for place, other in enumerate(("05", "27"), 1):
+        for place, member in enumerate(("05", "27"), 1):
             (folder / "xgmi_hive_info").mkdir(exist_ok=True)
-            (folder / f"xgmi_hive_info/node{place}").symlink_to(f"../../0000:{other}:00.0")
+            (folder / f"xgmi_hive_info/node{place}").symlink_to(f"../../0000:{member}:00.0")
     for one in (2, 3, 4, 5):
         for other in (2, 3, 4, 5):
             if one != other:
@@ -150,6 +150,22 @@ def test_the_drivers_own_count_of_links_fills_what_kfd_leaves_out(tmp_path: Path
     assert first.bar1_bytes == 206_141_652_992
     links = {x.remote_address: (x.links, x.weight) for x in first.xgmi}
     assert links == {"0000:05:00.1": (None, 13), "0000:27:00.0": (1, 41), "0000:27:00.1": (1, 41)}
+
+
+def test_a_mesh_that_sysfs_alone_tells(tmp_path: Path) -> None:
+    tree = kfd_trees.Tree(tmp_path, cpus=0)
+    for place, bus in enumerate(("05", "27", "47")):
+        hops = ["00" if n == place else "02" if n + place == 3 else "41" for n in range(3)]
+        folder = tree.device(f"0000:{bus}:00.0", xgmi_num_hops=" ".join(hops))
+        (folder / "xgmi_hive_info").mkdir()
+        for number, member in enumerate(("05", "27", "47"), 1):
+            (folder / f"xgmi_hive_info/node{number}").symlink_to(f"../../0000:{member}:00.0")
+    part = of_folder(tmp_path)
+    joined = [
+        (gpu.address[5:7], x.remote_address[5:7], x.hops) for gpu in part.gpus for x in gpu.xgmi
+    ]
+    assert joined == [("05", "27", 1), ("05", "47", 1), ("27", "05", 1), ("47", "05", 1)]
+    assert part.gpus[0].why("kfd_node") == "KFD shows no node of this GPU"
 
 
 def test_pairs_without_a_way_of_their_own_go_by_the_cpus(tmp_path: Path) -> None:

@@ -173,20 +173,20 @@ def test_the_processes_of_the_gpus_are_described_before_all_is_settled(
     assert feed.snapshot().readings.processes == (ProcessReading(pid=7),)
 
 
+@pytest.mark.parametrize(("gpus", "told"), [((GPU,), []), ((), ["amdsmi"])])
 def test_a_driver_whose_maker_has_no_gpu_here_is_no_problem_beside_another(
-    feeds: list[LiveFeed],
+    feeds: list[LiveFeed], gpus: tuple[Gpu, ...], told: list[str]
 ) -> None:
     def refuse() -> Any:
         raise SourceAbsent("the Python package amdsmi is not installed")
 
-    for others, told in (((GPU,), []), ((), ["amdsmi"])):
-        feed = LiveFeed(
-            [
-                source("nvml", lambda others=others: others, lambda found: Part(gpus=found)),
-                source("amdsmi", refuse, Part),
-            ]
-        )
-        feeds.append(feed)
-        assert until(feed.settled)
-        feed.snapshot()
-        assert [problem.source for problem in feed.snapshot().problems] == told
+    feed = LiveFeed(
+        [
+            source("nvml", lambda: gpus, lambda found: Part(gpus=found)),
+            source("amdsmi", refuse, lambda _: Part()),
+        ]
+    )
+    feeds.append(feed)
+    assert until(feed.settled)
+    feed.snapshot()
+    assert [problem.source for problem in feed.snapshot().problems] == told

@@ -223,18 +223,19 @@ def _counted(gpu: Gpu, counted: Mapping[str, dict[str, tuple[int, int | None]]])
     known = {link.remote_address: link for link in gpu.xgmi}
     for peer, (hops, _) in mine.items():
         if gpu.partition is None and peer not in known and hops == 1:
-            known[peer] = XgmiLink(remote_address=peer)
+            gaps = tuple(Gap(field, "sysfs does not say") for field in ("active", "raw_gbs"))
+            known[peer] = XgmiLink(remote_address=peer, gaps=gaps)
     filled: list[XgmiLink] = []
     for address, link in sorted(known.items()):
         package = address if gpu.partition is None else f"{address.rpartition('.')[0]}.0"
-        hops, links = mine.get(package, (None, None))
+        steps, links = mine.get(package, (0, None))
         new: dict[str, int] = {}
-        if hops and link.hops is None:
-            new["hops"] = hops
+        if steps and link.hops is None:
+            new["hops"] = steps
         if links is not None and link.links is None and package != gpu.parent:
             new["links"] = links
-        gaps = tuple(gap for gap in link.gaps if gap.field not in new)
-        filled.append(msgspec.structs.replace(link, **new, gaps=gaps) if new else link)
+        left = tuple(gap for gap in link.gaps if gap.field not in new)
+        filled.append(msgspec.structs.replace(link, **new, gaps=left) if new else link)
     return msgspec.structs.replace(gpu, xgmi=tuple(filled))
 
 
