@@ -75,16 +75,24 @@ def judge(
         if len(active) >= 2:
             working += 1
             busy.append(f"{name} works: {active[-1]:.0f} % utilisation")
-        busy += _memory(name, last, listed=bool(last.processes))
+        busy += _memory(name, last, listed=_holds(last))
     return Verdict(tuple(busy), tuple(blind), only_utilization=0 < working == len(busy))
 
 
+def _holds(reading: GpuReading) -> bool:
+    """Whether somebody is listed who may hold memory."""
+    return any(process.memory_bytes != 0 for process in reading.processes or ())
+
+
 def _others(reading: GpuReading, own_pids: Collection[int]) -> list[GpuProcess]:
-    """Each process with a compute context that is not ours, once."""
+    """Each process with a compute context that is not ours, once.
+
+    A ROCm process is listed on every GPU that it may use; where it holds no memory it does not.
+    """
     found = {
         process.pid: process
         for process in reading.processes or ()
-        if process.kind != "graphics" and process.pid not in own_pids
+        if process.kind != "graphics" and process.pid not in own_pids and process.memory_bytes != 0
     }
     return [found[pid] for pid in sorted(found)]
 

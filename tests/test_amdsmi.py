@@ -45,6 +45,7 @@ def test_every_gpu_is_understood(major: str) -> None:
         assert gpu.uuid is not None
         assert gpu.serial == f"DE30000000{number}"
         assert gpu.vbios == "022.040.003.041.000001"
+        assert gpu.firmware == (("PM", "08.85.121.00"), ("SDMA0", "22"))
     assert len({gpu.xgmi_hive for gpu in part.gpus}) == 1
     assert part.software is not None
     assert part.software.rocm == {"6": "6.4.3", "7": "7.0.2"}[major]

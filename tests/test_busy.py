@@ -45,6 +45,15 @@ def test_somebody_elses_context_is_work_and_our_own_is_not() -> None:
     assert judge(seen, [ADDRESS], own_pids={42}).busy == ()
 
 
+def test_a_process_that_holds_nothing_here_works_elsewhere() -> None:
+    # As ROCm lists one: on every GPU that it may use.
+    process = GpuProcess(pid=42, kind="compute", memory_bytes=0)
+    assert judge([[reading(processes=(process,))]] * 3, [ADDRESS]).busy == ()
+    held = {"memory_used_bytes": 48 * GIB, "memory_free_bytes": 32 * GIB}
+    (text,) = judge([[reading(**held, processes=(process,))]] * 3, [ADDRESS]).busy
+    assert "does not list" in text
+
+
 def test_little_free_memory_is_busy() -> None:
     seen = [[reading(memory_used_bytes=70 * GIB, memory_free_bytes=10 * GIB)]] * 3
     assert "memory free" in judge(seen, [ADDRESS]).busy[0]

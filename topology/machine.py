@@ -168,6 +168,8 @@ class Gpu(Record, frozen=True, kw_only=True):
     """Number of the node in /sys/class/kfd/kfd/topology/nodes."""
     render_minor: int | None = None
     """Number of the device node, /dev/dri/renderDN."""
+    firmware: tuple[tuple[str, str], ...] = ()
+    """AMD: block of firmware and its version: ("PM", "08.85.121.00")."""
     nvlinks: tuple[NvLink, ...] = ()
     fabric: Fabric | None = None
     xgmi: tuple[XgmiLink, ...] = ()

@@ -13,7 +13,7 @@ from ..sources.source import Part, Raw
 from .answers import Answers, Path, dicts, is_whole, reason, refusal
 from .links import seen_pairs, xgmi_of
 from .smi_gpu import gfx_name
-from .versions import software
+from .versions import firmware, software
 from .words import (
     ARCHITECTURES,
     ECC_MEMORY_BIT,
@@ -166,6 +166,7 @@ def _gpu(
         "xgmi_hive": _hive(a),
         "kfd_node": a.number("kfd_node", (_KFD, "node_id")),
         "render_minor": a.number("render_minor", ("amdsmi_get_gpu_enumeration_info", "drm_render")),
+        "firmware": firmware(a),
         # Of a split package a container may show but one part.
         "partition": str(part) if part or (split and part is not None) else None,
         "parent": package(own) if part or split else None,

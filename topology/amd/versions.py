@@ -1,11 +1,14 @@
-"""Versions of AMD's driver and of ROCm, out of amdsmi's raw answers."""
+"""Versions of AMD's driver, of ROCm and of firmware, out of amdsmi's raw answers."""
 
 from __future__ import annotations
 
 from ..machine import Software
 from ..record import NOT_ASKED
 from ..sources.source import Raw
-from .answers import Answers, clean, refusal
+from .answers import Answers, clean, dicts, refusal
+
+_MAX_BLOCKS = 128
+_BLOCK = ("fw_name", "fw_version")
 
 
 def software(raw: Raw, devices: list[dict[str, Raw]]) -> Software | None:
@@ -23,3 +26,16 @@ def software(raw: Raw, devices: list[dict[str, Raw]]) -> Software | None:
         why = version[1] if isinstance(version, list) and len(version) == 2 else None
         a.miss("rocm", clean(why)[:200] if isinstance(why, str) else refusal(version) or NOT_ASKED)
     return Software(amd_driver=driver, rocm=rocm, gaps=a.gaps())
+
+
+def firmware(a: Answers) -> tuple[tuple[str, str], ...]:
+    """Read the blocks of firmware of one GPU and their versions."""
+    blocks, why = a.look(("amdsmi_get_fw_info", "fw_list"))
+    found = {}
+    for block in dicts(blocks)[:_MAX_BLOCKS]:
+        name, version = (Answers({"it": block}).text(key, ("it", key)) for key in _BLOCK)
+        if name is not None and version is not None:
+            found[name.removeprefix("AMDSMI_FW_ID_").removeprefix("FW_ID_")] = version
+    if not found:
+        a.miss("firmware", why or "the driver names none")
+    return tuple(found.items())
