@@ -114,6 +114,16 @@ def test_a_library_that_does_not_list_its_gpus_is_a_failed_reading() -> None:
     assert binding.calls[-1] == "amdsmi_shut_down"  # the next reading starts it again
 
 
+def test_the_library_is_not_shut_down_under_another_source() -> None:
+    binding = fake.Binding("7")
+    other = amdsmi.Reader(start(binding))
+    other()
+    library_of_ours = start(binding)()
+    library_of_ours.close()
+    assert "amdsmi_shut_down" not in binding.calls
+    assert machine.parse(other()).gpus[0].serial == "DE300000000"
+
+
 def absence(load: Callable[[], Any], root: Path = Path("/nowhere")) -> SourceAbsent:
     with pytest.raises(SourceAbsent) as caught:
         amdsmi.Reader(partial(open_library, load, root))()

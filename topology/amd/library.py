@@ -11,6 +11,8 @@ import enum
 import importlib
 import importlib.util
 import os
+import threading
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,10 @@ TOO_OLD = "the installed amdsmi is older than ROCm 6: its functions have other n
 _LIMIT = 200
 _DEPTH, _ITEMS = 8, 4096
 _NO_DRIVER = ("DRIVER_NOT_LOADED", "NO_DRV", "FILE_NOT_FOUND", "DRM_ERROR", "FAIL_LOAD_MODULE")
+_STARTING = threading.Lock()
+"""The library makes its list of GPUs without one: two sources must not start it at once."""
+_IN_USE: weakref.WeakSet[Any] = weakref.WeakSet()
+"""Bindings that have given out handles."""
 _LIBRARIES = ("libamd_smi.so", "libamd_smi_python.so")
 
 
@@ -59,11 +65,21 @@ class Library:
 
     def handles(self) -> list[object]:
         """Give the handles of all GPUs. Raises what the binding raises."""
-        return list(self.binding.amdsmi_get_processor_handles())
+        with _STARTING:
+            found = list(self.binding.amdsmi_get_processor_handles())
+            if found:
+                _IN_USE.add(self.binding)
+        return found
 
     def close(self) -> None:
-        """Leave the library, so that the next start sees what has changed."""
-        self.ask("amdsmi_shut_down")
+        """Leave the library, so that the next start sees what has changed.
+
+        It stays up where handles were given out: all of a process share one library, and shutting
+        it down frees what the handles of another source point to.
+        """
+        with _STARTING:
+            if self.binding not in _IN_USE:
+                self.ask("amdsmi_shut_down")
 
     def _member(self, text: str) -> object:
         kind, _, member = text.partition(".")
@@ -102,7 +118,8 @@ def open_library(load: Callable[[], Any] | None = None, root: Path = Path("/")) 
     if any(not callable(getattr(binding, name, None)) for name in NEEDED):
         raise SourceAbsent(TOO_OLD, "mismatch")
     try:
-        binding.amdsmi_init()
+        with _STARTING:
+            binding.amdsmi_init()
     except Exception as error:
         raise _absence(error, root) from error
     return Library(binding)
