@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gputop.topology.flags.catalogue import catalogue
+from gputop.topology.flags.own_words import for_library
 from gputop.topology.flags.study import Study
 from gputop.topology.flags.values import read_value, unknown, unread
 from gputop.topology.flags.versions import numbers
@@ -17,6 +18,7 @@ def explanation(name: str, value: str | None, study: Study | None) -> Explanatio
     if flag is None:
         return Explanation(title=name, claim=f"{name} is {unknown(name, catalogue())}.")
     library = study.whose()
+    flag = for_library(flag, library)
     default = flag.default_of(library.name, numbers(library.version))
     facts = [Fact(question="values", answer=flag.values, source=flag.source)]
     facts.append(Fact(question="when not set", answer=default))

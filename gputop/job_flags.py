@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gputop.library_words import words_for
 from gputop.topology.flags.catalogue import catalogue
 from gputop.topology.flags.overview import Entry, overview
+from gputop.topology.flags.own_words import for_library
 from gputop.topology.flags.reading import Reading
 from gputop.topology.flags.study import Stopped, Study
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gputop.topology.jobs import GpuUser, Job
+    from gputop.topology.nccl.library import Library
     from gputop.topology.snapshot import NodeSnapshot
 
 ORIGIN = "environment"
@@ -51,7 +54,8 @@ def work_out(
     rank = user.reading.rank
     whose = f"pid {user.pid}" if rank is None else f"rank {rank} (pid {user.pid})"
     if not values:
-        return Told(whose=whose, trouble="none of those that NCCL, CUDA or PyTorch read is set")
+        nothing = "none of those that NCCL, CUDA or PyTorch read is set"
+        return Told(whose=whose, trouble=words_for(snapshot.machine.gpus, nothing))
     here = {gpu.address for gpu in snapshot.machine.gpus}
     chosen = [address for address in gpus if address in here]
     decided = {name: value for name, value in values.items() if VISIBLE not in name}
@@ -61,12 +65,12 @@ def work_out(
         library = study.whose()
     except Stopped:
         return None
-    seen = (_plain(name, values[name]) for name in sorted(values) if name not in decided)
+    seen = (_plain(name, values[name], library) for name in sorted(values) if name not in decided)
     entries = (*entries, *seen)
     return Told(entries=entries, rules=f"{library.name}-{library.version}", whose=whose)
 
 
-def _plain(name: str, value: str) -> Entry:
+def _plain(name: str, value: str, library: Library) -> Entry:
     """A variable in the catalogue's words, without predicting with and without it."""
     flag = catalogue().flag(name)
     return Entry(
@@ -75,6 +79,6 @@ def _plain(name: str, value: str) -> Entry:
         origin=ORIGIN,
         known=flag is not None,
         reading=Reading(effective=value),
-        told="" if flag is None else flag.changes,
+        told="" if flag is None else for_library(flag, library).changes,
         status="not predicted",
     )

@@ -12,6 +12,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.flag_process import FlagProcess
+from gputop.library_words import in_its_words
 from gputop.widgets.board import Board
 from gputop.widgets.flag_list import FlagList
 
@@ -75,7 +76,8 @@ class FlagsScreen(FlagProcess):
             self.load()
             return
         if report.prediction is None and not report.why_no_prediction:
-            self.query_one("#setting", Board).show((((" working out what NCCL does", "muted"),),))
+            text = in_its_words(report, " working out what NCCL does")
+            self.query_one("#setting", Board).show((((text, "muted"),),))
             return
         self.renew(report)
         table = self.query_one("#list", FlagList)

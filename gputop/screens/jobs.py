@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
+from gputop.library_words import in_its_words
 from gputop.screens.listed import ListedView
 from gputop.topology.jobs import jobs
 from gputop.widgets.board import Board
@@ -149,7 +150,8 @@ class JobsScreen(ListedView):
             one = (row.user or row.job.processes[0]).reading
             return Told(trouble=one.why("variables") or "not read")
         if not user.reading.variables:
-            return Told(trouble="none of those that NCCL, CUDA or PyTorch read is set")
+            nothing = "none of those that NCCL, CUDA or PyTorch read is set"
+            return Told(trouble=in_its_words(self.report, nothing))
         if report.prediction is None and not report.why_no_prediction:
             return None
         wish = Wish(report.prediction, row.job.gpus, user.reading.variables, user.pid)

@@ -14,6 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.clean import clean
+from gputop.library_words import in_its_words
 from gputop.log_thread import LogFailed, LogProgress, LogReady, LogThread
 from gputop.screens.screen import View
 from gputop.topology import units
@@ -104,12 +105,13 @@ class LogScreen(View):
         self.query_one("#log").set_class(self._read is None, "-empty")
         if self._read is None:
             found.show(())
-            text.caption("Debug log of NCCL or RCCL")
+            text.caption(in_its_words(self.report, "Debug log of NCCL or RCCL"))
             width = max(self.app.size.width - 2, 20)
             lines: list[Line] = []
             for line in HOW_TO:
                 ink = "" if line.startswith("  ") else "muted"
-                lines += wrapped(((f" {line}", ink),), width, 1) if line else ((),)
+                words = f" {in_its_words(self.report, line)}"
+                lines += wrapped(((words, ink),), width, 1) if line else ((),)
             text.show(lines)
         else:
             self._draw_read(self._read, found, text)

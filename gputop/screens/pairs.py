@@ -12,6 +12,7 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from gputop.clean import clean
+from gputop.library_words import in_its_words
 from gputop.screens.screen import View
 from gputop.widgets.board import Board
 from gputop.widgets.explanation import explanation_lines, explanation_text
@@ -120,18 +121,19 @@ class PairsScreen(View):
         shown = MEASURES[self._measure]
         spans: list[tuple[str, str]] = [(" ", "")]
         for index, measure in enumerate(MEASURES):
-            spans.append((measure.title, "strong underline" if index == self._measure else "muted"))
+            title = in_its_words(self.report, measure.title)
+            spans.append((title, "strong underline" if index == self._measure else "muted"))
             spans.append(("  ", ""))
-        width = self.app.size.width - 1
+        width, unit = self.app.size.width - 1, in_its_words(self.report, shown.unit)
         names = wrapped(spans, width, indent=1)
         if len(names) > (1 if self.has_class("-narrow") else 2):
             names = (
                 (
-                    (f" {shown.title}", "strong"),
+                    (f" {in_its_words(self.report, shown.title)}", "strong"),
                     (f"  {self._measure + 1} of {len(MEASURES)}, m: next", "muted"),
                 ),
             )
-        return (*names, *wrapped(((f" {shown.unit}", "muted"),), width, indent=1))
+        return (*names, *wrapped(((f" {unit}", "muted"),), width, indent=1))
 
     def _draw_steps(self, report: Report) -> None:
         steps = self.query_one("#steps", Board)
@@ -185,7 +187,9 @@ class PairsScreen(View):
         """Measures and probes, by name."""
         for index, measure in enumerate(MEASURES):
             yield SystemCommand(
-                f"Measure: {measure.title}", measure.unit, partial(self._show_measure, index)
+                in_its_words(self.report, f"Measure: {measure.title}"),
+                in_its_words(self.report, measure.unit),
+                partial(self._show_measure, index),
             )
         yield SystemCommand(
             "Probe all pairs", "Measure every pair of GPUs (a)", self.action_probe_all

@@ -15,6 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.clean import clean
+from gputop.library_words import in_its_words
 from gputop.messages import ProbeState
 from gputop.screens import NAMES
 from gputop.widgets.bars import KeyBar, StatusBar, TopBar
@@ -185,7 +186,7 @@ class View(Screen[None]):
         own = {key for key, _, _ in self.KEYS} | self.HIDDEN_KEYS
         self.query_one("#keys", KeyBar).keys(
             [
-                *self.KEYS,
+                *((key, in_its_words(report, label), act) for key, label, act in self.KEYS),
                 *(key for key in self.gputop.KEYS if key[0] not in own),
             ]
         )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ..nccl.prediction import Prediction
 from ..nccl.summary import duration, message_size
+from ..nccl.wording import NCCL
 from ..snapshot import NodeSnapshot
 from .catalogue import Flag
 from .cautions import measured, p2p_cautions
@@ -11,6 +14,7 @@ from .effects import SIZES, Effect, choice_of, described, named
 from .figures import hops_in_words, pairs_in_words, ways
 from .fits import fit
 from .outcomes import outcomes
+from .own_words import for_library
 from .section import Section
 from .short import short
 from .study import Study
@@ -24,6 +28,8 @@ NET_KINDS = ("net", "gdr", "pxn")
 def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     """Everything to say of a flag on a node. Makes predictions: not for the event loop."""
     without = study.without(flag)
+    library = without.library
+    flag = for_library(flag, library)
     tries = bool(flag.tries) and not unread(flag, without.library)
     sections = []
     summary = short(flag, study.tries(flag), without) if tries else ""
@@ -38,7 +44,19 @@ def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     if tries and flag.of_library and flag.kind != "none":
         sections.append(_try(flag, study, without))
     sections.append(Section(title="Source", paragraphs=(_source(flag),)))
-    return tuple(one for one in sections if one.paragraphs or one.table or one.bullets)
+    full = (one for one in sections if one.paragraphs or one.table or one.bullets)
+    return tuple(_named(one, library.name) for one in full)
+
+
+def _named(section: Section, library: str) -> Section:
+    """The sentences about the library itself under its own name."""
+    if library != "rccl":
+        return section
+    return msgspec.structs.replace(
+        section,
+        paragraphs=tuple(NCCL.sub("RCCL", text) for text in section.paragraphs),
+        bullets=tuple(NCCL.sub("RCCL", text) for text in section.bullets),
+    )
 
 
 def plain(flag: Flag) -> tuple[Section, ...]:

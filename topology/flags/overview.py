@@ -11,6 +11,7 @@ from .effects import Effect
 from .fits import fit
 from .nothing import because
 from .outcomes import parts
+from .own_words import for_library
 from .reading import Reading, skipped
 from .study import Study
 from .values import may_be_read, overridden, read_value, unknown
@@ -61,7 +62,7 @@ def overview(study: Study, origins: Mapping[str, str]) -> tuple[Entry, ...]:
             told = f"{start}: {reading.why}."
             found.append(msgspec.structs.replace(known, told=told, status=word))
         elif not flag.of_library or flag.kind == "none" or predicted >= LIMIT_PREDICTED:
-            told = flag.changes + _mind(reading)
+            told = for_library(flag, study.whose()).changes + _mind(reading)
             found.append(msgspec.structs.replace(known, told=told, status="not predicted"))
         else:
             predicted += 1

@@ -7,7 +7,8 @@ import re
 from .rules import Rules
 from .system import Node, Path, PathType
 
-NCCL = re.compile(r"\bNCCL\b")
+NCCL = re.compile(r"\bNCCL(?: or RCCL)?\b(?!-)")
+NVLINK = re.compile(r"\bNVLink(?! SHARP)")
 
 MEANINGS = {
     PathType.LOC: "the same GPU",
@@ -34,7 +35,7 @@ def named_for(library: str, text: str) -> str:
     """A sentence about NCCL as it holds of RCCL: its name and its links; variables keep theirs."""
     if library != "rccl":
         return text
-    return NCCL.sub("RCCL", text).replace("NVLink", "xGMI")
+    return NVLINK.sub("xGMI", NCCL.sub("RCCL", text))
 
 
 def gbs(value: float) -> str:

@@ -234,5 +234,5 @@ def _ecc(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
             f"corrected errors since the driver loaded; {rows} rows remapped"
         ),
         because="counts over a life mean little; one that grows does",
-        source="NVML",
+        source="NVML" if gpu.vendor == "nvidia" else "driver",
     )

@@ -17,6 +17,10 @@ from .nccl import pair_decision, transport_claim, transport_facts
 
 GRANT = "NVML nvmlDeviceGetP2PStatus"
 AMD_GRANT = "amdsmi amdsmi_topo_get_p2p_status"
+LETTERS = "letters of nvidia-smi topo -m; NCCL's path types are another alphabet"
+RCCL_LETTERS = (
+    "letters as nvidia-smi topo -m has them, and XGMI; RCCL's path types are another alphabet"
+)
 NOT_A_TEST = "the driver looks this up by model, chipset and topology; no byte was moved"
 WORDS = {
     "gpu not supported": "the driver offers these GPUs no P2P: by design of the model, or MIG",
@@ -37,7 +41,9 @@ def why_pair(report: Report, a: str, b: str) -> Explanation:
     found = report.matrix.cell(a, b) or relation(machine, a, b)
     path = path_between(report.graph, a, b)
     one, other = machine.gpu(a), machine.gpu(b)
-    facts = [_relation(found), *_path(report, path)]
+    ends = [gpu for gpu in (one, other) if gpu is not None]
+    amd = bool(ends) and all(gpu.vendor == "amd" for gpu in ends)
+    facts = [_relation(found, amd=amd), *_path(report, path)]
     trouble = ("", "")
     claim = _claim(found, path, machine.pair(a, b))
     if one is not None and other is not None:
@@ -79,12 +85,12 @@ def _claim(found: Relation, path: Path | None, pair: GpuPair | None) -> str:
     return f"{found.letters}: {way}, {rate}{limit} (payload)."
 
 
-def _relation(found: Relation) -> Fact:
+def _relation(found: Relation, *, amd: bool) -> Fact:
     return Fact(
         question="How do they hang together?",
         answer=f"{found.letters}: {found.meaning}",
         because="; ".join(found.evidence),
-        source="letters of nvidia-smi topo -m; NCCL's path types are another alphabet",
+        source=RCCL_LETTERS if amd else LETTERS,
         basis=found.basis,
     )
 

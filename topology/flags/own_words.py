@@ -1,0 +1,21 @@
+"""A catalogue entry, written for NCCL, as it holds of the library that a node has."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..nccl.library import Library
+from ..nccl.wording import named_for
+from .catalogue import Flag
+from .values import unread
+
+
+def for_library(flag: Flag, library: Library) -> Flag:
+    """The entry in RCCL's words where RCCL reads it: its name, its links, its level XGMI."""
+    if library.name != "rccl" or unread(flag, library):
+        return flag
+    changes, when, trap = (
+        text and named_for("rccl", text).replace("NCCL_P2P_LEVEL=NVL", "NCCL_P2P_LEVEL=XGMI")
+        for text in (flag.changes, flag.set_when, flag.trap)
+    )
+    return msgspec.structs.replace(flag, changes=changes, set_when=when, trap=trap)
