@@ -59,9 +59,9 @@ def _check(case: Case) -> Iterable[Finding] | None:
         told_of |= {_ends(one) for one, _ in mine}
         found.append(_finding(case, pattern.text, mine, SLOW if slow else NOTICE, pattern.devices))
     rest = [judged for judged in figures if _low(judged) and _ends(judged[0]) not in told_of]
-    for quick, mine in ((False, "low"), (True, "late")):
-        some = [judged for judged in rest if (judged[0].quantity == LATENCY) is quick]
-        found += [_others(case, some, mine, _harm(some))] if some else []
+    for is_time, what in ((False, "low"), (True, "late")):
+        some = [judged for judged in rest if (judged[0].quantity == LATENCY) is is_time]
+        found += [_others(case, some, what, _harm(some))] if some else []
     found += _explained(case, explained)
     return found
 
@@ -87,7 +87,7 @@ def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
     for one, judgement in figures:
         harm = SLOW
         pair = [gpu for end in _ends(one) if (gpu := case.machine.gpu(end)) is not None]
-        if not all(any(link.active for link in (*g.nvlinks, *g.xgmi)) for g in pair):
+        if not all(any(x.active for x in g.nvlinks) or any(x.active for x in g.xgmi) for g in pair):
             harm = min((severity(case, gpu) for gpu in pair), key=SEVERITIES.index)
         groups.setdefault(harm, []).append((one, judgement))
     what = "as slow as their links"
