@@ -135,6 +135,12 @@ def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
             continue
         gpu = gpus.get(device.address)
         gpus[device.address] = _complete(gpu, device) if gpu else _unmanaged(device)
+    packages = {device.address: device for device in pci}
+    for gpu in tuple(gpus.values()):
+        package = packages.get(gpu.parent or "")
+        if package is not None and gpu.parent != gpu.address:
+            # A part is no PCI function of its own; what PCI says of its package holds for it.
+            gpus[gpu.address] = _complete(gpu, package)
     for gpu in gpus.values():
         if gpu.numa_node is None and gpu.memory_affinity and len(gpu.memory_affinity) == 1:
             # A virtual machine's sysfs says -1 where the driver knows the one node there is.
@@ -152,6 +158,9 @@ def _complete(gpu: Gpu, device: PciDevice) -> Gpu:
         filled["numa_node"] = device.numa_node
     if gpu.pcie_width_max is None and device.link_width_max is not None:
         filled["pcie_width_max"] = device.link_width_max
+    if gpu.name is None and gpu.vendor == "amd" and device.device_name is not None:
+        # amdgpu names only boards whose vendor wrote a name into them.
+        filled["name"] = device.device_name
     if not filled:
         return gpu
     gaps = tuple(gap for gap in gpu.gaps if gap.field not in filled)
