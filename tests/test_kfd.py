@@ -14,8 +14,10 @@ from gputop.topology.linux.archive import TarTree
 from gputop.topology.linux.kfd_gpus import gfx
 from gputop.topology.linux.kfd_links import CONSTANT_MBS, OF_PARTS, OLD_CONSTANT
 from gputop.topology.linux.tree import FolderTree
+from gputop.topology.machine import PciDevice
 from gputop.topology.sources import kfd
 from gputop.topology.sources.source import Part, SourceAbsent
+from gputop.topology.wiring.graph import build_graph
 from tests import kfd_trees
 
 RECORDINGS = Path(__file__).parent / "recordings/kfd"
@@ -166,6 +168,24 @@ def test_a_mesh_that_sysfs_alone_tells(tmp_path: Path) -> None:
     ]
     assert joined == [("05", "27", 1), ("05", "47", 1), ("27", "05", 1), ("47", "05", 1)]
     assert part.gpus[0].why("kfd_node") == "KFD shows no node of this GPU"
+
+
+def test_parts_get_from_pci_what_it_says_of_their_package() -> None:
+    amd = recorded("mi300x-8-cpx")
+    package = PciDevice(
+        address="0000:05:00.0", parent="pci0000:00", kind="gpu", vendor_id=0x1002, numa_node=1,
+        device_name="Aqua Vanjaram [Instinct MI300X]", link_width_max=16,
+    )  # fmt: skip
+    machine = merge_machine([amd, Part(pci=(package,))])
+    parts = [gpu for gpu in machine.gpus if gpu.parent == package.address]
+    assert len(parts) == 8
+    assert {(gpu.name, gpu.numa_node, gpu.pcie_width_max) for gpu in parts} == {
+        (package.device_name, 1, 16)
+    }
+    assert {gpu.why("name") for gpu in parts} == {None}
+    # In the graph all of them hang on the one PCIe link of the package.
+    graph = build_graph(machine)
+    assert all(graph.has_edge(gpu.address, "pci0000:00") for gpu in parts)
 
 
 def test_pairs_without_a_way_of_their_own_go_by_the_cpus(tmp_path: Path) -> None:

@@ -108,3 +108,14 @@ def test_a_process_s_job_variables_and_meeting_place_name_nobody() -> None:
     assert first.variables is not None
     assert dict(first.variables)["NCCL_P2P_LEVEL"] == "PXB"
     assert [process.pid for process in snapshot.readings.processes] == [7, 8, 9]
+
+
+def test_a_hive_keeps_its_members_but_not_its_number() -> None:
+    gpus = tuple(
+        Gpu(address=f"0000:0{n}:00.0", vendor="amd", xgmi_hive="12609507387757274807")
+        for n in range(2)
+    )
+    told = Problem(source="kfd", text="xGMI hive is 12609507387757274807 by KFD, 5 by amdsmi")
+    snapshot = redacted(NodeSnapshot(taken_at=0.0, machine=Machine(gpus=gpus), problems=(told,)))
+    assert "12609507387757274807" not in encode(snapshot).decode()
+    assert {gpu.xgmi_hive for gpu in snapshot.machine.gpus} == {"hive-1"}

@@ -44,6 +44,7 @@ FIELDS = {
     "uuid": "uuid",
     "cluster_uuid": "uuid",
     "boot_id": "uuid",
+    "xgmi_hive": "hive",
     "mac": "mac",
     "guid": "guid",
     "lid": "lid",
@@ -56,7 +57,7 @@ FIELDS = {
 }
 """Fields whose whole value is replaced, and by what kind of stand-in."""
 
-SEARCHED = frozenset({"host", "serial", "uuid", "mac", "guid", "user", "ip"})
+SEARCHED = frozenset({"host", "serial", "uuid", "hive", "mac", "guid", "user", "ip"})
 
 XML_ATTRIBUTES = {"host_hash": "hash", "guid": "hash"}
 """Attributes of a topology XML that identify; both are numbers there."""
