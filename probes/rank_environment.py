@@ -105,7 +105,7 @@ def what_was_done(
     said = []
     named = [f"{name}={value}" for name, value in changes.items() if name not in {*own, *aside}]
     if loopback:
-        said.append("NCCL meets on the loopback interface, not on the job's.")
+        said.append("The library meets on the loopback interface, not on the job's.")
     if named:
         said.append(f"Set for this run: {', '.join(named)}.")
     if replaced:
