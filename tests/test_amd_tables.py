@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from gputop.topology.formats import amd_smi_text, rocm_smi_text
 from gputop.topology.load import load
-from tests.amd_printed import MESH, MI300X, peers, read
+from tests.amd_printed import MESH, MI300X, MI300X_7, peers, read
+from tests.command import gputop
 
 
 def test_the_tables_of_the_change_log() -> None:
@@ -73,3 +75,19 @@ def test_a_text_without_addresses_finds_its_cards(tmp_path: Path) -> None:
     assert peers(machine.gpus[0]) == ["0000:23:00.0", "0000:33:00.0", "0000:43:00.0"]
     assert machine.pair("0000:13:00.0", "0000:43:00.0") is not None
     assert machine.pair("topo:GPU0", "topo:GPU1") is not None
+
+
+def test_a_node_with_gpus_of_two_vendors() -> None:
+    own = str(MI300X_7.parent / "hgx-h200-4gpu-vm")
+    machine = load([own, str(MI300X_7)]).snapshot.machine
+    assert [(gpu.vendor, gpu.index) for gpu in machine.gpus] == [
+        *(("nvidia", n) for n in range(4)), *(("amd", n) for n in range(8)),
+    ]  # fmt: skip
+    # Both count from 0: the pairs and links of one vendor never end at a GPU of the other.
+    vendors = {gpu.address: gpu.vendor for gpu in machine.gpus}
+    assert all(vendors[pair.src] == vendors[pair.dst] for pair in machine.pairs)
+    assert [len(gpu.xgmi) for gpu in machine.gpus] == [0] * 4 + [7] * 8
+    checked = gputop("check", "--json", "--from", own, "--from", str(MI300X_7))
+    found = {one["id"] for one in json.loads(checked.stdout)["findings"]}
+    assert {"xgmi-link-down", "pcie-width"} <= found
+    assert "nvlink-missing" not in found  # AMD has none to miss

@@ -181,7 +181,7 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
         return None
     sick = []
     for gpu in case.gpus:
-        if gpu.mig_enabled or down(gpu) or gpu.why("nvlinks") is not None:
+        if gpu.vendor != "nvidia" or gpu.mig_enabled or down(gpu) or gpu.why("nvlinks") is not None:
             continue
         # A GPU that no driver describes has no list of links; NCCL's XML has one, and no UUID.
         told = gpu.uuid is not None or (
