@@ -8,6 +8,7 @@ from textual.message import Message
 
 from gputop.clean import clean
 from gputop.flag_desk import FlagDesk
+from gputop.topology.wiring.graph import gpu_label
 
 if TYPE_CHECKING:
     from gputop.topology.flags.process import ProcessFlags
@@ -103,7 +104,7 @@ def offered(snapshot: NodeSnapshot) -> list[tuple[str, str]]:
     held: dict[int, list[str]] = {}
     for gpu in snapshot.readings.gpus:
         known = snapshot.machine.gpu(gpu.address)
-        label = gpu.address if known is None or known.index is None else f"GPU{known.index}"
+        label = gpu.address if known is None else gpu_label(known)
         for one in gpu.processes or ():
             held.setdefault(one.pid, []).append(label)
     described = {one.pid: one for one in snapshot.readings.processes}

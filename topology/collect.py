@@ -49,7 +49,7 @@ def merge_machine(parts: Sequence[Part]) -> Machine:
     if numa and not (host and host.numa):
         host = msgspec.structs.replace(host or Host(), numa=numa)
     pci = merge_by(lambda device: device.address, [part.pci for part in parts])
-    gpus = _gpus(parts, pci)
+    gpus = _told_apart(_gpus(parts, pci))
     known = _by_index(gpus)
 
     def real(address: str) -> str:
@@ -150,6 +150,16 @@ def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
             )
     gpus |= {address: _rated(gpu) for address, gpu in gpus.items() if gpu.xgmi}
     return tuple(sorted(gpus.values(), key=lambda gpu: (gpu.address, gpu.partition or "")))
+
+
+def _told_apart(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """Both vendors' libraries count from 0: AMD's GPUs then have labels of their own."""
+    if len({gpu.vendor for gpu in gpus if gpu.index is not None}) < 2:
+        return gpus
+    return tuple(
+        msgspec.structs.replace(gpu, index_shared=True) if gpu.vendor == "amd" else gpu
+        for gpu in gpus
+    )
 
 
 def _complete(gpu: Gpu, device: PciDevice) -> Gpu:

@@ -102,6 +102,8 @@ class Gpu(Record, frozen=True, kw_only=True):
     """Address of the GPU this one is a part of."""
     index: int | None = None
     """Index in the management library (NVML, amdsmi); for display."""
+    index_shared: bool = False
+    """True where the other vendor's library counts from 0 here too: a label names the vendor."""
     minor: int | None = None
     """Number of the device node, /dev/nvidiaN."""
     uuid: str | None = None

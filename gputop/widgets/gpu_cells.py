@@ -56,11 +56,16 @@ def short_address(address: str) -> str:
 
 
 def index(row: Row, width: int) -> Line:
-    """Index in the management library, with the mark of the cursor and the sign of a finding."""
+    """Index in the management library, with the mark of the cursor and the sign of a finding.
+
+    "A0" for AMD's first GPU beside NVIDIA's, whose numbers begin at 0 too.
+    """
     cursor = "›" if row.selected else " "
     sign, ink = row.mark
     signs = ((sign, ink),) if sign else ()
     number = "?" if row.gpu.index is None else str(row.gpu.index)
+    if row.gpu.index_shared and row.gpu.index is not None:
+        number = f"A{number}"
     return ((cursor, "key bold"), *signs, (right(number, width - 1 - len(sign)), "strong"))
 
 

@@ -84,7 +84,15 @@ def rows_of(
         for gpu in snapshot.machine.gpus
     ]
     return tuple(
-        sorted(rows, key=lambda row: (row.gpu.index is None, row.gpu.index or 0, row.gpu.address))
+        sorted(
+            rows,
+            key=lambda row: (
+                row.gpu.index is None,
+                row.gpu.index_shared,
+                row.gpu.index or 0,
+                row.gpu.address,
+            ),
+        )
     )
 
 

@@ -8,6 +8,7 @@ from textual import events
 from textual.message import Message
 
 from gputop.clean import clean
+from gputop.topology.wiring.graph import gpu_label
 from gputop.widgets.board import Board
 from gputop.widgets.measure import SELF, Measure, Pair, heats
 from gputop.widgets.spans import Cells, Line, centre, left
@@ -27,10 +28,10 @@ def devices(report: Report, measure: Measure) -> tuple[tuple[str, str], ...]:
         return tuple((clean(row.label), row.address) for row in report.matrix.rows)
     gpus = sorted(
         (gpu for gpu in report.snapshot.machine.gpus if gpu.partition is None),
-        key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.address),
+        key=lambda gpu: (gpu.index is None, gpu.index_shared, gpu.index or 0, gpu.address),
     )
     return tuple(
-        (f"GPU{position if gpu.index is None else gpu.index}", gpu.address)
+        (f"GPU{position}" if gpu.index is None else gpu_label(gpu), gpu.address)
         for position, gpu in enumerate(gpus)
     )
 

@@ -124,7 +124,8 @@ def preferred(machine: Machine) -> tuple[str, str | None]:
     software = machine.software
     xml = machine.nccl_topology
     version = xml.get("version") if xml is not None else None
-    amd = bool(machine.gpus) and all(gpu.vendor == "amd" for gpu in machine.gpus)
+    # A communicator has GPUs of one vendor; the one with more of them, as in xml/detect.py.
+    amd = sum(1 if gpu.vendor == "amd" else -1 for gpu in machine.gpus) > 0
     if version == "2" or (amd and version is None):
         if software is not None and software.rccl and NAME.fullmatch(f"rccl-{software.rccl}"):
             return f"rccl-{software.rccl}", None

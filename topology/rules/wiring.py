@@ -29,7 +29,13 @@ def _check_islands(case: Case) -> Iterable[Finding] | None:
     if not groups:
         return None
     joined = {address for group in groups for address in group}
-    alone = sorted(gpu.address for gpu in case.gpus if gpu.address not in joined and _read(gpu))
+    # No job spans two vendors: only sisters of those that are joined can be missed there.
+    makers = {gpu.vendor for gpu in case.gpus if gpu.address in joined}
+    alone = sorted(
+        gpu.address
+        for gpu in case.gpus
+        if gpu.address not in joined and gpu.vendor in makers and _read(gpu)
+    )
     if len(groups) + len(alone) < 2:
         return []
     shown = ["{" + ", ".join(map(case.name, group)) + "}" for group in groups]
@@ -54,7 +60,8 @@ def _check_islands(case: Case) -> Iterable[Finding] | None:
 
 
 def _kind(case: Case) -> str:
-    return "xGMI" if all(gpu.vendor == "amd" for gpu in case.gpus) else "NVLink"
+    amd = all(gpu.vendor == "amd" for gpu in case.gpus if gpu.nvlinks or gpu.xgmi)
+    return "xGMI" if amd and any(gpu.xgmi for gpu in case.gpus) else "NVLink"
 
 
 def _read(gpu: Gpu) -> bool:

@@ -268,8 +268,13 @@ def _numa_of_roots(machine: Machine) -> dict[str, int]:
 
 
 def gpu_label(gpu: Gpu) -> str:
-    """Name a GPU for display: "GPU0" by the driver's index, its address without one."""
-    return gpu.address if gpu.index is None else f"GPU{gpu.index}"
+    """Name a GPU for display: "GPU0" by the driver's index, its address without one.
+
+    "AMD0" beside NVIDIA's GPUs, whose driver counts from 0 as well.
+    """
+    if gpu.index is None:
+        return gpu.address
+    return f"AMD{gpu.index}" if gpu.index_shared else f"GPU{gpu.index}"
 
 
 def _port_label(device: PciDevice) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from ..machine import Machine
 from ..units import printable
-from .graph import gpu_numa
+from .graph import gpu_label, gpu_numa
 from .letters import MEANING, UNKNOWN, Relation, Relations, has_a_row
 
 __all__ = [
@@ -89,11 +89,11 @@ def islands(relations: RelationMatrix) -> tuple[tuple[str, ...], ...]:
 def matrix(machine: Machine) -> RelationMatrix:
     """Relate every GPU and RDMA device of a machine to every other one."""
     gpus = [gpu for gpu in machine.gpus if has_a_row(gpu)]
-    gpus.sort(key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.address))
+    gpus.sort(key=lambda gpu: (gpu.index is None, gpu.index_shared, gpu.index or 0, gpu.address))
     nics = [device for device in machine.rdma if device.address is not None]
     nics.sort(key=lambda nic: _natural(nic.name))
     names = [
-        (f"GPU{i if gpu.index is None else gpu.index}", gpu.address, "gpu")
+        (f"GPU{i}" if gpu.index is None else gpu_label(gpu), gpu.address, "gpu")
         for i, gpu in enumerate(gpus)
     ]
     names += [(f"NIC{i}", nic.address or "", "nic") for i, nic in enumerate(nics)]
