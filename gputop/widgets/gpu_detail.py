@@ -36,7 +36,8 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     yield "UUID", text(gpu.uuid)
     yield "Architecture", _words(gpu.architecture, gpu.compute_capability)
     if gpu.compute_partition or gpu.memory_partition:
-        yield "Partition", _words(gpu.compute_partition, gpu.memory_partition)
+        part = f"part {gpu.partition} of {gpu.parent}" if gpu.partition and gpu.parent else None
+        yield "Partition", _words(gpu.compute_partition, gpu.memory_partition, part)
     yield "VBIOS", text(gpu.vbios)
     window = ", BAR " if gpu.vendor == "amd" else ", BAR1 "
     yield "Memory", _known(("", size(gpu.memory_bytes)), (window, size(gpu.bar1_bytes)))

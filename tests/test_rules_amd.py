@@ -1,0 +1,58 @@
+"""Rules about AMD's GPUs on trees of real machines, and what they advise for a part of a board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputop.topology.load import load
+from gputop.topology.report import Report
+from gputop.topology.rules.case import Case
+from gputop.topology.rules.engine import diagnose
+from gputop.topology.rules.finding import BY_DESIGN, Finding
+
+from .rule_cases import base
+
+KFD = Path(__file__).parent / "recordings" / "kfd"
+
+
+def about(rule: str, case: Case) -> list[Finding]:
+    return [one for one in diagnose(case).findings if one.id == rule]
+
+
+@pytest.mark.parametrize(("file", "gpus"), [("mi300x-8-cpx", 63), ("mi308x-8-cpx", 32)])
+def test_parts_are_told_as_parts_of_their_packages(file: str, gpus: int) -> None:
+    snapshot = load([str(KFD / f"{file}.tar.gz")]).snapshot
+    (one,) = about("amd-partition", Case(Report(snapshot)))
+    assert one.severity == BY_DESIGN
+    assert one.title == f"8 packages show as {gpus} GPUs (CPX)"
+
+
+@pytest.mark.parametrize(
+    ("demo", "gpus", "paper", "all_of_them"),
+    [
+        ("mi300x-8", 2, "1 x 64.0 = 64.0 GB/s", "448 GB/s"),
+        ("mi300x-8", 4, "3 x 64.0 = 192 GB/s", "448 GB/s"),
+        ("mi355x-8", 2, "1 x 76.8 = 76.8 GB/s", "538 GB/s"),
+    ],
+)
+def test_a_part_of_a_board_is_told_what_it_has(
+    demo: str, gpus: int, paper: str, all_of_them: str
+) -> None:
+    snapshot = base(f"demo {demo}")
+    chosen = [gpu.address for gpu in snapshot.machine.gpus[:gpus]]
+    (one,) = about("amd-few-gpus", Case(Report(snapshot), gpus=chosen))
+    assert one.severity == BY_DESIGN
+    assert paper in one.evidence[0].value
+    assert all_of_them in one.evidence[0].value
+    assert one.fix[0].command == "export NCCL_MIN_NCHANNELS=32"
+    if (demo, gpus) == ("mi300x-8", 2):
+        assert "47.7 GB/s busbw as others measured" in one.consequence
+
+
+def test_two_dies_of_a_package_are_no_part_of_a_full_mesh() -> None:
+    snapshot = base("demo mi250x-8")
+    for pair in ((0, 1), (0, 2)):
+        chosen = [snapshot.machine.gpus[place].address for place in pair]
+        assert not about("amd-few-gpus", Case(Report(snapshot), gpus=chosen))
