@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 
 from .arrival import REDIRECTS, TRANSLATED, bridges_between
@@ -103,7 +104,7 @@ def _type(case: Case, addresses: Sequence[str]) -> Evidence:
 
 
 def _clear(bridges: Sequence[str]) -> list[Fix]:
-    command = "; ".join(f"setpci -s {one} ECAP_ACS+6.w=0000" for one in bridges[:16])
+    command = "; ".join(f"setpci -s {shlex.quote(one)} ECAP_ACS+6.w=0000" for one in bridges[:16])
     return [
         Fix(
             text="Switch off ACS on these bridges; it comes back at the next start.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from ..snapshot import Measurement
@@ -108,7 +109,7 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
             Fix(
                 text="Switch off ACS on the bridges of the path (lost at restart).",
                 command="; ".join(
-                    f"setpci -s {one} ECAP_ACS+6.w=0000" for one in list(bridges)[:8]
+                    f"setpci -s {shlex.quote(one)} ECAP_ACS+6.w=0000" for one in list(bridges)[:8]
                 ),
                 needs_root=True,
             )

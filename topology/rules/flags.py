@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 
 from .case import ENVIRONMENT, Case
@@ -97,14 +98,20 @@ def _finding(
     says = cost.fails or (f"{drop[0].upper()}{drop[1:]}: {cost.text}." if drop else f"{cost.text}.")
     if not cost.sure:
         says += " Through shared memory a byte is copied twice; on some hosts that is still faster."
+    names = [name for name, _ in cost.names]
     return COSTS.finding(
         BROKEN if cost.fails else SLOW if cost.sure else NOTICE,
         f"{who} with {title}" if who and not cost.fails else title,
         evidence=evidence,
         consequence=says,
-        fix=[Fix(text="Start the next job without it.", command=f"unset {_names(cost)}")]
+        fix=[
+            Fix(
+                text="Start the next job without it.",
+                command=_unset(name for name, _ in cost.names),
+            )
+        ]
         if who
-        else take_away(case, [name for name, _ in cost.names]),
+        else take_away(case, names),
     )
 
 
@@ -116,6 +123,10 @@ def _verb(cost: Cost) -> str:
 
 def _names(cost: Cost) -> str:
     return " ".join(name for name, _ in cost.names)
+
+
+def _unset(names: Iterable[str]) -> str:
+    return shlex.join(("unset", *names))
 
 
 def _library(case: Case) -> str:
@@ -186,14 +197,14 @@ def take_away(case: Case, names: list[str]) -> list[Fix]:
     fixes = []
     own = [name for name in names if case.variables[name][1] == ENVIRONMENT]
     if own:
-        fixes.append(Fix(text="Start the job without it.", command=f"unset {' '.join(own)}"))
+        fixes.append(Fix(text="Start the job without it.", command=_unset(own)))
     for name in names:
         origin = case.variables[name][1]
         if origin != ENVIRONMENT:
             fixes.append(
                 Fix(
                     text=f"Delete the line of {name} from {origin}.",
-                    command=f"grep -n {name} {origin}" if _plain(origin) else "",
+                    command=shlex.join(("grep", "-n", name, origin)) if _plain(origin) else "",
                     needs_root=origin.startswith("/etc/"),
                 )
             )

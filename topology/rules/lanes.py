@@ -5,6 +5,7 @@ Lanes that a probe read while a copy ran count as well: a link may lose some onl
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -252,7 +253,7 @@ def _narrow(case: Case, found: Sequence[_Narrow], severity: str) -> Finding:
         fix=[
             Fix(
                 text="See what each end can do and what came up.",
-                command=f"lspci -vv -s {first.link} | grep -E 'LnkCap|LnkSta'",
+                command=f"lspci -vv -s {shlex.quote(first.link)} | grep -E 'LnkCap|LnkSta'",
                 needs_root=True,
             ),
             Fix(text="Seat the card or its riser again; look at the slot's bifurcation."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 
 from .case import ENVIRONMENT, Case
@@ -52,7 +53,7 @@ def _ignored(case: Case) -> Iterable[Finding] | None:
             fix=[
                 Fix(
                     text="See what each of them does here.",
-                    command=f"gputop flags {names[0]}",
+                    command=f"gputop flags {shlex.quote(names[0])}",
                 )
             ],
         )
@@ -113,7 +114,7 @@ def _debug(case: Case) -> Iterable[Finding] | None:
             fix=[
                 Fix(
                     text="Start the job without it.",
-                    command=f"unset {' '.join(dict.fromkeys(name for name, *_ in found))}",
+                    command=shlex.join(("unset", *dict.fromkeys(name for name, *_ in found))),
                 )
             ],
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 
@@ -143,7 +144,7 @@ def again(case: Case, probe: str, who: Sequence[str]) -> Fix:
     """To measure once more."""
     return Fix(
         text="Measure once more, with nothing else on the node.",
-        command=_AGAIN.format(probe, ",".join(who)),
+        command=_AGAIN.format(probe, shlex.quote(",".join(who))),
     )
 
 

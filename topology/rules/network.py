@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable
 
@@ -72,7 +73,7 @@ def _down(case: Case) -> Iterable[Finding] | None:
                     Fix(
                         text="Polling means no signal: cable or switch. LinkUp without ACTIVE "
                         "means no subnet manager.",
-                        command=f"ibstat {names[0]}",
+                        command=f"ibstat {shlex.quote(names[0])}",
                     )
                 ],
             )
@@ -144,7 +145,7 @@ def _slow(case: Case) -> Iterable[Finding] | None:
                 fix=[
                     Fix(
                         text="Look at cable, lanes and the port of the switch.",
-                        command=f"mlxlink -d {slow[0][0].name}",
+                        command=f"mlxlink -d {shlex.quote(slow[0][0].name)}",
                         needs_root=True,
                     )
                 ],

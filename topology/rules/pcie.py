@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 
 from ..expectation.links import pcie_gbs
@@ -66,7 +67,7 @@ def _check_generation(case: Case) -> Iterable[Finding] | None:
             fix=[
                 Fix(
                     text="See what each end can do and what came up.",
-                    command=f"lspci -vv -s {who[0]} | grep -E 'LnkCap|LnkSta'",
+                    command=f"lspci -vv -s {shlex.quote(who[0])} | grep -E 'LnkCap|LnkSta'",
                     needs_root=True,
                 ),
                 Fix(text="Seat the card again; set the slot's speed and switch off ASPM."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import shlex
 from collections.abc import Iterable
 
 from ..machine import Interface
@@ -46,7 +47,12 @@ def _check(case: Case) -> Iterable[Finding] | None:
             ],
             consequence="Ranks of a job over several nodes give each other an address that leads "
             "nowhere from outside: the start hangs. Jobs inside this node work.",
-            fix=[Fix(text="Name the interface.", command=f"export {CHOICE}=={routed[0].name}")],
+            fix=[
+                Fix(
+                    text="Name the interface.",
+                    command=f"export {CHOICE}=={shlex.quote(routed[0].name)}",
+                )
+            ],
         )
     ]
 
