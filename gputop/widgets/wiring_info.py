@@ -33,7 +33,7 @@ HINT: Line = (
 
 def legend(graph: nx.Graph[str]) -> Line:
     """What the words and figures on the lines mean, of those kinds of link that are there."""
-    kinds = {getattr(wire, "kind", "") for _, _, wire in graph.edges(data="wire")}
+    kinds = {getattr(edge.get("wire"), "kind", "") for _, _, edge in graph.edges(data=True)}
     words = ["  lines: GB/s payload, one way"]
     words += ["xGMI 7 = 7 links"] if "xgmi" in kinds else []
     words += ["NV18 = 18 NVLinks"] if "nvlink" in kinds or "xgmi" not in kinds else []
@@ -102,9 +102,9 @@ def _rest(graph: nx.Graph[str], box: Box) -> list[tuple[str, str, str]]:
 def _mesh(graph: nx.Graph[str]) -> str:
     """What a job on some GPUs of a mesh has: only the wires between these."""
     edges = [
-        (a, b, wire)
-        for a, b, wire in graph.edges(data="wire")
-        if getattr(wire, "kind", "") in _FAST
+        (a, b, edge["wire"])
+        for a, b, edge in graph.edges(data=True)
+        if getattr(edge.get("wire"), "kind", "") in _FAST
     ]
     rates = {wire.payload_gbs for _, _, wire in edges}
     gpus = len({end for a, b, _ in edges for end in (a, b)})
