@@ -69,6 +69,7 @@ def _device(shape: Shape, gpu: Function, gpus: tuple[Function, ...]) -> dict[str
             "product_serial": f"DEMO{gpu.number // model.dies:09d}",
         },
         "amdsmi_get_gpu_vbios_info": {"version": model.vbios},
+        "amdsmi_get_fw_info": {"fw_list": [{"fw_name": "PM", "fw_version": "00.85.00.00"}]},
         "amdsmi_get_gpu_driver_info": {"driver_name": "amdgpu", "driver_version": shape.driver}
         if shape.driver
         else REFUSED,
