@@ -6,6 +6,8 @@ import msgspec
 
 NOT_ASKED = "not asked"
 """The reason of a gap that a later reading, or another tool, would fill."""
+REFUSED = "though others of its model have some"
+"""How the reason of a gap ends where the driver denies what is there all the same."""
 
 
 class Gap(msgspec.Struct, frozen=True):

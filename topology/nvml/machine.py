@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from ..machine import Gpu, GpuPair, MigInstance, Software
+from ..record import REFUSED, Gap
 from ..snapshot import Problem
 from ..sources.source import Part, Raw
 from .answers import Answers, dicts, is_whole, odd, reason, refusal
@@ -49,11 +52,28 @@ def parse(raw: Raw) -> Part:
             gpus[own] = _gpu(device, own, index, assumptions)
             pairs += _pairs(device, own, addresses)
     return Part(
-        gpus=tuple(gpus.values()),
+        gpus=_with_refusals(tuple(gpus.values())),
         pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
         software=_software(top.get("system")),
         problems=tuple(problems),
         assumptions=tuple(dict.fromkeys(assumptions)),
+    )
+
+
+def _with_refusals(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """Take "Not Supported" for no answer where another GPU of the model has links."""
+    linked = {gpu.name for gpu in gpus if gpu.nvlinks and gpu.name is not None}
+    return tuple(
+        msgspec.structs.replace(
+            gpu,
+            gaps=tuple(
+                Gap(gap.field, f"{gap.why}, {REFUSED}") if gap.field == "nvlinks" else gap
+                for gap in gpu.gaps
+            ),
+        )
+        if gpu.name in linked and not gpu.nvlinks and not gpu.mig_enabled
+        else gpu
+        for gpu in gpus
     )
 
 

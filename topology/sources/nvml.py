@@ -13,6 +13,7 @@ A device that is gone keeps its last answers and gains "lost": text.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -85,6 +86,8 @@ _WORDS = 64
 """Room for 4096 CPUs or NUMA nodes; the driver refuses a set that is too small."""
 _MAX_LINKS = 64
 _MAX_MIG = 64
+_TRIES, _AGAIN_SECONDS = 10, 0.05
+"""Of links that are refused: half a second in all, for a single reading."""
 _LASTING_READS = 6
 """What cannot change without a restart of the driver is asked once in so many reads."""
 
@@ -123,11 +126,46 @@ class Reader:
                 continue
             settings = device.guarded(partial(_settings, library, device))
             device.answers = settings or device.answers
+        self._ask_links_again(library, devices)
         self._reads += 1
         return {
             "system": self._system | {"nvmlDeviceGetCount": len(devices)},
             "devices": [device.raw() for device in devices],
         }
+
+    def _ask_links_again(self, library: Library, devices: list[Device]) -> None:
+        """Ask for links once more where a GPU of the same model tells of more.
+
+        While a job starts, the driver refuses the links of a GPU that is busy for a moment, with
+        the words of one that has none (four H200, driver 580.159).
+        """
+        most: dict[str, int] = {}
+        for device in devices:
+            most[_model(device)] = max(most.get(_model(device), 0), _told(device))
+        for device in devices:
+            for _ in range(_TRIES if self.thorough else 1):
+                if device.lost or _parted(device) or _told(device) >= most[_model(device)]:
+                    break
+                time.sleep(_AGAIN_SECONDS)
+                found = device.guarded(lambda one=device: {"links": _links(library, one)})
+                if found and len(found["links"]) > _told(device):
+                    device.answers = (device.answers or {}) | found
+
+
+def _model(device: Device) -> str:
+    return str((device.lasting or {}).get("nvmlDeviceGetName"))
+
+
+def _told(device: Device) -> int:
+    """How many links the driver told of."""
+    links = (device.answers or {}).get("links")
+    return sum("state" in link for link in links) if isinstance(links, list) else 0
+
+
+def _parted(device: Device) -> bool:
+    """Whether MIG is on, which hides the links."""
+    mode = (device.answers or {}).get("nvmlDeviceGetMigMode")
+    return isinstance(mode, list) and mode[:1] == [1]
 
 
 def _identity(library: Library, device: Device) -> dict[str, Raw]:

@@ -10,7 +10,7 @@ import msgspec
 
 from ..machine import Gpu, GpuPair, Machine
 from ..nccl.element import NOT_IN_XML
-from ..record import NOT_ASKED
+from ..record import NOT_ASKED, REFUSED
 from .graph import CPU_ROOT, climb
 from .links import link_end, same_fabric
 
@@ -90,7 +90,14 @@ class Relations:
             return Relation(letters=SELF)
         one, other = self.gpus.get(a), self.gpus.get(b)
         if one is not None and other is not None:
-            found = self._gpu_links(one, other) or self._ancestor(a, b)
+            found = self._gpu_links(one, other)
+            if found is None and (_denied(one) or _denied(other)):
+                return self._reported(a, b) or Relation(
+                    letters=UNKNOWN,
+                    evidence=("NVML tells no NVLink of one of them, but of others of its model",),
+                    basis="assumed",
+                )
+            found = found or self._ancestor(a, b)
             if found is not None:
                 return found
             if _unasked(one) or _unasked(other):
@@ -252,3 +259,8 @@ def joined_links(one: Gpu, other: Gpu) -> int:
 def switch_links(gpu: Gpu) -> int:
     """Count the active NVLinks of a GPU that lead to NVSwitches, seen or hidden."""
     return sum(1 for link in gpu.nvlinks if link.active and link.remote_kind == "nvswitch")
+
+
+def _denied(gpu: Gpu) -> bool:
+    """Whether the driver tells no link of this GPU, though it does of others of the model."""
+    return (gpu.why("nvlinks") or "").endswith(REFUSED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ...machine import Gpu, Machine
-from ...record import NOT_ASKED
+from ...record import NOT_ASKED, REFUSED
 from ...specs import sku_for
 from ...wiring.links import MOST_NVLINKS
 from .bus import Bus
@@ -129,7 +129,9 @@ def _reported(gpu: Gpu, machine: Machine, notes: list[str]) -> dict[str, int]:
 def _unread(gpu: Gpu) -> bool:
     """Whether nobody was asked for the NVLinks; a driver that lists none has answered."""
     why = gpu.why("nvlinks") or ""
-    return not gpu.nvlinks and (gpu.uuid is None or why.startswith(("not in ", NOT_ASKED)))
+    return not gpu.nvlinks and (
+        gpu.uuid is None or why.startswith(("not in ", NOT_ASKED)) or why.endswith(REFUSED)
+    )
 
 
 def _by_model(gpu: Gpu, notes: list[str]) -> dict[str, int]:
