@@ -1,4 +1,4 @@
-"""The driver refuses the links of a GPU while a job starts on it, though it has some."""
+"""The driver refuses the links of a GPU for a moment, though it has some."""
 
 from __future__ import annotations
 

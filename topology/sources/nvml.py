@@ -136,8 +136,8 @@ class Reader:
     def _ask_links_again(self, library: Library, devices: list[Device]) -> None:
         """Ask for links once more where a GPU of the same model tells of more.
 
-        While a job starts, the driver refuses the links of a GPU that is busy for a moment, with
-        the words of one that has none (four H200, driver 580.159).
+        Seen once beside a running job: for some seconds the driver refused the links of one of four
+        H200 with the words for a GPU that has none (driver 580.159).
         """
         most: dict[str, int] = {}
         for device in devices:
