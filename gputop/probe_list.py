@@ -50,7 +50,8 @@ def _found(gpus: str | None) -> int:
     from gputop.probe_node import chosen
     from gputop.topology.watch import LiveFeed, load_sources
 
-    machine = settle(LiveFeed(load_sources(("nvml", "amdsmi", "kfd", "pci")), thorough=True)).machine
+    sources = load_sources(("nvml", "amdsmi", "kfd", "pci"))
+    machine = settle(LiveFeed(sources, thorough=True)).machine
     return len(chosen(gpus, machine)) if machine.gpus or gpus else 0
 
 

@@ -147,9 +147,9 @@ class Reader:
                 if device.lost or _parted(device) or _told(device) >= most[_model(device)]:
                     break
                 time.sleep(_AGAIN_SECONDS)
-                found = device.guarded(lambda one=device: {"links": _links(library, one)})
+                found = device.guarded(partial(_only_links, library, device))
                 if found and len(found["links"]) > _told(device):
-                    device.answers = (device.answers or {}) | found
+                    device.answers = device.answers | found
 
 
 def _model(device: Device) -> str:
@@ -158,13 +158,13 @@ def _model(device: Device) -> str:
 
 def _told(device: Device) -> int:
     """How many links the driver told of."""
-    links = (device.answers or {}).get("links")
+    links = device.answers.get("links")
     return sum("state" in link for link in links) if isinstance(links, list) else 0
 
 
 def _parted(device: Device) -> bool:
     """Whether MIG is on, which hides the links."""
-    mode = (device.answers or {}).get("nvmlDeviceGetMigMode")
+    mode = device.answers.get("nvmlDeviceGetMigMode")
     return isinstance(mode, list) and mode[:1] == [1]
 
 
@@ -204,6 +204,10 @@ def _settings(library: Library, device: Device) -> dict[str, Raw]:
     mode = answers["nvmlDeviceGetMigMode"]
     answers["mig"] = _mig(library, handle) if isinstance(mode, list) and mode[:1] == [1] else []
     return answers
+
+
+def _only_links(library: Library, device: Device) -> dict[str, Raw]:
+    return {"links": _links(library, device)}
 
 
 def _links(library: Library, device: Device) -> list[Raw]:
