@@ -13,13 +13,14 @@ from .settings import Settings
 def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Settings) -> Grants:
     """Answers by bus id; `addresses` gives the PCI address of each bus id.
 
-    NVML's word comes from the pairs of the machine, CUDA's from a probe that ran.
+    The driver's word (NVML, amdsmi) comes from the pairs of the machine, that of CUDA or HIP from
+    a probe that ran.
     """
-    nvml: dict[tuple[str, str], str] = {}
+    said: dict[tuple[str, str], str] = {}
     for pair in snapshot.machine.pairs:
         words = [word for word in (pair.p2p_read, pair.p2p_write) if word is not None]
         if words:
-            nvml[pair.src, pair.dst] = next((word for word in words if word != "ok"), "ok")
+            said[pair.src, pair.dst] = next((word for word in words if word != "ok"), "ok")
     cuda = {
         (one.src, one.dst): one.verdict == "granted"
         for one in snapshot.measurements
@@ -36,8 +37,9 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
             # The parts of a GPU get no peer access, whatever the links of the board are.
             return Grant(None, False, "MIG is on, and its instances get no peer access")
         if key[0] in amd and key[1] in amd:
-            return amd_grant(snapshot.machine, settings, amd[key[0]], amd[key[1]], cuda.get(key))
-        return Grant(nvml.get(key), cuda.get(key))
+            ends = amd[key[0]], amd[key[1]]
+            return amd_grant(snapshot.machine, settings, *ends, said.get(key), cuda.get(key))
+        return Grant(said.get(key), cuda.get(key))
 
     return grant
 

@@ -20,15 +20,19 @@ CAN_CONNECT = "transport/p2p.cc:p2pCanConnect"
 
 
 def amd_grant(
-    machine: Machine, settings: Settings, src: Gpu, dst: Gpu, probed: bool | None
+    machine: Machine, settings: Settings, src: Gpu, dst: Gpu, said: str | None, probed: bool | None
 ) -> Grant:
-    """What is known of one ordered pair of AMD GPUs; `probed`: what HIP answered the p2p probe."""
+    """What is known of one ordered pair of AMD GPUs.
+
+    `said`: amdsmi's word on P2P, "ok" or what is missing; `probed`: what HIP answered the p2p
+    probe. Both are None where nobody was asked.
+    """
     joined = any(
         link.remote_address == dst.address and link.active is not False and link.hops in (None, 1)
         for link in src.xgmi
     )
     steps = [_fine_grained(settings)]
-    refusal = _refusal(machine, src, dst)
+    refusal = "" if said in (None, "ok") else f"the driver says of P2P: {said}"
     if not joined:
         bars, small = _bars(src, dst)
         steps += [bars, _iommu(machine, src, dst)]
@@ -36,17 +40,6 @@ def amd_grant(
     if probed is None and refusal:
         return Grant(None, False, refusal, tuple(steps))
     return Grant(None, probed, "", tuple(steps))
-
-
-def _refusal(machine: Machine, src: Gpu, dst: Gpu) -> str:
-    """Amdsmi's word against P2P; empty when there is none."""
-    for pair in machine.pairs:
-        if (pair.src, pair.dst) == (src.address, dst.address):
-            words = (pair.p2p_read, pair.p2p_write)
-            bad = next((word for word in words if word not in (None, "ok")), None)
-            if bad is not None:
-                return f"the driver says of P2P: {bad}"
-    return ""
 
 
 def _fine_grained(settings: Settings) -> Step:
