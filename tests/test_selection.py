@@ -55,3 +55,30 @@ def test_cuda_order_is_unknown_among_different_models() -> None:
     )
     with pytest.raises(SelectionError, match="ambiguous"):
         select("cuda:0", machine)
+
+
+BOTH = Machine(
+    gpus=(
+        Gpu(address=A, vendor="nvidia", index=0, name="X"),
+        Gpu(address=B, vendor="amd", index=0, name="Y", kfd_node=5),
+        Gpu(address="0000:63:00.0", vendor="amd", index=1, name="Y", kfd_node=4),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [("nvml:0", A), ("amdsmi:0", B), ("1", "0000:63:00.0"), ("hip:0", "0000:63:00.0")],
+)
+def test_each_vendor_counts_its_own_gpus(words: str, expected: str) -> None:
+    assert select(words, BOTH) == (expected,)
+
+
+@pytest.mark.parametrize("words", ["0", "nvml:1", "cuda:0"])
+def test_a_number_that_either_vendor_could_mean_is_refused(words: str) -> None:
+    with pytest.raises(SelectionError, match=r"each vendor|no GPU nvml:1|ambiguous"):
+        select(words, BOTH)
+
+
+def test_a_rank_is_that_of_the_gpus_that_take_part() -> None:
+    assert select("0,1", BOTH, bare="rank") == ("0000:63:00.0", B)
