@@ -20,6 +20,8 @@ _BLOCKS = ("UMC", "SDMA", "GFX", "MMHUB", "PCIE_BIF", "XGMI_WAFL")
 _SAMPLES = 1000
 """Samples that the driver takes between two readings."""
 _WEIGHT_PCIE, _WEIGHT_SOCKETS = 40, 72
+_HOPS_PCIE, _HOPS_SOCKETS = 2, 3
+"""As rocm_smi.cc counts: to the CPU and back, and one more between two CPUs."""
 _XGMI, _PCIE = 2, 1
 
 
@@ -140,16 +142,18 @@ def _lanes(shape: Shape) -> Raw:
 def _pair(shape: Shape, a: Function, b: Function) -> dict[str, Any]:
     """Give what the driver says of two GPUs: one hive, so all are xGMI, near or over a third."""
     mesh, low, high = shape.xgmi, 0, 0
-    kind, weight = _PCIE, _WEIGHT_PCIE if a.numa == b.numa else _WEIGHT_SOCKETS
+    near = a.numa == b.numa
+    kind, weight = _PCIE, _WEIGHT_PCIE if near else _WEIGHT_SOCKETS
+    hops = _HOPS_PCIE if near else _HOPS_SOCKETS
     if mesh is not None and shape.xgmi_up(a.number, b.number):
-        kind, weight = _XGMI, mesh.weight * mesh.hops(a.number, b.number)
+        kind, weight, hops = _XGMI, mesh.weight * mesh.hops(a.number, b.number), 1
         links = mesh.links(a.number, b.number)
         low = round(mesh.raw_gbs * 1000) if links else 0
         high = low * links
     flags = ("coherent", "atomics_32bit", "atomics_64bit", "dma", "bi_directional")
     return {
         "peer": b.number,
-        "amdsmi_topo_get_link_type": {"hops": 1 if kind == _XGMI else 2, "type": kind},
+        "amdsmi_topo_get_link_type": {"hops": hops, "type": kind},
         "amdsmi_topo_get_link_weight": weight,
         "amdsmi_get_minmax_bandwidth_between_processors": {
             "min_bandwidth": low,
