@@ -34,7 +34,9 @@ _RECORDED = "nothing was measured: a recording is read, as with --quick"
 @click.option("--list", "listing", is_flag=True, help="Say what is looked for, rule by rule.")
 @click.option("--quick", is_flag=True, help="Read only: no load on any GPU, under a second.")
 @click.option("--full", is_flag=True, help="Measure everything, at every size: minutes.")
-@click.option("--gpus", metavar="LIST", help="Indices of nvidia-smi or amd-smi, addresses or UUIDs.")
+@click.option(
+    "--gpus", metavar="LIST", help="Indices of nvidia-smi or amd-smi, addresses or UUIDs."
+)
 @click.option("--force", is_flag=True, help="Measure GPUs that are in use too.")
 @click.option("--python", "python", metavar="PATH", help="Measure with the torch of this Python.")
 @click.option(

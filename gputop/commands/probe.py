@@ -21,7 +21,9 @@ RANKED = ("nccl", "collectives", "train-step")
 @json_option
 @click.option("--list", "listing", is_flag=True, help="Say what can be measured and what it costs.")
 @click.option("--history", is_flag=True, help="Compare the last runs on this node with earlier.")
-@click.option("--gpus", metavar="LIST", help="Indices of nvidia-smi or amd-smi, addresses or UUIDs.")
+@click.option(
+    "--gpus", metavar="LIST", help="Indices of nvidia-smi or amd-smi, addresses or UUIDs."
+)
 @click.option("--quick", is_flag=True, help="The useful minimum: under a minute on four GPUs.")
 @click.option("--full", is_flag=True, help="Every size, shape and NUMA node.")
 @click.option("--large", is_flag=True, help="collectives: messages above 1 GiB too.")

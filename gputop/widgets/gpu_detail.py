@@ -68,7 +68,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         reasons = now.throttle_reasons
         yield "Held by", UNKNOWN if reasons is None else ", ".join(reasons) or "nothing"
         yield "PCIe", _pcie(row)
-    yield "NVLink" if not gpu.xgmi else "xGMI", _links(row)
+    yield "xGMI" if gpu.xgmi or gpu.vendor == "amd" else "NVLink", _links(row)
     if gpu.fabric is not None and gpu.fabric.state not in {None, "not supported"}:
         yield "Fabric", _fabric(row)
     yield (
@@ -160,7 +160,10 @@ def _xgmi(row: Row) -> str:
     """How many neighbours are joined, the rate to one of them and to all together."""
     links = row.gpu.xgmi
     rates = [link.raw_gbs for link in links if link.active is not False]
-    words = f"{active_links(row.gpu)} of {len(links)} neighbours up"
+    up = active_links(row.gpu)
+    # KFD lists the neighbours, and says of no wire whether it is up.
+    unread = f"{len(links)} neighbours, whether they are up was not read"
+    words = unread if up is None else f"{up} of {len(links)} neighbours up"
     if not rates or None in rates:
         return words
     known = [rate for rate in rates if rate is not None]

@@ -137,8 +137,8 @@ def fitting(rows: Sequence[Row], width: int) -> tuple[Column, ...]:
             column = replace(column, width=min(max(longest, 4), 24), rank=rank)
         elif column.title == ADDRESS:
             column = replace(column, width=max(long_address, 3))
-        elif column.title.startswith(LINKS) and any(row.gpu.xgmi for row in rows):
-            both = any(row.gpu.nvlinks for row in rows)
+        elif column.title.startswith(LINKS) and any(row.gpu.vendor == "amd" for row in rows):
+            both = any(row.gpu.vendor != "amd" for row in rows)
             column = replace(column, title=column.title.replace(LINKS, "Links" if both else "xGMI"))
         elif column.title == WATT and any((row.gpu.power_limit_watts or 0) >= 1000 for row in rows):
             column = replace(column, width=len("1400/1400"))

@@ -36,7 +36,9 @@ def legend(graph: nx.Graph[str]) -> Line:
     kinds = {getattr(edge.get("wire"), "kind", "") for _, _, edge in graph.edges(data=True)}
     words = ["  lines: GB/s payload, one way"]
     words += ["xGMI 7 = 7 links"] if "xgmi" in kinds else []
-    words += ["NV18 = 18 NVLinks"] if "nvlink" in kinds or "xgmi" not in kinds else []
+    records = [data.get("record") for _, data in graph.nodes(data=True)]
+    amd = any(getattr(record, "vendor", "") == "amd" for record in records)
+    words += ["NV18 = 18 NVLinks"] if "nvlink" in kinds or not (amd or "xgmi" in kinds) else []
     spans: list[tuple[str, str]] = []
     for word in (*words, "! = fewer than possible"):
         spans += [_DOT] if spans else []
