@@ -201,7 +201,7 @@ BUSY = Rule(
     id="gpu-busy",
     title="GPUs that are in use",
     evidence="the processes that the driver names on each GPU, and its utilization",
-    disproof="no compute process in `nvidia-smi` on these GPUs",
+    disproof="no compute process in `nvidia-smi` or `amd-smi process` on these GPUs",
     sources=("NVIDIA/DCGM#272", "oci-hpc healthchecks", "Slurm documentation: prolog"),
     check=_busy,
     thresholds=(("utilization_percent", 5.0), ("must_be_idle", 0.0)),
@@ -210,7 +210,8 @@ UNLISTED = Rule(
     id="gpu-memory-unlisted",
     title="memory of a GPU in use without a process",
     evidence="memory in use and the processes of each GPU, outside a container",
-    disproof="a process on the GPU in `nvidia-smi`, or free memory in a second reading",
+    disproof="a process on the GPU in `nvidia-smi` or `amd-smi process`, or free memory in a "
+    "second reading",
     sources=(
         "NVIDIA NVML API: nvmlDeviceGetMemoryInfo",
         "nvidia-smi manual: Processes",

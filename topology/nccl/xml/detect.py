@@ -25,6 +25,7 @@ GPU_CLASS, NIC_CLASS = "0x03", "0x02"
 """What NCCL writes first, in case /sys does not say."""
 NAMES = {"cpu": "numaid", "pci": "busid", "net": "name"}
 GPU_GDR = "GPUs are taken to be capable of GPUDirect RDMA unless they are GeForce."
+GPU_GDR_AMD = "The AMD GPUs are taken to be capable of GPUDirect RDMA."
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def detect(machine: Machine, settings: Settings, base: Element | None = None) ->
     gdr = nic_gdr(machine, settings, rccl=rccl, notes=why)
     ports = network_ports(machine, settings, gdr=gdr, rccl=rccl, notes=notes)
     if any(port.gdr for port in ports):
-        notes += [*why, GPU_GDR]
+        notes += [*why, GPU_GDR_AMD if rccl else GPU_GDR]
     total = Draft("system", {"version": "2" if rccl else "1"})
     for rank, gpu in enumerate(gpus):
         own = _Rank(_start(base, total.attributes["version"]), bus, machine, notes)
