@@ -71,7 +71,7 @@ def sick_findings(report: Report) -> tuple[Finding, ...]:
         finding("pcie-width", SLOW, "GPU1 and GPU2 run at x8 of x16", *gpus[1:3], peers="D07"),
         finding("driver-not-answering", CANNOT_TELL, "GPU5 was not examined", gpus[5]),
         finding("persistence-off", NOTICE, "persistence mode is off on all GPUs", *gpus, fix=()),
-        finding("nvlink-islands", BY_DESIGN, "NVLink islands: {0,1} {2,3}", *gpus[:4]),
+        finding("gpu-islands", BY_DESIGN, "NVLink islands: {0,1} {2,3}", *gpus[:4]),
     )
 
 

@@ -10,8 +10,10 @@ from textual.pilot import Pilot
 
 from gputop.app import GpuTop
 from gputop.topology.load import load
+from gputop.topology.reasons.links import link_facts, mesh_facts
 from gputop.topology.report import Report, examine
-from tests.app_support import give, picture, press
+from gputop.topology.wiring.paths import path_between
+from tests.app_support import demo_report, give, picture, press
 
 TREES = "tests/recordings/kfd"
 
@@ -51,3 +53,22 @@ async def test_an_amd_gpu_alone_has_no_nvlink(key: str) -> None:
     screen = await shown("vega10", key)
     assert "19:00.0" in screen
     assert "NVLink" not in screen
+
+
+def test_why_counts_no_unread_link_as_up() -> None:
+    report = tree("mi308x-8-cpx")
+    fact = next(iter(link_facts(report, report.snapshot.machine.gpus[0])))
+    assert fact.question == "Which xGMI links are up?"
+    assert fact.answer == "not read; 31 neighbours are listed"
+
+
+def test_the_wires_of_a_part_are_not_added_up() -> None:
+    report = tree("mi308x-8-cpx")
+    part, far = report.snapshot.machine.gpus[0], report.snapshot.machine.gpus[-1]
+    path = path_between(report.graph, part.address, far.address)
+    assert path is not None
+    assert path.payload_gbs == 64.0
+    assert not list(mesh_facts(part, path))
+    whole = demo_report("mi300x-8").snapshot.machine.gpus[0]
+    (fact,) = mesh_facts(whole, path)
+    assert "NCCL_MIN_NCHANNELS=32" in fact.because

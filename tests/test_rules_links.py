@@ -189,15 +189,15 @@ def test_a_narrow_uplink_concerns_all_below_it() -> None:
 
 
 def test_islands_are_named() -> None:
-    found = the(of("nvlink-islands"), "nvlink-islands")
+    found = the(of("gpu-islands"), "gpu-islands")
     assert "{GPU0, GPU1} {GPU2, GPU3} {GPU4, GPU5} {GPU6, GPU7}" in found.title
     assert "on up to 2 GPUs" in found.consequence
 
 
 def test_gpus_of_one_island_have_no_islands() -> None:
-    case = next(one for one in cases() if one.name == "nvlink-islands")
+    case = next(one for one in cases() if one.name == "gpu-islands")
     chosen = [gpu.address for gpu in case.snapshot.machine.gpus[:2]]
-    assert "nvlink-islands" not in ids(diagnosed(case.snapshot, gpus=chosen))
+    assert "gpu-islands" not in ids(diagnosed(case.snapshot, gpus=chosen))
 
 
 def test_a_guest_with_one_file_is_told_to_name_it_and_with_several_to_choose() -> None:

@@ -28,8 +28,16 @@ def _xgmi(gpu: Gpu) -> Fact:
     up = [link for link in gpu.xgmi if link.active is not False]
     rates = sorted({link.raw_gbs for link in up if link.raw_gbs is not None})
     because = "" if not rates else f"{gbs(rates[0])} one way to each"
+    known = [link for link in gpu.xgmi if link.active is not None]
     if len(rates) > 1:
         because = f"{gbs(rates[0])} to {gbs(rates[-1])} one way, by the number of links to each"
+    if not known:
+        return Fact(
+            question="Which xGMI links are up?",
+            answer=f"not read; {len(gpu.xgmi)} neighbours are listed",
+            because="; ".join(filter(None, (because, "no source tells their state"))),
+            source=origin(gpu, "driver"),
+        )
     return Fact(
         question="Which xGMI links are up?",
         answer=f"{len(up)} of {len(gpu.xgmi)} neighbours",
@@ -43,6 +51,9 @@ def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
 
     On a mesh a GPU has a wire of its own to each neighbour; no traffic to one takes another's.
     """
+    if gpu.partition is not None or gpu.parent is not None:
+        # Parts share the wires of their package: those of one part do not add up.
+        return
     up = [link for link in gpu.xgmi if link.active is not False and (link.hops or 1) == 1]
     rates = [link.raw_gbs for link in up if link.raw_gbs is not None]
     if path is None or path.kind != "xgmi" or path.payload_gbs is None or len(rates) != len(up) > 1:
@@ -54,6 +65,9 @@ def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
             f"{count} GPUs {gbs((count - 1) * each)}" for count in (2, 4) if count <= len(rates)
         ]
         because += f": for each GPU of a job there is, on {', on '.join(parts)}"
+        if len(rates) > 1 and gpu.vendor == "amd":
+            # amd-few-gpus gives the same advice, with its figures, where such a job is checked.
+            because += "; NCCL_MIN_NCHANNELS=32 helps such a job a little"
     yield Fact(
         question="Is that all that the GPU can send?",
         answer=f"{gbs(path.payload_gbs)} to this one, {gbs(sum(rates))} to all {len(up)} together",

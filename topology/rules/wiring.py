@@ -254,11 +254,11 @@ def _shared(case: Case, addresses: list[str]) -> dict[str, list[str]]:
 
 
 ISLANDS = Rule(
-    id="nvlink-islands",
+    id="gpu-islands",
     peers="D12",
-    title="GPUs that NVLink joins in groups only",
+    title="GPUs that NVLink or xGMI joins in groups only",
     evidence="relations of all pairs of GPUs",
-    disproof="NV# between every pair in `nvidia-smi topo -m`",
+    disproof="NV# between every pair in `nvidia-smi topo -m`, XGMI in `rocm-smi --showtopotype`",
     sources=("NVIDIA/nccl-tests#178", "deepspeedai/DeepSpeed#1444"),
     check=_check_islands,
     implied_by=("nvlink-down", "nvlink-missing", "nvlink-p2p-refused"),
