@@ -116,4 +116,6 @@ def test_without_a_gpu_it_answers_nothing_and_looks_again_later(tmp_path: Path) 
 
 @given(JSON)
 def test_no_answer_makes_the_parser_raise(raw: object) -> None:
-    amdgpu_readings.SOURCE.parse(raw)
+    found = amdgpu_readings.SOURCE.parse(raw).gpu_readings
+    assert len({one.address for one in found}) == len(found)
+    assert all((one.memory_used_bytes or 0) >= 0 for one in found)

@@ -296,4 +296,4 @@ JSON = st.recursive(
 @given(JSON)
 def test_no_answer_makes_the_parser_raise(raw: object) -> None:
     part = kfd.SOURCE.parse(raw)
-    merge_machine([part])
+    assert len(merge_machine([part]).gpus) == len(part.gpus)

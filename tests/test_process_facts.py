@@ -227,4 +227,6 @@ def test_no_environment_makes_the_reader_raise(tmp_path_factory: Any, data: byte
     folder.mkdir(parents=True)
     (folder / "environ").write_bytes(b"NCCL_X" + data + b"\0RANK=" + data)
     raw = process_files.lasting(FolderTree(folder.parents[1], live=True), 5, folder.parent)
-    parsed(**raw)
+    found = parsed(**raw)
+    assert found.rank is None or found.rank >= 0
+    assert all("\0" not in value for _, value in found.variables or ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import msgspec
 from ..nvml import machine as nvml_machine
 from ..nvml import moving as nvml_moving
 from ..sources.source import Part
-from .format import Format, FormatError
+from .format import Format, recording
 
 _SIGN = re.compile(rb'\A(\xef\xbb\xbf)?\s*\{.*?"nvml(System|Device)Get', re.DOTALL)
 
@@ -21,16 +20,7 @@ def _recognises(head: bytes, path: Path) -> bool:
 
 
 def _parse(data: bytes, path: Path) -> Part:
-    try:
-        raw = json.loads(data)
-    except json.JSONDecodeError as error:
-        raise FormatError(f"not JSON: {error.msg}", line=error.lineno) from error
-    except RecursionError as error:
-        raise FormatError("JSON that is nested too deep") from error
-    except ValueError as error:  # bytes that are no text, a number with thousands of digits
-        raise FormatError(f"not JSON: {error}"[:200]) from error
-    if not isinstance(raw, dict) or not isinstance(raw.get("devices"), list):
-        raise FormatError('no list "devices" in it, which a recording of NVML has')
+    raw = recording(data, "NVML")
     stays, moves = nvml_machine.parse(raw), nvml_moving.parse(raw)
     return msgspec.structs.replace(
         stays, gpu_readings=moves.gpu_readings, problems=stays.problems + moves.problems
