@@ -1,8 +1,13 @@
-"""Which tests run when nobody says."""
+"""Which tests run when nobody says, and the real bindings that some compare with."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+
+from .amdsmi_wheels import NoWheel, Shelf
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -17,3 +22,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left:
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item not in left]
+
+
+@pytest.fixture(scope="session")
+def amdsmi_wheel(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """Give the wheel of amdsmi of a version; skips where it cannot be had."""
+    cache = request.config.cache
+    shelf = Shelf(cache.mkdir("amdsmi-wheels") if cache else tmp_path_factory.mktemp("wheels"))
+
+    def wheel(version: str) -> Path:
+        try:
+            return shelf.wheel(version)
+        except NoWheel as error:
+            pytest.skip(str(error))
+
+    return wheel

@@ -1,6 +1,6 @@
 """Our calls against the real Python binding, with a C library of our own behind it.
 
-Runs for the installed amdsmi, and for each wheel in the folder that GPUTOP_AMDSMI_WHEELS names.
+Runs for the installed amdsmi, and for the wheels of `amdsmi_wheels`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import ctypes
 import importlib
 import importlib.util
 import json
-import os
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -23,7 +22,8 @@ from gputop.topology.amd.library import open_library
 from gputop.topology.sources import amdsmi, amdsmi_readings
 from gputop.topology.sources.source import SourceAbsent
 
-from .test_amdsmi_signatures import NEW_IN_7, WHEELS
+from . import amdsmi_wheels
+from .test_amdsmi_signatures import NEW_IN_7
 
 GPUS = 2
 
@@ -86,25 +86,27 @@ class CLibrary:
     __getitem__ = __getattr__
 
 
-def bindings() -> list[str]:
+def installed() -> list[str]:
+    """The folder of the installed binding, if there is one; find_spec imports nothing of it."""
     spec = importlib.util.find_spec("amdsmi")
-    installed = [str(Path(spec.origin).parent.parent)] if spec and spec.origin else []
-    wheels = Path(os.environ[WHEELS]).rglob("amdsmi-*.whl") if os.environ.get(WHEELS) else ()
-    return [*installed, *map(str, sorted(wheels))]
+    return [str(Path(spec.origin).parent.parent)] if spec and spec.origin else []
 
 
-@pytest.fixture(params=bindings() or [""])
+@pytest.fixture(params=["installed", *amdsmi_wheels.versions()])
 def binding(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    amdsmi_wheel: Callable[[str], Path],
 ) -> Iterator[Any]:
-    if not request.param:
-        pytest.skip(f"amdsmi is not installed, and {WHEELS} names no folder of wheels")
-    place = Path(request.param)
-    if place.is_file():
-        with zipfile.ZipFile(place) as archive:
+    if request.param == "installed":
+        if not installed():
+            pytest.skip("amdsmi is not installed")
+        monkeypatch.syspath_prepend(installed()[0])
+    else:
+        with zipfile.ZipFile(amdsmi_wheel(request.param)) as archive:
             archive.extractall(tmp_path)
-        place = tmp_path
-    monkeypatch.syspath_prepend(str(place))
+        monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(ctypes, "CDLL", CLibrary)
     monkeypatch.setenv("ROCM_PATH", str(tmp_path))  # the bindings up to 6.1 insist on it
     forget()
@@ -137,16 +139,18 @@ def version(binding: Any) -> tuple[int, int]:
     return (7, 0) if hasattr(binding, "amdsmi_get_link_metrics") else (6, 4)
 
 
-def test_a_binding_of_rocm_5_is_refused(binding: Any) -> None:
-    if version(binding) >= (6, 0):
-        pytest.skip("this one is new enough")
-    with pytest.raises(SourceAbsent, match="older than ROCm 6"):
-        open_library(lambda: binding)
+def test_every_binding_is_called_as_it_wants_or_refused(binding: Any) -> None:
+    if version(binding) < (6, 0):
+        with pytest.raises(SourceAbsent, match="older than ROCm 6"):
+            open_library(lambda: binding)
+    elif version(binding) < (6, 4):
+        what_an_older_binding_lacks_is_a_gap(binding)
+    else:
+        every_call_has_the_arguments_that_the_binding_wants(binding)
+        every_reading_has_the_arguments_that_the_binding_wants(binding)
 
 
-def test_what_an_older_binding_lacks_is_a_gap(binding: Any) -> None:
-    if not (6, 0) <= version(binding) < (6, 4):
-        pytest.skip("not between ROCm 6.0 and 6.3")
+def what_an_older_binding_lacks_is_a_gap(binding: Any) -> None:
     raw = whole(amdsmi.Reader, binding)
     moved = whole(amdsmi_readings.Reader, binding)
     refused = errors(raw) | errors(moved)
@@ -169,9 +173,7 @@ def whole(reader: Callable[..., Any], binding: Any) -> Any:
     return json.loads(json.dumps(one()))
 
 
-def test_every_call_has_the_arguments_that_the_binding_wants(binding: Any) -> None:
-    if version(binding) < (6, 4):
-        pytest.skip("an older one")
+def every_call_has_the_arguments_that_the_binding_wants(binding: Any) -> None:
     raw = whole(amdsmi.Reader, binding)
     # Our C library has no text to give for the build.
     assert set(errors(raw)) - {"amdsmi_get_lib_version"} <= NEW_IN_7
@@ -187,9 +189,7 @@ def test_every_call_has_the_arguments_that_the_binding_wants(binding: Any) -> No
     ] * 2
 
 
-def test_every_reading_has_the_arguments_that_the_binding_wants(binding: Any) -> None:
-    if version(binding) < (6, 4):
-        pytest.skip("an older one")
+def every_reading_has_the_arguments_that_the_binding_wants(binding: Any) -> None:
     raw = whole(amdsmi_readings.Reader, binding)
     assert set(errors(raw)) <= NEW_IN_7
     reading = moving.parse(raw).gpu_readings[0]

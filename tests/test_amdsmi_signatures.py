@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,23 @@ from gputop.topology.sources import amdsmi, amdsmi_readings
 
 from . import amdsmi_fake as fake
 from . import amdsmi_signatures as signatures
+from . import amdsmi_wheels
 
 NEW_IN_7 = {"amdsmi_get_link_metrics"}
-WHEELS = "GPUTOP_AMDSMI_WHEELS"
-"""Names a folder with wheels of amdsmi, where other versions are at hand."""
+SINCE = {
+    "amdsmi_get_pcie_info": (6, 1),
+    "amdsmi_get_gpu_kfd_info": (6, 3),
+    "amdsmi_get_violation_status": (6, 3),
+    "amdsmi_topo_get_p2p_status": (6, 3),
+    "amdsmi_get_gpu_enumeration_info": (6, 4),
+    "amdsmi_get_gpu_virtualization_mode": (6, 4),
+    "amdsmi_get_gpu_xgmi_link_status": (6, 4),
+    "amdsmi_get_rocm_version": (6, 4),
+    "amdsmi_get_link_metrics": (7, 0),
+}
+"""The minor version in which a function that we ask for first appears."""
+NEW_BLOCKS = {"IH", "JPEG", "MCA", "MPIO", "VCN"}
+"""Blocks with error counters that 6.0 does not name."""
 ROOT = Path(__file__).parent.parent
 
 
@@ -118,17 +131,66 @@ def test_the_stand_in_refuses_what_the_real_binding_refuses() -> None:
     assert fake.Binding("7").amdsmi_get_link_metrics(fake.Handle(0))["num_links"] == 8
 
 
-def test_the_kept_signatures_are_those_of_the_wheels_at_hand() -> None:
-    folder = os.environ.get(WHEELS)
-    if not folder:
-        pytest.skip(f"{WHEELS} names no folder of wheels")
-    compared = 0
-    for version in signatures.MAJORS.values():
-        kept = signatures.FOLDER / f"{version}.json"
-        for wheel in Path(folder).rglob(f"amdsmi-{version}-*.whl"):
-            assert signatures.dump(signatures.of_wheel(wheel)) == kept.read_text()
-            compared += 1
-    assert compared
+@pytest.mark.parametrize("major", signatures.MAJORS)
+def test_the_kept_signatures_are_those_of_the_wheel(
+    major: str, amdsmi_wheel: Callable[[str], Path]
+) -> None:
+    version = signatures.MAJORS[major]
+    kept = (signatures.FOLDER / f"{version}.json").read_text()
+    assert signatures.dump(signatures.of_wheel(amdsmi_wheel(version))) == kept
+
+
+@pytest.mark.parametrize("version", amdsmi_wheels.versions())
+def test_each_minor_version_takes_every_question_that_it_knows(
+    version: str, amdsmi_wheel: Callable[[str], Path]
+) -> None:
+    """What a version lacks is written down here: it must never be more without our knowing."""
+    offered = signatures.of_wheel(amdsmi_wheel(version))
+    functions = offered["functions"]
+    if not set(library.NEEDED) <= set(functions):
+        assert version.startswith("5."), "the source would refuse it as too old"
+        return
+    minor = tuple(int(part) for part in version.split(".")[:2])
+    lacking = {name for name, since in SINCE.items() if minor < since}
+    asked = {name for name, *_ in questions()} | {*amdsmi._PAIR, *amdsmi._SYSTEM}
+    assert asked - set(functions) == lacking
+    for name, *members in questions():
+        if name in lacking:
+            continue
+        signature = functions[name]
+        assert signature["parameters"][0] == "processor_handle" or minor < (6, 4), name
+        assert signature["required"] <= 1 + len(members) <= len(signature["parameters"]), name
+        kinds = [member.partition(".") for member in members]
+        unknown = {value for kind, _, value in kinds if value not in offered["enums"][kind]}
+        assert unknown <= (NEW_BLOCKS if minor < (6, 1) else set()), (name, unknown)
+    for name in set(amdsmi._PAIR) - lacking:
+        assert functions[name]["required"] == len(functions[name]["parameters"]) == 2, name
+
+
+@pytest.mark.parametrize("major", signatures.MAJORS)
+def test_a_whole_reading_calls_the_stand_in_only_as_the_wheel_allows(
+    major: str, amdsmi_wheel: Callable[[str], Path]
+) -> None:
+    """The stand-in takes its names and arguments from the wheel itself here, and calls are kept."""
+    binding = fake.Binding(major)
+    binding.offered = signatures.of_wheel(amdsmi_wheel(signatures.MAJORS[major]))
+    refused: list[str] = []
+    call = binding._call
+
+    def watched(name: str, arguments: tuple[Any, ...]) -> Any:
+        try:
+            return call(name, arguments)
+        except (TypeError, fake.AmdSmiParameterException) as error:
+            refused.append(f"{name}: {error}")
+            raise
+
+    binding._call = watched  # type: ignore[method-assign]
+    fake.asked(binding)
+    fake.read(binding, 2, thorough=True)
+    called = {key.partition("(")[0] for key in binding.calls}
+    assert not refused
+    assert called <= set(binding.offered["functions"])
+    assert {name for name, *_ in questions()} - called == (NEW_IN_7 if major == "6" else set())
 
 
 def test_the_installed_binding_offers_what_is_asked_for() -> None:
@@ -147,3 +209,16 @@ def test_signatures_survive_being_written() -> None:
     for version in signatures.MAJORS.values():
         text = (signatures.FOLDER / f"{version}.json").read_text()
         assert signatures.dump(json.loads(text)) == text
+
+
+def test_a_wheel_is_kept_and_its_absence_has_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(amdsmi_wheels.FOLDER, raising=False)
+    shelf = amdsmi_wheels.Shelf(tmp_path, "/nowhere/python")
+    with pytest.raises(amdsmi_wheels.NoWheel, match="no package index answers: FileNotFound"):
+        shelf.wheel("6.4.3")
+    kept = tmp_path / "amdsmi-6.4.3-py3-none-any.whl"
+    kept.touch()
+    assert shelf.wheel("6.4.3") == kept
+    assert list(tmp_path.iterdir()) == [kept]
