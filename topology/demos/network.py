@@ -12,15 +12,17 @@ INFINIBAND_TYPE, ETHERNET_TYPE = "32", "1"
 """ARPHRD_ numbers of Linux if_arp.h."""
 ROUTES = (
     "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
-    "eth0 00000000 010200C0 0003 0 0 100 00000000 0 0 0"
+    "{name} 00000000 010200C0 0003 0 0 100 00000000 0 0 0"
 )
 
 
 def network(shape: Shape, functions: tuple[Function, ...]) -> dict[str, Any]:
-    """Give what sysfs would say of a demo's adapters: every NIC is an RDMA device, mlx5_N."""
+    """Give what sysfs would say of a demo's adapters: NICs with verbs are RDMA devices, mlx5_N."""
     paths: dict[str, str] = {}
     interfaces: dict[str, Any] = {}
     rdma: dict[str, Any] = {}
+    first = shape.ethernet.interface.format(index=0)
+    addresses = {first: ["192.0.2.10/24"]}
     for function in functions:
         above = paths.get(function.parent, function.parent)
         paths[function.address] = f"{above}/{function.address}"
@@ -29,7 +31,9 @@ def network(shape: Shape, functions: tuple[Function, ...]) -> dict[str, Any]:
         adapter = shape.nic if function.kind == "nic" else shape.ethernet
         name = adapter.interface.format(index=function.number)
         interfaces[name] = _interface(adapter, function, f"{paths[function.address]}/net/{name}")
-        if function.kind == "nic":
+        if function.kind == "nic" and not adapter.verbs:
+            addresses[name] = [f"198.51.100.{10 + function.number}/24"]
+        elif function.kind == "nic":
             own = f"mlx5_{function.number}"
             path = f"{paths[function.address]}/infiniband/{own}"
             rdma[own] = _rdma(adapter, function, path, name)
@@ -38,8 +42,8 @@ def network(shape: Shape, functions: tuple[Function, ...]) -> dict[str, Any]:
         "absent": ABSENT,
         "interfaces": interfaces,
         "rdma": rdma,
-        "addresses": {"eth0": ["192.0.2.10/24"]},
-        "proc/net/route": ROUTES,
+        "addresses": addresses,
+        "proc/net/route": ROUTES.format(name=first),
     }
 
 

@@ -21,7 +21,7 @@ CLASSES = {
     "nvme": 0x010802,
 }
 AMD_GPU = 0x120000
-"""An Instinct has no display and is a processing accelerator."""
+"""An Instinct has no display and is a processing accelerator; MI200 calls itself one of no kind."""
 BRIDGE_CLASS = 0x060400
 GTS = {3: 8.0, 4: 16.0, 5: 32.0}
 """Rate of one lane by PCIe generation."""
@@ -82,7 +82,8 @@ def functions(shape: Shape) -> tuple[Function, ...]:
         buses, ports = roots.setdefault(
             slot.root, (_Buses(slot.root), iter(range(1, MANY_PORTS + 1)))
         )
-        found.extend(_Below(shape, slot, buses).port(f"{slot.root}:{next(ports):02x}.0"))
+        port = slot.port or f"{next(ports):02x}.0"
+        found.extend(_Below(shape, slot, buses).port(f"{slot.root}:{port}"))
     return tuple(sorted(found, key=lambda function: function.address))
 
 
@@ -142,10 +143,17 @@ class _Below:
         return Function(
             address=f"{self.buses.take()}:00.0", parent=parent, root=self.slot.root,
             kind=kind, name=name, number=int(name[len(kind) :]),
-            class_code=AMD_GPU if facts.driver == "amdgpu" else CLASSES[kind],
+            class_code=self._class_code(kind),
             pci_id=facts.pci_id, subsystem_id=facts.subsystem_id, driver=facts.driver,
             numa=self.slot.numa, gts=facts.gts, width_max=facts.width, width_now=width,
         )  # fmt: skip
+
+    def _class_code(self, kind: str) -> int:
+        if kind == "gpu" and self.shape.gpu.vendor == "amd":
+            return self.shape.gpu.class_code or AMD_GPU
+        if kind == "nic" and self.shape.nic.link_layer != "InfiniBand":
+            return CLASSES["eth"]
+        return CLASSES[kind]
 
 
 class _Facts(msgspec.Struct, frozen=True):

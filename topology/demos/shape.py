@@ -43,6 +43,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     vbios: str
     brand: int = 14
     modules: tuple[int, ...] = ()
+    class_code: int | None = None
+    """PCI class, where it is not that of its vendor's other GPUs."""
     family: str = ""
     """Name of the architecture as AMD gives it; NVIDIA's follows from its number."""
     dies: int = 1
@@ -101,6 +103,8 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     firmware: str = ""
     interface: str = ""
     """Pattern of the kernel's name, with {index}."""
+    verbs: bool = True
+    """Whether a NIC is an RDMA device of the kernel; a Slingshot NIC is none."""
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,6 +117,8 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     device: str | None = None
     switch: tuple[str, ...] = ()
     switches: tuple[tuple[str, ...], ...] = ()
+    port: str = ""
+    """Device and function of the root port, "07.1"; else the next one that is free."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

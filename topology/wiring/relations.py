@@ -26,6 +26,9 @@ NOT_APPLICABLE = "N/A"
 LEGEND = ("X", "SYS", "NODE", "PHB", "PXB", "PIX", "NV#", "XGMI", UNKNOWN)
 """Order in which the letters are explained below the matrix; the last two only when they occur."""
 
+SLINGSHOT = "cxi"
+"""How the names of the kernel drivers of a Slingshot NIC begin."""
+
 
 class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row: a device, and its relation to every column."""
@@ -87,16 +90,15 @@ def islands(relations: RelationMatrix) -> tuple[tuple[str, ...], ...]:
 
 
 def matrix(machine: Machine) -> RelationMatrix:
-    """Relate every GPU and RDMA device of a machine to every other one."""
+    """Relate every GPU and NIC of the compute fabric of a machine to every other one."""
     gpus = [gpu for gpu in machine.gpus if has_a_row(gpu)]
     gpus.sort(key=lambda gpu: (gpu.index is None, gpu.index_shared, gpu.index or 0, gpu.address))
-    nics = [device for device in machine.rdma if device.address is not None]
-    nics.sort(key=lambda nic: _natural(nic.name))
+    nics = sorted(_nics(machine), key=lambda nic: _natural(nic[0]))
     names = [
         (f"GPU{i}" if gpu.index is None else gpu_label(gpu), gpu.address, "gpu")
         for i, gpu in enumerate(gpus)
     ]
-    names += [(f"NIC{i}", nic.address or "", "nic") for i, nic in enumerate(nics)]
+    names += [(f"NIC{i}", address, "nic") for i, (_, address) in enumerate(nics)]
     find = Relations(machine)
     known: dict[tuple[str, str], Relation] = {}
     for index, (_, a, _) in enumerate(names):
@@ -106,8 +108,26 @@ def matrix(machine: Machine) -> RelationMatrix:
         _row(machine, label, address, kind, tuple(known[address, other] for _, other, _ in names))
         for label, address, kind in names
     )
-    legend = tuple((f"NIC{i}", nic.name) for i, nic in enumerate(nics))
+    legend = tuple((f"NIC{i}", name) for i, (name, _) in enumerate(nics))
     return RelationMatrix(rows=rows, nics=legend)
+
+
+def _nics(machine: Machine) -> list[tuple[str, str]]:
+    """Names and addresses of the RDMA devices, and of Slingshot NICs, which the kernel lists apart.
+
+    `nvidia-smi topo -m` knows RDMA devices alone, so beside NVIDIA's GPUs there are no others.
+    """
+    found = [(one.name, one.address) for one in machine.rdma if one.address is not None]
+    if any(gpu.vendor == "nvidia" for gpu in machine.gpus):
+        return found
+    known = {address for _, address in found}
+    return found + [
+        (one.name, one.address)
+        for one in machine.interfaces
+        if one.address is not None
+        and (one.driver or "").startswith(SLINGSHOT)
+        and one.address not in known
+    ]
 
 
 def _natural(name: str) -> tuple[tuple[int, str], ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...machine import Interface, Machine, RdmaDevice, RdmaPort
+from ...wiring.relations import SLINGSHOT
 from ..settings import Settings
 from .names import listed, natural
 
@@ -146,6 +147,11 @@ def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str])
     if not running:
         notes.append("No network interface is known: one of 10 Gb/s is assumed.")
         return [Port("eth0", None, PLAIN_MBPS, 0, 0, SOCKET_CONNECTIONS, gdr=False)]
+    if rccl and any((one.driver or "").startswith(SLINGSHOT) for one in chosen):
+        notes.append(
+            "Slingshot NICs are taken to be used by sockets: whether the plugin aws-ofi-rccl, "
+            "which uses them as they are meant to be, is installed is not looked for."
+        )
     return [
         Port(
             name=one.name,
