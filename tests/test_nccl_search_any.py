@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from gputop.topology.nccl.prediction import SearchGraph
 from gputop.topology.nccl.rules import rules_for
+from gputop.topology.nccl.search import field
 from gputop.topology.nccl.search import graphs as remembering
 from gputop.topology.nccl.search.attempt import Attempt
 from gputop.topology.nccl.search.draft import Draft, single, times
 from gputop.topology.nccl.search.graphs import search_graphs
+from gputop.topology.nccl.search.orders import Orders
 from gputop.topology.nccl.search.rules import all_rules
 from gputop.topology.nccl.search.tried import Tried, budget
 from gputop.topology.nccl.settings import Settings
@@ -155,6 +157,49 @@ def test_attempts_left_out_change_nothing(xml: str, more_nodes: bool) -> None:
         patch.setattr(Tried, "search", exhaustive)
         slow = remembering._search(one, rules, Settings({}), nvls=True)
     assert quick == slow
+
+
+@settings(parent=relaxed, max_examples=12)
+@given(machines(), st.sampled_from(["nccl-2.28.9", "nccl-2.20.3", "rccl-2.21.5"]))
+def test_many_gpus_are_searched_as_few_are(xml: str, library: str) -> None:
+    """The way of many GPUs, which leaves out what earlier channels used up, finds the same."""
+    rules, _ = rules_for(library)
+    if library.startswith("rccl"):
+        xml = xml.replace("nvlink", "xgmi").replace('version="1"', 'version="2"')
+    one = made(xml, library=library)
+    few = remembering._search(one, rules, Settings({}), nvls=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(field, "MANY", 0)
+        many = remembering._search(one, rules, Settings({}), nvls=False)
+    assert many == few
+
+
+def test_the_order_of_many_gpus_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20 GPUs in a mesh a million sets can be used; a search meets thousands of them."""
+    count, asked = 20, []
+    after = Orders.after
+
+    def counted(self: Orders, gpu: int, *rest: int) -> list[int]:
+        asked.append(gpu)
+        return after(self, gpu, *rest)
+
+    monkeypatch.setattr(Orders, "after", counted)
+    everyone = [f"0000:{0x10 + rank:02x}:00.0" for rank in range(count)]
+    xml = system(
+        cpu(
+            0,
+            *(
+                gpu(0x10 + rank, rank, [(to, 1, "0x030200") for to in everyone if to != here])
+                for rank, here in enumerate(everyone)
+            ),
+        )
+    )
+    rules, _ = rules_for("nccl-2.28.9")
+    found = remembering._search(made(xml), rules, Settings({}), nvls=False)[0]
+    assert found.ring is not None
+    assert found.ring.channels > 1
+    # Once for each set of path types and speed that was tried, not once for each step.
+    assert len(asked) <= 20 * count
 
 
 @relaxed

@@ -44,6 +44,8 @@ class _Builder:
     def __init__(self, root: Element, rules: Rules, ranks: dict[Place, int]) -> None:
         self.root, self.rules, self.ranks = root, rules, ranks
         self.system = System()
+        self.by_ident: dict[tuple[Kind, int], Node] = {}
+        """The first node of each id."""
         self.hosts: list[int] = []
         self.host_text = ""
 
@@ -86,14 +88,19 @@ class _Builder:
             self.hosts.append(value)
         return self.hosts.index(value)
 
+    def add(self, kind: Kind, ident: int) -> Node:
+        node = self.system.add(kind, ident)
+        self.by_ident.setdefault((kind, ident), node)
+        return node
+
     def node(self, kind: Kind, ident: int) -> Node | None:
-        return next((node for node in self.system.nodes[kind] if node.ident == ident), None)
+        return self.by_ident.get((kind, ident))
 
     def add_cpu(self, element: Element) -> None:
         numa = self.number(element, "numaid", 0, "a cpu")
         host = self.host_of(element)
         self.host_text = element.get("host_hash") or ""
-        cpu = self.system.add("CPU", host << 56 | numa & (1 << 56) - 1)
+        cpu = self.add("CPU", host << 56 | numa & (1 << 56) - 1)
         arch = element.get("arch")
         if arch is None:
             self.refuse(f"cpu {numa} has no arch")
@@ -120,7 +127,7 @@ class _Builder:
         ident = host << 56
         nic = self.node("NIC", ident)
         if nic is None:
-            nic = self.system.add("NIC", ident)
+            nic = self.add("NIC", ident)
             connect(cpu, nic, "PCI", LOCAL_GBS)
             connect(nic, cpu, "PCI", LOCAL_GBS)
         self.add_nets(element, nic, host, "")
@@ -147,10 +154,10 @@ class _Builder:
             ident = host << 56 | (number & ~0xF if self.rules.merges_nic_ports else number)
             nic_node = self.node("NIC", ident)
             if nic_node is None:
-                node = nic_node = self.system.add("NIC", ident)
+                node = nic_node = self.add("NIC", ident)
             self.add_nets(nic, nic_node, host, bus)
         elif kind == "PCI":
-            node = self.system.add("PCI", host << 56 | number)
+            node = self.add("PCI", host << 56 | number)
             node.device = pci_switch_device(element)
             for child in element.children:
                 if child.tag == "pci":
@@ -168,7 +175,7 @@ class _Builder:
         connect(parent, node, "PCI", gbs)
 
     def add_gpu(self, element: Element, bus: str, ident: int, rank: int) -> Node:
-        gpu = self.system.add("GPU", ident)
+        gpu = self.add("GPU", ident)
         owner = f"gpu {bus}"
         gpu.rank = rank
         gpu.bus_id = bus
@@ -188,7 +195,7 @@ class _Builder:
             if element.get("dev") is None:
                 continue
             dev = strtoll(element.get("dev") or "0")[0]
-            net = self.system.add("NET", host << 56 | dev & (1 << 56) - 1)
+            net = self.add("NET", host << 56 | dev & (1 << 56) - 1)
             net.dev = dev
             guid = element.get("guid")
             net.asic = _hexadecimal(guid) if guid is not None else net.ident
@@ -218,7 +225,7 @@ class _Builder:
             remote = cpu_above(gpu, None)
         else:
             switches = self.system.nodes["NVS"]
-            remote = switches[0] if switches else self.system.add("NVS", 0)
+            remote = switches[0] if switches else self.add("NVS", 0)
         if remote is None or count <= 0:
             return
         gbs = count * nvlink_gbs(self.rules, gpu)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .gdr import check_gdr, relay_of
 from .nets import LocalNets, nearest
 from .paths import divert, local_cpu, merged, set_all_paths
-from .peers import Grant, Grants, Peers, not_asked
+from .peers import Grant, Grants, P2pCheck, Peers, not_asked
 from .rules import Rules
 from .settings import Settings
 from .system import Node, Path, PathType, System
@@ -49,14 +49,21 @@ class Computed:
                 if cpu is not None and not self.first_p2p[src.index][dst.index].allowed:
                     divert(self.system, cpu, src, dst)
             for src in gpus:
-                if src is dst or self.p2p_connects(src, dst):
+                if src is dst:
+                    continue
+                first = self.first_p2p[src.index][dst.index]
+                # Only a refused pair has another path by now.
+                if self.p2p_connects(src, dst, first if first.allowed else None):
                     continue
                 if shm_off or src.host != dst.host or self.peers.net(src, dst).faster:
                     src.paths["GPU"][dst.index].type = PathType.NET
 
-    def p2p_connects(self, src: Node, dst: Node) -> bool:
-        """transport/p2p.cc:p2pCanConnect, with access granted where nobody was asked."""
-        check = self.peers.p2p(src, dst)
+    def p2p_connects(self, src: Node, dst: Node, check: P2pCheck | None = None) -> bool:
+        """transport/p2p.cc:p2pCanConnect, with access granted where nobody was asked.
+
+        `check`: the P2P check over the present path, where it was made already.
+        """
+        check = check or self.peers.p2p(src, dst)
         if not check.allowed:
             return False
         if check.relay >= 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from .element import Element
 from .rules import Rules
 from .settings import strtoll
@@ -40,6 +42,7 @@ VENDORS = (
 )
 
 
+@lru_cache(maxsize=1024)
 def bus_number(bus: str) -> int:
     """A bus id as the library's integer: its hexadecimal digits without separators."""
     digits = ""

@@ -103,6 +103,8 @@ class Peers:
             self._level = self._level._replace(path=None, ignored=CPU_DECIDES)
         self._ignore = settings.integer("NCCL_IGNORE_DISABLED_P2P", 0)
         self._joined = rules.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
+        self._known: dict[tuple[bool, PathType, int, bool], P2pCheck] = {}
+        """Checks of which nothing depends on the pair itself; of many GPUs most are alike."""
         self._no_net = settings.integer("NCCL_NET_DISABLE_INTRA", rules.net_disable_intra) == 1
 
     @property
@@ -120,7 +122,12 @@ class Peers:
         within = path.type <= self.limit and reachable
         same_sm = src.sm == dst.sm == 80
         read = path.type is PathType.NVL and same_sm
-        check = P2pCheck(within, path.type, self.limit, self._level, within, relay, read=read)
+        key = (within, path.type, relay, read)
+        check = self._known.get(key)
+        if check is None:
+            check = self._known[key] = P2pCheck(
+                within, path.type, self.limit, self._level, within, relay, read=read
+            )
         if not within or src is dst or not self._rules.nvml_check:
             return check
         if src.host != dst.host:

@@ -50,6 +50,8 @@ def all_linked(system: System) -> bool:
     for one in gpus:
         reached = {one.index}
         for _ in range(MOST_BETWEEN + 1):
+            if len(reached) == len(gpus):
+                break
             reached |= {far for near in reached for far in beside[near]}
         if len(reached) < len(gpus):
             return False

@@ -88,7 +88,7 @@ def _inside(
             asked.append(steps.nic_faster(net, decides=True))
             if not net.faster and not mnnvl:
                 asked.append(steps.cuda_access(computed.grant(one, other), rules))
-        if computed.p2p_connects(one, other):
+        if computed.p2p_connects(one, other, check):
             transport = "P2P"
             read = reads(rules, settings, check.read)
             relay = system.gpu_of(check.relay) if check.relay >= 0 else None

@@ -137,9 +137,11 @@ class Attempt(Walk):
             if channels == self.draft.most:
                 self.left = FOUND_ALL
         if channels < self.draft.most:
-            self._channel = channels
+            self._channel, spent = channels, self._spent
+            # What is spent stays so in the channels that follow, but not after going back.
+            self._spent = None if spent is None else spent[:]
             self._next_channel(state, hops)
-            self._channel = channels - 1
+            self._channel, self._spent = channels - 1, spent
 
     def _better(self, channels: int, hops: int) -> bool:
         """search.cc:ncclTopoCompareGraphs."""

@@ -7,10 +7,7 @@ what these can carry bounds the count, whatever lies between.
 from __future__ import annotations
 
 from .draft import RING, Draft
-from .field import Field
-
-Carriers = list[list[tuple[int, bool]]]
-"""By GPU: the links a channel may use there, as (MB/s, whether every use is a dear one)."""
+from .field import Carriers, Field
 
 
 class Bounds:
@@ -18,7 +15,6 @@ class Bounds:
 
     def __init__(self, field: Field) -> None:
         self._field = field
-        self._inside: dict[int, tuple[Carriers, Carriers, int]] = {}
 
     def channels(self, draft: Draft) -> int:
         """No attempt with this draft completes more channels."""
@@ -63,9 +59,9 @@ class Bounds:
 
     def _carriers(self, farthest: int) -> tuple[Carriers, Carriers, int]:
         near = max((kind for kind in self._field.gpu_types if kind <= farthest), default=-1)
-        known = self._inside.get(near)
+        known = self._field.carriers.get(near)
         if known is None:
-            known = self._inside[near] = self._collect(near)
+            known = self._field.carriers[near] = self._collect(near)
         return known
 
     def _collect(self, farthest: int) -> tuple[Carriers, Carriers, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 from ..rules import Rules
@@ -18,6 +19,10 @@ Way = tuple[int, int]
 """(what the way takes of the ledger, links crossed)."""
 Key = tuple[int, int]
 """(what the order depends on of the ledger, GPUs used << 10 | GPU)."""
+Carriers = list[list[tuple[int, bool]]]
+"""By GPU: the links a channel may use there, as (MB/s, whether every use is a dear one)."""
+MANY = 16
+"""GPUs; of fewer every order is worked out once and kept."""
 
 
 class Field:
@@ -36,9 +41,15 @@ class Field:
         self.count = len(self.gpus)
         self.switched = bool(system.nodes["NVS"])
         self.min_sm = system.min_sm
+        self.by_rank = self.count > MANY and not self.inter and not self.switched
+        """The order of GPUs depends on nothing but the GPU before, and is not kept by what is left
+        of them: of many GPUs too much can be left."""
         self.ledger = Ledger(system, nets=self.inter, switches=nvls and self.switched)
         self.orders = Orders(system, self.ledger, neighbours_only=self.rules.neighbours_only)
         self.nics = Nics(system, rules, settings)
+        self.carriers: dict[int, tuple[Carriers, Carriers, int]] = {}
+        """By farthest path type: links out of GPUs, links into them, fewest hops of a path. Kept
+        here for all graphs of the system; bounds.py works them out."""
         self._routes: dict[int, Route] = {}
         self._ways: dict[tuple[int, int, int, bool], Ways] = {}
 
@@ -89,6 +100,7 @@ class Ways:
         self._farthest, self._speed, self._mutual = farthest, speed, mutual
         self._hops: dict[int, Hop | None] = {}
         self._next: dict[tuple[int, int], dict[Key, tuple[Hop, ...]]] = {}
+        self._ranked: dict[int, tuple[Hop, ...]] = {}
         self._leave: dict[tuple[int, int], Way | None] = {}
         self._enter: dict[tuple[int, int], Way | None] = {}
         self._heads: dict[int, Way | None] = {}
@@ -124,6 +136,15 @@ class Ways:
         found = tuple(hop for other in order if (hop := self.hop(gpu, other)) is not None)
         known[key] = found
         return found
+
+    def unused(self, gpu: int, used: int) -> Iterator[Hop]:
+        """The hops to try after a GPU, in order, where that depends on nothing else."""
+        ranked = self._ranked.get(gpu)
+        if ranked is None:
+            order = self._field.orders.after(gpu, 0, FREE, -1, self._pattern, 0)
+            hops = (self.hop(gpu, other) for other in order)
+            ranked = self._ranked[gpu] = tuple(hop for hop in hops if hop is not None)
+        return (hop for hop in ranked if not hop[1] & used)
 
     def leave(self, gpu: int, net: int) -> Way | None:
         """From a GPU to a NIC."""

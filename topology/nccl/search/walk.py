@@ -32,6 +32,9 @@ class Walk(ABC):
         self._channel = 0
         self._orders = [[0] * field.count for _ in range(draft.most)]
         self._starts, self._ends = [0] * draft.most, [0] * draft.most
+        # Hops by GPU, as bits, that the channels before this one left too little for: with many
+        # GPUs most tries are of such, and a number of all links takes long to subtract from.
+        self._spent: list[int] | None = [0] * field.count if field.by_rank else None
         ring = draft.pattern == RING
         self._closes = ring and not field.inter
         self._back = (self._last if ring else 0) if field.inter else NOWHERE
@@ -106,6 +109,7 @@ class Walk(ABC):
 
     def _walk(self, gpu: int, step: int, state: int, used: int, hops: int, back: int) -> None:
         """Visit the GPUs in every order, preferred ones first."""
+        begun, spent = state, self._spent
         guard, last, ways, closes = self._guard, self._last, self._inside, self._closes
         order, net = self._orders[self._channel], self._starts[self._channel]
         mask = 0 if back < 0 else self.field.orders.pci_mask
@@ -114,16 +118,21 @@ class Walk(ABC):
         stack: list[tuple[Iterator[Hop], int, int, int]] = []
         step += 1
         while True:
-            known, towards = (home, TOWARDS_NIC) if step == back else (away, on_the_way)
-            key = (state & mask, used << 10 | gpu)
-            tries = known.get(key)
-            if tries is None:
-                tries = ways.fill(known, key, gpu, used, towards, net, state)
-            untried = iter(tries)
+            if spent is not None:
+                untried = ways.unused(gpu, used | spent[gpu])
+            else:
+                known, towards = (home, TOWARDS_NIC) if step == back else (away, on_the_way)
+                key = (state & mask, used << 10 | gpu)
+                tries = known.get(key)
+                if tries is None:
+                    tries = ways.fill(known, key, gpu, used, towards, net, state)
+                untried = iter(tries)
             while True:
                 for other, bit, need, crossed in untried:
                     after = state - need
                     if after & guard != guard:
+                        if spent is not None and (begun - need) & guard != guard:
+                            spent[order[step - 1]] |= bit
                         continue
                     if self.left <= 0:
                         return
