@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from .amd.parts import numbered
 from .cross_check import differences
 from .machine import Gpu, Host, Machine, PciDevice, Software
 from .merge import merge_by, merge_records
@@ -135,6 +136,7 @@ def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
             continue
         gpu = gpus.get(device.address)
         gpus[device.address] = _complete(gpu, device) if gpu else _unmanaged(device)
+    gpus = numbered(gpus)
     packages = {device.address: device for device in pci}
     for gpu in tuple(gpus.values()):
         package = packages.get(gpu.parent or "")

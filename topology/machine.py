@@ -6,6 +6,7 @@ written like the kernel writes it, `0000:00:06.0`, lower case.
 
 from __future__ import annotations
 
+from .gpu_members import Fabric, GpuCache, MemoryBank, MigInstance, NvLink, XgmiLink
 from .nccl.element import Element
 from .record import Record
 from .surroundings import (
@@ -26,10 +27,12 @@ __all__ = [
     "Container",
     "Fabric",
     "Gpu",
+    "GpuCache",
     "GpuPair",
     "Host",
     "Interface",
     "Machine",
+    "MemoryBank",
     "MigInstance",
     "Module",
     "NumaNode",
@@ -42,52 +45,6 @@ __all__ = [
     "Software",
     "XgmiLink",
 ]
-
-
-class NvLink(Record, frozen=True, kw_only=True):
-    """One NVLink of one GPU, as NVML describes it."""
-
-    link: int
-    """Number of the link on its GPU, from 0."""
-    active: bool | None = None
-    """NVML's link state; an active link is trained, which does not prove that P2P works over it."""
-    version: str | None = None
-    """NVLink generation, such as "4.0"."""
-    raw_gbs: float | None = None
-    """Signalling rate one way, GB/s, as `nvidia-smi nvlink -s` prints it; not the payload rate."""
-    remote_address: str | None = None
-    """PCI address at the other end; None when the driver hides it (a virtual machine)."""
-    remote_kind: str | None = None
-    """"gpu", "nvswitch", "ibmnpu" or None."""
-    remote_link: int | None = None
-    """Number of the link at the other end."""
-    p2p_capable: bool | None = None
-    """NVML capability: P2P over this link is supported."""
-
-
-class Fabric(Record, frozen=True, kw_only=True):
-    """Registration of a GPU with the NVSwitch fabric (nvmlDeviceGetGpuFabricInfoV)."""
-
-    state: str | None = None
-    """"not supported", "not started", "in progress" or "completed"."""
-    status: str | None = None
-    """NVML's return code of the registration in words; "Success" when it is well."""
-    cluster_uuid: str | None = None
-    clique_id: int | None = None
-    health_mask: int | None = None
-    health: tuple[tuple[str, str], ...] = ()
-    """The mask decoded: (what, "true" | "false" | "not supported" | word)."""
-
-
-class MigInstance(Record, frozen=True, kw_only=True):
-    """One MIG device of a GPU."""
-
-    index: int
-    uuid: str | None = None
-    name: str | None = None
-    gpu_instance: int | None = None
-    compute_instance: int | None = None
-    memory_bytes: int | None = None
 
 
 class Gpu(Record, frozen=True, kw_only=True):
@@ -164,6 +121,14 @@ class Gpu(Record, frozen=True, kw_only=True):
     """AMD: "SPX" (whole), "DPX", "TPX", "QPX" or "CPX"; how many GPUs the package shows as."""
     memory_partition: str | None = None
     """AMD: "NPS1", "NPS2", "NPS4" or "NPS8"."""
+    package_parts: int | None = None
+    """AMD: how many parts of this part's package the kernel has made GPUs of; None for a whole GPU,
+    and where KFD hides nodes from a container."""
+    xcd_count: int | None = None
+    """AMD: compute dies that work as this GPU or part."""
+    caches: tuple[GpuCache, ...] = ()
+    """AMD: the last caches before the memory, L2 first."""
+    memory_banks: tuple[MemoryBank, ...] = ()
     xgmi_hive: str | None = None
     """Number of the hive as the kernel writes it; GPUs of one hive are joined by xGMI."""
     kfd_node: int | None = None
@@ -175,26 +140,6 @@ class Gpu(Record, frozen=True, kw_only=True):
     nvlinks: tuple[NvLink, ...] = ()
     fabric: Fabric | None = None
     xgmi: tuple[XgmiLink, ...] = ()
-
-
-class XgmiLink(Record, frozen=True, kw_only=True):
-    """One xGMI wire (or bundle) from this GPU to another, AMD."""
-
-    remote_address: str
-    active: bool | None = None
-    links: int | None = None
-    raw_gbs: float | None = None
-    """Rate of the bundle one way, GB/s."""
-    hops: int | None = None
-    """From /sys/class/drm's xgmi_num_hops or KFD; amdsmi's own count says 1 for every pair."""
-    weight: int | None = None
-    speed_gts: float | None = None
-    """Rate of one lane, GT/s."""
-    width: int | None = None
-    """Lanes of one link."""
-    bandwidth_min_gbs: float | None = None
-    """Least and most that the driver states for the pair one way, GB/s; both 0: no direct link."""
-    bandwidth_max_gbs: float | None = None
 
 
 class GpuPair(Record, frozen=True, kw_only=True):

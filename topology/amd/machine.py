@@ -12,6 +12,7 @@ from ..snapshot import Problem
 from ..sources.source import Part, Raw
 from .answers import Answers, Path, dicts, is_whole, reason, refusal
 from .links import seen_pairs, xgmi_of
+from .parts import package
 from .smi_gpu import gfx_name
 from .versions import firmware, software
 from .words import (
@@ -87,11 +88,6 @@ def address(device: dict[str, Raw]) -> str | None:
     the place of the function, as ROCm shows it.
     """
     return pci_address(device.get(BDF))
-
-
-def package(own: str) -> str:
-    """Address of the package that a part belongs to; a whole GPU is its own."""
-    return f"{own[:-1]}0"
 
 
 def _index(device: dict[str, Raw], place: int) -> int:

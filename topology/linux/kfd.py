@@ -1,10 +1,13 @@
 """The kernel's topology of compute nodes, as it is: /sys/class/kfd/kfd/topology.
 
 Nodes are the CPUs and GPUs that HSA knows; `io_links` join neighbours, `p2p_links` are ways
-between devices over others. Caches are not read: hundreds of files a GPU, and nobody asks.
+between devices over others. Of the caches only those beyond the compute units are read: of the
+others there are hundreds of files a GPU.
 """
 
 from __future__ import annotations
+
+import re
 
 from ..sources.source import Raw
 from .tree import Tree, answers
@@ -14,6 +17,10 @@ ROOTS = ("sys/class/kfd/kfd/topology", "sys/devices/virtual/kfd/kfd/topology")
 PARTS = ("io_links", "p2p_links", "mem_banks")
 LIMIT_NODES = 1024
 LIMIT_LINKS = 1024
+LIMIT_CACHE_FILES = 8192
+LIMIT_CACHES = 8
+"""Caches beyond level 1 that are read of one node; GPUs have one or two."""
+_LEVEL_ONE = re.compile(r"^level 1$", re.MULTILINE)
 PROCESSES = "sys/class/kfd/kfd/proc"
 
 
@@ -51,6 +58,23 @@ def _node(tree: Tree, folder: str) -> dict[str, Raw]:
             for number in _numbers(tree, f"{folder}/{part}", LIMIT_LINKS)
             if (text := _one(tree, f"{folder}/{part}/{number}")) is not None
         }
+    if found.get("gpu_id") not in ("0", None):
+        found["caches"] = _last_caches(tree, f"{folder}/caches")
+    return found
+
+
+def _last_caches(tree: Tree, folder: str) -> dict[str, Raw]:
+    """Read the caches beyond level 1, which the kernel lists behind all others, and one of those.
+
+    (kfd_topology.c, kfd_fill_cache_non_crat_info: type by type, as kfd_crat.c orders them.)
+    """
+    found: dict[str, Raw] = {}
+    for number in reversed(_numbers(tree, folder, LIMIT_CACHE_FILES)[-LIMIT_CACHES:]):
+        text = _one(tree, f"{folder}/{number}")
+        if text is not None:
+            found[number] = text
+        if not isinstance(text, str) or _LEVEL_ONE.search(text):
+            break
     return found
 
 

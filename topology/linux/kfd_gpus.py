@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ..amd.parts import PARTED, PARTS_OF_MODE
 from ..machine import Gpu, XgmiLink
 from ..record import Gap
 from ..snapshot import Problem
 from ..sources.source import Part, Raw
-from . import kfd_links
+from . import kfd_links, kfd_memory
+from .amdgpu_settings import settings
 from .answers import Fields, absent_text, part
-from .kfd_nodes import PUBLIC, VRAM, Node, nodes
+from .kfd_nodes import PUBLIC, Node, nodes
 
-MODES = {1: "SPX", 2: "DPX", 3: "TPX", 4: "QPX"}
+MODES = {1: "SPX"} | {count: mode for mode, count in PARTS_OF_MODE.items()}
 """Modes of a package by its number of parts; with one XCD in each part it is CPX."""
+HIDDEN = "KFD hides nodes here, and parts of this package may be among them"
 SHARED_ID = "all parts of a package have one unique_id"
 ORIGIN = "kfd"
+_NO_GAP = ("partition", "parent", "package_parts", "xgmi")
 
 
 def parse(raw: Raw) -> Part:
@@ -38,19 +43,25 @@ def parse(raw: Raw) -> Part:
                 )
             else:
                 chosen[node.address] = node
+    lost = _lost(everything)
+    if lost:
+        which = ", ".join(str(number) for number in lost[:4]) + " ..." * (len(lost) > 4)
+        text = f"KFD's links lead to node {which}, of which there is nothing to read"
+        problems.append(Problem(source=ORIGIN, kind="mismatch", text=text))
+    whole = not lost and all(node.why is None for node in everything)
     names = {node.number: address for address, node in chosen.items()}
-    counts: dict[str, int] = {}
-    for node in chosen.values():
-        counts[node.package] = counts.get(node.package, 0) + 1
+    counts = Counter(node.package for node in chosen.values())
     found = [
-        _gpu(node, Fields(devices.get(node.package), absent), counts[node.package], names)
+        _gpu(
+            node, Fields(devices.get(node.package), absent), counts[node.package], names,
+            whole=whole,
+        )
         for _, node in sorted(chosen.items())
-    ]
-    known = set(chosen)
+    ]  # fmt: skip
     found += [
         _without_node(address, Fields(device, absent))
         for address, device in sorted(devices.items())
-        if address not in known
+        if address not in chosen and not (counts[address] and _is_parted(device))
     ]
     return Part(
         gpus=tuple(_with_hive(found, devices)),
@@ -58,6 +69,21 @@ def parse(raw: Raw) -> Part:
         problems=tuple(problems),
         origin=ORIGIN,
     )
+
+
+def _lost(everything: Sequence[Node]) -> list[int]:
+    """Numbers of nodes that links lead to and that are not there: a copy left them out.
+
+    The kernel takes links away together with their node, and where a container may not see a
+    node its folder stays.
+    """
+    here = {node.number for node in everything}
+    return sorted({link.to for node in everything for link in node.io_links} - here)
+
+
+def _is_parted(device: Raw) -> bool:
+    mode = device.get("current_compute_partition") if isinstance(device, dict) else None
+    return mode in PARTED
 
 
 def gfx(version: int) -> str | None:
@@ -84,12 +110,13 @@ def _hidden(node: Node) -> Problem:
     )
 
 
-def _gpu(node: Node, fields: Fields, count: int, names: Mapping[int, str]) -> Gpu:
+def _gpu(node: Node, fields: Fields, count: int, names: Mapping[int, str], *, whole: bool) -> Gpu:
+    """`count`: parts of its package that KFD lists; `whole`: KFD lists all there are."""
     values = node.values
     target = gfx(values.get("gfx_target_version", 0))
     # Of a split package a container may show but one part.
-    split = count > 1 or node.part > 0
-    gpu = _settings(Gpu(address=node.address, vendor="amd"), fields, whole=not split)
+    split = count > 1 or node.part > 0 or _is_parted(dict(fields.raw))
+    gpu = settings(Gpu(address=node.address, vendor="amd"), fields, whole=not split)
     mode = gpu.compute_partition or _mode(node, count, split=split)
     gaps = {gap.field: gap for gap in gpu.gaps}
     unique = values.get("unique_id")
@@ -97,8 +124,11 @@ def _gpu(node: Node, fields: Fields, count: int, names: Mapping[int, str]) -> Gp
     if split:
         uuid = None
         gaps["uuid"] = Gap("uuid", SHARED_ID)
-    memory = sum(bank.size_bytes for bank in node.banks if bank.kind in VRAM)
-    bank = next((bank for bank in node.banks if bank.kind in VRAM), None)
+        if not whole:
+            gaps["package_parts"] = Gap("package_parts", HIDDEN)
+    own = kfd_memory.own_banks(node)
+    memory = sum(bank.size_bytes for bank in own)
+    bank = own[0] if own else None
     told = {
         "partition": str(node.part) if split else None,
         "parent": node.package if split else None,
@@ -112,28 +142,43 @@ def _gpu(node: Node, fields: Fields, count: int, names: Mapping[int, str]) -> Gp
         "clock_graphics_max_mhz": values.get("max_engine_clk_fcompute") or None,
         "clock_memory_max_mhz": (bank.clock_mhz or None) if bank else None,
         "compute_partition": mode,
+        "package_parts": count if split and whole else None,
+        "xcd_count": values.get("num_xcc") or None,
+        "caches": kfd_memory.caches(node),
+        "memory_banks": kfd_memory.banks(node),
         "xgmi_hive": str(values["hive_id"]) if values.get("hive_id") else None,
         "kfd_node": node.number,
         "render_minor": values.get("drm_render_minor") or None,
         "xgmi": kfd_links.xgmi(node, names, target),
     }
     for field, value in told.items():
-        if value is None and field not in ("partition", "parent"):
-            gaps.setdefault(field, Gap(field, _why_none(field)))
+        if value in (None, ()) and field not in _NO_GAP:
+            gaps.setdefault(field, Gap(field, _why_none(field, node)))
         elif value is not None:
             gaps.pop(field, None)
     return msgspec.structs.replace(gpu, **told, gaps=tuple(gaps.values()))
 
 
-def _why_none(field: str) -> str:
+def _why_none(field: str, node: Node) -> str:
     if field == "xgmi_hive":
         return "KFD: in no hive"
+    if field == "memory_banks":
+        return "KFD lists no bank"
+    if field == "caches":
+        return _why_no_caches(node)
     return "not in KFD's topology"
+
+
+def _why_no_caches(node: Node) -> str:
+    if node.caches:
+        return "KFD lists none beyond level 1"
+    count = node.values.get("caches_count", 0)
+    return f"KFD counts {count} caches, and none could be read" if count else "KFD lists none"
 
 
 def _visible(node: Node) -> int | None:
     """Memory that the CPU sees through the BAR, where KFD says that it is all of it."""
-    own = [bank for bank in node.banks if bank.kind in VRAM]
+    own = kfd_memory.own_banks(node)
     return sum(bank.size_bytes for bank in own if bank.kind == PUBLIC) or None
 
 
@@ -144,72 +189,10 @@ def _cores(values: Mapping[str, int]) -> int | None:
 
 
 def _without_node(address: str, fields: Fields) -> Gpu:
-    gpu = _settings(Gpu(address=address, vendor="amd"), fields, whole=True)
+    whole = not _is_parted(dict(fields.raw))
+    gpu = settings(Gpu(address=address, vendor="amd"), fields, whole=whole)
     gaps = (*gpu.gaps, Gap("kfd_node", "KFD shows no node of this GPU"))
     return msgspec.structs.replace(gpu, gaps=gaps)
-
-
-def _settings(gpu: Gpu, fields: Fields, *, whole: bool) -> Gpu:
-    """Fill in what sysfs says of the device; `whole`: it is not one of several parts."""
-    sensors = Fields(fields.raw.get("hwmon"), fields.absent)
-    unique = fields.text("unique_id", "uuid")
-    asleep = fields.raw.get("asleep")
-    told = msgspec.structs.replace(
-        gpu,
-        uuid=f"GPU-{unique.lower()}" if unique and whole else None,
-        name=fields.text("product_name", "name"),
-        serial=fields.text("serial_number", "serial"),
-        vbios=fields.text("vbios_version", "vbios"),
-        board_part_number=fields.text("product_number", "board_part_number"),
-        pci_id=f"1002:{device[2:]}" if (device := fields.text("device")) else None,
-        memory_bytes=fields.count("mem_info_vram_total", "memory_bytes") if whole else None,
-        bar1_bytes=fields.count("mem_info_vis_vram_total", "bar1_bytes"),
-        compute_partition=_word(fields, "current_compute_partition", "compute_partition"),
-        memory_partition=_word(fields, "current_memory_partition", "memory_partition"),
-        power_limit_watts=_watts(sensors, fields, "power1_cap", "power_limit_watts"),
-        power_limit_default_watts=_watts(
-            sensors, fields, "power1_cap_default", "power_limit_default_watts"
-        ),
-        power_limit_min_watts=_watts(sensors, fields, "power1_cap_min", "power_limit_min_watts"),
-        power_limit_max_watts=_watts(sensors, fields, "power1_cap_max", "power_limit_max_watts"),
-        temperature_slowdown_c=_limit(
-            sensors, fields, "junction", "crit", "temperature_slowdown_c"
-        ),
-        temperature_shutdown_c=_limit(
-            sensors, fields, "junction", "emergency", "temperature_shutdown_c"
-        ),
-        temperature_memory_max_c=_limit(sensors, fields, "mem", "crit", "temperature_memory_max_c"),
-    )
-    if isinstance(asleep, str):
-        for gap in fields.gaps:
-            fields.gap(gap.field, asleep)
-    return msgspec.structs.replace(told, gaps=fields.gaps)
-
-
-def _word(fields: Fields, key: str, field: str) -> str | None:
-    word = fields.text(key, field)
-    if word is not None and not (word.isalnum() and word.isascii() and len(word) < 9):
-        fields.gap(field, f"the kernel says {word[:40]!r}")
-        return None
-    return word
-
-
-def _watts(sensors: Fields, fields: Fields, key: str, field: str) -> float | None:
-    micro = sensors.number(key)
-    if micro is None or not 0 <= micro < 100_000_000_000:
-        fields.gap(field, fields.absent)
-        return None
-    return micro / 1e6
-
-
-def _limit(sensors: Fields, fields: Fields, label: str, what: str, field: str) -> int | None:
-    for n in (1, 2, 3):
-        if sensors.text(f"temp{n}_label") == label:
-            milli = sensors.number(f"temp{n}_{what}")
-            if milli is not None and 0 < milli < 500_000:
-                return milli // 1000
-    fields.gap(field, fields.absent)
-    return None
 
 
 def _with_hive(gpus: Sequence[Gpu], devices: Mapping[str, Raw]) -> list[Gpu]:

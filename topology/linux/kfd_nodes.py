@@ -16,6 +16,8 @@ PUBLIC = 1
 VRAM = (PUBLIC, 2)
 """Types of memory banks that are a GPU's own. Public: the BAR shows all of it (kfd_crat.c,
 kfd_fill_gpu_memory_affinity: private memory, out of the CPU's reach, makes it the other)."""
+CACHE_DATA, CACHE_INSTRUCTION, CACHE_CPU = 1, 2, 4
+"""HSA_CACHE_TYPE_* of the kernel's kfd_sysfs.h; 8: a cache of compute units."""
 _LINE = re.compile(r"^([a-z][a-z0-9_]{0,60}) (\d{1,20})$", re.MULTILINE)
 _PARTITION_SHIFT = 28
 _LARGEST = 1 << 64
@@ -41,6 +43,14 @@ class Bank(msgspec.Struct, frozen=True):
     clock_mhz: int
 
 
+class Cache(msgspec.Struct, frozen=True):
+    """One cache of a node. `flags`: what it holds and whose it is (CACHE_*)."""
+
+    level: int
+    size_kib: int
+    flags: int
+
+
 class Node(msgspec.Struct, frozen=True):
     """One node of the topology."""
 
@@ -53,6 +63,7 @@ class Node(msgspec.Struct, frozen=True):
     io_links: tuple[Link, ...] = ()
     p2p_links: tuple[Link, ...] = ()
     banks: tuple[Bank, ...] = ()
+    caches: tuple[Cache, ...] = ()
 
     @property
     def is_gpu(self) -> bool:
@@ -105,7 +116,8 @@ def properties(text: Raw) -> dict[str, int]:
 def _node(number: int, raw: dict[str, Raw]) -> Node:
     values = properties(raw.get("properties"))
     id_text = raw.get("gpu_id")
-    links = {name: _texts(raw.get(name)) for name in ("io_links", "p2p_links", "mem_banks")}
+    lists = ("io_links", "p2p_links", "mem_banks", "caches")
+    links = {name: _texts(raw.get(name)) for name in lists}
     return Node(
         number=number,
         values=values,
@@ -114,6 +126,7 @@ def _node(number: int, raw: dict[str, Raw]) -> Node:
         io_links=tuple(_link(one) for one in links["io_links"] if "node_to" in one),
         p2p_links=tuple(_link(one) for one in links["p2p_links"] if "node_to" in one),
         banks=tuple(_bank(one) for one in links["mem_banks"]),
+        caches=tuple(_cache(one) for one in links["caches"] if one.get("level")),
     )
 
 
@@ -147,3 +160,7 @@ def _bank(values: dict[str, int]) -> Bank:
         width_bits=values.get("width", 0),
         clock_mhz=values.get("mem_clk_max", 0),
     )
+
+
+def _cache(values: dict[str, int]) -> Cache:
+    return Cache(level=values["level"], size_kib=values.get("size", 0), flags=values.get("type", 0))
