@@ -2,7 +2,7 @@
 
 A file names its base, what is edited, and every finding that the rules then make:
 
-    base = "hgx-h200-4gpu-live"          # or "demo hgx-h100-8"
+    base = "hgx-h200-4gpu-live"          # or "demo hgx-h100-8", "kfd mi308x-8-cpx"
     title = "one GPU has not joined the fabric"
     expect = ["fabric-state"]            # every id that its base does not give already
     gone = ["gpu-busy"]                  # ids that the base gives and this one does not; optional
@@ -34,6 +34,7 @@ from typing import Any
 import msgspec
 
 from gputop.topology.feeds import DemoFeed
+from gputop.topology.load import load
 from gputop.topology.reference import Reference, named, of_snapshot
 from gputop.topology.report import Report
 from gputop.topology.rules.case import Case
@@ -95,6 +96,8 @@ def base(name: str) -> NodeSnapshot:
     """A recording's or a demo's snapshot."""
     if name.startswith("demo "):
         return DemoFeed(name.removeprefix("demo "), version="0").at(0)
+    if name.startswith("kfd "):
+        return load([str(RECORDINGS / f"kfd/{name.removeprefix('kfd ')}.tar.gz")]).snapshot
     return decode((RECORDINGS / name / "snapshot.json").read_bytes())
 
 

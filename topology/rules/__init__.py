@@ -18,6 +18,7 @@ NAMES: tuple[str, ...] = (
     "amd",
     "amd_links",
     "amd_health",
+    "amd_parts",
     "flags",
     "leftovers",
     "transports",
