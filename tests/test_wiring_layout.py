@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gputop.topology.wiring.packages import packages
 from gputop.topology.wiring.wires import pcie_wire
 from gputop.widgets import wiring_walk
 from gputop.widgets.wiring_drawing import Drawing
@@ -39,13 +40,16 @@ def check(drawing: Drawing, graph: Graph) -> None:
     for kind in ("gpu", "nic"):
         drawn = sorted(box.id for box in drawing.boxes if box.kind == kind)
         assert drawn == sorted(node for node, k in kinds.items() if k == kind)
+    over = {node: drawing.box(one.id) for one in packages(graph) for node in one.members}
     for box in drawing.boxes:
         assert box.x >= 0
         assert box.y >= 0
         assert box.right <= drawing.width
-        assert box.bottom <= drawing.height
+        assert box.base <= drawing.height
         assert all(len(line) <= box.width for line in box.lines)
-        assert len(box.lines) + (2 if box.framed else 0) <= box.height + (not box.framed)
+        assert len(box.lines) + (2 if box.framed else 0) <= box.height + bool(
+            not box.framed or box.frame
+        )
     for one, other in combinations(drawing.boxes, 2):
         apart = (
             one.right <= other.x
@@ -59,7 +63,10 @@ def check(drawing: Drawing, graph: Graph) -> None:
         assert first is not None
         assert first.contains(*line.points[0])
         assert last is not None
-        assert last.contains(*line.points[-1])
+        # A line to a die of a package ends at the heading over both dies.
+        heading = over.get(last.id)
+        ends = [last] if heading is None else [last, heading]
+        assert any(box.contains(*line.points[-1]) for box in ends)
         for (x0, y0), (x1, y1) in zip(line.points, line.points[1:], strict=False):
             assert x0 == x1 or y0 == y1
         for label in line.labels:

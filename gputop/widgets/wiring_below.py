@@ -24,7 +24,7 @@ class Below:
         self.gpus = {box.id: box for box in gpus}
         self.boxes: list[Box] = []
         self.lines: list[Line] = []
-        self.y = max((box.bottom for box in gpus), default=0)
+        self.y = max((box.base for box in gpus), default=0)
 
     def draw(self) -> None:
         """Fill `boxes` and `lines`."""
@@ -49,7 +49,7 @@ class Below:
 
     def _lane(self, lane: Lane, lanes: Sequence[Lane]) -> Line:
         a, b, y = self.gpus[lane.a], self.gpus[lane.b], self.y + lane.row
-        points = ((lane.a_x, a.bottom - 1), (lane.a_x, y), (lane.b_x, y), (lane.b_x, b.bottom - 1))
+        points = ((lane.a_x, a.base - 1), (lane.a_x, y), (lane.b_x, y), (lane.b_x, b.base - 1))
         wire = lane.wire
         low, high = sorted((lane.a_x, lane.b_x))
         crossed = {x for other in lanes if other.row > lane.row for x in (other.a_x, other.b_x)}
@@ -74,8 +74,8 @@ class Below:
         trunks = {gpu: box.x + m.port for gpu, box in boxes.items()}
         for spoke in plane.spokes:
             box, x = boxes[spoke.gpu], trunks[spoke.gpu]
-            labels, live = self._beside(spoke, x, box.bottom, box.right - x - 2)
-            end = (x, box.bottom - 1)
+            labels, live = self._beside(spoke, x, box.base, box.right - x - 2)
+            end = (x, box.base - 1)
             self.lines.append(
                 Line((spoke.gpu, spoke.gpu), (end, end), spoke.kind, spoke.edges, labels, live)
             )
@@ -136,7 +136,7 @@ class Below:
             # The gap to the next GPU is free too; behind the last one there is none.
             room = gpu.right - port - 2 + (gpu.right < right and not m.framed)
             labels, live = self._beside(spoke, port, y - m.wire_rows, room)
-            points = ((port, gpu.bottom - 1), (port, y))
+            points = ((port, gpu.base - 1), (port, y))
             ends = (spoke.gpu, plane.id)
             self.lines.append(Line(ends, points, spoke.kind, spoke.edges, labels, live, spoke.weak))
         self.boxes.append(box)

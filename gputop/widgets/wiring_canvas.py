@@ -118,8 +118,8 @@ class Canvas:
         style = box_style(box, marks) + "-frame"
         heavy = 2 if box.id in (marks.cursor, marks.first) else 1
         corners = (
-            (box.x, box.y), (box.right - 1, box.y), (box.right - 1, box.bottom - 1),
-            (box.x, box.bottom - 1), (box.x, box.y),
+            (box.x, box.y), (box.right - 1, box.y), (box.right - 1, box.base - 1),
+            (box.x, box.base - 1), (box.x, box.y),
         )  # fmt: skip
         self._stroke(corners, style, heavy, 4 if heavy == 2 else 0)
 
@@ -164,12 +164,13 @@ class Canvas:
         inset = 0
         if box.framed:
             inset = 2 if box.width > 9 else 1
-            for y in range(box.y + 1, box.bottom - 1):
+            for y in range(box.y + 1, box.base - 1):
                 self.write(box.x + 1, y, " " * (box.width - 2), style)
         else:
             style += "-chip"
-            self.write(box.x, box.y, " " * box.width, style)
-            inset = 1 if box.kind in ("host", "bridge", "plane", "mesh") and box.width > 3 else 0
+            for y in range(box.y, box.base):
+                self.write(box.x, y, " " * box.width, style)
+            inset = 1 if box.kind not in ("gpu", "nic") and box.width > 3 else 0
         for i, line in enumerate(box.lines):
             name = style if i == 0 or style == "cursor" else "label"
             self.write(box.x + inset, box.y + (1 if box.framed else 0) + i, line, name)

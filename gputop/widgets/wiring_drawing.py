@@ -5,7 +5,7 @@ Positions are terminal cells from the top left corner of the drawing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 Edge: TypeAlias = frozenset[str]
@@ -47,7 +47,7 @@ class Box:
     members: tuple[str, ...]
     """All graph nodes that it stands for."""
     kind: str
-    """"host", "bridge", "gpu", "nic", "plane" or "mesh"."""
+    """"host", "bridge", "gpu", "package", "nic", "plane" or "mesh"."""
     x: int
     y: int
     width: int
@@ -55,11 +55,13 @@ class Box:
     lines: tuple[str, ...]
     """Texts inside, top to bottom."""
     live: Slot | None = None
+    frame: int = 0
+    """Rows below it that it takes in: other boxes stand there."""
 
     @property
     def framed(self) -> bool:
         """A frame round it; without one it is one coloured line."""
-        return self.height >= 3
+        return self.height >= 3 or (self.height > 1 and self.frame > 0)
 
     @property
     def right(self) -> int:
@@ -71,9 +73,14 @@ class Box:
         """First row below it."""
         return self.y + self.height
 
+    @property
+    def base(self) -> int:
+        """First row below it and what it takes in."""
+        return self.bottom + self.frame
+
     def contains(self, x: int, y: int) -> bool:
         """Whether a cell belongs to the box, its frame included."""
-        return self.x <= x < self.right and self.y <= y < self.bottom
+        return self.x <= x < self.right and self.y <= y < self.base
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,5 +118,26 @@ class Drawing:
         return next((box for box in self.boxes if node in box.members), None)
 
     def at(self, x: int, y: int) -> Box | None:
-        """Find the box at a cell."""
-        return next((box for box in self.boxes if box.contains(x, y)), None)
+        """Find the box at a cell, the inner one of two."""
+        found = (box for box in self.boxes if box.contains(x, y))
+        return min(found, key=lambda box: box.width * (box.base - box.y), default=None)
+
+    def moved(self, x: int, y: int) -> Drawing:
+        """The same, so many columns to the right and rows down."""
+
+        def slot(old: Slot | None) -> Slot | None:
+            return None if old is None else replace(old, x=old.x + x, y=old.y + y)
+
+        boxes = tuple(
+            replace(box, x=box.x + x, y=box.y + y, live=slot(box.live)) for box in self.boxes
+        )
+        lines = tuple(
+            replace(
+                line,
+                points=tuple((px + x, py + y) for px, py in line.points),
+                labels=tuple(replace(one, x=one.x + x, y=one.y + y) for one in line.labels),
+                live=slot(line.live),
+            )
+            for line in self.lines
+        )
+        return Drawing(self.width + x, self.height + y, boxes, lines)

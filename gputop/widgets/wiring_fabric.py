@@ -148,12 +148,9 @@ def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[Lane]) -> Plane:
             spokes.append(_spoke(gpu, edges, [lane.wire for lane in own]))
     name = "xGMI" if links[0].wire.kind == "xgmi" else "NVLink"
     pairs = len(gpus) * (len(gpus) - 1) // 2
-    # Parts of one package need no wire; between two packages all parts share what wires there are.
-    outer = [lane for lane in links if not lane.wire.inside]
-    within = len(links) - len(outer)
-    if not outer:
-        return Plane("mesh", (), spokes, (f"{name}: all are parts of one package", name))
-    told = Counter((lane.wire.count, lane.wire.payload_gbs) for lane in outer)
+    # Between two packages all parts share what wires there are.
+    parted = any(graph.nodes[gpu].get("package") is not None for gpu in gpus)
+    told = Counter((lane.wire.count, lane.wire.payload_gbs) for lane in links)
     (count, payload), usual = told.most_common(1)[0]
     links_word = "1 link" if count == 1 else f"{_word(count)} links"
     rate = f", {short(payload)} GB/s" if payload is not None else ""
@@ -167,11 +164,11 @@ def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[Lane]) -> Plane:
         )
         more = pairs - len(links) - 1
         rest = f"; no link {missing}" + (f" and {more} more" if more else "") + " !"
-    every = "every pair" if len(links) == pairs else f"{len(outer)} of {pairs - within} pairs"
-    if within:
-        every += " of packages" if len(links) == pairs else " of parts of two packages"
+    every = "every pair" if len(links) == pairs else f"{len(links)} of {pairs} pairs"
+    if parted:
+        every += " of packages"
         rest = f"; their parts share it{rest}"
-    odd = f", {len(outer) - usual} other !" if usual < len(outer) else ""
+    odd = f", {len(links) - usual} other !" if usual < len(links) else ""
     head = f"{name} mesh: {every} {links_word}"
     one_way = f"{rate} one way" if rate else ""
     return Plane(
@@ -179,7 +176,7 @@ def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[Lane]) -> Plane:
         (),
         spokes,
         (head + one_way + odd + rest, head + rate + rest, head + rest, f"{name} mesh"),
-        _shares(len(gpus), payload) if len(links) == pairs and not odd and not within else (),
+        _shares(len(gpus), payload) if len(links) == pairs and not odd and not parted else (),
     )
 
 

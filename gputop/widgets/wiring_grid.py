@@ -40,10 +40,10 @@ def grid_lines(
             Line(
                 (lane.a, lane.b),
                 (
-                    (a_x, gpus[lane.a].bottom - 1),
+                    (a_x, gpus[lane.a].base - 1),
                     (a_x, row),
                     (b_x, row),
-                    (b_x, gpus[lane.b].bottom - 1),
+                    (b_x, gpus[lane.b].base - 1),
                 ),
                 lane.wire.kind,
                 frozenset([edge]),
@@ -68,6 +68,6 @@ def _crosses(
             if frozenset((a, b)) not in joined
         )
         if signs:
-            end = (trunks[a], gpus[a].bottom - 1)
+            end = (trunks[a], gpus[a].base - 1)
             found.append(Line((a, a), (end, end), kind, frozenset(), signs))
     return found

@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from gputop.clean import clean
 from gputop.topology import units
+from gputop.widgets import wiring_xgmi
 from gputop.widgets.gpu_cells import fast_traffic
 from gputop.widgets.spans import Line
+from gputop.widgets.wiring_packages import package_facts, part_name, plain_names
 from gputop.widgets.wiring_text import bridge_names, is_weak, nic_rate, short
 
 if TYPE_CHECKING:
     import networkx as nx
 
-    from gputop.topology.machine import XgmiLink
     from gputop.topology.readings import GpuReading
     from gputop.topology.report import Report
     from gputop.topology.snapshot import NodeSnapshot
+    from gputop.topology.wiring.packages import Package
     from gputop.topology.wiring.paths import Path
     from gputop.topology.wiring.wires import Wire
     from gputop.widgets.wiring_drawing import Box, Drawing
 
 _DOT = (" · ", "rule")
-_FAST = ("nvlink", "xgmi")
 HINT: Line = (
     _DOT,
     ("Space", "key bold @screen.mark"),
@@ -55,6 +56,9 @@ def label(graph: nx.Graph[str], node: str) -> str:
 def about(report: Report, box: Box) -> tuple[Line, Line]:
     """Two lines about one box."""
     graph = report.graph
+    package = wiring_xgmi.package_of(graph, box.id)
+    if package is not None and box.kind == "package":
+        return _package(graph, package)
     if box.kind not in ("gpu", "nic"):
         return (("  ", ""), (box.lines[0] if box.lines else "", "strong")), _facts(
             _rest(graph, box)
@@ -69,12 +73,39 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
     numa = getattr(record, "numa_node", None)
     if numa is not None:
         head += [_DOT, (f"NUMA {numa}", "")]
+    if package is not None:
+        head += [_DOT, (_belongs(graph, package, box.id), "")]
     if box.kind == "gpu":
         return tuple(head), _facts(_gpu(report, box.id))
     rate = nic_rate(record)[0]
     ports = getattr(record, "ports", ())
     states = ", ".join(dict.fromkeys(clean(port.state) for port in ports if port.state))
     return tuple(head), _facts([_pcie(graph, box.id), ("port", rate, ""), ("", states, "")])
+
+
+def _belongs(graph: nx.Graph[str], package: Package, node: str) -> str:
+    """Of which package a GPU is a part."""
+    if package.shared:
+        part = part_name(graph.nodes[node].get("record"), node)
+        return clean(f"part {part} of {plain_names(graph, package)[0]}")
+    others = [label(graph, other) for other in package.members if other != node]
+    return f"one package with {', '.join(others)}"
+
+
+def _package(graph: nx.Graph[str], package: Package) -> tuple[Line, Line]:
+    """Two lines about a package: its parts, and what these share."""
+    names = [label(graph, node) for node in package.members]
+    who = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
+    name = clean(plain_names(graph, package)[0])
+    head: list[tuple[str, str]] = [("  ", ""), (name, "strong")]
+    if not package.shared:
+        own = "each GCD is a GPU with its own memory, PCIe link and xGMI links"
+        why = f"{package.links} xGMI links join only dies of one package"
+        return (*head, _DOT, (who, "")), _facts([("", own, ""), ("", why, "muted")])
+    return (
+        (*head, _DOT, (clean(package_facts(graph, package)[0]), ""), _DOT, (who, "")),
+        _facts([_pcie(graph, package.members[0]), wiring_xgmi.of_package(graph, package)]),
+    )
 
 
 def _facts(facts: list[tuple[str, str, str]]) -> Line:
@@ -90,7 +121,7 @@ def _facts(facts: list[tuple[str, str, str]]) -> Line:
 
 def _rest(graph: nx.Graph[str], box: Box) -> list[tuple[str, str, str]]:
     if box.kind == "mesh":
-        return [("", _mesh(graph), "")]
+        return [("", wiring_xgmi.mesh(graph), "")]
     names = ", ".join(label(graph, member) for member in box.members[:4])
     more = len(box.members) - 4
     facts = [("stands for", names + (f" and {more} more" if more > 0 else ""), "")]
@@ -99,23 +130,6 @@ def _rest(graph: nx.Graph[str], box: Box) -> list[tuple[str, str, str]]:
         links = [wire for wire in wires if wire is not None and wire.payload_gbs is not None]
         facts += [("", _words(wire), "bad" if is_weak(wire) else "") for wire in links[:1]]
     return facts
-
-
-def _mesh(graph: nx.Graph[str]) -> str:
-    """What a job on some GPUs of a mesh has: only the wires between these."""
-    edges = [
-        (a, b, edge["wire"])
-        for a, b, edge in graph.edges(data=True)
-        if getattr(edge.get("wire"), "kind", "") in _FAST
-    ]
-    rates = {wire.payload_gbs for _, _, wire in edges}
-    gpus = len({end for a, b, _ in edges for end in (a, b)})
-    each = next(iter(rates), None)
-    if len(rates) != 1 or each is None or len(edges) != gpus * (gpus - 1) // 2:
-        return "each wire is one pair's own"
-    sizes = dict.fromkeys(n for n in (2, 4, gpus) if n <= gpus)
-    parts = [f"{n} GPUs {short((n - 1) * each)}" for n in sizes]
-    return f"each wire is one pair's own; a job has for each GPU on {', on '.join(parts)} GB/s"
 
 
 def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
@@ -138,27 +152,16 @@ def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
         word = f"{active} of {len(links)}{' !' if sick else ''}"
         facts.append(("NVLink", word, "bad" if sick else ""))
     bundles = getattr(record, "xgmi", ())
-    if bundles:
-        facts.append(_xgmi(bundles))
+    package = wiring_xgmi.package_of(graph, address)
+    if package is not None and package.shared:
+        facts.append(wiring_xgmi.of_package(graph, package))
+    elif bundles:
+        facts.append(wiring_xgmi.of_gpu(bundles))
     out, into = (None, None) if reading is None else fast_traffic(reading)
     if out is not None:
         rates = (out / 1e9, None if into is None else into / 1e9)
         facts.append(("traffic", f"out {short(rates[0])} in {short(rates[1])} GB/s", ""))
     return facts
-
-
-def _xgmi(bundles: Sequence[XgmiLink]) -> tuple[str, str, str]:
-    """How many GPUs are joined, and at which rate: to one of them and to all together."""
-    direct = [link for link in bundles if link.hops is None or link.hops < 2]
-    up = [link for link in direct if link.active is not False]
-    rates = [link.raw_gbs for link in up if link.raw_gbs is not None]
-    sick = len(up) < len(direct)
-    words = f"to {len(up)} of {len(direct)} GPUs !" if sick else f"to {len(up)} GPUs"
-    if rates and len(rates) == len(up):
-        low, high = short(min(rates)), short(max(rates))
-        words += f", {low if low == high else f'{low} to {high}'} GB/s each"
-        words += f", {short(sum(rates))} together" if len(up) > 1 else ""
-    return "xGMI", words, "bad" if sick else ""
 
 
 def _pcie(
@@ -217,6 +220,7 @@ def _leg(wires: Sequence[Wire], narrow: bool) -> tuple[str, str]:
     known = [wire for wire in wires if wire.payload_gbs is not None]
     wire = min(known, key=lambda wire: wire.payload_gbs or 0.0, default=wires[0])
     name = {"nvlink": f"NV{wire.count or ''} ", "xgmi": "xGMI "}.get(wire.kind, "")
+    name = "" if wire.inside else name
     rate = "" if wire.payload_gbs is None else short(wire.payload_gbs)
     words = f"{name}{rate}".strip()
     sign = "▲ " if narrow else ""
@@ -238,6 +242,8 @@ def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
         spans.append((f" one way: {narrowest.name()}", ""))
         if not path.complete:
             spans.append((" (or a part whose rate is not known)", "muted"))
+    elif all(wire.inside for wire in path.wires) and path.kind == "xgmi":
+        spans.append((path.wires[0].source, ""))
     else:
         spans.append(("no rate on this path is known", "muted"))
     measured = [_measured(snapshot, *pair) for pair in ((a, b), (b, a))]

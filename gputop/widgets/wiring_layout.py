@@ -6,17 +6,29 @@ so that every line runs straight down; GPUs in one row; below them what joins th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise, product
 from typing import Any
 
 import networkx as nx
 
+from gputop.topology.wiring.packages import PREFIX, Package
 from gputop.widgets import wiring_text as text
 from gputop.widgets.wiring_below import Below
 from gputop.widgets.wiring_drawing import TRAFFIC_CELLS, Box, Drawing, Label, Line, Slot
 from gputop.widgets.wiring_metrics import Block, Metrics, arrange, with_rows
+from gputop.widgets.wiring_packages import (
+    Cells,
+    Merged,
+    cells,
+    headings,
+    merged,
+    package_facts,
+    package_names,
+    part_boxes,
+    plain_names,
+    side_by_side,
+)
 from gputop.widgets.wiring_tree import Item, forest
 
 _FULL_ROWS = ((3, 3), (2, 3), (2, 2))
@@ -45,24 +57,43 @@ def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Draw
 
     `compact`: one line a box, no frames.
     """
-    items = forest(graph)
+    whole = merged(graph)
+    items = forest(whole.graph)
     block, metrics = arrange(items, width, framed=not compact)
-    has_gpu = any(leaf.kind == "gpu" for item in items for leaf in item.walk())
+    leaves = [leaf.id for item in items for leaf in item.walk() if leaf.kind == "gpu"]
+    has_gpu = any(not leaf.startswith(PREFIX) for leaf in leaves)
     drawing = Drawing(0, 0, (), ())
     # Labels of narrow columns need two rows, and live figures a third.
     full = _FULL_ROWS[0 if metrics.gpu_width < 16 else 1 :]
     rows = _COMPACT_ROWS if compact else full
-    for grid, (wire_rows, gpu_lines) in product((True, False), rows):
-        sized = with_rows(metrics, wire_rows, gpu_lines if has_gpu else min(gpu_lines, 2))
-        drawing = _Layout(graph, block, sized).draw(width, grid=grid)
+    room = metrics.gpu_width - (4 if metrics.framed else 0)
+    places = [cells(whole.parts, room, roomy=roomy) for roomy in (not compact, False)]
+    heading = (2 if metrics.framed else 1) if whole.dies else 0
+    for grid, place, (wire_rows, gpu_lines) in product(
+        (True, False), places if whole.parts else places[:1], rows
+    ):
+        gpu_lines = gpu_lines if has_gpu else min(gpu_lines, 2)
+        part_rows = place.rows if whole.parts else 0
+        sized = with_rows(metrics, wire_rows, gpu_lines, part_rows, heading)
+        drawing = _Layout(graph, whole, block, sized, place).draw(width, grid=grid)
         if drawing.height <= height:
             break
-    return _moved(drawing, max(0, width - drawing.width) // 2, max(0, height - drawing.height) // 3)
+    drawing = whole.expanded(drawing)
+    return drawing.moved(max(0, width - drawing.width) // 2, max(0, height - drawing.height) // 3)
 
 
 class _Layout:
-    def __init__(self, graph: nx.Graph[str], block: Block, metrics: Metrics) -> None:
-        self.graph, self.block, self.metrics = graph, block, metrics
+    def __init__(
+        self, graph: nx.Graph[str], whole: Merged, block: Block, metrics: Metrics, place: Cells
+    ) -> None:
+        """`graph`: as it was read; `whole`: with packages in place of parts, as it is drawn."""
+        self.real, self.whole, self.graph = graph, whole, whole.graph
+        self.block, self.metrics, self.place = block, metrics, place
+        self.leaves: list[Box] = []
+        """GPUs, packages of parts, and NICs in columns."""
+        columns = [(b.item.id if b.item else "") for b, _, _ in block.walk() if b.is_column]
+        self.dies = side_by_side(whole.dies, columns) if metrics.heading else ()
+        self.headed = {node for package in self.dies for node in package.members}
         self.boxes: list[Box] = []
         self.lines: list[Line] = []
         self.box_of: dict[int, Box] = {}
@@ -79,13 +110,14 @@ class _Layout:
             for i, nic in enumerate(block.rail):
                 self._railed(block, nic, above, (above.bottom if above else 0) + i)
         self._between_sockets()
-        gpus = sorted((box for box in self.boxes if box.kind == "gpu"), key=lambda box: box.x)
+        self.boxes += headings(self.real, self.dies, self.leaves, self.metrics.heading)
+        gpus = sorted((box for box in self.leaves if box.kind != "nic"), key=lambda box: box.x)
         below = Below(self.graph, gpus, self.metrics, max(width, self.block.width), grid=grid)
         below.draw()
         boxes, lines = (*self.boxes, *below.boxes), (*self.lines, *below.lines)
         points = [point for line in lines for point in line.points]
         right = max([*(box.right for box in boxes), *(x + 1 for x, _ in points)], default=0)
-        bottom = max([*(box.bottom for box in boxes), *(y + 1 for _, y in points)], default=0)
+        bottom = max([*(box.base for box in boxes), *(y + 1 for _, y in points)], default=0)
         return Drawing(right, bottom, boxes, lines)
 
     def _rows(self) -> tuple[list[int], int]:
@@ -107,7 +139,7 @@ class _Layout:
                 top = levels[d - 1] + m.box_height if d else 0
                 rail = len(block.rail) + (m.wire_rows if block.is_device else 0)
                 leaf_y = max(leaf_y, top + rail if block.rail else top + m.wire_rows * bool(d))
-        return levels, leaf_y
+        return levels, leaf_y + m.heading
 
     def _inner(self, block: Block, item: Item, above: Box | None, y: int) -> None:
         m = self.metrics
@@ -124,10 +156,31 @@ class _Layout:
             self._drop(above, box, item)
 
     def _device(self, block: Block, item: Item, above: Box | None, y: int) -> None:
-        box = self._leaf(block, item, y)
+        package = self.graph.nodes[item.id].get("package")
+        box = self._leaf(block, item, y) if package is None else self._package(block, package, y)
+        self.leaves.append(box)
         self.boxes.append(box)
+        if package is not None:
+            inset = 2 if self.metrics.framed else 0
+            parts = part_boxes(self.real, package, self.place, box.x + inset, box.bottom)
+            self.boxes += parts
         if above is not None:
             self._drop(above, box, item)
+
+    def _package(self, block: Block, package: Package, y: int) -> Box:
+        """The box of a package; its parts stand in the rows that it takes in."""
+        m = self.metrics
+        if m.framed:
+            told = (plain_names(self.real, package), package_facts(self.real, package))
+        else:
+            told = (package_names(self.real, package),)
+        room = block.width - (4 if m.framed else 2)
+        lines = tuple(text.fit(words, room) for words in told)
+        height = len(lines) + m.framed
+        return Box(
+            package.id, (), "package", block.x, y, block.width, height, lines,
+            frame=m.gpu_height - height,
+        )  # fmt: skip
 
     def _leaf(self, block: Block, item: Item, y: int) -> Box:
         m = self.metrics
@@ -143,7 +196,9 @@ class _Layout:
             first = text.fit(names_of, room)
             lines: tuple[str, ...] = (first,)
             if m.gpu_lines > 2:
-                lines = (first, text.fit(text.gpu_model(record), room))
+                # Two dies have the model over them, in the heading of their package.
+                headed = item.id in self.headed and where not in first
+                lines = (first, text.fit((where,) if headed else text.gpu_model(record), room))
         else:
             names = text.nic_names(label)
             first = text.fit_tail(names[0], room)
@@ -181,9 +236,9 @@ class _Layout:
         self.lines.append(Line((above.id, nic.id), points, "pcie", nic.edges, labels, None, weak))
 
     def _drop(self, above: Box, box: Box, item: Item) -> None:
-        """The line from a box straight down to another."""
+        """The line from a box straight down to another, or to the heading over that."""
         m = self.metrics
-        x = box.x + m.port
+        x, foot = box.x + m.port, box.y - (m.heading if box.id in self.headed else 0)
         coherent = self._coherent(above, item)
         kind = getattr(item.wire, "kind", None)
         labels: tuple[Label, ...] = ()
@@ -191,12 +246,12 @@ class _Layout:
         weak = text.is_weak(item.wire)
         if kind == "pcie":
             height = m.wire_rows if item.is_leaf else min(m.wire_rows, _UPPER_ROWS)
-            top, room = box.y - height, box.right - x - 2 - 2 * bool(coherent)
+            top, room = foot - height, box.right - x - 2 - 2 * bool(coherent)
             rows = text.fit_rows(text.pcie_labels(item.wire), room, height)
             labels = tuple(Label(x + 2, top + i, row, weak) for i, row in enumerate(rows))
             if item.kind == "gpu" and len(rows) < height and room >= TRAFFIC_CELLS:
                 live = None if coherent else Slot(x + 2, top + len(rows), room)
-        points = ((x, above.bottom - 1), (x, box.y))
+        points = ((x, above.bottom - 1), (x, foot))
         ends = (above.id, box.id)
         self.lines.append(Line(ends, points, kind or "socket", item.edges, labels, live, weak))
         if coherent:
@@ -238,23 +293,3 @@ class _Layout:
                 y = left.y + left.height // 2
                 points = ((left.right - 1, y), (right.x, y))
                 self.lines.append(Line((left.id, right.id), points, "socket", edges))
-
-
-def _moved(drawing: Drawing, x: int, y: int) -> Drawing:
-    def slot(old: Slot | None) -> Slot | None:
-        return None if old is None else replace(old, x=old.x + x, y=old.y + y)
-
-    def labels(old: Sequence[Label]) -> tuple[Label, ...]:
-        return tuple(replace(label, x=label.x + x, y=label.y + y) for label in old)
-
-    boxes = tuple(replace(b, x=b.x + x, y=b.y + y, live=slot(b.live)) for b in drawing.boxes)
-    lines = tuple(
-        replace(
-            line,
-            points=tuple((px + x, py + y) for px, py in line.points),
-            labels=labels(line.labels),
-            live=slot(line.live),
-        )
-        for line in drawing.lines
-    )
-    return Drawing(drawing.width + x, drawing.height + y, boxes, lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputop.topology import units
+from gputop.topology.wiring.packages import PREFIX
 from gputop.widgets.gpu_cells import fast_traffic
 from gputop.widgets.wiring_drawing import Drawing, Line, Slot
 from gputop.widgets.wiring_text import fit, short
@@ -118,6 +119,8 @@ def _of_mesh(line: Line, graph: nx.Graph[str], cursor: str | None) -> str:
         return ""
     if gpu == cursor:
         return f"to {len(line.edges)} GPUs"
+    if gpu.startswith(PREFIX):
+        return _of_package(line, graph, cursor)
     if frozenset((gpu, cursor)) not in line.edges:
         to = str(graph.nodes[cursor].get("label") or "")
         joins = any(kind in ("xgmi", "nvlink") for kind in _kinds(graph, cursor))
@@ -126,3 +129,20 @@ def _of_mesh(line: Line, graph: nx.Graph[str], cursor: str | None) -> str:
     label = str(graph.nodes[cursor].get("label") or "")
     rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
     return fit((f"to {label}:{rate}" if rate else f"to {label}", rate.strip()), 13)
+
+
+def _of_package(line: Line, graph: nx.Graph[str], cursor: str) -> str:
+    """The link between this line's package and the one whose part is selected."""
+    record = graph.nodes[cursor].get("record")
+    parent = getattr(record, "parent", None) or cursor
+    if line.ends[0] == PREFIX + parent:
+        ends = {end for edge in line.edges for end in edge if end != cursor}
+        homes = {getattr(graph.nodes[end].get("record"), "parent", None) or end for end in ends}
+        return f"to {len(homes - {parent})} others"
+    edge = next((edge for edge in line.edges if cursor in edge), None)
+    to = parent.rpartition(":")[0].rpartition(":")[2]
+    if edge is None:
+        return fit((f"not to {to}", "no link"), 13)
+    wire = graph.edges[tuple(edge)]["wire"]
+    rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
+    return fit((f"to {to}:{rate}" if rate else f"to {to}", rate.strip()), 13)

@@ -26,6 +26,10 @@ class Metrics:
     wire_rows: int = 1
     """Rows between a box and the one below it."""
     gpu_lines: int = 1
+    part_rows: int = 0
+    """Rows of parts inside the box of a package."""
+    heading: int = 0
+    """Rows over two GPUs that are the dies of one package."""
 
     @property
     def port(self) -> int:
@@ -40,7 +44,7 @@ class Metrics:
     @property
     def gpu_height(self) -> int:
         """Height of GPUs, and of NICs beside them."""
-        return self.gpu_lines + 2 if self.framed else 1
+        return self.part_rows + (self.gpu_lines + 2 if self.framed else 1)
 
 
 @dataclass(slots=True)
@@ -108,9 +112,13 @@ def arrange(items: list[Item], width: int, *, framed: bool) -> tuple[Block, Metr
     return block, metrics
 
 
-def with_rows(metrics: Metrics, wire_rows: int, gpu_lines: int) -> Metrics:
+def with_rows(
+    metrics: Metrics, wire_rows: int, gpu_lines: int, part_rows: int, heading: int
+) -> Metrics:
     """The same with other heights."""
-    return replace(metrics, wire_rows=wire_rows, gpu_lines=gpu_lines)
+    return replace(
+        metrics, wire_rows=wire_rows, gpu_lines=gpu_lines, part_rows=part_rows, heading=heading
+    )
 
 
 def _blocks(items: list[Item], metrics: Metrics) -> Block:

@@ -41,9 +41,13 @@ def _outside(value: int, low: int, high: int) -> int:
 
 
 def in_order(drawing: Drawing) -> list[Box]:
-    """All boxes in the order of the Tab key: GPUs, NICs, then the rest, left to right."""
-    kinds = {"gpu": 0, "nic": 1}
-    return sorted(drawing.boxes, key=lambda box: (kinds.get(box.kind, 2), box.x, box.y))
+    """All boxes in the order of the Tab key: GPUs, NICs, then the rest, left to right.
+
+    The parts of a package come row by row, as they were drawn.
+    """
+    gpus = [box for box in drawing.boxes if box.kind == "gpu"]
+    rest = [box for box in drawing.boxes if box.kind != "gpu"]
+    return [*gpus, *sorted(rest, key=lambda box: (box.kind != "nic", box.x, box.y))]
 
 
 def centre(box: Box) -> int:

@@ -108,7 +108,9 @@ def xgmi_wire(gpu: Gpu, link: XgmiLink, *, inside: bool = False) -> Wire:
     AMD subtracts no line code from the rate of xGMI: raw and payload are one figure.
     """
     if inside:
-        return Wire(kind="xgmi", source="inside one package; not a link", inside=True)
+        why = link.why("raw_gbs")
+        source = "inside one package: no xGMI link lies between its parts"
+        return Wire(kind="xgmi", source=f"{source}; {why}" if why else source, inside=True)
     if link.raw_gbs is not None:
         return Wire(
             kind="xgmi",
