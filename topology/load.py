@@ -19,7 +19,24 @@ HEAD_BYTES = 64 * 1024
 
 SNAPSHOT_SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.snapshot/')
 
+WITH_JSON = "which --from does not read; print the same with --json"
 NOT_READ = (
+    (
+        re.compile(
+            rb"(?m)^(?:timestamp,)?gpu,[a-z0-9_#,]{0,4000}"
+            rb"(?:bdf|uuid|activity|socket_power|power_usage|market_name|fw_id|retired|num_hops|"
+            rb"weight|link_type|process_info|pid|clk|vram|memory)"
+        ),
+        f"CSV of amd-smi, {WITH_JSON}",
+    ),
+    (
+        re.compile(rb"(?m)^device,[A-Z(][^\n]{0,4000}\r?\n(?:card|system)"),
+        f"CSV of rocm-smi, {WITH_JSON}",
+    ),
+    (
+        re.compile(rb"(?m)^GPU: \d{1,4}[ \t]*\r?\n[ \t]{4}[A-Z][A-Z0-9_]*:|^\| AMD-SMI "),
+        "text of amd-smi, of which --from reads `topology` alone; print the same with --json",
+    ),
     (
         re.compile(rb"<graphs[^>]{0,400}\bversion="),
         "an NCCL graph XML, which --from does not read; the graphs in a job's debug log are shown "

@@ -15,6 +15,9 @@ R = TypeVar("R", bound=Record)
 MEMBERS = {"xgmi": "remote_address", "ecc_blocks": "block"}
 """Fields whose members are told by several sources, each a part, and what names a member."""
 
+NESTED = ("ecc",)
+"""Fields that hold a record of which several sources tell a part each."""
+
 
 def merge_records(records: Sequence[R]) -> R:
     """Field by field, the first record that knows a value wins; gaps remain for unknown fields."""
@@ -28,6 +31,9 @@ def merge_records(records: Sequence[R]) -> R:
         known = [
             value for value in (getattr(record, name) for record in records) if value is not None
         ]
+        if name in NESTED and len(known) > 1:
+            values[name] = merge_records([value for value in known if isinstance(value, Record)])
+            continue
         # An empty tuple says nothing where another source names members.
         filled = [value for value in known if value != ()]
         if name in MEMBERS and len(filled) > 1:

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..machine import Gpu
+from ..machine import Gpu, GpuCache
+from .caches import caches_of
 from .smi_json import index
 from .smi_values import (
     CELSIUS,
@@ -28,6 +29,7 @@ _MEMORY = re.compile(r"\A(NPS[1-8])\Z")
 _GENERATION = re.compile(r"\A(?:Gen|PCIe|PCIE)?\s*([1-7])(?:\.0)?\Z")
 _GFX = re.compile(r"\Agfx[0-9a-f]{3,5}\Z")
 _HEX = re.compile(r"\A(?:0x)?([0-9A-Fa-f]{1,4})\Z")
+_MOST_BLOCKS = 128
 _LIMITS = ("limit", "limit/ppt0")
 
 
@@ -76,6 +78,7 @@ def gpu(entry: Mapping[str, Any], own: str) -> Gpu:
         field = f"clock_{ours}_max_mhz"
         values[field] = _top_clock(v, field, f"clock/{engine}/max_clk", f"clock/{clock}")
     values |= partitions(v, own)
+    values |= {"caches": _caches(v), "firmware": _firmware(v)}
     return Gpu(address=own, vendor="amd", gaps=v.gaps(), **values)
 
 
@@ -98,6 +101,28 @@ def partitions(v: Values, own: str) -> dict[str, Any]:
         found["partition"] = str(part)
         found["parent"] = f"{own[:-1]}0" if own[-1] != "0" and own[-2] == "." else None
     return found
+
+
+def _caches(v: Values) -> tuple[GpuCache, ...]:
+    found = caches_of(v.at("cache_info"))
+    if not found:
+        v.text("caches", "cache_info")
+    return found
+
+
+def _firmware(v: Values) -> tuple[tuple[str, str], ...]:
+    """Blocks and versions of `amd-smi firmware`."""
+    listed = v.at("fw_list")
+    found: dict[str, str] = {}
+    for entry in listed[:_MOST_BLOCKS] if isinstance(listed, list) else ():
+        if isinstance(entry, Mapping):
+            one = Values(entry)
+            block, version = one.text("", "fw_id", "fw_name"), one.text("", "fw_version")
+            if block and version:
+                found[block.removeprefix("AMDSMI_FW_ID_")[:64]] = version[:64]
+    if not found:
+        v.text("firmware", "fw_list")
+    return tuple(found.items())
 
 
 def _mode(v: Values, field: str, form: re.Pattern[str], *paths: str) -> str | None:

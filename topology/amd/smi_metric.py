@@ -14,6 +14,9 @@ from .smi_values import BYTES, CELSIUS, MEGABYTES, MEGAHERTZ, PERCENT, WATTS, Va
 
 SECTIONS = ("usage", "power", "clock", "temperature", "pcie", "ecc", "ecc_blocks", "mem_usage",
             "throttle", "process_list")  # fmt: skip
+PAGES = ("retired", "pending", "un_res")
+"""Lists of `amd-smi bad-pages`: out of use, to be so after the next start, and could not be."""
+_NO_PAGES = "no bad pages found"
 REASONS = (
     ("prochot_violation_status", "prochot"),
     ("ppt_violation_status", "sw power cap"),
@@ -27,12 +30,15 @@ _MEGABITS = {"": 125_000.0, "Mb/s": 125_000.0}
 _BLOCK = re.compile(r"\A[A-Z0-9_]{2,24}\Z")
 _ENGINES = 8
 """Clocks of the graphics engine, one for each XCD."""
+_MOST_PAGES = 65_536
 _MAX_PROCESSES = 4096
 
 
 def has_reading(entry: Mapping[str, Any]) -> bool:
     """Whether the entry says anything that moves."""
     if any(isinstance(entry.get(name), (Mapping, list)) for name in SECTIONS if name != "clock"):
+        return True
+    if any(name in entry for name in PAGES):
         return True
     clock = entry.get("clock")
     return isinstance(clock, Mapping) and any(str(name).startswith("gfx_") for name in clock)
@@ -115,15 +121,46 @@ def _state(value: Any) -> bool | None:
 
 
 def _ecc(v: Values) -> EccCounts | None:
-    if not isinstance(v.at("ecc"), Mapping):
+    has_pages = any(name in v.found for name in PAGES)
+    if not isinstance(v.at("ecc"), Mapping) and not has_pages:
         v.miss("ecc", "not in this output of amd-smi")
         return None
     own = Values(v.found)
     corrected = own.whole("corrected_volatile", "ecc/total_correctable_count")
     uncorrected = own.whole("uncorrected_volatile", "ecc/total_uncorrectable_count")
+    pages, pending = _pages(own) if has_pages else (None, None)
     return EccCounts(
-        corrected_volatile=corrected, uncorrected_volatile=uncorrected, gaps=own.gaps()
+        corrected_volatile=corrected,
+        uncorrected_volatile=uncorrected,
+        pages_retired_double=pages,
+        retirement_pending=pending,
+        gaps=own.gaps(),
     )
+
+
+def _pages(v: Values) -> tuple[int | None, bool | None]:
+    """Bad pages of all three lists, as amdsmi counts them, and whether one waits for a start."""
+    counts = {name: _listed(v.at(name)) for name in PAGES if name in v.found}
+    if None in counts.values():
+        v.miss("pages_retired_double", "amd-smi prints no pages")
+    elif len(counts) < len(PAGES):
+        v.miss("pages_retired_double", "not in this output of amd-smi, which lists some kinds")
+    waiting = counts.get("pending")
+    if waiting is None:
+        v.miss("retirement_pending", "not in this output of amd-smi")
+    known = [count for count in counts.values() if count is not None]
+    return sum(known) if len(known) == len(
+        PAGES
+    ) else None, None if waiting is None else waiting > 0
+
+
+def _listed(value: Any) -> int | None:
+    """Pages in one list: words where there is none, the page itself where there is one."""
+    if isinstance(value, Mapping):
+        return 1 if "page_address" in value else None
+    if isinstance(value, list):
+        return sum(isinstance(page, Mapping) for page in value[:_MOST_PAGES])
+    return 0 if _NO_PAGES in (plain(value) or "").lower() else None
 
 
 def _blocks(v: Values) -> Iterator[EccBlock]:

@@ -1,4 +1,7 @@
-"""JSON of `amd-smi list, static, metric, topology, xgmi, partition, process, version --json`.
+"""JSON of amd-smi.
+
+That is `list`, `static`, `metric`, `topology`, `xgmi`, `partition`, `process`, `firmware`,
+`bad-pages` and `version` with --json.
 
 The forms of 6.x and 7.x, one command or several in one file, with whatever lines stand around
 the documents. A GPU is named by the PCI address in its entry, else by its number: "topo:AMD0", so
@@ -39,7 +42,8 @@ _SIGNS = re.compile(
     rb'"(gpu_data|xgmi_metric|link_status|bdf|asic|bus|vbios|ifwi|limit|driver|vram|numa|partition|'
     rb"accelerator_partition|memory_partition|usage|power|clock|temperature|pcie|ecc|ecc_blocks|"
     rb"mem_usage|throttle|links|link_accessibility|weight|hops|link_type|numa_bandwidth|"
-    rb'link_metrics|process_list|xgmi_err)"\s*:'
+    rb"link_metrics|process_list|xgmi_err|cache_info|fw_list|retired|pending|"
+    rb'un_res)"\s*:'
 )
 _VERSION = re.compile(rb'"tool"\s*:\s*"AMDSMI Tool"')
 _NOT_OURS = re.compile(rb'"(amdsmi|nvmlDevice)[A-Z_a-z]*_?get|"schema"\s*:\s*"gputop')
