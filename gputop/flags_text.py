@@ -7,6 +7,7 @@ from gputop.topology.flags.overview import Entry, overview
 from gputop.topology.flags.process import ProcessFlags
 from gputop.topology.flags.section import Section, drawn
 from gputop.topology.flags.study import Study
+from gputop.topology.units import sentence
 
 SIGNS = {
     "changes": "works",
@@ -33,19 +34,20 @@ def sections(
     trouble = study.trouble()
     library = study.whose()
     ranks = 0 if trouble else len(ranks_of(study.baseline()))
-    node = f"{ranks} GPU{'s' * (ranks != 1)}, rules of {library.name.upper()} {library.version}"
+    name = library.name.upper()
+    node = f"{ranks} GPU{'s' * (ranks != 1)}, rules of {name} {library.version}"
     found: list[Section] = []
     if process is not None:
-        found.append(_process(process))
+        found.append(_process(process, name))
     entries = overview(study, origins)
     if not entries:
         whose = "this process" if process is not None else "this node's environment and files"
-        text = f"No variable of NCCL and its surroundings is set in {whose}: defaults hold."
+        text = f"No variable of {name} and its surroundings is set in {whose}: defaults hold."
         found.append(Section(title=f"What is set ({node})", paragraphs=(text,)))
     found.extend(_entry(entry) for entry in entries)
     notes = study.snapshot.assumptions if process is None else ()
     if notes:
-        bullets = tuple(note[:1].upper() + note[1:] + "." * (note[-1:] != ".") for note in notes)
+        bullets = tuple(sentence(note) for note in notes)
         found.append(Section(title="Worth knowing", bullets=bullets))
     failure = None if trouble else study.baseline().failure
     if failure:
@@ -61,11 +63,11 @@ def _entry(entry: Entry) -> Section:
     )
 
 
-def _process(process: ProcessFlags) -> Section:
+def _process(process: ProcessFlags, name: str) -> Section:
     who = " of ".join(part for part in (process.command, process.user) if part)
     library = process.library or "not seen"
     return Section(
         title=f"Process {process.pid}" + (f": {who}" if who else ""),
-        paragraphs=(f"NCCL library: {library}.",),
-        bullets=tuple(note[:1].upper() + note[1:] + "." for note in process.notes),
+        paragraphs=(f"{name} library: {library}.",),
+        bullets=tuple(sentence(note) for note in process.notes),
     )

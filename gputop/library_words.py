@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 CUDA = re.compile(r"\bCUDA\b")
+LETTERS = re.compile(r"\bletters of nvidia-smi(?: topo -m)?")
+"""Whose letters a cell shows: rocm-smi has none but XGMI, and AMD's users know no other tool."""
 
 
 def in_its_words(report: Report | None, text: str) -> str:
@@ -24,4 +26,5 @@ def words_for(gpus: Sequence[Gpu], text: str) -> str:
         return text
     from gputop.topology.nccl.wording import named_for
 
+    text = LETTERS.sub("letters of PCIe distance", text)
     return CUDA.sub("HIP", named_for("rccl", text))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 UNKNOWN = "–"
+_NAME = re.compile(r"[a-z]\w*[A-Z]|(?:amd-?smi|amdgpu|amdkfd|rocm-?smi|nvidia-smi|nvidia_\w+)\b")
+"""A name that begins small and would be another one with a capital: xGMI, cuMem, amdgpu."""
 
 
 def gbs(value: float | None) -> str:
@@ -79,6 +82,13 @@ def moment(value: float | None, form: str) -> str:
         return time.strftime(form, time.localtime(value))
     except (OverflowError, ValueError, OSError):
         return UNKNOWN
+
+
+def sentence(text: str) -> str:
+    """A remark as a sentence; a name that begins small, as xGMI and amdsmi do, stays as it is."""
+    first = _NAME.match(text)
+    start = text[:1] if first is not None else text[:1].upper()
+    return start + text[1:] + "." * (not text.endswith((".", "!", "?")))
 
 
 def printable(value: str) -> str:

@@ -18,7 +18,7 @@ from gputop.commands.options import (
 if TYPE_CHECKING:
     from gputop.topology.report import Report
 
-LETTERS = "GPUs and NICs in the letters of `nvidia-smi topo -m`:"
+LETTERS = "GPUs and NICs, in letters of PCIe distance (not RCCL's path types):"
 FORMATS = ("matrix", "tree", "dot", "graphml", "nccl-xml", "json")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputop.clean import clean
+from gputop.library_words import in_its_words
 from gputop.widgets.spans import Line, centre, left, width_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def relation_ink(letters: str) -> str:
 
 def matrix_title(report: Report) -> str:
     """Say whose letters these are, and which GPUs hang together."""
-    title = "Links · letters of nvidia-smi topo -m"
+    title = in_its_words(report, "Links · letters of nvidia-smi topo -m")
     if any(gpu.vendor == "amd" for gpu in report.snapshot.machine.gpus):
         title += ", XGMI of rocm-smi"
     groups = [group for group in report.islands if len(group) > 1]

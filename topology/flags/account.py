@@ -8,6 +8,7 @@ from ..nccl.prediction import Prediction
 from ..nccl.summary import duration, message_size
 from ..nccl.wording import NCCL
 from ..snapshot import NodeSnapshot
+from ..units import sentence
 from .catalogue import Flag
 from .cautions import measured, p2p_cautions
 from .effects import SIZES, Effect, choice_of, described, named
@@ -245,7 +246,7 @@ def _unknown(flag: Flag, without: Prediction) -> Section:
         )
     return Section(
         title="What the prediction does not know",
-        bullets=tuple(text[:1].upper() + text[1:].rstrip(".") + "." for text in bullets),
+        bullets=tuple(sentence(text) for text in bullets),
     )
 
 

@@ -29,6 +29,15 @@ class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     value: str
 
 
+class OnRccl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sentences that hold of RCCL in place of those that name NVIDIA's hardware."""
+
+    values: str | None = None
+    changes: str | None = None
+    set_when: str | None = None
+    trap: str | None = None
+
+
 class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One variable. The head of catalogue.toml says what the fields mean."""
 
@@ -54,6 +63,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     set_when: str | None = None
     trap: str | None = None
     tries: tuple[str, ...] = ()
+    on_rccl: OnRccl | None = None
     confirmed: bool = True
 
     @property

@@ -85,8 +85,9 @@ def _shm(reading: Reading, before: Prediction) -> str:
     return f"no pair uses shared memory ({every})"
 
 
-def _relays(_reading: Reading, _before: Prediction) -> str:
-    return "no path of this node goes over NVLink through another GPU"
+def _relays(_reading: Reading, before: Prediction) -> str:
+    links = "xGMI" if before.library.name == "rccl" else "NVLink"
+    return f"no path of this node goes over {links} through another GPU"
 
 
 def _nvls(reading: Reading, before: Prediction) -> str:

@@ -108,7 +108,8 @@ def shape_words(system: System, rules: Rules) -> str:
     shape = shape_of(system, rules)
     counts = [sum(row) for row in shape.links]
     low, high = min(counts, default=0), max(counts, default=0)
-    links = f"{high} xGMI links each" if low == high else f"{low} to {high} xGMI links each"
+    span = str(high) if low == high else f"{low} to {high}"
+    links = f"{span} xGMI link{'s' * (span != '1')} each"
     nets = len(shape.nic_numa)
     nodes = f"{shape.cpus} NUMA node{'s' * (shape.cpus != 1)}"
     nics = f"{nets} NIC{'s' * (nets != 1)}" if nets else "no NICs in its graph"

@@ -87,7 +87,8 @@ def pair_lines(pair: PairDecision, width: int) -> Iterator[str]:
     """One ordered pair with every step."""
     over = f"path {pair.path}"
     if pair.hops is not None and pair.bandwidth_gbs is not None:
-        over += f", {pair.hops} hops, {gbs(pair.bandwidth_gbs)} GB/s by the library's table"
+        over += f", {pair.hops} hop{'s' * (pair.hops != 1)}"
+        over += f", {gbs(pair.bandwidth_gbs)} GB/s by the library's table"
     yield f"rank {pair.src} ({pair.src_bus_id}) to rank {pair.dst} ({pair.dst_bus_id})"
     yield f"{' and '.join(pair.labels) or 'no transport'}: {over}"
     yield ""

@@ -19,7 +19,7 @@ GRANT = "NVML nvmlDeviceGetP2PStatus"
 AMD_GRANT = "amdsmi amdsmi_topo_get_p2p_status"
 LETTERS = "letters of nvidia-smi topo -m; NCCL's path types are another alphabet"
 RCCL_LETTERS = (
-    "letters as nvidia-smi topo -m has them, and XGMI; RCCL's path types are another alphabet"
+    "letters of PCIe distance, XGMI as rocm-smi has it; RCCL's path types are another alphabet"
 )
 NOT_A_TEST = "the driver looks this up by model, chipset and topology; no byte was moved"
 WORDS = {
