@@ -226,3 +226,20 @@ def test_power_caps_are_watts_in_every_version(cap: Any, watts: float | None) ->
     binding.raw["devices"][0]["amdsmi_get_power_cap_info"]["power_cap"] = cap
     gpu = machine.parse(asked(binding)).gpus[0]
     assert gpu.power_limit_watts == watts
+
+
+def test_caches_beyond_level_one(major: str) -> None:
+    first = machine.parse(asked(fake.Binding(major))).gpus[0]
+    assert [(one.level, one.kind, one.size_bytes // 1024, one.count) for one in first.caches] == [
+        (2, "data", 4096, 1),
+        (3, "data", 262_144, 1),
+    ]
+
+
+@pytest.mark.parametrize("answer", ["N/A", {"cache": "N/A"}, {"cache": []}, {"cache": [7, {}]}, 3])
+def test_caches_that_are_none_are_a_gap(answer: Any) -> None:
+    binding = fake.Binding("7")
+    binding.raw["devices"][0]["amdsmi_get_gpu_cache_info"] = answer
+    gpu = machine.parse(asked(binding)).gpus[0]
+    assert gpu.caches == ()
+    assert gpu.why("caches") is not None

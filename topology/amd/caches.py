@@ -15,10 +15,16 @@ from .smi_values import KILOBYTES, Values
 _MOST = 64
 _MOST_BYTES = 1 << 50
 _DATA, _INSTRUCTION, _CPU = "DATA_CACHE", "INST_CACHE", "CPU_CACHE"
+_WORDS = (_DATA, _INSTRUCTION, _CPU)
 
 
 def caches_of(listed: Any) -> tuple[GpuCache, ...]:
-    """Give the kinds beyond level 1, nearest first; () where nothing of the sort is listed."""
+    """Give the kinds beyond level 1, nearest first; () where nothing of the sort is listed.
+
+    `listed`: a list, since ROCm 6.1 under "cache"; 6.0 has {"cache 0": ...}.
+    """
+    if isinstance(listed, Mapping):
+        listed = listed["cache"] if "cache" in listed else list(listed.values())
     entries = listed[:_MOST] if isinstance(listed, list) else []
     found = [one for entry in entries if (one := _cache(entry)) is not None]
     return tuple(sorted(found, key=lambda one: (one.level, one.kind)))
@@ -31,7 +37,9 @@ def _cache(entry: Any) -> GpuCache | None:
     level = v.whole("level", "cache_level", most=9)
     size = v.whole("size_bytes", "cache_size", units=KILOBYTES, most=_MOST_BYTES)
     told = entry.get("cache_properties")
-    words = {word for word in told if isinstance(word, str)} if isinstance(told, list) else set()
+    # ROCm 6.0 has a flag of its own for each: {"data_cache": True}.
+    words = {word for word in _WORDS if entry.get(word.lower()) is True}
+    words |= {word for word in told if isinstance(word, str)} if isinstance(told, list) else set()
     if level is None or level < 2 or not size or _CPU in words:
         return None
     kinds = [name for sign, name in ((_DATA, "data"), (_INSTRUCTION, "instruction"))

@@ -6,11 +6,12 @@ import re
 from collections import Counter
 from typing import Any
 
-from ..machine import Gpu, GpuPair, XgmiLink
+from ..machine import Gpu, GpuCache, GpuPair, XgmiLink
 from ..nvml.words import pci_address
 from ..snapshot import Problem
 from ..sources.source import Part, Raw
 from .answers import Answers, Path, dicts, is_whole, reason, refusal
+from .caches import caches_of
 from .links import seen_pairs, xgmi_of
 from .parts import package
 from .smi_gpu import gfx_name
@@ -162,6 +163,7 @@ def _gpu(
         "xgmi_hive": _hive(a),
         "kfd_node": a.number("kfd_node", (_KFD, "node_id")),
         "render_minor": a.number("render_minor", ("amdsmi_get_gpu_enumeration_info", "drm_render")),
+        "caches": _caches(a),
         "firmware": firmware(a),
         # Of a split package a container may show but one part.
         "partition": str(part) if part or (split and part is not None) else None,
@@ -275,6 +277,14 @@ def _mode(a: Answers, field: str, name: str) -> str | None:
         return text and text.upper()
     a.miss(field, f"unknown ({text[:40]})")
     return None
+
+
+def _caches(a: Answers) -> tuple[GpuCache, ...]:
+    listed, why = a.look(("amdsmi_get_gpu_cache_info",))
+    found = caches_of(listed)
+    if not found:
+        a.miss("caches", why or "the driver names none beyond level 1")
+    return found
 
 
 def _hive(a: Answers) -> str | None:

@@ -23,6 +23,8 @@ _WEIGHT_PCIE, _WEIGHT_SOCKETS = 40, 72
 _HOPS_PCIE, _HOPS_SOCKETS = 2, 3
 """As rocm_smi.cc counts: to the CPU and back, and one more between two CPUs."""
 _XGMI, _PCIE = 2, 1
+_CACHES_KIB = {"gfx90a": (8192,), "gfx942": (4096, 262_144), "gfx950": (4096, 262_144)}
+"""L2, of one XCD as the kernel gives it, and the cache at the memory (data sheets)."""
 
 
 def answer(shape: Shape, gpus: tuple[Function, ...]) -> dict[str, Any]:
@@ -76,6 +78,7 @@ def _device(shape: Shape, gpu: Function, gpus: tuple[Function, ...]) -> dict[str
         if shape.driver
         else REFUSED,
         "amdsmi_get_gpu_enumeration_info": {"drm_render": 128 + 8 * gpu.number},
+        "amdsmi_get_gpu_cache_info": _caches(model.compute_capability),
         "amdsmi_get_gpu_virtualization_mode": {"mode": "BAREMETAL"},
         "amdsmi_get_gpu_topo_numa_affinity": gpu.numa,
         "amdsmi_get_xgmi_info": {"xgmi_hive_id": HIVE if shape.xgmi else 0},
@@ -97,6 +100,19 @@ def _device(shape: Shape, gpu: Function, gpus: tuple[Function, ...]) -> dict[str
         "amdsmi_get_gpu_metrics_info": _lanes(shape),
         "pairs": [_pair(shape, gpu, peer) for peer in gpus if peer is not gpu],
     }
+
+
+def _caches(target: str) -> Raw:
+    found: list[dict[str, Any]] = [
+        {
+            "cache_properties": ["DATA_CACHE", "SIMD_CACHE"],
+            "cache_size": kib,
+            "cache_level": level,
+            "num_cache_instance": 1,
+        }
+        for level, kib in enumerate(_CACHES_KIB.get(target, ()), start=2)
+    ]
+    return {"cache": found} if found else REFUSED
 
 
 def _cap(shape: Shape, gpu: Function) -> Raw:

@@ -7,7 +7,7 @@ as arguments names them: "amdsmi_get_gpu_memory_total(VRAM)", "amdsmi_get_clock_
 device as the source. An answer is what the binding returns (enumeration members by name), or
 {"error": "AmdSmiLibraryException: AMDSMI_STATUS_NOT_SUPPORTED - Feature not supported"}. Units
 are the binding's: power caps microwatts (watts before ROCm 6.1.2), sizes bytes (`vram_size` and
-`vram_usage` MiB), pair bandwidths MB/s, PCIe rates MT/s, clocks MHz, degrees Celsius.
+`vram_usage` MiB, caches KiB), pair bandwidths MB/s, PCIe rates MT/s, clocks MHz, degrees Celsius.
 
 Where the majors differ: 7.x has `amdsmi_get_link_metrics`, which names the GPU at the end of each
 xGMI link; 6.x leaves that open. A word such as "N/A" may stand where a number is promised.
@@ -40,6 +40,7 @@ _IDENTITY = (
     ("amdsmi_get_fw_info",),
     ("amdsmi_get_gpu_driver_info",),
     ("amdsmi_get_gpu_enumeration_info",),
+    ("amdsmi_get_gpu_cache_info",),
     ("amdsmi_get_gpu_virtualization_mode",),
     ("amdsmi_get_gpu_topo_numa_affinity",),
     ("amdsmi_get_xgmi_info",),
