@@ -51,6 +51,8 @@ def command(
     SRC and DST name one pair: a rank, a PCI address, a UUID, nvml:N or cuda:N. Without them
     every pair of the communicator is answered.
     """
+    from gputop.explain_advice import advice
+    from gputop.explain_advice import lines as advice_lines
     from gputop.topology.nccl.document import document
     from gputop.topology.nccl.predict import NoGpusError, predict
     from gputop.topology.nccl.rules import UnknownVersionError
@@ -75,8 +77,11 @@ def command(
     except NoGpusError as error:
         raise Exit(f"nothing to explain: {error}", CANNOT_TELL) from error
     pair = pair_of(src, dst, snapshot.machine, prediction)
+    told = advice(snapshot, prediction)
     if as_json:
-        shown = document(prediction, gputop=__version__, source=snapshot.source, pair=pair)
+        shown = document(
+            prediction, gputop=__version__, source=snapshot.source, pair=pair, advice=told
+        )
         if changes:
             shown.baseline = document(
                 baseline, gputop=__version__, source=snapshot.source, pair=pair
@@ -86,6 +91,10 @@ def command(
         print_json(shown)
         return
     _print(prediction, pair)
+    if told:
+        click.echo()
+    for line in advice_lines(told, text_width()):
+        click.echo(clean(line, 400))
     if changes:
         from gputop.topology.flags.whatif import compare
         from gputop.topology.flags.whatif_text import comparison_lines

@@ -17,6 +17,18 @@ from .prediction import (
 SCHEMA = "gputop.explain/1"
 
 
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """One remark on the communicator as a whole, by a rule of `gputop check`."""
+
+    id: str
+    """The rule's id, "amd-few-gpus"."""
+    title: str
+    why: str
+    text: str = ""
+    command: str = ""
+    """To copy; "" where the environment says so already."""
+
+
 class ExplainDocument(msgspec.Struct, kw_only=True):
     """One JSON document; `baseline` and `two_node` are documents of the same kind."""
 
@@ -35,6 +47,8 @@ class ExplainDocument(msgspec.Struct, kw_only=True):
     ignored: tuple[tuple[str, str, str], ...]
     failure: str | None
     assumptions: tuple[str, ...]
+    advice: tuple[Advice, ...] = ()
+    """What `check --gpus` says of this communicator by design."""
     baseline: ExplainDocument | msgspec.UnsetType = msgspec.UNSET
     two_node: ExplainDocument | msgspec.UnsetType = msgspec.UNSET
 
@@ -45,6 +59,7 @@ def document(
     gputop: str,
     source: tuple[str, ...],
     pair: tuple[int, int] | None = None,
+    advice: tuple[Advice, ...] = (),
 ) -> ExplainDocument:
     """A prediction as a document; `pair` leaves one ordered pair of ranks alone in `pairs`."""
     pairs = prediction.pairs
@@ -65,4 +80,5 @@ def document(
         ignored=prediction.ignored,
         failure=prediction.failure,
         assumptions=prediction.assumptions,
+        advice=advice,
     )

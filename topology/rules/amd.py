@@ -207,7 +207,8 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
         ),
         None,
     )
-    price = f"{count - 1} of {sku.link_count} links of each GPU are in use"
+    used = "is" if count == 2 else "are"
+    price = f"{count - 1} of {sku.link_count} links of each GPU {used} in use"
     paper = (count - 1) * sku.pair_gbs
     exact = next(
         (
