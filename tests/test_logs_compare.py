@@ -7,7 +7,7 @@ import pytest
 
 from gputop.topology import load
 from gputop.topology.logs.compare import compare
-from gputop.topology.logs.link_figures import capability, count_of, lanes
+from gputop.topology.logs.link_figures import architecture, capability, count_of, lanes
 from gputop.topology.logs.overlay import hosts_of, lay
 from gputop.topology.logs.places import gpus_from
 from gputop.topology.logs.read import read_file, read_log, settings_from
@@ -177,8 +177,16 @@ def test_bandwidths_turn_back_into_links() -> None:
     assert capability([40.0], [12.0], ["P2P/IPC"], [])[0] == 70
     assert capability([721.8], [48.0], [], [])[0] == 100
     assert capability([], [24.0], [], [])[0] == 89
-    assert count_of(370.8, 90, xgmi=False) == 18
-    assert count_of(48.0, 0, xgmi=True) == 1
+    assert count_of(370.8, 20.6) == 18
+    for told, name, each in (
+        ([48.0, 96.0], "gfx942", 48.0),
+        ([36.0, 144.0], "gfx90a", 36.0),
+        ([24.0], "gfx908", 24.0),
+    ):
+        found = architecture(told)
+        assert found[:2] == (name, each)
+        assert [count_of(gbs, each) for gbs in told] == [round(gbs / each) for gbs in told]
+    assert "does not tell" in architecture([])[2]
 
 
 def test_two_hosts_are_predicted_as_two() -> None:

@@ -34,7 +34,10 @@ NOT_READ = (
         f"CSV of rocm-smi, {WITH_JSON}",
     ),
     (
-        re.compile(rb"(?m)^GPU: \d{1,4}[ \t]*\r?\n[ \t]{4}[A-Z][A-Z0-9_]*:|^\| AMD-SMI "),
+        re.compile(
+            rb"(?m)^GPU: \d{1,4}[ \t]*\r?\n[ \t]{4}[A-Z][A-Z0-9_]*:|^\| AMD-SMI |"
+            rb"^(?:LINK METRIC TABLE|XGMI LINK STATUS|GPU LINK PORT STATUS):"
+        ),
         "text of amd-smi, of which --from reads `topology` alone; print the same with --json",
     ),
     (

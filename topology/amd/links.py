@@ -128,7 +128,8 @@ def _is_direct(one: SeenPair) -> bool:
     """Whether a wire joins the two; the driver's own count of hops is 1 for every pair."""
     if one.pair.link_type != "xgmi" or _hops(one.pair) not in (None, 1):
         return False
-    return not (one.low == 0 and one.high == 0)
+    # A driver that fills in neither gives zeros for both; a way over other GPUs has its weight.
+    return not (one.low == 0 and one.high == 0) or one.pair.weight == 0
 
 
 def _hops(pair: GpuPair) -> int | None:
@@ -164,15 +165,16 @@ def _link(
         "links": count,
         "raw_gbs": raw,
         "hops": hops,
-        "weight": pair.weight,
+        "weight": pair.weight or None,
         "speed_gts": None if speed is None else float(speed),
         "width": width,
-        "bandwidth_min_gbs": None if one.low is None else one.low / 1000,
-        "bandwidth_max_gbs": None if one.high is None else one.high / 1000,
+        "bandwidth_min_gbs": one.low / 1000 if one.low else None,
+        "bandwidth_max_gbs": one.high / 1000 if one.high else None,
     }
     for field, value in (("weight", pair.weight), ("bandwidth_max_gbs", one.high)):
-        if value is None:
-            a.miss(field, pair.why(field) or "the driver does not say")
+        if not value:
+            zero = "the driver says 0" if value == 0 else "the driver does not say"
+            a.miss(field, pair.why(field) or zero)
     return XgmiLink(remote_address=pair.dst, gaps=a.gaps(), **values)
 
 

@@ -145,11 +145,14 @@ def link_of(cell: Pair, tool: str) -> XgmiLink | None:
         return None
     weight = _whole(cell.weight)
     hops = None if weight is None or weight % HOP_WEIGHT else weight // HOP_WEIGHT or None
-    if hops not in (None, 1) or cell.bandwidth == "0-0":
+    # A driver that fills in neither prints zeros for both (MI355X under amdgpu 6.16); for a pair
+    # that xGMI reaches through other GPUs, the weight is known.
+    if hops not in (None, 1) or (cell.bandwidth == "0-0" and weight != 0):
         return None
-    values: dict[str, Any] = {"weight": weight, "hops": hops}
+    values: dict[str, Any] = {"weight": weight or None, "hops": hops}
     gaps = [] if hops is not None else [Gap("hops", _why(cell.weight, tool))]
-    match = _RANGE.match(cell.bandwidth or "")
+    gaps += [Gap("weight", _why(cell.weight, tool))] if weight == 0 else []
+    match = _RANGE.match(cell.bandwidth or "") if cell.bandwidth != "0-0" else None
     if match is None:
         gaps += [Gap(f"bandwidth_{end}_gbs", _why(cell.bandwidth, tool)) for end in ("min", "max")]
     else:

@@ -28,9 +28,8 @@ ROCM_TITLES = {
     "Link accessibility between two GPUs": "Link accessibility",
 }
 AMD_SIGN = re.compile(rf"(?m)^({'|'.join(AMD_TITLES)}):\s*$")
-ROCM_SIGN = re.compile(
-    rf"(?m)^=+ (ROCm System Management Interface|{'|'.join(ROCM_TITLES)}) =+\s*$"
-)
+_AROUND = ("ROCm System Management Interface", "Numa Nodes", "End of ROCm SMI Log")
+ROCM_SIGN = re.compile(rf"(?m)^=+ ({'|'.join((*_AROUND, *ROCM_TITLES))}) =+\s*$")
 _BANNER = re.compile(r"\A=+ (\S.{0,80}?) =+\s*\Z")
 _CARD_LINE = re.compile(r"\AGPU ?\[?(\d{1,3})\]?\s*:\s*([^:]{1,80}):\s*(.{0,512})\Z")
 

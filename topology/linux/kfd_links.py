@@ -74,17 +74,19 @@ def _wire(link: Link, name: str, target: str | None) -> XgmiLink:
             raw = link.max_mbs / 1000
     else:
         gaps += [Gap("raw_gbs", "KFD states no rate"), Gap("links", "KFD states no rate")]
-    told = not parts or known
-    if not told:
-        gaps += [Gap(f"bandwidth_{end}_gbs", OF_PARTS) for end in ("min", "max")]
+    if not known:
+        why = OF_PARTS if parts else "KFD states no rate"
+        gaps += [Gap(f"bandwidth_{end}_gbs", why) for end in ("min", "max")]
+    if not link.weight:
+        gaps.append(Gap("weight", "KFD states 0, which is no weight"))
     return XgmiLink(
         remote_address=name,
         links=links,
         raw_gbs=raw,
         hops=hops,
-        weight=link.weight,
-        bandwidth_min_gbs=link.min_mbs / 1000 if told else None,
-        bandwidth_max_gbs=link.max_mbs / 1000 if told else None,
+        weight=link.weight or None,
+        bandwidth_min_gbs=link.min_mbs / 1000 if known else None,
+        bandwidth_max_gbs=link.max_mbs / 1000 if known else None,
         gaps=tuple(gaps),
     )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TypeVar
 
+import msgspec
+
 from .building import MAX_COMMUNICATORS, CommBuilder, Process
 from .prefix import Speaker
 from .report import Note, Variable, Versions
@@ -77,6 +79,11 @@ class Log:
         self.nobody = Process(host="", pid=0, cuda_dev=None)
         """Lines without a readable head."""
         self.transports = 0
+
+    def is_rccl(self) -> None:
+        """Take note of a line that only RCCL writes; a line with the version says it better."""
+        if self.versions.library is None:
+            self.versions = msgspec.structs.replace(self.versions, library="rccl")
 
     def process(self, speaker: Speaker | None) -> Process:
         """The process that speaks, made when it is new."""

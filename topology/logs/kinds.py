@@ -91,6 +91,21 @@ def _git_or_version(log: Log, process: Process, text: bytes, line: int) -> str |
     return remark(log, process, text, line)
 
 
+def _rccl(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Keep a remark that RCCL alone makes: it tells whose log it is where no version is named."""
+    if b"initialized" not in text or b"rsmi" in text:
+        log.is_rccl()
+    log.note("INFO", process, text, line)
+    return "remark"
+
+
+def _plugin(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """`NET/Plugin : No plugin found (librccl-net.so)` and the like."""
+    if b"librccl" in text:
+        log.is_rccl()
+    return remark(log, process, text, line)
+
+
 def _could_not(log: Log, process: Process, text: bytes, line: int) -> str | None:
     log.note("INFO", process, text, line)
     return "failure" if b"P2P" in text or b"path for pattern" in text else "detection"
@@ -163,9 +178,12 @@ WORDS: dict[bytes, str | Reader] = {
     **dict.fromkeys((b"HINT:", b"Socket", b"Unknown", b"Parsed", b"PARAM:", b"Profiler"), remark),
     **dict.fromkeys((b"socketFinalizeAccept", b"socketFinalizeAccept:", b"Plugin"), remark),
     **dict.fromkeys(
-        (b"rocm_smi_lib:", b"Not", b"Compute", b"Collnet", b"Clique", b"Loaded"), remark
+        (b"Not", b"Compute", b"Collnet", b"Clique", b"Loaded", b"dlvsym", b"dlsym", b"Search"),
+        remark,
     ),
-    **dict.fromkeys((b"dlvsym", b"dlsym", b"MSCCL:", b"MSCCL++:", b"MSCCL", b"Search"), remark),
+    **dict.fromkeys((b"rocm_smi_lib:", b"initialized", b"GFX9", b"MSCCL:", b"MSCCL++:"), _rccl),
+    **dict.fromkeys((b"MSCCL", b"[RINGS]"), _rccl),
+    **dict.fromkeys((b"pre-adjustment", b"post-adjustment"), "call"),
 }
 
 COLLECTIVES = (
@@ -196,7 +214,11 @@ def family(word: bytes) -> str | Reader | None:
     if _SOURCE.match(word):
         return _failed
     if _PLUGIN.match(word):
-        return remark
+        return _plugin
+    if word.startswith(b"minNChannels:"):
+        return "call"
+    if word.startswith((b"comm:0x", b"[node_id")):
+        return "communicator settings"
     if word.startswith(b"==="):
         return on_rule
     if word.startswith((b"proxyConn", b"proxyUDS", b"proxyProgress", b"recvOpId=", b"msccl")):

@@ -21,7 +21,8 @@ PER_LINK = ((90, 20.6), (80, 20.0), (100, 40.1), (86, 12.0), (60, 18.0))
 MOST_LINKS = {60: 4, 80: 12, 86: 4, 90: 18, 100: 18}
 GEN4_GBS = 24.0
 """Sixteen lanes of generation 4; GPUs with generation 5 are Hopper or later, or recent boards."""
-XGMI_GBS = (48.0, 36.0, 24.0)
+XGMI_GBS = (("gfx942", 48.0), ("gfx90a", 36.0), ("gfx908", 24.0))
+"""Targets and GB/s of one xGMI link, newest first (RCCL, graph/topo.h)."""
 
 LADDER_90 = {60.0, 50.0, 24.0, 11.0}
 LADDER_80 = {18.0, 10.0, 9.0, 7.0, 5.0, 4.0}
@@ -72,15 +73,21 @@ def capability(
     return 90, "compute capability 9.0 is assumed: the log does not tell it"
 
 
+def architecture(links: Iterable[float]) -> tuple[str, float, str]:
+    """Target of AMD's GPUs, GB/s of one of their links, and how both were concluded."""
+    told = [gbs for gbs in links if gbs > 0]
+    for name, each in XGMI_GBS:
+        if told and all(_whole(gbs, each, 16) for gbs in told):
+            return name, each, f"{name} is assumed, because xGMI counts {each} GB/s a link"
+    name, each = XGMI_GBS[0]
+    return name, each, f"the log does not tell the architecture of the GPUs: {name} is assumed"
+
+
 def _whole(gbs: float, each: float, most: int) -> bool:
     count = round(gbs / each)
     return 1 <= count <= most and abs(count * each - gbs) <= 0.051
 
 
-def count_of(gbs: float, sm: int, *, xgmi: bool) -> int:
+def count_of(gbs: float, each: float) -> int:
     """How many links make this bandwidth."""
-    if xgmi:
-        each = next((one for one in XGMI_GBS if abs(gbs / one - round(gbs / one)) < 0.01), 48.0)
-    else:
-        each = dict(PER_LINK).get(sm, 20.0)
     return max(1, round(gbs / each))

@@ -69,7 +69,8 @@ class Heads:
             host=plain(match[1], 80),
             pid=int(match[2][:12]),
             cuda_dev=None if match[4] is None else int(match[4][:6]),
-            where=None if where is None else plain(where[1], 80),
+            # ROCm's packages name the whole path of their build.
+            where=None if where is None else plain(where[1].rpartition(b"/src/")[2], 80),
         )
 
     def split_glued(self, line: bytes) -> list[bytes]:

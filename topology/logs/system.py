@@ -15,7 +15,7 @@ import msgspec
 
 from ..nccl.element import Element
 from .communicator import Communicator, LoggedSystem, SystemLink, SystemNode
-from .link_figures import capability, count_of, lanes
+from .link_figures import PER_LINK, architecture, capability, count_of, lanes
 from .places import address_of, first_host, gpu_ranks
 from .report import LogReport
 
@@ -100,22 +100,26 @@ class _Builder:
             for link in node.links
             if link.kind == "PCI" and link.to[:4] in ("GPU/", "DEV/")
         ]
-        self.sm, why = capability(self.nvlinks, buses, labels, comm.graphs)
+        self.xgmi = any(link.kind == "XGMI" for node in nodes.values() for link in node.links)
+        self.rccl = log.versions.library == "rccl" or self.xgmi
+        self.gcn = ""
+        if self.rccl:
+            self.sm = 0  # RCCL's number of compute units
+            self.gcn, self.each, why = architecture(self.nvlinks)
+        else:
+            self.sm, why = capability(self.nvlinks, buses, labels, comm.graphs)
+            self.each = dict(PER_LINK).get(self.sm, 20.0)
         self.assumptions.append(why)
         self.names, self.gdr = self._network()
-        self.xgmi = any(link.kind == "XGMI" for node in nodes.values() for link in node.links)
 
     def make(self) -> Rebuilt:
         cpus = [node for node in self.nodes.values() if node.name.startswith("CPU/")]
         root = Element(
             tag="system",
-            attributes=(("version", "2" if self._rccl() else "1"),),
+            attributes=(("version", "2" if self.rccl else "1"),),
             children=tuple(self._cpu(node) for node in cpus),
         )
         return Rebuilt(element=root, assumptions=tuple(self.assumptions))
-
-    def _rccl(self) -> bool:
-        return self.log.versions.library == "rccl"
 
     def _network(self) -> tuple[dict[int, str], dict[int, bool]]:
         """Names of the NICs by device number, and whether each reaches GPU memory."""
@@ -193,6 +197,7 @@ class _Builder:
         seen = None if rank is None else self.comm.rank(rank)
         dev = rank if seen is None or seen.nvml_dev is None else seen.nvml_dev
         attributes = [("dev", str(dev if dev is not None else 0)), ("sm", str(self.sm))]
+        attributes += [("gcn", self.gcn)] if self.gcn else []
         if rank is not None:
             attributes.append(("rank", str(rank)))
         attributes.append(("gdr", "1"))
@@ -205,7 +210,7 @@ class _Builder:
                 switch, cpu = link.to.startswith("NVS/"), link.to.startswith("CPU/")
                 target = SWITCH_TARGET if switch else address_of(link.to) or ""
                 kind = "0x068000" if switch else "0x068001" if cpu else "0x030200"
-                count = count_of(link.gbs, self.sm, xgmi=self.xgmi)
+                count = count_of(link.gbs, self.each)
                 yield Element(
                     tag="xgmi" if self.xgmi else "nvlink",
                     attributes=(("target", target), ("count", str(count)), ("tclass", kind)),

@@ -22,6 +22,7 @@ from .peers import Grants
 from .prediction import Graphs, Library, PairDecision, Prediction, View
 from .rules import Rules, preferred, rules_for
 from .settings import Settings
+from .steps import CAN_REACH
 from .system import System
 from .timing import Timing, timing_of
 from .transports import Domain, decide_pairs
@@ -234,7 +235,7 @@ class _Prediction:
 
     def standing_assumptions(self, pairs: tuple[PairDecision, ...]) -> None:
         if any(
-            step.basis == "assumed" and step.source == "transport/p2p.cc:p2pCanConnect"
+            step.basis == "assumed" and step.question == CAN_REACH
             for pair in pairs
             for step in pair.steps
         ):

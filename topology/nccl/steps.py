@@ -162,6 +162,9 @@ def nic_faster(check: NetCheck, *, decides: bool) -> Step:
     )
 
 
+CAN_REACH = "can the runtime reach the peer?"
+
+
 def cuda_access(grant: Grant, rules: Rules) -> Step:
     """The runtime's word on peer access."""
     call = "hipDeviceCanAccessPeer" if rules.library == "rccl" else "cudaDeviceCanAccessPeer"
@@ -173,7 +176,7 @@ def cuda_access(grant: Grant, rules: Rules) -> Step:
         because, basis = f"{call} was asked by the p2p probe", "measured"
     no = grant.cuda is False
     return Step(
-        question="can the runtime reach the peer?",
+        question=CAN_REACH,
         answer="no" if no else "yes",
         because=because,
         decides=no,
@@ -223,6 +226,8 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
     why = "NCCL_P2P_READ_ENABLE says so" if wish != -2 else "reads are for NVLink between sm80 GPUs"
     if rules.library == "rccl" and wish == -2:
         why = "RCCL's receivers read only when NCCL_P2P_READ_ENABLE says so"
+        if read:
+            why = "both GPUs have 80 compute units, and RCCL's rule for NVIDIA's sm80 counts those"
     if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
         why = "NCCL_P2P_USE_CUDA_MEMCPY has copy engines write"
     steps.append(

@@ -103,14 +103,14 @@ class Relations:
             if _unasked(one) or _unasked(other):
                 return self._reported(a, b) or Relation(
                     letters=UNKNOWN,
-                    evidence=("the driver was not asked for NVLinks yet",),
+                    evidence=(f"the driver was not asked for {_links_of(one)} yet",),
                     basis="assumed",
                 )
             pair = self._pair(a, b)
             told = self.machine.nccl_topology is not None
             told = told or (pair is not None and pair.link_type is not None)
             if (one.uuid is None or other.uuid is None) and not told:
-                return self._reported(a, b) or _without_links(self._tree(a, b))
+                return self._reported(a, b) or _without_links(self._tree(a, b), _links_of(one))
         return self._reported(a, b) or self._tree(a, b)
 
     def _gpu_links(self, one: Gpu, other: Gpu) -> Relation | None:
@@ -242,9 +242,13 @@ def _unasked(gpu: Gpu) -> bool:
     return gpu.uuid is not None and gpu.why("nvlinks") == NOT_ASKED
 
 
-def _without_links(found: Relation) -> Relation:
-    """Mark a relation of GPUs that no driver answered for: NVLink may join them all the same."""
-    unasked = "no driver told of NVLinks; these letters are for PCIe alone"
+def _links_of(gpu: Gpu) -> str:
+    return "xGMI links" if gpu.vendor == "amd" else "NVLinks"
+
+
+def _without_links(found: Relation, links: str) -> Relation:
+    """Mark a relation of GPUs that no driver answered for: links may join them all the same."""
+    unasked = f"no driver told of {links}; these letters are for PCIe alone"
     return msgspec.structs.replace(found, evidence=(*found.evidence, unasked), basis="assumed")
 
 

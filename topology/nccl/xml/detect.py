@@ -17,7 +17,7 @@ from .attributes import number
 from .bus import Bus
 from .draft import Draft, thaw
 from .gdr import gpu_gdr, nic_gdr
-from .links import NVSWITCH, gpu_attributes, link_elements
+from .links import NO_WIRES, NVSWITCH, gpu_attributes, link_elements, wires_unknown
 from .ports import Port, network_ports
 from .unplaced import placed
 
@@ -61,6 +61,8 @@ def detect(machine: Machine, settings: Settings, base: Element | None = None) ->
         own.root.trim()
         total.attributes = own.root.attributes
         total.fuse(own.root)
+    if rccl and base is None and wires_unknown(machine):
+        notes.append(NO_WIRES)
     return Detected(total.freeze(), tuple(dict.fromkeys([*notes, *bus.assumptions])))
 
 

@@ -64,6 +64,17 @@ def gpu_attributes(gpu: Gpu, place: int, notes: list[str]) -> dict[str, str]:
     }
 
 
+ONE_HOP = "How many xGMI hops lie between some GPUs is not known: one is assumed."
+NO_WIRES = "Whether xGMI joins the GPUs is not known: PCIe alone is assumed."
+
+
+def wires_unknown(machine: Machine) -> bool:
+    """Whether nothing was read that says how AMD's GPUs are joined."""
+    amd = [gpu for gpu in machine.gpus if gpu.vendor == "amd"]
+    told = any(gpu.xgmi for gpu in amd) or any(pair.link_type for pair in machine.pairs)
+    return len(amd) > 1 and not told
+
+
 def link_elements(
     gpu: Gpu, sm: int, machine: Machine, bus: Bus, notes: list[str]
 ) -> list[tuple[str, dict[str, str]]]:
@@ -163,6 +174,8 @@ def _xgmi(gpu: Gpu, notes: list[str]) -> list[tuple[str, str]]:
     for link in gpu.xgmi:
         if link.active is False or (link.hops is not None and link.hops != 1):
             continue
+        if link.hops is None:
+            notes.append(ONE_HOP)
         if link.links is None:
             notes.append("The number of xGMI links of a pair is not known: one is assumed.")
         found.append((link.remote_address, str(link.links or 1)))

@@ -1,7 +1,8 @@
-"""GPUs that only the letters of `nvidia-smi topo -m` tell of: addresses and a PCI tree to go by.
+"""GPUs of a text without PCI addresses: addresses and a PCI tree to go by.
 
-NCCL needs an address and a place for each GPU. Both are made up here from the letters, which say
-who shares a switch and who a NUMA node; figures of links stay unknown.
+NCCL and RCCL need an address and a place for each GPU. Both are made up here: from the letters of
+`nvidia-smi topo -m`, which say who shares a switch and who a NUMA node, or for `rocm-smi
+--showtopo`, which knows no switches, from the NUMA nodes alone. Figures of links stay unknown.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...machine import Gpu, Machine, PciDevice
+from ...machine import Gpu, Machine, PciDevice, XgmiLink
 from ...wiring.graph import gpu_numa
 
 NOTE = "Addresses and PCI tree are made up from the letters of nvidia-smi topo -m."
+NOTE_AMD = "Addresses and PCI tree are made up: the text of AMD's tool names none."
 UNKNOWN = "topo:"
+DOMAINS = {"topo:GPU": "fffe", "topo:AMD": "fffd"}
+"""PCI domains that no machine has, by the name that a text gives its GPUs."""
 MOST = 224
 """GPUs that get an address; buses from e0 on are for switches."""
 ROOT = "pcifffe:00"
@@ -27,10 +31,11 @@ def is_unplaced(gpu: Gpu) -> bool:
 
 def bus_id(gpu: Gpu) -> str:
     """The address that stands for a GPU in a detected topology; its own where it has one."""
-    digits = gpu.address.removeprefix(f"{UNKNOWN}GPU")
-    if not is_unplaced(gpu) or not digits.isdecimal() or int(digits) >= MOST:
-        return gpu.address
-    return f"fffe:{int(digits):02x}:00.0"
+    for name, domain in DOMAINS.items():
+        digits = gpu.address.removeprefix(name)
+        if digits != gpu.address and digits.isdecimal() and int(digits) < MOST:
+            return f"{domain}:{int(digits):02x}:00.0"
+    return gpu.address
 
 
 def placed(machine: Machine, notes: list[str]) -> Machine:
@@ -40,12 +45,19 @@ def placed(machine: Machine, notes: list[str]) -> Machine:
         return msgspec.structs.replace(
             machine, gpus=tuple(gpu for gpu in machine.gpus if not is_unplaced(gpu))
         )
-    notes.append(NOTE)
+    notes += [
+        note
+        for note, vendor in ((NOTE, "nvidia"), (NOTE_AMD, "amd"))
+        if any(gpu.vendor == vendor for gpu in lost)
+    ]
     names = {gpu.address: bus_id(gpu) for gpu in lost}
     nodes = _groups(machine, ("PIX", "PXB", "PHB", "NODE"))
     return msgspec.structs.replace(
         machine,
-        gpus=tuple(msgspec.structs.replace(gpu, address=bus_id(gpu)) for gpu in machine.gpus),
+        gpus=tuple(
+            msgspec.structs.replace(gpu, address=bus_id(gpu), xgmi=_renamed(gpu, names))
+            for gpu in machine.gpus
+        ),
         pairs=tuple(
             msgspec.structs.replace(
                 pair, src=names.get(pair.src, pair.src), dst=names.get(pair.dst, pair.dst)
@@ -53,6 +65,15 @@ def placed(machine: Machine, notes: list[str]) -> Machine:
             for pair in machine.pairs
         ),
         pci=tuple(_tree(machine, lost, nodes)),
+    )
+
+
+def _renamed(gpu: Gpu, names: dict[str, str]) -> tuple[XgmiLink, ...]:
+    return tuple(
+        msgspec.structs.replace(
+            link, remote_address=names.get(link.remote_address, link.remote_address)
+        )
+        for link in gpu.xgmi
     )
 
 
