@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gputop.clean import clean
 from gputop.topology.units import UNKNOWN, figure, size, text, whole
 from gputop.widgets.gpu_cells import active_links
+from gputop.widgets.gpu_chip import chip_facts
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
     yield "VBIOS", text(gpu.vbios)
     window = ", BAR " if gpu.vendor == "amd" else ", BAR1 "
     yield "Memory", _known(("", size(gpu.memory_bytes)), (window, size(gpu.bar1_bytes)))
+    if gpu.vendor == "amd":
+        yield from chip_facts(gpu)
     least, most = whole(gpu.power_limit_min_watts), whole(gpu.power_limit_max_watts, "W")
     yield (
         "Power",
