@@ -15,6 +15,8 @@ from .system import Node, PathType
 
 def uses_cumem(rules: Rules, settings: Settings) -> bool:
     """Whether GPU memory is shared as cuMem handles; a driver since 12.0 is taken for granted."""
+    if not rules.cumem:
+        return False
     wish = settings.integer("NCCL_CUMEM_ENABLE", -2 if rules.cumem_auto else 0)
     return rules.cumem_auto if wish == -2 else wish != 0
 

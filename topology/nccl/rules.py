@@ -63,6 +63,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     shm_label: str
     trimmed_transport: str
     domains: bool
+    cumem: bool
     cumem_auto: bool
     mnnvl: bool
     xgmi_gbs: tuple[tuple[str, float], ...] = ()

@@ -226,8 +226,6 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
     why = "NCCL_P2P_READ_ENABLE says so" if wish != -2 else "reads are for NVLink between sm80 GPUs"
     if rules.library == "rccl" and wish == -2:
         why = "RCCL's receivers read only when NCCL_P2P_READ_ENABLE says so"
-        if read:
-            why = "both GPUs have 80 compute units, and RCCL's rule for NVIDIA's sm80 counts those"
     if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
         why = "NCCL_P2P_USE_CUDA_MEMCPY has copy engines write"
     steps.append(
