@@ -85,7 +85,8 @@ def gpu(entry: Mapping[str, Any], own: str) -> Gpu:
 def partitions(v: Values, own: str) -> dict[str, Any]:
     """Modes of the package, and which part of it this GPU is.
 
-    A part has the address of its package with its own number in the place of the function.
+    A part has the address of its package with its own number in the place of the function. 0 is a
+    whole GPU or the first part of several, which the others of its package tell (parts.py).
     """
     mode = _mode(v, "compute_partition", _COMPUTE, "partition/compute_partition",
                  "partition/accelerator_partition", "compute_partition", "accelerator_partition",
@@ -95,9 +96,7 @@ def partitions(v: Values, own: str) -> dict[str, Any]:
     found: dict[str, Any] = {"compute_partition": mode, "memory_partition": memory}
     own_part = Values(v.found, v.tool)
     part = own_part.whole("partition", "partition/partition_id", "partition_id", most=63)
-    if part == 0:
-        v.miss("partition", "the first part, which has the package's own address")
-    elif part is not None:
+    if part:
         found["partition"] = str(part)
         found["parent"] = f"{own[:-1]}0" if own[-1] != "0" and own[-2] == "." else None
     return found
