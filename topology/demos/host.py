@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .nvml import cpu_numbers
-from .pci import ABSENT
+from .pci import ABSENT, NO_NVIDIA
 from .shape import Node, Shape, Slot
 
 SHM_SHARE = 2
@@ -36,7 +36,8 @@ def answer(shape: Shape) -> dict[str, Any]:
             for number, cpus in enumerate(node.numa_cpus)
         },
         "modules": {
-            name: shape.driver if name.startswith("nvidia") else "" for name in node.modules
+            name: shape.driver if name.startswith(("nvidia", "amdgpu")) else ""
+            for name in node.modules
         },
         "cmdline": ["iommu=pt"],
         "governors": {
@@ -69,9 +70,9 @@ def _devices(slot: Slot) -> list[str]:
     return [*([slot.device] if slot.device else []), *slot.switch, *nested]
 
 
-def _files(shape: Shape, total: int) -> dict[str, str]:
+def _files(shape: Shape, total: int) -> dict[str, Any]:
     node = shape.node
-    files = {
+    files: dict[str, Any] = {
         "etc/os-release": 'PRETTY_NAME="Ubuntu 24.04.2 LTS"',
         "proc/self/limits": "Max locked memory  unlimited  unlimited  bytes\n"
         "Max open files  1048576  1048576  files",
@@ -95,7 +96,9 @@ def _files(shape: Shape, total: int) -> dict[str, str]:
         "proc/loadavg": "18.2 17.9 17.4 20/4096 52000",
         "proc/meminfo": f"MemTotal: {total // 1024} kB\nMemAvailable: {total // 1024 * 4 // 5} kB",
     }
-    if shape.driver:
+    if shape.gpu.vendor == "amd":
+        files["proc/driver/nvidia/version"] = files["proc/driver/nvidia/params"] = NO_NVIDIA
+    elif shape.driver:
         # Volta has no open module.
         kind = "Open Kernel Module" if shape.gpu.architecture > 5 else "Kernel Module"
         name = f"NVRM version: NVIDIA UNIX {kind} for x86_64  {shape.driver}"

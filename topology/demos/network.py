@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .pci import ABSENT
+from .pci import ABSENT, NO_NVIDIA
 from .pci_tree import Function
 from .shape import Adapter, Shape
 
@@ -95,7 +95,9 @@ def software(shape: Shape) -> dict[str, Any]:
     if shape.nccl is not None:
         folder = "/usr/lib/x86_64-linux-gnu"
         libraries = [[f"{folder}/libnccl.so.2", f"libnccl.so.{shape.nccl}"]]
-    files = {}
+    files: dict[str, Any] = {}
+    if shape.gpu.vendor == "amd":
+        files["proc/driver/nvidia/version"] = files["usr/local/cuda/version.txt"] = NO_NVIDIA
     if shape.rccl is not None:
         names = ("MAJOR", "MINOR", "PATCH")
         numbers = zip(names, shape.rccl.split("."), strict=True)

@@ -9,6 +9,7 @@ from .pci_tree import Function
 from .shape import Shape
 
 ABSENT = "left out of the demo"
+NO_NVIDIA = {"error": "no driver of NVIDIA's on this node"}
 PORT_TYPES = {"root port": "4", "switch upstream": "5", "switch downstream": "6"}
 ASLEEP_GTS = 2.5
 _MEMORY = 0x14220C
