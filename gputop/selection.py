@@ -61,6 +61,9 @@ def _by_number(kind: str, number: int, machine: Machine) -> str:
             for gpu in machine.gpus
             if gpu.index == number and gpu.vendor in DRIVERS[kind]
         ]
+        if not named and kind == "index":
+            # Where no library counts, a bare number is the one on screen.
+            named = [gpu.address for gpu in machine.gpus if gpu.place == number]
         if len({gpu.vendor for gpu in machine.gpus if gpu.address in named}) > 1:
             raise SelectionError(
                 f"{number} is a GPU of each vendor here: write nvml:{number}, amdsmi:{number} or "
@@ -107,5 +110,5 @@ def _by_runtime(gpus: Sequence[Gpu]) -> list[str]:
 
 
 def _offer(gpus: Sequence[Gpu]) -> str:
-    named = [f"{'-' if gpu.index is None else gpu.index} = {gpu.address}" for gpu in gpus]
+    named = [f"{'-' if gpu.number is None else gpu.number} = {gpu.address}" for gpu in gpus]
     return ", ".join(named) or "none"

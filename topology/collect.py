@@ -155,13 +155,23 @@ def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
 
 
 def _told_apart(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """Both vendors' libraries count from 0: AMD's GPUs then have labels of their own."""
-    if len({gpu.vendor for gpu in gpus if gpu.index is not None}) < 2:
-        return gpus
-    return tuple(
-        msgspec.structs.replace(gpu, index_shared=True) if gpu.vendor == "amd" else gpu
-        for gpu in gpus
-    )
+    """Give every GPU a name: both vendors count from 0, and without a library nobody counts.
+
+    AMD's GPUs have labels of their own beside NVIDIA's.
+    """
+    numbered = {gpu.vendor for gpu in gpus if gpu.index is not None}
+    shared = len({gpu.vendor for gpu in gpus}) > 1
+    places: dict[str, int] = {}
+    found = []
+    for gpu in gpus:
+        place = None
+        if gpu.vendor not in numbered:
+            place = places[gpu.vendor] = places.get(gpu.vendor, -1) + 1
+        apart = shared and gpu.vendor == "amd"
+        if (place, apart) != (gpu.place, gpu.index_shared):
+            gpu = msgspec.structs.replace(gpu, place=place, index_shared=apart)
+        found.append(gpu)
+    return tuple(found)
 
 
 def _complete(gpu: Gpu, device: PciDevice) -> Gpu:

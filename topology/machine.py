@@ -60,7 +60,9 @@ class Gpu(Record, frozen=True, kw_only=True):
     index: int | None = None
     """Index in the management library (NVML, amdsmi); for display."""
     index_shared: bool = False
-    """True where the other vendor's library counts from 0 here too: a label names the vendor."""
+    """True where the other vendor's GPUs count from 0 here too: a label names the vendor."""
+    place: int | None = None
+    """Place by PCI address among its vendor's GPUs, where no library numbers any; for display."""
     minor: int | None = None
     """Number of the device node, /dev/nvidiaN."""
     uuid: str | None = None
@@ -140,6 +142,11 @@ class Gpu(Record, frozen=True, kw_only=True):
     nvlinks: tuple[NvLink, ...] = ()
     fabric: Fabric | None = None
     xgmi: tuple[XgmiLink, ...] = ()
+
+    @property
+    def number(self) -> int | None:
+        """The number on display: the library's index, else its place."""
+        return self.place if self.index is None else self.index
 
 
 class GpuPair(Record, frozen=True, kw_only=True):

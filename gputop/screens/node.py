@@ -249,9 +249,11 @@ class NodeScreen(View):
 
 
 def _heading(row: Row) -> str:
-    """Name a GPU; one that no driver numbers goes by its address."""
-    number = row.gpu.address if row.gpu.index is None else str(row.gpu.index)
-    return f"GPU {number} · {clean(row.gpu.name or 'name not read', 40)}"
+    """Name a GPU; where no library numbers it, say what its number is."""
+    gpu = row.gpu
+    number = gpu.address if gpu.number is None else str(gpu.number)
+    place = " by PCI address" if gpu.index is None and gpu.number is not None else ""
+    return f"GPU {number}{place} · {clean(gpu.name or 'name not read', 40)}"
 
 
 SCREEN = NodeScreen

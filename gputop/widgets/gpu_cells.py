@@ -56,15 +56,15 @@ def short_address(address: str) -> str:
 
 
 def index(row: Row, width: int) -> Line:
-    """Index in the management library, with the mark of the cursor and the sign of a finding.
+    """Number on display, with the mark of the cursor and the sign of a finding.
 
     "A0" for AMD's first GPU beside NVIDIA's, whose numbers begin at 0 too.
     """
     cursor = "›" if row.selected else " "
     sign, ink = row.mark
     signs = ((sign, ink),) if sign else ()
-    number = "?" if row.gpu.index is None else str(row.gpu.index)
-    if row.gpu.index_shared and row.gpu.index is not None:
+    number = "?" if row.gpu.number is None else str(row.gpu.number)
+    if row.gpu.index_shared and row.gpu.number is not None:
         number = f"A{number}"
     return ((cursor, "key bold"), *signs, (right(number, width - 1 - len(sign)), "strong"))
 

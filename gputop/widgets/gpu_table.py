@@ -12,6 +12,7 @@ from textual.message import Message
 
 from gputop.clean import clean
 from gputop.topology.units import UNKNOWN
+from gputop.topology.wiring.graph import numbered
 from gputop.widgets import gpu_cells as cells
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import Row
@@ -86,12 +87,7 @@ def rows_of(
     return tuple(
         sorted(
             rows,
-            key=lambda row: (
-                row.gpu.index is None,
-                row.gpu.index_shared,
-                row.gpu.index or 0,
-                row.gpu.address,
-            ),
+            key=lambda row: numbered(row.gpu),
         )
     )
 
@@ -102,7 +98,7 @@ def matching(rows: Sequence[Row], words: str) -> tuple[Row, ...]:
     A number that is an index means that GPU alone: nearly every UUID holds every digit.
     """
     wanted = words.lower().split()
-    by_index = tuple(row for row in rows if [str(row.gpu.index)] == wanted)
+    by_index = tuple(row for row in rows if [str(row.gpu.number)] == wanted)
     if by_index:
         return by_index
     return tuple(row for row in rows if all(word in _haystack(row) for word in wanted))
@@ -111,7 +107,7 @@ def matching(rows: Sequence[Row], words: str) -> tuple[Row, ...]:
 def _haystack(row: Row) -> str:
     gpu = row.gpu
     parts: list[str | None] = [
-        str(gpu.index),
+        str(gpu.number),
         gpu.name,
         gpu.address,
         gpu.uuid,

@@ -71,11 +71,16 @@ def rows_of(jobs: Sequence[Job], snapshot: NodeSnapshot) -> tuple[JobRow, ...]:
 
 
 def gpu_names(addresses: Sequence[str], machine: Machine) -> str:
-    """GPUs in short: "GPU0-3,6"; by address where one has no index."""
+    """GPUs in short: "GPU0-3,6", "AMD0-3"; by address where one has no number."""
     known = [machine.gpu(address) for address in addresses]
-    indices = [gpu.index for gpu in known if gpu is not None and gpu.index is not None]
-    if len(indices) == len(addresses):
-        return f"GPU{written(indices)}"
+    numbers: dict[bool, list[int]] = {}
+    for gpu in known:
+        if gpu is not None and gpu.number is not None:
+            numbers.setdefault(gpu.index_shared, []).append(gpu.number)
+    if sum(map(len, numbers.values())) == len(addresses):
+        return " ".join(
+            f"{'AMD' if amd else 'GPU'}{written(found)}" for amd, found in sorted(numbers.items())
+        )
     return " ".join(
         gpu_label(gpu) if gpu is not None else address
         for gpu, address in zip(known, addresses, strict=True)

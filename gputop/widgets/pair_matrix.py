@@ -8,7 +8,8 @@ from textual import events
 from textual.message import Message
 
 from gputop.clean import clean
-from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.graph import gpu_label, numbered
+from gputop.topology.wiring.letters import has_a_row
 from gputop.widgets.board import Board
 from gputop.widgets.measure import SELF, Measure, Pair, heats
 from gputop.widgets.spans import Cells, Line, centre, left
@@ -26,12 +27,9 @@ def devices(report: Report, measure: Measure) -> tuple[tuple[str, str], ...]:
     """Label and PCI address of every row, in the order of the management library."""
     if measure.nics and report.matrix is not None:
         return tuple((clean(row.label), row.address) for row in report.matrix.rows)
-    gpus = sorted(
-        (gpu for gpu in report.snapshot.machine.gpus if gpu.partition is None),
-        key=lambda gpu: (gpu.index is None, gpu.index_shared, gpu.index or 0, gpu.address),
-    )
+    gpus = sorted((gpu for gpu in report.snapshot.machine.gpus if has_a_row(gpu)), key=numbered)
     return tuple(
-        (f"GPU{position}" if gpu.index is None else gpu_label(gpu), gpu.address)
+        (f"GPU{position}" if gpu.number is None else gpu_label(gpu), gpu.address)
         for position, gpu in enumerate(gpus)
     )
 

@@ -268,13 +268,19 @@ def _numa_of_roots(machine: Machine) -> dict[str, int]:
 
 
 def gpu_label(gpu: Gpu) -> str:
-    """Name a GPU for display: "GPU0" by the driver's index, its address without one.
+    """Name a GPU for display: "GPU0" by the library's index, else by its place.
 
-    "AMD0" beside NVIDIA's GPUs, whose driver counts from 0 as well.
+    "AMD0" beside NVIDIA's GPUs, which count from 0 as well; its address where the library numbers
+    others but not this one.
     """
-    if gpu.index is None:
+    if gpu.number is None:
         return gpu.address
-    return f"AMD{gpu.index}" if gpu.index_shared else f"GPU{gpu.index}"
+    return f"AMD{gpu.number}" if gpu.index_shared else f"GPU{gpu.number}"
+
+
+def numbered(gpu: Gpu) -> tuple[bool, bool, int, str]:
+    """Sort GPUs by the numbers on display, NVIDIA's first; those without one last."""
+    return gpu.number is None, gpu.index_shared, gpu.number or 0, gpu.address
 
 
 def _port_label(device: PciDevice) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from ..machine import Machine
 from ..units import printable
-from .graph import gpu_label, gpu_numa
+from .graph import gpu_label, gpu_numa, numbered
 from .letters import MEANING, UNKNOWN, Relation, Relations, has_a_row
 
 __all__ = [
@@ -92,10 +92,10 @@ def islands(relations: RelationMatrix) -> tuple[tuple[str, ...], ...]:
 def matrix(machine: Machine) -> RelationMatrix:
     """Relate every GPU and NIC of the compute fabric of a machine to every other one."""
     gpus = [gpu for gpu in machine.gpus if has_a_row(gpu)]
-    gpus.sort(key=lambda gpu: (gpu.index is None, gpu.index_shared, gpu.index or 0, gpu.address))
+    gpus.sort(key=numbered)
     nics = sorted(_nics(machine), key=lambda nic: _natural(nic[0]))
     names = [
-        (f"GPU{i}" if gpu.index is None else gpu_label(gpu), gpu.address, "gpu")
+        (f"GPU{i}" if gpu.number is None else gpu_label(gpu), gpu.address, "gpu")
         for i, gpu in enumerate(gpus)
     ]
     names += [(f"NIC{i}", address, "nic") for i, (_, address) in enumerate(nics)]

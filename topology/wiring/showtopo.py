@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ..machine import Gpu, GpuPair, Machine
 from ..units import printable
-from .graph import gpu_numa
+from .graph import gpu_numa, numbered
 from .letters import has_a_row
 
 WIDTH = 90
@@ -43,7 +43,7 @@ def has_tables(machine: Machine) -> bool:
 def format_showtopo(machine: Machine) -> str:
     """Write the tables; a note below says what the hops leave out."""
     gpus = [gpu for gpu in machine.gpus if gpu.vendor == "amd" and has_a_row(gpu)]
-    gpus.sort(key=lambda gpu: (gpu.index is None, gpu.index or 0, gpu.address))
+    gpus.sort(key=numbered)
     pairs = {(pair.src, pair.dst): pair for pair in machine.pairs}
     lines = [_bar(" ROCm System Management Interface ")]
     for title, cell in (
