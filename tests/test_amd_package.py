@@ -28,9 +28,9 @@ PACKAGE = "0000:0c:00.0"
 def of_amdsmi(parts: tuple[int, ...], mode: str, *, told: bool) -> Part:
     """Some parts of one package. `told`: the driver gives their numbers."""
     binding = fake.Binding("7")
-    devices = []
+    devices: list[dict[str, Any]] = []
     for part in parts:
-        device: dict[str, Any] = copy.deepcopy(binding.raw["devices"][0])
+        device = copy.deepcopy(binding.raw["devices"][0])
         device["index"] = len(devices)
         device["amdsmi_get_gpu_device_bdf"] = f"0000:0c:00.{part}"
         # Modes are told at the first part alone (ROCm/amdsmi issue 100).

@@ -25,7 +25,10 @@ def unknown(record: Gpu | GpuReading) -> set[str]:
     return {name for name in record.__struct_fields__ if getattr(record, name) is None}
 
 
-AMD = {"compute_partition", "memory_partition", "xgmi_hive", "kfd_node", "render_minor"}
+AMD = {
+    "compute_partition", "memory_partition", "package_parts", "xcd_count", "xgmi_hive", "kfd_node",
+    "render_minor",
+}  # fmt: skip
 AMD_READINGS = {"xgmi_tx_bytes_per_second", "xgmi_rx_bytes_per_second"}
 
 
