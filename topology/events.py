@@ -98,10 +98,11 @@ class Watcher:
         now = (snapshot.machine, snapshot.readings)
         if now[0] is self._last[0] and now[1] is self._last[1]:
             return False
-        self._last = now
+        known, self._last = now[0] is self._last[0], now
         if self.since is None:
             self.since = snapshot.taken_at
-        news = self._changed_gpus(snapshot.machine, snapshot.taken_at)
+        # What stays is looked through when it changed, not with each reading.
+        news = not known and self._changed_gpus(snapshot.machine, snapshot.taken_at)
         for device, name, what, harm, part, value in _counters(snapshot):
             key = (device, name, what)
             before = self._counters.get((key, part))
@@ -109,7 +110,7 @@ class Watcher:
             if before is not None and value > before:
                 self._tick(device, name, what, harm, part, value - before, snapshot.taken_at)
                 news = True
-        for device, name, what, harm, on in _states(snapshot):
+        for device, name, what, harm, on in _states(snapshot, lasting=not known):
             news |= self._turn(device, name, what, harm, on, snapshot.taken_at)
         if news:
             # A sort is stable: of two at one moment the newer kind stays behind the older.
@@ -192,8 +193,11 @@ def _counters(
                 yield gpu.address, name, what, harm, None, value
 
 
-def _states(snapshot: NodeSnapshot) -> Iterator[tuple[str, str, str, str, bool]]:
-    """Device, name, what, harm and whether it holds; what was not read is left out."""
+def _states(snapshot: NodeSnapshot, *, lasting: bool) -> Iterator[tuple[str, str, str, str, bool]]:
+    """Device, name, what, harm and whether it holds; what was not read is left out.
+
+    `lasting`: those of the machine too, not of its readings alone.
+    """
     for gpu, reading in _read(snapshot):
         name = gpu_label(gpu)
         yield gpu.address, name, "lost", BROKEN, reading.lost
@@ -205,8 +209,9 @@ def _states(snapshot: NodeSnapshot) -> Iterator[tuple[str, str, str, str, bool]]
             value = getattr(reading.ecc or EccCounts(), field)
             if value is not None:
                 yield gpu.address, name, what, harm, value
-    yield from _links(snapshot.machine)
-    yield from _ports(snapshot.machine)
+    if lasting:
+        yield from _links(snapshot.machine)
+        yield from _ports(snapshot.machine)
 
 
 def _links(machine: Machine) -> Iterator[tuple[str, str, str, str, bool]]:

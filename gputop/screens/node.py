@@ -39,7 +39,9 @@ from gputop.widgets.status import figures_age
 if TYPE_CHECKING:
     from gputop.topology.reasons.why import Explanation
     from gputop.topology.report import Report
+    from gputop.topology.wiring.relations import RelationMatrix
     from gputop.widgets.gpu_cells import Row
+    from gputop.widgets.spans import Line
 
 
 class NodeScreen(View):
@@ -73,6 +75,9 @@ class NodeScreen(View):
         super().__init__(name)
         self._rows: tuple[Row, ...] = ()
         self._drawn_once = False
+        self._matrix: tuple[RelationMatrix | None, str | None, int] | None = None
+        self._links: tuple[Line, ...] = ()
+        """The lines of `_matrix`."""
 
     def body(self) -> Iterable[Widget]:
         """The line on the machine, the GPUs, links beside details, problems."""
@@ -115,7 +120,7 @@ class NodeScreen(View):
             return
         if report.matrix is not None:
             links.fixed_columns = label_width(report.matrix)
-        links.show(matrix_lines(report.matrix, selected, links.scrollable_content_region.width))
+        links.show(self._matrix_lines(report, selected, links.scrollable_content_region.width))
         wider = links.virtual_size.width > links.size.width > 0
         links.caption(f"{'← → ' if wider else ''}{matrix_title(report)}")
         detail = self.query_one("#detail", Board)
@@ -125,6 +130,17 @@ class NodeScreen(View):
             from gputop.widgets.gpu_detail import detail_lines
 
             detail.show(detail_lines(row, detail.size.width or 60))
+
+    def _matrix_lines(self, report: Report, selected: str | None, room: int) -> tuple[Line, ...]:
+        """The lines of the matrix, made anew when the wiring, the cursor or the room changed."""
+        wanted = (report.matrix, selected, room)
+        if (
+            self._matrix is None
+            or self._matrix[0] is not wanted[0]
+            or self._matrix[1:] != wanted[1:]
+        ):
+            self._matrix, self._links = wanted, matrix_lines(*wanted)
+        return self._links
 
     def _draw_found(self, width: int) -> None:
         shown = self.gputop.shown

@@ -15,7 +15,10 @@ from gputop.clean import clean
 from gputop.widgets.spans import Cells, Line, text_of, width_of
 
 if TYPE_CHECKING:
+    from rich.style import Style
+
     from gputop.app import GpuTop
+    from gputop.theming import Inks
 
 
 class Board(ScrollView):
@@ -43,24 +46,37 @@ class Board(ScrollView):
         self.marks: tuple[Cells, ...] = ()
         """Cells under the cursor."""
         self._strips: dict[int, Strip] = {}
+        self._widths: list[int] = []
+        """Cells of each line."""
+        self._inks: Inks | None = None
+        """Those of the theme that the styles here are made of."""
+        self._ground_style: Style | None = None
+        self._inked: dict[str, Style] = {}
+        """Inks over the ground of this board, as they are drawn."""
         self._caption = ""
 
     def show(self, lines: Sequence[Line], marks: Sequence[Cells] = ()) -> None:
         """Put these lines on screen, with the cursor over `marks`; only differences are drawn."""
         old, new = self.lines, tuple(lines)
         old_marks, new_marks = self.marks, tuple(marks)
+        if old == new and old_marks == new_marks:
+            return
         self.lines, self.marks = new, new_marks
+        widths = self._widths
+        del widths[len(new) :]
         moved = {mark.line for mark in set(old_marks) ^ set(new_marks)}
         for index in range(max(len(old), len(new))):
             before = old[index] if index < len(old) else None
             after = new[index] if index < len(new) else None
             if before != after:
                 self._strips.pop(index, None)
+                if after is not None:
+                    widths[index : index + 1] = (width_of(after),)
                 start, end = _difference(before, after)
                 self._refresh_cells(index, start, end)
             elif index in moved:
                 self._refresh_cells(index, 0, None)
-        size = Size(max(map(width_of, new), default=0), len(new))
+        size = Size(max(widths, default=0), len(new))
         if size != self.virtual_size:
             self.virtual_size = size
 
@@ -98,13 +114,13 @@ class Board(ScrollView):
 
     def notify_style_update(self) -> None:
         """Forget what was drawn in the old colours."""
-        self._strips.clear()
+        self._forget_styles()
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
         """Draw one row of the widget."""
         width = self.size.width
-        base = self.rich_style
+        base = self._ground()
         index = self.line_at(y)
         if index >= len(self.lines):
             return Strip.blank(width, base)
@@ -122,13 +138,32 @@ class Board(ScrollView):
         return Strip.join([head, tail])
 
     def _draw(self, line: Line) -> Strip:
-        base = self.rich_style
-        style = cast("GpuTop", self.app).inks.style
-        return Strip([Segment(text, base + style(ink)) for text, ink in line if text])
+        return Strip([Segment(text, self._style(ink)) for text, ink in line if text])
+
+    def _forget_styles(self) -> None:
+        self._strips.clear()
+        self._inked.clear()
+        self._ground_style = None
+
+    def _ground(self) -> Style:
+        # It follows from all that this board lies in, which takes long to go through for a line.
+        inks = cast("GpuTop", self.app).inks
+        if self._ground_style is None or inks is not self._inks:
+            self._forget_styles()
+            self._inks = inks
+            self._ground_style = self.rich_style
+        return self._ground_style
+
+    def _style(self, ink: str) -> Style:
+        style = self._inked.get(ink)
+        if style is None:
+            ground = self._ground()
+            style = self._inked[ink] = ground + cast("GpuTop", self.app).inks.style(ink)
+        return style
 
     def _mark(self, strip: Strip, mark: Cells) -> Strip:
         style = cast("GpuTop", self.app).inks.style(self.mark_ink)
-        strip = strip.extend_cell_length(mark.end, self.rich_style)
+        strip = strip.extend_cell_length(mark.end, self._ground())
         lit = [
             Segment(segment.text, (segment.style or style) + style)
             for segment in strip.crop(mark.start, mark.end)
@@ -153,9 +188,9 @@ def _difference(before: Line | None, after: Line | None) -> tuple[int, int | Non
     seen = False
     for old, new in zip(before, after, strict=True):
         size = width_of((new,))
-        if size != width_of((old,)):
-            return (start if seen else position), None
         if old != new:
+            if size != width_of((old,)):
+                return (start if seen else position), None
             if not seen:
                 start, seen = position, True
             end = position + size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -23,7 +24,10 @@ class Cells(NamedTuple):
 
 def width_of(line: Iterable[Span]) -> int:
     """Cells that a line takes."""
-    return sum(cell_len(text) for text, _ in line)
+    width = 0
+    for text, _ in line:
+        width += len(text) if text.isascii() else cell_len(text)
+    return width
 
 
 def text_of(line: Iterable[Span]) -> str:
@@ -71,7 +75,12 @@ def wrapped(spans: Iterable[Span], width: int, indent: int = 0) -> tuple[Line, .
     """Break at blanks so that no line is wider than `width`; later lines begin with `indent`
     blanks. Inks stay with their words; a word that is too long is cut in pieces.
     """  # noqa: D205
-    width = max(width, indent + 4)
+    return _wrapped(tuple(spans), max(width, indent + 4), indent)
+
+
+@lru_cache(maxsize=1024)
+def _wrapped(spans: Line, width: int, indent: int) -> tuple[Line, ...]:
+    # Of a screen that is drawn each second most lines are as they were.
     lines: list[list[Span]] = [[]]
     used = 0
     for text, ink in spans:
