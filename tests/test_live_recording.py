@@ -38,8 +38,9 @@ def test_what_stays_is_complete() -> None:
     assert part.problems == ()
     assert part.assumptions == ()  # every link was asked for itself
     for gpu in part.gpus:
-        # A whole GPU has no parent; NUMA nodes come from sysfs; GPU memory is no NUMA node here.
-        assert unknown(gpu) - AMD == {"partition", "parent", "numa_node", "gpu_numa_id"}
+        # A whole GPU has no parent, and the merge gives places; NUMA nodes come from sysfs; GPU
+        # memory is no NUMA node here.
+        assert unknown(gpu) - AMD == {"partition", "parent", "numa_node", "gpu_numa_id", "place"}
         assert gpu.why("gpu_numa_id") == "Not Supported"
         assert (gpu.temperature_slowdown_c, gpu.temperature_shutdown_c) == (89, 95)
         assert (gpu.temperature_gpu_max_c, gpu.temperature_memory_max_c) == (87, 95)
