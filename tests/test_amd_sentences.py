@@ -10,7 +10,11 @@ from click.testing import CliRunner
 from gputop.commands.explain import command as explain
 from gputop.commands.flags import command as flags
 from gputop.commands.topo import command as topo
+from gputop.topology.reasons.nccl import library_first
+from gputop.topology.reasons.pair import why_pair
+from gputop.topology.report import Report
 from gputop.topology.units import sentence
+from tests.snapshots_made import demo_report
 
 DEMOS = ("mi250x-8", "mi300x-8", "mi355x-8", "sick-mi300x-8")
 NVIDIAS = re.compile(r"NVLink|NVSwitch|NVML|nvidia-smi|nvidia_|\bCUDA\b|A100|H100|Hopper|\bNVL\b")
@@ -86,3 +90,15 @@ def test_one_is_no_plural() -> None:
     assert ", 1 hop, " in text
     two = printed(explain, "--gpus", "0,1", "--demo", "mi300x-8")
     assert "1 xGMI link each" in " ".join(two.split())
+
+
+@pytest.mark.parametrize("pair", [(1, 2), (0, 1)])
+def test_the_librarys_sentence_comes_first_whole(pair: tuple[int, int]) -> None:
+    report = Report(demo_report("mi250x-8").snapshot)
+    report.decide()
+    a, b = (report.snapshot.machine.gpus[place].address for place in pair)
+    why = why_pair(report, a, b)
+    turned = library_first(why)
+    assert turned.claim.startswith("RCCL 2.22.3 will use P2P/IPC")
+    ends = {part.rstrip(".") for part in turned.claim.split(". ")}
+    assert ends == {part.rstrip(".") for part in why.claim.split(". ")}

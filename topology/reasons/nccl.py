@@ -57,8 +57,8 @@ def library_first(why: Explanation) -> Explanation:
     facts = sorted(why.facts, key=lambda fact: fact.about != ABOUT)
     claim = why.claim
     for name in ("NCCL ", "RCCL "):
-        before, found, after = claim.partition(f" {name}")
+        before, found, after = claim.partition(f". {name}")
         if found:
-            claim = f"{name}{after} {before}"
+            claim = f"{name}{after} {before}."
             break
     return msgspec.structs.replace(why, facts=tuple(facts), claim=claim)
