@@ -58,10 +58,17 @@ def parse(raw: Raw) -> Part:
         )
         for _, node in sorted(chosen.items())
     ]  # fmt: skip
+    denied = any(_denied(node) for node in everything)
+
+    def given_away(address: str, device: Raw) -> bool:
+        # The node is hidden, as from a container that was not given this GPU: PCI alone shows it.
+        # Or the device is a package whose other parts are there.
+        return denied or (counts[address] > 0 and _is_parted(device))
+
     found += [
         _without_node(address, Fields(device, absent))
         for address, device in sorted(devices.items())
-        if address not in chosen and not (counts[address] and _is_parted(device))
+        if address not in chosen and not given_away(address, device)
     ]
     return Part(
         gpus=tuple(_with_hive(found, devices)),
@@ -101,11 +108,14 @@ def _mode(node: Node, count: int, *, split: bool) -> str | None:
     return MODES.get(count) if chiplets > 1 else None
 
 
+def _denied(node: Node) -> bool:
+    return "permission" in (node.why or "") or "permitted" in (node.why or "")
+
+
 def _hidden(node: Node) -> Problem:
-    denied = "permission" in (node.why or "") or "permitted" in (node.why or "")
     return Problem(
         source=ORIGIN,
-        kind="denied" if denied else "failed",
+        kind="denied" if _denied(node) else "failed",
         text=f"KFD node {node.number}: {node.why}; a GPU may be there that this container lacks",
     )
 
