@@ -15,6 +15,7 @@ from gputop.topology.report import Report, examine
 from gputop.topology.sources.source import Part
 from gputop.topology.wiring.graph import gpu_label
 from tests.app_support import give, picture, press
+from tests.mixed_made import mixed_report
 
 AMD = ["0000:03:00.0", "0000:04:00.0"]
 NVIDIA = ["0000:01:00.0", "0000:02:00.0"]
@@ -90,3 +91,15 @@ async def test_parts_known_by_kfd_alone_have_one_name_on_all_screens() -> None:
             assert "GPU0 to GPU1" in pairs
             assert "›GPU0" in pairs
             assert " GPU5 " in pairs
+
+
+async def test_a_node_of_packages_in_parts_counts_both() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, kfd())
+        assert "8 × MI308X in 32 parts, CPX" in picture(pilot)
+
+
+async def test_a_mixed_node_says_between_whose_gpus() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, mixed_report())
+        assert "P2P/IPC between all 4 AMD GPUs" in picture(pilot)

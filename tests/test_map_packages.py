@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from gputop.app import GpuTop
 from gputop.topology.load import load
 from gputop.topology.machine import Gpu
+from gputop.topology.reasons.pair import why_pair
 from gputop.topology.report import Report, examine
 from gputop.topology.wiring.packages import Package, packages
 from gputop.topology.wiring.wires import Wire
@@ -199,3 +200,19 @@ async def test_gcds_name_their_partner() -> None:
         assert "one package with GPU3" in text(pilot, "#chosen")
         await press(pilot, "up")
         assert "4 xGMI links join only dies of one package" in text(pilot, "#chosen")
+
+
+def test_pairs_in_one_package_say_what_ties_them() -> None:
+    parts = report("mi308x-8-cpx")
+    said = why_pair(parts, "0000:0a:00.0", "0000:0a:00.3")
+    assert said.claim.startswith("XGMI: inside one package: no xGMI link lies between its parts;")
+    assert "KFD states 819.2 GB/s, its constant" in said.claim
+    assert "parts of one package, 0000:0a:00.0" in said.facts[0].because
+    grant = next(fact for fact in said.facts if "grant" in fact.question)
+    assert grant.source.startswith("KFD io_links")
+    far = why_pair(parts, "0000:0a:00.0", "0000:80:00.0")
+    assert "package" not in far.claim
+    dies = report("mi250x-8")
+    first, second, third = (gpu.address for gpu in dies.snapshot.machine.gpus[:3])
+    assert "as the two dies of one package, 200 GB/s one way" in why_pair(dies, first, second).claim
+    assert "dies" not in why_pair(dies, first, third).claim

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gputop.clean import clean
+from gputop.library_words import words_for
 from gputop.topology.units import size, text, whole
 from gputop.widgets.gpu_cells import short_name
 from gputop.widgets.spans import Line, joined, left, width_of, wrapped
@@ -28,7 +29,7 @@ def identity_lines(snapshot: NodeSnapshot, width: int, most: int = 2) -> tuple[L
     if host is not None and host.hostname:
         parts.append(((clean(host.hostname, 60), "strong"),))
     for name, count in Counter(_model(gpu) for gpu in machine.gpus).items():
-        parts.append(((f"{count} × {name}", "strong"),))
+        parts.append(_counted(machine, name, count))
     parts += _versions(machine)
     if host is not None:
         parts += _host(host)
@@ -38,8 +39,28 @@ def identity_lines(snapshot: NodeSnapshot, width: int, most: int = 2) -> tuple[L
     return lines[:most]
 
 
+def _counted(machine: Machine, name: str, count: int) -> Line:
+    """How many GPUs of a model; where packages show as parts, how many of each."""
+    gpus = [gpu for gpu in machine.gpus if _model(gpu) == name]
+    packages = len({gpu.parent for gpu in gpus if gpu.parent and gpu.partition})
+    if not packages or any(gpu.vendor != "amd" or not gpu.partition for gpu in gpus):
+        return ((f"{count} × {name}", "strong"),)
+    modes = {gpu.compute_partition for gpu in gpus}
+    mode = clean(modes.pop() or "", 8) if len(modes) == 1 else ""
+    return (
+        (f"{packages} × {name}", "strong"),
+        (f" in {count} part{'s' * (count != 1)}{f', {mode}' if mode else ''}", ""),
+    )
+
+
 def _model(gpu: Gpu) -> str:
-    """The GPU's name; where no name was read, what it can do."""
+    """The GPU's name, else its model by the PCI id; without both, what it can do."""
+    if gpu.name is None:
+        from gputop.topology.specs import sku_for
+
+        sku = sku_for(gpu)
+        if sku is not None:
+            return sku.name
     if gpu.name is not None or gpu.compute_capability is None:
         return short_name(gpu.name)
     level = clean(gpu.compute_capability, 20)
@@ -53,11 +74,15 @@ def nccl_lines(report: Report, width: int, most: int = 2) -> tuple[Line, ...]:
     prediction = report.prediction
     if prediction is None:
         why = report.why_no_prediction
-        return (((f" NCCL: {clean(why, 200) if why else 'working it out…'}", "muted"),),)
+        library = words_for(report.snapshot.machine.gpus, "NCCL")
+        return (((f" {library}: {clean(why, 200) if why else 'working it out…'}", "muted"),),)
     from gputop.topology.nccl.summary import sentence
 
     ink = "bad" if prediction.failure else ""
-    name, _, rest = clean(sentence(prediction), 600).partition(": ")
+    # No communicator spans both vendors: say whose GPUs these are.
+    mixed = len({gpu.vendor for gpu in report.snapshot.machine.gpus}) > 1
+    whose = {"rccl": "AMD", "nccl": "NVIDIA"}.get(prediction.library.name, "") if mixed else ""
+    name, _, rest = clean(sentence(prediction, whose), 600).partition(": ")
     words = [(f" {name}: ", "muted"), (rest, ink)] if rest else [(f" {name}", ink)]
     return _fitting(words, max(width - 1, 20), most)
 

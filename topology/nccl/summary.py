@@ -21,14 +21,14 @@ def library_name(prediction: Prediction) -> str:
     return f"{CAPITALS.get(library.name, library.name)} {library.version}"
 
 
-def sentence(prediction: Prediction) -> str:
-    """What the library will do on this node, in one sentence."""
+def sentence(prediction: Prediction, whose: str = "") -> str:
+    """What the library will do on this node, in one sentence; `whose`: "AMD" of a mixed node."""
     name = library_name(prediction)
     if any("no installed" in text for text in prediction.assumptions):
         name += " (assumed)"
     if prediction.failure:
         return f"{name}: {prediction.failure}."
-    parts = [transports_in_short(prediction)]
+    parts = [transports_in_short(prediction, whose)]
     ring = prediction.graphs.ring
     if ring is not None and len(prediction.views) == 1 and len(prediction.views[0].ranks) > 1:
         ceiling = gbs(ring.channels * ring.bw_intra)
@@ -44,20 +44,24 @@ def sentence(prediction: Prediction) -> str:
     return f"{name}: {'; '.join(part for part in parts if part)}."
 
 
-def transports_in_short(prediction: Prediction) -> str:
-    """One label for all, "P2P/CUMEM between all 8 GPUs", or the share of each transport."""
+def transports_in_short(prediction: Prediction, whose: str = "") -> str:
+    """One label for all, "P2P/CUMEM between all 8 GPUs", or the share of each transport.
+
+    `whose`: the vendor of the GPUs that are meant, where a node has others too.
+    """
+    gpus = f"{whose} GPUs".strip()
     labels = (pair.label or pair.transport for pair in prediction.pairs)
     counts = Counter(RELAY.sub("P2P/indirect", label) for label in labels)
     ranks = sum(len(view.ranks) for view in prediction.views)
     if not counts:
-        return "one GPU, nothing to connect"
+        return f"one {gpus.removesuffix('s')}, nothing to connect"
     if len(counts) == 1:
         both = "the two" if ranks == 2 else f"all {ranks}"
-        return f"{next(iter(counts))} between {both} GPUs"
+        return f"{next(iter(counts))} between {both} {gpus}"
     kinds = Counter(pair.transport for pair in prediction.pairs)
     relayed = sum(count for label, count in counts.items() if label.startswith("P2P/indirect"))
     words = [f"{kind} {count}" for kind, count in kinds.items()]
-    text = f"{', '.join(words)} of {len(prediction.pairs)} pairs"
+    text = f"{', '.join(words)} of {len(prediction.pairs)} pairs{f' of {gpus}' if whose else ''}"
     return f"{text}, {relayed} through another GPU" if relayed else text
 
 

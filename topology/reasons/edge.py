@@ -34,6 +34,8 @@ def rate_facts(wire: Wire, question: str = "What is it?") -> list[Fact]:
     if wire.kind == "nvlink" and wire.generation is not None:
         what += f" of version {wire.generation}"
     facts = [Fact(question=question, answer=what, because=wire.source, basis=basis)]
+    if wire.inside:
+        return facts
     if wire.payload_gbs is None:
         why = wire.source or "nothing says how fast it is"
         facts.append(Fact(question="How fast is it?", answer=UNKNOWN, because=why, basis=basis))

@@ -7,6 +7,7 @@ from ..report import Report
 from ..units import gbs
 from ..wiring.letters import Relation, switch_links
 from ..wiring.links import same_fabric
+from ..wiring.packages import packages
 from ..wiring.paths import Path, path_between
 from ..wiring.relations import relation
 from .edge import name, rate_facts
@@ -17,6 +18,8 @@ from .nccl import pair_decision, transport_claim, transport_facts
 
 GRANT = "NVML nvmlDeviceGetP2PStatus"
 AMD_GRANT = "amdsmi amdsmi_topo_get_p2p_status"
+KFD_GRANT = "KFD io_links and p2p_links, and their flags"
+KFD_LISTS = "the kernel lists the pair as joined for peers; no byte was moved"
 LETTERS = "letters of nvidia-smi topo -m; NCCL's path types are another alphabet"
 RCCL_LETTERS = (
     "letters of PCIe distance, XGMI as rocm-smi has it; RCCL's path types are another alphabet"
@@ -45,11 +48,12 @@ def why_pair(report: Report, a: str, b: str) -> Explanation:
     amd = bool(ends) and all(gpu.vendor == "amd" for gpu in ends)
     facts = [_relation(found, amd=amd), *_path(report, path)]
     trouble = ("", "")
-    claim = _claim(found, path, machine.pair(a, b))
+    dies = any({a, b} == set(one.members) for one in packages(report.graph) if not one.shared)
+    claim = _claim(found, path, machine.pair(a, b), dies=dies)
     if one is not None and other is not None:
         pair = machine.pair(a, b) or machine.pair(b, a)
         facts += mesh_facts(one, path)
-        facts += [*_fabric(report, one, other), *_mig(report, one, other), *_grant(pair)]
+        facts += [*_fabric(report, one, other), *_mig(report, one, other), *_grant(pair, one)]
         trouble = _trouble(report, one, other, pair)
         if one.mig_enabled or other.mig_enabled:
             claim = f"{found.letters} on the board, but MIG is on: no P2P between the two."
@@ -67,20 +71,23 @@ def why_pair(report: Report, a: str, b: str) -> Explanation:
     )
 
 
-def _claim(found: Relation, path: Path | None, pair: GpuPair | None) -> str:
+def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bool) -> str:
     if path is None:
         return f"{found.letters}: {found.meaning}. No path between the two can be drawn."
+    if path.kind == "xgmi" and path.wires[0].inside:
+        return f"{found.letters}: {path.wires[0].source}."
     way = {
         "nvlink": "NVLink joins them directly",
         "nvswitch": "NVLink through the NVSwitches joins them",
-        "xgmi": "xGMI joins them directly",
+        "xgmi": f"xGMI joins them directly{', as the two dies of one package' * dies}",
         "net": "only a network interface joins them",
     }.get(path.kind, "PCIe joins them")
     if found.letters == "XGMI" and path.kind == "pcie":
         weight = None if pair is None else pair.weight
         told = "" if weight is None else f" (the driver's weight is {weight}, 15 for each hop)"
         way = f"xGMI leads over other GPUs{told}; over PCIe, which RCCL takes"
-    rate = "at an unknown rate" if path.payload_gbs is None else f"{gbs(path.payload_gbs)} one way"
+    unread = "at a rate that no source tells"
+    rate = unread if path.payload_gbs is None else f"{gbs(path.payload_gbs)} one way"
     limit = "" if path.complete else " at most"
     return f"{found.letters}: {way}, {rate}{limit} (payload)."
 
@@ -104,7 +111,8 @@ def _path(report: Report, path: Path | None) -> list[Fact]:
         names[1] = f"{len(switches)} NVSwitches"
     facts = [Fact(question="Which way does data take?", answer=" → ".join(names), because="")]
     if path.narrowest is None or path.bottleneck is None:
-        return facts
+        alone = path.wires[0] if len(path.wires) == 1 else None
+        return facts if alone is None else [*facts, *rate_facts(alone, "What is that wire?")]
     if len(path.wires) > 1:
         step = path.bottleneck
         because = f"the narrowest of {len(path.wires)} steps"
@@ -180,13 +188,16 @@ def _mig(report: Report, one: Gpu, other: Gpu) -> list[Fact]:
     ]
 
 
-def _grant(pair: GpuPair | None) -> list[Fact]:
+def _grant(pair: GpuPair | None, gpu: Gpu) -> list[Fact]:
     question = "Does the driver grant P2P?"
     if pair is None or pair.p2p_read is None:
         why = pair.why("p2p_read") if pair is not None else "no driver was asked"
         return [Fact(question=question, answer="not known", because=why or "not asked", source="")]
     words = ", ".join(f"{what} {word or 'not known'}" for what, word in _words(pair))
     because = WORDS.get(pair.p2p_read, NOT_A_TEST)
+    if pair.link_type is not None and gpu.kfd_node is not None and gpu.index is None:
+        because = KFD_LISTS if pair.p2p_read == "ok" else because
+        return [Fact(question=question, answer=words, because=because, source=KFD_GRANT)]
     if pair.p2p_read == "ok" and pair.p2p_nvlink == "ok" and pair.p2p_pci == "not supported":
         because += "; PCIe not supported beside NVLink ok is normal on boards with NVLink"
     elif pair.p2p_read == "ok" and pair.p2p_nvlink not in ("ok", None):

@@ -60,6 +60,13 @@ def has_a_row(gpu: Gpu) -> bool:
     return gpu.partition is None or gpu.vendor == "amd"
 
 
+def _joins(one: Gpu, other: Gpu) -> str:
+    """Say what the driver calls an xGMI link between two GPUs."""
+    if one.partition is not None and one.parent is not None and one.parent == other.parent:
+        return f"parts of one package, {one.parent}, which it lists as joined by xGMI"
+    return f"an xGMI link joins {one.address} and {other.address}"
+
+
 def nvlinks(count: int | str) -> str:
     """Say how many: "1 NVLink", "18 NVLinks"."""
     return f"{count} NVLink{'' if str(count) == '1' else 's'}"
@@ -131,7 +138,7 @@ class Relations:
         if any(x.remote_address == other.address and x.active is not False for x in one.xgmi):
             return Relation(
                 letters="XGMI",
-                evidence=(f"{told}: an xGMI link joins {one.address} and {other.address}",),
+                evidence=(f"{told}: {_joins(one, other)}",),
             )
         pair = self._pair(one.address, other.address)
         if pair is not None and pair.link_type == "xgmi":
