@@ -152,6 +152,28 @@ def test_a_log_without_a_version_is_known_as_rccls_and_agrees() -> None:
     assert not log.unknown
 
 
+def test_a_ring_of_four_dies_goes_over_a_third_one_by_xgmi_since_2_30() -> None:
+    """Four Vega 20, each wired to two others; one process. RCCL: XGMI at 24 GB/s for all pairs."""
+    log = log_of("vega20-4")
+    found = overlaid(log)
+    assert found.prediction is not None
+    assert found.agreement.library == "rccl-2.30.4"  # no line says so: its System block has devices
+    assert found.agreement.comparable
+    assert not found.agreement.differing
+    assert len(found.agreement.pairs) == 12
+    assert {(p.path, p.bandwidth_gbs, p.via) for p in found.prediction.pairs} == {
+        ("XGMI", 24.0, None)
+    }
+    assert {one.predicted for one in found.agreement.pairs if one.logged} == {
+        ("P2P/direct pointer",)
+    }
+    older = lay(log, None, library="rccl-2.21.5").prediction
+    assert older is not None
+    assert {pair.path for pair in older.pairs} == {"XGMI", "PHB"}
+    assert not log.unread
+    assert not log.unknown
+
+
 def test_a_warning_names_its_source_file_without_the_path_of_the_build() -> None:
     log = log_of("mi250x-4x2")
     assert log.versions.library == "rccl"

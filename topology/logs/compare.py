@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ..nccl.prediction import Prediction
@@ -15,6 +16,8 @@ from .report import LogReport
 
 ROUNDING = 0.0511
 """The log prints one decimal."""
+_FLAVOUR = re.compile(r"\AP2P/(?:CUMEM|IPC)(?=(?:/read)?\Z)")
+"""Memory that two processes share; the copy engine ("/CE") takes it within one, too."""
 
 
 def compare(log: LogReport, prediction: Prediction, *, hosts: int = 1) -> Agreement:
@@ -92,6 +95,7 @@ def _same_shape(comm: Communicator, prediction: Prediction, hosts: int, skipped:
 
 def _pairs(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterator[PairAgreement]:
     lines: dict[tuple[int, int], int] = {}
+    direct = prediction.environment.get("NCCL_P2P_DIRECT_DISABLE", "0") in ("", "0")
     for one in comm.transports:
         key = (one.src, one.dst)
         lines[key] = min(one.line, lines.get(key, one.line))
@@ -101,16 +105,30 @@ def _pairs(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterat
             if pair is None:
                 continue
             logged = comm.labels(src, dst)
+            labels = pair.labels
+            if direct and _share_one(comm, src, dst):
+                labels = tuple(_FLAVOUR.sub("P2P/direct pointer", label) for label in labels)
             yield PairAgreement(
                 src=src,
                 dst=dst,
                 src_bus_id=pair.src_bus_id,
                 dst_bus_id=pair.dst_bus_id,
                 logged=logged,
-                predicted=pair.labels,
-                agrees=_plain(logged) <= _plain(pair.labels) if logged else None,
+                predicted=labels,
+                agrees=_plain(logged) <= _plain(labels) if logged else None,
                 line=lines.get((src, dst)),
             )
+
+
+def _share_one(comm: Communicator, src: int, dst: int) -> bool:
+    """Whether one process runs both ranks, which then see each other's pointers.
+
+    The prediction has one process for each GPU (transport/p2p.cc:p2pSendSetup).
+    """
+    a, b = comm.rank(src), comm.rank(dst)
+    if a is None or b is None or a.pid is None:
+        return False
+    return (a.host, a.pid) == (b.host, b.pid)
 
 
 def _plain(labels: tuple[str, ...]) -> set[str]:

@@ -217,12 +217,14 @@ def family(word: bytes) -> str | Reader | None:
         return _plugin
     if word.startswith(b"minNChannels:"):
         return "call"
-    if word.startswith((b"comm:0x", b"[node_id")):
+    if word.startswith((b"comm:0x", b"[node_id", b"ringGraph->")):
         return "communicator settings"
     if word.startswith(b"==="):
         return on_rule
     if word.startswith((b"proxyConn", b"proxyUDS", b"proxyProgress", b"recvOpId=", b"msccl")):
         return "proxy"
+    if word.startswith(b"ncclOsDlopen("):
+        return remark
     if word.startswith(b"CONFIG_"):
         return _gdr
     if word.startswith(b"[") and word.endswith(b"]"):

@@ -20,6 +20,7 @@ from .report import LogReport
 from .system import Rebuilt, rebuild
 
 OWN_BLOCK = "the log's own System block"
+_RCCL_WITH_DEVICES = "rccl-2.30.4"
 
 
 class Overlay(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,9 +84,21 @@ def snapshot_of(rebuilt: Rebuilt) -> NodeSnapshot:
 def library_of(log: LogReport) -> str | None:
     """The library of a log as the rules are named: "nccl-2.28.9"; None when it does not say."""
     versions = log.versions
-    if versions.library is None or versions.version is None:
+    if versions.library is None:
         return None
+    if versions.version is None:
+        return _RCCL_WITH_DEVICES if versions.library == "rccl" and _has_devices(log) else None
     return f"{versions.library}-{versions.version}"
+
+
+def _has_devices(log: LogReport) -> bool:
+    """Whether the System block has nodes for devices, on which ranks hang: the form since 2.30."""
+    return any(
+        node.name.startswith("DEV/")
+        for comm in log.communicators
+        for system in comm.systems
+        for node in system.nodes
+    )
 
 
 def hosts_of(comm: Communicator) -> int:

@@ -62,15 +62,13 @@ class _Walk:
                         continue
                     found = far.paths[kind][index]
                     if self.improves(found, path, node, link) and not (
-                        self.rccl and far.kind == "GPU"
+                        self.rccl and far.kind == "GPU" and not self.relays
                     ):
                         reached.setdefault(id(far), far)
             frontier = list(reached.values())
 
     def may_cross(self, path: Path, link: Link) -> bool:
-        """A path may pass through a GPU by one NVLink to another GPU, once."""
-        if self.rccl:
-            return False
+        """A path may pass through a GPU by one NVLink or xGMI link to another GPU, once."""
         return self.relays and link.kind == "NVL" and link.to.kind == "GPU" and path.hops <= 1
 
     def improves(self, found: Path, path: Path, node: Node, link: Link) -> bool:

@@ -116,7 +116,8 @@ class Peers:
     def p2p(self, src: Node, dst: Node) -> P2pCheck:
         """graph/paths.cc:ncclTopoCheckP2p for GPUs of this system, over their present path."""
         path = src.paths["GPU"][dst.index]
-        middle = relay_between(path)
+        # AMD's GPUs pass on what is not for them: RCCL lets none copy it (graph/paths.cc).
+        middle = relay_between(path) if self._rules.library == "nccl" else None
         relay = middle.rank if middle is not None else -1
         reachable = src.host == dst.host or self._joined
         within = path.type <= self.limit and reachable
