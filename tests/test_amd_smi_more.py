@@ -171,3 +171,39 @@ def test_hostile_pages_and_caches_never_raise(retired: Any, pending: Any, listed
     assert ecc.pages_retired_double is None or ecc.pages_retired_double >= 0
     assert all(cache.level > 1 and cache.size_bytes > 0 for cache in caches_of(listed))
     assert Gpu(address="x", vendor="amd", caches=caches_of([listed])).caches is not None
+
+
+def test_what_a_real_mi210_printed() -> None:
+    """Static output in the test data of ROCm/device-metrics-exporter (pkg/testrunner)."""
+    path = RECORDED.parent / "amd-public/mi210-static.json"
+    (gpu,) = load([str(path)]).snapshot.machine.gpus
+    assert gpu.caches == (GpuCache(level=2, kind="data", size_bytes=8 * 1024**2, count=1),)
+    assert (gpu.name, gpu.compute_capability, gpu.core_count) == (
+        "AMD Instinct MI210", "gfx90a", 104,
+    )  # fmt: skip
+    assert (gpu.memory_bus_bits, gpu.clock_memory_max_mhz, gpu.numa_node) == (4096, 1600, 1)
+    assert (gpu.partition, gpu.why("partition")) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        # A real gfx950 in SPX, as amdsmi's own test of `static --cache` has it
+        # (ROCm/rocm-systems): one L2 of 4 MiB for the 256 compute units of eight XCDs.
+        ([(32, 1, 256), (64, 1, 112), (16, 1, 32), (4096, 2, 1), (229_376, 3, 1)],
+         [(2, 4096, 1), (3, 229_376, 1)]),
+        # A Radeon at 0000:03:00.0 in ROCm/amdsmi pull request 58.
+        ([(32, 1, 96), (32, 1, 30), (4096, 2, 1), (65_536, 3, 1)],
+         [(2, 4096, 1), (3, 65_536, 1)]),
+    ],
+)  # fmt: skip
+def test_what_the_binding_told_on_real_gpus(
+    listed: list[tuple[int, int, int]], expected: list[tuple[int, int, int]]
+) -> None:
+    answer = [
+        {"cache_properties": ["DATA_CACHE", "SIMD_CACHE"], "cache_size": size,
+         "cache_level": level, "max_num_cu_shared": 1, "num_cache_instance": count}
+        for size, level, count in listed
+    ]  # fmt: skip
+    found = caches_of({"cache": answer})
+    assert [(one.level, one.size_bytes // 1024, one.count) for one in found] == expected
