@@ -37,6 +37,8 @@ NODES = {
     "mi300a-tpx-showtoponuma.txt": 12,
     "mi250-rocm-smi.json": 1,
     "780m-rocm-smi.json": 1,
+    "mi300a-static.json": 1,
+    "strix-point-static.json": 1,
 }
 MESHES = {"mi355x-8-topology.txt", "mi300a-4-showtopo.txt", "mi210-4-showtopo.txt"}
 
@@ -77,7 +79,7 @@ def test_rccl_goes_by_xgmi_where_the_tool_prints_xgmi_and_nowhere_else(name: str
     assert found.library.name == "rccl"
     assert (paths == {"XGMI"}) == (name in MESHES)
     assert not any("nvidia-smi" in line for line in found.assumptions)
-    addresses = "topology" in name or "smi.json" in name
+    addresses = "topology" in name or name.endswith(".json")
     assert (NOTE_AMD.rstrip(".") in found.assumptions) == (not addresses)
     assert NOTE.rstrip(".") not in found.assumptions
 
@@ -130,6 +132,17 @@ def test_cards_as_rocm_smi_of_rocm_6_prints_them() -> None:
     (apu,) = node("780m-rocm-smi.json").machine.gpus
     assert (apu.name, apu.address, apu.serial) == ("Phoenix3", "0000:c4:00.0", None)
     assert apu.why("serial") == "rocm-smi prints N/A"
+
+
+def test_a_power_limit_of_0_watts_is_none() -> None:
+    """AMD's guide shows an MI300A with 550 W at most and 0 W set; an APU tells of no limit."""
+    (gpu,) = node("mi300a-static.json").machine.gpus
+    assert (gpu.power_limit_watts, gpu.power_limit_max_watts) == (None, 550.0)
+    assert gpu.power_limit_min_watts == 0.0
+    assert gpu.why("power_limit_watts") == "amd-smi prints 0"
+    (apu,) = node("strix-point-static.json").machine.gpus
+    assert (apu.compute_capability, apu.core_count) == ("gfx1150", 16)
+    assert (apu.pcie_gen_max, apu.power_limit_max_watts, apu.memory_bytes) == (None, None, 2**29)
 
 
 def overlaid(log: LogReport) -> Overlay:

@@ -219,7 +219,7 @@ def test_parts_of_a_package_name_their_parent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cap", "watts"), [(750_000_000, 750.0), (750, 750.0), (0, 0.0), ("N/A", None)]
+    ("cap", "watts"), [(750_000_000, 750.0), (750, 750.0), (0, None), ("N/A", None)]
 )
 def test_power_caps_are_watts_in_every_version(cap: Any, watts: float | None) -> None:
     binding = fake.Binding("6")

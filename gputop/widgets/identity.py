@@ -61,8 +61,10 @@ def _model(gpu: Gpu) -> str:
         sku = sku_for(gpu)
         if sku is not None:
             return sku.name
-    if gpu.name is not None or gpu.compute_capability is None:
+    if gpu.name is not None:
         return short_name(gpu.name)
+    if gpu.compute_capability is None:
+        return {"amd": "AMD GPU", "nvidia": "NVIDIA GPU"}.get(gpu.vendor, "GPU") + ", model unknown"
     level = clean(gpu.compute_capability, 20)
     return f"AMD GPU {level}" if gpu.vendor == "amd" else f"NVIDIA GPU, capability {level}"
 

@@ -232,6 +232,9 @@ def _watts(a: Answers, field: str, name: str) -> float | None:
     cap = a.number(field, (_CAP, name))
     if cap is None:
         return None
+    if cap == 0 and name != "min_power_cap":
+        a.miss(field, "the driver says 0")
+        return None
     return cap * 1e-6 if cap >= LEAST_MICROWATTS else float(cap)
 
 

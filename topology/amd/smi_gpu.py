@@ -74,6 +74,10 @@ def gpu(entry: Mapping[str, Any], own: str) -> Gpu:
         field = f"power_limit{ours}_watts"
         paths = [f"{limit}/{theirs}{end}" for limit in _LIMITS for end in ("", "_limit")]
         values[field] = v.number(field, *paths, units=WATTS)
+        # An MI300A's own limit, which its host sets, is printed so, as is that of a second die.
+        if values[field] == 0 and ours != "_min":
+            values[field] = None
+            v.miss(field, "amd-smi prints 0")
     for ours, engine, clock in (("graphics", "gfx_0", "sys"), ("memory", "mem_0", "mem")):
         field = f"clock_{ours}_max_mhz"
         values[field] = _top_clock(v, field, f"clock/{engine}/max_clk", f"clock/{clock}")
