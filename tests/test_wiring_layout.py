@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gputop.topology.machine import Gpu
 from gputop.topology.wiring.packages import packages
 from gputop.topology.wiring.wires import pcie_wire
 from gputop.widgets import wiring_walk
@@ -235,6 +236,24 @@ def test_dense_mesh_shows_and_names_the_missing_pair() -> None:
     signs = knots(drawing)
     assert signs.pop(gone) == "×"
     assert set(signs.values()) == {"●"}
+
+
+def test_a_card_of_another_vendor_misses_no_link_of_the_mesh() -> None:
+    maker = graphs.complete()
+    for gpu in maker.gpus:
+        maker.graph.nodes[gpu]["record"] = Gpu(
+            address=gpu, vendor="amd", name="AMD Instinct MI300X"
+        )
+    maker.device(maker.root(None), "gpu")
+    for size in SIZES:
+        mesh = fitting(maker.graph, *size).box("mesh")
+        assert mesh is not None
+        assert mesh.lines[0] == "xGMI mesh: every pair 1 link, 64 GB/s one way"
+    lonely = maker.device(maker.root(None), "gpu")
+    maker.graph.nodes[lonely]["record"] = Gpu(address=lonely, vendor="amd")
+    mesh = fitting(maker.graph, 160, 43).box("mesh")
+    assert mesh is not None
+    assert "28 of 36 pairs" in mesh.lines[0]
 
 
 def test_a_knot_of_another_bundle_shows_its_links() -> None:

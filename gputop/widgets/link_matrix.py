@@ -32,6 +32,7 @@ def relation_ink(letters: str) -> str:
 def matrix_title(report: Report) -> str:
     """Say whose letters these are, and which GPUs hang together."""
     title = in_its_words(report, "Links · letters of nvidia-smi topo -m")
+    title = title.replace("letters of PCIe distance", "PCIe distance")  # room for the islands
     if any(gpu.vendor == "amd" for gpu in report.snapshot.machine.gpus):
         title += ", XGMI of rocm-smi"
     groups = [group for group in report.islands if len(group) > 1]

@@ -147,6 +147,9 @@ def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[Lane]) -> Plane:
             edges = frozenset(frozenset((lane.a, lane.b)) for lane in own)
             spokes.append(_spoke(gpu, edges, [lane.wire for lane in own]))
     name = "xGMI" if links[0].wire.kind == "xgmi" else "NVLink"
+    # A card of another vendor is no part of the mesh; one of the same without a link is missed.
+    vendors = {_vendor(graph, end) for lane in links for end in (lane.a, lane.b)}
+    gpus = [gpu for gpu in gpus if _vendor(graph, gpu) in vendors]
     pairs = len(gpus) * (len(gpus) - 1) // 2
     # Between two packages all parts share what wires there are.
     parted = any(graph.nodes[gpu].get("package") is not None for gpu in gpus)
@@ -178,6 +181,10 @@ def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[Lane]) -> Plane:
         (head + one_way + odd + rest, head + rate + rest, head + rest, f"{name} mesh"),
         _shares(len(gpus), payload) if len(links) == pairs and not odd and not parted else (),
     )
+
+
+def _vendor(graph: nx.Graph[str], gpu: str) -> str | None:
+    return getattr(graph.nodes[gpu].get("record"), "vendor", None)
 
 
 def _shares(gpus: int, each: float | None) -> tuple[str, ...]:
