@@ -202,6 +202,26 @@ def test_the_order_of_many_gpus_is_worked_out_once(monkeypatch: pytest.MonkeyPat
     assert len(asked) <= 20 * count
 
 
+@pytest.mark.parametrize("count", [4, 20])
+def test_what_if_searches_once(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """A variable that leaves the system as it is costs no search, on many GPUs either."""
+    searches = []
+    search = remembering._search
+
+    def counted(*given: object, **named: bool) -> remembering.Found:
+        searches.append(given)
+        return search(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(remembering, "_search", counted)
+    monkeypatch.setattr(remembering, "_remembered", {})
+    monkeypatch.setattr(remembering, "_large", {})
+    xml = nvswitch(count, 90, 18, 0)
+    found = [searched(xml, {"NCCL_ALGO": name}) for name in ("Ring", "Tree", "Ring")]
+    assert found[0].ring is found[1].ring is found[2].ring
+    assert len(searches) == 1
+    assert len(remembering._large) == int(count > remembering.LARGE)
+
+
 @relaxed
 @given(machines())
 def test_a_search_leaves_the_system_as_it_was(xml: str) -> None:

@@ -6,7 +6,7 @@ from functools import cache
 
 from ..snapshot import NodeSnapshot
 from .peers import Grant, Grants
-from .rccl_p2p import amd_grant
+from .rccl_p2p import amd_grant, joined_to
 from .settings import Settings
 
 
@@ -29,6 +29,7 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
 
     parted = {gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled}
     amd = {gpu.address: gpu for gpu in snapshot.machine.gpus if gpu.vendor == "amd"}
+    joined = {address: joined_to(gpu) for address, gpu in amd.items()}
 
     @cache
     def grant(src: str, dst: str) -> Grant:
@@ -38,7 +39,14 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
             return Grant(None, False, "MIG is on, and its instances get no peer access")
         if key[0] in amd and key[1] in amd:
             ends = amd[key[0]], amd[key[1]]
-            return amd_grant(snapshot.machine, settings, *ends, said.get(key), cuda.get(key))
+            return amd_grant(
+                snapshot.machine,
+                settings,
+                *ends,
+                said.get(key),
+                cuda.get(key),
+                joined=key[1] in joined[key[0]],
+            )
         return Grant(said.get(key), cuda.get(key))
 
     return grant

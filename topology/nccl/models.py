@@ -62,7 +62,7 @@ def shape_of(system: System, rules: Rules) -> Shape:
     gpus = sorted(system.nodes["GPU"], key=lambda gpu: gpu.dev)
     nets = sorted(system.nodes["NET"], key=lambda net: net.dev)
     cpus = system.nodes["CPU"]
-    links = tuple(tuple(_links(gpu, dev, rules) for dev in range(len(gpus))) for gpu in gpus)
+    links = tuple(_links(gpu, len(gpus), rules) for gpu in gpus)
     numa = [cpus[_nearest(gpu)].ident for gpu in gpus]
     nic_numa = [cpus[_nearest(net)].ident for net in nets]
     order = sorted(cpu.ident for cpu in cpus)
@@ -83,11 +83,14 @@ def shape_of(system: System, rules: Rules) -> Shape:
     )
 
 
-def _links(gpu: Node, dev: int, rules: Rules) -> int:
+def _links(gpu: Node, count: int, rules: Rules) -> tuple[int, ...]:
+    """How many xGMI links lead to each of so many GPUs, by device number; the first counts."""
+    found: dict[int, float] = {}
     for link in gpu.links:
-        if link.kind == "NVL" and link.to.kind == "GPU" and link.to.dev == dev:
-            return int(link.bandwidth_gbs / nvlink_gbs(rules, gpu))
-    return 0
+        if link.kind == "NVL" and link.to.kind == "GPU":
+            found.setdefault(link.to.dev, link.bandwidth_gbs)
+    each = nvlink_gbs(rules, gpu) if found else 0.0
+    return tuple(int(found[dev] / each) if dev in found else 0 for dev in range(count))
 
 
 def _nearest(node: Node) -> int:

@@ -19,18 +19,30 @@ FINE_GRAIN = "HSA_FORCE_FINE_GRAIN_PCIE"
 CAN_CONNECT = "transport/p2p.cc:p2pCanConnect"
 
 
+def joined_to(gpu: Gpu) -> frozenset[str]:
+    """Addresses of the GPUs that an xGMI link of this one leads to."""
+    return frozenset(
+        link.remote_address
+        for link in gpu.xgmi
+        if link.active is not False and link.hops in (None, 1)
+    )
+
+
 def amd_grant(
-    machine: Machine, settings: Settings, src: Gpu, dst: Gpu, said: str | None, probed: bool | None
+    machine: Machine,
+    settings: Settings,
+    src: Gpu,
+    dst: Gpu,
+    said: str | None,
+    probed: bool | None,
+    *,
+    joined: bool,
 ) -> Grant:
-    """What is known of one ordered pair of AMD GPUs.
+    """What is known of one ordered pair of AMD GPUs; `joined` by a link of their own (joined_to).
 
     `said`: amdsmi's word on P2P, "ok" or what is missing; `probed`: what HIP answered the p2p
     probe. Both are None where nobody was asked.
     """
-    joined = any(
-        link.remote_address == dst.address and link.active is not False and link.hops in (None, 1)
-        for link in src.xgmi
-    )
     steps = [_fine_grained(settings)]
     refusal = "" if said in (None, "ok") else f"the driver says of P2P: {said}"
     if not joined:

@@ -50,7 +50,7 @@ def decide_pairs(
             if src == dst:
                 continue
             if home[src] is home[dst]:
-                pair = _inside(home[src], src, dst, network, bus_ids)
+                pair = _inside(home[src], devs[src], devs[dst], network, bus_ids)
             else:
                 pair = _across(home[src], home[dst], devs[dst], src, dst, network, bus_ids, domains)
             found.append(pair)
@@ -58,13 +58,11 @@ def decide_pairs(
 
 
 def _inside(
-    domain: Domain, src: int, dst: int, network: Network, bus_ids: dict[int, str]
+    domain: Domain, one: Node, other: Node, network: Network, bus_ids: dict[int, str]
 ) -> PairDecision:
     computed = domain.computed
     rules, settings, system = computed.rules, computed.settings, computed.system
-    one, other = system.gpu_of(src), system.gpu_of(dst)
-    assert one is not None
-    assert other is not None
+    src, dst = one.rank, other.rank
     path = one.paths["GPU"][other.index]
     mnnvl = one.host != other.host
     check = computed.peers.p2p(one, other)

@@ -16,14 +16,18 @@ from .field import Field
 from .inputs import search_inputs
 from .limits import limits
 
-MOST_REMEMBERED = 16
-"""GPUs; larger systems are rare, and fast where they are regular."""
 REMEMBERED = 128
+LARGE, LARGE_REMEMBERED = 16, 8
+"""Of systems with more GPUs so few are kept: what is known of 64 takes megabytes."""
 MOST_ON_ROME = 2
 """Rings that RCCL searches for where GPUs have xGMI and it knows no model of the node."""
 
-_remembered: dict[Hashable, tuple[Graphs, float, float]] = {}
+Found = tuple[Graphs, float, float]
+"""Graphs, and the best bandwidths of the system."""
+_remembered: dict[Hashable, Found] = {}
 """What-if questions often leave a system as it is; then nothing is searched twice."""
+_large: dict[Hashable, Found] = {}
+"""The same of systems with many GPUs."""
 
 
 def search_graphs(system: System, rules: Rules, settings: Settings, *, nvls: bool) -> Graphs:
@@ -40,16 +44,14 @@ def search_graphs(system: System, rules: Rules, settings: Settings, *, nvls: boo
         known_node = known_to_rccl(system, rules, settings)
         if known_node is not None:
             return known_node.graphs
-    if count > MOST_REMEMBERED:
+    kept, most = (_large, LARGE_REMEMBERED) if count > LARGE else (_remembered, REMEMBERED)
+    key = search_inputs(system, rules, settings, nvls=nvls)
+    found = kept.get(key)
+    if found is None:
         found = _search(system, rules, settings, nvls=nvls)
-    else:
-        key = search_inputs(system, rules, settings, nvls=nvls)
-        known = _remembered.get(key)
-        found = known or _search(system, rules, settings, nvls=nvls)
-        if known is None:
-            if len(_remembered) >= REMEMBERED:
-                _remembered.clear()
-            _remembered[key] = found
+        if len(kept) >= most:
+            kept.clear()
+        kept[key] = found
     graphs, system.max_bandwidth_gbs, system.total_bandwidth_gbs = found
     return graphs
 
@@ -63,9 +65,7 @@ def known_to_rccl(system: System, rules: Rules, settings: Settings) -> ReadyMade
     return found
 
 
-def _search(
-    system: System, rules: Rules, settings: Settings, *, nvls: bool
-) -> tuple[Graphs, float, float]:
+def _search(system: System, rules: Rules, settings: Settings, *, nvls: bool) -> Found:
     search = _Search(system, rules, settings, nvls=nvls)
     return search.graphs(nvls=nvls), search.widest_gbs, search.total_gbs
 

@@ -55,11 +55,11 @@ class Ledger:
         width = max(21, max(left, default=0).bit_length() + 1)
         self._unit = {key: 1 << width * place for place, key in enumerate(links)}
         self._most = (1 << width - 1) - 1
-        self.guard = sum(unit << width - 1 for unit in self._unit.values())
+        # Written as binary digits, as sums of such numbers would be squares of their length.
+        guard = 1 << width - 1
+        self.guard = int(f"{guard:b}" * len(left) or "0", 2)
         """All guard bits."""
-        self.full = self.guard + sum(
-            unit * one for unit, one in zip(self._unit.values(), left, strict=True)
-        )
+        self.full = int("".join(f"{guard + one:b}" for one in reversed(left)) or "0", 2)
         """Nothing taken yet."""
 
     def mask(self, links: Iterable[Link]) -> int:
