@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
 from pathlib import Path
 
@@ -132,6 +133,54 @@ def test_cards_as_rocm_smi_of_rocm_6_prints_them() -> None:
     (apu,) = node("780m-rocm-smi.json").machine.gpus
     assert (apu.name, apu.address, apu.serial) == ("Phoenix3", "0000:c4:00.0", None)
     assert apu.why("serial") == "rocm-smi prints N/A"
+
+
+BAR = "=" * 40
+ROCM_5 = f"""{BAR} ROCm System Management Interface {BAR}
+GPU[0]\t\t: Card series: \t\t0x744c
+GPU[0]\t\t: Card model: \t\t0x2422
+GPU[0]\t\t: Card SKU: \t\tEXT84765
+"""
+"""Syllo/nvtop issue 236: an RX 7900 XTX whose names this rocm-smi does not know."""
+MI250 = {
+    "GPU ID": "0x740c",
+    "PCI Bus": "0000:2F:00.0",
+    "Card series": "AMD INSTINCT MI250 (MCM) OAM AC MBA",
+    "Card model": "0x0b0c",
+    "Card SKU": "D65209",
+}
+"""wandb/wandb, gpu_amd_test.go: rocm-smi of ROCm 5, where the model is that of the board."""
+MI250X = {"Card Series": "AMD INSTINCT MI200", "Card Model": "0x7408", "Subsystem ID": "0x0b0c"}
+"""ROCm/rocm_smi_lib issue 159."""
+
+
+@pytest.mark.parametrize(
+    ("text", "pci_id", "name"),
+    [
+        (ROCM_5, "1002:744c", None),
+        (json.dumps({"card0": MI250}), "1002:740c", MI250["Card series"]),
+        (json.dumps({"card0": MI250X}), "1002:7408", MI250X["Card Series"]),
+        (ROCM_5.replace("0x744c", "Navi 31"), None, "Navi 31"),
+    ],
+)
+def test_the_number_of_a_board_is_not_taken_for_that_of_the_device(
+    tmp_path: Path, text: str, pci_id: str | None, name: str | None
+) -> None:
+    (tmp_path / "it").write_text(text)
+    (gpu,) = load([str(tmp_path / "it")]).snapshot.machine.gpus
+    assert (gpu.pci_id, gpu.name) == (pci_id, name)
+
+
+def test_a_short_table_of_rocm_smi_and_rocminfo_are_refused_in_one_line(tmp_path: Path) -> None:
+    """Syllo/nvtop issue 341."""
+    row = "0       2     0x74a1,   32700  39.0°C      134.0W    NPS1, SPX, 0        132Mhz  900Mhz"
+    for text, line in (
+        (f"{BAR} ROCm System Management Interface {BAR}\n{row}\n", "rocm-smi -a and --showtopo"),
+        ("==========\nHSA Agents               \n==========\n", "text of rocminfo"),
+    ):
+        (tmp_path / "it").write_text(text)
+        with pytest.raises(LoadError, match=line):
+            load([str(tmp_path / "it")])
 
 
 def test_a_power_limit_of_0_watts_is_none() -> None:

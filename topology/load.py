@@ -41,6 +41,10 @@ NOT_READ = (
         "text of amd-smi, of which --from reads `topology` alone; print the same with --json",
     ),
     (
+        re.compile(rb"(?m)^HSA (?:Agents|System Attributes)\s*$"),
+        "text of rocminfo, which --from does not read; see rocm-smi --showtopo or amd-smi's JSON",
+    ),
+    (
         re.compile(rb"<graphs[^>]{0,400}\bversion="),
         "an NCCL graph XML, which --from does not read; the graphs in a job's debug log are shown "
         "by `gputop log FILE`",

@@ -47,6 +47,9 @@ def gpu(v: Values, own: str, number: int) -> Gpu:
         "numa_node": v.whole("numa_node", "(topology) numa node", most=4095),
         "kfd_node": v.whole("kfd_node", "node id", most=4095),
     }
+    if values["name"] is not None and _HEX.match(values["name"]):
+        values["name"] = None
+        v.miss("name", "rocm-smi prints the device id")
     v.miss("uuid", "rocm-smi prints no UUID")
     modes = Values(
         {
@@ -125,7 +128,14 @@ def _gfx(v: Values) -> str | None:
 
 
 def _pci_id(v: Values) -> str | None:
-    for name in ("device id", "card model", "gpu id"):
+    """The device id: "Card model" is that of the board until ROCm 5.
+
+    From ROCm 6 on it is the device's, and the board's stands beside it. An unnamed model has its
+    device id for "Card series".
+    """
+    names = ["device id", "gpu id", "card series"]
+    names += ["card model"] if v.at("subsystem id") is not None else []
+    for name in names:
         match = _HEX.match(plain(v.at(name)) or "")
         if match is not None:
             return f"1002:{match[1].lower()}"

@@ -67,7 +67,9 @@ def part_of(found: list[dict[str, Any]]) -> Part:
     told_of = _pairs(system)
     numbers = sorted({*cards, *(number for ends in told_of for number in ends)})
     if not numbers and not system.get("driver version"):
-        raise FormatError("no card and no pair of cards in it")
+        raise FormatError(
+            "no card and no pair of cards in it; rocm-smi -a and --showtopo have them"
+        )
     if len(numbers) > MAX_GPUS:
         raise FormatError(f"more than {MAX_GPUS} cards")
     return _part(cards, told_of, numbers, system.get("driver version"))
