@@ -27,6 +27,7 @@ NAMES: tuple[str, ...] = (
     "network",
     "rdma",
     "sockets",
+    "slingshot",
     "wiring",
     "ranks",
     "jobs",

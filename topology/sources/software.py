@@ -3,8 +3,9 @@
 The raw answer: {"absent", "files": {path: text} for FILES, "packages": [{"folder", "torch",
 "nccl"}] one for each folder of Python packages in order of use, with versions from the names of
 .dist-info folders, "libraries": [[path, name of the file behind it]] for libnccl.so.2 in order of
-search, "plugins": [path] of libnccl-net*.so where the loader looks: LD_LIBRARY_PATH, the folders
-of /etc/ld.so.conf.d and the usual ones}. Nothing is imported and no library is loaded.
+search, "plugins": [path] of libnccl-net*.so and librccl-net*.so where the loader looks:
+LD_LIBRARY_PATH, the folders of /etc/ld.so.conf.d and the usual ones}. Nothing is imported and no
+library is loaded.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ LIBRARY_FOLDERS = (
 LIBRARY = "libnccl.so.2"
 LIMIT_FOLDERS = 32
 LOADER = "etc/ld.so.conf.d"
-PLUGIN = re.compile(r"libnccl-net[\w.-]{0,60}\.so(\.\d{1,4}){0,3}")
+PLUGIN = re.compile(r"lib[nr]ccl-net[\w.-]{0,60}\.so(\.\d{1,4}){0,3}")
 LIMIT_PLUGINS = 16
 
 
