@@ -8,14 +8,16 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import msgspec
 import pytest
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
 from gputop.topology.load import load
-from gputop.topology.machine import Gpu
+from gputop.topology.machine import Gpu, Machine, XgmiLink
 from gputop.topology.reasons.pair import why_pair
 from gputop.topology.report import Report, examine
+from gputop.topology.wiring.graph import build_graph
 from gputop.topology.wiring.packages import Package, packages
 from gputop.topology.wiring.wires import Wire
 from gputop.widgets.wiring_diagram import WiringDiagram
@@ -24,6 +26,7 @@ from gputop.widgets.wiring_layout import fitting, layout
 from gputop.widgets.wiring_packages import side_by_side
 from tests import wiring_graphs as graphs
 from tests.app_support import SIZES, app_of, demo_report, give, press, text
+from tests.mixed_made import mixed
 from tests.test_wiring_layout import check
 
 TREES = {"mi308x-8-cpx": 4, "mi300x-8-cpx": 8}
@@ -192,6 +195,57 @@ async def test_the_arrows_reach_every_part() -> None:
             assert diagram.box is not None
             seen.append(diagram.box.kind if diagram.box.kind != "gpu" else diagram.box.lines[0])
         assert seen == ["1", "2", "3", "7", "6", "2", "package", "2", "6", "mesh"]
+
+
+def split(machine: Machine, count: int) -> Machine:
+    """The same with each of AMD's GPUs in so many parts."""
+    own = {gpu.address: [f"{gpu.address[:-1]}{i}" for i in range(count)] for gpu in amd_of(machine)}
+    gpus = []
+    for gpu in machine.gpus:
+        for i, address in enumerate(own.get(gpu.address, ())):
+            ends = [other for parts in own.values() for other in parts if other != address]
+            part = msgspec.structs.replace(
+                gpu, address=address, partition=str(i), parent=gpu.address,
+                compute_partition="CPX", memory_partition="NPS4",
+                xgmi=tuple(XgmiLink(remote_address=end, hops=1) for end in ends),
+            )  # fmt: skip
+            gpus.append(part)
+        gpus += [gpu] if gpu.address not in own else []
+    return msgspec.structs.replace(machine, gpus=tuple(gpus))
+
+
+def amd_of(machine: Machine) -> list[Gpu]:
+    return [gpu for gpu in machine.gpus if gpu.vendor == "amd"]
+
+
+@pytest.mark.parametrize("size", ROOMS)
+@pytest.mark.parametrize("parts", [2, 8])
+def test_parts_below_pcie_switches_fit_both_terminals(parts: int, size: tuple[int, int]) -> None:
+    machine = split(report("mi300x-8").snapshot.machine, parts)
+    graph = build_graph(machine)
+    drawing = fitting(graph, *size)
+    check(drawing, graph)
+    assert drawing.width <= size[0]
+    assert drawing.height <= size[1]
+    wires = [line for line in drawing.lines if line.kind == "pcie"]
+    for package in packages(graph):
+        # All parts go through the one PCIe link that their package has.
+        assert [line.ends[1] for line in wires].count(package.id) == 1
+        assert not any(node in line.ends for line in wires for node in package.members)
+    if size[0] > 100:
+        live = [box.live for box in drawing.boxes if box.kind == "gpu"]
+        assert all(slot is not None and slot.width >= 3 for slot in live)
+        assert "CPX" in " ".join(box.lines[1] for box in drawing.boxes if box.kind == "package")
+
+
+@pytest.mark.parametrize("compact", [True, False])
+@pytest.mark.parametrize("size", ROOMS)
+def test_a_card_beside_packages_in_parts(size: tuple[int, int], compact: bool) -> None:
+    graph = build_graph(split(mixed().machine, 8))
+    drawing = layout(graph, *size, compact)
+    check(drawing, graph)
+    cards = [drawing.box(gpu.address) for gpu in mixed().machine.gpus if gpu.vendor == "nvidia"]
+    assert [box is not None and box.framed for box in cards] == [not compact] * 2
 
 
 async def test_gcds_name_their_partner() -> None:

@@ -66,7 +66,7 @@ def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Draw
     # Labels of narrow columns need two rows, and live figures a third.
     full = _FULL_ROWS[0 if metrics.gpu_width < 16 else 1 :]
     rows = _COMPACT_ROWS if compact else full
-    room = metrics.gpu_width - (4 if metrics.framed else 0)
+    room = metrics.gpu_width - (4 if metrics.framed else 1)
     places = [cells(whole.parts, room, roomy=roomy) for roomy in (not compact, False)]
     heading = (2 if metrics.framed else 1) if whole.dies else 0
     for grid, place, (wire_rows, gpu_lines) in product(
@@ -161,7 +161,7 @@ class _Layout:
         self.leaves.append(box)
         self.boxes.append(box)
         if package is not None:
-            inset = 2 if self.metrics.framed else 0
+            inset = 2 if self.metrics.framed else 1
             parts = part_boxes(self.real, package, self.place, box.x + inset, box.bottom)
             self.boxes += parts
         if above is not None:
@@ -205,7 +205,8 @@ class _Layout:
             lines = (first, text.fit(text.nic_rate(record), room))
             if m.gpu_lines > 2 and names[1:]:
                 lines = (first, text.fit_tail(names[1], room), lines[1])
-        box = Box(item.id, item.members, item.kind, block.x, y, block.width, m.gpu_height, lines)
+        height = m.gpu_height if m.framed else 1
+        box = Box(item.id, item.members, item.kind, block.x, y, block.width, height, lines)
         if item.kind != "gpu":
             return box
         inset = (block.width - room) // 2

@@ -96,13 +96,14 @@ def plain_names(graph: nx.Graph[str], package: Package) -> tuple[str, ...]:
 
 
 def package_facts(graph: nx.Graph[str], package: Package) -> tuple[str, ...]:
-    """How a package is parted, longest first: "CPX NPS4, 8 parts", "8 parts"."""
+    """How a package is parted, longest first: "CPX NPS4, 8 parts", "CPX, 8 parts", "8 parts"."""
     record = graph.nodes[package.members[0]].get("record")
     modes = [getattr(record, f"{kind}_partition", None) for kind in ("compute", "memory")]
     count = len(package.members)
     parts = f"{count} part{'s' * (count != 1)}"
-    brief = modes[0] or parts
-    return ", ".join(filter(None, (" ".join(filter(None, modes)), parts))), parts, brief
+    heads = (" ".join(filter(None, modes)), modes[0] or "")
+    told = tuple(f"{head}, {parts}" if head else parts for head in heads)
+    return *told, parts, modes[0] or parts
 
 
 def part_name(record: object, node: str) -> str:
