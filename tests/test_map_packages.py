@@ -17,7 +17,7 @@ from gputop.topology.load import load
 from gputop.topology.machine import Gpu, Machine, XgmiLink
 from gputop.topology.reasons.pair import why_pair
 from gputop.topology.report import Report, examine
-from gputop.topology.wiring.graph import build_graph
+from gputop.topology.wiring.graph import build_graph, wires_of
 from gputop.topology.wiring.packages import Package, packages
 from gputop.topology.wiring.wires import Wire
 from gputop.widgets.wiring_diagram import WiringDiagram
@@ -96,10 +96,10 @@ def test_one_wire_of_the_mesh_joins_two_packages_for_all_their_parts(name: str) 
     drawing = fitting(graph, 80, 18)
     knots = [line for line in drawing.lines if len(line.points) == 4 and line.kind == "xgmi"]
     assert len(knots) == 28
-    whole = {frozenset((a, b)) for a, b, w in graph.edges(data="wire") if w.kind == "xgmi"}
+    wires = {frozenset((a, b)): wire for a, b, wire in wires_of(graph) if wire.kind == "xgmi"}
     drawn = {edge for line in knots for edge in line.edges}
-    inside = {edge for edge in whole if graph.edges[tuple(edge)]["wire"].inside}
-    assert drawn == whole - inside
+    inside = {edge for edge, wire in wires.items() if wire.inside}
+    assert drawn == set(wires) - inside
     assert inside
 
 

@@ -171,9 +171,9 @@ class _Layout:
         """The box of a package; its parts stand in the rows that it takes in."""
         m = self.metrics
         if m.framed:
-            told = (plain_names(self.real, package), package_facts(self.real, package))
+            told = [plain_names(self.real, package), package_facts(self.real, package)]
         else:
-            told = (package_names(self.real, package),)
+            told = [package_names(self.real, package)]
         room = block.width - (4 if m.framed else 2)
         lines = tuple(text.fit(words, room) for words in told)
         height = len(lines) + m.framed

@@ -143,6 +143,7 @@ def _of_package(line: Line, graph: nx.Graph[str], cursor: str) -> str:
     to = parent.rpartition(":")[0].rpartition(":")[2]
     if edge is None:
         return fit((f"not to {to}", "no link"), 13)
-    wire = graph.edges[tuple(edge)]["wire"]
+    a, b = edge
+    wire = graph.edges[a, b]["wire"]
     rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
     return fit((f"to {to}:{rate}" if rate else f"to {to}", rate.strip()), 13)

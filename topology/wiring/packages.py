@@ -70,7 +70,9 @@ def _dies(graph: nx.Graph[str], gpus: dict[str, Gpu]) -> list[Package]:
         inside[node] = count
         for other in graph[node]:
             wire = graph.edges[node, other].get("wire")
-            if other in gpus and getattr(wire, "kind", "") == "xgmi" and wire.count == count:
+            if other not in gpus or wire is None:
+                continue
+            if wire.kind == "xgmi" and wire.count == count:
                 partners.setdefault(node, set()).add(other)
     return [
         Package(
