@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from gputop.commands.explain import command as explain
 from gputop.commands.flags import command as flags
+from gputop.commands.log import command as log
 from gputop.commands.topo import command as topo
 from gputop.topology.reasons.nccl import library_first
 from gputop.topology.reasons.pair import why_pair
@@ -16,6 +18,7 @@ from gputop.topology.report import Report
 from gputop.topology.units import sentence
 from tests.snapshots_made import demo_report
 
+RECORDED = Path(__file__).parent / "recordings/rccl-logs"
 DEMOS = ("mi250x-8", "mi300x-8", "mi355x-8", "sick-mi300x-8")
 NVIDIAS = re.compile(r"NVLink|NVSwitch|NVML|nvidia-smi|nvidia_|\bCUDA\b|A100|H100|Hopper|\bNVL\b")
 """Words of NVIDIA's hardware and tools."""
@@ -83,6 +86,12 @@ def test_names_that_begin_small_stay_so(demo: str) -> None:
 )
 def test_a_remark_becomes_a_sentence(text: str, said: str) -> None:
     assert sentence(text) == said
+
+
+def test_ranks_of_an_rccl_log_are_numbered_by_hip_and_rocm_smi() -> None:
+    text = printed(log, str(RECORDED / "rx7900xtx-2.log"))
+    assert "pid   hip   smi" in text
+    assert "cuda" not in text
 
 
 def test_one_is_no_plural() -> None:

@@ -153,13 +153,13 @@ def test_routes_that_were_not_read_say_so() -> None:
 
 
 def test_plugins_where_the_loader_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder, name in (("a", "libnccl-net.so"), ("b", "libnccl-net-ofi.so.1"), ("b", "other.so")):
+    for folder, name in (("a", "libnccl-net.so"), ("b", "librccl-net.so.1"), ("b", "other.so")):
         write(tmp_path, **{f"{folder}__{name}": ""})
     write(tmp_path, **{"etc__ld.so.conf.d__efa.conf": f"# a note\n{tmp_path}/b\n"})
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{tmp_path}/a:relative")
     monkeypatch.setattr(software, "LIBRARY_FOLDERS", ())
     found = software._plugins(FolderTree(tmp_path))
-    assert found == [f"{tmp_path}/a/libnccl-net.so", f"{tmp_path}/b/libnccl-net-ofi.so.1"]
+    assert found == [f"{tmp_path}/a/libnccl-net.so", f"{tmp_path}/b/librccl-net.so.1"]
     said = software.SOURCE.parse({"absent": "x", "packages": [], "plugins": found}).software
     assert said is not None
     assert said.nccl_plugins == tuple(found)

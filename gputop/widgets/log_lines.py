@@ -89,10 +89,11 @@ def _gaps(log: LogReport) -> Iterator[str]:
         yield f"left out: {number} {clean(what, 60)}"
 
 
-def rank_lines(comm: Communicator, width: int) -> tuple[Line, ...]:
-    """Ranks and their devices."""
+def rank_lines(comm: Communicator, width: int, library: str | None = None) -> tuple[Line, ...]:
+    """Ranks and their devices; RCCL numbers them as HIP and as rocm-smi do."""
+    runtime, driver = ("hip", "smi") if library == "rccl" else ("cuda", "nvml")
     nodes = "" if comm.nodes is None else f", {_count(comm.nodes, 'node')} as it counts"
-    told = f"{comm.nranks} ranks{nodes}"
+    told = f"{_count(comm.nranks, 'rank')}{nodes}"
     if comm.network:
         told += f", network {clean(comm.network, 60)}"
     if comm.use_gdr is not None and any(one.label.startswith("NET") for one in comm.transports):
@@ -107,8 +108,8 @@ def rank_lines(comm: Communicator, width: int) -> tuple[Line, ...]:
             (right("rank", 5), "muted"),
             ("  " + left("host", host_width), "muted"),
             (right("pid", 9), "muted"),
-            (right("cuda", 6), "muted"),
-            (right("nvml", 6), "muted"),
+            (right(runtime, 6), "muted"),
+            (right(driver, 6), "muted"),
             ("  " + left("PCI address", 14), "muted"),
             ("state", "muted"),
         )

@@ -53,7 +53,10 @@ def sections(read: ReadLog, width: int) -> list[Section]:
         others = len(read.log.communicators) - 1
         more = f", the largest of {others + 1}" if others else ""
         found += [
-            Section(f"Communicator {clean(comm.ident, 40)}{more}", rank_lines(comm, width)),
+            Section(
+                f"Communicator {clean(comm.ident, 40)}{more}",
+                rank_lines(comm, width, read.log.versions.library),
+            ),
             Section("Environment", environment_lines(read.log, width)),
             Section("Transports, rows send, columns receive", transport_lines(read, comm, width)),
             Section("Rings and trees", graph_lines(read, comm, width)),
