@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -56,9 +56,12 @@ class Judge:
         self,
         snapshot: NodeSnapshot,
         prediction: Prediction | None = None,
-        graph: Graph | None = None,
+        graph: Callable[[], Graph] | None = None,
     ) -> None:
-        """`prediction`, `graph`: those of this snapshot, where they are there already."""
+        """`prediction`, `graph`: those of this snapshot, where somebody keeps them.
+
+        The graph is asked for when a path is: its library takes a tenth of a second to import.
+        """
         self.node = Node(snapshot, graph)
         self.variables = Variables(snapshot, prediction)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 from ..machine import Gpu
@@ -15,7 +16,7 @@ from ..wiring.paths import Path, path_between
 class Node:
     """A snapshot with what every figure asks of it again."""
 
-    def __init__(self, snapshot: NodeSnapshot, graph: Graph | None = None) -> None:
+    def __init__(self, snapshot: NodeSnapshot, graph: Callable[[], Graph] | None = None) -> None:
         self.snapshot = snapshot
         self._graph = graph
         self.machine = snapshot.machine
@@ -32,7 +33,7 @@ class Node:
     @cached_property
     def graph(self) -> Graph:
         """The wiring."""
-        return self._graph or build_graph(self.machine)
+        return build_graph(self.machine) if self._graph is None else self._graph()
 
     @property
     def virtual(self) -> bool:

@@ -39,7 +39,7 @@ def measured_facts(report: Report, one: Gpu, other: Gpu, path: Path | None) -> l
         for item in report.snapshot.measurements
         if (item.src, item.dst) == (one.address, other.address) and item.quantity not in SWEEPS
     ]
-    judge = Judge(report.snapshot, report.prediction, report.graph)
+    judge = Judge(report.snapshot, report.prediction, lambda: report.graph)
     judged = zip(found, judge.judge(found), strict=True)
     facts = [_measured(item, path, judgement) for item, judgement in judged]
     if not any(item.quantity in QUANTITIES for item in found):

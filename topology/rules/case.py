@@ -169,7 +169,7 @@ class Case:
         figures = [one for one in self.snapshot.measurements if one.device_kind != "cpu"]
         if not figures:
             return ()
-        judge = Judge(self.snapshot, self.prediction, self.report.graph)
+        judge = Judge(self.snapshot, self.prediction, lambda: self.report.graph)
         return tuple(zip(figures, judge.judge(figures), strict=True))
 
     @cached_property

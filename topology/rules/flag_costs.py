@@ -87,7 +87,8 @@ def cost_of(case: Case, values: Mapping[str, str], gpus: tuple[str, ...]) -> Cos
 
 
 def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> Cost | None:
-    judge = Judge(case.snapshot, None if gpus else case.report.prediction, case.report.graph)
+    prediction = None if gpus else case.report.prediction
+    judge = Judge(case.snapshot, prediction, lambda: case.report.graph)
     variables = judge.variables
     before = variables.without(values, gpus)
     if before is None or before.failure:
