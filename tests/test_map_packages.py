@@ -173,8 +173,13 @@ async def test_a_part_says_whose_it_is_and_what_it_shares() -> None:
         assert diagram.box is not None
         assert diagram.box.kind == "package"
         assert "CPX, 4 parts" in text(pilot, "#chosen")
-        await press(pilot, "space", "w")
+        await press(pilot, "space")
         assert diagram.first is None
+        view = app_of(pilot).view
+        assert view is not None
+        told = view.why()
+        assert told is not None
+        assert "inside one package" in told.claim
         assert not app_of(pilot).trouble
 
 

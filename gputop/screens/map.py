@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from gputop.screens.screen import View
-from gputop.widgets import wiring_marks, wiring_measured
+from gputop.widgets import wiring_marks, wiring_measured, wiring_xgmi
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of, wrapped
 from gputop.widgets.wiring_diagram import WiringDiagram
@@ -131,12 +131,18 @@ class MapScreen(View):
         return "\n".join(text_of(line).strip() for line in board.lines[:-1])
 
     def why(self) -> Explanation | None:
-        """Explain the selected device, or the pair."""
+        """Explain the selected device, or the pair; of a package, what ties its parts."""
         report, box = self.report, self.wiring.box
-        if report is None or box is None or not box.members:
+        if report is None or box is None:
             return None
         from gputop.topology.reasons import why as reasons
 
+        package = wiring_xgmi.package_of(report.graph, box.id) if not box.members else None
+        if package is not None and len(package.members) > 1:
+            parts = package.members
+            return self.with_findings(reasons.why_pair(report, *parts[:2]), *parts)
+        if not box.members:
+            return None
         pair = self.wiring.pair
         if pair:
             return self.with_findings(reasons.why_pair(report, *pair), *pair)

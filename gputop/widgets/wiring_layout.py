@@ -66,7 +66,7 @@ def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Draw
     # Labels of narrow columns need two rows, and live figures a third.
     full = _FULL_ROWS[0 if metrics.gpu_width < 16 else 1 :]
     rows = _COMPACT_ROWS if compact else full
-    room = metrics.gpu_width - (4 if metrics.framed else 1)
+    room = metrics.gpu_width - (2 * metrics.inset(metrics.gpu_width) if metrics.framed else 1)
     places = [cells(whole.parts, room, roomy=roomy) for roomy in (not compact, False)]
     heading = (2 if metrics.framed else 1) if whole.dies else 0
     for grid, place, (wire_rows, gpu_lines) in product(
@@ -161,7 +161,7 @@ class _Layout:
         self.leaves.append(box)
         self.boxes.append(box)
         if package is not None:
-            inset = 2 if self.metrics.framed else 1
+            inset = self.metrics.inset(box.width)
             parts = part_boxes(self.real, package, self.place, box.x + inset, box.bottom)
             self.boxes += parts
         if above is not None:
@@ -174,7 +174,7 @@ class _Layout:
             told = [plain_names(self.real, package), package_facts(self.real, package)]
         else:
             told = [package_names(self.real, package)]
-        room = block.width - (4 if m.framed else 2)
+        room = block.width - 2 * m.inset(block.width)
         lines = tuple(text.fit(words, room) for words in told)
         height = len(lines) + m.framed
         return Box(

@@ -36,6 +36,10 @@ class Metrics:
         """Column of a box, from its left edge, where its line begins."""
         return 2 if self.framed else 1
 
+    def inset(self, width: int) -> int:
+        """Cells between the edge of a box and what is in it, on either side."""
+        return 2 if self.framed and width > 9 else 1
+
     @property
     def box_height(self) -> int:
         """Height of hosts, bridges and planes."""
