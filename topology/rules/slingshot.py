@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 
 from ..machine import Interface
@@ -68,7 +69,7 @@ def _finding(
         fix=[
             Fix(
                 text="Name the Slingshot NICs alone.",
-                command=f"export NCCL_SOCKET_IFNAME={_prefix(fabric)}",
+                command=f"export NCCL_SOCKET_IFNAME={shlex.quote(_prefix(fabric))}",
             ),
             Fix(text=f"Better: put the folder of {plugin} on the loader's path."),
         ],
