@@ -24,7 +24,9 @@ __all__ = [
 NOT_APPLICABLE = "N/A"
 """What nvidia-smi prints for an affinity it does not know."""
 LEGEND = ("X", "SYS", "NODE", "PHB", "PXB", "PIX", "NV#", "XGMI", UNKNOWN)
-"""Order in which the letters are explained below the matrix; the last two only when they occur."""
+"""Order in which the letters are explained below the matrix.
+
+The last two only when they occur, and NVLinks not where there is xGMI in their place."""
 
 SLINGSHOT = "cxi"
 """How the names of the kernel drivers of a Slingshot NIC begin."""
@@ -176,7 +178,10 @@ def format_matrix(relations: RelationMatrix) -> str:
         cells = (row.label, *(_cell(cell) for cell in row.cells), *tail)
         lines.append("\t".join(map(printable, cells)))
     used = {cell.letters for row in relations.rows for cell in row.cells}
-    shown = [letters for letters in LEGEND if letters not in LEGEND[-2:] or letters in used]
+    rare = set(LEGEND[-2:])
+    if "XGMI" in used and not any(letters.startswith("NV") for letters in used):
+        rare.add("NV#")
+    shown = [letters for letters in LEGEND if letters not in rare or letters in used]
     lines += ["", "Legend:", "", *(f"  {letters:4} = {MEANING[letters]}" for letters in shown)]
     if relations.nics:
         lines += ["", "NIC Legend:", "", *map(printable, _legend(relations))]
