@@ -100,7 +100,7 @@ class Ways:
         self._farthest, self._speed, self._mutual = farthest, speed, mutual
         self._hops: dict[int, Hop | None] = {}
         self._next: dict[tuple[int, int], dict[Key, tuple[Hop, ...]]] = {}
-        self._ranked: dict[int, tuple[Hop, ...]] = {}
+        self._ranked: dict[int, tuple[tuple[Hop, ...], int]] = {}
         self._leave: dict[tuple[int, int], Way | None] = {}
         self._enter: dict[tuple[int, int], Way | None] = {}
         self._heads: dict[int, Way | None] = {}
@@ -137,14 +137,28 @@ class Ways:
         known[key] = found
         return found
 
-    def unused(self, gpu: int, used: int) -> Iterator[Hop]:
-        """The hops to try after a GPU, in order, where that depends on nothing else."""
+    def unused(self, gpu: int, used: int, state: int) -> Iterator[Hop]:
+        """The hops to try after a GPU, in order, where that depends on nothing else.
+
+        There are none where all lead over one link, such as that of the GPU, with too little left.
+        """
         ranked = self._ranked.get(gpu)
         if ranked is None:
-            order = self._field.orders.after(gpu, 0, FREE, -1, self._pattern, 0)
-            hops = (self.hop(gpu, other) for other in order)
-            ranked = self._ranked[gpu] = tuple(hop for hop in hops if hop is not None)
-        return (hop for hop in ranked if not hop[1] & used)
+            ranked = self._ranked[gpu] = self._rank(gpu)
+        hops, shared = ranked
+        guard = self._field.ledger.guard
+        if shared and (state - shared) & guard != guard:
+            return iter(())
+        return (hop for hop in hops if not hop[1] & used)
+
+    def _rank(self, gpu: int) -> tuple[tuple[Hop, ...], int]:
+        """All hops after a GPU, and what each of them takes at least of the ledger."""
+        field = self._field
+        order = field.orders.after(gpu, 0, FREE, -1, self._pattern, 0)
+        hops = tuple(hop for other in order if (hop := self.hop(gpu, other)) is not None)
+        paths = [field.gpus[gpu].paths["GPU"][hop[0]].links for hop in hops]
+        common = set(paths[0]).intersection(*paths[1:]) if paths else set()
+        return hops, field.ledger.units(common) * self._speed
 
     def leave(self, gpu: int, net: int) -> Way | None:
         """From a GPU to a NIC."""

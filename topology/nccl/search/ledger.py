@@ -66,6 +66,10 @@ class Ledger:
         """The fields of those of the links that are in the ledger."""
         return sum(self._most * self._unit.get(id(link), 0) for link in links)
 
+    def units(self, links: Iterable[Link]) -> int:
+        """One of each of these links, all of which are in the ledger."""
+        return sum(self._unit[id(link)] for link in links)
+
     def whole_gbs(self, state: int, link: Link) -> int:
         """What a state leaves of a link, in whole GB/s; links outside never change."""
         unit = self._unit.get(id(link))

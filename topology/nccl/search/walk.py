@@ -119,7 +119,7 @@ class Walk(ABC):
         step += 1
         while True:
             if spent is not None:
-                untried = ways.unused(gpu, used | spent[gpu])
+                untried = ways.unused(gpu, used | spent[gpu], state)
             else:
                 known, towards = (home, TOWARDS_NIC) if step == back else (away, on_the_way)
                 key = (state & mask, used << 10 | gpu)
