@@ -275,3 +275,4 @@ def test_pairs_in_one_package_say_what_ties_them() -> None:
     first, second, third = (gpu.address for gpu in dies.snapshot.machine.gpus[:3])
     assert "as the two dies of one package, 200 GB/s one way" in why_pair(dies, first, second).claim
     assert "dies" not in why_pair(dies, first, third).claim
+    assert "driver: 4 xGMI links join" in why_pair(dies, first, second).facts[0].because

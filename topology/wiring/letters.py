@@ -64,7 +64,10 @@ def _joins(one: Gpu, other: Gpu) -> str:
     """Say what the driver calls an xGMI link between two GPUs."""
     if one.partition is not None and one.parent is not None and one.parent == other.parent:
         return f"parts of one package, {one.parent}, which it lists as joined by xGMI"
-    return f"an xGMI link joins {one.address} and {other.address}"
+    counts = [link.links for link in one.xgmi if link.remote_address == other.address]
+    many = counts[0] if counts and counts[0] is not None and counts[0] > 1 else None
+    what = "an xGMI link joins" if many is None else f"{many} xGMI links join"
+    return f"{what} {one.address} and {other.address}"
 
 
 def nvlinks(count: int | str) -> str:
