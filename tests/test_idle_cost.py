@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from inspect import getattr_static
 from typing import Any
 
 import pytest
@@ -41,14 +42,11 @@ def counting(
 
 def ground_calls(patch: pytest.MonkeyPatch, calls: Counter[str]) -> None:
     """Count how often a board asks all that it lies in for its colours."""
-    found = Board.rich_style.fget
-    assert found is not None
+    found: Callable[[Board], Style] = getattr_static(Board, "rich_style").fget
 
     def asked(self: Board) -> Style:
         calls["rich_style"] += 1
-        style = found(self)
-        assert isinstance(style, Style)
-        return style
+        return found(self)
 
     patch.setattr(Board, "rich_style", property(asked))
 
