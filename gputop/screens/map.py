@@ -57,6 +57,7 @@ class MapScreen(View):
         ("z", "draw larger or smaller; again: as it fits"),
         ("PgUp PgDn Home End", "scroll a drawing that does not fit"),
         ("on the devices", "✗ broken, ▼ slow, ? cannot tell: a finding is about it"),
+        ("numbers in a box", "parts that one package shows as, such as CPX: they share its links"),
         ("on the lines", "↑ ↓ traffic the way the arrow points; ▲ the bottleneck"),
     )
 
