@@ -9,7 +9,9 @@ import networkx as nx
 import pytest
 
 from gputop.topology.exports import as_dot, as_graphml, as_json, as_tree
+from gputop.topology.load import load
 from gputop.topology.machine import Machine, RdmaDevice
+from gputop.topology.report import examine
 from tests.snapshots_made import demo_report, gpu, port, recorded_report, report_of
 
 DEMOS = ["hgx-h100-8", "hgx-a100-8", "mi300x-8", "pcie-l40s-8", "dgx-1v", "sick-h100-8"]
@@ -69,6 +71,29 @@ def test_the_tree_ends_with_the_links() -> None:
     assert "GPU3: 16 of 18 NVLinks, 400 GB/s to NVSwitches" in as_tree(demo_report("sick-h100-8"))
     assert "GPU1 1 xGMI link, 64.0 GB/s" in as_tree(demo_report("mi300x-8"))
     assert "NVLink" not in as_tree(demo_report("pcie-l40s-8"))
+
+
+def test_parts_of_a_package_stand_below_it_and_share_its_links() -> None:
+    """63 parts of 8 packages; each package has one link to each other one, whatever KFD lists."""
+    report = examine(load(["tests/recordings/kfd/mi300x-8-cpx.tar.gz"]).snapshot)
+    tree, links = as_tree(report).split("\n\n")
+    lines = tree.splitlines()
+    start = lines.index("   ├─ package 0000:05:00.0 · CPX, 8 parts · PCIe")
+    assert lines[start + 1] == "   │  ├─ GPU0 0000:05:00.0"
+    assert lines[start + 8] == "   │  └─ GPU7 0000:05:00.7"
+    assert "   └─ package 0000:e5:00.0 · CPX, 7 parts · PCIe" in lines
+    assert len(lines) == 1 + len(report.graph) + 8
+    title, *told = links.splitlines()
+    assert title == "Links between GPUs; all parts of a package share its links:"
+    assert [line.split(" (")[0] for line in told] == [
+        f"  package 0000:{bus}:00.0" for bus in ("05", "27", "47", "65", "85", "a7", "c7", "e5")
+    ]
+    assert told[0].startswith("  package 0000:05:00.0 (GPU0 to GPU7): package 0000:27:00.0 ")
+    assert all(line.count("; ") == 6 for line in told)
+
+
+def test_dies_of_a_package_have_links_of_their_own() -> None:
+    assert "GPU0: GPU1 4 xGMI links, 200 GB/s;" in as_tree(demo_report("mi250x-8"))
 
 
 def test_dot_has_a_line_for_every_node_and_edge() -> None:

@@ -1,13 +1,17 @@
-"""The node as a tree of text, like lstopo's: sockets, NUMA nodes, host bridges, ports, devices."""
+"""The node as a tree of text, like lstopo's: sockets, NUMA nodes, host bridges, ports, devices.
+
+Parts of an AMD package stand below their package, which has the PCIe link and the xGMI links.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from .machine import Gpu
 from .report import Report
 from .units import gbs, printable, size
-from .wiring.graph import Graph
+from .wiring.graph import Graph, gpu_id
+from .wiring.packages import Package, packages
 from .wiring.wires import Wire, nvlink_wire
 
 _TREE_KINDS = ("pcie", "socket", "net", "c2c")
@@ -24,13 +28,16 @@ def as_tree(report: Report) -> str:
     graph = report.graph
     source = ", ".join(report.snapshot.source)
     lines = [printable(f"Node ({source}); GB/s is payload, one way")]
+    split = [package for package in packages(graph) if package.shared]
+    homes = {node: package for package in split for node in package.members}
     tops = _tops(graph)
     seen: set[str] = set(tops)
     for index, top in enumerate(tops):
-        lines += _branch(graph, top, "", index == len(tops) - 1, seen)
-    links = list(_links(report))
+        lines += _branch(graph, top, "", homes, seen, last=index == len(tops) - 1)
+    links = [*_package_links(graph, split, homes), *_links(report, homes)]
     if links:
-        lines += ["", "Links between GPUs:", *links]
+        shared = "; all parts of a package share its links" if split else ""
+        lines += ["", f"Links between GPUs{shared}:", *links]
     return "\n".join(lines) + "\n"
 
 
@@ -72,18 +79,48 @@ def _hangs(graph: Graph, node: str, above: str) -> bool:
     return _rank(graph, above) < _rank(graph, node)
 
 
-def _branch(graph: Graph, node: str, indent: str, last: bool, seen: set[str]) -> Iterator[str]:
-    yield printable(f"{indent}{'└─' if last else '├─'} {_text(graph, node)}")
+def _branch(
+    graph: Graph,
+    node: str,
+    indent: str,
+    homes: Mapping[str, Package],
+    seen: set[str],
+    *,
+    last: bool,
+) -> Iterator[str]:
+    yield _line(indent, _text(graph, node, part=node in homes), last=last)
     below = sorted((other for other in graph[node] if _hangs(graph, other, node)), key=_order)
     below = [other for other in below if other not in seen]
     seen.update(below)
-    for index, other in enumerate(below):
-        yield from _branch(
-            graph, other, indent + ("   " if last else "│  "), index == len(below) - 1, seen
-        )
+    groups: dict[str, list[str]] = {}
+    for other in below:
+        groups.setdefault(homes[other].id if other in homes else other, []).append(other)
+    inner = indent + ("   " if last else "│  ")
+    for index, (name, members) in enumerate(groups.items()):
+        end = index == len(groups) - 1
+        if members == [name]:
+            yield from _branch(graph, name, inner, homes, seen, last=end)
+            continue
+        yield _line(inner, _package_text(graph, name, members), last=end)
+        for place, other in enumerate(members, start=1):
+            deeper = inner + ("   " if end else "│  ")
+            yield from _branch(graph, other, deeper, homes, seen, last=place == len(members))
 
 
-def _text(graph: Graph, node: str) -> str:
+def _line(indent: str, text: str, *, last: bool) -> str:
+    return printable(f"{indent}{'└─' if last else '├─'} {text}")
+
+
+def _package_text(graph: Graph, name: str, members: Sequence[str]) -> str:
+    """A package with its model, how it is parted, and the PCIe link of all parts."""
+    gpu = graph.nodes[members[0]]["record"]
+    modes = " ".join(mode for mode in (gpu.compute_partition, gpu.memory_partition) if mode)
+    count = f"{len(members)} part{'s' * (len(members) != 1)}"
+    told = (name, gpu.name, f"{modes}, {count}" if modes else count)
+    return " · ".join(text for text in told if text) + _upwards(graph, members[0])
+
+
+def _text(graph: Graph, node: str, *, part: bool = False) -> str:
     attributes = graph.nodes[node]
     label, record = str(attributes["label"]), attributes["record"]
     text = label if label == node or node.startswith(("numa:", "socket:")) else f"{label} {node}"
@@ -95,22 +132,50 @@ def _text(graph: Graph, node: str) -> str:
         "switch",
     ):
         text = label
+    if part:
+        return text
     if isinstance(record, Gpu) and record.name is not None:
         text += f" · {record.name}"
     if attributes["kind"] == "numa" and getattr(record, "memory_bytes", None) is not None:
         text += f" · {size(record.memory_bytes)}, CPUs {record.cpus}"
+    return text + _upwards(graph, node)
+
+
+def _upwards(graph: Graph, node: str) -> str:
     links = [
         graph.edges[node, other]["wire"]
         for other in graph[node]
         if _hangs(graph, node, other) and not graph.edges[node, other]["wire"].inside
     ]
-    return text + "".join(f" · {_words(wire)}" for wire in links if wire.kind in ("pcie", "c2c"))
+    return "".join(f" · {_words(wire)}" for wire in links if wire.kind in ("pcie", "c2c"))
 
 
-def _links(report: Report) -> Iterator[str]:
+def _package_links(
+    graph: Graph, split: Sequence[Package], homes: Mapping[str, Package]
+) -> Iterator[str]:
+    """A package's links to other packages, and to GPUs that are whole."""
+    for package in split:
+        ends: dict[str, Wire] = {}
+        for node in package.members:
+            for other, edge in graph[node].items():
+                wire: Wire = edge["wire"]
+                if wire.kind != "xgmi" or wire.inside or graph.nodes[other]["kind"] != "gpu":
+                    continue
+                far = homes[other].id if other in homes else graph.nodes[other]["label"]
+                known = ends.get(far)
+                if known is None or known.payload_gbs is None:
+                    ends[far] = wire
+        labels = [str(graph.nodes[node]["label"]) for node in package.members]
+        who = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
+        peers = "; ".join(f"{far} {_words(wire)}" for far, wire in sorted(ends.items()))
+        if peers:
+            yield printable(f"  {package.id} ({who}): {peers}")
+
+
+def _links(report: Report, homes: Mapping[str, Package]) -> Iterator[str]:
     graph = report.graph
     for gpu in report.snapshot.machine.gpus:
-        if gpu.address not in graph:
+        if gpu.address not in graph or gpu_id(gpu) in homes:
             continue
         label = graph.nodes[gpu.address]["label"]
         switched = [link for link in gpu.nvlinks if link.active and link.remote_kind == "nvswitch"]
