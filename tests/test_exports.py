@@ -90,6 +90,9 @@ def test_parts_of_a_package_stand_below_it_and_share_its_links() -> None:
     ]
     assert told[0].startswith("  package 0000:05:00.0 (GPU0 to GPU7): package 0000:27:00.0 ")
     assert all(line.count("; ") == 6 for line in told)
+    # KFD states no rate between parts of two packages: that of the data sheet stands in.
+    assert told[0].endswith(" package 0000:e5:00.0 1 xGMI link, 64.0 GB/s assumed")
+    assert "assumed" not in as_tree(demo_report("mi300x-8"))
 
 
 def test_dies_of_a_package_have_links_of_their_own() -> None:

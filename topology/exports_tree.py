@@ -193,5 +193,6 @@ def _links(report: Report, homes: Mapping[str, Package]) -> Iterator[str]:
 
 
 def _words(wire: Wire) -> str:
-    rate = "" if wire.payload_gbs is None else f", {gbs(wire.payload_gbs)}"
-    return f"{wire.name()}{rate}"
+    if wire.payload_gbs is None:
+        return wire.name()
+    return f"{wire.name()}, {gbs(wire.payload_gbs)}{' assumed' * wire.assumed}"
