@@ -26,7 +26,7 @@ NOT_APPLICABLE = "N/A"
 LEGEND = ("X", "SYS", "NODE", "PHB", "PXB", "PIX", "NV#", "XGMI", UNKNOWN)
 """Order in which the letters are explained below the matrix.
 
-The last two only when they occur, and NVLinks not where there is xGMI in their place."""
+The last two only when they occur, and NVLinks not where all GPUs are AMD's."""
 
 SLINGSHOT = "cxi"
 """How the names of the kernel drivers of a Slingshot NIC begin."""
@@ -54,6 +54,8 @@ class RelationMatrix(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[MatrixRow, ...] = ()
     nics: tuple[tuple[str, str], ...] = ()
     """Legend: (label, RDMA name)."""
+    nvlinks: bool = True
+    """Whether GPUs are among them that could have NVLinks."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -111,7 +113,8 @@ def matrix(machine: Machine) -> RelationMatrix:
         for label, address, kind in names
     )
     legend = tuple((f"NIC{i}", name) for i, (name, _) in enumerate(nics))
-    return RelationMatrix(rows=rows, nics=legend)
+    amd = bool(gpus) and all(gpu.vendor == "amd" for gpu in gpus)
+    return RelationMatrix(rows=rows, nics=legend, nvlinks=not amd)
 
 
 def _nics(machine: Machine) -> list[tuple[str, str]]:
@@ -178,9 +181,7 @@ def format_matrix(relations: RelationMatrix) -> str:
         cells = (row.label, *(_cell(cell) for cell in row.cells), *tail)
         lines.append("\t".join(map(printable, cells)))
     used = {cell.letters for row in relations.rows for cell in row.cells}
-    rare = set(LEGEND[-2:])
-    if "XGMI" in used and not any(letters.startswith("NV") for letters in used):
-        rare.add("NV#")
+    rare = {*LEGEND[-2:], *(() if relations.nvlinks else ("NV#",))}
     shown = [letters for letters in LEGEND if letters not in rare or letters in used]
     lines += ["", "Legend:", "", *(f"  {letters:4} = {MEANING[letters]}" for letters in shown)]
     if relations.nics:
