@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
 from gputop.topology.feeds import DemoFeed
 from gputop.topology.flags.catalogue import Flag, catalogue
 from gputop.topology.flags.effects import MIB, SIZES, effect_of
-from gputop.topology.flags.figures import change, hops_in_words, pairs_in_words
+from gputop.topology.flags.figures import change, hops_in_words, order_in_words, pairs_in_words
 from gputop.topology.flags.nothing import because
 from gputop.topology.flags.study import Study
 from gputop.topology.flags.values import read_value
@@ -141,6 +143,19 @@ def test_a_failure_has_no_time() -> None:
 )  # fmt: skip
 def test_pairs_in_words(pairs: list[tuple[int, int]], words: str) -> None:
     assert pairs_in_words(pairs) == words
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ([0, 1, 2, 3, 7, 6, 5, 4], "0-1-2-3-7-6-5-4"),
+        (range(63), "0..62"),
+        ([*range(8), *range(16, 24), *range(8, 16), 25, 24], "0..7-16..23-8..15-25-24"),
+        (range(62, -1, -1), "62-61-60-59-58-57-56-55-54-53-52-51-50-49-48-47-... (63 ranks)"),
+    ],
+)
+def test_the_order_of_many_ranks_is_told_by_runs(order: Sequence[int], words: str) -> None:
+    assert order_in_words(order) == words
 
 
 def test_figures_in_words() -> None:

@@ -12,7 +12,7 @@ from ..units import sentence
 from .catalogue import Flag
 from .cautions import measured, p2p_cautions
 from .effects import SIZES, Effect, choice_of, described, named
-from .figures import hops_in_words, pairs_in_words, ways
+from .figures import hops_in_words, order_in_words, pairs_in_words, ways
 from .fits import fit
 from .outcomes import outcomes
 from .own_words import for_library
@@ -153,7 +153,7 @@ def _pace(prediction: Prediction) -> tuple[str, ...]:
     hops = hops_in_words(prediction)
     if ring is None or not hops:
         return ()
-    order = "-".join(map(str, ring.orders[0]))
+    order = order_in_words(ring.orders[0])
     return (
         f"The ring {order} takes {hops}. The search gives it {described(ring)} (channels x GB/s "
         f"each){_log(prediction)}.",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..nccl.prediction import Prediction
 from .effects import Way, way_of
 
 LIMIT_PAIRS = 6
 """Pairs named one by one before the rest is counted."""
+LIMIT_ORDER = 16
+"""Ranks of a ring named one by one, and runs of them before the rest is left out."""
 
 
 def pairs_in_words(pairs: Iterable[tuple[int, int]]) -> str:
@@ -68,6 +70,21 @@ def _ranks(ranks: Iterable[int]) -> str:
     return ",".join(
         f"{run[0]}..{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs
     )
+
+
+def order_in_words(order: Sequence[int]) -> str:
+    """Ranks in the order of a ring: "0-3-2-1", and of many only the runs: "0..7-16..23-8..15"."""
+    if len(order) <= LIMIT_ORDER:
+        return "-".join(map(str, order))
+    runs: list[list[int]] = []
+    for rank in order:
+        if runs and runs[-1][-1] == rank - 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    words = [_ranks(run).replace(",", "-") for run in runs]
+    more = f"-... ({len(order)} ranks)" if len(words) > LIMIT_ORDER else ""
+    return "-".join(words[:LIMIT_ORDER]) + more
 
 
 def ways(prediction: Prediction) -> list[tuple[Way, list[tuple[int, int]]]]:
