@@ -15,11 +15,24 @@ from gputop.topology.flags.account import account
 from gputop.topology.flags.catalogue import catalogue
 from gputop.topology.flags.section import drawn
 from gputop.topology.flags.study import Study
+from gputop.topology.nccl.wording import named_for
+from gputop.topology.report import Report
+from gputop.topology.rules.case import Case
+from gputop.topology.rules.engine import diagnose, load
+from gputop.topology.rules.rule import Rule
+from gputop.topology.rules.vendors import AMDS, NVIDIAS, disproof
 from tests.app_support import SIZES, demo_report, give, picture, press
+from tests.mixed_made import mixed_report
 
 WRONG = re.compile(
-    r"\b(?:CUDA|NVLinks?|NVSwitch(?:es)?|NCCL|cuBLAS(?:Lt)?|NVML|cuda|nvidia-smi topo)\b(?![_=.])"
+    r"\b(?:CUDA|NVLinks?|NVSwitch(?:es)?|NCCL|cuBLAS(?:Lt)?|NVML|cuda|nvidia-smi)\b(?![_=.])"
 )
+
+
+def examined(demo: str) -> Report:
+    report = demo_report(demo)
+    return report.told(diagnose(Case(report)), ())
+
 
 async def everything(pilot: Pilot[Any]) -> list[str]:
     """All lines of all screens, with their help and what stands behind w."""
@@ -30,14 +43,19 @@ async def everything(pilot: Pilot[Any]) -> list[str]:
             await press(pilot, *keys)
             seen += picture(pilot).splitlines()
         await press(pilot, "escape")
+    await press(pilot, "6")
+    for _ in range(4):
+        await press(pilot, "down", "w", "pagedown")
+        seen += picture(pilot).splitlines()
+        await press(pilot, "escape")
     return seen
 
 
-@pytest.mark.parametrize("demo", ["mi300x-8", "mi250x-8"])
+@pytest.mark.parametrize("demo", ["mi300x-8", "mi250x-8", "sick-mi300x-8"])
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_screens_of_a_node_of_amds(size: tuple[int, int], demo: str) -> None:
     async with GpuTop().run_test(size=size) as pilot:
-        await give(pilot, demo_report(demo))
+        await give(pilot, examined(demo))
         seen = await everything(pilot)
     assert any("run RCCL" in line for line in seen)
     assert any("RCCL path" in line for line in seen)
@@ -80,3 +98,34 @@ def test_variables_keep_their_names() -> None:
     )
     assert words_for((), text) == text
     assert words_for(DemoFeed("hgx-h100-8").at(0).machine.gpus, text) == text
+
+
+@pytest.mark.parametrize(
+    ("demo", "others"), [("mi300x-8", NVIDIAS), ("hgx-h100-8", AMDS), ("mi250x-8", NVIDIAS)]
+)
+def test_rules_about_the_other_vendor_are_not_missed(demo: str, others: frozenset[str]) -> None:
+    assert others <= {rule.id for rule in load()}
+    found = examined(demo).diagnosis
+    assert found is not None
+    assert others.isdisjoint((*found.unexamined, *found.examined))
+
+
+def test_a_mixed_node_is_asked_about_both() -> None:
+    found = diagnose(Case(mixed_report()))
+    assert NVIDIAS | AMDS <= {*found.unexamined, *found.examined}
+
+
+@pytest.mark.parametrize("rule", load(), ids=lambda rule: rule.id)
+def test_what_would_disprove_a_finding_is_asked_of_the_vendors_tool(rule: Rule) -> None:
+    amds, nvidias = (DemoFeed(name).at(0).machine.gpus for name in ("mi300x-8", "hgx-h100-8"))
+    if rule.id not in NVIDIAS:
+        assert "nvidia-smi" not in disproof(rule.id, amds, rule.disproof)
+    if rule.id not in AMDS:
+        assert "amd-smi" not in disproof(rule.id, nvidias, rule.disproof)
+
+
+def test_a_rule_on_links_of_both_vendors_names_those_that_are_here() -> None:
+    text = "GPUs that NVLink or xGMI joins, NVLinks and xGMI links of each, NVLinks, NCCL"
+    told = "GPUs that xGMI joins, xGMI links of each, xGMI links, RCCL"
+    assert named_for("rccl", text) == told
+    assert named_for("nccl", text) == text
