@@ -9,6 +9,7 @@ and rome_model_74 (several hosts). Interfaces: the log of RCCL 2.20.5 on LUMI in
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from gputop.topology.feeds import DemoFeed
@@ -96,3 +97,22 @@ def test_the_interfaces_decide_whether_rccl_knows_it_on_two_hosts(
     assert ring is not None
     assert ring.channels == channels
     assert [text for text in found.assumptions if "aws-ofi-rccl" in text]
+
+
+@pytest.mark.parametrize(
+    ("plugins", "told"),
+    [
+        (None, "is not known"),
+        ((), "no plugin such as aws-ofi-rccl"),
+        (("/opt/lib/librccl-net.so",), "and librccl-net.so is installed"),
+    ],
+)
+def test_a_plugin_that_was_looked_for_is_not_called_unknown(
+    plugins: tuple[str, ...] | None, told: str
+) -> None:
+    snapshot = DemoFeed("mi250x-8").at(0)
+    software = msgspec.structs.replace(snapshot.machine.software, nccl_plugins=plugins)
+    machine = msgspec.structs.replace(snapshot.machine, software=software)
+    found = predict(msgspec.structs.replace(snapshot, machine=machine))
+    (note,) = (text for text in found.assumptions if "Slingshot" in text)
+    assert told in note

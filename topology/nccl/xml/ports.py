@@ -148,10 +148,7 @@ def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str])
         notes.append("No network interface is known: one of 10 Gb/s is assumed.")
         return [Port("eth0", None, PLAIN_MBPS, 0, 0, SOCKET_CONNECTIONS, gdr=False)]
     if rccl and any((one.driver or "").startswith(SLINGSHOT) for one in chosen):
-        notes.append(
-            "Slingshot NICs are taken to be used by sockets: whether the plugin aws-ofi-rccl, "
-            "which uses them as they are meant to be, is installed is not looked for."
-        )
+        notes.append(_slingshot(machine))
     return [
         Port(
             name=one.name,
@@ -164,6 +161,18 @@ def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str])
         )
         for number, one in enumerate(chosen)
     ]
+
+
+def _slingshot(machine: Machine) -> str:
+    """What is assumed of NICs that RCCL uses as they are meant to be by a plugin alone."""
+    found = machine.software.nccl_plugins if machine.software is not None else None
+    if found is None:
+        why = "whether the plugin aws-ofi-rccl is installed, which uses them better, is not known"
+    elif found:
+        why = f"what a plugin makes of them is not predicted, and {found[0].rpartition('/')[2]} is installed"
+    else:
+        why = "no plugin such as aws-ofi-rccl, which uses them better, is where the loader looks"
+    return f"Slingshot NICs are taken to be used by sockets: {why}."
 
 
 def _running(machine: Machine) -> list[Interface]:
