@@ -169,7 +169,8 @@ def _slingshot(machine: Machine) -> str:
     if found is None:
         why = "whether the plugin aws-ofi-rccl is installed, which uses them better, is not known"
     elif found:
-        why = f"what a plugin makes of them is not predicted, and {found[0].rpartition('/')[2]} is installed"
+        name = found[0].rpartition("/")[2]
+        why = f"what a plugin makes of them is not predicted, and {name} is installed"
     else:
         why = "no plugin such as aws-ofi-rccl, which uses them better, is where the loader looks"
     return f"Slingshot NICs are taken to be used by sockets: {why}."
