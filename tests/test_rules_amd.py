@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
 
+from gputop.topology.collect import merge
+from gputop.topology.demos import demo
 from gputop.topology.load import load
 from gputop.topology.report import Report
 from gputop.topology.rules.case import Case
 from gputop.topology.rules.engine import diagnose
 from gputop.topology.rules.finding import BY_DESIGN, Finding
+from gputop.topology.snapshot import NodeSnapshot
+from gputop.topology.wiring.relations import matrix
+from gputop.topology.wiring.showtopo import format_showtopo
 
 from .rule_cases import base
 
@@ -30,7 +36,7 @@ def test_parts_are_told_as_parts_of_their_packages(file: str, gpus: int) -> None
 
 
 @pytest.mark.parametrize(
-    ("demo", "gpus", "paper", "all_of_them"),
+    ("name", "gpus", "paper", "all_of_them"),
     [
         ("mi300x-8", 2, "1 x 64.0 = 64.0 GB/s", "448 GB/s"),
         ("mi300x-8", 4, "3 x 64.0 = 192 GB/s", "448 GB/s"),
@@ -38,16 +44,16 @@ def test_parts_are_told_as_parts_of_their_packages(file: str, gpus: int) -> None
     ],
 )
 def test_a_part_of_a_board_is_told_what_it_has(
-    demo: str, gpus: int, paper: str, all_of_them: str
+    name: str, gpus: int, paper: str, all_of_them: str
 ) -> None:
-    snapshot = base(f"demo {demo}")
+    snapshot = base(f"demo {name}")
     chosen = [gpu.address for gpu in snapshot.machine.gpus[:gpus]]
     (one,) = about("amd-few-gpus", Case(Report(snapshot), gpus=chosen))
     assert one.severity == BY_DESIGN
     assert paper in one.evidence[0].value
     assert all_of_them in one.evidence[0].value
     assert one.fix[0].command == "export NCCL_MIN_NCHANNELS=32"
-    if (demo, gpus) == ("mi300x-8", 2):
+    if (name, gpus) == ("mi300x-8", 2):
         assert "47.7 GB/s busbw as others measured" in one.consequence
 
 
@@ -56,3 +62,35 @@ def test_two_dies_of_a_package_are_no_part_of_a_full_mesh() -> None:
     for pair in ((0, 1), (0, 2)):
         chosen = [snapshot.machine.gpus[place].address for place in pair]
         assert not about("amd-few-gpus", Case(Report(snapshot), gpus=chosen))
+
+
+def without(place: int) -> NodeSnapshot:
+    """The demo mi300x-8 with a GPU that PCI shows and amdsmi does not: the others close up."""
+    raw = copy.deepcopy(demo.raw("mi300x-8", 3))
+    for name in ("amdsmi", "amdsmi_readings"):
+        devices = [one for number, one in enumerate(raw[name]["devices"]) if number != place]
+        for number, device in enumerate(devices):
+            device["index"] = number
+            device["pairs"] = [
+                pair | {"peer": pair["peer"] - (pair["peer"] > place)}
+                for pair in device.get("pairs", ())
+                if pair["peer"] != place
+            ]
+        raw[name]["devices"] = devices
+    parts = tuple(demo.parts(raw).values())
+    return merge(parts, taken_at=1.7e9, source=("made",), gputop="0")
+
+
+def test_links_to_a_gpu_that_the_library_does_not_see_are_not_called_down() -> None:
+    found = diagnose(Case(Report(without(3))))
+    assert "gpu-without-driver" in {one.id for one in found.findings}
+    assert not [one for one in found.findings if one.id == "xgmi-link-down"]
+
+
+def test_such_a_gpu_has_its_address_for_a_name_in_the_tables_too() -> None:
+    machine = without(3).machine
+    assert matrix(machine).labels[:8] == (*(f"GPU{place}" for place in range(7)), "0000:64:00.0")
+    tables = format_showtopo(machine).splitlines()
+    assert tables[2].split() == [*(f"GPU{place}" for place in range(7)), "0000:64:00.0"]
+    assert tables[10].split() == ["0000:64:00.0", *["N/A"] * 7, "0"]
+    assert tables[2].index("GPU1") == tables[3].index("15")

@@ -88,6 +88,8 @@ def _gone(case: Case, gpus: list[Gpu]) -> list[tuple[str, str]]:
         for other in board
         if other is not gpu
         and gpu.why("xgmi") is None
+        # The library names no link to a GPU that it does not see.
+        and (other.index is None) == (gpu.index is None)
         and all(link.remote_address != other.address for link in gpu.xgmi)
     ]
 

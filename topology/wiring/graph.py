@@ -9,7 +9,7 @@ has `wire`. An edge inside a switch or a CPU has a wire without figures: it is n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -281,6 +281,12 @@ def gpu_label(gpu: Gpu) -> str:
 def numbered(gpu: Gpu) -> tuple[bool, bool, int, str]:
     """Sort GPUs by the numbers on display, NVIDIA's first; those without one last."""
     return gpu.number is None, gpu.index_shared, gpu.number or 0, gpu.address
+
+
+def row_labels(gpus: Sequence[Gpu]) -> list[str]:
+    """Name GPUs in a table as everywhere; by their place in it where nothing numbers any."""
+    known = any(gpu.number is not None for gpu in gpus)
+    return [gpu_label(gpu) if known else f"GPU{place}" for place, gpu in enumerate(gpus)]
 
 
 def _port_label(device: PciDevice) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from ..machine import Machine
 from ..units import printable
-from .graph import gpu_label, gpu_numa, numbered
+from .graph import gpu_numa, numbered, row_labels
 from .letters import MEANING, UNKNOWN, Relation, Relations, has_a_row
 
 __all__ = [
@@ -98,10 +98,8 @@ def matrix(machine: Machine) -> RelationMatrix:
     gpus = [gpu for gpu in machine.gpus if has_a_row(gpu)]
     gpus.sort(key=numbered)
     nics = sorted(_nics(machine), key=lambda nic: _natural(nic[0]))
-    names = [
-        (f"GPU{i}" if gpu.number is None else gpu_label(gpu), gpu.address, "gpu")
-        for i, gpu in enumerate(gpus)
-    ]
+    labels = row_labels(gpus)
+    names = [(label, gpu.address, "gpu") for label, gpu in zip(labels, gpus, strict=True)]
     names += [(f"NIC{i}", address, "nic") for i, (_, address) in enumerate(nics)]
     find = Relations(machine)
     known: dict[tuple[str, str], Relation] = {}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from ..machine import Gpu, GpuPair, Machine
 from ..units import printable
-from .graph import gpu_numa, numbered
+from .graph import gpu_numa, numbered, row_labels
 from .letters import has_a_row
 
 WIDTH = 90
@@ -66,24 +66,21 @@ def _bar(title: str) -> str:
     return f"{side}{title}{side}"
 
 
-def _labels(gpus: Sequence[Gpu]) -> list[str]:
-    return [f"GPU{place if gpu.index is None else gpu.index}" for place, gpu in enumerate(gpus)]
-
-
 def _table(
     gpus: Sequence[Gpu],
     pairs: dict[tuple[str, str], GpuPair],
     cell: _Cell,
     itself: str = "0",
 ) -> list[str]:
-    labels = _labels(gpus)
-    lines = [" " * 7 + " ".join(f"{label:<12}" for label in labels)]
+    labels = row_labels(gpus)
+    width = max(len(label) for label in ("GPU000", *labels))
+    lines = [" " * (width + 1) + " ".join(f"{label:<12}" for label in labels)]
     for label, src in zip(labels, gpus, strict=True):
         cells = (
             itself if src is dst else cell(src, dst, _pair(pairs, src.address, dst.address))
             for dst in gpus
         )
-        lines.append(f"{label:<6} " + " ".join(f"{printable(text):<12}" for text in cells))
+        lines.append(f"{label:<{width}} " + " ".join(f"{printable(text):<12}" for text in cells))
     return [line.rstrip() for line in lines]
 
 
@@ -123,7 +120,7 @@ def _over_others(pair: GpuPair) -> bool:
 
 def _numa(gpus: Sequence[Gpu]) -> list[str]:
     lines: list[str] = []
-    for label, gpu in zip(_labels(gpus), gpus, strict=True):
+    for label, gpu in zip(row_labels(gpus), gpus, strict=True):
         near = gpu_numa(gpu)
         head = f"GPU[{label.removeprefix('GPU')}]\t\t: (Topology) Numa"
         node = NOT_TOLD if near is None else str(near)
@@ -133,7 +130,7 @@ def _numa(gpus: Sequence[Gpu]) -> list[str]:
 
 def _notes(gpus: Sequence[Gpu], pairs: dict[tuple[str, str], GpuPair]) -> list[str]:
     """Say which pairs that read 1 hop have no xGMI link of their own."""
-    names = dict(zip((gpu.address for gpu in gpus), _labels(gpus), strict=True))
+    names = dict(zip((gpu.address for gpu in gpus), row_labels(gpus), strict=True))
     far = [
         f"{names[pair.src]}-{names[pair.dst]} {(pair.weight or 0) // HOP_WEIGHT}"
         for pair in pairs.values()
