@@ -9,6 +9,7 @@ from gputop.topology.linux.tree import FolderTree
 from gputop.topology.machine import Host, PciDevice
 from gputop.topology.report import Report
 from gputop.topology.rules.case import Case
+from gputop.topology.rules.engine import diagnose
 from gputop.topology.snapshot import NodeSnapshot
 from gputop.topology.sources import kfd
 from gputop.topology.sources.source import Part
@@ -35,11 +36,13 @@ def pci(bus: str) -> PciDevice:
     )  # fmt: skip
 
 
-def given(tree: FolderTree, *hidden: str, why: str = "no permission") -> NodeSnapshot:
+def given(
+    tree: FolderTree, *hidden: str, why: str = "no permission", host: Part = DOCKER
+) -> NodeSnapshot:
     raw = kfd.read(tree)
     for number in hidden:
         raw["nodes"][number] = {"properties": {"error": why}}
-    parts = [kfd.SOURCE.parse(raw), Part(pci=(pci("05"), pci("27"))), DOCKER]
+    parts = [kfd.SOURCE.parse(raw), Part(pci=(pci("05"), pci("27"))), host]
     return merge(parts, taken_at=0.0, source=("test",), gputop="0")
 
 
@@ -53,6 +56,14 @@ def test_a_gpu_that_was_not_given_does_not_count(tmp_path: Path) -> None:
     other = snapshot.machine.gpus[1]
     assert (other.address, other.why("uuid")) == ("0000:27:00.0", ONLY_PCI)
     assert [problem.kind for problem in snapshot.problems] == ["denied"]
+
+
+def test_a_gpu_that_a_job_was_not_given_is_no_fault_without_a_container(tmp_path: Path) -> None:
+    """The devices cgroup of a Slurm job: KFD denies the other nodes, /sys shows all devices."""
+    snapshot = given(tree_of(tmp_path), "3", host=Part(host=Host(container=Container())))
+    assert Case(Report(snapshot)).in_container is False
+    assert counted(snapshot) == ["0000:05:00.0"]
+    assert not [one for one in diagnose(Case(Report(snapshot))).findings if one.devices]
 
 
 def test_all_gpus_count_where_none_is_hidden(tmp_path: Path) -> None:

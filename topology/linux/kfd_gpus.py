@@ -116,7 +116,7 @@ def _hidden(node: Node) -> Problem:
     return Problem(
         source=ORIGIN,
         kind="denied" if _denied(node) else "failed",
-        text=f"KFD node {node.number}: {node.why}; a GPU may be there that this container lacks",
+        text=f"KFD node {node.number}: {node.why}; a GPU may be there that was not given to us",
     )
 
 

@@ -57,14 +57,20 @@ class Case:
     def gpus(self) -> tuple[Gpu, ...]:
         """The GPUs that count, by address.
 
-        Those that a container was not given do not, though its /sys shows them.
+        Those that a container or a job was not given do not, though its /sys shows them.
         """
         given = {gpu.vendor for gpu in self.machine.gpus if gpu.why("uuid") != ONLY_PCI}
+        if not self.in_container:
+            # The devices of a job may be fewer without a container: KFD then hides the others.
+            hides = any(
+                one.source == "kfd" and one.kind == "denied" for one in self.snapshot.problems
+            )
+            given &= {"amd"} if hides else set()
         return tuple(
             gpu
             for gpu in self.machine.gpus
             if (not self._chosen or gpu.address in self._chosen)
-            and not (self.in_container and gpu.vendor in given and gpu.why("uuid") == ONLY_PCI)
+            and not (gpu.vendor in given and gpu.why("uuid") == ONLY_PCI)
         )
 
     @cached_property
