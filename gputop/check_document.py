@@ -66,6 +66,6 @@ def document(answer: Answer) -> dict[str, Any]:
             {**msgspec.to_builtins(one.finding), "reason": one.reason} for one in diagnosis.silenced
         ],
         "examined": list(diagnosis.examined),
-        "not_examined": list(diagnosis.unexamined),
+        "not_examined": [*diagnosis.unexamined, *diagnosis.elsewhere],
         "elapsed_seconds": round(answer.elapsed_seconds, 3),
     }

@@ -48,7 +48,8 @@ def suites(answer: Answer, rules: Sequence[Rule]) -> Xml.Element:
     silent: dict[str, list[Silenced]] = {}
     for silenced in diagnosis.silenced:
         silent.setdefault(silenced.finding.id, []).append(silenced)
-    order = dict.fromkeys((*diagnosis.examined, *diagnosis.unexamined, *loud, *silent))
+    unasked = (*diagnosis.unexamined, *diagnosis.elsewhere)
+    order = dict.fromkeys((*diagnosis.examined, *unasked, *loud, *silent))
     host = answer.node.machine.host
     suite = Xml.Element(
         "testsuite",
@@ -65,7 +66,7 @@ def suites(answer: Answer, rules: Sequence[Rule]) -> Xml.Element:
             case,
             loud.get(name, []),
             silent.get(name, []),
-            name in diagnosis.unexamined,
+            name in unasked,
             known.get(name),
         )
     counts = {kind: len(suite.findall(f"testcase/{kind}")) for kind in _KINDS}

@@ -6,8 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 if TYPE_CHECKING:
     from gputop.topology.machine import Gpu
+    from gputop.topology.reasons.fact import Explanation
     from gputop.topology.report import Report
 
 CUDA = re.compile(r"\bCUDA\b")
@@ -18,6 +21,16 @@ LETTERS = re.compile(r"\bletters of nvidia-smi(?: topo -m)?")
 def in_its_words(report: Report | None, text: str) -> str:
     """A text as it reads on this node: "run NCCL" is "run RCCL" where all GPUs are AMD's."""
     return text if report is None else words_for(report.snapshot.machine.gpus, text)
+
+
+def explained_in_its_words(report: Report | None, why: Explanation) -> Explanation:
+    """An explanation by a rule, which speaks of NVIDIA's names, as it holds of these GPUs."""
+    facts = tuple(
+        replace(fact, question=in_its_words(report, fact.question),
+                answer=in_its_words(report, fact.answer))
+        for fact in why.facts
+    )  # fmt: skip
+    return replace(why, facts=facts)
 
 
 def words_for(gpus: Sequence[Gpu], text: str) -> str:

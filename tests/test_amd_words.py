@@ -15,8 +15,10 @@ from gputop.topology.flags.account import account
 from gputop.topology.flags.catalogue import catalogue
 from gputop.topology.flags.section import drawn
 from gputop.topology.flags.study import Study
+from gputop.topology.load import load as load_files
 from gputop.topology.nccl.wording import named_for
-from gputop.topology.report import Report
+from gputop.topology.reasons.why import why_device
+from gputop.topology.report import Report, examine
 from gputop.topology.rules.case import Case
 from gputop.topology.rules.engine import diagnose, load
 from gputop.topology.rules.rule import Rule
@@ -108,11 +110,12 @@ def test_rules_about_the_other_vendor_are_not_missed(demo: str, others: frozense
     found = examined(demo).diagnosis
     assert found is not None
     assert others.isdisjoint((*found.unexamined, *found.examined))
+    assert set(found.elsewhere) == others
 
 
 def test_a_mixed_node_is_asked_about_both() -> None:
     found = diagnose(Case(mixed_report()))
-    assert NVIDIAS | AMDS <= {*found.unexamined, *found.examined}
+    assert {*found.unexamined, *found.examined} >= NVIDIAS | AMDS
 
 
 @pytest.mark.parametrize("rule", load(), ids=lambda rule: rule.id)
@@ -129,3 +132,29 @@ def test_a_rule_on_links_of_both_vendors_names_those_that_are_here() -> None:
     told = "GPUs that xGMI joins, xGMI links of each, xGMI links, RCCL"
     assert named_for("rccl", text) == told
     assert named_for("nccl", text) == text
+
+
+def facts_of(demo: str) -> dict[str, str]:
+    report = demo_report(demo)
+    why = why_device(report, report.snapshot.machine.gpus[0].address)
+    return {fact.question: fact.answer for fact in why.facts}
+
+
+def test_why_a_gpu_of_amds_names_what_its_own_tools_name() -> None:
+    told = facts_of("mi300x-8")
+    assert told["Which CPUs are near?"] == "NUMA node 0, CPUs 0-95,192-287"
+    assert told["What holds its clocks?"] == "power cap (PPT) (harmless)"
+    assert told["What does its memory protection say?"].endswith("loaded; 0 bad pages")
+    nvidias = facts_of("hgx-h100-8")
+    assert nvidias["What holds its clocks?"] == "sw power cap (harmless)"
+    assert nvidias["What does its memory protection say?"].endswith("; 0 rows remapped")
+
+
+def test_why_a_part_that_kfd_alone_tells_of_gives_its_model_and_no_dashes() -> None:
+    report = examine(load_files(["tests/recordings/kfd/mi308x-8-cpx.tar.gz"]).snapshot)
+    why = why_device(report, report.snapshot.machine.gpus[0].address)
+    told = {fact.question: fact.answer for fact in why.facts}
+    assert why.claim.startswith("GPU0: MI308X. ")
+    assert told["What is it?"] == "MI308X, part 0 of package 0000:0a:00.0, 48.0 GiB"
+    assert told["How is it attached?"] == "its PCIe link was not read"
+    assert told["Which CPUs are near?"] == "not known"

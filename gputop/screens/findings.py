@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from gputop.clean import clean
 from gputop.findings import commands
+from gputop.library_words import explained_in_its_words
 from gputop.screens.listed import ListedView
 from gputop.widgets.board import Board
 from gputop.widgets.explanation import explanation_lines, explanation_text
@@ -110,7 +111,7 @@ class FindingsScreen(ListedView):
             board.caption(clean(row.finding.id))
             board.show(finding_lines(row, width))
             return
-        why = explained(row, shown)
+        why = explained_in_its_words(self.report, explained(row, shown))
         board.caption(why.title)
         board.show(explanation_lines(why, width))
 
@@ -161,7 +162,9 @@ class FindingsScreen(ListedView):
     def why(self) -> Explanation | None:
         """Evidence, rule, consequence and fix of the selected finding."""
         row, shown = self._list.row, self.gputop.shown
-        return None if row is None or shown is None else explained(row, shown)
+        if row is None or shown is None:
+            return None
+        return explained_in_its_words(self.report, explained(row, shown))
 
     def probe_targets(self) -> tuple[str, ...]:
         """The GPUs that it is about, where they are two or more; else () for all."""

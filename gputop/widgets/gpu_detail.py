@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gputop.clean import clean
+from gputop.topology.amd.words import held
 from gputop.topology.units import UNKNOWN, figure, size, text, whole
 from gputop.widgets.gpu_cells import active_links
 from gputop.widgets.gpu_chip import chip_facts
@@ -69,7 +70,8 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
             + ("" if now.performance_state is None else f", P{now.performance_state}"),
         )
         reasons = now.throttle_reasons
-        yield "Held by", UNKNOWN if reasons is None else ", ".join(reasons) or "nothing"
+        told = ", ".join(held(reason, gpu.vendor) for reason in reasons or ())
+        yield "Held by", UNKNOWN if reasons is None else told or "nothing"
         yield "PCIe", _pcie(row)
     yield "xGMI" if gpu.xgmi or gpu.vendor == "amd" else "NVLink", _links(row)
     if gpu.fabric is not None and gpu.fabric.state not in {None, "not supported"}:

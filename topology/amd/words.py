@@ -83,3 +83,10 @@ PCIE_GENERATIONS = {2500: 1, 5000: 2, 8000: 3, 16000: 4, 32000: 5, 64000: 6}
 LEAST_MICROWATTS = 100_000
 """Power caps are microwatts since ROCm 6.1.2 and were watts before; no cap lies between."""
 MIB = 2**20
+HELD = {"sw power cap": "power cap (PPT)"}
+"""What the readings of both vendors call by NVIDIA's name, as AMD's tools have it."""
+
+
+def held(reason: str, vendor: str | None) -> str:
+    """What holds clocks down, in the words of who made the GPU."""
+    return HELD.get(reason, reason) if vendor == "amd" else reason

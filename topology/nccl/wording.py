@@ -8,7 +8,8 @@ from .rules import Rules
 from .system import Node, Path, PathType
 
 NCCL = re.compile(r"\bNCCL(?: or RCCL)?\b(?!-)")
-NVLINK = re.compile(r"\bNVLink(?! SHARP)")
+NVLINK = re.compile(r"\bNVLink(?:s? (?:or|and) xGMI\b|\b(?! SHARP))")
+NVLINKS = re.compile(r"\bNVLinks\b")
 
 MEANINGS = {
     PathType.LOC: "the same GPU",
@@ -35,7 +36,7 @@ def named_for(library: str, text: str) -> str:
     """A sentence about NCCL as it holds of RCCL: its name and its links; variables keep theirs."""
     if library != "rccl":
         return text
-    return NVLINK.sub("xGMI", NCCL.sub("RCCL", text))
+    return NVLINKS.sub("xGMI links", NVLINK.sub("xGMI", NCCL.sub("RCCL", text)))
 
 
 def gbs(value: float) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..amd.words import held
 from ..machine import Gpu
-from ..readings import GpuReading
+from ..readings import EccCounts, GpuReading
 from ..report import Report
+from ..specs import sku_for
 from ..units import UNKNOWN, size, text, whole
 from ..wiring.graph import climb, gpu_id, gpu_label, gpu_numa
 from ..wiring.wires import Wire
@@ -34,6 +36,7 @@ HARMFUL = {
     "hw thermal": "the hardware brakes because it is too hot",
     "hw power brake": "the power supply asks it to brake",
 }
+UNNAMED = "GPU of unknown name"
 AWAKE = 2
 """Performance states up to P2 run the PCIe link at full speed; a higher one may slow it down."""
 
@@ -51,13 +54,13 @@ def explain_gpu(report: Report, gpu: Gpu) -> Explanation:
         *_identity(gpu),
         *_pcie(gpu, now, wire),
         *_c2c(gpu),
-        *_place(gpu),
+        *_place(report, gpu),
         *link_facts(report, gpu),
     ]
     if now is not None and not lost:
         facts += [*_clocks(gpu, now), *_ecc(gpu, now)]
     label = gpu_label(gpu)
-    sound = f"{label}: {gpu.name or 'GPU of unknown name'}. Nothing that was read proves a fault."
+    sound = f"{label}: {_model(gpu)}. Nothing that was read proves a fault."
     return Explanation(
         title=f"{label} · {gpu.address}",
         claim=" ".join(claim for claim, _ in trouble) or sound,
@@ -128,26 +131,49 @@ def _errors(now: GpuReading | None) -> Iterator[tuple[str, str]]:
 
 def _identity(gpu: Gpu) -> Iterator[Fact]:
     source = "NVML" if gpu.vendor == "nvidia" else "driver"
-    watts = whole(gpu.power_limit_watts, "W")
+    known = (
+        _model(gpu),
+        f"part {gpu.partition} of package {gpu.parent}" if gpu.parent is not None else "",
+        size(gpu.memory_bytes),
+        _named("power limit ", whole(gpu.power_limit_watts, "W")),
+    )
+    numbers = (
+        _named("UUID ", text(gpu.uuid)),
+        _named("serial ", text(gpu.serial)),
+        _named("index ", text(gpu.index)),
+    )
     yield Fact(
         question="What is it?",
-        answer=f"{text(gpu.name)}, {size(gpu.memory_bytes)}, power limit {watts}",
-        because=f"UUID {text(gpu.uuid)}, serial {text(gpu.serial)}, index {text(gpu.index)}",
+        answer=", ".join(one for one in known if one not in ("", UNKNOWN)),
+        because=", ".join(filter(None, numbers)),
         source=source if gpu.uuid is not None else origin(gpu, gpu.why("uuid") or ""),
     )
+
+
+def _model(gpu: Gpu) -> str:
+    """Its name; the model's, by its PCI id, where no driver names it."""
+    sku = None if gpu.name else sku_for(gpu)
+    return gpu.name or (UNNAMED if sku is None else sku.name)
+
+
+def _named(what: str, value: str) -> str:
+    return "" if value == UNKNOWN else f"{what}{value}"
+
+
+def _link(generation: int | None, width: int | None, when: str) -> str:
+    if generation is None and width is None:
+        return ""
+    return f"gen{text(generation)} x{text(width)} {when}"
 
 
 def _pcie(gpu: Gpu, now: GpuReading | None, wire: Wire | None) -> Iterator[Fact]:
     current, most = lanes(gpu, now, wire)
     generation = now.pcie_gen if now is not None else None
     highest = gpu.pcie_gen_max
-    answer = (
-        f"gen{text(generation)} x{text(current)} at this moment; "
-        f"gen{text(highest)} x{text(most)} possible"
-    )
+    told = (_link(generation, current, "at this moment"), _link(highest, most, "possible"))
     yield Fact(
         question="How is it attached?",
-        answer=answer,
+        answer="; ".join(filter(None, told)) or "its PCIe link was not read",
         because=_pcie_because(now, generation, highest, current, most),
         source=origin(gpu, "driver and sysfs"),
     )
@@ -185,14 +211,22 @@ def _c2c(gpu: Gpu) -> Iterator[Fact]:
         )
 
 
-def _place(gpu: Gpu) -> Iterator[Fact]:
-    node = gpu_numa(gpu)
+def _place(report: Report, gpu: Gpu) -> Iterator[Fact]:
+    node, row = gpu_numa(gpu), report.matrix.row(gpu.address)
+    cpus = gpu.cpu_affinity or (row.cpu_affinity if row is not None else None)
     why = gpu.why("numa_node") or "the machine does not say"
+    known = [f"NUMA node {node}" * (node is not None), f"CPUs {cpus}" * (cpus is not None)]
+    driver = gpu.cpu_affinity is not None or cpus is None
     yield Fact(
         question="Which CPUs are near?",
-        answer=f"NUMA node {text(node)}, CPUs {text(gpu.cpu_affinity)}",
+        answer=", ".join(filter(None, known)) or "not known",
         because=why if node is None else "",
-        source=origin(gpu, "sysfs numa_node and the driver's affinity"),
+        source=origin(
+            gpu,
+            "sysfs numa_node and the driver's affinity"
+            if driver
+            else "sysfs numa_node and local_cpulist",
+        ),
     )
 
 
@@ -203,9 +237,11 @@ def _clocks(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
         yield Fact(question="What holds its clocks?", answer=UNKNOWN, because=why)
         return
     words = {**HARMLESS, **NOTABLE, **HARMFUL}
-    told = [f"{reason}: {words.get(reason, 'no meaning known')}" for reason in reasons]
+    told = [
+        f"{held(reason, gpu.vendor)}: {words.get(reason, 'no meaning known')}" for reason in reasons
+    ]
     bad = [reason for reason in reasons if reason in HARMFUL]
-    answer = ", ".join(reasons) or "nothing"
+    answer = ", ".join(held(reason, gpu.vendor) for reason in reasons) or "nothing"
     if reasons and not bad and all(reason in HARMLESS for reason in reasons):
         answer += " (harmless)"
     if bad:
@@ -224,15 +260,24 @@ def _ecc(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
     ecc = now.ecc
     if ecc is None:
         return
-    remapped = [ecc.rows_remapped_corrected, ecc.rows_remapped_uncorrected]
-    rows = UNKNOWN if None in remapped else str(sum(filter(None, remapped)))
+    spent = _spent(gpu, ecc)
     yield Fact(
         question="What does its memory protection say?",
         answer=(
             f"ECC {'on' if gpu.ecc_enabled else 'off' if gpu.ecc_enabled is False else UNKNOWN}; "
             f"{text(ecc.uncorrected_volatile)} uncorrected and {text(ecc.corrected_volatile)} "
-            f"corrected errors since the driver loaded; {rows} rows remapped"
+            f"corrected errors since the driver loaded{spent}"
         ),
         because="counts over a life mean little; one that grows does",
         source="NVML" if gpu.vendor == "nvidia" else "driver",
     )
+
+
+def _spent(gpu: Gpu, ecc: EccCounts) -> str:
+    """Memory that was taken out of use: NVIDIA remaps rows, AMD retires pages."""
+    if gpu.vendor == "amd":
+        pages = ecc.pages_retired_double
+        return "" if pages is None else f"; {pages} bad page{'s' * (pages != 1)}"
+    remapped = [ecc.rows_remapped_corrected, ecc.rows_remapped_uncorrected]
+    rows = UNKNOWN if None in remapped else str(sum(filter(None, remapped)))
+    return f"; {rows} rows remapped"

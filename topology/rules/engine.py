@@ -8,7 +8,8 @@ from importlib import import_module
 
 import msgspec
 
-from . import NAMES
+from ..nccl.wording import named_for
+from . import NAMES, vendors
 from .case import Case
 from .finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Evidence, Finding
 from .rule import Rule
@@ -38,6 +39,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the rules that had their evidence."""
     unexamined: tuple[str, ...] = ()
     """Ids of the rules that had not."""
+    elsewhere: tuple[str, ...] = ()
+    """Ids of the rules about GPUs of a vendor that has none here: neither asked nor missed."""
     verdict: str = HEALTHY
     """One of VERDICTS."""
 
@@ -55,8 +58,12 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
     found: list[tuple[Rule, Finding]] = []
     examined: list[str] = []
     unexamined: list[str] = []
+    elsewhere: list[str] = []
     failed: list[Finding] = []
     for rule in load() if rules is None else rules:
+        if not vendors.apply(rule.id, case.gpus):
+            elsewhere.append(rule.id)
+            continue
         try:
             answer = rule.check(case)
             said = None if answer is None else tuple(answer)
@@ -64,12 +71,29 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
             failed.append(_failed(rule, error))
             continue
         (unexamined if said is None else examined).append(rule.id)
-        found += [(rule, finding) for finding in said or ()]
+        found += [(rule, _worded(case, finding)) for finding in said or ()]
     kept = tuple(finding for rule, finding in found if not _implied(rule, finding, found))
     if unexamined and not examined:
         # Every rule lacked its evidence: that is no proof of health.
         failed.append(_nothing(case))
-    return _verdict((*failed, *kept), tuple(examined), tuple(unexamined), case)
+    told = _verdict((*failed, *kept), tuple(examined), tuple(unexamined), case)
+    return msgspec.structs.replace(told, elsewhere=tuple(elsewhere))
+
+
+def _worded(case: Case, finding: Finding) -> Finding:
+    """The same with the tool that knows the GPUs it is about, and with their library's name."""
+    gpus = [gpu for gpu in case.gpus if gpu.address in finding.devices] or case.gpus
+    disproof = vendors.disproof(finding.id, gpus, finding.disproof)
+    library = "rccl" if vendors.amd(case.gpus) else "nccl"
+    return msgspec.structs.replace(
+        finding,
+        title=named_for(library, finding.title),
+        disproof=named_for(library, disproof),
+        consequence=named_for(library, finding.consequence),
+        fix=tuple(
+            msgspec.structs.replace(fix, text=named_for(library, fix.text)) for fix in finding.fix
+        ),
+    )
 
 
 def _implied(rule: Rule, finding: Finding, found: Sequence[tuple[Rule, Finding]]) -> bool:
