@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import networkx as nx
 import pytest
@@ -12,6 +13,7 @@ from gputop.topology.exports import as_dot, as_graphml, as_json, as_tree
 from gputop.topology.load import load
 from gputop.topology.machine import Machine, RdmaDevice
 from gputop.topology.report import examine
+from tests import kfd_trees
 from tests.snapshots_made import demo_report, gpu, port, recorded_report, report_of
 
 DEMOS = ["hgx-h100-8", "hgx-a100-8", "mi300x-8", "pcie-l40s-8", "dgx-1v", "sick-h100-8"]
@@ -93,6 +95,17 @@ def test_parts_of_a_package_stand_below_it_and_share_its_links() -> None:
     # KFD states no rate between parts of two packages: that of the data sheet stands in.
     assert told[0].endswith(" package 0000:e5:00.0 1 xGMI link, 64.0 GB/s assumed")
     assert "assumed" not in as_tree(demo_report("mi300x-8"))
+
+
+def test_two_parts_are_named_both(tmp_path: Path) -> None:
+    tree = kfd_trees.Tree(tmp_path)
+    for number, place in enumerate(("0c:00.0", "0c:00.1", "22:00.0"), start=2):
+        tree.gpu(number, f"0000:{place}", 0x74A1, 90402, cpu=0, num_xcc=4)
+    tree.xgmi(2, 4, 1)
+    tree.device("0000:0c:00.0", current_compute_partition="DPX", current_memory_partition="NPS2")
+    text = as_tree(examine(load([str(tmp_path)]).snapshot))
+    assert "├─ package 0000:0c:00.0 · DPX NPS2, 2 parts · PCIe" in text
+    assert "  package 0000:0c:00.0 (GPU0 and GPU1): GPU2 1 xGMI link, 64.0 GB/s assumed" in text
 
 
 def test_dies_of_a_package_have_links_of_their_own() -> None:

@@ -166,7 +166,8 @@ def _package_links(
                 if known is None or known.payload_gbs is None:
                     ends[far] = wire
         labels = [str(graph.nodes[node]["label"]) for node in package.members]
-        who = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
+        between = " and " if len(labels) == 2 else " to "
+        who = labels[0] if len(labels) == 1 else f"{labels[0]}{between}{labels[-1]}"
         peers = "; ".join(f"{far} {_words(wire)}" for far, wire in sorted(ends.items()))
         if peers:
             yield printable(f"  {package.id} ({who}): {peers}")

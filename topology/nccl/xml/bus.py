@@ -18,6 +18,7 @@ _SAID = re.compile(r"([0-9]{1,3}):")
 """A width that sysfs gave and that means "none": "0: no link is trained"."""
 MOST_BRIDGES = 64
 """Bridges above one device; real trees have eight at most."""
+NO_NUMA = "The NUMA nodes of the GPUs are not known: all are taken to be on one."
 _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "ppc64le": "ppc64", "ppc64": "ppc64"}
 
 
@@ -64,6 +65,8 @@ class Bus:
         device = self._devices.get(address)
         if device is None:
             gpu = self._gpus.get(address)
+            if gpu is not None and gpu.numa_node is None:
+                self.assumptions.append(NO_NUMA)
             return "cpu", self._numa(gpu.numa_node if gpu is not None else None)
         way = climb(self._parents, address)
         # A way that ends in no root complex is a ring: no recording of a machine.
