@@ -10,6 +10,7 @@ import pytest
 from gputop.topology.collect import merge
 from gputop.topology.demos import demo
 from gputop.topology.load import load
+from gputop.topology.nccl.predict import predict
 from gputop.topology.report import Report
 from gputop.topology.rules.case import Case
 from gputop.topology.rules.engine import diagnose
@@ -94,3 +95,15 @@ def test_such_a_gpu_has_its_address_for_a_name_in_the_tables_too() -> None:
     assert tables[2].split() == [*(f"GPU{place}" for place in range(7)), "0000:64:00.0"]
     assert tables[10].split() == ["0000:64:00.0", *["N/A"] * 7, "0"]
     assert tables[2].index("GPU1") == tables[3].index("15")
+
+
+@pytest.mark.parametrize(
+    ("library", "paths"), [("rccl-2.26.6", {"XGMI", "SYS"}), ("rccl-2.30.4", {"XGMI"})]
+)
+def test_pairs_over_other_gpus_are_told_which_rccl_takes_pcie_for_them(
+    library: str, paths: set[str]
+) -> None:
+    snapshot = base("demo mi250x-8")
+    assert {pair.path for pair in predict(snapshot, library=library).pairs} == paths
+    (one,) = about("xgmi-several-hops", Case(Report(snapshot)))
+    assert "RCCL before 2.30 takes PCIe for it" in one.consequence
