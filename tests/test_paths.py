@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputop.topology.machine import Machine
+from gputop.topology.reasons.why import why_pair
 from gputop.topology.wiring.graph import build_graph
 from gputop.topology.wiring.paths import path_between
 from tests.snapshots_made import demo_report, gpu, gpus_of, hosted, link, port
@@ -118,3 +119,47 @@ def test_the_most_that_pcie_could_reach_is_no_rate() -> None:
     path = path_between(build_graph(Machine(host=hosted(1), gpus=tuple(ends))), A, B)
     assert path is not None
     assert (path.payload_gbs, path.complete) == (63.015, False)
+
+
+def test_xgmi_over_other_gpus_takes_no_pcie_and_promises_no_more_than_its_best_way() -> None:
+    """The driver maps all memory of a hive over xGMI; which GPUs pass the bytes on is not told."""
+    report = demo_report("mi250x-8")
+    gpus = gpus_of(report)
+    path, back = (
+        path_between(report.graph, *ends) for ends in ((gpus[0], gpus[3]), (gpus[3], gpus[0]))
+    )
+    assert path is not None
+    assert back is not None
+    assert (path.kind, path.relayed, path.complete, path.payload_gbs) == ("xgmi", True, False, 50.0)
+    assert path.nodes in ((gpus[0], gpus[1], gpus[3]), (gpus[0], gpus[2], gpus[3]))
+    assert back.nodes == path.nodes[::-1]
+    why = why_pair(report, gpus[0], gpus[3])
+    assert "xGMI leads over other GPUs" in why.claim
+    assert "50.0 GB/s one way at most" in why.claim
+    told = {fact.question: fact for fact in why.facts}
+    assert told["Which way does data take?"].basis == "assumed"
+    assert "Is that all that the GPU can send?" not in told
+    assert told["What should a copy reach, one way?"].answer == "no reference"
+    assert not any("PCIe joins" in fact.answer for fact in why.facts)
+
+
+def test_the_widest_of_the_shortest_ways_is_the_most_that_a_pair_can_have() -> None:
+    report = demo_report("mi250x-8")
+    gpus = gpus_of(report)
+    found = {
+        (a, b): path_between(report.graph, gpus[a], gpus[b]) for a in range(8) for b in range(a)
+    }
+    far = {ends: path for ends, path in found.items() if path is not None and path.relayed}
+    assert len(far) == 16
+    assert {len(path.wires) for path in far.values()} <= {2, 3}
+    for path in far.values():
+        assert path.payload_gbs == min(wire.payload_gbs or 0 for wire in path.wires)
+        assert all(node in gpus for node in path.nodes)
+
+
+def test_a_pair_whose_link_is_down_is_not_carried_by_its_neighbours() -> None:
+    report = demo_report("sick-mi300x-8")
+    gpus = gpus_of(report)
+    path = path_between(report.graph, gpus[2], gpus[5])
+    assert path is not None
+    assert path.kind == "pcie"

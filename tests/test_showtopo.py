@@ -195,10 +195,10 @@ def test_gcds_have_one_two_or_four_links(tmp_path: Path) -> None:
         wire = graph.edges[addresses[a], addresses[b]]["wire"]
         assert (wire.count, wire.payload_gbs) == (links, 50.0 * links)
     assert sum(1 for *_, e in graph.edges(data=True) if e["wire"].kind == "xgmi") == 12
-    # Over another GPU nobody draws a wire; RCCL takes PCIe.
+    # Over another GPU nobody draws a wire, but the bytes stay in the hive.
     path = path_between(graph, addresses[0], addresses[3])
     assert path is not None
-    assert path.kind == "pcie"
+    assert (path.kind, path.relayed) == ("xgmi", True)
 
 
 def test_parts_of_one_package_are_joined_inside_it_and_share_its_link_to_others() -> None:

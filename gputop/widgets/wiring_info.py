@@ -238,9 +238,12 @@ def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
     spans: list[tuple[str, str]] = [("  ", "")]
     narrowest = path.narrowest
     if narrowest is not None and path.payload_gbs is not None:
-        spans.append((f"▲ bottleneck {short(path.payload_gbs)} GB/s", "warn"))
+        most = "at most " if path.relayed else ""
+        spans.append((f"▲ bottleneck {most}{short(path.payload_gbs)} GB/s", "warn"))
         spans.append((f" one way: {narrowest.name()}", ""))
-        if not path.complete:
+        if path.relayed:
+            spans.append(("; which GPUs lie between is not told", "muted"))
+        elif not path.complete:
             spans.append((" (or a part whose rate is not known)", "muted"))
     elif all(wire.inside for wire in path.wires) and path.kind == "xgmi":
         spans.append((path.wires[0].source, ""))

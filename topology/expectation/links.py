@@ -58,7 +58,7 @@ def proven(link: Link, one_way_gbs: float | None) -> Link:
 def link_of_pair(node: Node, one: Gpu, other: Gpu, sku: Sku) -> Link | None:
     """The link of two GPUs of one model; None where no rate is known."""
     path = node.path(one, other)
-    if path is None:
+    if path is None or path.relayed:
         return None
     if path.kind in FAST:
         now = path.payload_gbs

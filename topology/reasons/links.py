@@ -51,7 +51,7 @@ def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
 
     On a mesh a GPU has a wire of its own to each neighbour; no traffic to one takes another's.
     """
-    if gpu.partition is not None or gpu.parent is not None:
+    if gpu.partition is not None or gpu.parent is not None or (path and path.relayed):
         # Parts share the wires of their package: those of one part do not add up.
         return
     up = [link for link in gpu.xgmi if link.active is not False and (link.hops or 1) == 1]

@@ -24,6 +24,7 @@ LETTERS = "letters of nvidia-smi topo -m; NCCL's path types are another alphabet
 RCCL_LETTERS = (
     "letters of PCIe distance, XGMI as rocm-smi has it; RCCL's path types are another alphabet"
 )
+UNTOLD = "which GPUs lie between is not told: this is the widest of the shortest ways"
 NOT_A_TEST = "the driver looks this up by model, chipset and topology; no byte was moved"
 WORDS = {
     "gpu not supported": "the driver offers these GPUs no P2P: by design of the model, or MIG",
@@ -82,10 +83,12 @@ def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bo
         "xgmi": f"xGMI joins them directly{', as the two dies of one package' * dies}",
         "net": "only a network interface joins them",
     }.get(path.kind, "PCIe joins them")
-    if found.letters == "XGMI" and path.kind == "pcie":
-        weight = None if pair is None else pair.weight
-        told = "" if weight is None else f" (the driver's weight is {weight}, 15 for each hop)"
-        way = f"xGMI leads over other GPUs{told}; over PCIe, which RCCL takes"
+    weight = None if pair is None else pair.weight
+    told = "" if weight is None else f" (the driver's weight is {weight}, 15 for each hop)"
+    if path.relayed:
+        way = f"xGMI leads over other GPUs{told}"
+    elif found.letters == "XGMI" and path.kind == "pcie":
+        way = f"the driver says xGMI{told}, of which no link was read; PCIe, which it need not take"
     unread = "at a rate that no source tells"
     rate = unread if path.payload_gbs is None else f"{gbs(path.payload_gbs)} one way"
     limit = "" if path.complete else " at most"
@@ -109,14 +112,14 @@ def _path(report: Report, path: Path | None) -> list[Fact]:
     switches = {end for edge in path.edges for end in edge} - {path.nodes[0], path.nodes[-1]}
     if path.kind == "nvswitch" and len(switches) > 1:
         names[1] = f"{len(switches)} NVSwitches"
-    facts = [Fact(question="Which way does data take?", answer=" → ".join(names), because="")]
+    facts = [_way(names, path)]
     if path.narrowest is None or path.bottleneck is None:
         alone = path.wires[0] if len(path.wires) == 1 else None
         return facts if alone is None else [*facts, *rate_facts(alone, "What is that wire?")]
     if len(path.wires) > 1:
         step = path.bottleneck
         because = f"the narrowest of {len(path.wires)} steps"
-        if not path.complete:
+        if not path.complete and not path.relayed:
             between = any(node.startswith("socket:") for node in path.nodes)
             part = "the rate between CPUs" if between else "a part of the way"
             because += f"; {part} cannot be read and could be lower"
@@ -126,6 +129,20 @@ def _path(report: Report, path: Path | None) -> list[Fact]:
             Fact(question="Where is it narrowest?", answer=at, because=because, basis=basis)
         )
     return [*facts, *rate_facts(path.narrowest, "What is that wire?")]
+
+
+def _way(names: list[str], path: Path) -> Fact:
+    question, answer = "Which way does data take?", " → ".join(names)
+    if not path.relayed:
+        return Fact(question=question, answer=answer, because="")
+    return Fact(
+        question=question,
+        answer=f"xGMI, for example {answer}",
+        because=f"{UNTOLD}; the driver maps the memory of all GPUs of a hive over xGMI, also where "
+        "RCCL counts a pair without a link of its own over PCIe",
+        source="amdgpu amdgpu_xgmi_same_hive",
+        basis=ASSUMED,
+    )
 
 
 def _fabric(report: Report, one: Gpu, other: Gpu) -> list[Fact]:

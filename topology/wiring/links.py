@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 FABRIC = "nvswitch fabric"
 """Node id of a plane of NVSwitches whose PCI addresses the driver hides."""
+FAR = "xgmi over other gpus"
+"""Attribute of the graph: pairs of GPUs that the driver joins by several xGMI hops."""
+HOP_WEIGHT = 15
+"""The driver's weight of one xGMI hop (amdkfd kfd_crat.c)."""
 MOST_NVLINKS = 18
 """No GPU up to NVLink 5 has more; a pair list that adds up to more goes through switches."""
 
@@ -28,6 +32,13 @@ def add_links(graph: nx.Graph[str], machine: Machine) -> None:
         _xgmi(graph, gpu, packages)
     if not any(gpu.nvlinks for gpu in machine.gpus):
         _reported(graph, machine)
+    graph.graph[FAR] = frozenset(
+        frozenset((pair.src, pair.dst))
+        for pair in machine.pairs
+        if pair.link_type == "xgmi"
+        and (pair.weight or 0) > HOP_WEIGHT
+        and not graph.has_edge(pair.src, pair.dst)
+    )
 
 
 def _nvlinks(graph: nx.Graph[str], gpu: Gpu) -> None:

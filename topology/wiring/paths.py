@@ -1,7 +1,9 @@
 """The best path between two devices, and its narrowest wire.
 
 GPUs joined by NVLink, an NVSwitch plane or xGMI use that; everything else goes up the PCI tree
-and down again. A GPU that could relay between two others is no path: relays are NCCL's business.
+and down again. NVIDIA's GPUs pass nothing on by themselves: relays are NCCL's business. AMD's do
+inside an xGMI hive, where the driver maps the memory of every GPU over xGMI, however many hops lie
+between (amdgpu amdgpu_xgmi_same_hive).
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from itertools import pairwise
 import msgspec
 
 from .graph import UNKNOWN_NUMA, Graph
-from .links import same_fabric
+from .links import FAR, same_fabric
 from .wires import Wire
 
 
@@ -35,6 +37,11 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
     """False when a part of the way is unknown, so that it could be narrower."""
 
     @property
+    def relayed(self) -> bool:
+        """Over other GPUs by xGMI; which ones no source tells, so the best of the shortest."""
+        return self.kind == "xgmi" and len(self.wires) > 1
+
+    @property
     def narrowest(self) -> Wire | None:
         """Return the bottleneck's wire."""
         return None if self.bottleneck is None else self.wires[self.bottleneck]
@@ -47,7 +54,37 @@ def path_between(graph: Graph, a: str, b: str) -> Path | None:
     wire = graph.get_edge_data(a, b, {}).get("wire")
     if wire is not None and wire.kind in ("nvlink", "xgmi"):
         return _path((a, b), (wire,), ((a, b),), wire.kind)
-    return _through_switches(graph, a, b) or _through_tree(graph, a, b)
+    return _through_switches(graph, a, b) or _over_gpus(graph, a, b) or _through_tree(graph, a, b)
+
+
+def _over_gpus(graph: Graph, a: str, b: str) -> Path | None:
+    """Go by xGMI from GPU to GPU where the driver says that the hops of a pair are several."""
+    if frozenset((a, b)) not in graph.graph.get(FAR, ()):
+        return None
+    ways, seen = [[a]], {a}
+    while ways:
+        arrived = [way for way in ways if way[-1] == b]
+        if arrived:
+            found = [_relayed(graph, tuple(way)) for way in arrived]
+            return max(found, key=_worth)
+        ways = [
+            [*way, other]
+            for way in ways
+            for other, edge in graph[way[-1]].items()
+            if edge["wire"].kind == "xgmi" and other not in seen
+        ][:_MOST_WAYS]
+        seen |= {way[-1] for way in ways}
+    return None
+
+
+def _worth(path: Path) -> tuple[float, tuple[str, ...]]:
+    return path.payload_gbs or 0.0, min(path.nodes, path.nodes[::-1])  # the same both ways
+
+
+def _relayed(graph: Graph, nodes: tuple[str, ...]) -> Path:
+    edges = tuple(pairwise(nodes))
+    wires = tuple(graph.edges[edge]["wire"] for edge in edges)
+    return msgspec.structs.replace(_path(nodes, wires, edges, "xgmi"), complete=False)
 
 
 def _through_switches(graph: Graph, a: str, b: str) -> Path | None:
@@ -112,6 +149,7 @@ def _through_tree(graph: Graph, a: str, b: str) -> Path | None:
     return _path(tuple(nodes), wires, edges, kind)
 
 
+_MOST_WAYS = 4096
 _ENDS = ("gpu", "nic", "nvswitch", "nvme")
 
 
