@@ -21,6 +21,7 @@ from gputop.topology.reasons.why import why_device
 from gputop.topology.report import Report, examine
 from gputop.topology.rules.case import Case
 from gputop.topology.rules.engine import diagnose, load
+from gputop.topology.rules.models import MIXED
 from gputop.topology.rules.rule import Rule
 from gputop.topology.rules.vendors import AMDS, NVIDIAS, disproof
 from tests.app_support import SIZES, demo_report, give, picture, press
@@ -158,3 +159,8 @@ def test_why_a_part_that_kfd_alone_tells_of_gives_its_model_and_no_dashes() -> N
     assert told["What is it?"] == "MI308X, part 0 of package 0000:0a:00.0, 48.0 GiB"
     assert told["How is it attached?"] == "its PCIe link was not read"
     assert told["Which CPUs are near?"] == "not known"
+
+
+def test_no_job_over_gpus_of_two_vendors_is_spoken_of_as_a_slow_one() -> None:
+    (mixed,) = (one for one in diagnose(Case(mixed_report())).findings if one.id == MIXED.id)
+    assert mixed.consequence.startswith("No job runs over GPUs of two vendors")

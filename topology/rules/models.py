@@ -79,10 +79,7 @@ def _mixed(case: Case) -> Iterable[Finding] | None:
             f"different GPU models in one node: {counted}",
             devices=[gpu.address for gpus in groups.values() for gpu in gpus],
             evidence=_evidence(case, groups, "model", "", "NVML nvmlDeviceGetName, amd-smi"),
-            consequence=(
-                "A job over both models waits for the slower one and has the smaller memory; "
-                "NCCL may find no fast path between them."
-            ),
+            consequence=_over_both(case.gpus),
             fix=[
                 Fix(
                     text="Let a job see one model only.",
@@ -93,6 +90,18 @@ def _mixed(case: Case) -> Iterable[Finding] | None:
             ],
         )
     ]
+
+
+def _over_both(gpus: Sequence[Gpu]) -> str:
+    if len({gpu.vendor for gpu in gpus}) > 1:
+        return (
+            "No job runs over GPUs of two vendors: NCCL joins NVIDIA's alone, RCCL AMD's. What is "
+            "counted for the whole node holds for neither."
+        )
+    return (
+        "A job over both models waits for the slower one and has the smaller memory; "
+        "NCCL may find no fast path between them."
+    )
 
 
 def _largest(groups: dict[object, list[Gpu]]) -> str:
