@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gputop.topology.collect import merge
@@ -107,3 +109,46 @@ def test_pairs_over_other_gpus_are_told_which_rccl_takes_pcie_for_them(
     assert {pair.path for pair in predict(snapshot, library=library).pairs} == paths
     (one,) = about("xgmi-several-hops", Case(Report(snapshot)))
     assert "RCCL before 2.30 takes PCIe for it" in one.consequence
+
+
+def partitioned(**modes: tuple[str | None, ...]) -> Case:
+    """The demo mi300x-8 with the first GPUs' modes as given."""
+    snapshot = base("demo mi300x-8")
+    gpus = list(snapshot.machine.gpus)
+    for field, words in modes.items():
+        for place, word in enumerate(words):
+            gpus[place] = msgspec.structs.replace(gpus[place], **{field: word})
+    machine = msgspec.structs.replace(snapshot.machine, gpus=tuple(gpus))
+    return Case(Report(msgspec.structs.replace(snapshot, machine=machine)))
+
+
+def test_a_mode_that_was_not_told_is_no_other_mode() -> None:
+    assert not about("amd-partition", partitioned(memory_partition=(None, None)))
+    assert not about("amd-partition", partitioned(compute_partition=(None,) * 3))
+    (one,) = about(
+        "amd-partition", partitioned(memory_partition=(None,), compute_partition=("SPX", "CPX"))
+    )
+    assert one.title == "GPU1 is partitioned otherwise than the rest"
+    assert one.devices == ("0000:24:00.0",)
+
+
+def test_one_part_is_one() -> None:
+    snapshot = base("demo mi300x-8")
+    part = msgspec.structs.replace(
+        snapshot.machine.gpus[0], compute_partition="CPX", partition="0", parent="0000:04:00.0"
+    )
+    machine = msgspec.structs.replace(snapshot.machine, gpus=(part,))
+    case = Case(Report(msgspec.structs.replace(snapshot, machine=machine)))
+    (one,) = about("amd-partition", case)
+    assert one.title == "1 package shows as 1 GPU (CPX NPS1)"
+
+
+def test_a_page_that_waits_is_not_called_out_of_use(tmp_path: Path) -> None:
+    none = "No bad pages found."
+    told: dict[str, object] = {"gpu": 0, "bdf": "0000:0c:00.0", "retired": none, "un_res": none}
+    (tmp_path / "pages.json").write_text(
+        json.dumps([told | {"pending": [{"page_address": "0x1"}]}])
+    )
+    (one,) = about("amd-bad-pages", Case(Report(load([str(tmp_path)]).snapshot)))
+    assert one.title == "bad pages of memory on GPU0"
+    assert "once it has reserved it" in one.consequence

@@ -1,4 +1,4 @@
-"""What AMD's driver tells of a GPU: what holds it down, its blocks, its pages, its partitions."""
+"""What AMD's driver tells of a GPU: what holds it down, its blocks, its pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ..machine import Gpu
 from ..readings import EccBlock
 from .case import Case
-from .finding import BROKEN, BY_DESIGN, NOTICE, SLOW, Evidence, Finding, Fix
+from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from .rule import Rule
 
 HEAT = {
@@ -19,7 +19,6 @@ HEAT = {
 _PROCHOT = "prochot"
 _UNTOLD = "throttled, reason not told"
 _MEMORY_BLOCK = "UMC"
-_WHOLE = "SPX"
 _XGMI_BLOCK = "XGMI_WAFL"
 
 
@@ -171,7 +170,7 @@ def _check_pages(case: Case) -> Iterable[Finding] | None:
     return [
         PAGES.finding(
             NOTICE,
-            f"pages of memory out of use on {case.names(addresses)}",
+            f"bad pages of memory on {case.names(addresses)}",
             devices=addresses,
             evidence=[
                 Evidence(
@@ -181,7 +180,7 @@ def _check_pages(case: Case) -> Iterable[Finding] | None:
                 )
                 for gpu, count in bad
             ],
-            consequence="The driver keeps them from jobs, so that none is harmed. A number that "
+            consequence="The driver keeps a page from jobs once it has reserved it. A number that "
             "grows tells of memory that fails.",
             fix=[
                 Fix(text="List the pages.", command="amd-smi bad-pages", needs_root=True),
@@ -189,68 +188,6 @@ def _check_pages(case: Case) -> Iterable[Finding] | None:
             ],
         )
     ]
-
-
-def _check_partition(case: Case) -> Iterable[Finding] | None:
-    known = [gpu for gpu in _amd(case) if gpu.compute_partition or gpu.memory_partition]
-    if not known:
-        return None
-    modes: dict[str, list[str]] = {}
-    for gpu in known:
-        words = " ".join(word for word in (gpu.compute_partition, gpu.memory_partition) if word)
-        modes.setdefault(words, []).append(gpu.address)
-    parted = [gpu for gpu in known if gpu.compute_partition not in (None, _WHOLE)]
-    mixed = len({gpu.name for gpu in known}) == 1 and len(modes) > 1
-    if not parted and not mixed:
-        return []
-    evidence = [
-        Evidence(
-            what=f"partitions of {_some(case, addresses)}",
-            value=words,
-            source="amdsmi, sysfs current_compute_partition and current_memory_partition",
-        )
-        for words, addresses in modes.items()
-    ]
-    if mixed:
-        usual = max(modes, key=lambda words: len(modes[words]))
-        who = [address for words, those in modes.items() if words != usual for address in those]
-        return [
-            PARTITION.finding(
-                SLOW,
-                f"{_some(case, who)} {'is' if len(who) == 1 else 'are'} partitioned otherwise than "
-                "the rest",
-                devices=who,
-                evidence=evidence,
-                consequence="Parts differ in compute units and memory: a job over all of them "
-                "waits for the smallest, and RCCL finds no board that it knows.",
-                fix=[
-                    Fix(
-                        text="Give all packages one mode, when nothing runs on them.",
-                        command="amd-smi set --gpu all --compute-partition SPX",
-                        needs_root=True,
-                    )
-                ],
-            )
-        ]
-    packages = len({gpu.parent or gpu.address for gpu in parted})
-    names = ", ".join(modes)
-    return [
-        PARTITION.finding(
-            BY_DESIGN,
-            f"{packages} packages show as {len(parted)} GPUs ({names})",
-            devices=[gpu.address for gpu in parted],
-            evidence=evidence,
-            consequence="Each part has its share of the compute units and memory, and the parts "
-            "of one package share its xGMI links and its PCIe link: figures of a whole GPU do not "
-            "hold for one.",
-        )
-    ]
-
-
-def _some(case: Case, addresses: list[str]) -> str:
-    if len(addresses) <= 8:
-        return case.names(addresses)
-    return f"{case.name(addresses[0])} and {len(addresses) - 1} more"
 
 
 THROTTLE = Rule(
@@ -273,19 +210,10 @@ BLOCKS = Rule(
 )
 PAGES = Rule(
     id="amd-bad-pages",
-    title="pages of an AMD GPU's memory that are out of use",
+    title="bad pages of an AMD GPU's memory",
     evidence="the list of bad pages",
     disproof="`amd-smi bad-pages` without an entry",
     sources=("ROCm/amdsmi amdsmi_get_gpu_bad_page_info", "Linux amdgpu bad_page_threshold"),
     check=_check_pages,
 )
-PARTITION = Rule(
-    id="amd-partition",
-    title="AMD packages that show as several GPUs, or not all alike",
-    evidence="compute and memory partition of each GPU",
-    disproof="SPX and NPS1 of every GPU in `amd-smi static --partition`",
-    sources=("ROCm documentation: MI300X partition modes", "ROCm/amdsmi CHANGELOG"),
-    check=_check_partition,
-)
-
-RULES = (BLOCKS, THROTTLE, PAGES, PARTITION)
+RULES = (BLOCKS, THROTTLE, PAGES)

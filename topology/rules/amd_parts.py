@@ -1,16 +1,17 @@
-"""AMD packages of which the kernel did not make all the GPUs that their mode asks for."""
+"""AMD packages that show as several GPUs, alike or not, and parts that the kernel left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ..amd.parts import PARTS_OF_MODE
+from ..amd.parts import MODES, PARTS_OF_MODE
 from ..machine import Gpu
 from ..specs import table
 from .case import Case
-from .finding import SLOW, Evidence, Finding, Fix
+from .finding import BY_DESIGN, SLOW, Evidence, Finding, Fix
 from .rule import Rule
 
+_WHOLE = "SPX"
 DRM_DEVICES = 64
 """Most DRM devices of all vendors together, on kernels and with libdrm of the time
 (ROCm/legacy-rocm-build#4589); eight packages in eight parts take all of them."""
@@ -157,6 +158,92 @@ def _drm(case: Case) -> tuple[list[Evidence], str]:
     return evidence, ",".join(dict.fromkeys(device.driver or "" for device in displays))
 
 
+def _check_partition(case: Case) -> Iterable[Finding] | None:
+    known = [
+        gpu
+        for gpu in case.gpus
+        if gpu.vendor == "amd" and (gpu.compute_partition or gpu.memory_partition)
+    ]
+    if not known:
+        return None
+    modes: dict[str, list[str]] = {}
+    for gpu in known:
+        modes.setdefault(_modes(gpu), []).append(gpu.address)
+    parted = [gpu for gpu in known if gpu.compute_partition not in (None, _WHOLE)]
+    usual = max(known, key=lambda gpu: len(modes[_modes(gpu)]))
+    who = [gpu.address for gpu in known if _unlike(gpu, usual)]
+    if len({gpu.name for gpu in known}) > 1:
+        who = []
+    if not parted and not who:
+        return []
+    evidence = [
+        Evidence(
+            what=f"partitions of {_some(case, addresses)}",
+            value=words,
+            source="amdsmi, sysfs current_compute_partition and current_memory_partition",
+        )
+        for words, addresses in modes.items()
+    ]
+    if who:
+        return [
+            PARTITION.finding(
+                SLOW,
+                f"{_some(case, who)} {'is' if len(who) == 1 else 'are'} partitioned otherwise than "
+                "the rest",
+                devices=who,
+                evidence=evidence,
+                consequence="Parts differ in compute units and memory: a job over all of them "
+                "waits for the smallest, and RCCL finds no board that it knows.",
+                fix=[
+                    Fix(
+                        text="Give all packages one mode, when nothing runs on them.",
+                        command="amd-smi set --gpu all --compute-partition SPX",
+                        needs_root=True,
+                    )
+                ],
+            )
+        ]
+    packages = len({gpu.parent or gpu.address for gpu in parted})
+    names = ", ".join(modes)
+    many, s = len(parted), "s" * (packages != 1)
+    shown = f"show{'s' * (packages == 1)} as {many} GPU{'s' * (many != 1)}"
+    return [
+        PARTITION.finding(
+            BY_DESIGN,
+            f"{packages} package{s} {shown} ({names})",
+            devices=[gpu.address for gpu in parted],
+            evidence=evidence,
+            consequence="Each part has its share of the compute units and memory, and the parts "
+            "of one package share its xGMI links and its PCIe link: figures of a whole GPU do not "
+            "hold for one.",
+        )
+    ]
+
+
+def _modes(gpu: Gpu) -> str:
+    return " ".join(word for word in (gpu.compute_partition, gpu.memory_partition) if word)
+
+
+def _unlike(gpu: Gpu, other: Gpu) -> bool:
+    """Whether the two are partitioned differently; a mode that was not told is no other mode."""
+    both = ((getattr(gpu, mode), getattr(other, mode)) for mode in MODES)
+    return any(None not in pair and pair[0] != pair[1] for pair in both)
+
+
+def _some(case: Case, addresses: list[str]) -> str:
+    if len(addresses) <= 8:
+        return case.names(addresses)
+    return f"{case.name(addresses[0])} and {len(addresses) - 1} more"
+
+
+PARTITION = Rule(
+    id="amd-partition",
+    title="AMD packages that show as several GPUs, or not all alike",
+    evidence="compute and memory partition of each GPU",
+    disproof="SPX and NPS1 of every GPU in `amd-smi static --partition`",
+    sources=("ROCm documentation: MI300X partition modes", "ROCm/amdsmi CHANGELOG"),
+    check=_check_partition,
+)
 MISSING = Rule(
     id="amd-part-missing",
     title="parts of AMD packages of which the kernel made no GPU",
@@ -171,4 +258,4 @@ MISSING = Rule(
     check=_check,
 )
 
-RULES = (MISSING,)
+RULES = (PARTITION, MISSING)
