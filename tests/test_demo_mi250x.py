@@ -111,6 +111,7 @@ def test_a_plugin_that_was_looked_for_is_not_called_unknown(
     plugins: tuple[str, ...] | None, told: str
 ) -> None:
     snapshot = DemoFeed("mi250x-8").at(0)
+    assert snapshot.machine.software is not None
     software = msgspec.structs.replace(snapshot.machine.software, nccl_plugins=plugins)
     machine = msgspec.structs.replace(snapshot.machine, software=software)
     found = predict(msgspec.structs.replace(snapshot, machine=machine))
