@@ -13,7 +13,7 @@ from gputop.widgets import wiring_marks, wiring_measured, wiring_xgmi
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of, wrapped
 from gputop.widgets.wiring_diagram import WiringDiagram
-from gputop.widgets.wiring_info import HINT, about, between, legend
+from gputop.widgets.wiring_info import HINT, about, between, legend, shortened
 
 if TYPE_CHECKING:
     from gputop.topology.reasons.why import Explanation
@@ -92,8 +92,12 @@ class MapScreen(View):
         told = (*told, *HINT) if width > _WIDE else told
         if report.snapshot.measurements:
             told = wiring_measured.LEGEND
-        rows = [row for line in lines for row in wrapped(line, width, 2)]
         room = board.size.height or 3
+        rows = [row for line in lines for row in wrapped(line, width, 2)]
+        # A fact that does not fit is left out whole: half a figure is a wrong one.
+        while len(rows) > room - 1 and (last := shortened(lines[-1])) != lines[-1]:
+            lines = (*lines[:-1], last)
+            rows = [row for line in lines for row in wrapped(line, width, 2)]
         board.show((*rows[: room - 1], told))
 
     def on_wiring_diagram_picked(self, message: WiringDiagram.Picked) -> None:

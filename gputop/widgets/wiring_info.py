@@ -142,8 +142,8 @@ def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
             return [("", "! lost: the driver says that this GPU is gone", "bad")]
         facts.append(("utilisation", units.percent(reading.utilization_percent), ""))
         if reading.memory_used_bytes is not None:
-            total = units.size(getattr(record, "memory_bytes", None))
-            facts.append(("memory", f"{units.size(reading.memory_used_bytes)} of {total}", ""))
+            used, total = reading.memory_used_bytes, getattr(record, "memory_bytes", None)
+            facts.append(("memory", _of(units.size(used), units.size(total)), ""))
     facts.append(_pcie(graph, address, reading))
     links = getattr(record, "nvlinks", ())
     if links:
@@ -164,6 +164,12 @@ def _gpu(report: Report, address: str) -> list[tuple[str, str, str]]:
     return facts
 
 
+def _of(part: str, whole: str) -> str:
+    """Say "55.0 of 64.0 GiB": the unit once where both have the same."""
+    unit = whole.rpartition(" ")[2]
+    return f"{part.removesuffix(f' {unit}')} of {whole}"
+
+
 def _pcie(
     graph: nx.Graph[str], node: str, reading: GpuReading | None = None
 ) -> tuple[str, str, str]:
@@ -172,16 +178,23 @@ def _pcie(
     wire = next((wire for wire in wires if wire is not None and wire.kind == "pcie"), None)
     if wire is None:
         return "", "", ""
-    words = _words(wire).removeprefix("PCIe").strip() or "link not readable"
-    if reading is not None and reading.pcie_gen is not None:
-        words += f", runs at gen{reading.pcie_gen} x{units.whole(reading.pcie_width)}"
+    now = (None, None) if reading is None else (reading.pcie_gen, reading.pcie_width)
+    if now[0] is not None and (str(now[0]), now[1]) == (wire.generation, wire.count_max):
+        words = f"gen{now[0]} x{now[1]} now{_rate(wire, ', ')}"
+    else:
+        words = _words(wire).removeprefix("PCIe").strip() or "link not readable"
+        if now[0] is not None:
+            words += f", runs at gen{now[0]} x{units.whole(now[1])}"
     weak = is_weak(wire)
     return "PCIe", words + (" !" if weak else ""), "bad" if weak else ""
 
 
 def _words(wire: Any) -> str:
-    rate = f" {short(wire.payload_gbs)} GB/s" if wire.payload_gbs is not None else ""
-    return f"{wire.name()}{rate}"
+    return f"{wire.name()}{_rate(wire, ' ')}"
+
+
+def _rate(wire: Any, lead: str) -> str:
+    return f"{lead}{short(wire.payload_gbs)} GB/s" if wire.payload_gbs is not None else ""
 
 
 def between(
@@ -275,3 +288,11 @@ def _measured(snapshot: NodeSnapshot, src: str, dst: str) -> float | None:
         ),
         None,
     )
+
+
+def shortened(line: Line) -> Line:
+    """The same without its last fact; as it is where it has but one."""
+    for i in range(len(line) - 1, 0, -1):
+        if line[i] == _DOT:
+            return line[:i]
+    return line
