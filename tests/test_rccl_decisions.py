@@ -230,6 +230,21 @@ def test_all_of_an_mi300x_node_is_known_and_parts_of_it_are_not() -> None:
     assert model_step(off).answer == "not asked"
 
 
+@pytest.mark.parametrize(
+    ("library", "answer", "channels"),
+    [("rccl-2.21.5", "no", 8), ("rccl-2.26.6", "yes: rome_model_81", 64),
+     ("rccl-2.30.4", "yes: rome_model_81", 64)],
+)  # fmt: skip
+def test_a_nic_one_switch_away_fits_the_model_of_two_hosts_since_2_26(
+    library: str, answer: str, channels: int
+) -> None:
+    """The model's NICs are PXB from their GPUs, those of the demo PIX (permuteNetIds)."""
+    found = predict(DemoFeed("mi300x-8").at(0), nodes=2, library=library)
+    assert model_step(found).answer == answer
+    assert found.graphs.ring is not None
+    assert found.graphs.ring.channels == channels
+
+
 def test_a_lost_link_loses_the_model() -> None:
     sick = predict(DemoFeed("sick-mi300x-8").at(0), Settings())
     assert model_step(sick).answer == "no"

@@ -55,6 +55,8 @@ class Shape(NamedTuple):
     most_links: int
     directly: bool
     """Every GPU hangs on a CPU with no more than one switch between."""
+    near_alike: bool
+    """A NIC one switch away (PIX) fits one that is several away (PXB), and the other way round."""
 
 
 def shape_of(system: System, rules: Rules) -> Shape:
@@ -80,6 +82,7 @@ def shape_of(system: System, rules: Rules) -> Shape:
         cpus=len(cpus),
         most_links=max((sum(1 for count in row if count) for row in links), default=0),
         directly=all(gpu.paths["CPU"][_nearest(gpu)].hops <= 2 for gpu in gpus),
+        near_alike=rules.near_nics_alike,
     )
 
 

@@ -232,11 +232,19 @@ def _group(one: int, other: int) -> bool:
     return one & 0xF0000 == other & 0xF0000
 
 
-def _net_fits(model: Model, shape: Shape, gpus: tuple[int, ...], at: int, net: int) -> bool:
+NEAR = {"PIX", "PXB"}
+
+
+def _net_fits(
+    model: Model, shape: Shape, gpus: tuple[int, ...], at: int, net: int, *, alike: bool = False
+) -> bool:
     theirs = model.gdr[at].split()
     ours = [shape.gdr[net][gpu] for gpu in gpus]
     # PXN stands over whatever the path was before.
-    return all(here in ("PXN", there) for here, there in zip(ours, theirs, strict=True))
+    return all(
+        here in ("PXN", there) or (alike and {here, there} == NEAR)
+        for here, there in zip(ours, theirs, strict=True)
+    )
 
 
 def _nets(
@@ -249,7 +257,7 @@ def _nets(
     def fits(order: list[int], at: int) -> bool:
         if not ignore_numa and model.nic_numa[at] != shape.nic_numa[order[at]]:
             return False
-        return _net_fits(model, shape, gpus, at, order[at])
+        return _net_fits(model, shape, gpus, at, order[at], alike=shape.near_alike)
 
     return _permuted(len(shape.nic_numa), steps, fits)
 

@@ -67,6 +67,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cumem_auto: bool
     mnnvl: bool
     xgmi_gbs: tuple[tuple[str, float], ...] = ()
+    near_nics_alike: bool = False
 
     def name_of(self, path: PathType) -> str:
         """The path type as this library prints it."""
