@@ -102,13 +102,13 @@ def test_such_a_gpu_has_its_address_for_a_name_in_the_tables_too() -> None:
 @pytest.mark.parametrize(
     ("library", "paths"), [("rccl-2.26.6", {"XGMI", "SYS"}), ("rccl-2.30.4", {"XGMI"})]
 )
-def test_pairs_over_other_gpus_are_told_which_rccl_takes_pcie_for_them(
+def test_pairs_over_other_gpus_are_told_which_rccl_counts_them_over_pcie(
     library: str, paths: set[str]
 ) -> None:
     snapshot = base("demo mi250x-8")
     assert {pair.path for pair in predict(snapshot, library=library).pairs} == paths
     (one,) = about("xgmi-several-hops", Case(Report(snapshot)))
-    assert "RCCL before 2.30 takes PCIe for it" in one.consequence
+    assert "RCCL before 2.30 counts it over PCIe" in one.consequence
 
 
 def partitioned(**modes: tuple[str | None, ...]) -> Case:

@@ -172,7 +172,7 @@ def _check_hops(case: Case) -> Iterable[Finding] | None:
                 for a, b in ends[:_MOST]
             ],
             consequence="amd-smi calls such a pair XGMI with one hop all the same, but its bytes "
-            "pass through other GPUs and share their links; RCCL before 2.30 takes PCIe for it."
+            "pass through other GPUs and share their links; RCCL before 2.30 counts it over PCIe."
             f"{least} A job on few GPUs is fastest on those that are joined directly.",
         )
     ]
