@@ -29,10 +29,14 @@ def explanation(name: str, value: str | None, study: Study | None) -> Explanatio
     closed = unread(flag, library)
     if closed:
         facts.append(Fact(question="read by this library?", answer="no", because=closed))
+    # Neither follows from a variable that is not set, and nothing is to be mended.
+    if flag.set_when:
+        facts.append(Fact(question="when to set it", answer=flag.set_when, basis=""))
+    if flag.trap and value is None:
+        facts.append(Fact(question="what to watch for", answer=flag.trap, basis=""))
     return Explanation(
         title=name,
         claim=flag.changes,
         facts=tuple(facts),
-        consequence=flag.trap or "",
-        fix=flag.set_when or "",
+        consequence="" if value is None else flag.trap or "",
     )

@@ -9,6 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
+from gputop.flag_why import explanation as why_flag
 from gputop.library_words import words_for
 from gputop.topology.feeds import DemoFeed
 from gputop.topology.flags.account import account
@@ -164,3 +165,30 @@ def test_why_a_part_that_kfd_alone_tells_of_gives_its_model_and_no_dashes() -> N
 def test_no_job_over_gpus_of_two_vendors_is_spoken_of_as_a_slow_one() -> None:
     (mixed,) = (one for one in diagnose(Case(mixed_report())).findings if one.id == MIXED.id)
     assert mixed.consequence.startswith("No job runs over GPUs of two vendors")
+
+
+async def test_a_gpu_without_a_name_goes_by_the_model_of_its_pci_id() -> None:
+    report = examine(load_files(["tests/recordings/kfd/mi300x-8-cpx.tar.gz"]).snapshot)
+    async with GpuTop().run_test(size=SIZES[1]) as pilot:
+        await give(pilot, report)
+        seen = picture(pilot)
+    assert re.search(r"›  0  05:00\.0  MI300X ", seen)
+    assert "GPU 0 by PCI address · MI300X, by its PCI id" in seen
+
+
+async def test_a_variable_that_is_not_set_has_no_consequence_and_nothing_to_mend() -> None:
+    study = Study(DemoFeed("mi300x-8").at(0))
+    unset, given = (why_flag("HSA_ENABLE_SDMA", value, study) for value in (None, "0"))
+    assert unset is not None
+    assert given is not None
+    asked = {fact.question: fact.answer for fact in unset.facts}
+    assert asked["what to watch for"] == "Copies to the host become slower."
+    assert (unset.consequence, unset.fix) == ("", "")
+    assert given.consequence == "Copies to the host become slower."
+
+
+async def test_jobs_say_whose_order_of_interfaces_is_taken() -> None:
+    async with GpuTop().run_test(size=SIZES[1]) as pilot:
+        await give(pilot, demo_report("mi300x-8"))
+        await press(pilot, "7", "down")
+        assert "the first in RCCL's order" in picture(pilot)

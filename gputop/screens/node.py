@@ -14,8 +14,9 @@ from textual.widgets import Input
 from gputop.clean import clean
 from gputop.screens import NAMES
 from gputop.screens.screen import View
-from gputop.topology.units import seconds
+from gputop.topology.units import UNKNOWN, seconds
 from gputop.widgets.board import Board
+from gputop.widgets.gpu_cells import model
 from gputop.widgets.gpu_table import GpuTable, rows_of
 from gputop.widgets.identity import (
     DEMOS,
@@ -268,8 +269,10 @@ def _heading(row: Row) -> str:
     """Name a GPU; where no library numbers it, say what its number is."""
     gpu = row.gpu
     number = gpu.address if gpu.number is None else str(gpu.number)
+    told = model(gpu)
+    named = "name not read" if told == UNKNOWN else f"{told}, by its PCI id"
     place = " by PCI address" if gpu.index is None and gpu.number is not None else ""
-    return f"GPU {number}{place} · {clean(gpu.name or 'name not read', 40)}"
+    return f"GPU {number}{place} · {clean(gpu.name or named, 40)}"
 
 
 SCREEN = NodeScreen

@@ -50,6 +50,17 @@ def short_name(name: str | None) -> str:
     return text
 
 
+def model(gpu: Gpu) -> str:
+    """The GPU's name, short; else its model by the PCI id."""
+    if gpu.name is None:
+        from gputop.topology.specs import sku_for
+
+        sku = sku_for(gpu)
+        if sku is not None:
+            return sku.name
+    return short_name(gpu.name)
+
+
 def short_address(address: str) -> str:
     """A PCI address without the domain when that is 0000."""
     return clean(address.removeprefix("0000:"), 40)
@@ -220,7 +231,7 @@ def numa(row: Row, width: int) -> Line:
 
 def name(row: Row, width: int) -> Line:
     """Product, without its maker."""
-    return ((left(short_name(row.gpu.name), width), ""),)
+    return ((left(model(row.gpu), width), ""),)
 
 
 def address(row: Row, width: int) -> Line:

@@ -108,7 +108,7 @@ def _haystack(row: Row) -> str:
     gpu = row.gpu
     parts: list[str | None] = [
         str(gpu.number),
-        gpu.name,
+        gpu.name or cells.model(gpu),
         gpu.address,
         gpu.uuid,
         "lost" if row.lost else "",
@@ -122,8 +122,8 @@ def _haystack(row: Row) -> str:
 
 def fitting(rows: Sequence[Row], width: int) -> tuple[Column, ...]:
     """Choose the columns that fit, widened where room is left."""
-    names = {row.gpu.name for row in rows}
-    longest = max((len(cells.short_name(name)) for name in names), default=4)
+    names = {cells.model(row.gpu) for row in rows}
+    longest = max(map(len, names), default=4)
     long_address = max((len(cells.short_address(row.gpu.address)) for row in rows), default=7)
     columns = []
     for column in COLUMNS:

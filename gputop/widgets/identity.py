@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from gputop.clean import clean
 from gputop.library_words import words_for
-from gputop.topology.units import size, text, whole
-from gputop.widgets.gpu_cells import short_name
+from gputop.topology.units import UNKNOWN, size, text, whole
+from gputop.widgets.gpu_cells import model
 from gputop.widgets.spans import Line, joined, left, width_of, wrapped
 
 if TYPE_CHECKING:
@@ -55,14 +55,9 @@ def _counted(machine: Machine, name: str, count: int) -> Line:
 
 def _model(gpu: Gpu) -> str:
     """The GPU's name, else its model by the PCI id; without both, what it can do."""
-    if gpu.name is None:
-        from gputop.topology.specs import sku_for
-
-        sku = sku_for(gpu)
-        if sku is not None:
-            return sku.name
-    if gpu.name is not None:
-        return short_name(gpu.name)
+    told = model(gpu)
+    if told != UNKNOWN:
+        return told
     if gpu.compute_capability is None:
         return {"amd": "AMD GPU", "nvidia": "NVIDIA GPU"}.get(gpu.vendor, "GPU") + ", model unknown"
     level = clean(gpu.compute_capability, 20)

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from gputop.clean import clean
+from gputop.library_words import words_for
 from gputop.topology.binding import FAR, NEAR, ONE_NODE, PARTLY, Binding, binding
 from gputop.topology.rules.job_variables import differing
 from gputop.topology.rules.sockets import chosen
@@ -231,8 +232,10 @@ def _network(one: ProcessReading, job: Job, snapshot: NodeSnapshot) -> Iterator[
     if not running or one.variables is None:
         return
     face = chosen(running, wanted)
-    why = f"by NCCL_SOCKET_IFNAME={wanted}" if wanted else "the first in NCCL's order"
-    found = "none fits: NCCL does not start" if face is None else face.name
+    gpus = snapshot.machine.gpus
+    first = words_for(gpus, "the first in NCCL's order")
+    why = f"by NCCL_SOCKET_IFNAME={wanted}" if wanted else first
+    found = words_for(gpus, "none fits: NCCL does not start") if face is None else face.name
     yield "Sockets", f"{found}, {why}", "bad" if face is None else ""
 
 
