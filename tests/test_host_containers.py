@@ -89,3 +89,24 @@ def test_limits_of_the_first_cgroup_version(tmp_path: Path) -> None:
     found = container(tmp_path)
     assert (found.memory_limit_bytes, found.cpu_quota) == (None, 4.0)
     assert found.why("memory_limit_bytes") == "unlimited"
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "job"),
+    [
+        ("0::/system.slice/slurmstepd.scope/job_1234/step_0/user/task_0\n", "slurm 1234.0"),
+        ("0::/system.slice/slurmstepd.scope/job_1234/step_batch/user\n", "slurm 1234"),
+        ("4:devices:/slurm/uid_1000/job_77/step_3\n1:name=systemd:/x\n", "slurm 77.3"),
+        ("5:devices:/pbs_jobs.service/jobid/88.server\n", "pbs 88"),
+        ("0::/pbspro.slice/pbspro-88.server.slice\n", "pbs 88"),
+        ("3:memory:/lsf/cluster1/job.101.8212.1436834020\n", "lsf 101"),
+        ("0::/user.slice/user-1000.slice/session-3.scope\n", None),
+        ("0::/system.slice/my_job_7.service\n", None),
+        ("", None),
+    ],
+)
+def test_the_cgroup_of_a_batch_job_is_known(tmp_path: Path, cgroup: str, job: str | None) -> None:
+    write(tmp_path, "proc/1/cgroup", "0::/init.scope\n")
+    write(tmp_path, "proc/self/cgroup", cgroup)
+    found = container(tmp_path)
+    assert (found.kind, found.job) == (None, job)

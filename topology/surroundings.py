@@ -36,6 +36,8 @@ class Container(Record, frozen=True, kw_only=True):
     cpu_quota: float | None = None
     """CPUs' worth of time that the cgroup grants."""
     cpuset: str | None = None
+    job: str | None = None
+    """"slurm 1234.0": the batch job that made this process's cgroup, which may hide devices."""
 
 
 class Module(Record, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 
 from ..machine import Container
@@ -31,6 +32,12 @@ _KINDS = (
     ("containerd", "container"),
 )
 """What gives a kind away, the most telling first."""
+_JOBS = (
+    ("slurm", re.compile(r"/job_(\d{1,18})(?:/step_(\d{1,9})(?![\w]))?")),
+    ("pbs", re.compile(r"/(?:pbs\w*[./]\w+/jobid/|pbspro\.slice/pbspro-)(\d{1,18})")),
+    ("lsf", re.compile(r"/lsf/[^/\n]{1,80}/job\.(\d{1,18})")),
+)
+"""Cgroups of batch systems: Slurm's task/cgroup, PBS Professional's hook, LSF."""
 _UNIFIED = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 _V1_FILES = {
     "memory": ("memory.limit_in_bytes",),
@@ -43,7 +50,7 @@ _UNLIMITED = 1 << 60
 
 
 def read(tree: Tree, environment: Mapping[str, str] | None = None) -> dict[str, Raw]:
-    """Look for signs: {"signs": names, "systemd", "cgroup": texts, "levels": [limits]}.
+    """Look for signs: {"signs": names, "systemd", "cgroup", "own": texts, "levels": [limits]}.
 
     `environment`: the live process's own, which a recording does not have.
     """
@@ -51,7 +58,7 @@ def read(tree: Tree, environment: Mapping[str, str] | None = None) -> dict[str, 
     if KUBERNETES in (environment or {}):
         signs.append(KUBERNETES)
     found: dict[str, Raw] = {"signs": signs, "levels": limits(tree)}
-    for key, path in (("systemd", SYSTEMD), ("cgroup", FIRST_CGROUP)):
+    for key, path in (("systemd", SYSTEMD), ("cgroup", FIRST_CGROUP), ("own", OWN_CGROUP)):
         answer = tree.text(path, 4096)
         if isinstance(answer, str):
             found[key] = answer
@@ -113,8 +120,18 @@ def parse(raw: Raw, absent: str) -> Container | None:
         memory_limit_bytes=memory_bytes,
         cpu_quota=cpu_quota,
         cpuset=next((value for value in sets if value), None),
+        job=batch_job(fields.text("own") or ""),
         gaps=fields.gaps,
     )
+
+
+def batch_job(cgroup: str) -> str | None:
+    """The batch job that a cgroup's path names: "slurm 1234.0", "pbs 77", "lsf 5"."""
+    for system, pattern in _JOBS:
+        found = pattern.search(cgroup)
+        if found:
+            return f"{system} {'.'.join(number for number in found.groups() if number)}"
+    return None
 
 
 def narrowest(raw: Raw, fields: Fields) -> tuple[int | None, float | None]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ..flags.names import listed
 from ..sources.source import Raw
 from .answers import Fields, whole
-from .containers import narrowest
+from .containers import batch_job, narrowest
 from .cpulist import members, written
 from .process_files import KUBERNETES
 from .tree import clean
@@ -37,7 +37,6 @@ LARGEST_WORLD = 1 << 24
 STEPS = 0xFFFF_FF00
 """Slurm numbers steps that are none (batch, extern, interactive) from about here on."""
 
-_SLURM = re.compile(r"/job_(\d{1,18})(?:/step_(\d{1,9})(?![\w]))?")
 _POD = re.compile(r"pod([0-9a-f]{8})[-_][0-9a-f]{4}[-_]")
 _DOCKER = re.compile(r"(?:docker|libpod)[-/]([0-9a-f]{12})[0-9a-f]{52}")
 _WORD = re.compile(r"[\w.:@\[\]-]{1,120}")
@@ -84,9 +83,9 @@ def job(
 
     A batch system's cgroup is worth more than a variable, which a shell may have kept.
     """
-    slurm = _SLURM.search(cgroup)
-    if slurm:
-        return f"slurm {slurm[1]}" + (f".{slurm[2]}" if slurm[2] else "")
+    batch = batch_job(cgroup)
+    if batch is not None and batch.startswith("slurm"):
+        return batch
     number = whole(variables.get("SLURM_JOB_ID"))
     if number is not None and number > 0:
         step = whole(variables.get("SLURM_STEP_ID"))
@@ -100,7 +99,7 @@ def job(
         value = variables.get(variable, "")
         if _WORD.fullmatch(value):
             return f"{system} {value}"
-    return _launched(variables, parent, parent_command) or _docker(cgroup)
+    return batch or _launched(variables, parent, parent_command) or _docker(cgroup)
 
 
 def _launched(

@@ -26,6 +26,7 @@ from .steps import CAN_REACH
 from .system import System
 from .timing import Timing, timing_of
 from .transports import Domain, decide_pairs
+from .unserved import unserved_gpus, without
 from .viewsteps import (
     DOMAIN,
     LOCAL,
@@ -77,13 +78,16 @@ class _Prediction:
         gpus: Sequence[str] | None,
         nodes: int,
     ) -> None:
+        unserved, remark = unserved_gpus(snapshot.machine)
+        if unserved:
+            snapshot = without(snapshot, unserved)
         self.snapshot, self.settings, self.nodes = snapshot, settings, nodes
         self.assumptions: list[str] = list(snapshot.assumptions)
         name, guess = (library, None) if library else preferred(snapshot.machine)
         self.rules: Rules
         self.rules, near = rules_for(name)
         self.asked = name
-        self.assume(guess, near)
+        self.assume(guess, near, remark)
         self.root = self.topology()
         self.group: Communicator = communicator(self.root, snapshot.machine, settings, gpus)
         self.assume(*self.group.assumptions, mig_remark(snapshot))

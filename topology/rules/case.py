@@ -60,8 +60,8 @@ class Case:
         Those that a container or a job was not given do not, though its /sys shows them.
         """
         given = {gpu.vendor for gpu in self.machine.gpus if gpu.why("uuid") != ONLY_PCI}
-        if not self.in_container:
-            # The devices of a job may be fewer without a container: KFD then hides the others.
+        if not self.may_hide_devices:
+            # KFD says so itself where the devices of a process are fewer.
             hides = any(
                 one.source == "kfd" and one.kind == "denied" for one in self.snapshot.problems
             )
@@ -103,6 +103,15 @@ class Case:
         """Whether this is a container; None where nobody looked."""
         container = self.host.container
         return None if container is None else container.kind is not None
+
+    @property
+    def may_hide_devices(self) -> bool:
+        """Whether this process may have been given some of the devices: a container or a job.
+
+        Slurm's ConstrainDevices and its like hide GPUs from the driver's library, not from /sys.
+        """
+        container = self.host.container
+        return container is not None and (container.kind or container.job) is not None
 
     @property
     def in_vm(self) -> bool | None:

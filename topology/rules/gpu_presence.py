@@ -51,8 +51,8 @@ def _without_driver(case: Case) -> Iterable[Finding] | None:
     hidden = unmanaged(case)
     if not hidden:
         return []
-    if case.in_container is not False:
-        return None  # a container is often given some of the GPUs, while /sys shows all
+    if case.in_container is None or case.may_hide_devices:
+        return None  # a container or a job is often given some GPUs, while /sys shows all
     served = {gpu.vendor for gpu in case.gpus if gpu.why("uuid") != ONLY_PCI}
     found = [gpu for gpu in hidden if _lacks(gpu, case.pci(gpu.address), served)]
     return [_without_driver_finding(case, found)] if found else []

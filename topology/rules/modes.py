@@ -26,8 +26,9 @@ def _mig(case: Case) -> Iterable[Finding] | None:
     if not known:
         return None
     parted = [gpu for gpu in known if gpu.mig_enabled]
-    # A container sees only the instances that it was given.
-    bare = [gpu for gpu in parted if not gpu.mig_instances and case.in_container is False]
+    # A container or a job sees only the instances that it was given.
+    whole = case.in_container is False and not case.may_hide_devices
+    bare = [gpu for gpu in parted if whole and not gpu.mig_instances]
     found = []
     if bare:
         found.append(

@@ -1,0 +1,48 @@
+"""GPUs that only PCI shows take no part in a communicator."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gputop.topology.collect import ONLY_PCI
+from gputop.topology.feeds import DemoFeed
+from gputop.topology.nccl.predict import predict
+from gputop.topology.record import Gap
+from gputop.topology.snapshot import NodeSnapshot
+
+UNSERVED = tuple(Gap(field, ONLY_PCI) for field in ("uuid", "memory_bytes", "index"))
+
+
+def node(name: str, *hidden: int) -> NodeSnapshot:
+    """A demo node of whose GPUs some are known by PCI alone."""
+    snapshot = DemoFeed(name).at(3)
+    gpus = tuple(
+        msgspec.structs.replace(
+            gpu, uuid=None, memory_bytes=None, index=None, nvlinks=(), xgmi=(), gaps=UNSERVED
+        )
+        if number in hidden
+        else gpu
+        for number, gpu in enumerate(snapshot.machine.gpus)
+    )
+    machine = msgspec.structs.replace(snapshot.machine, gpus=gpus)
+    return msgspec.structs.replace(snapshot, machine=machine)
+
+
+@pytest.mark.parametrize("name", ["hgx-h100-8", "mi300x-8"])
+def test_a_gpu_that_its_driver_does_not_serve_takes_no_part(name: str) -> None:
+    snapshot = node(name, 3, 7)
+    kept = [gpu.address for gpu in snapshot.machine.gpus if gpu.why("uuid") != ONLY_PCI]
+    found = predict(snapshot)
+    assert {pair.src_bus_id for pair in found.pairs} == set(kept)
+    assert len(found.pairs) == 6 * 5
+    assert "2 GPUs take no part: their driver does not answer for " in " ".join(found.assumptions)
+    # The same as where those are not in the machine at all.
+    whole = predict(DemoFeed(name).at(3), gpus=kept)
+    assert [pair.transport for pair in found.pairs] == [pair.transport for pair in whole.pairs]
+
+
+def test_all_take_part_where_no_library_answered_for_any() -> None:
+    found = predict(node("hgx-h100-8", *range(8)))
+    assert len(found.pairs) == 8 * 7
+    assert "take no part" not in " ".join(found.assumptions)
