@@ -13,6 +13,7 @@ from gputop.probes import protocol
 from gputop.probes.interpreters import Choice
 from gputop.probes.outcome import Outcome
 from gputop.probes.spec import ProbeSpec
+from gputop.selection import select
 from gputop.topology.machine import Machine
 from gputop.topology.snapshot import Measurement
 from gputop.topology.wiring.graph import gpu_label
@@ -101,7 +102,7 @@ def wishes_for(
 ) -> tuple[Wish, ...]:
     """A wish for each probe; `params`: what each of them is told besides."""
     relations = Relations(machine)
-    addresses = addresses or tuple(gpu.address for gpu in machine.gpus)
+    addresses = addresses or select(None, machine)
     names = tuple((gpu.address, gpu_label(gpu)) for gpu in machine.gpus)
     kinds = tuple(
         (f"{src} {dst}", relations.between(src, dst).letters)

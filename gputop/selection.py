@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gputop.topology.machine import Gpu, Machine
+from gputop.topology.nccl.unserved import unserved_gpus
 
 DRIVERS = {"index": ("nvidia", "amd"), "nvml": ("nvidia",), "amdsmi": ("amd",)}
 """Whose GPUs have an index under that name; a bare number is the index of either."""
@@ -23,11 +24,12 @@ def select(words: str | None, machine: Machine, bare: str = "index") -> tuple[st
     """PCI addresses for a list such as "0,2", "0000:1b:00.0,GPU-...", "nvml:1", "cuda:0", "rank:3".
 
     A bare number is the driver's index or a rank, as `bare` says; "amdsmi:1" and "hip:0" are AMD's
-    numbers. Without words: all GPUs. Raises SelectionError, also for an index that both vendors'
-    drivers give out.
+    numbers. Without words: all GPUs but those that no driver serves here while it serves others.
+    Raises SelectionError, also for an index that both vendors' drivers give out.
     """
     if words is None:
-        return tuple(gpu.address for gpu in machine.gpus)
+        hidden, _ = unserved_gpus(machine)
+        return tuple(gpu.address for gpu in machine.gpus if gpu.address not in hidden)
     found: list[str] = []
     for word in words.split(","):
         address = _one(word.strip(), machine, bare)

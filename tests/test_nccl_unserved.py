@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from gputop.measuring import wishes_for
+from gputop.selection import select
 from gputop.topology.collect import ONLY_PCI
 from gputop.topology.feeds import DemoFeed
 from gputop.topology.nccl.predict import predict
@@ -40,6 +42,15 @@ def test_a_gpu_that_its_driver_does_not_serve_takes_no_part(name: str) -> None:
     # The same as where those are not in the machine at all.
     whole = predict(DemoFeed(name).at(3), gpus=kept)
     assert [pair.transport for pair in found.pairs] == [pair.transport for pair in whole.pairs]
+
+
+def test_a_probe_without_a_choice_leaves_them_out() -> None:
+    machine = node("hgx-h100-8", 0, 7).machine
+    assert select(None, machine) == tuple(gpu.address for gpu in machine.gpus[1:7])
+    (wish,) = wishes_for(("p2p",), machine, ())
+    assert wish.addresses == select(None, machine)
+    nothing_told = node("hgx-h100-8", *range(8)).machine
+    assert len(select(None, nothing_told)) == 8
 
 
 def test_all_take_part_where_no_library_answered_for_any() -> None:
