@@ -183,6 +183,7 @@ def test_what_a_real_mi210_printed() -> None:
     )  # fmt: skip
     assert (gpu.memory_bus_bits, gpu.clock_memory_max_mhz, gpu.numa_node) == (4096, 1600, 1)
     assert (gpu.partition, gpu.why("partition")) == (None, None)
+    assert (gpu.serial, gpu.why("serial")) == (None, "the board says 0")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from gputop.topology.load import load
 from gputop.topology.machine import Machine, RdmaDevice
 from gputop.topology.report import examine
 from tests import kfd_trees
+from tests.mixed_made import mixed_report
 from tests.snapshots_made import demo_report, gpu, port, recorded_report, report_of
 
 DEMOS = ["hgx-h100-8", "hgx-a100-8", "mi300x-8", "pcie-l40s-8", "dgx-1v", "sick-h100-8"]
@@ -51,6 +52,14 @@ def test_json_is_one_document_with_what_the_contract_promises(name: str) -> None
     cells = document["matrix"]["cells"]
     assert len(cells) == len(document["matrix"]["devices"]) == len(cells[0])
     assert cells[0][0] == "X"
+
+
+def test_json_says_whose_letters_the_cells_are() -> None:
+    amd, nvidia = as_json(demo_report("mi300x-8")), as_json(demo_report("hgx-h100-8"))
+    both = as_json(mixed_report())
+    assert "nvidia-smi" not in amd["matrix"]["alphabet"]
+    assert nvidia["matrix"]["alphabet"] == "nvidia-smi topo -m"
+    assert both["matrix"]["alphabet"] == "nvidia-smi topo -m, XGMI of rocm-smi"
 
 
 @pytest.mark.parametrize("name", DEMOS)

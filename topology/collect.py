@@ -151,6 +151,7 @@ def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
                 gpu, numa_node=gpu.memory_affinity[0], gaps=gaps
             )
     gpus |= {address: _rated(gpu) for address, gpu in gpus.items() if gpu.xgmi}
+    gpus |= {address: _numbered(gpu) for address, gpu in gpus.items() if gpu.serial is not None}
     return tuple(sorted(gpus.values(), key=lambda gpu: (gpu.address, gpu.partition or "")))
 
 
@@ -187,6 +188,14 @@ def _complete(gpu: Gpu, device: PciDevice) -> Gpu:
         return gpu
     gaps = tuple(gap for gap in gpu.gaps if gap.field not in filled)
     return msgspec.structs.replace(gpu, **filled, gaps=gaps)
+
+
+def _numbered(gpu: Gpu) -> Gpu:
+    """Drop a serial number of nothing but zeros, which a board without one has."""
+    if gpu.serial is None or gpu.serial.strip("0"):
+        return gpu
+    gap = Gap("serial", f"the board says {gpu.serial}")
+    return msgspec.structs.replace(gpu, serial=None, gaps=(*gpu.gaps, gap))
 
 
 def _rated(gpu: Gpu) -> Gpu:

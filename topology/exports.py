@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from .exports_tree import as_tree
+from .machine import Machine
 from .report import Report
 from .units import printable
 from .wiring.graph import wires_of
@@ -36,7 +37,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "edges": [{"a": a, "b": b} | _wire(wire) for a, b, wire in wires_of(report.graph)],
         "islands": [list(island) for island in report.islands],
         "matrix": {
-            "alphabet": "nvidia-smi topo -m",
+            "alphabet": _alphabet(snapshot.machine),
             "devices": [
                 {
                     "label": row.label,
@@ -52,6 +53,14 @@ def as_json(report: Report) -> dict[str, Any]:
             "cells": [[cell.letters for cell in row.cells] for row in rows],
         },
     }
+
+
+def _alphabet(machine: Machine) -> str:
+    """Whose letters the cells are: nvidia-smi has none for xGMI, and no part in AMD's machines."""
+    vendors = {gpu.vendor for gpu in machine.gpus}
+    if vendors == {"amd"}:
+        return "PCIe distance, XGMI of rocm-smi"
+    return "nvidia-smi topo -m" + (", XGMI of rocm-smi" if "amd" in vendors else "")
 
 
 def _wire(wire: Wire) -> dict[str, Any]:

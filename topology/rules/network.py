@@ -185,8 +185,9 @@ def _far(case: Case) -> Iterable[Finding] | None:
     if not nics or case.in_vm is not False or any(not case.pci(g.address) for g in case.gpus):
         return None
     near = {gpu.address: near_nics(case, gpu) for gpu in case.machine.gpus}
-    without = [gpu for gpu in case.gpus if not near[gpu.address]]
     have = [gpu for gpu in case.machine.gpus if near[gpu.address]]
+    vendors = {gpu.vendor for gpu in have}  # no job runs over two, so no board is like the other's
+    without = [gpu for gpu in case.gpus if not near[gpu.address] and gpu.vendor in vendors]
     if not without or not have:
         return []
     skus = [case.sku(gpu) for gpu in without]
