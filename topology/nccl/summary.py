@@ -32,9 +32,11 @@ def sentence(prediction: Prediction, whose: str = "") -> str:
     ring = prediction.graphs.ring
     if ring is not None and len(prediction.views) == 1 and len(prediction.views[0].ranks) > 1:
         ceiling = gbs(ring.channels * ring.bw_intra)
+        # RCCL's rates of xGMI are constants of its own, and channels may share one wire.
+        bound = "by its own count" if prediction.library.name == "rccl" else "at most"
         parts.append(
             f"ring {ring.channels} × {gbs(ring.bw_intra)} GB/s {ring.type_intra}, "
-            f"{ceiling} GB/s bus at most{' (estimate)' if ring.estimate else ''}"
+            f"{ceiling} GB/s bus {bound}{' (estimate)' if ring.estimate else ''}"
         )
     elif len(prediction.views) > 1:
         parts.append(f"the host counts as {prediction.nodes} nodes")
