@@ -334,8 +334,45 @@ def test_busy_gpus_take_turns_with_their_dear_counters() -> None:
     binding = with_links(8, utilization=90)
     asked = asked_for_traffic(binding, moving_reader(binding), 11)
     everyone = list(range(8))
-    # None in the first reading, all in the second and fourth, two of eight each time otherwise.
-    assert asked == [*everyone, 0, 1, *everyone, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7]
+    # None in the first reading, all in the second and fourth, one of eight each time otherwise.
+    assert asked == [*everyone, 0, *everyone, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_settings_of_many_gpus_are_asked_in_turns() -> None:
+    binding = with_links(8, utilization=0)
+    asked: list[int] = []
+    capability: list[int] = []
+
+    def mode(handle: int) -> list[int]:
+        asked.append(handle)
+        return [0, 0]
+
+    def able(handle: int, link: int, what: int) -> int:
+        capability.append(handle)
+        return 1
+
+    binding.answers |= {"nvmlDeviceGetMigMode": mode, "nvmlDeviceGetNvLinkCapability": able}
+    reader = nvml.Reader(start(binding))
+    for _ in range(2):
+        reader()
+    assert asked == list(range(8))  # none in the first read, which only names them
+    assert len(capability) == 8 * 2
+    for _ in range(4):
+        raw = reader()
+    assert sorted(asked[8:]) == list(range(8))
+    assert len(capability) == 8 * 2  # what a link can do is not asked again
+    links = [link for gpu in parse(raw).gpus for link in gpu.nvlinks]
+    assert [link.p2p_capable for link in links] == [True] * 16
+
+
+def test_a_single_reading_asks_for_the_settings_of_all() -> None:
+    binding = with_links(8, utilization=0)
+    reader = asking(binding)
+    reader.thorough = True
+    for _ in range(3):
+        binding.calls.clear()
+        reader()
+        assert binding.calls.count("nvmlDeviceGetNvLinkState") == 8 * 3
 
 
 def test_counters_of_idle_gpus_are_asked_rarely() -> None:

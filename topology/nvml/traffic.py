@@ -1,7 +1,7 @@
 """Traffic of NVIDIA GPUs: byte counters that are dear to read, read in turns.
 
 On an H200 with driver 580 every NVLink counter takes about 0.8 ms and a PCIe byte counter 0.2 ms,
-all of it time on a CPU. So a quarter of the busy GPUs is asked each time, idle ones rarely, and a
+all of it time on a CPU. So one of up to eight busy GPUs is asked each time, idle ones rarely, and a
 rate is the mean of some seconds.
 """
 
@@ -26,7 +26,7 @@ _QUIET_EVERY = 5
 """Traffic of a GPU that does nothing is looked at so rarely."""
 _EVERY_GPU_READS = (1, 3)
 """Reads that begin the rates of all GPUs; the first picture does not wait for them."""
-_SHARE = 4
+_SHARE = 8
 
 Counters = tuple[float, list[int]]
 """When (monotonic seconds), and the values."""

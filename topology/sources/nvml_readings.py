@@ -27,9 +27,9 @@ _EACH_TIME = (
     "nvmlDeviceGetUtilizationRates",
     "nvmlDeviceGetPerformanceState",
     "nvmlDeviceGetCurrPcieLinkGeneration",
-    "nvmlDeviceGetCurrPcieLinkWidth",
 )
 _SLOWLY = (
+    "nvmlDeviceGetCurrPcieLinkWidth",
     "nvmlDeviceGetBAR1MemoryInfo",
     "nvmlDeviceGetPcieReplayCounter",
     "nvmlDeviceGetRemappedRows",
@@ -57,7 +57,7 @@ _LINK_FIELDS = (
 _CLOCKS = 4
 _MAX_LINKS = 64
 _SLOW_EVERY = 10
-_LINKS_EVERY = 60
+_LINKS_EVERY = 120
 """One round over the links of one GPU takes about 18 ms."""
 
 
