@@ -5,9 +5,10 @@ ROCm 6.1.0" (tables WEIGHT, HOPS, LINK TYPE and NUMA BW; KFD of that node states
 layout is that of `rocm-smi --showtopo` of eight MI308X in the documentation of modelscope/ms-swift
 (AMD GPU support, section 1.2), and of four MI210 in ARCHER2's user guide.
 MI250X, eight GCDs: bandwidths are quoted from `rocm-smi --shownodesbw` in AMD's ROCm 5.0 release
-notes, "Display XGMI Bandwidth Between Nodes". No public table of their weights, hops and types was
-found: types and hops follow AMD's answer in ROCm/rocm-systems#5763 (xGMI and 1 for every pair), the
-weights follow from the kernel (15 for each hop) and the bandwidths (0-0 = no link).
+notes, "Display XGMI Bandwidth Between Nodes". Of their weights the first row is quoted, as
+`rocm-smi --showtopo` of a node with an EPYC 7A53 prints it in openmm/openmm#3940; the others follow
+from the kernel (15 for each hop) and the bandwidths (0-0 = no link), types and hops from AMD's
+answer in ROCm/rocm-systems#5763 (xGMI and 1 for every pair).
 """
 
 from __future__ import annotations
@@ -218,3 +219,15 @@ def test_parts_of_one_package_are_joined_inside_it_and_share_its_link_to_others(
 def test_the_demo_of_mi250x_prints_the_same_bandwidths() -> None:
     result = CliRunner().invoke(command, ["--demo", "mi250x-8"])
     assert bandwidths(result.stdout) == BANDWIDTHS.strip()
+
+
+@pytest.mark.parametrize("source", ["demo", "kernel"])
+def test_the_weights_of_mi250x_are_those_of_a_real_blade(source: str, tmp_path: Path) -> None:
+    given = ["--demo", "mi250x-8"]
+    if source == "kernel":
+        kfd_trees.mi250x(tmp_path)
+        given = ["--from", str(tmp_path)]
+    result = CliRunner().invoke(command, [*given, "--format", "matrix"])
+    weights = result.stdout.partition("Weight between two GPUs")[2].splitlines()
+    quoted = "GPU0   0            15           15           30           30           30           "
+    assert weights[2].rstrip() == f"{quoted}15           30"
