@@ -121,6 +121,14 @@ CAUSES = {
         ),
         "ROCm is not in /opt/rocm",
     ),
+    "some of them": (
+        snapshot(nvidia(), device_nodes=NODES, container=DOCKER),
+        "this container may not have",
+    ),
+    "a batch job": (
+        snapshot(nvidia(), device_nodes=NODES, container=Container(job="slurm 4711.0")),
+        "this job (slurm 4711.0) may not have been given them",
+    ),
     "amd recording": (snapshot(amd()), "Only PCI shows these AMD GPUs"),
 }
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from gputop.app import GpuTop
 from gputop.measuring import wishes_for
 from gputop.selection import select
 from gputop.topology.collect import ONLY_PCI
 from gputop.topology.feeds import DemoFeed
 from gputop.topology.nccl.predict import predict
 from gputop.topology.record import Gap
+from gputop.topology.report import examine
 from gputop.topology.snapshot import NodeSnapshot
+from tests.app_support import give, picture, press
 
 UNSERVED = tuple(Gap(field, ONLY_PCI) for field in ("uuid", "memory_bytes", "index"))
 
@@ -51,6 +54,18 @@ def test_a_probe_without_a_choice_leaves_them_out() -> None:
     assert wish.addresses == select(None, machine)
     nothing_told = node("hgx-h100-8", *range(8)).machine
     assert len(select(None, nothing_told)) == 8
+
+
+@pytest.mark.parametrize("key", ["1", "3"])
+async def test_screens_name_them_by_their_bus(key: str) -> None:
+    report = examine(node("hgx-h100-8", 2, 3))
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, report)
+        await press(pilot, key)
+        shown = picture(pilot)
+    assert "3b:00" in shown
+    assert "0000:…" not in shown
+    assert " GPU2" not in shown  # the library's number 2 is another GPU's, or nobody's
 
 
 def test_all_take_part_where_no_library_answered_for_any() -> None:

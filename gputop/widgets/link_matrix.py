@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gputop.clean import clean
 from gputop.library_words import in_its_words
+from gputop.widgets.gpu_cells import short_address
 from gputop.widgets.spans import Line, centre, left, width_of
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def matrix_lines(
     head: list[tuple[str, str]] = [(" " * label, "")]
     for row in matrix.rows:
         ink = "strong" if row.address == selected else "muted"
-        head.append((centre(clean(row.label), width) + " ", ink))
+        head.append((centre(short_address(row.label), width) + " ", ink))
     if show_cpus:
         head.append((" NUMA  CPUs near", "muted"))
     lines: list[Line] = [tuple(head)]
@@ -68,7 +69,7 @@ def matrix_lines(
         here = row.address == selected
         spans = [
             ("›" if here else " ", "key bold"),
-            (left(clean(row.label), label - 1), "strong" if here else "muted"),
+            (left(short_address(row.label), label - 1), "strong" if here else "muted"),
         ]
         for cell in row.cells:
             ink = relation_ink(cell.letters)
@@ -92,9 +93,9 @@ def matrix_lines(
 
 def label_width(matrix: RelationMatrix) -> int:
     """Cells that the names of the rows take, with the mark of the cursor and a blank behind."""
-    return 2 + max((len(row.label) for row in matrix.rows), default=4)
+    return 2 + max((len(short_address(row.label)) for row in matrix.rows), default=4)
 
 
 def cell_width(matrix: RelationMatrix) -> int:
     """Cells of one column, with the blank behind it: what a step to the side scrolls by."""
-    return 1 + max(4, *(len(row.label) for row in matrix.rows)) if matrix.rows else 5
+    return 1 + max(4, *(len(short_address(row.label)) for row in matrix.rows)) if matrix.rows else 5

@@ -26,12 +26,14 @@ LABEL = 7
 def devices(report: Report, measure: Measure) -> tuple[tuple[str, str], ...]:
     """Label and PCI address of every row, in the order of the management library."""
     if measure.nics and report.matrix is not None:
-        return tuple((clean(row.label), row.address) for row in report.matrix.rows)
+        return tuple((_named(row.label), row.address) for row in report.matrix.rows)
     gpus = sorted((gpu for gpu in report.snapshot.machine.gpus if has_a_row(gpu)), key=numbered)
-    return tuple(
-        (f"GPU{position}" if gpu.number is None else gpu_label(gpu), gpu.address)
-        for position, gpu in enumerate(gpus)
-    )
+    return tuple((_named(gpu_label(gpu)), gpu.address) for gpu in gpus)
+
+
+def _named(label: str) -> str:
+    """A label that fits a column: of a GPU without a number bus and device, "3b:00"."""
+    return clean(label.removeprefix("0000:").removesuffix(".0"))
 
 
 class PairMatrix(Board):

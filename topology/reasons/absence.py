@@ -165,15 +165,24 @@ def _nvidia_access(host: Host | None, problem: Problem | None, there: tuple[str,
             fix="Ask for access: the group that owns /dev/nvidia*, or the job scheduler's GPU "
             "option; a cgroup may forbid them as well.",
         )
-    return _nvml(problem, there, inside=inside)
+    return _nvml(host, problem, there, inside=inside)
 
 
-def _nvml(problem: Problem | None, there: tuple[str, ...], *, inside: bool) -> Reason:
+def _only_pci(host: Host | None, gpus: str, library: str, there: tuple[str, ...]) -> Reason:
+    """Nobody refused anything: in a container or a batch job the GPUs may be for others."""
+    container = None if host is None else host.container
+    said = f"nothing was read from {library}'s library"
+    if container is not None and (container.kind or container.job):
+        who = "container" if container.kind else f"job ({container.job})"
+        said = f"this {who} may not have been given them"
+    return Reason(sentence=f"Only PCI shows these {gpus}: {said}.", evidence=there)
+
+
+def _nvml(
+    host: Host | None, problem: Problem | None, there: tuple[str, ...], *, inside: bool
+) -> Reason:
     if problem is None:
-        return Reason(
-            sentence="Only PCI shows these GPUs: nothing was read from NVIDIA's library.",
-            evidence=there,
-        )
+        return _only_pci(host, "GPUs", "NVIDIA", there)
     if problem.kind == "mismatch":
         again = "Restart the container" if inside else "Reboot, or unload and load the modules"
         return Reason(
@@ -252,10 +261,7 @@ def _amd(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
             evidence=(*there, "no /opt/rocm/.info/version"),
             fix="Install ROCm in the version of the driver.",
         )
-    return Reason(
-        sentence="Only PCI shows these AMD GPUs: nothing was read from ROCm's library.",
-        evidence=there,
-    )
+    return _only_pci(host, "AMD GPUs", "ROCm", there)
 
 
 def _loaded(host: Host | None, name: str) -> bool:
