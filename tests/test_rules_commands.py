@@ -12,6 +12,7 @@ import pytest
 from gputop.topology.report import Report
 from gputop.topology.rules.case import Case
 from gputop.topology.rules.engine import diagnose
+from gputop.topology.rules.kernel_line import kernel_argument
 from gputop.topology.snapshot import NodeSnapshot
 
 from .rule_cases import SickCase, cases
@@ -52,3 +53,10 @@ def check_command(command: str) -> None:
     assert {word for word in words if re.fullmatch(r"[;&|<>]+", word)} <= OURS, command
     assert command.count("touch") == sum(word.count(EVIL) for word in words), command
     assert '"' not in command or "touch" not in command, command
+
+
+def test_a_cure_on_the_kernel_s_command_line_names_both_ways() -> None:
+    fix = kernel_argument("Start the kernel with iommu=pt.", "iommu=pt")
+    assert fix.command == "grubby --update-kernel=ALL --args=iommu=pt"
+    assert "add iommu=pt to GRUB_CMDLINE_LINUX" in fix.text
+    assert fix.needs_root

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from .arrival import REDIRECTS, TRANSLATED, bridges_between
 from .case import Case
 from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from .kernel_line import kernel_argument
 from .pairs import BELOW_SWITCH, Pair, devices_of, meet_in_switch, named, way
 from .rule import Rule
 
@@ -196,11 +197,7 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
             ),
             fix=[
                 Fix(text="Measure it.", command="gputop probe p2p nccl"),
-                Fix(
-                    text="Start the kernel with iommu=pt.",
-                    command="grubby --update-kernel=ALL --args=iommu=pt",
-                    needs_root=True,
-                ),
+                kernel_argument("Start the kernel with iommu=pt.", "iommu=pt"),
             ],
         )
     ]

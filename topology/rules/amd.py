@@ -8,6 +8,7 @@ from ..machine import Gpu
 from ..units import figure, gbs, size
 from .case import Case
 from .finding import BY_DESIGN, NOTICE, SLOW, Evidence, Finding, Fix
+from .kernel_line import kernel_argument
 from .rule import Rule
 
 TRANSLATED = ("DMA", "DMA-FQ")
@@ -137,13 +138,7 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
             evidence=evidence,
             consequence="RCCL warns of it: host copies and traffic to NICs are slower, and on some "
             "hosts a job over several GPUs hangs at its start.",
-            fix=[
-                Fix(
-                    text="Start the kernel with iommu=pt.",
-                    command="grubby --update-kernel=ALL --args=iommu=pt",
-                    needs_root=True,
-                )
-            ],
+            fix=[kernel_argument("Start the kernel with iommu=pt.", "iommu=pt")],
         )
     ]
 

@@ -9,6 +9,7 @@ from ..machine import Gpu
 from ..specs import table
 from .case import Case
 from .finding import BY_DESIGN, SLOW, Evidence, Finding, Fix
+from .kernel_line import kernel_argument
 from .rule import Rule
 
 _WHOLE = "SPX"
@@ -19,7 +20,10 @@ FIRST_RENDER = 128
 _DISPLAY = 0x0300
 _DRIVERS = ("ast", "mgag200")
 """Drivers of the display adapters of servers, as AMD's notes name them."""
-_LEAVE_OUT = "grubby --update-kernel=ALL --args=modprobe.blacklist={}"
+_LEAVE_OUT = (
+    "Start the kernel without the driver of the server's display adapter (ast of Aspeed, mgag200 "
+    "of Matrox), which takes one of those devices."
+)
 
 
 def _check(case: Case) -> Iterable[Finding] | None:
@@ -82,12 +86,9 @@ def _finding(
     fix = []
     if told:
         fix.append(
-            Fix(
-                text="Start the kernel without the driver of the server's display adapter (ast of "
-                "Aspeed, mgag200 of Matrox), which takes one of those devices.",
-                command=_LEAVE_OUT.format(driver) if driver else "",
-                needs_root=True,
-            )
+            kernel_argument(_LEAVE_OUT, f"modprobe.blacklist={driver}")
+            if driver
+            else Fix(text=_LEAVE_OUT, needs_root=True)
         )
     return MISSING.finding(
         SLOW,

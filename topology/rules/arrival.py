@@ -9,6 +9,7 @@ from ..snapshot import Measurement
 from ..units import gbs
 from .case import Case
 from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from .kernel_line import kernel_argument
 from .pairs import THROUGH_HOST, Pair, devices_of, named, way
 from .rule import Rule
 
@@ -124,13 +125,7 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
                 source="/sys/kernel/iommu_groups/*/type",
             )
         )
-        fixes.append(
-            Fix(
-                text="Start the kernel with iommu=pt.",
-                command="grubby --update-kernel=ALL --args=iommu=pt",
-                needs_root=True,
-            )
-        )
+        fixes.append(kernel_argument("Start the kernel with iommu=pt.", "iommu=pt"))
     return evidence, fixes
 
 
