@@ -134,7 +134,7 @@ def summary(state: SuiteState) -> str:
             seconds = ""
         line = f"{step.name.ljust(longest)}  {step.state:<9} {seconds:>7}"
         if step.state == "finished":
-            line += f"  {step.figures} figures"
+            line += f"  {step.figures} figure{'' if step.figures == 1 else 's'}"
         elif step.text:
             room = 80 - len(line) - 2
             text = clean(step.text)

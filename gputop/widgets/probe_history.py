@@ -136,7 +136,10 @@ def _run(run: KeptRun, earlier: KeptRun | None, key: tuple[str, str | None] | No
     now = None if key is None else _value(run, key)
     before = None if key is None or earlier is None else _value(earlier, key)
     if now is None:
-        return (*spans, (f"{len(run.figures)} figures", "muted"))
+        return (
+            *spans,
+            (f"{len(run.figures)} figure{'' if len(run.figures) == 1 else 's'}", "muted"),
+        )
     words = [one.judgement or "" for one in run.figures]
     gravest = max(words, key=lambda word: _RANK.get(word, 0), default="")
     sign, ink = VERDICTS.get(gravest, ("·", "muted"))
