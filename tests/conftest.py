@@ -29,7 +29,7 @@ def amdsmi_wheel(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Path]:
     """Give the wheel of amdsmi of a version; skips where it cannot be had."""
-    cache = request.config.cache
+    cache = getattr(request.config, "cache", None)  # not there with -p no:cacheprovider
     shelf = Shelf(cache.mkdir("amdsmi-wheels") if cache else tmp_path_factory.mktemp("wheels"))
 
     def wheel(version: str) -> Path:
