@@ -21,7 +21,7 @@ def advice(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[Advice, ...]
     if prediction.library.name != "rccl" or len(gpus) < 2:
         return ()
     from gputop.topology.report import Report
-    from gputop.topology.rules.amd import FEW
+    from gputop.topology.rules.amd_few_gpus import FEW
     from gputop.topology.rules.case import Case
 
     found = FEW.check(Case(Report(snapshot), gpus=gpus))

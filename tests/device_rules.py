@@ -6,17 +6,21 @@ from typing import Any
 
 from gputop.topology.report import Report
 from gputop.topology.rules import (
+    clocks_held,
     driver,
     ecc,
     fabric,
+    fabric_manager,
     gpu_presence,
     gpu_use,
+    imex,
     memory_errors,
     models,
     modes,
     power,
     sharing,
-    throttling,
+    throttle_hardware,
+    throttle_thermal,
 )
 from gputop.topology.rules.case import Case
 from gputop.topology.rules.engine import Diagnosis, diagnose
@@ -29,11 +33,15 @@ MODULES = (
     gpu_presence,
     driver,
     ecc,
+    fabric_manager,
     fabric,
+    imex,
     memory_errors,
     gpu_use,
     sharing,
-    throttling,
+    throttle_hardware,
+    clocks_held,
+    throttle_thermal,
     power,
     models,
     modes,

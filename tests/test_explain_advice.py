@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from gputop.commands.explain import command
 from gputop.topology.report import Report
-from gputop.topology.rules.amd import FEW
+from gputop.topology.rules.amd_few_gpus import FEW
 from gputop.topology.rules.case import Case
 from tests.snapshots_made import demo_report
 

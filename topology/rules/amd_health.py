@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from ..machine import Gpu
 from ..readings import EccBlock
+from . import vendors
 from .case import Case
 from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from .rule import Rule
@@ -22,14 +23,10 @@ _MEMORY_BLOCK = "UMC"
 _XGMI_BLOCK = "XGMI_WAFL"
 
 
-def _amd(case: Case) -> list[Gpu]:
-    return [gpu for gpu in case.gpus if gpu.vendor == "amd"]
-
-
 def _check_throttle(case: Case) -> Iterable[Finding] | None:
     told = [
         (gpu, reading, reading.throttle_reasons)
-        for gpu in _amd(case)
+        for gpu in vendors.amds(case)
         if (reading := case.reading(gpu)) is not None and reading.throttle_reasons is not None
     ]
     if not told:
@@ -98,7 +95,7 @@ def _cause(words: set[str]) -> str:
 def _check_blocks(case: Case) -> Iterable[Finding] | None:
     known = [
         (gpu, one)
-        for gpu in _amd(case)
+        for gpu in vendors.amds(case)
         if (reading := case.reading(gpu)) is not None
         for one in reading.ecc_blocks
         if one.block not in (_MEMORY_BLOCK, _XGMI_BLOCK) and one.uncorrected is not None
@@ -157,7 +154,7 @@ def _block_finding(case: Case, severity: str, those: list[tuple[Gpu, EccBlock, i
 def _check_pages(case: Case) -> Iterable[Finding] | None:
     known = [
         (gpu, reading.ecc.pages_retired_double)
-        for gpu in _amd(case)
+        for gpu in vendors.amds(case)
         if (reading := case.reading(gpu)) is not None and reading.ecc is not None
         if reading.ecc.pages_retired_double is not None
     ]

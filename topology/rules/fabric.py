@@ -1,4 +1,4 @@
-"""The NVSwitch fabric: registration, health, its daemon, and the channels between hosts."""
+"""The NVSwitch fabric: registration and health of each GPU."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ from collections.abc import Iterable
 
 from ..machine import Gpu
 from .case import Case
-from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from .fabric_manager import RESTART
+from .finding import BROKEN, SLOW, Evidence, Finding, Fix
 from .rule import Rule
 
 _UNREADY = ("not started", "in progress")
-_UP = "completed"
+UP = "completed"
 _WELL = "Success"
 _NO_TROUBLE = ("not supported", "none")
-_FABRIC_SOURCE = "NVML nvmlDeviceGetGpuFabricInfoV"
+FABRIC_SOURCE = "NVML nvmlDeviceGetGpuFabricInfoV"
 _BROKEN_BITS = ("route unhealthy", "access timeout recovery")
 """Fields of the health mask under which traffic over NVLink fails until the GPU is reset."""
 _SLOW_BITS = ("degraded bandwidth", "route recovery in progress")
-_RESTART = Fix(
-    text="Restart the fabric manager; its version must be that of the driver.",
-    command="systemctl restart nvidia-fabricmanager",
-    needs_root=True,
-)
 _RESET_FIRST = Fix(
     text="Reset the GPUs while nothing uses them; the fabric then sets their routes again.",
     command="nvidia-smi --gpu-reset",
     needs_root=True,
 )
+
 _RESET = Fix(
     text="If that does not help, reset the GPUs while nothing uses them, or restart the node.",
     command="nvidia-smi --gpu-reset",
@@ -42,7 +39,7 @@ def _state(case: Case) -> Iterable[Finding] | None:
     if not bad:
         return []
     evidence = [
-        Evidence(what=f"fabric of {case.name(address)}", value=word, source=_FABRIC_SOURCE)
+        Evidence(what=f"fabric of {case.name(address)}", value=word, source=FABRIC_SOURCE)
         for address, word in bad.items()
     ]
     if case.host.fabric_manager is not None:
@@ -59,7 +56,7 @@ def _state(case: Case) -> Iterable[Finding] | None:
                 "CUDA does not start on them (error 802, system not yet initialized), although "
                 f"nvidia-smi looks healthy; {len(known) - len(bad)} of {len(known)} GPUs are ready."
             ),
-            fix=[_RESTART, *_fifth(case), _RESET],
+            fix=[RESTART, *_fifth(case), _RESET],
         )
     ]
 
@@ -85,7 +82,7 @@ def _unready(gpu: Gpu) -> str | None:
         return None
     if fabric.state in _UNREADY:
         return fabric.state
-    if fabric.state == _UP and fabric.status not in (None, _WELL):
+    if fabric.state == UP and fabric.status not in (None, _WELL):
         return f"{fabric.state}, with the status {fabric.status}"
     return None
 
@@ -112,7 +109,7 @@ def _health(case: Case) -> Iterable[Finding] | None:
                 Evidence(
                     what=f"fabric health of {case.name(address)}, {what}",
                     value=word,
-                    source=f"{_FABRIC_SOURCE}, health mask",
+                    source=f"{FABRIC_SOURCE}, health mask",
                 )
                 for address, found in troubles.items()
                 for what, word, _ in found
@@ -122,7 +119,7 @@ def _health(case: Case) -> Iterable[Finding] | None:
                 if broken
                 else "NVLink of these GPUs carries less than its full rate" + _full_rate(case)
             ),
-            fix=[_RESET_FIRST, _RESTART],
+            fix=[_RESET_FIRST, RESTART],
         )
     ]
 
@@ -150,102 +147,6 @@ def _full_rate(case: Case) -> str:
     return f" ({rates.pop():.0f} GB/s one way)." if len(rates) == 1 else "."
 
 
-def _manager(case: Case) -> Iterable[Finding] | None:
-    state = case.host.fabric_manager
-    switches = [device for device in case.machine.pci if device.kind == "nvswitch"]
-    # In a container or a guest the daemon runs elsewhere; without NVSwitches on this host's own
-    # PCI (bridges, rack-scale boards) there is nothing for it to do here.
-    if case.in_vm is not False or case.in_container is not False or state is None:
-        return None
-    if not case.machine.pci:
-        return None
-    nvidia = [gpu for gpu in case.gpus if gpu.vendor == "nvidia"]
-    if not switches or not nvidia or state == "running":
-        return []
-    states = [gpu.fabric.state for gpu in nvidia if gpu.fabric is not None and gpu.fabric.state]
-    joined = len(states) == len(nvidia) and all(word == _UP for word in states)
-    install = Fix(
-        text="Install the fabric manager of the driver's version.",
-        command=f"apt-get install nvidia-fabricmanager{_branch(case)}",
-        needs_root=True,
-    )
-    return [
-        MANAGER.finding(
-            NOTICE if joined else BROKEN,
-            "the fabric manager does not run",
-            devices=[gpu.address for gpu in nvidia],
-            evidence=[
-                Evidence(what="fabric manager", value=state, source="/proc/*/comm, /usr/bin"),
-                Evidence(what="NVSwitches", value=str(len(switches)), source="/sys/bus/pci"),
-            ],
-            consequence=(
-                "The GPUs have joined the fabric already; after a reset they cannot join again."
-                if joined
-                else "GPUs behind NVSwitches do not start without it: CUDA fails with error 802."
-            ),
-            fix=[*([install] if state == "absent" else []), _RESTART],
-        )
-    ]
-
-
-def _branch(case: Case) -> str:
-    version = case.machine.software.nvidia_driver if case.machine.software else None
-    head = (version or "").split(".")[0]
-    return f"-{head}" if head.isdecimal() else ""
-
-
-def _imex(case: Case) -> Iterable[Finding] | None:
-    known = [gpu for gpu in case.gpus if gpu.fabric is not None and gpu.fabric.cluster_uuid]
-    if case.host.imex_channels is None or not known:
-        return None
-    # A single HGX board has a cluster of zeros: NCCL's mnnvl.cc takes the same sign.
-    rack = [
-        gpu
-        for gpu in known
-        if gpu.fabric is not None
-        and gpu.fabric.state == _UP
-        and (gpu.fabric.cluster_uuid or "").strip("0-")
-    ]
-    if not rack or case.host.imex_channels:
-        return []
-    addresses = [gpu.address for gpu in rack]
-    return [
-        IMEX.finding(
-            BROKEN,
-            "no IMEX channel may be opened, though NVLink here joins several hosts",
-            devices=addresses,
-            evidence=[
-                Evidence(
-                    what="channels that may be opened",
-                    value="0",
-                    source="/dev/nvidia-caps-imex-channels",
-                ),
-                Evidence(
-                    what=f"NVLink cluster of {case.name(addresses[0])}",
-                    value="spans hosts (its UUID is not zero)",
-                    source=_FABRIC_SOURCE,
-                ),
-            ],
-            consequence=(
-                "A job on this host alone is not touched. One over several hosts of this NVLink "
-                "domain fails when NCCL starts, or takes the network instead of NVLink."
-            ),
-            fix=[
-                Fix(
-                    text="Create a channel and start the IMEX daemon on every host of the domain.",
-                    command="nvidia-modprobe -c 0 && systemctl start nvidia-imex",
-                    needs_root=True,
-                ),
-                Fix(text="In a container, hand the channel in (NVIDIA_IMEX_CHANNELS=0)."),
-                Fix(
-                    text="Until then, let NCCL take the network between hosts.",
-                    command="export NCCL_MNNVL_ENABLE=0",
-                ),
-            ],
-        )
-    ]
-
-
 STATE = Rule(
     id="fabric-state",
     peers="D03",
@@ -259,6 +160,7 @@ STATE = Rule(
     check=_state,
     implied_by=("fabric-manager",),
 )
+
 HEALTH = Rule(
     id="fabric-health",
     peers="D19",
@@ -268,22 +170,6 @@ HEALTH = Rule(
     sources=("nvml.h NVML_GPU_FABRIC_HEALTH_MASK_*", "NVIDIA/nccl#2186"),
     check=_health,
 )
-MANAGER = Rule(
-    id="fabric-manager",
-    peers="D03",
-    title="a fabric manager that does not run on bare metal with NVSwitches",
-    evidence="the process nv-fabricmanager, NVSwitches on PCI, no container and no hypervisor",
-    disproof="`systemctl is-active nvidia-fabricmanager` that says active",
-    sources=("NVIDIA Fabric Manager user guide", "huggingface_hub#4128", "NVIDIA/gpu-operator#610"),
-    check=_manager,
-)
-IMEX = Rule(
-    id="imex-channel",
-    peers="D19",
-    title="no IMEX channel on a board whose NVLink spans hosts",
-    evidence="the channels that may be opened, and the UUID of the NVLink cluster",
-    disproof="a channel in /dev/nvidia-caps-imex-channels that this user can open",
-    sources=("NVIDIA/nccl#1925", "NVIDIA/nccl#2186", "NCCL src/mnnvl.cc"),
-    check=_imex,
-)
-RULES = (MANAGER, STATE, HEALTH, IMEX)
+
+
+RULES = (STATE, HEALTH)

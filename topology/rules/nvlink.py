@@ -1,4 +1,4 @@
-"""NVLinks that are down, not there, or slow: held against siblings first, the model second."""
+"""NVLinks that are down or not there: held against siblings first, the model second."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from .price import all_reduce
 from .rule import Rule
 
 STATE = "NVML nvmlDeviceGetNvLinkState"
-SPEED = "NVML field NVLINK_SPEED_MBPS"
 WIRED = ("switched", "point_to_point")
 """Boards that always have all their links; on the others a bridge may not be fitted."""
-_SAME_RATE = 0.98
-_REPAIR = (
+REPAIR = (
     Fix(text="Read the state of each link.", command="nvidia-smi nvlink -s"),
     Fix(
         text="Look for Xid 74 and 144 to 150 in the kernel's log.",
@@ -42,7 +40,7 @@ def down(gpu: Gpu) -> tuple[int, ...]:
     return tuple(link.link for link in gpu.nvlinks if link.active is False)
 
 
-def _known(case: Case) -> list[Gpu]:
+def links_read(case: Case) -> list[Gpu]:
     """GPUs whose links were read; under MIG links say nothing (peers D12)."""
     return [
         gpu
@@ -56,7 +54,7 @@ def _most(case: Case, gpu: Gpu) -> tuple[int, str]:
     sku = case.sku(gpu)
     if _part_of_a_mesh(case, gpu):
         return 0, "a part of a mesh"
-    beside = max((up(other) for other in _alike(case, gpu)), default=0)
+    beside = max((up(other) for other in alike(case, gpu)), default=0)
     counted = sku is not None and sku.fabric in WIRED and "link_count" not in sku.unconfirmed
     of_model = (sku.link_count or 0) if sku is not None and counted else 0
     if beside >= of_model:
@@ -72,7 +70,8 @@ def _part_of_a_mesh(case: Case, gpu: Gpu) -> bool:
     return len(case.machine.gpus) < (sku.world_size or 0)
 
 
-def _alike(case: Case, gpu: Gpu) -> list[Gpu]:
+def alike(case: Case, gpu: Gpu) -> list[Gpu]:
+    """The other GPUs of its model here, without those under MIG."""
     return [
         other
         for other in case.machine.gpus
@@ -81,7 +80,7 @@ def _alike(case: Case, gpu: Gpu) -> list[Gpu]:
 
 
 def _check_down(case: Case) -> Iterable[Finding] | None:
-    known = _known(case)
+    known = links_read(case)
     if not known:
         return None
     none_up = not any(up(gpu) for gpu in case.machine.gpus)
@@ -126,7 +125,7 @@ def _all_down(case: Case, known: Sequence[Gpu]) -> list[Finding]:
                 if handed_out
                 else ""
             ),
-            fix=_REPAIR,
+            fix=REPAIR,
         )
     ]
 
@@ -148,7 +147,7 @@ def _down(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> Finding:
             for gpu, most, by in sick
         ],
         consequence=_price(case, sick),
-        fix=_REPAIR,
+        fix=REPAIR,
     )
 
 
@@ -176,7 +175,7 @@ def _price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
 
 
 def _check_missing(case: Case) -> Iterable[Finding] | None:
-    known = _known(case)
+    known = links_read(case)
     if not known:
         return None
     sick = []
@@ -212,55 +211,7 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
                 for gpu, most, by in sick
             ],
             consequence=_price(case, sick),
-            fix=_REPAIR,
-        )
-    ]
-
-
-def _check_rate(case: Case) -> Iterable[Finding] | None:
-    rates = {
-        gpu.address: [(link.link, link.raw_gbs) for link in gpu.nvlinks if link.active]
-        for gpu in _known(case)
-    }
-    known = [raw for links in rates.values() for _, raw in links if raw]
-    if not known:
-        return None
-    found = []
-    for gpu in case.gpus:
-        alike = [gpu.address, *(other.address for other in _alike(case, gpu))]
-        best = max((raw for a in alike for _, raw in rates.get(a, ()) if raw), default=0.0)
-        sku = case.sku(gpu)
-        # The payload of the data sheet is below the raw rate of every generation.
-        best = max(best, (sku.link_gbs or 0.0) if sku is not None else 0.0)
-        slow = [
-            (link, raw)
-            for link, raw in rates.get(gpu.address, ())
-            if raw and raw < _SAME_RATE * best
-        ]
-        if slow:
-            found.append((gpu, slow, best))
-    if not found:
-        return []
-    who = [gpu.address for gpu, _, _ in found]
-    gpu, slow, best = found[0]
-    return [
-        RATE.finding(
-            SLOW,
-            f"NVLinks of {case.names(who)} run at a lower rate than their siblings",
-            devices=who,
-            evidence=[
-                Evidence(
-                    what=f"raw rate one way of NVLink {link} of {case.name(one.address)}",
-                    value=f"{gbs(raw)} instead of {gbs(most)}",
-                    source=SPEED,
-                )
-                for one, links, most in found
-                for link, raw in links[:4]
-            ],
-            consequence=f"Each slow link of {case.name(gpu.address)} carries "
-            f"{(slow[0][1] or 0) / best:.0%} of what it should, and a collective runs at the pace "
-            "of its slowest GPU.".replace("%", " %"),
-            fix=_REPAIR,
+            fix=REPAIR,
         )
     ]
 
@@ -276,6 +227,7 @@ DOWN = Rule(
     check=_check_down,
     implied_by=("gpu-lost", "gpu-without-driver"),
 )
+
 MISSING = Rule(
     id="nvlink-missing",
     peers="D12",
@@ -285,15 +237,6 @@ MISSING = Rule(
     sources=("NVIDIA/nccl#340", "NVIDIA/open-gpu-kernel-modules#1150"),
     check=_check_missing,
 )
-RATE = Rule(
-    id="nvlink-slow-rate",
-    peers="D21",
-    title="NVLinks that run slower than their siblings",
-    evidence="raw rate of each active NVLink",
-    disproof="equal rates in `nvidia-smi nvlink -s`; raw, payload and measured rates are three "
-    "different figures",
-    sources=("NVIDIA/nccl#1054", "open-mpi/hwloc#574"),
-    check=_check_rate,
-)
 
-RULES = (DOWN, MISSING, RATE)
+
+RULES = (DOWN, MISSING)

@@ -15,7 +15,6 @@ from . import vendors
 from .case import Case
 from .counters import added, elapsed_seconds, rate
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
-from .lanes import WIDTH
 from .rule import Rule
 
 MINUTE_SECONDS = 60.0
@@ -156,4 +155,4 @@ REPLAYS = Rule(
     thresholds=(("per_minute", 8.0),),
 )
 
-RULES = (WIDTH, GENERATION, REPLAYS)
+RULES = (GENERATION, REPLAYS)

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..machine import Gpu
+
+if TYPE_CHECKING:
+    from .case import Case
 
 
 def amd(gpus: Sequence[Gpu]) -> bool:
     """Whether all of them are AMD's."""
     return bool(gpus) and all(gpu.vendor == "amd" for gpu in gpus)
+
+
+def amds(case: Case) -> list[Gpu]:
+    """AMD's of the GPUs that count."""
+    return [gpu for gpu in case.gpus if gpu.vendor == "amd"]
 
 
 def source(gpus: Sequence[Gpu], nvml: str) -> str:
