@@ -86,6 +86,7 @@ FEW = Rule(
     peers="D27",
     title="A part of a full mesh of xGMI",
     evidence="number of GPUs that take part, and the model's links",
+    vendor="amd",
     disproof="all GPUs of the board in `amd-smi list`",
     sources=("ROCm/rccl PR 1270", "ROCm/rccl PR 1204", "stas00/ml-engineering network"),
     check=_check_few,

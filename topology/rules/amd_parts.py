@@ -241,6 +241,7 @@ PARTITION = Rule(
     id="amd-partition",
     title="AMD packages that show as several GPUs, or not all alike",
     evidence="compute and memory partition of each GPU",
+    vendor="amd",
     disproof="SPX and NPS1 of every GPU in `amd-smi static --partition`",
     sources=("ROCm documentation: MI300X partition modes", "ROCm/amdsmi CHANGELOG"),
     check=_check_partition,
@@ -249,6 +250,7 @@ MISSING = Rule(
     id="amd-part-missing",
     title="parts of AMD packages of which the kernel made no GPU",
     evidence="all nodes of KFD's topology, and the compute partition of each package",
+    vendor="amd",
     disproof="as many parts as the mode makes in `amd-smi list`, or a node that a container may "
     "not see",
     sources=(

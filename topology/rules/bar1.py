@@ -51,6 +51,7 @@ SMALL = Rule(
     id="bar1-small",
     title="BAR1 windows smaller than the GPU's memory",
     evidence="size of BAR1 and of the memory of a GPU",
+    vendor="nvidia",
     disproof="a BAR1 of the size of the memory in `nvidia-smi -q -d MEMORY`",
     sources=("tinygrad/tinygrad#44", "ROCm/ROCm#579"),
     check=_check,

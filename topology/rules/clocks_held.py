@@ -82,6 +82,7 @@ HELD = Rule(
     peers="D34",
     title="clocks that a setting holds low",
     evidence="SM clock and power of a GPU under load, their limits, the reasons that hold it down",
+    vendor="nvidia",
     disproof="an SM clock near its highest, or a power cap, while matrix products run",
     sources=("nvml.h nvmlClocksEventReasonApplicationsClocksSetting", "nvidia-smi -lgc, -ac"),
     check=_held,

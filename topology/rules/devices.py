@@ -141,6 +141,7 @@ DEVICE_ORDER = Rule(
     peers="D29",
     title="CUDA numbers that are not those of nvidia-smi",
     evidence="CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and the models of the GPUs",
+    vendor="nvidia",
     disproof="the PCI address that the program itself prints for cuda:N",
     sources=("CUDA programming guide, environment variables", "pytorch/tensorpipe#266"),
     check=_check,

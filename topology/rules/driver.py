@@ -202,6 +202,7 @@ MISMATCH = Rule(
     id="driver-mismatch",
     title="a library and a kernel driver of different versions",
     evidence="the versions of the loaded modules and of NVML, and whether NVML starts",
+    vendor="nvidia",
     disproof="`nvidia-smi` that starts, and one version in /proc/driver/nvidia/version and in it",
     sources=("nvml.h NVML_ERROR_LIB_RM_VERSION_MISMATCH",),
     check=_mismatch,

@@ -61,7 +61,7 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
     elsewhere: list[str] = []
     failed: list[Finding] = []
     for rule in load() if rules is None else rules:
-        if not vendors.apply(rule.id, case.gpus):
+        if not rule.concerns(case.gpus):
             elsewhere.append(rule.id)
             continue
         try:
@@ -71,7 +71,7 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
             failed.append(_failed(rule, error))
             continue
         (unexamined if said is None else examined).append(rule.id)
-        found += [(rule, _worded(case, finding)) for finding in said or ()]
+        found += [(rule, _worded(case, rule, finding)) for finding in said or ()]
     kept = tuple(finding for rule, finding in found if not _implied(rule, finding, found))
     if unexamined and not examined:
         # Every rule lacked its evidence: that is no proof of health.
@@ -80,10 +80,10 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
     return msgspec.structs.replace(told, elsewhere=tuple(elsewhere))
 
 
-def _worded(case: Case, finding: Finding) -> Finding:
+def _worded(case: Case, rule: Rule, finding: Finding) -> Finding:
     """The same with the tool that knows the GPUs it is about, and with their library's name."""
     gpus = [gpu for gpu in case.gpus if gpu.address in finding.devices] or case.gpus
-    disproof = vendors.disproof(finding.id, gpus, finding.disproof)
+    disproof = vendors.disproof(gpus, finding.disproof, rule.disproof_amd)
     library = "rccl" if vendors.amd(case.gpus) else "nccl"
     return msgspec.structs.replace(
         finding,

@@ -64,6 +64,7 @@ MANAGER = Rule(
     peers="D03",
     title="a fabric manager that does not run on bare metal with NVSwitches",
     evidence="the process nv-fabricmanager, NVSwitches on PCI, no container and no hypervisor",
+    vendor="nvidia",
     disproof="`systemctl is-active nvidia-fabricmanager` that says active",
     sources=("NVIDIA Fabric Manager user guide", "huggingface_hub#4128", "NVIDIA/gpu-operator#610"),
     check=_manager,

@@ -207,6 +207,7 @@ LOST = Rule(
     title="GPUs that the driver has lost",
     evidence="the driver's answer for each GPU, and an earlier reading where there is one",
     disproof="an answer of `nvidia-smi -q -i N` for this GPU",
+    disproof_amd="an answer of `amd-smi static` for this GPU",
     sources=("NVIDIA Xid 79", "DCGM error FALLEN_OFF_BUS", "NVIDIA/gpu-operator#2511"),
     check=_lost,
 )

@@ -67,6 +67,7 @@ IMEX = Rule(
     peers="D19",
     title="no IMEX channel on a board whose NVLink spans hosts",
     evidence="the channels that may be opened, and the UUID of the NVLink cluster",
+    vendor="nvidia",
     disproof="a channel in /dev/nvidia-caps-imex-channels that this user can open",
     sources=("NVIDIA/nccl#1925", "NVIDIA/nccl#2186", "NCCL src/mnnvl.cc"),
     check=_imex,

@@ -127,6 +127,7 @@ SHARE = Rule(
     evidence=f"{MEETING}, and which GPUs each of them holds",
     disproof="another GPU for each rank in `nvidia-smi --query-compute-apps=pid,gpu_bus_id "
     "--format=csv`, or a job that does not use NCCL",
+    disproof_amd="another GPU for each rank in `amd-smi process`, or a job without RCCL",
     sources=("NCCL init.cc (Duplicate GPU detected)", "horovod/horovod#3929"),
     check=_check_share,
 )

@@ -204,6 +204,7 @@ SETTINGS = Rule(
     title="settings that differ between GPUs of one model",
     evidence="power limits, highest clocks and ECC of GPUs of one model",
     disproof="the same values in `nvidia-smi -q` for all of them",
+    disproof_amd="the same values in `amd-smi static` for all of them",
     sources=("azurehpc-health-checks", "google cluster-health-scanner configcheck"),
     check=_settings,
     implied_by=("power-limit-low", "ecc-off"),
@@ -213,6 +214,7 @@ FIRMWARE = Rule(
     title="firmware that differs between boards of one kind",
     evidence="VBIOS and GSP firmware of boards with one part number",
     disproof="one version in `nvidia-smi -q` for all of them",
+    disproof_amd="one version in `amd-smi firmware` for all of them",
     sources=("NVIDIA NVML API: nvmlDeviceGetVbiosVersion, nvmlDeviceGetGspFirmwareVersion",),
     check=_firmware,
 )

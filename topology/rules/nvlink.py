@@ -221,6 +221,7 @@ DOWN = Rule(
     peers="D12",
     title="NVLinks that are down",
     evidence="state of each NVLink of a GPU, and of its siblings",
+    vendor="nvidia",
     disproof="every link listed with a rate in `nvidia-smi nvlink -s`, or the same links inactive "
     "by design (a board with fewer links, no bridge fitted, MIG)",
     sources=("Azure/azhpc-diagnostics#73", "NVIDIA/nccl#557", "NVIDIA/DCGM#198"),
@@ -233,6 +234,7 @@ MISSING = Rule(
     peers="D12",
     title="NVLinks that are not there at all",
     evidence="the list of NVLinks of a GPU, and of its siblings",
+    vendor="nvidia",
     disproof="as many links in `nvidia-smi nvlink -s` as the siblings have",
     sources=("NVIDIA/nccl#340", "NVIDIA/open-gpu-kernel-modules#1150"),
     check=_check_missing,

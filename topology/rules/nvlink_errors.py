@@ -93,6 +93,7 @@ ERRORS = Rule(
     peers="D22",
     title="NVLink errors that were added between two readings",
     evidence="error counters of each NVLink, now and earlier on the same boot",
+    vendor="nvidia",
     disproof="equal counters in two readings of `nvidia-smi nvlink -e`; a total says nothing, and "
     "counters that stand still do not clear the switch",
     sources=("NVIDIA/NVSentinel#364", "NVIDIA/DCGM DCGM_LIMIT_MAX_NVLINK_CRC_ERROR"),

@@ -67,6 +67,7 @@ RATE = Rule(
     peers="D21",
     title="NVLinks that run slower than their siblings",
     evidence="raw rate of each active NVLink",
+    vendor="nvidia",
     disproof="equal rates in `nvidia-smi nvlink -s`; raw, payload and measured rates are three "
     "different figures",
     sources=("NVIDIA/nccl#1054", "open-mpi/hwloc#574"),

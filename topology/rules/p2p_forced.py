@@ -57,6 +57,7 @@ P2P_FORCED = Rule(
     peers="D14",
     title="P2P that a setting or a changed module forces",
     evidence="keys of the NVIDIA module, P2P status of boards that have none",
+    vendor="nvidia",
     disproof="no such key in /proc/driver/nvidia/params, and a module as NVIDIA ships it",
     sources=("noonghunna/club-3090#873", "tinygrad/open-gpu-kernel-modules#29"),
     check=_check_forced,

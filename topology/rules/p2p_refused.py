@@ -114,6 +114,7 @@ BY_PRODUCT = Rule(
     title="GPUs whose product has no P2P",
     evidence="P2P status of each pair",
     disproof="OK in `nvidia-smi topo -p2p r` for the pair",
+    disproof_amd="ENABLED between the two in `amd-smi topology`",
     sources=tuple(f"NVIDIA/{thread}" for thread in _THREADS),
     check=_check_product,
 )
@@ -124,6 +125,7 @@ REFUSED = Rule(
     title="P2P refused by chipset, topology or a setting",
     evidence="P2P status of each pair",
     disproof="OK in `nvidia-smi topo -p2p r` for the pair",
+    disproof_amd="ENABLED between the two in `amd-smi topology`",
     sources=("NVIDIA/nvbandwidth#15", "NVIDIA/nccl#1127", "nvml.h nvmlGpuP2PStatus_t"),
     check=_check_refused,
 )

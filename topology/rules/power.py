@@ -60,6 +60,7 @@ POWER = Rule(
     title="power limits below the model's default",
     evidence="the limit that is enforced and the default",
     disproof="`nvidia-smi -q -d POWER` with a current limit that equals the default",
+    disproof_amd="`amd-smi static --limit` with a current limit that equals the default",
     sources=("NVIDIA NVML API: nvmlDeviceGetEnforcedPowerLimit",),
     check=_power,
     thresholds=(("minimum_share", 0.95),),

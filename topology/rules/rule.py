@@ -10,6 +10,7 @@ import msgspec
 from .finding import Evidence, Finding, Fix
 
 if TYPE_CHECKING:
+    from ..machine import Gpu
     from .case import Case
 
 
@@ -27,6 +28,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     sources: tuple[str, ...]
     """Where the rule comes from: documents, threads, files of source code."""
     check: Callable[[Case], Iterable[Finding] | None]
+    vendor: str = ""
+    """Whose GPUs alone it is about, "nvidia" or "amd": where there are none of these it is neither
+    asked nor missed. Empty where it is about any."""
+    disproof_amd: str = ""
+    """The disproof with AMD's tools, for a rule about any GPU whose `disproof` asks NVIDIA's."""
     peers: str = ""
     """Number in the field's collection of diagnosis rules, "D07"."""
     implied_by: tuple[str, ...] = ()
@@ -37,6 +43,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     out only where all its devices are explained."""
     thresholds: tuple[tuple[str, float], ...] = ()
     """Limits that a site may set, with the default: ("minimum_bytes", 1e9)."""
+
+    def concerns(self, gpus: Sequence[Gpu]) -> bool:
+        """Whether it is about any of these GPUs."""
+        return not self.vendor or any(gpu.vendor == self.vendor for gpu in gpus)
 
     def finding(
         self,

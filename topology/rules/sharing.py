@@ -132,6 +132,7 @@ MPS = Rule(
     id="mps-daemon",
     title="CUDA MPS",
     evidence="the daemon nvidia-cuda-mps-control, and clients of MPS that the driver names",
+    vendor="nvidia",
     disproof="`pgrep -a nvidia-cuda-mps` that finds nothing",
     sources=("CUDA MPS documentation",),
     check=_mps,

@@ -239,6 +239,7 @@ SETTINGS = Rule(
     title="GPUs with less than those of the expected node",
     evidence="--expect SNAPSHOT, and limits, lanes and memory of each GPU",
     disproof="the same values on both nodes in `nvidia-smi -q`",
+    disproof_amd="the same values on both nodes in `amd-smi static`",
     sources=_SOURCES,
     implied_by=("unexpected-gpus", "pcie-width", "power-limit-low", "bar1-small"),
     check=_settings,

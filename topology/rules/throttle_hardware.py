@@ -87,6 +87,7 @@ HARDWARE = Rule(
     title="clocks that the hardware holds down: heat, power brake",
     evidence="the reasons that hold clocks down, now or while a probe ran",
     disproof="`nvidia-smi -q -d PERFORMANCE` with HW Slowdown: Not Active, again and again",
+    disproof_amd="no such reason in `amd-smi metric`, again and again",
     sources=("nvml.h nvmlClocksEventReasons", "NVIDIA/NVSentinel#890", "leptonai/gpud"),
     check=_hardware,
 )

@@ -105,6 +105,7 @@ XGMI = Rule(
     peers="D25",
     title="xGMI links that are down",
     evidence="state of the xGMI links of each GPU",
+    vendor="amd",
     disproof="all links up in `amd-smi xgmi -l`; a guest may show none although they work",
     sources=("ROCm/rocm-systems#5763", "ROCm/rocm-systems PR 2053"),
     check=_check_xgmi,
