@@ -216,7 +216,7 @@ def test_an_unknown_or_partitioned_gpu_has_no_reference(facts: dict[str, Any]) -
     assert all(item.band is None and item.note for item in found)
 
 
-def test_an_estimate_is_never_low() -> None:
+def test_an_estimate_alone_is_never_low() -> None:
     """B200: no public figure of a pair (peers C1), so 10 GB/s is still no verdict."""
     snapshot = demo("hgx-h100-8")
     b200 = {"name": "NVIDIA B200", "pci_id": "10de:2901", "compute_capability": "10.0"}

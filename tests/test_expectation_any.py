@@ -76,8 +76,9 @@ def test_every_figure_gets_one_of_four_words(name: str, figures: list[Measuremen
         if judgement.band is None:
             assert judgement.verdict == "no reference"
             assert judgement.note
-        elif judgement.band.basis == "estimate":
-            assert judgement.verdict == "no reference"
+        elif judgement.band.basis == "estimate" and judgement.verdict != "no reference":
+            assert judgement.verdict == "low"
+            assert judgement.cause
         if judgement.explained:
             assert judgement.cause
         if judgement.verdict == "no reference" and item.value is None:

@@ -9,10 +9,12 @@ import pytest
 
 from gputop.topology.expectation.collectives import COLLECTIVES
 from gputop.topology.expectation.devices import HOST, MEMORY
+from gputop.topology.expectation.judge import judge
 from gputop.topology.expectation.judgement import TYPICAL
 from gputop.topology.expectation.pairs import QUANTITIES
 from gputop.topology.expectation.references import published
 from gputop.topology.specs import pcie_pairs, skus, table
+from tests.expectation_made import collective, h200
 
 SKUS: dict[str, Any] = table("specs")["sku"]
 
@@ -117,3 +119,24 @@ def test_pairs_over_pcie_are_told_by_relation() -> None:
     assert {letters for item in pcie_pairs() for letters in item.relations} == {
         "PIX", "PHB", "NODE",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("quantity", "measured"),
+    [
+        ("all_reduce_busbw", 328.06),
+        ("all_gather_busbw", 270.60),
+        ("reduce_scatter_busbw", 273.64),
+        ("all_to_all_busbw", 332.35),
+        ("send_receive_busbw", 360.35),
+        ("broadcast_busbw", 364.2),
+    ],
+)
+def test_two_h200_are_held_against_two_h200(quantity: str, measured: float) -> None:
+    """The probe's figures of 1 GiB on two H200, 2026-11; the table's are those of nccl-tests."""
+    figures = [collective(share * measured, quantity, ranks=2) for share in (1.0, 0.7)]
+    good, poor = judge(h200(), figures)
+    assert good.band is not None
+    assert (good.verdict, good.band.basis) == ("healthy", "typical")
+    assert "2 GPUs" in good.band.scaled[0]
+    assert poor.verdict == "low"

@@ -109,7 +109,8 @@ def test_a_healthy_figure_is_not_put_down_to_a_variable() -> None:
 def test_a_node_without_a_table_entry_still_hears_of_the_variable() -> None:
     snapshot = demo("dgx-1v")
     found = told(snapshot, 5.0, variables={"NCCL_P2P_DISABLE": "1"})
-    assert found.verdict == "no reference"
+    assert found.band is not None
+    assert (found.verdict, found.band.basis) == ("low", "estimate")
     assert found.cause == (
         "NCCL_P2P_DISABLE=1 turns P2P off: 32 of 56 pairs go through the network (NET), 24 of 56 "
         "pairs go through shared memory (SHM)"
@@ -133,3 +134,18 @@ def test_an_impossible_version_leaves_no_verdict_on_nvls(monkeypatch: pytest.Mon
     monkeypatch.setattr("gputop.topology.nccl.predict.predict", refuse)
     found = told(demo("hgx-h100-8"), 100.0, bytes_per_copy=GIB)
     assert found.verdict == "no reference"
+
+
+def test_a_variable_is_proof_enough_where_only_an_estimate_is_known() -> None:
+    snapshot = demo("hgx-h100-8")
+    on_three = {"ranks": 3, "variables": {"NCCL_P2P_DISABLE": "1"}}
+    found = told(snapshot, 25.0, **on_three)
+    assert found.band is not None
+    assert found.band.basis == "estimate"
+    assert (found.verdict, found.explained) == ("low", True)
+    assert found.cause.startswith("NCCL_P2P_DISABLE=1 turns P2P off: all 6 pairs")
+    assert "of an estimate" in found.note
+    assert told(snapshot, 25.0, ranks=3, variables={}).verdict == "no reference"
+    assert told(snapshot, 0.6 * found.band.healthy, **on_three).verdict == "no reference"
+    small = told(snapshot, 0.5, bytes_per_copy=1 << 20, **on_three)
+    assert small.verdict == "no reference"

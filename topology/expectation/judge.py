@@ -113,12 +113,7 @@ class Judge:
         if made.basis == ESTIMATE:
             note = f"{part} of {three(made.healthy)} {made.unit}; "
             note += expected.note or "that is an estimate and gives no verdict"
-            causes = list(expected.causes) if share < LOOK else []
-            if share < LOOK and figure.quantity in collectives.COLLECTIVES:
-                effect = self._effect(figure)
-                causes += [] if effect is None else [effect.text]
-            cause = "; ".join(causes)
-            return Judgement(verdict=NO_REFERENCE, band=made, share=share, cause=cause, note=note)
+            return self._by_estimate(figure, expected, made, share, note)
         if share > too_high(made.unit) and expected.plateau:
             note = f"{part} of the reference: {_why_high(figure.quantity)}"
             return Judgement(verdict=HIGH, band=made, share=share, note=note)
@@ -145,6 +140,27 @@ class Judge:
             explained=explained,
             note=f"{part} of the reference",
         )
+
+    def _by_estimate(
+        self, figure: Measurement, expected: Expected, made: Band, share: float, note: str
+    ) -> Judgement:
+        """No verdict, with the causes that are known; low where a variable is to blame.
+
+        An estimate is not far off by a factor of two, and the variable is the proof.
+        """
+        causes = list(expected.causes) if share < LOOK else []
+        effect = None
+        if share < LOOK and figure.quantity in collectives.COLLECTIVES:
+            effect = self._effect(figure)
+            causes += [] if effect is None else [effect.text]
+        if effect is not None and share < FAR and not expected.note:
+            cause, explained = self._cause(figure, expected, made)
+            note = f"{percent(share)} of an estimate"
+            return Judgement(
+                verdict=LOW, band=made, share=share, cause=cause, explained=explained, note=note
+            )
+        cause = "; ".join(causes)
+        return Judgement(verdict=NO_REFERENCE, band=made, share=share, cause=cause, note=note)
 
     def _cause(self, figure: Measurement, expected: Expected, made: Band) -> tuple[str, bool]:
         """Why a figure is low, and whether that accounts for it."""
