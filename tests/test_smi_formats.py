@@ -213,7 +213,7 @@ def test_the_other_matrices_of_nvidia_smi_are_not_taken_for_it() -> None:
         ("nothing here", "no header", None),
         (OLD.replace("NV2", "NV99999"), "cell", 2),
         (OLD.replace(" X ", " OK", 1), "cell", 2),
-        ("\n".join(OLD.splitlines()[:3]), "no row", None),
+        ("\n".join(OLD.splitlines()[:2]), "no row", None),
         (OLD.replace("NV2     PHB     0-19,40-59", "NV2"), "of 3 cells", 2),
         (OLD.replace("GPU1    mlx5_0", "GPU0    mlx5_0", 1), "two columns", 1),
         (OLD + "GPU0     X      NV2     PHB\n", "two rows", 5),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -43,6 +44,32 @@ NOT_READ = (
     (
         re.compile(rb"(?m)^HSA (?:Agents|System Attributes)\s*$"),
         "text of rocminfo, which --from does not read; see rocm-smi --showtopo or amd-smi's JSON",
+    ),
+    (
+        re.compile(rb"(?m)^=+NVSMI LOG=+\s*$"),
+        "text of nvidia-smi -q, which --from does not read; print the same with -x",
+    ),
+    (
+        re.compile(rb"(?m)^\| NVIDIA-SMI \d"),
+        "the table of nvidia-smi, which --from does not read; see nvidia-smi -q -x and topo -m",
+    ),
+    (
+        re.compile(rb"(?m)^[ \t]{0,8}Link \d{1,3}: (?:<inactive>|[\d.]{1,9} GB/s|.{0,80}Remote)"),
+        "text of nvidia-smi nvlink, which --from does not read; see nvidia-smi topo -m",
+    ),
+    (
+        re.compile(rb"(?m)^[ \t]{0,8}GPU\d{1,4}[ \t]+X[ \t].{0,4000}\b(?:OK|CNS|GNS|TNS|NS|DR)\b"),
+        "text of nvidia-smi topo -p2p, which --from does not read; see nvidia-smi topo -m",
+    ),
+    (
+        re.compile(
+            rb"(?m)^-(?:\+-)?\[[0-9a-f]{4,8}(?::[0-9a-f]{2})?\]-|^[0-9a-f:]{5,12}\.[0-7] [A-Z]"
+        ),
+        "text of lspci, which --from does not read; see a copy of /sys/bus/pci and /sys/devices",
+    ),
+    (
+        re.compile(rb"<!DOCTYPE topology SYSTEM \"hwloc|^Machine \(.{0,200}total"),
+        "a topology of hwloc, which --from does not read; see a copy of /sys",
     ),
     (
         re.compile(rb"<graphs[^>]{0,400}\bversion="),
@@ -165,6 +192,7 @@ def _read(path: Path) -> _Found:
         data = path.read_bytes()
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror}", unreadable=True) from error
+    data = _as_utf8(data)
     if not data.strip():
         raise LoadError(f"{path}: empty")
     head = data[:HEAD_BYTES]
@@ -183,6 +211,13 @@ def _read(path: Path) -> _Found:
         if sign.search(head):
             raise LoadError(f"{path}: {what}")
     raise LoadError(f"{path}: not a format that gputop knows")
+
+
+def _as_utf8(data: bytes) -> bytes:
+    """What `>` of PowerShell writes is UTF-16, and what Windows editors save begins with a mark."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace").encode("utf-8", "replace")
+    return data.removeprefix(codecs.BOM_UTF8)
 
 
 def _read_snapshot(path: Path, data: bytes) -> _Found:

@@ -10,19 +10,13 @@ import re
 from pathlib import Path
 
 from ..machine import Gpu, GpuPair, RdmaDevice, ReportedRelation
+from ..nvml.topo_table import GPU, HEAD_SIGN, NAME, PCIE_ALONE, TableError, TopoTable
 from ..record import Gap
 from ..sources.source import Part
 from .format import Format, FormatError
 
 WHY = "not in nvidia-smi topo -m"
-_ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
-_HEADER = re.compile(r"\A\s*GPU\d{1,4}\s+(.*\s)?CPU\s+Affinity\b")
-_HEAD_SIGN = re.compile(rb"(?m)^[ \t\x1b\[0-9;m]*GPU\d{1,4}[ \t].*CPU[ \t]+Affinity")
-_GPU = re.compile(r"\AGPU(\d{1,4})\Z")
 _NIC = re.compile(r"\ANIC\d{1,4}\Z")
-_NAME = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.:\-]{0,63}\Z")
-_LEGEND = re.compile(r"\A\s*(NIC\d{1,4})\s*:\s*(\S{1,64})\s*\Z")
-_CELL = re.compile(r"\A(X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|C2C)\Z")
 _NODES = re.compile(r"\A\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*\Z")
 _ANCESTORS = {
     "PIX": "single",
@@ -31,67 +25,23 @@ _ANCESTORS = {
     "NODE": "node",
     "SYS": "system",
 }
-_MAX_DEVICES = 256
 _MAX_NODES = 4096
 _MAX_BYTES = 4 * 1024 * 1024
+CUT = 6
+"""Pieces of a CPU list after which nvidia-smi stops: seen where sockets take CPUs in turns."""
 
 
 def _recognises(head: bytes, path: Path) -> bool:
-    return _HEAD_SIGN.search(head) is not None
-
-
-class _Table:
-    """The matrix as text: columns, rows with cells and what follows them, the NIC legend."""
-
-    def __init__(self, lines: list[str]) -> None:
-        self.columns: list[str] = []
-        self.rows: dict[str, list[str]] = {}
-        self.rest: dict[str, list[str]] = {}
-        self.legend: dict[str, str] = {}
-        for number, line in enumerate(lines, start=1):
-            if not self.columns:
-                if _HEADER.match(line):
-                    self._header(line, number)
-            elif line.split()[:1] and line.split()[0] in self.columns:
-                self._row(line, number)
-            elif match := _LEGEND.match(line):
-                self.legend[match[1]] = match[2]
-        if not self.columns:
-            raise FormatError("no header line with GPU0 and CPU Affinity in it")
-        missing = [name for name in self.columns if name not in self.rows]
-        if missing:
-            raise FormatError(f"{missing[0]} has a column but no row: the text is cut short")
-
-    def _header(self, line: str, number: int) -> None:
-        names = re.split(r"\s+CPU\s+Affinity\b", line, maxsplit=1)[0].split()
-        if len(names) > _MAX_DEVICES:
-            raise FormatError(f"{len(names)} devices; the limit is {_MAX_DEVICES}", number)
-        for name in names:
-            if not _NAME.match(name):
-                raise FormatError(f"column {name[:40]!r} is no name of a device", number)
-        if len(set(names)) != len(names):
-            raise FormatError("a device has two columns", number)
-        self.columns = names
-
-    def _row(self, line: str, number: int) -> None:
-        words = line.split()
-        name, cells = words[0], words[1 : len(self.columns) + 1]
-        if name in self.rows:
-            raise FormatError(f"{name} has two rows", number)
-        if len(cells) < len(self.columns):
-            raise FormatError(f"{name} has {len(cells)} of {len(self.columns)} cells", number)
-        for column, cell in zip(self.columns, cells, strict=True):
-            if not _CELL.match(cell) or (cell == "X") != (column == name):
-                raise FormatError(f"cell {cell[:20]!r} of {name} and {column}", number)
-        self.rows[name] = ["SYS" if cell == "SOC" else cell for cell in cells]
-        self.rest[name] = words[len(self.columns) + 1 :]
+    return HEAD_SIGN.search(head) is not None
 
 
 def _parse(data: bytes, path: Path) -> Part:
     if len(data) > _MAX_BYTES:
         raise FormatError(f"{len(data)} bytes; the limit is {_MAX_BYTES}")
-    text = _ANSI.sub("", data.decode("utf-8", "replace"))
-    table = _Table(text.splitlines())
+    try:
+        table = TopoTable(data.decode("utf-8", "replace"))
+    except TableError as error:
+        raise FormatError(str(error), error.line) from error
     names = {column: _identity(column, table.legend) for column in table.columns}
     if len(set(names.values())) != len(names):
         raise FormatError("two devices have the same name in the NIC legend")
@@ -102,44 +52,48 @@ def _parse(data: bytes, path: Path) -> Part:
             if row == column:
                 continue
             relations.append(ReportedRelation(a=names[row], b=names[column], letters=letters))
-            if _GPU.match(row) and _GPU.match(column):
-                pairs.append(_pair(names[row], names[column], letters))
+            if GPU.match(row) and GPU.match(column):
+                pairs.append(_pair(names[row], names[column], letters, table.pcie_alone))
     return Part(
-        gpus=tuple(_gpu(name, table.rest[name]) for name in table.columns if _GPU.match(name)),
+        gpus=tuple(_gpu(name, table.tails[name]) for name in table.columns if GPU.match(name)),
         pairs=tuple(pairs),
         relations=tuple(relations),
-        rdma=tuple(_nic(names[name]) for name in table.columns if not _GPU.match(name)),
+        rdma=tuple(_nic(names[name]) for name in table.columns if not GPU.match(name)),
+        assumptions=(PCIE_ALONE,) if table.pcie_alone else (),
     )
 
 
 def _identity(column: str, legend: dict[str, str]) -> str:
-    if _GPU.match(column):
+    if GPU.match(column):
         return f"topo:{column}"
     name = legend.get(column, column)
-    return name if _NAME.match(name) else column
+    return name if NAME.match(name) else column
 
 
-def _pair(src: str, dst: str, letters: str) -> GpuPair:
-    links = int(letters[2:]) if letters.startswith("NV") else 0
+def _pair(src: str, dst: str, letters: str, pcie_alone: bool) -> GpuPair:
+    links = int(letters[2:]) if letters.startswith("NV") else None if pcie_alone else 0
     ancestor = _ANCESTORS.get(letters)
     gaps = [
         Gap(field, WHY)
         for field in ("p2p_read", "p2p_write", "p2p_nvlink", "p2p_atomics", "p2p_pci")
     ]
+    if links is None:
+        gaps.append(Gap("nvlinks_reported", PCIE_ALONE))
     if ancestor is None:
         gaps.insert(0, Gap("ancestor", f"nvidia-smi topo -m shows {letters} in its place"))
     return GpuPair(src=src, dst=dst, ancestor=ancestor, nvlinks_reported=links, gaps=tuple(gaps))
 
 
-def _gpu(name: str, rest: list[str]) -> Gpu:
+def _gpu(name: str, tail: tuple[str, str, str]) -> Gpu:
     """Read the affinities behind the cells: CPU, NUMA, the GPU's own NUMA node."""
-    cpus, nodes, own = [*rest, "", "", ""][:3]
+    cpus, nodes, own = tail
     known: dict[str, object] = {
         "address": f"topo:{name}",
         "vendor": "nvidia",
         "index": int(name.removeprefix("GPU")),
     }
-    if _NODES.match(cpus):
+    whole = cpus.count(",") < CUT - 1
+    if whole and _NODES.match(cpus):
         known["cpu_affinity"] = cpus
     if _NODES.match(nodes) and (numbers := _numbers(nodes)):
         known["memory_affinity"] = numbers
@@ -147,8 +101,11 @@ def _gpu(name: str, rest: list[str]) -> Gpu:
         known["gpu_numa_id"] = int(own)
     structured = ("gaps", "partition", "parent", "mig_instances", "xgmi", *known)
     printed = {"cpu_affinity": cpus, "memory_affinity": nodes, "gpu_numa_id": own}
+    reasons = {field: f"nvidia-smi prints {text[:40]}" for field, text in printed.items() if text}
+    if not whole:
+        reasons["cpu_affinity"] = f"nvidia-smi prints the first {CUT} pieces of it: {cpus[:40]}"
     gaps = tuple(
-        Gap(field, f"nvidia-smi prints {text[:40]}" if (text := printed.get(field)) else WHY)
+        Gap(field, reasons.get(field, WHY))
         for field in Gpu.__struct_fields__
         if field not in structured
     )

@@ -10,6 +10,7 @@ import msgspec
 
 from ..machine import Gpu, GpuPair, Machine
 from ..nccl.element import NOT_IN_XML
+from ..nvml.topo_table import PCIE_ALONE
 from ..record import NOT_ASKED, REFUSED
 from .graph import CPU_ROOT, climb
 from .links import link_end, same_fabric
@@ -109,7 +110,10 @@ class Relations:
                 )
             found = found or self._ancestor(a, b)
             if found is not None:
-                return found
+                pair = self._pair(a, b)
+                alone = pair is not None and pair.why("nvlinks_reported") == PCIE_ALONE
+                unread = alone and not one.nvlinks and not found.letters.startswith("NV")
+                return _without_links(found, "NVLinks") if unread else found
             if _unasked(one) or _unasked(other):
                 return self._reported(a, b) or Relation(
                     letters=UNKNOWN,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..machine import Gpu, Machine, NvLink, XgmiLink
 from ..specs import sku_for
 from ..units import figure
+from .reported import MOST_NVLINKS, of_one, reported_nvlinks, to_switches
 from .wires import C2C_PAYLOAD_GBS, Wire, nvlink_wire
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ FAR = "xgmi over other gpus"
 """Attribute of the graph: pairs of GPUs that the driver joins by several xGMI hops."""
 HOP_WEIGHT = 15
 """The driver's weight of one xGMI hop (amdkfd kfd_crat.c)."""
-MOST_NVLINKS = 18
-"""No GPU up to NVLink 5 has more; a pair list that adds up to more goes through switches."""
 
 
 def add_links(graph: nx.Graph[str], machine: Machine) -> None:
@@ -153,25 +152,16 @@ def xgmi_wire(gpu: Gpu, link: XgmiLink, *, inside: bool = False) -> Wire:
 
 def _reported(graph: nx.Graph[str], machine: Machine) -> None:
     """Use NVLink counts that another tool printed, where no link was read."""
-    counts: dict[frozenset[str], int] = {}
-    for pair in machine.pairs:
-        if pair.nvlinks_reported:
-            counts[frozenset((pair.src, pair.dst))] = pair.nvlinks_reported
-    totals: dict[str, int] = {}
-    for ends, count in counts.items():
-        for end in ends:
-            totals[end] = totals.get(end, 0) + count
-    if totals and max(totals.values()) > MOST_NVLINKS:
+    counts = reported_nvlinks(machine)
+    if to_switches(counts):
         graph.add_node(FABRIC, kind="nvswitch", label=_label(FABRIC), record=None)
-        for end in totals:
-            most = max(count for ends, count in counts.items() if end in ends)
+        for end in dict.fromkeys(end for ends in counts for end in sorted(ends)):
             wire = Wire(
-                kind="nvlink", count=most, assumed=True,
-                source="nvidia-smi topo -m; more links to all peers than a GPU has: switches",
+                kind="nvlink", count=max(of_one(counts, end).values()), assumed=True,
+                source="nvidia-smi topo -m; more links than a GPU or a bridge has: switches",
             )  # fmt: skip
             graph.add_edge(end, FABRIC, wire=wire)
         return
     for ends, count in counts.items():
-        if len(ends) == 2:
-            wire = Wire(kind="nvlink", count=count, source="nvidia-smi topo -m; rate not in it")
-            graph.add_edge(*sorted(ends), wire=wire)
+        wire = Wire(kind="nvlink", count=count, source="nvidia-smi topo -m; rate not in it")
+        graph.add_edge(*sorted(ends), wire=wire)

@@ -7,6 +7,7 @@ import re
 import msgspec
 
 from ..machine import Machine
+from ..nvml.words import ranges
 from ..units import printable
 from .graph import gpu_numa, numbered, row_labels
 from .letters import MEANING, UNKNOWN, Relation, Relations, has_a_row
@@ -38,6 +39,7 @@ class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     """"GPU0", "NIC0"."""
     address: str
+    """PCI address; the name of a NIC that a text alone tells of."""
     kind: str
     """"gpu" or "nic"."""
     cells: tuple[Relation, ...]
@@ -120,7 +122,13 @@ def _nics(machine: Machine) -> list[tuple[str, str]]:
 
     `nvidia-smi topo -m` knows RDMA devices alone, so beside NVIDIA's GPUs there are no others.
     """
-    found = [(one.name, one.address) for one in machine.rdma if one.address is not None]
+    told = {name for one in machine.relations for name in (one.a, one.b)}
+    found = [
+        (one.name, one.name if one.address is None else one.address)
+        for one in machine.rdma
+        # Without an address there is nothing to go by but the matrix that names it.
+        if one.address is not None or one.name in told
+    ]
     if any(gpu.vendor == "nvidia" for gpu in machine.gpus):
         return found
     known = {address for _, address in found}
@@ -152,7 +160,7 @@ def _row(
         device = machine.pci_device(address)
         cpus, basis = (device.local_cpus if device is not None else None), "sysfs"
     near = gpu.memory_affinity
-    numa = ",".join(map(str, near)) if near else None
+    numa = ranges(near) if near else None
     if numa is None and (node := gpu_numa(gpu)) is not None:
         numa = str(node)
     return MatrixRow(

@@ -83,7 +83,12 @@ class Bus:
             found["affinity"] = mask
         host = self._machine.host
         architecture = host.architecture if host is not None else None
-        if architecture is None:
+        if architecture is None and any(gpu.c2c_enabled for gpu in self._machine.gpus):
+            architecture = "aarch64"
+            self.assumptions.append(
+                "The CPU's architecture is not known: arm64 is assumed, as C2C is on."
+            )
+        elif architecture is None:
             self.assumptions.append("The CPU's architecture is not known: x86_64 is assumed.")
         found["arch"] = _ARCHITECTURES.get(architecture or "x86_64", architecture or "")
         if found["arch"] != "x86_64":

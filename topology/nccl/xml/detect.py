@@ -104,7 +104,7 @@ class _Rank:
         """Add the GPU and everything above it (ncclTopoFillGpu)."""
         pci = self._pci(gpu.address, GPU_CLASS)
         element = pci.sub("gpu") or pci.add("gpu")
-        for name, value in gpu_attributes(gpu, rank, self._notes).items():
+        for name, value in gpu_attributes(gpu, rank, self._machine, self._notes).items():
             element.default(name, value)
         self._links(gpu, element)
         element.keep = True

@@ -10,7 +10,13 @@ import re
 from ...machine import Gpu, Machine
 from ...record import NOT_ASKED, REFUSED
 from ...specs import sku_for
-from ...wiring.links import MOST_NVLINKS
+from ...wiring.reported import (
+    MOST_NVLINKS,
+    capability_of_links,
+    of_one,
+    reported_nvlinks,
+    to_switches,
+)
 from .bus import Bus
 
 HIDDEN = "fffffff:ff:ff.0"
@@ -32,8 +38,8 @@ _MODELS = (
 """Compute capability x10 by product name, for files that do not say it."""
 
 
-def capability(gpu: Gpu, notes: list[str]) -> int:
-    """The compute capability x10 of an NVIDIA GPU; from its name where nothing says it."""
+def capability(gpu: Gpu, machine: Machine, notes: list[str]) -> int:
+    """The compute capability x10 of an NVIDIA GPU; from name or links where nothing says it."""
     major, _, minor = (gpu.compute_capability or "").partition(".")
     if major.isdecimal() and minor.isdecimal() and len(major + minor) < 5:
         return int(major) * 10 + int(minor)
@@ -43,15 +49,20 @@ def capability(gpu: Gpu, notes: list[str]) -> int:
         if re.search(pattern, name):
             notes.append(f"Compute capability {sm / 10} is that of {name}; it was not read.")
             return sm
-    notes.append(f"The compute capability of {name or 'the GPUs'} is not known: 9.0 is assumed.")
-    return 90
+    by_links = None if name else capability_of_links(reported_nvlinks(machine))
+    sm, why = by_links if by_links is not None else (90, "")
+    notes.append(
+        f"The compute capability of {name or 'the GPUs'} is not known: {sm / 10} is assumed"
+        f"{', as ' if why else ''}{why}."
+    )
+    return sm
 
 
-def gpu_attributes(gpu: Gpu, place: int, notes: list[str]) -> dict[str, str]:
+def gpu_attributes(gpu: Gpu, place: int, machine: Machine, notes: list[str]) -> dict[str, str]:
     """What a `gpu` element has before its rank; `place` stands in for an unknown index."""
     if gpu.vendor != "amd":
         dev = str(place if gpu.index is None else gpu.index)
-        return {"dev": dev, "sm": str(capability(gpu, notes))}
+        return {"dev": dev, "sm": str(capability(gpu, machine, notes))}
     # RCCL writes the number of compute units as "sm", and HIP's number as "dev".
     gcn = (gpu.compute_capability or "").split(":")[0]
     if not gcn:
@@ -123,18 +134,15 @@ def _nvlinks(gpu: Gpu, sm: int) -> dict[str, int]:
 
 def _reported(gpu: Gpu, machine: Machine, notes: list[str]) -> dict[str, int]:
     """Links from the letters of `nvidia-smi topo -m`, where no link was read."""
-    counts = {
-        (pair.dst if pair.src == gpu.address else pair.src): pair.nvlinks_reported
-        for pair in machine.pairs
-        if gpu.address in (pair.src, pair.dst) and pair.nvlinks_reported
-    }
-    if not counts:
+    counts = reported_nvlinks(machine)
+    own = of_one(counts, gpu.address)
+    if not own:
         return {}
-    if sum(counts.values()) > MOST_NVLINKS:
+    if to_switches(counts):
         notes.append("NVLinks come from nvidia-smi topo -m; so many lead to NVSwitches.")
-        return {HIDDEN: max(counts.values())}
+        return {HIDDEN: max(own.values())}
     notes.append("NVLinks come from nvidia-smi topo -m; taken for direct links between GPUs.")
-    return counts
+    return own
 
 
 def _unread(gpu: Gpu) -> bool:

@@ -132,6 +132,13 @@ def _image_guid(machine: Machine, adapter: RdmaDevice, address: str | None) -> i
         return 0x100 + sorted(one.name for one in machine.rdma).index(adapter.name)
 
 
+_NO_INTERFACE = "No network interface is known: one of 10 Gb/s is assumed."
+_UNPLACED = (
+    "Neither rate nor PCI address of the NICs is known: one socket interface of 10 Gb/s is "
+    "assumed in their place."
+)
+
+
 def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str]) -> list[Port]:
     """Interfaces that are up (misc/socket.cc:ncclFindInterfaces)."""
     running = _running(machine)
@@ -145,7 +152,8 @@ def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str])
     if len(wanted) > 1 and not chosen and running:
         notes.append(f"NCCL_SOCKET_IFNAME={wanted} matches no interface: NCCL would fail.")
     if not running:
-        notes.append("No network interface is known: one of 10 Gb/s is assumed.")
+        nowhere = machine.rdma and all(one.address is None for one in machine.rdma)
+        notes.append(_UNPLACED if nowhere else _NO_INTERFACE)
         return [Port("eth0", None, PLAIN_MBPS, 0, 0, SOCKET_CONNECTIONS, gdr=False)]
     if rccl and any((one.driver or "").startswith(SLINGSHOT) for one in chosen):
         notes.append(_slingshot(machine))

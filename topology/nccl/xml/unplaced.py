@@ -89,6 +89,8 @@ def _tree(machine: Machine, lost: list[Gpu], nodes: dict[str, int]) -> Iterator[
     for gpu in lost:
         numa = gpu_numa(gpu)
         numa = nodes.get(gpu.address) if numa is None else numa
+        if numa is None and gpu.memory_affinity:
+            numa = gpu.memory_affinity[0]  # behind its CPU's node a Grace lists the GPUs' memory
         switches = [("e0", outer.get(gpu.address)), ("e1", inner.get(gpu.address))]
         above = ROOT
         for bus, group in switches:

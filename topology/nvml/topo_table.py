@@ -1,0 +1,109 @@
+"""The matrix of `nvidia-smi topo -m` as text: columns, cells, affinities, NIC legend.
+
+Read as people keep it: with the escapes of a terminal or what a web page leaves of them, beside
+other matrices, cut to the rows of the GPUs, with the tabs of its head lost.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_DEVICES = 256
+NAME = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.:\-]{0,63}\Z")
+GPU = re.compile(r"\AGPU(\d{1,4})\Z")
+HEAD_SIGN = re.compile(
+    rb"(?m)^[ \t|]*(?:\x1b?\[[0-9;]{1,8}m)?[ \t]*GPU\d{1,4}[^\n]{0,8000}?\bCPU[ \t]+Affinity"
+)
+# A page that shows what a terminal printed often drops the escape byte and keeps the rest.
+_ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]|\[[0-9;]{1,8}m")
+_HEADER = re.compile(r"\A\s*GPU\d{1,4}(.*\s)?CPU\s+Affinity\b")
+_GLUED = re.compile(r"(?<=\S)(?=GPU\d)|(?<=\d)(?=NIC\d)|(?<=GPU\d)(?=[a-z])|(?<=GPU\d\d)(?=[a-z])")
+_TITLE = re.compile(r"\b(?:CPU|NUMA)\s+Affinity\b|\bGPU\s+NUMA\s+ID\b")
+_LEGEND = re.compile(r"\A\s*(NIC\d{1,4})\s*:\s*(\S{1,64})\s*\Z")
+_CELL = re.compile(r"\A(X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|C2C)\Z")
+PCIE_ALONE = "nvidia-smi topo -mp shows PCIe alone: NVLinks are not in it"
+_TAB_TAIL = 4
+"""Fields behind the cells in a line with all its tabs: the head of NUMA Affinity is two wide."""
+
+
+class TableError(ValueError):
+    """The text has no usable matrix; `line` is where."""
+
+    def __init__(self, text: str, line: int | None = None) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+class TopoTable:
+    """The first matrix of a text. Rows of NICs may be missing, those of GPUs may not."""
+
+    def __init__(self, text: str) -> None:
+        """Read the text. Raises TableError."""
+        self.columns: list[str] = []
+        self.rows: dict[str, list[str]] = {}
+        self.tails: dict[str, tuple[str, str, str]] = {}
+        """By row: CPU affinity, NUMA affinity and the GPU's own node as printed, "" where not."""
+        self.legend: dict[str, str] = {}
+        self.pcie_alone = False
+        """Whether it is the matrix of `topo -mp`, whose legend explains no NVLinks."""
+        self._titles = 0
+        explained: set[str] = set()
+        apart = ended = False
+        for number, line in enumerate(_ANSI.sub("", text).splitlines(), start=1):
+            line = line.replace("|", " ")  # a table of a page, or what is left of its border
+            words = line.split()
+            if not self.columns:
+                if _HEADER.match(line):
+                    self._header(line, number)
+            elif not ended and words and words[0] in self.columns:
+                if words[0] in self.rows:
+                    if not apart:
+                        raise TableError(f"{words[0]} has two rows", number)
+                    ended = True  # another matrix, such as that of topo -p2p
+                else:
+                    self._row(line, words, number)
+                    apart = False
+            elif match := _LEGEND.match(line):
+                self.legend.setdefault(match[1], match[2])
+            else:
+                apart = bool(self.rows)
+                if apart and not ended and words[1:2] == ["="]:
+                    explained.add(words[0])
+        self.pcie_alone = "PIX" in explained and "NV#" not in explained
+        if not self.columns:
+            raise TableError("no header line with GPU0 and CPU Affinity in it")
+        missing = [name for name in self.columns if GPU.match(name) and name not in self.rows]
+        if missing:
+            raise TableError(f"{missing[0]} has a column but no row: the text is cut short")
+
+    def _header(self, line: str, number: int) -> None:
+        titles = list(_TITLE.finditer(line))
+        names = _GLUED.sub(" ", line[: titles[0].start()]).split()
+        if len(names) > MAX_DEVICES:
+            raise TableError(f"{len(names)} devices; the limit is {MAX_DEVICES}", number)
+        for name in names:
+            if not NAME.match(name):
+                raise TableError(f"column {name[:40]!r} is no name of a device", number)
+        if len(set(names)) != len(names):
+            raise TableError("a device has two columns", number)
+        self.columns, self._titles = names, len(titles)
+
+    def _row(self, line: str, words: list[str], number: int) -> None:
+        count = len(self.columns)
+        name, cells = words[0], words[1 : count + 1]
+        if len(cells) < count:
+            raise TableError(f"{name} has {len(cells)} of {count} cells", number)
+        for column, cell in zip(self.columns, cells, strict=True):
+            if not _CELL.match(cell) or (cell == "X") != (column == name):
+                raise TableError(f"cell {cell[:20]!r} of {name} and {column}", number)
+        self.rows[name] = ["SYS" if cell == "SOC" else cell for cell in cells]
+        self.tails[name] = self._tail(line, words[count + 1 :])
+
+    def _tail(self, line: str, words: list[str]) -> tuple[str, str, str]:
+        fields = [field.strip() for field in line.split("\t")][len(self.columns) + 1 :]
+        if len(fields) >= _TAB_TAIL:  # all tabs are there: an empty field is told from none
+            return fields[0], fields[1], fields[3]
+        if len(words) < self._titles:
+            return "", "", ""  # one of them is empty, and nothing says which
+        cpus, near, own = [*words, "", "", ""][:3]
+        return cpus, near, own
