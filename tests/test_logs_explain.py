@@ -6,6 +6,7 @@ import pytest
 
 from gputop.topology.logs.explain import check_of, explain, table, unexplained
 from gputop.topology.logs.read import read_log
+from tests.log_examples import EXAMPLES
 from tests.nccl_logs import lines_of, recorded
 
 A = "node1:11:11 [0] NCCL INFO "
@@ -182,6 +183,7 @@ SHOWN = {
     ],
     "library-hint": [A + "HINT: In many cases this error occurs when ACS is enabled which would"],
     "nvls-off-by-flag": [line.decode() for line in lines_of("h200-default")],
+    **EXAMPLES,
 }
 
 

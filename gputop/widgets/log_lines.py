@@ -93,7 +93,8 @@ def rank_lines(comm: Communicator, width: int, library: str | None = None) -> tu
     """Ranks and their devices; RCCL numbers them as HIP and as rocm-smi do."""
     runtime, driver = ("hip", "smi") if library == "rccl" else ("cuda", "nvml")
     nodes = "" if comm.nodes is None else f", {_count(comm.nodes, 'node')} as it counts"
-    told = f"{_count(comm.nranks, 'rank')}{nodes}"
+    least = "at least " if comm.size_seen_only else ""
+    told = f"{least}{_count(comm.nranks, 'rank')}{nodes}"
     if comm.network:
         told += f", network {clean(comm.network, 60)}"
     if comm.use_gdr is not None and any(one.label.startswith("NET") for one in comm.transports):

@@ -130,6 +130,7 @@ class CommBuilder:
     network: str | None = None
     use_pxn: bool | None = None
     use_gdr: bool | None = None
+    size_seen_only: bool = False
     left_out: Counter[str] = field(default_factory=Counter)
 
     def rank(self, number: int) -> RankBuilder:
@@ -157,6 +158,7 @@ class CommBuilder:
             ident=self.ident,
             line=self.line,
             nranks=self.nranks,
+            size_seen_only=self.size_seen_only,
             nodes=self.nodes,
             local_ranks=self.local_ranks,
             mnnvl=self.mnnvl,

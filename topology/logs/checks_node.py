@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ MAY_DIFFER = {
     "NCCL_TOPO_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_SET_THREAD_NAME",
 }  # fmt: skip
 """Variables that name things of one host or rank, or only change what is printed."""
+_ATTRIBUTE = re.compile(r"Attribute .* of node .* not found")
 CRIPPLED_GBS = 1.0
 """No GPU has less: generation 1 with four lanes has 1.0 (link constants of graph/topo.h)."""
 
@@ -100,6 +102,29 @@ def environment_differs(log: LogReport) -> Iterator[Proof]:
             for one in seen:
                 where = f" on {', '.join(one.hosts)}" if one.hosts else ""
                 yield Proof(one.line, f"{name} set by environment to {one.value}{where}")
+
+
+def topology_attribute_missing(log: LogReport) -> Iterator[Proof]:
+    """An attribute is missing while a topology file is in use."""
+    if _topology_file(log):
+        yield from _attributes(log)
+
+
+def topology_attribute_unread(log: LogReport) -> Iterator[Proof]:
+    """An attribute is missing and no file is in use: it could not be read from the machine."""
+    if not _topology_file(log):
+        yield from _attributes(log)
+
+
+def _topology_file(log: LogReport) -> bool:
+    loaded = any("Loading topology file" in note.text for note in log.notes)
+    return loaded or log.variable("NCCL_TOPO_FILE") is not None
+
+
+def _attributes(log: LogReport) -> Iterator[Proof]:
+    for note in log.notes:
+        if note.level == "WARN" and _ATTRIBUTE.search(note.text):
+            yield Proof(note.line, note.text)
 
 
 def value_refused(log: LogReport) -> Iterator[Proof]:

@@ -179,6 +179,8 @@ class Communicator(msgspec.Struct, frozen=True, kw_only=True):
     """commId in hexadecimal, or "parent/split/color" of a split one."""
     line: int
     nranks: int
+    size_seen_only: bool = False
+    """No line gives the size: `nranks` is the highest rank seen, and one; there may be more."""
     nodes: int | None = None
     local_ranks: int | None = None
     mnnvl: bool | None = None

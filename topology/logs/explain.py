@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -36,6 +36,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     levels: tuple[str, ...] = ("WARN", "INFO", "OTHER")
     check: str | None = None
     """Name of a function in checks.py that gives the proof."""
+    after: tuple[str, ...] = ()
+    """Rows whose echo this is: where one of them is told, this one is not. "errors": all of them."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,17 +79,28 @@ def check_of(name: str) -> checks.Check:
 
 def explain(log: LogReport) -> tuple[Explanation, ...]:
     """The symptoms that the log proves, worst first."""
-    found = [one for one in (_look(symptom, log) for symptom in table()) if one is not None]
-    return tuple(sorted(found, key=lambda one: SEVERITIES.index(one.severity)))
+    seen = {row.id: one for row in table() if (one := _look(row, log)) is not None}
+    names = set(seen)
+    if any(seen[row.id].severity == "error" for row in table() if _is_cause(row, seen)):
+        names.add("errors")
+    told = [seen[row.id] for row in table() if row.id in seen and not names & set(row.after)]
+    return tuple(sorted(told, key=lambda one: SEVERITIES.index(one.severity)))
+
+
+def _is_cause(row: Symptom, seen: Mapping[str, Explanation]) -> bool:
+    return row.id in seen and "errors" not in row.after
 
 
 def unexplained(log: LogReport) -> tuple[Note, ...]:
     """Warnings and last words that no row of the table knows."""
     rows = [symptom for symptom in table() if symptom.any]
+    shown = {proof.line for one in explain(log) for proof in one.proof}
     return tuple(
         note
         for note in log.notes
-        if note.level != "INFO" and not any(_says(symptom, note) for symptom in rows)
+        if note.level != "INFO"
+        and note.line not in shown
+        and not any(_says(symptom, note) for symptom in rows)
     )
 
 

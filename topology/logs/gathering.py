@@ -85,6 +85,10 @@ class Log:
         if self.versions.library is None:
             self.versions = msgspec.structs.replace(self.versions, library="rccl")
 
+    def framework_version(self, version: str, line: int) -> None:
+        """Keep the version that PyTorch names; it says NCCL of RCCL too, so no library follows."""
+        self.versions = msgspec.structs.replace(self.versions, version=version, line=line)
+
     def process(self, speaker: Speaker | None) -> Process:
         """The process that speaks, made when it is new."""
         if speaker is None:

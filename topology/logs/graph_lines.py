@@ -10,23 +10,27 @@ from .gathering import Log
 from .init_lines import on_counts
 
 _VIA = re.compile(
-    rb"Channel (\d{1,4})(?:/(\d{1,2}))? : (\d{1,7})\[(\w+)\] -> (\d{1,7})\[(\w+)\]"
+    rb"(?:Channel|Ring) (\d{1,4})(?:/(\d{1,2}))? : "
+    rb"(\d{1,7})(?:\[(\w+)\])? -> (\d{1,7})(?:\[(\w+)\])?"
     rb"(?: \[(send|receive)\])? via (.+)$"
 )
 _LABEL = re.compile(
-    rb"(?:P2P/(?:CUMEM|IPC|MNNVL|direct pointer|indirect/\d+\[\w+\])(?:/read)?(?:/CE)?(?:/\w+)?"
+    rb"(?:P2P/(?:CUMEM|IPC|MNNVL|direct pointer|common device|indirect/\d+\[\w+\])(?:/read)?(?:/CE)?(?:/\w+)?"
     rb"|SHM(?:/(?:direct|CE)){1,2}"
     rb"|NET/[^/]{1,80}/\d+(?:\(\d+\))?(?:/GDRDMA)?(?:\(PCI\))?(?:/Shared)?"
     rb"|COLLNET/[^/]{1,80}/\d+(?:/GDRDMA)?(?:\(PCI\))?(?:/Shared)?)$"
 )
 _TAIL = re.compile(rb" comm (0x[0-9a-f]+) nRanks \d+(?: busId [0-9a-fA-F]+)?\s*$")
-_ORDER = re.compile(rb"Channel (\d{1,4})/(\d{1,4}) :((?: +\d{1,7})+)\s*$")
+_ORDER = re.compile(rb"(?:Channel|Ring) (\d{1,4})(?:/\d{1,4})? :((?: +\d{1,7})+)\s*$")
 _RING = re.compile(rb"Ring (\d{1,4}) : (-?\d{1,7}) -> (-?\d{1,7}) -> (-?\d{1,7})")
 _TREE = re.compile(
     rb"Tree (\d{1,4}) : (-?\d{1,7}) -> (-?\d{1,7}) -> (-?\d{1,7})/(-?\d{1,7})/(-?\d{1,7})"
 )
 _TREES = re.compile(
     rb"\[(\d{1,4})\] (-?\d{1,7})/(-?\d{1,7})/(-?\d{1,7})->(-?\d{1,7})->(-?\d{1,7})(?![\d/])"
+)
+_OLD_TREES = re.compile(
+    rb"\[(\d{1,4})\] (-?\d{1,7})->(-?\d{1,7})->(-?\d{1,7})/(-?\d{1,7})/(-?\d{1,7})(?![\d|])"
 )
 
 
@@ -77,7 +81,7 @@ def on_channel(log: Log, process: Process, text: bytes, line: int) -> str | None
 
 
 def _owner(
-    process: Process, src: int, dst: int, at_src: bytes, at_dst: bytes
+    process: Process, src: int, dst: int, at_src: bytes | None, at_dst: bytes | None
 ) -> CommBuilder | None:
     """The newest communicator of the process in which such a line makes sense.
 
@@ -88,7 +92,9 @@ def _owner(
             continue
         own = comm.ranks.get(rank)
         place = at_src if rank == src else at_dst
-        if own is None or own.nvml_dev is None or _same_device(place, own.nvml_dev, own.bus_id):
+        if own is None or own.nvml_dev is None or place is None:
+            return comm
+        if _same_device(place, own.nvml_dev, own.bus_id):
             return comm
     return process.comm
 
@@ -105,6 +111,7 @@ def _stray(log: Log, process: Process, src: int, dst: int, line: int) -> CommBui
     """A log whose start is missing: its transports are kept under a name of our own."""
     comm = log.communicator("unnamed", 0, line)
     if comm is not None:
+        comm.size_seen_only = comm.nranks == 0 or comm.size_seen_only
         comm.nranks = max(comm.nranks, src + 1, dst + 1)
         process.comm = comm
     return comm
@@ -114,7 +121,7 @@ def _whole_ring(log: Log, process: Process, text: bytes, line: int) -> str | Non
     match = _ORDER.match(text)
     if match is None:
         return None
-    order = [int(rank) for rank in match[3].split()]
+    order = [int(rank) for rank in match[2].split()]
     comm = process.comm
     if comm is None and order:
         comm = _stray(log, process, max(order), 0, line)
@@ -129,9 +136,11 @@ def _whole_ring(log: Log, process: Process, text: bytes, line: int) -> str | Non
 
 
 def on_ring(log: Log, process: Process, text: bytes, line: int) -> str | None:
-    """Read `Ring 00 : 3 -> 0 -> 1`."""
+    """Read `Ring 00 : 3 -> 0 -> 1`; until 2.6 also transports, which are `Channel ..` since."""
     match = _RING.match(text)
     if match is None:
+        if (kind := on_channel(log, process, text, line)) is not None:
+            return kind
         # RCCL: "Ring 00 : 0 -> 1 failed to get link type and hop count" (transport/p2p.cc).
         log.note("INFO", process, text, line)
         return "failure" if b" failed to " in text else None
@@ -156,12 +165,16 @@ def on_tree(log: Log, process: Process, text: bytes, line: int) -> str | None:
 
 
 def on_trees(log: Log, process: Process, text: bytes, line: int) -> str | None:
-    """Read `Trees [0] 1/-1/-1->0->-1 [1] ..`: children, rank, parent."""
+    """Read `Trees [0] 1/-1/-1->0->-1 [1] ..`: children, rank, parent; until 2.4 the other way."""
     found = False
     for match in _TREES.finditer(text):
         found = True
         down = (int(match[2]), int(match[3]), int(match[4]))
         _keep_tree(process, int(match[5]), int(match[6]), down, int(match[1]))
+    for match in () if found else _OLD_TREES.finditer(text):
+        found = True
+        down = (int(match[4]), int(match[5]), int(match[6]))
+        _keep_tree(process, int(match[3]), int(match[2]), down, int(match[1]))
     return "tree" if found or text.strip() == b"Trees" else None
 
 

@@ -16,7 +16,7 @@ _INIT = re.compile(
 )
 _OLD_INIT = re.compile(
     rb"comm (0x[0-9a-f]+) rank (\d{1,9}) n[rR]anks (\d{1,9}) cudaDev (-?\d{1,4})"
-    rb"(?: nvmlDev (-?\d{1,4}))? busId ([0-9a-fA-F]+)(.*?)"
+    rb"(?: nvmlDev (-?\d{1,4}))?(?: busId ([0-9a-fA-F]+))?(.*?)"
     rb" ?- (Init START|Init COMPLETE|Destroy COMPLETE|Abort START|Abort COMPLETE|"
     rb"Revoke START|Revoke COMPLETE|Destroy START)(.*)$"
 )
@@ -83,7 +83,7 @@ def _introduce(
     process: Process,
     pointer: bytes,
     place: tuple[bytes, bytes],
-    device: tuple[bytes, bytes | None, bytes],
+    device: tuple[bytes, bytes | None, bytes | None],
     tail: bytes,
     *,
     complete: bool,
@@ -95,7 +95,7 @@ def _introduce(
     comm = known[0] if known is not None else None
     late = process.comm if complete and known is None else None
     if late is not None and late.may_be(rank, nranks):
-        comm, late.nranks = late, nranks
+        comm, late.nranks, late.size_seen_only = late, nranks, False
     if comm is None or comm.nranks != nranks:
         comm = log.communicator(_ident(log, process, pointer, tail), nranks, line)
     if comm is None:
@@ -110,7 +110,7 @@ def _introduce(
     seen.host, seen.pid = process.host or None, process.pid or None
     seen.cuda_dev = int(device[0])
     seen.nvml_dev = None if device[1] is None else int(device[1])
-    seen.bus_id = bus_id(device[2].decode())
+    seen.bus_id = None if device[2] is None else bus_id(device[2].decode())
     seen.state = "ready" if complete else "started"
     seen.line = seen.line or line
     process.join(comm, rank)

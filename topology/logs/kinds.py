@@ -124,7 +124,9 @@ WORDS: dict[bytes, str | Reader] = {
     **dict.fromkeys((b"threadThresholds", b"CC", b"ncclP2pSchedule:"), "communicator settings"),
     **dict.fromkeys((b"minCTAs", b"maxCTAs", b"nvlsCTAs", b"splitShare"), "communicator settings"),
     **dict.fromkeys((b"collnetEnable", b"CTAPolicy", b"Rank", b"Local"), "communicator settings"),
-    **dict.fromkeys((b"Protocol", b"Max"), "tuning"),
+    **dict.fromkeys((b"Launch", b"Min", b"nranks", b"bootstrapSplit:"), "communicator settings"),
+    **dict.fromkeys((b"DEBUG", b"Duplicating", b"Limiting", b"LSA"), "communicator settings"),
+    **dict.fromkeys((b"Protocol", b"Max", b"Threads", b"latencyinter"), "tuning"),
     **dict.fromkeys((b"ncclTopoGetCpuAffinity:", b"Setting", b"Affinity"), "affinity"),
     **dict.fromkeys((b"CommRevokeAsync", b"timings:", b"Hostname", b"Kernel", b"Librccl"), "end"),
     b"Channel": on_channel,
@@ -166,7 +168,9 @@ WORDS: dict[bytes, str | Reader] = {
     **dict.fromkeys((b"Unloading", b"Disabling", b"Enabled", b"Net", b"Communicator"), remark),
     **dict.fromkeys((b"User", b"Unrecognized", b"No", b"Stack", b"Warning:", b"ENV:"), remark),
     **dict.fromkeys((b"Connection", b"Queing", b"proxyConnSetupConnect"), "proxy"),
-    **dict.fromkeys((b"Set", b"SHM", b"Inserted"), "memory"),
+    **dict.fromkeys((b"Set", b"SHM", b"Inserted", b"IPC", b"Unlinking"), "memory"),
+    b"hsa_amd_portable_export_dmabuf": "memory",
+    b"proxy": "proxy",
     **dict.fromkeys((b"SymCheck:", b"Intrusive", b"Buffer", b"Number", b"Peer"), "registration"),
     **dict.fromkeys((b"ncclCommGrow:", b"ncclCommSuspend:", b"ncclCommResume:"), "end"),
     **dict.fromkeys((b"Tuning", b"algo"), "communicator settings"),
@@ -181,6 +185,10 @@ WORDS: dict[bytes, str | Reader] = {
         (b"Not", b"Compute", b"Collnet", b"Clique", b"Loaded", b"dlvsym", b"dlsym", b"Search"),
         remark,
     ),
+    **dict.fromkeys((b"Tuner:", b"Opened", b"Closing", b"Assuming", b"Device", b"failed"), remark),
+    **dict.fromkeys((b"Clique-based", b"Unexpected", b"latency", b"Coll", b"Enabling"), remark),
+    **dict.fromkeys((b"socketProgressOpt:", b"ncclOsSocketProgressOpt:", b"Capping"), remark),
+    **dict.fromkeys((b"DMA_BUF_SUPPORT", b"devCommCreate:", b"NET_IB:"), _gdr),
     **dict.fromkeys((b"rocm_smi_lib:", b"initialized", b"GFX9", b"MSCCL:", b"MSCCL++:"), _rccl),
     **dict.fromkeys((b"MSCCL", b"[RINGS]"), _rccl),
     **dict.fromkeys((b"pre-adjustment", b"post-adjustment"), "call"),
@@ -216,6 +224,10 @@ def family(word: bytes) -> str | Reader | None:
     if _PLUGIN.match(word):
         return _plugin
     if word.startswith(b"minNChannels:"):
+        return "call"
+    if word.startswith((b"nvml", b"ncclNvml", b"socket")):
+        return remark
+    if word.startswith((b"scheduleRma", b"ncclRma")):
         return "call"
     if word.startswith((b"comm:0x", b"[node_id", b"ringGraph->")):
         return "communicator settings"

@@ -36,6 +36,13 @@ class Speaker:
     """Source file and line of a warning."""
 
 
+def source_of(head: bytes) -> str | None:
+    """The source file and line that a warning names."""
+    where = _WHERE.search(head)
+    # ROCm's packages name the whole path of their build.
+    return None if where is None else plain(where[1].rpartition(b"/src/")[2], 80)
+
+
 class Heads:
     """Reads heads of lines; what was read once is remembered."""
 
@@ -64,13 +71,11 @@ class Heads:
             return None
         if len(self._hosts) < 4096:
             self._hosts.add(match[1])
-        where = _WHERE.search(match[5] or b"")
         return Speaker(
             host=plain(match[1], 80),
             pid=int(match[2][:12]),
             cuda_dev=None if match[4] is None else int(match[4][:6]),
-            # ROCm's packages name the whole path of their build.
-            where=None if where is None else plain(where[1].rpartition(b"/src/")[2], 80),
+            where=source_of(match[5] or b""),
         )
 
     def split_glued(self, line: bytes) -> list[bytes]:

@@ -14,9 +14,10 @@ from .building import Process
 from .gathering import Log
 from .kinds import WORDS, Reader, family
 from .lines import LineReader, Readable
-from .prefix import MARK, Heads, Speaker, unfolded, without_colour
+from .prefix import MARK, Heads, Speaker, source_of, unfolded, without_colour
 from .report import LogReport, Variable
 from .setting_lines import on_version
+from .text import plain
 
 _LEVELS = {
     b"INFO ": "INFO",
@@ -27,9 +28,10 @@ _LEVELS = {
 }
 _LAST_WORDS = re.compile(
     rb"NCCL (?:error|Error)|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
-    rb"|ProcessGroupNCCL.*(?:[Tt]imeout|[Ee]xception|abort)"
+    rb"|ProcessGroupNCCL.*(?:[Tt]imeout|[Ee]xception|abort|got stuck|timed out)"
 )
 _UNMARKED_VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
+_ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
 _WORD_CACHE = 20_000
 
 
@@ -144,7 +146,8 @@ class _Reading:
         known = self._by_head.get(key)
         if known is None:
             speaker: Speaker | None = self._heads.speaker(head)
-            known = (self._log.process(speaker), speaker.where if speaker else None)
+            where = speaker.where if speaker is not None else source_of(head)
+            known = (self._log.process(speaker), where)
             if len(self._by_head) < _WORD_CACHE:
                 self._by_head[key] = known
         return known
@@ -173,9 +176,12 @@ class _Reading:
             return "cut" if cut else "other"
         kind = found if isinstance(found, str) else found(self._log, process, text, number)
         if kind is None and not isinstance(found, str):
+            # A progress bar goes back to the start of its line, and so writes behind ours.
+            text, bar, _ = text.partition(b"\r")
             text, folded = unfolded(text)
             if folded:
                 self._log.more["lines that Ray folded into one"] += folded
+            if folded or bar:
                 kind = found(self._log, process, text, number)
         if kind is not None:
             return kind
@@ -241,6 +247,9 @@ class _Reading:
         elif _LAST_WORDS.search(text) is not None:
             log.note("OTHER", None, text, number)
             log.kinds["framework"] += 1
+            named = _ITS_VERSION.search(text)
+            if named is not None and log.versions.version is None:
+                log.framework_version(plain(named[1], 20), number)
             return 1
         log.kinds["elsewhere"] += 1
         return 0

@@ -30,7 +30,7 @@ def on_version(log: Log, process: Process | None, text: bytes, line: int) -> str
     version = plain(match[2], 20)
     built = plain(match[3], 20) if match[3] else None
     old = log.versions
-    if old.version is None:
+    if old.version is None or old.library is None:
         log.versions = msgspec.structs.replace(
             old, library=library, version=version, built_for=built, line=line
         )
