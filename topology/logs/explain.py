@@ -37,7 +37,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     check: str | None = None
     """Name of a function in checks.py that gives the proof."""
     after: tuple[str, ...] = ()
-    """Rows whose echo this is: where one of them is told, this one is not. "errors": all of them."""
+    """Rows whose echo this is: where one is told, this one is not. "errors": all such rows."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,8 @@ _VIA = re.compile(
     rb"(?: \[(send|receive)\])? via (.+)$"
 )
 _LABEL = re.compile(
-    rb"(?:P2P/(?:CUMEM|IPC|MNNVL|direct pointer|common device|indirect/\d+\[\w+\])(?:/read)?(?:/CE)?(?:/\w+)?"
+    rb"(?:P2P/(?:CUMEM|IPC|MNNVL|direct pointer|common device|indirect/\d+\[\w+\])"
+    rb"(?:/read)?(?:/CE)?(?:/\w+)?"
     rb"|SHM(?:/(?:direct|CE)){1,2}"
     rb"|NET/[^/]{1,80}/\d+(?:\(\d+\))?(?:/GDRDMA)?(?:\(PCI\))?(?:/Shared)?"
     rb"|COLLNET/[^/]{1,80}/\d+(?:/GDRDMA)?(?:\(PCI\))?(?:/Shared)?)$"
