@@ -9,13 +9,28 @@ import sys
 
 def main() -> None:
     """Entry point of the `gputop` script; ends the process."""
-    if sys.argv[1:] == ["--version"]:
-        # Asked often and by scripts: no import beyond the package itself.
-        from gputop import __version__
+    try:
+        if sys.argv[1:] == ["--version"] and _tell_version():
+            return
+        sys.exit(run(sys.argv[1:]))
+    except KeyboardInterrupt:
+        # Before `run` got as far as to notice it.
+        sys.exit(130)
 
+
+def _tell_version() -> bool:
+    """Print the version; False where that fails, which `run` then says better.
+
+    Asked often and by scripts: no import beyond the package itself.
+    """
+    from gputop import __version__
+
+    try:
         sys.stdout.write(f"gputop {__version__}\n")
-        return
-    sys.exit(run(sys.argv[1:]))
+        sys.stdout.flush()
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
 def run(arguments: list[str]) -> int:
@@ -54,8 +69,9 @@ def _dispatch(arguments: list[str]) -> int:
         # The plain case is the one that has to be quick: it needs no command line library.
         from gputop.session import open_app
 
-        open_app()
-        return 0
+        return open_app()
+    from contextlib import suppress
+
     import click
 
     from gputop.commands.root import root
@@ -69,7 +85,9 @@ def _dispatch(arguments: list[str]) -> int:
         # click ends so, with 1, when the reader of our output left before its end.
         return ANSWERED
     except click.ClickException as error:
-        error.show()
+        # With nobody there to read it, it stays a wrong usage.
+        with suppress(OSError):
+            error.show()
         return USAGE
     return code if isinstance(code, int) else 0
 

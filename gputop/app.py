@@ -58,6 +58,7 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
         Binding("t", "choose_theme", "Theme", show=False),
         Binding("d", "demos", "Demo nodes", show=False),
         Binding("escape", "step_back", "Back", show=False),
+        Binding("ctrl+z", "suspend_process", "Stop", show=False),
         Binding("q", "quit", "Quit", show=False),
     ]
     KEYS: ClassVar[tuple[tuple[str, str, str], ...]] = (
@@ -128,7 +129,9 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
         if not self.is_headless:
             from gputop import hangup
 
-            hangup.watch(partial(self.exit, 0))
+            hangup.watch(lambda code: self.exit(return_code=code))
+            # What comes back from Ctrl+Z finds an empty screen, of which Textual knows nothing.
+            self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))
         self.call_after_refresh(self._settle)
 
     def on_unmount(self) -> None:
@@ -167,6 +170,19 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
             self.register_theme(theme)
         if failed:
             self.say("; ".join(failed), title="Themes that cannot be used", severity="warning")
+
+    def _fatal_error(self) -> None:
+        """Leave; whoever runs the app says why. Textual would print all local variables."""
+        self._close_messages_no_wait()
+
+    def action_suspend_process(self) -> None:
+        """Stop until the shell continues us."""
+        from gputop.job_control import can_stop
+
+        if can_stop():
+            super().action_suspend_process()
+        else:
+            self.say("no shell is behind this that could continue it", severity="warning")
 
     def say(self, text: str, **rest: Any) -> None:
         """Notify, as plain text."""

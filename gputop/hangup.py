@@ -1,4 +1,4 @@
-"""Notices that the terminal went away, and ends the process then."""
+"""Ends the app when a signal asks for it or its terminal goes away, and gives the terminal back."""
 
 from __future__ import annotations
 
@@ -6,42 +6,100 @@ import os
 import select
 import signal
 import sys
+import termios
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
 
 EXIT_CODE = 128 + signal.SIGHUP
+ASKED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+"""Signals that ask to leave. Ctrl+C and Ctrl+\\ are keys while the app runs, not signals."""
+RESET = (
+    b"\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l"  # mouse
+    b"\x1b[?2004l\x1b[?1004l\x1b[?2048l\x1b[<u"  # paste, focus, sizes, keys
+    b"\x1b[?7h\x1b[?25h\x1b[?1049l"  # line wrap, cursor, the screen from before
+)
+"""What undoes all that Textual asks of a terminal."""
 
 
-def watch(stop: Callable[[], None]) -> None:
-    """Look after this process's terminal from a daemon thread and two signal handlers.
+def guard() -> None:
+    """Until `watch` takes over, let a signal give the terminal back and end the process.
+
+    Textual has the terminal for a tenth of a second before the app can listen to signals. Ctrl+C
+    stays an exception of Python's. Call it in the main thread, before anything is drawn.
+    """
+    stream = sys.__stdin__
+    if stream is None:
+        return
+    number = stream.fileno()
+    before = termios.tcgetattr(number)
+
+    def end(code: int, _frame: FrameType | None) -> None:
+        with suppress(OSError, termios.error):
+            if termios.tcgetattr(number) != before:
+                termios.tcsetattr(number, termios.TCSANOW, before)
+                os.write(number, RESET)
+        os._exit(128 + code)
+
+    for code in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        # One that is ignored (nohup) stays so.
+        if signal.getsignal(code) is signal.SIG_DFL:
+            signal.signal(code, end)
+
+
+def watch(stop: Callable[[int], None]) -> None:
+    """Look after this process's terminal from a daemon thread and signal handlers.
 
     A terminal that is gone ends the process at once: there is nobody to tell, and Textual would
-    read end-of-file in a loop or print a traceback. `stop` is called on SIGTERM, to leave in order.
-    Call it in the main thread, inside the event loop.
+    read end-of-file in a loop or print a traceback. A signal calls `stop`, which leaves in order,
+    with the exit code that shells give it. Call it in the main thread, inside the event loop.
     """
     import asyncio
 
     loop = asyncio.get_running_loop()
     try:
-        loop.add_signal_handler(signal.SIGTERM, stop)
-        loop.add_signal_handler(signal.SIGHUP, leave)
+        for number in ASKED:
+            loop.add_signal_handler(number, stop, 128 + number)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            loop.add_signal_handler(signal.SIGHUP, _hung_up, stop)
     except (RuntimeError, ValueError):
         return  # Not the main thread: whoever runs the app there handles signals.
+    for number in _terminals():
+        threading.Thread(target=_wait, args=(number,), name="hangup", daemon=True).start()
+
+
+def _terminals() -> list[int]:
+    found = []
     for stream in (sys.__stdin__, sys.__stderr__):
         try:
             number = -1 if stream is None else stream.fileno()
         except (OSError, ValueError):
             continue
         if number >= 0 and os.isatty(number):
-            threading.Thread(target=_wait, args=(number,), name="hangup", daemon=True).start()
+            found.append(number)
+    return found
+
+
+def _hung_up(stop: Callable[[int], None]) -> None:
+    """Leave in order where only the signal came and the terminal is still there."""
+    terminals = _terminals()
+    if not terminals or any(_poll(number, 0) for number in terminals):
+        leave()
+    stop(EXIT_CODE)
 
 
 def _wait(number: int) -> None:
+    _poll(number, None)
+    leave()
+
+
+def _poll(number: int, milliseconds: int | None) -> bool:
+    """Whether the terminal is gone, at the latest after that time; without one, when it is."""
     poll = select.poll()
     # No event is asked for: hang-up and error are always reported, input never.
     poll.register(number, 0)
-    poll.poll(None)
-    leave()
+    return bool(poll.poll(milliseconds))
 
 
 def leave() -> None:

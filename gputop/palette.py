@@ -26,6 +26,7 @@ COMMON_HELP = (
     ("Ctrl+P", "palette of commands"),
     ("Esc", "back; cancels a running probe"),
     ("?", "these keys"),
+    ("Ctrl+Z", "back to the shell; fg continues"),
     ("q", "quit"),
 )
 """Keys that work on every screen, and what they do."""

@@ -6,7 +6,7 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
-from gputop import __version__, signs
+from gputop import __version__, hangup, signs
 from gputop.commands import NAMES
 from gputop.exits import USAGE, Exit
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 def open_app(
     snapshot: NodeSnapshot | None = None, demo: str | None = None, interval: float = 1.0
-) -> None:
-    """Show a snapshot, a demo, or this machine, until the person leaves.
+) -> int:
+    """Show a snapshot, a demo, or this machine, until the person leaves; gives the exit code.
 
-    Raises Exit when there is no terminal to draw on.
+    Raises Exit when there is no terminal to draw on, and whatever made the app fail.
     """
     # Textual draws on stderr: with that redirected the screen would stay empty.
     if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise Exit("the app needs a terminal; for scripts there are: " + ", ".join(NAMES), USAGE)
+    hangup.guard()
     signs.fit(sys.__stderr__)
     # The app switches the collector on again behind the first picture.
     gc.disable()
@@ -41,4 +42,8 @@ def open_app(
         feed = watch.LiveFeed(interval=interval, version=__version__)
     from gputop.app import GpuTop
 
-    GpuTop(feed, interval).run()
+    app = GpuTop(feed, interval)
+    app.run()
+    if app._exception is not None:
+        raise app._exception
+    return app.return_code or 0

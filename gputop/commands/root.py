@@ -46,7 +46,7 @@ class LazyGroup(click.Group):
 @click.pass_context
 def root(
     context: click.Context, sources: tuple[str, ...], demo: str | None, interval: float
-) -> None:
+) -> int:
     """Explore the inside of a GPU node: what is there, how it is wired, how fast it really is.
 
     Without a command the app opens. Every command takes --json.
@@ -54,6 +54,6 @@ def root(
     if context.invoked_subcommand is not None:
         if sources or demo:
             raise Exit("--from and --demo belong behind the command's name", USAGE)
-        return
+        return 0
     check_sources(sources, demo)
-    open_app(load_snapshot(sources) if sources else None, demo, interval)
+    return open_app(load_snapshot(sources) if sources else None, demo, interval)
