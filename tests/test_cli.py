@@ -25,6 +25,7 @@ RECORDING = str(Path(__file__).parent / "recordings" / "hgx-h200-4gpu-vm")
         ("topo", "--format", "poster"),
         ("topo", "--demo", "no-such-node"),
         ("topo", "--from", "/nonexistent"),
+        ("topo", "--from", ""),
         ("topo", "--from", RECORDING, "--demo", "hgx-h100-8"),
         ("probe", "no-such-probe"),
         ("--bogus",),
@@ -166,6 +167,9 @@ def _is_worker(process: psutil.Process) -> bool:
         ("flags --all", "| head -1", 0),
         ("explain --json --demo pcie-l40s-8", "| true", 0),
         ("snapshot --demo hgx-h100-8", ">&-", 0),
+        ("--version", ">&-", 0),
+        ("--version", "> /dev/full", 3),
+        ("--bogus", "2> /dev/full", 64),
         ("flags --demo hgx-h100-8", ">&-", 0),
         ("explain --demo hgx-h100-8", "> /dev/full", 3),
     ],
@@ -187,6 +191,7 @@ def test_an_output_that_cannot_be_written_is_no_fault_of_ours(
     )
     assert done.returncode == code, done
     assert "our fault" not in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_reason_of_two_sources_is_said_once() -> None:

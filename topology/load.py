@@ -13,6 +13,7 @@ import msgspec
 from .collect import merge
 from .formats import NAMES
 from .formats.format import LIMIT_BYTES, Format, FormatError
+from .plain_file import read_plain
 from .snapshot import NodeSnapshot, SnapshotError, decode
 from .sources.source import Part
 
@@ -183,13 +184,12 @@ def _read(path: Path) -> _Found:
     if path.is_dir():
         return _read_tree(path)
     try:
-        # A pipe or device never ends; only plain files are recordings.
-        if not path.is_file():
-            raise LoadError(f"{path}: not a plain file", unreadable=True)
         status = path.stat()
         if status.st_size > LIMIT_BYTES:
             raise LoadError(f"{path}: {status.st_size} bytes; the limit is {LIMIT_BYTES}")
-        data = path.read_bytes()
+        data = read_plain(path, LIMIT_BYTES)
+        if len(data) > LIMIT_BYTES:
+            raise LoadError(f"{path}: longer than the limit of {LIMIT_BYTES} bytes")
     except OSError as error:
         raise LoadError(f"{path}: {error.strerror}", unreadable=True) from error
     data = _as_utf8(data)

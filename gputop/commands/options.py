@@ -24,6 +24,8 @@ SETTLE_SECONDS = 10.0
 driver without persistence mode takes seconds to wake eight GPUs."""
 
 LIST_DEMOS = "?"
+NAMED = 20
+"""So many files that were passed over are named for one reason; a folder may hold thousands."""
 
 
 def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,6 +107,9 @@ def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
     """Read files; what was passed over is named on stderr."""
     from gputop.topology import load
 
+    if "" in sources:
+        # A script's variable that nobody set would otherwise mean the current folder.
+        raise Exit("--from: no file or folder is named", USAGE)
     try:
         loaded = load.load(sources, version=__version__)
     except load.LoadError as error:
@@ -113,7 +118,8 @@ def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
     for name, why in loaded.skipped:
         by_reason.setdefault(why, []).append(clean(name, 80))
     for why, names in by_reason.items():
-        click.echo(f"passed over, {clean(why, 300)}: {', '.join(names)}", err=True)
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        click.echo(f"passed over, {clean(why, 300)}: {', '.join(names[:NAMED])}{more}", err=True)
     return loaded.snapshot
 
 
