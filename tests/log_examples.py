@@ -54,6 +54,17 @@ LIBRARY = {
 
 EXAMPLES: dict[str, list[str]] = {
     **{ident: [N + line] for ident, line in LIBRARY.items()},
+    "nvlink-unequal": [
+        N + "NCCL INFO ncclCommInitRank comm 0xa rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 "
+        "commId 0xc - Init START",
+        N + "NCCL INFO === System : maxBw 370.8 totalBw 370.8 ===",
+        N + "NCCL INFO CPU/0-0 (1/1/3)",
+        N + "NCCL INFO + PCI[48.0] - GPU/0-60 (0)",
+        N + "NCCL INFO               + NVL[370.8] - NVS/0-0",
+        N + "NCCL INFO + PCI[48.0] - GPU/0-70 (1)",
+        N + "NCCL INFO               + NVL[185.4] - NVS/0-0",
+        N + "NCCL INFO ==========================================",
+    ],
     "reported-by-framework": [
         "RuntimeError: NCCL error in: /pytorch/c10d/ProcessGroupNCCL.cpp:410, unhandled system "
         "error, NCCL version 2.4.8"

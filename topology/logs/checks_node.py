@@ -92,6 +92,27 @@ def pci_unequal(log: LogReport) -> Iterator[Proof]:
             yield next(proof for gbs, proof in links.values() if gbs == usual)
 
 
+def nvlink_unequal(log: LogReport) -> Iterator[Proof]:
+    """Two GPUs that give the link between them different widths, or GPUs that reach the switches so.
+
+    Sums over other GPUs prove nothing: a communicator of a part of a mesh leaves links out.
+    """
+    for system in _systems(log):
+        widths = {
+            (node.name, link.to): (link.gbs, node.line)
+            for node in system.nodes
+            for link in node.links
+            if link.kind in ("NVL", "XGMI")
+        }
+        fabric = [gbs for (_, to), (gbs, _) in widths.items() if to.startswith("NVS/")]
+        for (name, to), (gbs, line) in widths.items():
+            back = widths.get((to, name), (gbs, 0))[0]
+            full = max(fabric) if to.startswith("NVS/") else back
+            if gbs < full and not name.startswith("NVS/"):
+                text = f"{name} + NVL[{gbs}] - {to}, where others have {full}"
+                yield Proof(line, text)
+
+
 def environment_differs(log: LogReport) -> Iterator[Proof]:
     """One variable with several values."""
     values: dict[str, list[Variable]] = defaultdict(list)

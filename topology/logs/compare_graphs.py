@@ -81,11 +81,11 @@ def graph_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> I
         for name in ("ring", "tree", "nvls"):
             expected: SearchGraph | None = getattr(view.graphs, name)
             seen = logged.get(name)
-            if not logged or (expected is None and seen is None):
-                continue
             if expected is not None and not expected.channels:
                 expected = None
-            if expected is None and seen is not None and not seen.channels:
+            if seen is not None and not seen.channels:
+                seen = None
+            if not logged or (expected is None and seen is None):
                 continue
             where = "" if len(prediction.views) == 1 else f" of ranks {_list(view.ranks)}"
             yield Item(

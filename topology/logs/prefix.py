@@ -49,6 +49,8 @@ class Heads:
     def __init__(self) -> None:
         self._speakers: dict[bytes, Speaker | None] = {}
         self._hosts: set[bytes] = set()
+        self._places: set[tuple[bytes, bytes]] = set()
+        """Hosts with a process of theirs."""
 
     def speaker(self, head: bytes) -> Speaker | None:
         """Who speaks; `head` is what stands before the mark. None when nobody is named."""
@@ -69,14 +71,23 @@ class Heads:
         match = _WHO.search(head)
         if match is None:
             return None
+        host = self._whole_name(match[1], match[2])
         if len(self._hosts) < 4096:
-            self._hosts.add(match[1])
+            self._hosts.add(host)
+        if len(self._places) < _CACHE_LIMIT:
+            self._places.add((host, match[2]))
         return Speaker(
-            host=plain(match[1], 80),
+            host=plain(host, 80),
             pid=int(match[2][:12]),
             cuda_dev=None if match[4] is None else int(match[4][:6]),
             where=source_of(match[5] or b""),
         )
+
+    def _whole_name(self, name: bytes, pid: bytes) -> bytes:
+        """The host, without a digit of nccl-tests' table that ran into it: "0node1:12:12"."""
+        digits = len(name) - len(name.lstrip(b"0123456789."))
+        cuts = (name[start:] for start in range(1, digits + 1))
+        return next((bare for bare in cuts if (bare, pid) in self._places), name)
 
     def split_glued(self, line: bytes) -> list[bytes]:
         """Cut a line into which others were written at each further head."""

@@ -177,11 +177,12 @@ class _Reading:
         kind = found if isinstance(found, str) else found(self._log, process, text, number)
         if kind is None and not isinstance(found, str):
             # A progress bar goes back to the start of its line, and so writes behind ours.
-            text, bar, _ = text.partition(b"\r")
-            text, folded = unfolded(text)
+            before, bar, _ = text.partition(b"\r")
+            written_on = bar and before.strip()
+            text, folded = unfolded(before if written_on else text)
             if folded:
                 self._log.more["lines that Ray folded into one"] += folded
-            if folded or bar:
+            if folded or written_on:
                 kind = found(self._log, process, text, number)
         if kind is not None:
             return kind
