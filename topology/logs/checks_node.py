@@ -93,7 +93,7 @@ def pci_unequal(log: LogReport) -> Iterator[Proof]:
 
 
 def nvlink_unequal(log: LogReport) -> Iterator[Proof]:
-    """Two GPUs that give the link between them different widths, or GPUs that reach the switches so.
+    """A link between two GPUs that is wider at one end, or GPUs with unlike links to the switches.
 
     Sums over other GPUs prove nothing: a communicator of a part of a mesh leaves links out.
     """
