@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
+from ..machine import Gpu
 from ..units import size
 from . import vendors
 from .case import Case
@@ -13,6 +15,15 @@ from .rule import Rule
 
 TRANSLATED = ("DMA", "DMA-FQ")
 _WHOLE_BAR = 0.9
+
+
+def _sisters(gpus: Sequence[Gpu]) -> set[str]:
+    """Addresses of the GPUs of which there are several.
+
+    A processor's own graphics beside a card are no two GPUs of one job.
+    """
+    models = Counter((gpu.name, gpu.pci_id) for gpu in gpus)
+    return {gpu.address for gpu in gpus if models[gpu.name, gpu.pci_id] > 1}
 
 
 def _check_iommu(case: Case) -> Iterable[Finding] | None:
@@ -25,7 +36,9 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
     if case.in_vm is not False or not kinds:
         return None
     translated = [address for address, kind in kinds.items() if kind in TRANSLATED]
-    if not translated or len(gpus) < 2:
+    peers = _sisters(gpus)
+    translated = [address for address in translated if address in peers]
+    if not translated:
         return []
     evidence = [
         Evidence(
@@ -59,7 +72,7 @@ def _check_bar(case: Case) -> Iterable[Finding] | None:
     if not small:
         return []
     joined = all(any(link.active for link in gpu.xgmi) for gpu in small)
-    alone = len(case.gpus) < 2
+    alone = _sisters(case.gpus).isdisjoint(gpu.address for gpu in small)
     return [
         BAR.finding(
             NOTICE if joined or alone else SLOW,

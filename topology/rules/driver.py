@@ -9,8 +9,8 @@ from ..collect import ONLY_PCI
 from ..machine import Gpu
 from ..snapshot import SourceState
 from .case import Case
-from .finding import BROKEN, CANNOT_TELL, Evidence, Finding, Fix
-from .gpu_presence import unmanaged
+from .finding import BROKEN, CANNOT_TELL, NOTICE, Evidence, Finding, Fix
+from .gpu_presence import COMPUTE_CLASSES, unmanaged
 from .rule import Rule
 
 _NVML = ("nvml", "nvml_readings")
@@ -18,7 +18,8 @@ _NVML = ("nvml", "nvml_readings")
 _SILENT = ("not answering", "failed", "absent")
 _DENIED = " (no permission)"
 _NODE = re.compile(r"/dev/nvidia(\d{1,4})$")
-_CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kfd")
+_KFD = "/dev/kfd"
+_CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", _KFD)
 """Nodes without which nobody computes."""
 _VERSION = re.compile(r"^\d{1,2}\.(\d{2,4}\.\d{1,4}(?:\.\d{1,4})?)$")
 """NVML's own version: the CUDA release, then that of the library, "13.580.159.04"."""
@@ -142,6 +143,12 @@ def _silence(case: Case, gpus: list[Gpu], evidence: list[Evidence]) -> Finding:
     )  # fmt: skip
 
 
+def _computes(case: Case, gpu: Gpu) -> bool:
+    device = case.pci(gpu.address)
+    code = device.class_code if device is not None else None
+    return code is None or code >> 8 in COMPUTE_CLASSES
+
+
 def _denied(case: Case) -> Iterable[Finding] | None:
     nodes = case.host.device_nodes
     told = [one for one in case.snapshot.problems if one.source in _NVML and one.kind == "denied"]
@@ -152,18 +159,22 @@ def _denied(case: Case) -> Iterable[Finding] | None:
     numbers = {node: int(match.group(1)) for node in closed if (match := _NODE.match(node))}
     own = [by_minor[number] for number in numbers.values() if number in by_minor]
     hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == "nvidia"]
+    here = {gpu.vendor for gpu in case.gpus}
     shut = [
         node
         for node in closed
-        if node in _CONTROL
+        # amdgpu makes its node for the graphics of a processor too.
+        if (node in _CONTROL and ("amd" if node == _KFD else "nvidia") in here)
         or (node in numbers and (numbers[node] in by_minor or (hidden and not by_minor)))
     ]
     if not shut and not told:
         return []
     whole = bool(told) or any(node in _CONTROL for node in shut)
-    amd = "/dev/kfd" in shut
+    amd = _KFD in shut
     gpus = [gpu for gpu in case.gpus if (gpu.vendor == "amd") == amd] if whole else own or hidden
     hides = bool(told) or bool(hidden)
+    # Beside GPUs that NVIDIA's driver serves, AMD's display controllers may be for the screen.
+    screens = amd and not told and "nvidia" in here and not any(_computes(case, g) for g in gpus)
     evidence = [
         Evidence(what=node, value="may not be read and written", source="access(2)")
         for node in shut
@@ -172,7 +183,7 @@ def _denied(case: Case) -> Iterable[Finding] | None:
     addresses = [gpu.address for gpu in gpus]
     return [
         DENIED.finding(
-            CANNOT_TELL if hides else BROKEN,
+            NOTICE if screens else CANNOT_TELL if hides else BROKEN,
             f"no permission to use {case.names(addresses)}",
             devices=addresses,
             evidence=evidence,

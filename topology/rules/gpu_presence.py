@@ -8,16 +8,18 @@ from ..collect import ONLY_PCI
 from ..machine import Gpu, PciDevice
 from ..snapshot import Problem
 from .case import Case
-from .finding import BROKEN, Evidence, Finding, Fix
+from .finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from .rule import Rule
 
 _GIVEN_AWAY = ("vfio", "pciback", "pci-stub", "nvgrace")
 """Parts of the names of drivers that hold a GPU for a virtual machine."""
 _NO_DRIVER = "no driver is bound"
 """The gap of a PCI function without a driver; other gaps mean that nobody could look."""
-_COMPUTE_CLASSES = (0x0302, 0x0380, 0x1200)
+COMPUTE_CLASSES = (0x0302, 0x0380, 0x1200)
 """3D controller, other display controller (MI200), processing accelerator (MI300); a processor's
 own graphics has another class."""
+_DISPLAY_CLASS = 0x0300
+"""VGA controller: GeForce, RTX and Quadro boards; those of data centres are 3D controllers."""
 
 
 def unmanaged(case: Case) -> list[Gpu]:
@@ -42,7 +44,7 @@ def _computes(gpu: Gpu, device: PciDevice | None) -> bool:
     """Whether it is no graphics unit inside a processor, which only AMD's PCI class tells."""
     if gpu.vendor == "nvidia" or device is None or device.class_code is None:
         return True
-    return device.class_code >> 8 in _COMPUTE_CLASSES
+    return device.class_code >> 8 in COMPUTE_CLASSES
 
 
 def _without_driver(case: Case) -> Iterable[Finding] | None:
@@ -55,7 +57,40 @@ def _without_driver(case: Case) -> Iterable[Finding] | None:
         return None  # a container or a job is often given some GPUs, while /sys shows all
     served = {gpu.vendor for gpu in case.gpus if gpu.why("uuid") != ONLY_PCI}
     found = [gpu for gpu in hidden if _lacks(gpu, case.pci(gpu.address), served)]
-    return [_without_driver_finding(case, found)] if found else []
+    screens = [gpu for gpu in found if _may_draw(case, gpu)]
+    rest = [gpu for gpu in found if gpu not in screens]
+    told = [_without_driver_finding(case, rest)] if rest else []
+    return [*told, *([_screen(case, screens)] if screens else [])]
+
+
+def _may_draw(case: Case, gpu: Gpu) -> bool:
+    """Whether it may be for the screen alone, left to another driver or too old for this one.
+
+    So a display controller of another model than every GPU that the driver serves.
+    """
+    device = case.pci(gpu.address)
+    served = {one.pci_id for one in case.gpus if one.uuid is not None and one.vendor == gpu.vendor}
+    return (
+        device is not None
+        and device.class_code is not None
+        and device.class_code >> 8 == _DISPLAY_CLASS
+        and (device.driver == "nouveau" or device.why("driver") == _NO_DRIVER)
+        and bool(served)
+        and gpu.pci_id is not None
+        and not served & {gpu.pci_id, None}
+    )
+
+
+def _screen(case: Case, found: list[Gpu]) -> Finding:
+    names = case.names([gpu.address for gpu in found])
+    return WITHOUT_DRIVER.finding(
+        NOTICE,
+        f"a card of another model without NVIDIA's driver: {names}",
+        devices=[gpu.address for gpu in found],
+        evidence=_bound(case, found),
+        consequence="It may be there for the screen, or be too old for this driver. A job gets "
+        "the GPUs that the driver serves, without it.",
+    )
 
 
 def _lacks(gpu: Gpu, device: PciDevice | None, served: set[str]) -> bool:
@@ -72,15 +107,7 @@ def _without_driver_finding(case: Case, found: list[Gpu]) -> Finding:
     names = case.names([gpu.address for gpu in found])
     whole = [gpu for gpu in case.gpus if gpu not in found]
     evidence = [
-        Evidence(
-            what=f"driver bound to {gpu.address}",
-            value=(device.driver if device else None) or "none",
-            source=f"/sys/bus/pci/devices/{gpu.address}/driver",
-        )
-        for gpu in found
-        for device in (case.pci(gpu.address),)
-    ]
-    evidence += [
+        *_bound(case, found),
         Evidence(
             what="GPUs that the driver describes, of those on PCI",
             value=f"{len(whole)} of {len(case.gpus)}",
@@ -111,6 +138,18 @@ def _without_driver_finding(case: Case, found: list[Gpu]) -> Finding:
         consequence=f"A job on this node gets {len(whole)} of {len(case.gpus)} GPUs.",
         fix=fixes,
     )
+
+
+def _bound(case: Case, found: list[Gpu]) -> list[Evidence]:
+    return [
+        Evidence(
+            what=f"driver bound to {gpu.address}",
+            value=(device.driver if device else None) or "none",
+            source=f"/sys/bus/pci/devices/{gpu.address}/driver",
+        )
+        for gpu in found
+        for device in (case.pci(gpu.address),)
+    ]
 
 
 def _lost(case: Case) -> Iterable[Finding] | None:
@@ -183,11 +222,17 @@ def _vanished(case: Case) -> list[Gpu]:
     if case.earlier is None:
         return []
     here = {gpu.uuid for gpu in case.machine.gpus}
+    on_bus = {device.address: device for device in case.machine.pci}
     answered = {gpu.vendor for gpu in case.machine.gpus if gpu.uuid is not None}
     return [
         gpu
         for gpu in case.earlier.machine.gpus
-        if gpu.uuid is not None and gpu.uuid not in here and gpu.vendor in answered
+        if gpu.uuid is not None
+        and gpu.uuid not in here
+        and gpu.vendor in answered
+        # A container or a job may have been given fewer, and a guest may own it by now.
+        and not (case.may_hide_devices and (not on_bus or gpu.address in on_bus))
+        and not _given_away(on_bus.get(gpu.address))
     ]
 
 

@@ -110,8 +110,9 @@ def _busy(case: Case) -> Iterable[Finding] | None:
 
 
 def _unlisted(case: Case) -> Iterable[Finding] | None:
-    # In a container the driver hides the processes of others, so an empty list proves nothing.
-    if case.in_container is not False:
+    # In a container the driver hides the processes of others, so an empty list proves nothing; nor
+    # does it under Windows, whose own processes hold the memory too and are never listed.
+    if case.in_container is not False or under_windows(case):
         return None
     asked = [
         (gpu, reading)
@@ -121,6 +122,7 @@ def _unlisted(case: Case) -> Iterable[Finding] | None:
         and gpu.memory_bytes
         and not gpu.mig_enabled
         and not _coherent(case, gpu)
+        and not (gpu.virtualization or "").startswith("host")  # its guests hold the memory
     ]
     if not asked:
         return None
@@ -129,8 +131,11 @@ def _unlisted(case: Case) -> Iterable[Finding] | None:
         for gpu, reading in asked
         if not reading.processes and _used(case, gpu, reading) and not _works(case, reading)
     ]
-    if not held:
-        return []
+    kinds = [[one for one in held if (one[0].vendor == "amd") == amd] for amd in (False, True)]
+    return [_unlisted_finding(case, those) for those in kinds if those]
+
+
+def _unlisted_finding(case: Case, held: list[tuple[Gpu, GpuReading]]) -> Finding:
     gpus = [gpu for gpu, _ in held]
     addresses = [gpu.address for gpu in gpus]
     least = min(
@@ -139,39 +144,46 @@ def _unlisted(case: Case) -> Iterable[Finding] | None:
         else 1 - (reading.memory_used_bytes or 0) / (gpu.memory_bytes or 1)
         for gpu, reading in held
     )
-    return [
-        UNLISTED.finding(
-            BROKEN if least < case.threshold(UNLISTED, "full_share") else SLOW,
-            f"memory that no process owns on {case.names(addresses)}",
-            devices=addresses,
-            evidence=[
-                Evidence(
-                    what=f"memory in use on {case.name(gpu.address)}",
-                    value=f"{size(reading.memory_used_bytes)} of {size(gpu.memory_bytes)}, "
-                    "with no process on the GPU",
-                    source=vendors.source([gpu], f"NVML nvmlDeviceGetMemoryInfo, {LISTING}"),
-                )
-                for gpu, reading in held
-            ],
-            consequence=(
-                f"A job finds {100 * least:.0f} % of the memory free and may end out of memory."
+    amd = vendors.amd(gpus)
+    full = least < case.threshold(UNLISTED, "full_share")
+    return UNLISTED.finding(
+        NOTICE if amd else BROKEN if full else SLOW,
+        f"memory that no process owns on {case.names(addresses)}"
+        if not amd
+        else f"memory without a process that this user may see on {case.names(addresses)}",
+        devices=addresses,
+        evidence=[
+            Evidence(
+                what=f"memory in use on {case.name(gpu.address)}",
+                value=f"{size(reading.memory_used_bytes)} of {size(gpu.memory_bytes)}, "
+                "with no process on the GPU",
+                source=vendors.source([gpu], f"NVML nvmlDeviceGetMemoryInfo, {LISTING}"),
+            )
+            for gpu, reading in held
+        ],
+        consequence=f"A job finds {100 * least:.0f} % of the memory free and may end out of memory."
+        # amdsmi looks through /proc/*/fdinfo, which others than root may read of their own alone.
+        + (" Another user's process may hold it: amdsmi names those to root alone." if amd else ""),
+        fix=[
+            Fix(
+                text="Find what still holds the device open; a zombie's parent has to end.",
+                command=vendors.command(gpus, "fuser -v /dev/nvidia*", "fuser -v /dev/kfd"),
+                needs_root=True,
             ),
-            fix=[
-                Fix(
-                    text="Find what still holds the device open; a zombie's parent has to end.",
-                    command=vendors.command(gpus, "fuser -v /dev/nvidia*", "fuser -v /dev/kfd"),
-                    needs_root=True,
+            Fix(
+                text="If nothing does, reset the GPU.",
+                command=vendors.command(
+                    gpus, "nvidia-smi --gpu-reset", "amd-smi reset --gpureset --gpu all"
                 ),
-                Fix(
-                    text="If nothing does, reset the GPU.",
-                    command=vendors.command(
-                        gpus, "nvidia-smi --gpu-reset", "amd-smi reset --gpureset --gpu all"
-                    ),
-                    needs_root=True,
-                ),
-            ],
-        )
-    ]
+                needs_root=True,
+            ),
+        ],
+    )
+
+
+def under_windows(case: Case) -> bool:
+    """Whether this is WSL2, where Windows keeps the GPU and lends it."""
+    return "microsoft" in (case.host.kernel or "").lower()
 
 
 def _coherent(case: Case, gpu: Gpu) -> bool:
@@ -215,6 +227,7 @@ UNLISTED = Rule(
     sources=(
         "NVIDIA NVML API: nvmlDeviceGetMemoryInfo",
         "nvidia-smi manual: Processes",
+        "ROCm/amdsmi src/amd_smi/fdinfo.cc",
     ),
     check=_unlisted,
     thresholds=(("minimum_bytes", 2.0**31), ("minimum_share", 0.02), ("full_share", 0.2)),

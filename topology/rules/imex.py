@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from .case import Case
 from .fabric import FABRIC_SOURCE, UP
-from .finding import BROKEN, Evidence, Finding, Fix
+from .finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from .rule import Rule
 
 
@@ -25,9 +25,10 @@ def _imex(case: Case) -> Iterable[Finding] | None:
     if not rack or case.host.imex_channels:
         return []
     addresses = [gpu.address for gpu in rack]
+    # A container or a job is given a channel only where it asks for one.
     return [
         IMEX.finding(
-            BROKEN,
+            NOTICE if case.may_hide_devices else BROKEN,
             "no IMEX channel may be opened, though NVLink here joins several hosts",
             devices=addresses,
             evidence=[

@@ -18,6 +18,8 @@ from . import vendors
 from .case import Case
 
 _WIDTH = "sysfs current_link_width, max_link_width"
+FIRST_RESTING = 6
+"""PCIe generation from which a link gives up lanes at rest (L0p): few then prove nothing."""
 COPIES = ("h2d_bandwidth", "d2h_bandwidth")
 LEAST_SHARE = 0.75
 """Share of a link's rate from which a copy shows that nothing of it is missing (peers D07)."""
@@ -49,11 +51,13 @@ def links_of(case: Case, end: str) -> list[Narrow]:
     """
     gpu = case.machine.gpu(end)
     sku = case.sku(gpu) if gpu is not None else None
-    coherent = gpu is not None and sku is not None and sku.c2c_gbs and gpu.c2c_enabled is not False
+    coherent = gpu is not None and (
+        gpu.c2c_enabled or (sku is not None and sku.c2c_gbs and gpu.c2c_enabled is not False)
+    )
     chain = () if coherent else case.way_up(end)
     found = []
     for device, above in pairwise(chain):
-        most = _most(device, above)
+        most = None if _rests(device) else _most(device, above)
         if device.link_width_now and most:
             found.append(Narrow(end, device.address, device.link_width_now, most, _WIDTH))
     return found
@@ -137,6 +141,11 @@ def _loaded_gen(figure: Measurement) -> int | None:
     return gen if isinstance(gen, int) and not isinstance(gen, bool) and gen > 0 else None
 
 
+def _rests(device: PciDevice) -> bool:
+    gen = generation_of(device.link_speed_max_gts)
+    return gen is not None and gen >= FIRST_RESTING
+
+
 def _most(device: PciDevice, above: PciDevice) -> int | None:
     """Lanes that both ends have; None where the slot's end hides (a guest, an inner port)."""
     if above.link_width_max is None or device.link_width_max is None:
@@ -154,7 +163,9 @@ def by_siblings(case: Case, known: set[str]) -> list[Narrow]:
     widths = {
         gpu.address: width
         for gpu in case.machine.gpus
-        if (width := width_now(case, gpu)) is not None and gpu.name
+        if (width := width_now(case, gpu)) is not None
+        and gpu.name
+        and (gpu.pcie_gen_max or 0) < FIRST_RESTING
     }
     found = []
     for gpu in case.gpus:

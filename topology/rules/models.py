@@ -123,14 +123,16 @@ def _settings(case: Case) -> Iterable[Finding] | None:
         return None
     found = []
     for gpus in models:
+        built = all(map(_as_built, gpus))
         for name, what, unit, call in _SETTINGS:
+            watts = name == "power_limit_watts"
             groups = _groups(gpus, name)
             if len(groups) < 2:
                 continue
             odd = [gpu.address for gpu in _odd(groups)]
             values = [value for value in groups if isinstance(value, int | float)]
             alike = min(values, default=0.0) >= _ALIKE * max(values, default=0.0)
-            slows = name in _SLOWING and not alike
+            slows = name in _SLOWING and not alike and not (watts and built)
             found.append(
                 SETTINGS.finding(
                     SLOW if slows else NOTICE,
@@ -138,9 +140,11 @@ def _settings(case: Case) -> Iterable[Finding] | None:
                     devices=odd,
                     evidence=_evidence(case, groups, what, unit, f"NVML {call}"),
                     consequence=_consequence(groups, unit)
-                    if slows
+                    if slows or (watts and built and not alike)
                     else "Ranks of one job meet different conditions on GPUs that look alike.",
-                    fix=[
+                    fix=[Fix(text="Each has the limit that it came with: boards of other makers.")]
+                    if watts and built
+                    else [
                         Fix(
                             text="Give all GPUs of one model the same setting.",
                             command=vendors.command(
@@ -151,6 +155,12 @@ def _settings(case: Case) -> Iterable[Finding] | None:
                 )
             )
     return found
+
+
+def _as_built(gpu: Gpu) -> bool:
+    """Whether nobody lowered its power limit: boards of one name come with several."""
+    usual = gpu.power_limit_default_watts
+    return bool(usual) and (gpu.power_limit_watts or 0.0) >= _ALIKE * (usual or 0.0)
 
 
 def _consequence(groups: dict[object, list[Gpu]], unit: str) -> str:

@@ -73,10 +73,13 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
 
 
 def _on_a_board(case: Case, address: str) -> bool:
-    """Whether the model sits on a board that has PCIe switches in a real server."""
+    """Whether the model sits on a board that has PCIe switches in a real server.
+
+    One that NVLink-C2C joins to its CPU hangs on a root port there too (peers D36).
+    """
     gpu = case.machine.gpu(address)
     sku = case.sku(gpu) if gpu is not None else None
-    return sku is not None and sku.fabric in ("switched", "point_to_point")
+    return sku is not None and sku.fabric in ("switched", "point_to_point") and sku.c2c_gbs is None
 
 
 def _has_file(case: Case) -> bool:
