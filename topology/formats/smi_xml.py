@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
@@ -18,6 +19,8 @@ from ..sources.source import Part
 from .format import Format, FormatError
 
 _ROOT = "nvidia_smi_log"
+_PROLOG = re.compile(rb"<\?xml[ \t]")
+_END = b"</" + _ROOT.encode() + b">"
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_DEPTH = 32
 _MAX_ELEMENTS = 500_000
@@ -50,7 +53,7 @@ def _recognises(head: bytes, path: Path) -> bool:
 
 
 def _parse(data: bytes, path: Path) -> Part:
-    root = _document(data)
+    root, notes = _last(data)
     elements = root.findall("gpu")[:_MAX_GPUS]
     # Only a list of all GPUs is numbered as NVML numbers them; `-i` leaves some out.
     complete = root.findtext("attached_gpus", "").strip() == str(len(elements))
@@ -71,7 +74,23 @@ def _parse(data: bytes, path: Path) -> Part:
         software=_software(root, elements),
         gpu_readings=tuple(readings),
         problems=tuple(problems),
+        assumptions=notes,
     )
+
+
+def _last(data: bytes) -> tuple[Element, tuple[str, ...]]:
+    """Read the last whole document of what `nvidia-smi -q -x -l` wrote one after the other."""
+    starts = [match.start() for match in _PROLOG.finditer(data)]
+    if len(starts) < 2:
+        return _document(data), ()
+    pieces = [data[a:b] for a, b in zip(starts, [*starts[1:], len(data)], strict=True)]
+    whole = [piece for piece in pieces if _END in piece]
+    if not whole:
+        return _document(data), ()
+    what = (
+        f"the file holds {len(pieces)} outputs of nvidia-smi, of which the last whole one is read"
+    )
+    return _document(whole[-1]), (what,)
 
 
 def _document(data: bytes) -> Element:
@@ -97,8 +116,9 @@ def _document(data: bytes) -> Element:
 
 def _software(root: Element, gpus: Sequence[Element]) -> Software | None:
     values = Values(root)
-    driver = values.text("nvidia_driver", "driver_version")
-    cuda = values.text("cuda_driver", "cuda_version")
+    # The first name of each goes with CUDA 14.0, as nvidia-smi 615 says in its output.
+    driver = values.text("nvidia_driver", "driver_version", "kmd_version")
+    cuda = values.text("cuda_driver", "cuda_version", "cuda_umd_version")
     return Software(nvidia_driver=driver, cuda_driver=cuda, gaps=values.gaps())
 
 

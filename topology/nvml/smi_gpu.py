@@ -6,9 +6,10 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from ..machine import Fabric, Gpu, MigInstance
-from ..readings import EccCounts, GpuProcess, GpuReading
+from ..readings import EccCounts, GpuReading
 from ..record import Gap
-from .smi_values import Values
+from .smi_processes import processes
+from .smi_values import MAX_ITEMS, Values
 from .words import pci_address
 
 NOT_PRINTED = "not in nvidia-smi -q -x"
@@ -32,7 +33,7 @@ _FABRIC = {
     "in progress": "in progress",
     "completed": "completed",
 }
-_PROCESS_KINDS = {"c": "compute", "g": "graphics", "m": "mps"}
+NVIDIA = 0x10DE
 _REASONS = (
     ("gpu_idle", "gpu idle"),
     ("applications_clocks_setting", "applications clocks"),
@@ -45,7 +46,6 @@ _REASONS = (
     ("display_clocks_setting", "display clock"),
 )
 _POWER = ("gpu_power_readings", "power_readings")
-_MAX_ITEMS = 4096
 
 
 def address(element: Element) -> str | None:
@@ -84,7 +84,7 @@ def gpu(element: Element, own: str, index: int | None) -> Gpu:
         "mig_enabled": v.flag("mig_enabled", "mig_mode/current_mig"),
         "mig_pending": v.flag("mig_pending", "mig_mode/pending_mig"),
         "mig_instances": tuple(
-            _mig(item) for item in element.findall("mig_devices/mig_device")[:_MAX_ITEMS]
+            _mig(item) for item in element.findall("mig_devices/mig_device")[:MAX_ITEMS]
         ),
         "persistence": v.flag("persistence", "persistence_mode"),
         "compute_mode": v.word("compute_mode", _COMPUTE, "compute_mode"),
@@ -95,7 +95,8 @@ def gpu(element: Element, own: str, index: int | None) -> Gpu:
     }
     for ours, theirs in (("graphics", "graphics"), ("sm", "sm"), ("memory", "mem"), ("video",) * 2):
         field = f"clock_{ours}_max_mhz"
-        values[field] = v.whole(field, f"max_clocks/{theirs}_clock", unit=("MHz",))
+        # A virtual GPU prints 0 MHz.
+        values[field] = v.positive(field, f"max_clocks/{theirs}_clock", unit=("MHz",))
     for ours, theirs in (
         ("temperature_shutdown_c", "gpu_temp_max"),
         ("temperature_slowdown_c", "gpu_temp_slow"),
@@ -124,7 +125,7 @@ def reading(element: Element, own: str) -> GpuReading:
         "power_watts": _watts(
             v, "power_watts", "instant_power_draw", "power_draw", "average_power_draw"
         ),
-        "temperature_c": v.whole("temperature_c", "temperature/gpu_temp", unit=("C",)),
+        "temperature_c": _temperature(v),
         "temperature_memory_c": v.whole(
             "temperature_memory_c", "temperature/memory_temp", unit=("C",)
         ),
@@ -134,7 +135,7 @@ def reading(element: Element, own: str) -> GpuReading:
         "pcie_width": v.whole("pcie_width", f"{link}/link_widths/current_link_width", unit=("x",)),
         "pcie_replays": v.whole("pcie_replays", "pci/replay_counter"),
         "ecc": _ecc(element),
-        "processes": _processes(v),
+        "processes": processes(v),
     }
     for ours, theirs in (("graphics", "graphics"), ("sm", "sm"), ("memory", "mem"), ("video",) * 2):
         field = f"clock_{ours}_mhz"
@@ -147,6 +148,13 @@ def reading(element: Element, own: str) -> GpuReading:
     return GpuReading(address=own, gaps=v.gaps(), **values)
 
 
+def _temperature(v: Values) -> int | None:
+    guest = v.element.findtext("gpu_virtualization_mode/virtualization_mode", "").strip().lower()
+    # A virtual GPU has no sensor, and prints 0.
+    read = v.positive if guest == "vgpu" else v.whole
+    return read("temperature_c", "temperature/gpu_temp", unit=("C",))
+
+
 def _watts(v: Values, field: str, *names: str) -> float | None:
     paths = [f"{group}/{name}" for name in names for group in _POWER]
     return v.number(field, *paths, unit=("W",))
@@ -155,7 +163,10 @@ def _watts(v: Values, field: str, *names: str) -> float | None:
 def _pci_id(v: Values) -> str | None:
     """Read "233510DE", device before vendor, as "10de:2335"."""
     number = v.hexadecimal("pci_id", "pci/pci_device_id")
-    if number is None or not 0 < number < 0xFFFFFFFF:
+    if number is None:
+        return None
+    if number & 0xFFFF != NVIDIA or not 0 < number < 0xFFFFFFFF:
+        v.miss("pci_id", f"no device of NVIDIA's: {number:08x}")
         return None
     return f"{number & 0xFFFF:04x}:{number >> 16:04x}"
 
@@ -272,26 +283,3 @@ def _sum(v: Values, field: str, paths: tuple[str, ...], total: str) -> int | Non
     counts = [v.whole(field, path) for path in paths]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
-
-
-def _processes(v: Values) -> tuple[GpuProcess, ...] | None:
-    listed = v.element.find("processes")
-    if listed is None:
-        v.miss("processes", "not in this nvidia-smi -q -x")
-        return None
-    if (listed.text or "").strip():  # "N/A", or a sentence where the list would be
-        v.miss("processes", f"nvidia-smi prints {' '.join((listed.text or '').split())[:80]}")
-        return None
-    found: dict[tuple[int, str], GpuProcess] = {}
-    for item in listed.findall("process_info")[:_MAX_ITEMS]:
-        own = Values(item)
-        pid = own.whole("pid", "pid")
-        used = own.size("memory_bytes", "used_memory")
-        if pid is None or not 0 <= pid < 2**32:
-            continue
-        for letter in (own.text("kind", "type") or "").lower().split("+"):
-            kind = _PROCESS_KINDS.get(letter)
-            if kind is not None:
-                gaps = own.gaps() if used is None else ()
-                found[pid, kind] = GpuProcess(pid=pid, kind=kind, memory_bytes=used, gaps=gaps)
-    return tuple(found.values())

@@ -18,6 +18,8 @@ _SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _TRUTH = {"enabled": True, "disabled": False, "yes": True, "no": False, "active": True,
           "not active": False}  # fmt: skip
 _TEXT_LIMIT = 512
+MAX_ITEMS = 4096
+"""Most entries of a list that are read."""
 
 
 class Values:
@@ -67,6 +69,13 @@ class Values:
             self.miss(field, f"not understood: {value}")
             return None
         return None if value is None else int(value)
+
+    def positive(self, field: str, *paths: str, unit: Sequence[str] = ("",)) -> int | None:
+        """Return a whole number where 0 means that there is nothing to read."""
+        value = self.whole(field, *paths, unit=unit)
+        if value == 0:
+            self.miss(field, "nvidia-smi prints 0")
+        return value or None
 
     def size(self, field: str, *paths: str) -> int | None:
         """Return bytes out of a size in binary units."""

@@ -36,6 +36,10 @@ _MODELS = (
     (r"B300|GB300", 103), (r"B200|GB200|\bB100\b", 100), (r"P100", 60), (r"P40|P4\b", 61),
 )  # fmt: skip
 """Compute capability x10 by product name, for files that do not say it."""
+_ARCHITECTURES = {
+    "Volta": 70, "Turing": 75, "Ada Lovelace": 89, "Hopper": 90, "Blackwell": 100, "Rubin": 100
+}  # fmt: skip
+"""The same by architecture; of those that have several, what boards with NVLink have."""
 
 
 def capability(gpu: Gpu, machine: Machine, notes: list[str]) -> int:
@@ -49,8 +53,11 @@ def capability(gpu: Gpu, machine: Machine, notes: list[str]) -> int:
         if re.search(pattern, name):
             notes.append(f"Compute capability {sm / 10} is that of {name}; it was not read.")
             return sm
-    by_links = None if name else capability_of_links(reported_nvlinks(machine))
-    sm, why = by_links if by_links is not None else (90, "")
+    sm, why = 90, ""
+    if gpu.architecture in _ARCHITECTURES:
+        sm, why = _ARCHITECTURES[gpu.architecture], f"its architecture is {gpu.architecture}"
+    elif not name:
+        sm, why = capability_of_links(reported_nvlinks(machine)) or (sm, why)
     notes.append(
         f"The compute capability of {name or 'the GPUs'} is not known: {sm / 10} is assumed"
         f"{', as ' if why else ''}{why}."
@@ -156,6 +163,10 @@ def _unread(gpu: Gpu) -> bool:
 def _by_model(gpu: Gpu, notes: list[str]) -> dict[str, int]:
     """All links of a model that always sits on NVSwitches; none for others, whose wiring varies."""
     sku = sku_for(gpu)
+    joined = gpu.fabric is not None and gpu.fabric.state == "completed"
+    if sku is None and joined:
+        notes.append(f"NVLinks were not read: {MOST_NVLINKS} are assumed, as the fabric is up.")
+        return {HIDDEN: MOST_NVLINKS}
     if sku is None or not sku.link_count:
         return {}
     if sku.fabric != "switched":

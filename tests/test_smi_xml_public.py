@@ -1,0 +1,124 @@
+"""`nvidia-smi -q -x` of machines that nobody here has, as published, and what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gputop.topology.formats import smi_xml
+from gputop.topology.load import load
+from gputop.topology.machine import Gpu, Machine, PciDevice
+from gputop.topology.nccl.predict import predict
+from gputop.topology.readings import GpuReading, Readings
+from gputop.topology.report import examine
+from gputop.topology.rules.case import Case
+from gputop.topology.rules.engine import diagnose
+from gputop.topology.snapshot import NodeSnapshot
+
+FOLDER = Path(__file__).parent / "recordings/nvidia-public"
+FILES = sorted(FOLDER.glob("*.xml"))
+VGPU = b"""<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu id="00000000:00:0B.0">
+<product_name>GRID P4-1Q</product_name><gpu_virtualization_mode>
+<virtualization_mode>VGPU</virtualization_mode></gpu_virtualization_mode>
+<pci><pci_device_id>000000DE</pci_device_id></pci><clocks_throttle_reasons>N/A
+</clocks_throttle_reasons><temperature><gpu_temp>0 C</gpu_temp></temperature>
+<max_clocks><sm_clock>0 MHz</sm_clock></max_clocks></gpu></nvidia_smi_log>"""
+
+
+def snapshot(name: str) -> NodeSnapshot:
+    return load([str(FOLDER / name)]).snapshot
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_public_machine_raises_an_alarm(path: Path) -> None:
+    report = examine(load([str(path)]).snapshot)
+    found = diagnose(Case(report)).findings
+    assert {finding.severity for finding in found} <= {"notice", "by-design"}
+    assert predict(report.snapshot).pairs or len(report.snapshot.machine.gpus) == 1
+
+
+def test_a_driver_that_renamed_its_version() -> None:
+    text = (FOLDER / "rubin-4.xml").read_text()
+    for tag in ("driver_version", "cuda_version"):  # as CUDA 14.0 will print it
+        text = "\n".join(line for line in text.splitlines() if not line.startswith(f"\t<{tag}>"))
+    software = smi_xml.FORMAT.parse(text.encode(), FOLDER).software
+    assert software is not None
+    assert (software.nvidia_driver, software.cuda_driver) == ("615.23", "13.4")
+
+
+def test_a_gpu_that_is_in_no_table_hangs_on_its_fabric() -> None:
+    prediction = predict(snapshot("rubin-4.xml"))
+    assert {pair.path for pair in prediction.pairs} == {"NVL"}
+    said = " ".join(prediction.assumptions)
+    assert "18 are assumed, as the fabric is up" in said
+    assert "10.0 is assumed, as its architecture is Rubin" in said
+    assert "arm64 is assumed, as C2C is on" in said
+
+
+def test_grace_is_no_x86() -> None:
+    said = " ".join(predict(snapshot("gb200-4.xml")).assumptions)
+    assert "arm64 is assumed" in said
+    assert "x86_64" not in said
+    assert "x86_64 is assumed" in " ".join(predict(snapshot("t4.xml")).assumptions)
+
+
+def test_parts_of_an_a100_without_uuid() -> None:
+    (gpu,) = snapshot("a100-mig.xml").machine.gpus
+    assert gpu.mig_enabled is True
+    assert [one.gpu_instance for one in gpu.mig_instances] == [3, 4, 5, 6]
+
+
+def test_what_a_virtual_gpu_prints_as_zero_is_unknown() -> None:
+    part = smi_xml.FORMAT.parse(VGPU, FOLDER)
+    (gpu,), (reading,) = part.gpus, part.gpu_readings
+    assert (gpu.clock_sm_max_mhz, gpu.why("clock_sm_max_mhz")) == (None, "nvidia-smi prints 0")
+    assert (reading.temperature_c, reading.why("temperature_c")) == (None, "nvidia-smi prints 0")
+    cold = VGPU.replace(b"VGPU", b"None")
+    assert smi_xml.FORMAT.parse(cold, FOLDER).gpu_readings[0].temperature_c == 0
+
+
+def test_an_id_of_another_maker_is_none_of_nvidias() -> None:
+    (gpu,) = smi_xml.FORMAT.parse(VGPU, FOLDER).gpus
+    assert (gpu.pci_id, gpu.why("pci_id")) == (None, "no device of NVIDIA's: 000000de")
+
+
+@pytest.mark.parametrize("rest", [1.0, 0.4], ids=["whole", "cut"])
+def test_of_many_outputs_the_last_whole_one_is_read(rest: float) -> None:
+    first = (FOLDER / "t4.xml").read_bytes()
+    last = first.replace(b"<gpu_util>0 %", b"<gpu_util>44 %")
+    assert last != first
+    part = smi_xml.FORMAT.parse(first + b"\n" + last[: int(len(last) * rest)], FOLDER)
+    assert part.gpu_readings[0].utilization_percent == (44.0 if rest == 1.0 else 0.0)
+    assert part.assumptions == (
+        "the file holds 2 outputs of nvidia-smi, of which the last whole one is read",
+    )
+
+
+def resting(gen: int, gts: float) -> tuple[str, ...]:
+    """Findings on four GPUs below root ports, of which one rests with two lanes."""
+    gpus, pci, readings = [], [], []
+    for number in range(4):
+        lanes = 2 if number == 0 else 16
+        own, port = f"0000:{number + 1:02x}:00.0", f"0000:00:{number + 1:02x}.0"
+        gpus.append(Gpu(address=own, vendor="nvidia", index=number, name="X", pcie_gen_max=gen,
+                        pcie_width_max=16))  # fmt: skip
+        readings.append(GpuReading(address=own, pcie_gen=gen, pcie_width=lanes))
+        end = {"link_speed_max_gts": gts, "link_width_max": 16, "link_width_now": lanes}
+        pci.append(PciDevice(address=port, parent="pci0000:00", kind="root port", **end))
+        pci.append(PciDevice(address=own, parent=port, kind="gpu", **end))
+    machine = Machine(gpus=tuple(gpus), pci=tuple(pci))
+    made = NodeSnapshot(taken_at=0.0, machine=machine, readings=Readings(gpus=tuple(readings)))
+    bare = msgspec.structs.replace(made, machine=msgspec.structs.replace(machine, pci=()))
+    return tuple(
+        finding.id
+        for one in (made, bare)
+        for finding in diagnose(Case(examine(one))).findings
+        if finding.id == "pcie-width"
+    )
+
+
+def test_lanes_that_a_link_of_generation_six_gives_up_at_rest_are_no_fault() -> None:
+    assert resting(5, 32.0) == ("pcie-width", "pcie-width")
+    assert resting(6, 64.0) == ()
