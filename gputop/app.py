@@ -120,6 +120,9 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
 
     def on_mount(self) -> None:
         """Show what was read meanwhile."""
+        if not self.is_headless and self.console.color_system in {"standard", "windows"}:
+            self.register_theme(theming.for_few_colours())
+            self.theme = theming.SIXTEEN
         with self._open_lock:
             early, self._early, self._listening = self._early, None, True
         if isinstance(early, messages.ReportReady):

@@ -16,6 +16,8 @@ import gputop.themes
 DEFAULT = "gputop-dark"
 DEFAULT_FILE = "dark.toml"
 LIGHT = "gputop-light"
+SIXTEEN = "gputop-sixteen"
+SIXTEEN_FILE = "sixteen.toml"
 USER_FOLDER_NAME = "themes"
 _COLORS = [
     "primary",
@@ -46,6 +48,11 @@ def builtin(*, default_only: bool = False) -> tuple[Theme, ...]:
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
     rest = (parse((folder / name).read_text(encoding="utf-8")) for name in names)
     return (first, *(theme for theme in rest if theme.name != first.name))
+
+
+def for_few_colours() -> Theme:
+    """The theme for a terminal of sixteen colours."""
+    return parse((files(gputop.themes) / SIXTEEN_FILE).read_text(encoding="utf-8"))
 
 
 def user_folder() -> Path | None:
