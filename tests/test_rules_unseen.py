@@ -265,3 +265,55 @@ def test_a_processors_graphics_is_no_second_gpu_of_a_job() -> None:
         found[name] = [severities(rule, both) for rule in ("amd-iommu", "amd-small-bar")]
     assert found["AMD Radeon Graphics"] == [[], [NOTICE]]
     assert found[one.name] == [[SLOW], [SLOW]]
+
+
+QUARTERS = [
+    {"node": node, "socket": node // 4, "cpus": f"{28 * node}-{28 * node + 27}"}
+    for node in range(8)
+]
+"""Two sockets of four NUMA nodes each (NPS4)."""
+
+
+@pytest.mark.parametrize(
+    ("cpus", "nodes", "severity"),
+    [
+        ("28-55", "0-7", NOTICE),
+        ("112-139", "0-7", SLOW),
+        ("0-27", "2", NOTICE),
+        ("0-27", "6", SLOW),
+        ("0-27", "0-7", ""),
+    ],
+)
+def test_another_quarter_of_the_socket_is_near_enough(cpus: str, nodes: str, severity: str) -> None:
+    bound = at(
+        BOARD,
+        ("machine.host.numa", QUARTERS),
+        ("machine.gpus[*].numa_node", 0),
+        ("readings.processes[*].cpu_affinity", "0-27"),
+        ("readings.processes[*].memory_nodes", "0-7"),
+        ("readings.processes[0].cpu_affinity", cpus),
+        ("readings.processes[0].memory_nodes", nodes),
+    )
+    assert severities("numa-binding", bound) == ([severity] if severity else [])
+    for one in diagnosed(bound).findings:
+        if one.id == "numa-binding":
+            assert ("between sockets" in one.consequence) == (severity == SLOW)
+
+
+@pytest.mark.parametrize(("cpus", "severity"), [("28-55", NOTICE), ("112-139", SLOW)])
+def test_a_cpuset_in_another_quarter_of_the_socket(cpus: str, severity: str) -> None:
+    inside = at(
+        BOARD,
+        ("machine.host.numa", QUARTERS),
+        ("machine.gpus[*].numa_node", 0),
+        ("readings.processes", []),
+        ("machine.host.container", {"kind": "docker", "cpuset": cpus}),
+    )
+    assert severities("cpuset-far", inside) == [severity]
+
+
+def test_a_container_may_have_been_given_some_nics_alone() -> None:
+    lost = edited(base(BOARD), [{"path": "machine.rdma[name=mlx5_3]", "remove": True}])
+    assert severities("nic-far", lost) == [SLOW]
+    inside = edited(lost, [{"path": "machine.host.container", "value": CONTAINER}])
+    assert severities("nic-far", inside) == [NOTICE]

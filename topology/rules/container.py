@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from ..linux.cpulist import members
 from .case import Case
 from .devices import visible
-from .finding import SLOW, Evidence, Finding, Fix
-from .near import called, jobs, local_cpus, several_nodes
+from .finding import NOTICE, SLOW, Evidence, Finding, Fix
+from .near import called, jobs, local_cpus, nodes_of, same_socket, several_nodes
 from .rule import Rule
 
 
@@ -75,9 +75,10 @@ def _cpuset(case: Case) -> Iterable[Finding] | None:
     if not far:
         return []
     addresses = [gpu.address for gpu in far]
+    inside = same_socket(case, nodes_of(case, cpus), far)
     return [
         CPUSET.finding(
-            SLOW,
+            NOTICE if inside else SLOW,
             f"no CPU next to {case.names(addresses)} may be used here",
             devices=addresses,
             evidence=[
@@ -95,8 +96,13 @@ def _cpuset(case: Case) -> Iterable[Finding] | None:
                     for gpu in far
                 ),
             ],
-            consequence="Every copy between the host and these GPUs crosses the link between "
-            "sockets, and no binding inside the job can change that.",
+            consequence="Every copy between the host and these GPUs "
+            + (
+                "takes a longer way inside the socket"
+                if inside
+                else "crosses the link between sockets"
+            )
+            + ", and no binding inside the job can change that.",
             fix=[
                 Fix(text="Give the job CPUs of the same socket: in Kubernetes the topology manager "
                     "policy single-numa-node, in Slurm --gpu-bind=closest, in Docker "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..linux.cpulist import members
 from ..machine import Gpu
@@ -26,6 +26,19 @@ def local_cpus(case: Case, gpu: Gpu) -> frozenset[int] | None:
         return members(gpu.cpu_affinity) or None
     known = next((one for one in case.host.numa if one.node == node), None)
     return (members(known.cpus) if known is not None else None) or members(gpu.cpu_affinity) or None
+
+
+def same_socket(case: Case, nodes: Iterable[int], gpus: Iterable[Gpu]) -> bool:
+    """Whether these NUMA nodes lie in the socket of each GPU: one may be several (NPS4, SNC)."""
+    sockets = {one.node: one.socket for one in case.host.numa}
+    here = {sockets.get(node) for node in nodes}
+    theirs = [sockets.get(node) if (node := gpu_numa(gpu)) is not None else None for gpu in gpus]
+    return bool(here) and None not in here and here.issuperset(theirs)
+
+
+def nodes_of(case: Case, cpus: frozenset[int]) -> list[int]:
+    """NUMA nodes of some CPUs."""
+    return [one.node for one in case.host.numa if cpus & (members(one.cpus) or frozenset())]
 
 
 def jobs(case: Case) -> tuple[tuple[ProcessReading, tuple[Gpu, ...]], ...]:

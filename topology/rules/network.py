@@ -192,11 +192,12 @@ def _far(case: Case) -> Iterable[Finding] | None:
         return []
     skus = [case.sku(gpu) for gpu in without]
     board = all(sku is not None and sku.fabric in ("switched", "point_to_point") for sku in skus)
+    whole = not case.may_hide_devices  # a container may have been given some NICs alone
     addresses = [gpu.address for gpu in without]
     verb, many = ("have", "their switches") if len(without) > 1 else ("has", "its switch")
     return [
         NIC_FAR.finding(
-            SLOW if board and len(have) > len(without) else NOTICE,
+            SLOW if board and whole and len(have) > len(without) else NOTICE,
             f"{case.names(addresses)} {verb} no NIC below {many}, {len(have)} other GPUs have one",
             devices=addresses,
             evidence=[

@@ -10,7 +10,7 @@ from ..readings import ProcessReading
 from ..wiring.graph import gpu_numa
 from .case import Case
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
-from .near import called, jobs, local_cpus, several_nodes, some
+from .near import called, jobs, local_cpus, nodes_of, same_socket, several_nodes, some
 from .rule import Rule
 
 SAME = 0.95
@@ -27,7 +27,9 @@ def _binding(case: Case) -> Iterable[Finding] | None:
     ]
     if not known:
         return None
-    far = [(one, gpus, words) for one, gpus in known if (words := _far(case, one, gpus))]
+    told = [(one, gpus, *_far(case, one, gpus)) for one, gpus in known]
+    far = [(one, gpus, words) for one, gpus, words, _ in told if words]
+    inside = all(short for *_, words, short in told if words)
     if not far:
         return []
     devices = sorted({gpu.address for _, gpus, _ in far for gpu in gpus})
@@ -38,7 +40,7 @@ def _binding(case: Case) -> Iterable[Finding] | None:
     verb = "is" if len(far) == 1 else "are"
     return [
         BINDING.finding(
-            NOTICE if same else SLOW,
+            NOTICE if same or inside else SLOW,
             f"{who} on {some(case, devices)} {verb} bound to the wrong NUMA node",
             devices=devices,
             evidence=[
@@ -59,7 +61,11 @@ def _binding(case: Case) -> Iterable[Finding] | None:
                 for address, near, away in rates
             ],
             consequence="Copies between the host's memory and these GPUs, and NCCL's own threads, "
-            "cross the link between sockets, which other traffic shares."
+            + (
+                "take a longer way inside the socket, which costs little on most hosts."
+                if inside
+                else "cross the link between sockets, which other traffic shares."
+            )
             + ("" if rates else " The probe host measures what that costs here."),
             fix=[
                 Fix(
@@ -97,19 +103,24 @@ def _pinned(variant: str | None) -> bool:
     return variant == "pinned" or (variant or "").startswith("pinned, NUMA node")
 
 
-def _far(case: Case, process: ProcessReading, gpus: tuple[Gpu, ...]) -> str:
-    """Say how a process is bound away from all its GPUs; "" where it is not."""
+def _far(case: Case, process: ProcessReading, gpus: tuple[Gpu, ...]) -> tuple[str, bool]:
+    """Say how a process is bound away from all its GPUs, and whether still in their socket.
+
+    "" where it is not.
+    """
     near = [local_cpus(case, gpu) for gpu in gpus]
     cpus = members(process.cpu_affinity)
     if cpus and all(one is not None and not cpus & one for one in near):
         where = sorted({str(gpu_numa(gpu)) for gpu in gpus if gpu_numa(gpu) is not None})
         place = f" (NUMA node {', '.join(where)})" if where else ""
-        return f"CPUs {process.cpu_affinity}, none of them next to the GPU{place}"
+        words = f"CPUs {process.cpu_affinity}, none of them next to the GPU{place}"
+        return words, same_socket(case, nodes_of(case, cpus), gpus)
     nodes = members(process.memory_nodes)
     wanted = [gpu_numa(gpu) for gpu in gpus]
     if nodes and all(node is not None and node not in nodes for node in wanted):
-        return f"memory of NUMA node {process.memory_nodes} alone, and the GPU is on {wanted[0]}"
-    return ""
+        words = f"memory of NUMA node {process.memory_nodes} alone, and the GPU is on {wanted[0]}"
+        return words, same_socket(case, nodes, gpus)
+    return "", False
 
 
 def _balancing(case: Case) -> Iterable[Finding] | None:

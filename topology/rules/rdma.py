@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ..machine import RdmaDevice
 from .case import Case
-from .finding import SLOW, Evidence, Finding, Fix
+from .finding import NOTICE, SLOW, Evidence, Finding, Fix
 from .near import some
 from .network import near_nics
 from .rule import Rule
@@ -102,9 +102,10 @@ def _efa(case: Case) -> Iterable[Finding] | None:
         return None
     if plugins or "NCCL_NET_PLUGIN" in case.variables:
         return []
+    # Jobs bring the plugin with them in their containers: what the host has is not what they have.
     return [
         EFA.finding(
-            SLOW,
+            SLOW if case.may_hide_devices else NOTICE,
             f"{len(efa)} EFA device{'s' * (len(efa) != 1)}, and no plugin for NCCL",
             devices=[nic.address for nic in efa if nic.address],
             evidence=[
@@ -119,8 +120,8 @@ def _efa(case: Case) -> Iterable[Finding] | None:
                     source="LD_LIBRARY_PATH, /etc/ld.so.conf.d, usual folders",
                 ),
             ],
-            consequence="NCCL speaks to EFA through a plugin alone: without it jobs over several "
-            "nodes go by TCP (NET/Socket).",
+            consequence="NCCL speaks to EFA through a plugin alone: jobs over several nodes that "
+            "do not bring one go by TCP (NET/Socket).",
             fix=[
                 Fix(
                     text="Put the folder of aws-ofi-nccl on the loader's path.",
