@@ -93,7 +93,7 @@ class _Line:
     """Progress for people: one line that is written over on a terminal, silence otherwise."""
 
     def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._open = False
 
     def show(self, state: SuiteState) -> None:

@@ -140,7 +140,10 @@ class Session:
             return f"{one_line(python)} is not a program that can be run."
         if self._private_folder:
             self._shared = leftovers.shared_files()
-            self._folder = leftovers.folder_path()
+            try:
+                self._folder = leftovers.folder_path()
+            except OSError:
+                return "No folder for temporary files can be written; TMPDIR names another."
         keeper = sys.executable or python
         command = [keeper, "-I", "-S", str(_KEEPER), str(os.getpid()), self._folder]
         command += [python, str(self._worker), "--watched"]

@@ -12,6 +12,7 @@ from typing import Optional
 from .outcome import Outcome, death_sentence, ended_by, tail
 from .plaintext import one_line
 from .protocol import (
+    IMPORTING,
     LINE_LIMIT_BYTES,
     Done,
     Failure,
@@ -140,9 +141,12 @@ class Conversation:
         if self._stopped == "cancelled":
             return "cancelled", f"Cancelled{during}."
         if self._stopped == "timed-out":
+            late = f"No end after {self._deadline_seconds:.0f} s{during}; "
+            if self._last is None or self._step == IMPORTING:
+                # Says something of a file system or of the deadline, nothing of a GPU.
+                return "failed", late + "it was given up before it touched a GPU."
             return "timed-out", (
-                f"No end after {self._deadline_seconds:.0f} s{during}; the probe was killed. "
-                "A copy that never ends is a finding in itself."
+                late + "the probe was killed. What never ends is a finding in itself."
             )
         if self._stray:
             shown = one_line(self._stray.decode("utf-8", "replace"), 80)

@@ -198,7 +198,8 @@ class Crew:
             if not rank.done
         ]
         text = f"No end after {self._seconds:.0f} s. " + "; ".join(late) + "."
-        return Trouble("timed-out", text, step)
+        # Whoever still imports torch waits for a file system: that says nothing of a GPU.
+        return Trouble("failed" if step.kind == "open" else "timed-out", text, step)
 
     def _trouble(self) -> Optional[Trouble]:
         failed = [rank for rank in self._ranks if rank.failure is not None]

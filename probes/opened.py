@@ -9,7 +9,7 @@ from pathlib import Path
 from .devices import Backend, select
 from .gpus import drop_overruled_variables
 from .opening import open_backend
-from .protocol import DeviceRecord, Hello, Message, Note, Progress, Request
+from .protocol import IMPORTING, DeviceRecord, Hello, Message, Note, Progress, Request
 from .sizing import spare_bytes
 from .spec import ProbeSpec
 
@@ -31,7 +31,7 @@ def open_devices(
     ProbeStopped where there is no torch, no device or not the one asked for.
     """
     dropped = drop_overruled_variables()
-    emit(Progress(0, 1, "importing torch"))
+    emit(Progress(0, 1, IMPORTING))
     backend = open_backend(request.params)
     return backend, tuple(_introduce(backend, request, spec, emit, dropped))
 

@@ -15,6 +15,8 @@ from typing import Any, Optional, Union, get_args, get_origin, get_type_hints
 VERSION = 1
 LINE_LIMIT_BYTES = 1 << 20
 """A longer line is refused before it is read to its end."""
+IMPORTING = "importing torch"
+"""What a Progress says before any GPU is touched."""
 
 
 class ProtocolError(Exception):

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,8 @@ from gputop.probe_document import worst
 from gputop.probe_list import print_list
 from gputop.probe_run import Attended
 from gputop.probes import catalog
+from gputop.probes.client import Session
+from gputop.probes.protocol import Request
 from gputop.suite.planning import plan
 from gputop.topology.machine import Gpu, Machine
 from gputop.topology.snapshot import Measurement, NodeSnapshot
@@ -118,6 +121,9 @@ def test_a_list_says_which_machine_its_costs_are_for(
         (("p2p", "--set", "NCCL_DEBUG=INFO"), "for the probe nccl"),
         (("p2p", "--logs", "x"), "for the probe nccl"),
         (("nccl", "--trace"), "for the probe p2p"),
+        (("--list", "--history"), "exclude"),
+        (("memory", "--deadline", "nan"), "number of seconds"),
+        (("memory", "--python", ""), "--python is empty"),
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
@@ -131,6 +137,27 @@ def test_a_python_that_is_none_is_said_once() -> None:
     done = gputop("probe", "p2p", "nccl", "--selftest", "--python", "/nowhere/python")
     assert done.returncode == 3
     assert done.stderr.count("/nowhere/python") == 1
+
+
+def test_nobody_has_to_read_the_messages() -> None:
+    command = f"{sys.executable} -m gputop probe p2p --selftest --quick 2>&-"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "one way, GB/s" in done.stdout
+
+
+def test_without_a_folder_for_its_files_a_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", full_disk)
+    request = Request("nccl", params={"device": "cpu"})
+    with Session(sys.executable, threading.Event(), private_folder=True) as session:
+        outcome = session.run(request, lambda message: None, 5.0)
+    assert outcome.status == "failed"
+    assert "TMPDIR" in outcome.message
+
+
+def full_disk() -> str:
+    """What tempfile.gettempdir does where it can write nowhere."""
+    raise FileNotFoundError(2, "No usable temporary directory found")
 
 
 def test_ctrl_c_ends_everything_and_keeps_what_was_measured() -> None:

@@ -164,7 +164,7 @@ def test_a_library_that_fails_is_an_answer(tmp_path: Path) -> None:
 
 def test_a_rank_that_hangs_meets_the_deadline() -> None:
     outcome = run(request(seconds=3.0, changes=fake(pauses=1, shared_memory=MARK)))
-    assert outcome.status == "timed-out"
+    assert outcome.status == "failed", "it never got as far as a GPU"
     assert "rank 1" in outcome.message
     assert outcome.elapsed_seconds < 8
     assert figures(outcome, "collective") == [], "the library was never asked"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,12 @@ def command(
         raise Exit(f"no probe {unknown[0]!r}; there are: {', '.join(catalog.NAMES)}", USAGE)
     if quick and full:
         raise Exit("--quick and --full exclude each other", USAGE)
+    if listing and history:
+        raise Exit("--list and --history exclude each other", USAGE)
+    if python == "":
+        raise Exit("--python is empty: name a Python, or leave it out", USAGE)
+    if deadline is not None and not math.isfinite(deadline):
+        raise Exit("--deadline is a number of seconds", USAGE)
     level = "quick" if quick else "full" if full else "normal"
     if listing:
         from gputop.probe_list import print_list

@@ -168,7 +168,7 @@ class Suite:
         else:
             with self._make_session(python, self._cancel, private_folder=True) as session:
                 outcome = session.run(request, hear, seconds, last=True)
-        return tell(wish, outcome, self._choice, self._blind, self._busy)
+        return tell(wish, _fair(outcome, planned), self._choice, self._blind, self._busy)
 
     def _strangers(self) -> Told | None:
         """Look, before each worker but the first, whether somebody else has come to these GPUs."""
@@ -241,6 +241,16 @@ class _Hearing:
         if isinstance(message, protocol.Hello):
             self.hello = message
         self._suite.heard(self._planned, message, self)
+
+
+def _fair(outcome: Outcome, planned: Planned) -> Outcome:
+    """The outcome, unless somebody gave less time than the probe needs: then late is no finding."""
+    given, usual = planned.wish.deadline_seconds, planned.step.estimate_seconds
+    if outcome.status != "timed-out" or given is None or given >= usual:
+        return outcome
+    text = f"No end after {given:.0f} s, as long as was allowed; about {usual:.0f} s are usual."
+    kept = tuple(one for one in outcome.measurements if one.verdict != "timed-out")
+    return replace(outcome, status="failed", message=text, measurements=kept)
 
 
 def summary(steps: tuple[ProbeStep, ...], elapsed_seconds: float) -> str:

@@ -1,0 +1,75 @@
+"""A probe that is not done in time: a finding about a GPU, or about something else."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gputop.measuring import Wish
+from gputop.probe_document import exit_code
+from gputop.probes import catalog
+from gputop.probes.client import run_probe
+from gputop.probes.crew import Crew
+from gputop.probes.outcome import Outcome
+from gputop.probes.protocol import Measurement, Request
+from gputop.probes.rank_steps import INIT, OPEN
+from gputop.suite.planning import Planned, step_of
+from gputop.suite.running import _fair, tell
+
+WORKERS = Path(__file__).parent / "probe_workers"
+STUCK = Measurement(
+    "collective", "", "", "nccl/1", "gpu", "NCCL", "all to all", verdict="timed-out"
+)
+
+
+@pytest.mark.parametrize(
+    ("worker", "status", "said", "code"),
+    [
+        ("imports_for_ever.py", "failed", "before it touched a GPU", 3),
+        ("hangs.py", "timed-out", "What never ends is a finding", 2),
+    ],
+)
+def test_a_slow_import_is_no_copy_that_hangs(
+    worker: str, status: str, said: str, code: int
+) -> None:
+    outcome = run_probe(
+        Request("memory"),
+        sys.executable,
+        lambda message: None,
+        0.6,
+        threading.Event(),
+        worker=WORKERS / worker,
+    )
+    assert outcome.status == status
+    assert said in outcome.message
+    told = tell(Wish(probe="memory", addresses=()), outcome, None, ())
+    assert exit_code(told) == code
+
+
+@pytest.mark.parametrize(("place", "error"), [(0, "failed"), (1, "timed-out")])
+def test_a_rank_that_still_imports_is_no_collective_that_hangs(place: int, error: str) -> None:
+    crew = Crew(Request("nccl"), (OPEN, INIT), [], lambda message: None, 1.0)
+    rank = dataclasses.make_dataclass("Rank", ["number", "place", "done"])(0, place, False)
+    crew._ranks = [rank]  # type: ignore[list-item]
+    assert crew._too_late().error == error
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "kept", "code"),
+    [(1.0, "failed", 0, 3), (None, "timed-out", 1, 2), (600.0, "timed-out", 1, 2)],
+)
+def test_too_little_time_is_no_finding(
+    given: float | None, status: str, kept: int, code: int
+) -> None:
+    """Less time than the probe needs was asked for: that it is late proves nothing."""
+    spec = catalog.load("nccl").SPEC
+    wish = Wish(probe="nccl", addresses=("a", "b"), deadline_seconds=given)
+    planned = Planned(step=step_of(spec, 2, "normal"), spec=spec, wish=wish, named=True)
+    late = Outcome("timed-out", "No end.", 1.0, measurements=(STUCK,))
+    outcome = _fair(late, planned)
+    assert (outcome.status, len(outcome.measurements)) == (status, kept)
+    assert exit_code(tell(wish, outcome, None, ())) == code
