@@ -122,6 +122,12 @@ def test_search_wants_every_word_and_puts_names_first() -> None:
         ("NCCL_NET_DISABLE_INTRA", "rccl", "2.21.5", "1"),
         ("NCCL_DMABUF_ENABLE", "rccl", "2.21.5", "0"),
         ("NCCL_CUMEM_ENABLE", "nccl", "2.18.5", "0"),
+        ("NCCL_CUMEM_ENABLE", "rccl", "2.21.5", "0"),
+        ("NCCL_CUMEM_ENABLE", "rccl", "2.30.4", "-2 (decide: on gfx1250 alone)"),
+        ("NCCL_PXN_C2C", "rccl", "2.30.4", "0"),
+        ("NCCL_ALLGATHERV_ENABLE", "rccl", "2.30.4", "0"),
+        ("NCCL_NCHANNELS_PER_NET_PEER", "nccl", "2.18.5", "2"),
+        ("NCCL_NVLS_NCHANNELS", "nccl", "2.20.5", "16"),
     ],
 )
 def test_defaults_follow_library_and_version(
@@ -140,6 +146,8 @@ def test_defaults_follow_library_and_version(
         ("NCCL_TREE_THRESHOLD", "2.4.2", "2.4.8"),
         ("NCCL_CONF_FILE", "2.23.4", None),
         ("NCCL_MNNVL_ENABLE", "2.21.5", None),
+        ("NCCL_P2P_MAX_PEERS", "2.30.3", None),
+        ("NCCL_IB_SUBNET_PREFIX_LEN", "2.30.7", None),
     ],
 )
 def test_since_and_until_are_those_of_the_source(name: str, since: str, until: str | None) -> None:
