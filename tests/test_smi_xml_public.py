@@ -105,9 +105,17 @@ def resting(gen: int, gts: float) -> tuple[str, ...]:
         gpus.append(Gpu(address=own, vendor="nvidia", index=number, name="X", pcie_gen_max=gen,
                         pcie_width_max=16))  # fmt: skip
         readings.append(GpuReading(address=own, pcie_gen=gen, pcie_width=lanes))
-        end = {"link_speed_max_gts": gts, "link_width_max": 16, "link_width_now": lanes}
-        pci.append(PciDevice(address=port, parent="pci0000:00", kind="root port", **end))
-        pci.append(PciDevice(address=own, parent=port, kind="gpu", **end))
+        end = PciDevice(
+            address=own,
+            parent=port,
+            kind="gpu",
+            link_speed_max_gts=gts,
+            link_width_max=16,
+            link_width_now=lanes,
+        )
+        root = {"address": port, "parent": "pci0000:00", "kind": "root port"}
+        pci.append(msgspec.structs.replace(end, **root))
+        pci.append(end)
     machine = Machine(gpus=tuple(gpus), pci=tuple(pci))
     made = NodeSnapshot(taken_at=0.0, machine=machine, readings=Readings(gpus=tuple(readings)))
     bare = msgspec.structs.replace(made, machine=msgspec.structs.replace(machine, pci=()))

@@ -143,7 +143,8 @@ def _match(name: str, pci_id: str | None) -> Sku | None:
     ]
     if ambiguous or len(named) > 1:
         named = []
-    if not named and (ambiguous or not name):
+    # "GH100 [H100 SXM5 80GB]" is the id written out by pci.ids; other names are a driver's own.
+    if not named and (ambiguous or not name or name.endswith("]")):
         ids = [sku for sku, facts in specs["sku"].items() if pci_id in facts.get("pci_ids", ())]
         named = ids if len(ids) == 1 else []
     return skus()[named[0]] if named else None

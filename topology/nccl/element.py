@@ -9,6 +9,9 @@ import msgspec
 NOT_IN_XML = "not in a topology XML"
 """Why a device that only such a file told of has unknown fields."""
 
+BASE_FILE = "not in a topology file without GPUs"
+"""Why nothing but its place is known of a GPU that such a file names by its PCI class alone."""
+
 
 class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tag, its attributes in order, and what is nested in it; values stay text.
@@ -34,3 +37,7 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         yield self
         for child in self.children:
             yield from child.walk()
+
+    def has(self, tag: str) -> bool:
+        """Whether an element of this tag is anywhere below."""
+        return any(element.tag == tag for element in self.walk())

@@ -107,12 +107,12 @@ class _Prediction:
     def topology(self) -> Element:
         """The XML the snapshot came from, else the one that NCCL would detect."""
         known = self.snapshot.machine.nccl_topology
-        if known is not None:
+        if known is not None and known.has("gpu"):
             return known
-        from .xml.base import base_topology
+        from .xml.base import Base, base_topology
         from .xml.detect import detect
 
-        base = base_topology(self.snapshot, self.settings)
+        base = Base(known) if known is not None else base_topology(self.snapshot, self.settings)
         found = detect(self.snapshot.machine, self.settings, base.element)
         self.assume(base.remark, *found.assumptions)
         return found.element

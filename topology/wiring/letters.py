@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from ..machine import Gpu, GpuPair, Machine
-from ..nccl.element import NOT_IN_XML
+from ..nccl.element import BASE_FILE, NOT_IN_XML
 from ..nvml.topo_table import PCIE_ALONE
 from ..record import NOT_ASKED, REFUSED
 from .graph import CPU_ROOT, climb
@@ -121,7 +121,7 @@ class Relations:
                     basis="assumed",
                 )
             pair = self._pair(a, b)
-            told = self.machine.nccl_topology is not None
+            told = self.machine.nccl_topology is not None and one.why("nvlinks") != BASE_FILE
             told = told or (pair is not None and pair.link_type is not None)
             if (one.uuid is None or other.uuid is None) and not told:
                 return self._reported(a, b) or _without_links(self._tree(a, b), _links_of(one))

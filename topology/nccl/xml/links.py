@@ -112,7 +112,7 @@ def link_elements(
         ]
     counts = _nvlinks(gpu, sm)
     if _unread(gpu) and sm >= 60:
-        counts = _reported(gpu, machine, notes) or _by_model(gpu, notes)
+        counts = _reported(gpu, machine, notes) or _by_model(gpu, machine, notes)
     found = [
         ("nvlink", {"target": target, "count": str(count), "tclass": tclass})
         for target, count in counts.items()
@@ -160,14 +160,20 @@ def _unread(gpu: Gpu) -> bool:
     )
 
 
-def _by_model(gpu: Gpu, notes: list[str]) -> dict[str, int]:
+def _by_model(gpu: Gpu, machine: Machine, notes: list[str]) -> dict[str, int]:
     """All links of a model that always sits on NVSwitches; none for others, whose wiring varies."""
     sku = sku_for(gpu)
     joined = gpu.fabric is not None and gpu.fabric.state == "completed"
     if sku is None and joined:
         notes.append(f"NVLinks were not read: {MOST_NVLINKS} are assumed, as the fabric is up.")
         return {HIDDEN: MOST_NVLINKS}
-    if sku is None or not sku.link_count:
+    if sku is None:
+        ends = [pair for pair in machine.pairs if gpu.address in (pair.src, pair.dst)]
+        told = any(pair.nvlinks_reported is not None for pair in ends)
+        if len(machine.gpus) > 1 and not told:
+            notes.append("NVLinks were not read: none are assumed.")
+        return {}
+    if not sku.link_count:
         return {}
     if sku.fabric != "switched":
         notes.append(f"NVLinks of {sku.name} were not read: none are assumed.")

@@ -7,12 +7,15 @@ upper port is named (nccl-decisions 1.4).
 
 from __future__ import annotations
 
+import msgspec
+
+from ...collect import ONLY_PCI
 from ...linux.cpulist import LIMIT_CPUS, written
-from ...machine import Host, Interface, NumaNode, PciDevice, RdmaDevice
+from ...machine import Gpu, Host, Interface, NumaNode, PciDevice, RdmaDevice
 from ...record import Gap
 from ...snapshot import Problem
 from ...sources.source import Part
-from ..element import Element
+from ..element import BASE_FILE, Element
 from .gpus import AMD, NVIDIA, gpu_of
 from .nets import interface_of, is_rdma, net_name, rdma_of
 from .values import address, complete, link_gaps, speed_gts, whole
@@ -20,6 +23,9 @@ from .values import address, complete, link_gaps, speed_gts, whole
 ARCHITECTURES = {"arm64": "aarch64", "ppc64": "ppc64le"}
 """NCCL's name of a CPU architecture, and the kernel's where it is another."""
 SOURCE = "NCCL topology XML"
+ONLY_PLACES = (
+    "the topology file tells the places of GPUs alone: NCCL adds the rest when a job starts"
+)
 BRIDGES = ("0x0604", "0x080100")
 """Classes of a switch; the second is the bridge of a ConnectX-8 (graph/topo.cc:kvDictPciClass)."""
 
@@ -38,18 +44,28 @@ def part_of_topology(root: Element) -> Part:
     if len(mine) < len(cpus):
         text = f"{len(cpus) - len(mine)} NUMA nodes of other hosts: shown is the first host alone"
         problems = (Problem(source=SOURCE, text=text),)
+    gpus = tuple(
+        gpu_of(pci, gpu, own, numa, whole(root, "version") or 1, frozenset(walk.gpus))
+        for own, (pci, gpu, numa) in (walk.gpus or walk.bare).items()
+    )
+    base = bool(walk.bare) and not walk.gpus
     return Part(
         host=_host(mine),
-        gpus=tuple(
-            gpu_of(pci, gpu, own, numa, whole(root, "version") or 1, frozenset(walk.gpus))
-            for own, (pci, gpu, numa) in walk.gpus.items()
-        ),
+        gpus=tuple(_of_base(gpu) for gpu in gpus) if base else gpus,
         pci=tuple(walk.pci.values()),
         interfaces=tuple(walk.interfaces.values()),
         rdma=tuple(walk.rdma.values()),
         nccl_topology=root,
         problems=problems,
+        assumptions=(ONLY_PLACES,) if base else (),
     )
+
+
+def _of_base(gpu: Gpu) -> Gpu:
+    """Mark what only PCI shows, and that no NVLink here means nothing."""
+    kept = (gap for gap in gpu.gaps if gap.field != "uuid")
+    gaps = (*kept, Gap("uuid", ONLY_PCI), Gap("nvlinks", BASE_FILE))
+    return msgspec.structs.replace(gpu, gaps=gaps)
 
 
 class _Walk:
@@ -57,6 +73,8 @@ class _Walk:
 
     def __init__(self, root: Element, cpus: list[Element]) -> None:
         self.gpus: dict[str, tuple[Element, Element, int | None]] = {}
+        self.bare: dict[str, tuple[Element, Element, int | None]] = {}
+        """The same of PCI functions whose class alone says that they are GPUs."""
         self.pci: dict[str, PciDevice] = {}
         self.rdma: dict[str, RdmaDevice] = {}
         self.interfaces: dict[str, Interface] = {}
@@ -83,6 +101,8 @@ class _Walk:
         self.pci[own] = _device(pci, own, parent, numa, self._cpus)
         for gpu in pci.each("gpu"):
             self.gpus.setdefault(own, (pci, gpu, numa))
+        if self.pci[own].kind == "gpu" and own not in self.gpus:
+            self.bare[own] = (pci, Element(tag="gpu"), numa)
         for nic in pci.each("nic"):
             self._nets(pci, nic, own, numa)
         for below in pci.each("pci"):
