@@ -9,7 +9,7 @@ from gputop.expected import Expectations
 from gputop.figures_devices import HEADS, device_tables, first_use
 from gputop.figures_sizes import OPERATIONS, at_once, collective_tables, sweep
 from gputop.figures_table import table, wrapped
-from gputop.figures_text import Pairs, low_lines, said, verdict_line
+from gputop.figures_text import Pairs, low_lines, said, unjudged, verdict_line
 from gputop.topology import units
 from gputop.topology.snapshot import Measurement
 
@@ -72,7 +72,8 @@ def report(known: Expectations, names: Mapping[str, str]) -> str:
     if others:
         blocks.append(_rows(others, names))
     blocks.append("\n".join(_odd([figure for figure, _ in pairs], names)))
-    blocks.append("\n".join((*low_lines(known, names), *said(known))))
+    ends = (*low_lines(known, names), *said(known), unjudged(known))
+    blocks.append("\n".join(line for line in ends if line))
     return "\n\n".join(block for block in blocks if block)
 
 

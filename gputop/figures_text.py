@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_LOW = 12
 """So many kinds of low figures are told."""
+MOST_CAUSES = 4
+"""So many different causes of one kind of low figures are told."""
 MOST_PLACES = 4
 """So many GPUs or pairs of each kind are named."""
 _SHARE = re.compile(r"^\d+ % of the reference[;:]? ?")
@@ -57,10 +59,19 @@ def verdict_line(pairs: Pairs) -> str:
     bands = [one.band for one in judged if one.band is not None]
     if not bands:
         return f"verdict: {counts}"
-    basis = ", ".join(sorted({band.basis for band in bands}))
-    if basis == "estimate":
-        return f"verdict: {counts}; by an estimate about {healthy(pairs)[1:]} {bands[0].unit}"
-    return f"verdict: {counts}; healthy is about {healthy(pairs)} {bands[0].unit} ({basis})"
+    unit = bands[0].unit
+    guessed = [pair for pair in pairs if _basis(pair[1]) == "estimate"]
+    sure = [pair for pair in pairs if _basis(pair[1]) not in ("", "estimate")]
+    if not sure:
+        return f"verdict: {counts}; by an estimate about {healthy(pairs)[1:]} {unit}"
+    basis = ", ".join(sorted({_basis(one) for _, one in sure}))
+    text = f"verdict: {counts}; healthy is about {healthy(sure)} {unit} ({basis})"
+    return text + (f", of the others by an estimate {healthy(guessed)[1:]}" if guessed else "")
+
+
+def _basis(one: Judgement | None) -> str:
+    """What its band rests on; "" without one."""
+    return "" if one is None or one.band is None else one.band.basis
 
 
 def low_lines(known: Expectations, names: Mapping[str, str]) -> list[str]:
@@ -90,14 +101,29 @@ def _low(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -
     if one.band is not None and one.share is not None:
         shares = _range([f"{100 * _share(each):.0f}" for _, each in group])
         text += f", {shares} % of {healthy(group)}"
-    causes = list(dict.fromkeys(each.cause for _, each in group if each.cause))
-    if causes:
-        text += f": {clean(causes[0], 300)}" + ("" if one.explained else " (not all of it)")
-        text += f" (and {len(causes) - 1} more causes)" if len(causes) > 1 else ""
-    else:
-        note = _SHARE.sub("", one.note)
-        text += f": {clean(note, 300)}" if note else ""
-    return text
+    if any(each.cause for _, each in group):
+        return f"{text}: {_causes(group, names)}"
+    note = _SHARE.sub("", one.note)
+    return text + (f": {clean(note, 300)}" if note else "")
+
+
+def _causes(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
+    """Each cause once, and what has none: a cause of one GPU is none of its neighbour's."""
+    found: dict[str, bool] = {}
+    for _, each in group:
+        if each.cause:
+            found[each.cause] = found.get(each.cause, True) and each.explained
+    told = [
+        clean(cause, 300) + ("" if explained else " (not all of it)")
+        for cause, explained in list(found.items())[:MOST_CAUSES]
+    ]
+    if len(found) > MOST_CAUSES:
+        many = len(found) - MOST_CAUSES
+        told.append(f"{many} more cause{'s' * (many > 1)}, which --json has")
+    without = [pair for pair in group if not pair[1].cause]
+    if without:
+        told.append(f"of {_places(without, names)} no cause was seen")
+    return "; ".join(told)
 
 
 def _places(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
@@ -122,6 +148,15 @@ def said(known: Expectations) -> list[str]:
     """The four numbers and the patterns."""
     texts = [one.text for one in known.main] + [one.text for one in known.patterns]
     return [wrapped(clean(text, 400)) for text in texts]
+
+
+def unjudged(known: Expectations) -> str:
+    """Why nothing was judged, where nothing was: "no reference: no table holds this model"."""
+    judged = [one for figure, one in known.pairs() if one is not None and figure.value is not None]
+    if not judged or any(one.band is not None for one in judged):
+        return ""
+    notes = Counter(one.note for one in judged if one.note)
+    return wrapped(f"no reference: {clean(notes.most_common(1)[0][0], 300)}") if notes else ""
 
 
 def summary(state: SuiteState) -> str:
