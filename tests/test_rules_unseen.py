@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.collect import ONLY_PCI
+from gputop.topology.reference import named
 from gputop.topology.rules.finding import BROKEN, NOTICE, SLOW
 from gputop.topology.snapshot import NodeSnapshot
 
@@ -18,10 +19,6 @@ from .rule_cases import base, diagnosed, edited, ids
 LIVE, BOARD, CARDS = "hgx-h200-4gpu-live", "demo hgx-h100-8", "demo pcie-l40s-8"
 MI300X = "demo mi300x-8"
 VGA, CONTROLLER = 0x030000, 0x030200
-RACK = "b6f5ad3c-8f0e-4b8a-9a55-0d7a5a9b0c01"
-"""A cluster's UUID on boards whose NVLink spans hosts."""
-CONTAINER = {"kind": "kubernetes"}
-JOB = {"job": "slurm 12.0"}
 
 
 def at(name: str, *edits: tuple[str, Any]) -> NodeSnapshot:
@@ -59,40 +56,6 @@ def test_amdsmi_names_no_other_users_processes() -> None:
     )
     assert one.severity == NOTICE
     assert "Another user's process may hold it" in one.consequence
-
-
-@pytest.mark.parametrize(
-    ("container", "severity"),
-    [({"kind": None}, BROKEN), (CONTAINER, NOTICE), (JOB, NOTICE)],
-    ids=["host", "container", "job"],
-)
-def test_a_container_without_a_channel_did_not_ask_for_one(
-    container: dict[str, Any], severity: str
-) -> None:
-    rack = at(
-        BOARD,
-        ("machine.gpus[*].fabric.cluster_uuid", RACK),
-        ("machine.host.imex_channels", False),
-        ("machine.host.container", container),
-    )
-    assert severities("imex-channel", rack) == [severity]
-
-
-@pytest.mark.parametrize(
-    ("container", "severity"),
-    [({"kind": None}, NOTICE), (CONTAINER, NOTICE), (JOB, BROKEN)],
-    ids=["login", "container", "job"],
-)
-def test_the_limit_of_a_login_is_not_that_of_a_job(
-    container: dict[str, Any], severity: str
-) -> None:
-    idle = at(
-        BOARD,
-        ("readings.processes", []),
-        ("machine.host.memlock_bytes", 8 << 20),
-        ("machine.host.container", container),
-    )
-    assert severities("memlock-low", idle) == [severity]
 
 
 @pytest.mark.parametrize(("name", "told"), [("NVIDIA GB200", []), ("NVIDIA H200", [NOTICE])])
@@ -207,32 +170,6 @@ def test_amds_graphics_beside_nvidias_gpus_may_stay_closed(kind: int, severity: 
     assert severities("device-node-denied", both) == [severity]
 
 
-def fewer(*edits: tuple[str, Any]) -> NodeSnapshot:
-    """The same board with one GPU less than before."""
-    whole = at(BOARD, *edits)
-    gone = whole.machine.gpus[7].address
-    return edited(
-        whole,
-        [
-            {"path": f"machine.gpus[address={gone}]", "remove": True},
-            {"path": f"readings.gpus[address={gone}]", "remove": True},
-        ],
-    )
-
-
-def test_a_gpu_that_is_elsewhere_now_has_not_fallen_off_the_bus() -> None:
-    earlier = base(BOARD)
-    gone = earlier.machine.gpus[7].address
-    assert severities("gpu-lost", fewer(), earlier=earlier) == [BROKEN]
-    job = fewer(("machine.host.container", JOB))
-    assert severities("gpu-lost", job, earlier=earlier) == []
-    lent = fewer((f"machine.pci[address={gone}].driver", "vfio-pci"))
-    assert severities("gpu-lost", lent, earlier=earlier) == []
-    # What is not even on the bus any more was not kept from this job.
-    off = edited(job, [{"path": f"machine.pci[address={gone}]", "remove": True}])
-    assert severities("gpu-lost", off, earlier=earlier) == [BROKEN]
-
-
 def test_a_processors_graphics_is_no_second_gpu_of_a_job() -> None:
     whole = base("kfd vega10")
     one = whole.machine.gpus[0]
@@ -312,8 +249,22 @@ def test_a_cpuset_in_another_quarter_of_the_socket(cpus: str, severity: str) -> 
     assert severities("cpuset-far", inside) == [severity]
 
 
-def test_a_container_may_have_been_given_some_nics_alone() -> None:
-    lost = edited(base(BOARD), [{"path": "machine.rdma[name=mlx5_3]", "remove": True}])
-    assert severities("nic-far", lost) == [SLOW]
-    inside = edited(lost, [{"path": "machine.host.container", "value": CONTAINER}])
-    assert severities("nic-far", inside) == [NOTICE]
+def test_packets_with_translated_addresses_turn_although_acs_redirects() -> None:
+    acs = ["SrcValid", "ReqRedir", "CmpltRedir", "UpstreamFwd"]
+    for name in (BOARD, CARDS):
+        ports = "machine.pci[kind=switch downstream].acs"
+        assert severities("acs-redirect", at(name, (ports, acs))) == [SLOW]
+        assert severities("acs-redirect", at(name, (ports, [*acs, "DirectTrans"]))) == []
+
+
+def test_links_of_gpus_in_parts_are_not_held_against_a_whole_node() -> None:
+    down = [{"link": number, "active": False} for number in range(18)]
+    off = at(BOARD, ("machine.gpus[0].nvlinks", down))
+    parted = at(
+        BOARD,
+        ("machine.gpus[0].nvlinks", down),
+        ("machine.gpus[0].mig_enabled", True),
+        ("machine.gpus[0].mig_pending", True),
+    )
+    assert severities("nvlink-down", off, reference=named("dgx-h100")) == [SLOW]
+    assert severities("unexpected-links", parted, reference=named("dgx-h100")) == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
-from .arrival import REDIRECTS, TRANSLATED, bridges_between
+from .arrival import TRANSLATED, bridges_between, redirects
 from .case import Case
 from .finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from .kernel_line import kernel_argument
@@ -131,11 +131,7 @@ def _nics(case: Case) -> list[tuple[str, str, tuple[str, ...]]]:
                 continue
             bridges = way(case, gpu.address, nic.address) or ()
             if any(device.acs is not None for device in bridges):
-                bad = [
-                    device.address
-                    for device in bridges
-                    if device.acs and any(control in REDIRECTS for control in device.acs)
-                ]
+                bad = [device.address for device in bridges if redirects(device)]
                 found.append((gpu.address, nic.address, tuple(bad)))
     return found
 

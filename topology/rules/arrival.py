@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
+from ..machine import PciDevice
 from ..snapshot import Measurement
 from ..units import gbs
 from .case import Case
@@ -18,6 +19,8 @@ REDIRECTS = ("ReqRedir", "CmpltRedir", "UpstreamFwd")
 TRANSLATED = ("DMA", "DMA-FQ")
 """Types of an IOMMU group whose addresses are translated (iommu_groups/N/type)."""
 WRONG = ("wrong-bytes", "wrong-data")
+DIRECT = "DirectTrans"
+"""ACS control that lets packets with translated addresses (ATS) turn all the same."""
 _SHOWN = 6
 
 
@@ -96,7 +99,7 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
         device.address: device
         for one in who
         for device in case.way_up(one)[1:]
-        if device.acs and any(control in REDIRECTS for control in device.acs)
+        if redirects(device)
     }
     if bridges and case.in_vm is False:
         evidence.append(
@@ -236,11 +239,13 @@ def _bridge(case: Case, across: list[Pair]) -> Finding:
 
 def bridges_between(case: Case, pair: Pair) -> tuple[str, ...]:
     """Bridges on the way of a pair whose ACS redirects; () where none was read."""
-    return tuple(
-        device.address
-        for device in way(case, *pair.ends) or ()
-        if device.acs and any(control in REDIRECTS for control in device.acs)
-    )
+    return tuple(device.address for device in way(case, *pair.ends) or () if redirects(device))
+
+
+def redirects(device: PciDevice) -> bool:
+    """Whether a bridge's ACS sends a peer's packets up for certain."""
+    acs = device.acs or ()
+    return DIRECT not in acs and any(control in REDIRECTS for control in acs)
 
 
 DATA = Rule(

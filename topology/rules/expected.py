@@ -21,8 +21,11 @@ def _gpus(case: Case) -> Iterable[Finding] | None:
         return None
     evidence = []
     count = len(case.gpus)
-    # Who picks some GPUs knows that there are others.
-    if reference.gpus is not None and count != reference.gpus and not case.chosen:
+    # Who picks some GPUs knows that there are others, and a container or a job may have some.
+    kept = case.may_hide_devices and count < (reference.gpus or 0)
+    whole = len(case.machine.gpus) == reference.gpus or not case.machine.pci
+    given = case.chosen or (kept and whole)
+    if reference.gpus is not None and count != reference.gpus and not given:
         evidence.append(
             Evidence(
                 what="GPUs",
@@ -71,7 +74,11 @@ def _is_other(case: Case, reference: Reference, gpu: Gpu) -> bool:
 def _links(case: Case) -> Iterable[Finding] | None:
     reference = case.reference
     wanted = None if reference is None else reference.links_per_gpu
-    counted = {gpu.address: count for gpu in case.gpus if (count := _up(gpu)) is not None}
+    counted = {
+        gpu.address: count
+        for gpu in case.gpus
+        if not gpu.mig_enabled and (count := _up(gpu)) is not None
+    }
     if reference is None or wanted is None or not counted:
         return None
     few = {address: count for address, count in counted.items() if count < wanted}
