@@ -34,8 +34,11 @@ def explained_in_its_words(report: Report | None, why: Explanation) -> Explanati
 
 
 def words_for(gpus: Sequence[Gpu], text: str) -> str:
-    """The same for these GPUs."""
-    if not gpus or any(gpu.vendor != "amd" for gpu in gpus):
+    """The same for these GPUs; a text that names both libraries stays where both vendors' are."""
+    makers = {gpu.vendor for gpu in gpus}
+    if makers == {"nvidia"}:
+        return text.replace("NCCL or RCCL", "NCCL")
+    if makers != {"amd"}:
         return text
     from gputop.topology.nccl.wording import named_for
 

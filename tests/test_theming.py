@@ -129,7 +129,7 @@ def test_fitted_text_has_exactly_its_width(text: str, width: int) -> None:
     assert width_of(((right(text, width), ""),)) == width
 
 
-@given(st.text(alphabet="abc  ", max_size=200), st.integers(5, 40), st.integers(0, 4))
+@given(st.text(alphabet="abc  漢", max_size=200), st.integers(5, 40), st.integers(0, 4))
 def test_wrapped_lines_keep_words_and_width(text: str, width: int, indent: int) -> None:
     lines = wrapped(((text, ""),), width, indent)
     assert all(width_of(line) <= max(width, indent + 4) for line in lines)

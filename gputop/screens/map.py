@@ -13,7 +13,8 @@ from gputop.widgets import wiring_marks, wiring_measured, wiring_xgmi
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of, wrapped
 from gputop.widgets.wiring_diagram import WiringDiagram
-from gputop.widgets.wiring_info import HINT, about, between, legend, shortened
+from gputop.widgets.wiring_info import about, between, shortened
+from gputop.widgets.wiring_legend import HINT, legend
 
 if TYPE_CHECKING:
     from gputop.topology.reasons.why import Explanation
@@ -88,7 +89,7 @@ class MapScreen(View):
         else:
             board.show(((("  nothing to draw yet", "muted"),),))
             return
-        told = legend(report.graph)
+        told = legend(self.wiring.drawing)
         told = (*told, *HINT) if width > _WIDE else told
         if report.snapshot.measurements:
             told = wiring_measured.LEGEND

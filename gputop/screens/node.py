@@ -30,6 +30,7 @@ from gputop.widgets.identity import (
 from gputop.widgets.link_matrix import (
     READING,
     cell_width,
+    grid,
     label_width,
     matrix_lines,
     matrix_title,
@@ -121,6 +122,7 @@ class NodeScreen(View):
             return
         if report.matrix is not None:
             links.fixed_columns = label_width(report.matrix)
+            links.grid = grid(report.matrix)
         links.show(self._matrix_lines(report, selected, links.scrollable_content_region.width))
         wider = links.virtual_size.width > links.size.width > 0
         links.caption(f"{'← → ' if wider else ''}{matrix_title(report)}")
@@ -170,15 +172,17 @@ class NodeScreen(View):
         self._rows = ()
         table = self.query_one("#gpus", GpuTable)
         table.caption("GPUs")
-        # Before the first source answered there is nothing to explain yet.
-        if not (report.snapshot.machine.host or report.snapshot.problems):
-            table.show(())
+        # Before the first source answered there is nothing to explain yet; a file has answered.
+        live = report.snapshot.source == ("live",)
+        if live and not (report.snapshot.machine.host or report.snapshot.problems):
+            table.show((((" reading the node…", "muted"),),))
             return
         from gputop.topology.reasons.absence import why_no_gpu
 
         table.show(absence_lines(tuple(why_no_gpu(report.snapshot)), width))
         links = self.query_one("#links", Board)
         links.caption("The machine")
+        links.grid = None
         links.show(host_lines(report.snapshot, width))
         self.query_one("#detail", Board).show(())
 

@@ -73,8 +73,17 @@ class KeyBar(Bar):
     """Keys that work here; each can be clicked."""
 
     def keys(self, keys: list[tuple[str, str, str]]) -> None:
-        """Show keys, each with its name, what it does and the action of the app."""
-        spans: list[tuple[str, str]] = []
-        for key, label, action in keys:
-            spans += [(f" {key}", f"key bold @{action}"), (f" {label} ", f"muted @{action}")]
-        self.show(tuple(spans))
+        """Show keys, each with its name, what it does and the action of the app.
+
+        The last two, help and the way out, always stay: where the line is full, those before
+        them are left out, for the help has them all.
+        """
+        width = self.app.size.width
+        shown = [_key(*key) for key in keys]
+        while len(shown) > 2 and sum(map(width_of, shown)) > width:
+            del shown[-3]
+        self.show(tuple(span for line in shown for span in line))
+
+
+def _key(key: str, label: str, action: str) -> Line:
+    return ((f" {key}", f"key bold @{action}"), (f" {label} ", f"muted @{action}"))

@@ -12,7 +12,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gputop.clean import clean
-from gputop.widgets.spans import Cells, Line, text_of, width_of
+from gputop.widgets.spans import Cells, Grid, Line, text_of, width_of
 
 if TYPE_CHECKING:
     from rich.style import Style
@@ -45,6 +45,8 @@ class Board(ScrollView):
         self.lines: tuple[Line, ...] = ()
         self.marks: tuple[Cells, ...] = ()
         """Cells under the cursor."""
+        self.grid: Grid | None = None
+        """Where the lines of a matrix may be cut at the right."""
         self._strips: dict[int, Strip] = {}
         self._widths: list[int] = []
         """Cells of each line."""
@@ -131,10 +133,15 @@ class Board(ScrollView):
             if mark.line == index:
                 strip = self._mark(strip, mark)
         scrolled, fixed = self.scroll_offset.x, self.fixed_columns
+        gap = 0
+        if self.grid is not None and index < self.grid.lines:
+            room = self.scrollable_content_region.width or width
+            strip = strip.crop(0, self.grid.last(scrolled + room))
+            gap = self.grid.first(scrolled + fixed) - scrolled - fixed if scrolled else 0
         if not scrolled or not fixed:
             return strip.crop_extend(scrolled, scrolled + width, base)
-        head = strip.crop_extend(0, min(fixed, width), base)
-        tail = strip.crop_extend(scrolled + fixed, scrolled + max(width, fixed), base)
+        head = strip.crop_extend(0, min(fixed, width), base).extend_cell_length(fixed + gap, base)
+        tail = strip.crop_extend(scrolled + fixed + gap, scrolled + max(width, fixed + gap), base)
         return Strip.join([head, tail])
 
     def _draw(self, line: Line) -> Strip:

@@ -21,10 +21,9 @@ def finding_lines(row: FindingRow, width: int) -> tuple[Line, ...]:
     if finding is None:
         return ()
     sign, ink, word = SIGNS[finding.severity]
-    number = f" · {finding.peers}" if finding.peers else ""
     lines: list[Line] = [
         *wrapped(((clean(finding.title, 600), "strong"),), width),
-        ((f"{sign} {word}", ink), (f" · {clean(finding.id)}{number}", "muted")),
+        ((f"{sign} {word}", ink), (f" · {clean(finding.id)}", "muted")),
     ]
     if row.silenced is not None:
         why = f": {clean(row.silenced, 200)}" if row.silenced else ""

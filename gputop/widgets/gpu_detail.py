@@ -71,7 +71,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         )
         reasons = now.throttle_reasons
         told = ", ".join(held(reason, gpu.vendor) for reason in reasons or ())
-        yield "Held by", UNKNOWN if reasons is None else told or "nothing"
+        yield "Slowed by", UNKNOWN if reasons is None else told or "nothing"
         yield "PCIe", _pcie(row)
     yield "xGMI" if gpu.xgmi or gpu.vendor == "amd" else "NVLink", _links(row)
     if gpu.fabric is not None and gpu.fabric.state not in {None, "not supported"}:

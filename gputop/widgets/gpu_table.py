@@ -42,7 +42,7 @@ COLUMNS = (
     Column("Watt", 8, 2, cells.power),
     Column("SM MHz", 6, 7, cells.clock),
     Column("°C", 3, 2, cells.temperature),
-    Column("Held by", 11, 4, cells.held_by, at_left=True),
+    Column("Slowed by", 11, 4, cells.held_by, at_left=True),
     Column("NVLink", 6, 3, cells.links),
     Column("NVLink GB/s", 12, 8, cells.link_traffic, at_left=True),
     Column("PCIe", 8, 4, cells.pcie),

@@ -35,8 +35,19 @@ def identity_lines(snapshot: NodeSnapshot, width: int, most: int = 2) -> tuple[L
         parts += _host(host)
     while most == 1 and len(parts) > 1 and width_of(joined(parts, _DOT)) + 2 > width:
         parts.pop()
-    lines = wrapped(((" ", ""), *joined(parts, _DOT)), max(width - 1, 20), indent=1)
-    return lines[:most]
+    return _packed(parts, max(width - 1, 20))[:most]
+
+
+def _packed(parts: list[Line], width: int) -> tuple[Line, ...]:
+    """Facts one after the other; one that does not fit begins a line, for "2.2" says no size."""
+    rows: list[list[Line]] = [[]]
+    for part in parts:
+        if rows[-1] and width_of(joined([*rows[-1], part], _DOT)) + 1 > width:
+            rows.append([])
+        rows[-1].append(part)
+    return tuple(
+        line for row in rows for line in wrapped(((" ", ""), *joined(row, _DOT)), width, indent=1)
+    )
 
 
 def _counted(machine: Machine, name: str, count: int) -> Line:

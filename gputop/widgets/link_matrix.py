@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from gputop.clean import clean
 from gputop.library_words import in_its_words
 from gputop.widgets.gpu_cells import short_address
-from gputop.widgets.spans import Line, centre, left, width_of
+from gputop.widgets.spans import Grid, Line, centre, left, width_of
 
 if TYPE_CHECKING:
     from gputop.topology.report import Report
@@ -89,6 +89,16 @@ def matrix_lines(
         rest = wide - width_of(lines[0]) + (room - wide) % (width + 1)
         lines[0] = (*lines[0], (" " * rest, ""))
     return tuple(lines)
+
+
+def grid(matrix: RelationMatrix) -> Grid:
+    """The columns of `matrix_lines`: one a device, the NUMA node, the CPUs."""
+    label, step, count = label_width(matrix), cell_width(matrix), len(matrix.rows)
+    ends = [label + step * number for number in range(count + 1)]
+    # What the affinity is written in, " 0     ", and the longest list of CPUs.
+    numa = ends[-1] + len(" NUMA  ")
+    cpus = max((len(clean(row.cpu_affinity or "–", 60)) for row in matrix.rows), default=0)
+    return Grid(1 + count, (*ends, numa, numa + max(cpus, len("CPUs near"))))
 
 
 def label_width(matrix: RelationMatrix) -> int:

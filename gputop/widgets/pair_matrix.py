@@ -12,7 +12,7 @@ from gputop.topology.wiring.graph import gpu_label, numbered
 from gputop.topology.wiring.letters import has_a_row
 from gputop.widgets.board import Board
 from gputop.widgets.measure import SELF, Measure, Pair, heats
-from gputop.widgets.spans import Cells, Line, centre, left
+from gputop.widgets.spans import Cells, Grid, Line, centre, left
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,8 @@ class PairMatrix(Board):
         room = max((self.size.width or 80) - LABEL, 0)
         fitting = room // max(len(self._devices), 1)
         widest = max((len(value.word) for value in values.values()), default=0)
-        self._cell_width = max(measure.width + 1, widest + 2, min(fitting, 9))
+        longest = max((len(label) for label, _ in self._devices), default=0)
+        self._cell_width = max(measure.width + 1, widest + 2, longest + 1, min(fitting, 9))
         tall = self.size.height > 3 * len(self._devices) and room >= 9 * len(self._devices)
         self._cell_height = 3 if tall else 1
         row, column = self.places
@@ -103,6 +104,10 @@ class PairMatrix(Board):
                 )
             around = (tuple(padding),) * (self._cell_height // 2)
             lines += [*around, tuple(spans), *around]
+        count = len(self._devices)
+        self.grid = Grid(
+            len(lines), tuple(LABEL + self._cell_width * number for number in range(count + 1))
+        )
         self.show(lines, self._cells(row, column) if len(self._devices) > 1 else ())
 
     def _head(self, column: int, marks: Sequence[tuple[str, str] | None]) -> Line:

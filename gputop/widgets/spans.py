@@ -22,6 +22,23 @@ class Cells(NamedTuple):
     end: int
 
 
+class Grid(NamedTuple):
+    """The columns of a matrix: a value that is cut in two reads as another value."""
+
+    lines: int
+    """The first so many lines belong to it."""
+    ends: tuple[int, ...]
+    """Behind which cell each column ends, from the left."""
+
+    def last(self, edge: int) -> int:
+        """The end of the last column that is whole before `edge`; `edge` where none is."""
+        return max((end for end in self.ends if end <= edge), default=edge)
+
+    def first(self, edge: int) -> int:
+        """Where the first column begins that is whole behind `edge`; `edge` where none does."""
+        return min((end for end in self.ends if end >= edge), default=edge)
+
+
 def width_of(line: Iterable[Span]) -> int:
     """Cells that a line takes."""
     width = 0
@@ -109,4 +126,10 @@ def _words(text: str) -> list[str]:
 def _pieces(word: str, width: int) -> Sequence[str]:
     if cell_len(word) <= width:
         return (word,)
-    return [word[start : start + width] for start in range(0, len(word), width)]
+    pieces = [""]
+    for character in word:
+        # By cells, not characters: each of a wide script takes two.
+        if cell_len(pieces[-1] + character) > width:
+            pieces.append("")
+        pieces[-1] += character
+    return pieces

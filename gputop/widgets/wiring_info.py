@@ -25,26 +25,6 @@ if TYPE_CHECKING:
     from gputop.widgets.wiring_drawing import Box, Drawing
 
 _DOT = (" · ", "rule")
-HINT: Line = (
-    _DOT,
-    ("Space", "key bold @screen.mark"),
-    (" marks a device, select another to see the way", "muted"),
-)
-
-
-def legend(graph: nx.Graph[str]) -> Line:
-    """What the words and figures on the lines mean, of those kinds of link that are there."""
-    kinds = {getattr(edge.get("wire"), "kind", "") for _, _, edge in graph.edges(data=True)}
-    words = ["  lines: GB/s payload, one way"]
-    words += ["xGMI 7 = 7 links"] if "xgmi" in kinds else []
-    records = [data.get("record") for _, data in graph.nodes(data=True)]
-    amd = any(getattr(record, "vendor", "") == "amd" for record in records)
-    words += ["NV18 = 18 NVLinks"] if "nvlink" in kinds or not (amd or "xgmi" in kinds) else []
-    spans: list[tuple[str, str]] = []
-    for word in (*words, "! = fewer than possible"):
-        spans += [_DOT] if spans else []
-        spans.append((word, "muted"))
-    return tuple(spans)
 
 
 def label(graph: nx.Graph[str], node: str) -> str:

@@ -60,8 +60,11 @@ def _could(report: Report, one: Gpu, other: Gpu) -> Rung:
     found = report.matrix.cell(one.address, other.address)
     letters = (found or relation(report.snapshot.machine, one.address, other.address)).letters
     path = path_between(report.graph, one.address, other.address)
+    if letters == "?":
+        # A path can be drawn over what is assumed of a host; it answers nothing.
+        return Rung(title=title, state=OPEN, answer="not known")
     if path is None:
-        return Rung(title=title, state=OPEN, answer=letters if letters != "?" else "not known")
+        return Rung(title=title, state=OPEN, answer=letters)
     if path.kind == "net":
         why = "Only a network interface joins the two."
         return Rung(title=title, state=NO, answer="network", why=why)

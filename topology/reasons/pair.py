@@ -75,6 +75,8 @@ def why_pair(report: Report, a: str, b: str) -> Explanation:
 def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bool) -> str:
     if path is None:
         return f"{found.letters}: {found.meaning}. No path between the two can be drawn."
+    if found.letters == "?" and path.kind == "pcie" and path.payload_gbs is None:
+        return f"{found.letters}: {found.meaning}."
     if path.kind == "xgmi" and path.wires[0].inside:
         return f"{found.letters}: {path.wires[0].source}."
     way = {
@@ -91,7 +93,7 @@ def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bo
         way = f"the driver says xGMI{told}, of which no link was read; PCIe, which it need not take"
     unread = "at a rate that no source tells"
     rate = unread if path.payload_gbs is None else f"{gbs(path.payload_gbs)} one way"
-    limit = "" if path.complete else " at most"
+    limit = "" if path.complete or path.payload_gbs is None else " at most"
     return f"{found.letters}: {way}, {rate}{limit} (payload)."
 
 
