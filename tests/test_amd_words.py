@@ -103,7 +103,9 @@ def test_variables_keep_their_names() -> None:
         "RCCL reads NCCL_DEBUG, RCCL's log, xGMI, HIP, CUDA_VISIBLE_DEVICES, RCCL"
     )
     assert words_for((), text) == text
-    assert words_for(DemoFeed("hgx-h100-8").at(0).machine.gpus, text) == text.replace("NCCL or RCCL", "NCCL")
+    assert words_for(DemoFeed("hgx-h100-8").at(0).machine.gpus, text) == text.replace(
+        "NCCL or RCCL", "NCCL"
+    )
 
 
 @pytest.mark.parametrize(
