@@ -18,6 +18,7 @@ from gputop.topology.machine import Machine
 from gputop.topology.snapshot import Measurement
 from gputop.topology.wiring.graph import gpu_label
 from gputop.topology.wiring.letters import Relations
+from gputop.topology.wiring.likeness import likeness
 
 QUANTITIES = {
     "access": "can_access",
@@ -55,7 +56,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[tuple[str, str], ...] = ()
     """(address, name for people) for messages."""
     kinds: tuple[tuple[str, str], ...] = ()
-    """("SRC DST", letters of the relation): pairs of one kind are compared with each other."""
+    """("SRC DST", a word that like pairs share): those are compared with each other."""
     force: bool = False
     """Measure although a GPU is in use."""
     selftest: bool = False
@@ -105,7 +106,7 @@ def wishes_for(
     addresses = addresses or select(None, machine)
     names = tuple((gpu.address, gpu_label(gpu)) for gpu in machine.gpus)
     kinds = tuple(
-        (f"{src} {dst}", relations.between(src, dst).letters)
+        (f"{src} {dst}", _kind(machine, relations, src, dst))
         for src in addresses
         for dst in addresses
         if src != dst
@@ -121,6 +122,13 @@ def wishes_for(
         )
         for probe in probes
     )
+
+
+def _kind(machine: Machine, relations: Relations, src: str, dst: str) -> str:
+    """A word that like pairs share."""
+    letters = relations.between(src, dst).letters
+    one, other = machine.gpu(src), machine.gpu(dst)
+    return letters if one is None or other is None else likeness(letters, one, other)
 
 
 def request_of(wish: Wish, seconds: float) -> protocol.Request:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from gputop.measuring import wish_for
 from gputop.topology.expectation.four_numbers import four_numbers
 from gputop.topology.expectation.judge import Judge
+from gputop.topology.expectation.patterns import patterns
 from gputop.topology.feeds import DemoFeed
 from gputop.topology.snapshot import Measurement, NodeSnapshot
 
@@ -127,3 +130,45 @@ def test_switches_have_no_such_sum() -> None:
     (judged,) = Judge(snapshot).judge([total])
     assert judged.verdict == "no reference"
     assert four_numbers(snapshot, total) is None
+
+
+def uneven(src: str, dst: str, snapshot: NodeSnapshot) -> float:
+    """Three quarters of what a pair of MI250X has; less where it has no link of its own."""
+    (gpu,) = (gpu for gpu in snapshot.machine.gpus if gpu.address == src)
+    own = [link.links for link in gpu.xgmi if link.remote_address == dst]
+    return 37.0 * (own[0] or 1) if own else 25.0
+
+
+def test_pairs_of_an_uneven_mesh_are_compared_with_their_like() -> None:
+    snapshot, gpus = node("mi250x-8")
+    figures = [
+        pair("write_bandwidth", a, b, uneven(a, b, snapshot)) for a in gpus for b in gpus if a != b
+    ]
+    names = {gpu: gpu for gpu in gpus}
+    judged = Judge(snapshot).judge(figures)
+    assert patterns(figures, names, snapshot, judgements=judged) == ()
+    assert not any("siblings" in one.note for one in judged)
+    half = [
+        msgspec.structs.replace(one, value=one.value / 2)
+        if one.value == 148.0 and {one.src, one.dst} == set(gpus[:2])
+        else one
+        for one in figures
+        if one.value
+    ]
+    (found,) = patterns(half, names, snapshot)
+    assert (found.kind, set(found.devices)) == ("pair", set(gpus[:2]))
+
+
+def test_a_package_of_two_has_four_links_on_paper() -> None:
+    snapshot, gpus = node("mi250x-8")
+    assert numbers(snapshot, pair("write_bandwidth", gpus[0], gpus[1], 148.0))[0] == 200.0
+    assert numbers(snapshot, pair("write_bandwidth", gpus[0], gpus[2], 37.0))[0] == 50.0
+    assert numbers(snapshot, pair("write_bandwidth", gpus[0], gpus[6], 74.0))[0] == 100.0
+
+
+def test_a_worker_hears_which_pairs_of_an_uneven_mesh_are_alike() -> None:
+    snapshot, gpus = node("mi250x-8")
+    kinds = dict(wish_for("p2p", snapshot.machine, ()).kinds)
+    assert kinds[f"{gpus[0]} {gpus[1]}"] == "XGMI 4"
+    assert kinds[f"{gpus[0]} {gpus[3]}"] == "XGMI over other GPUs"
+    assert len(set(kinds.values())) == 4

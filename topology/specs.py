@@ -90,6 +90,13 @@ class Sku(msgspec.Struct, frozen=True, kw_only=True):
     c2c_gbs: float | None = None
     """To the CPU over NVLink-C2C, one way."""
 
+    @property
+    def full_mesh(self) -> bool:
+        """Whether each GPU has one bundle of links of its own to each other one, for sure."""
+        sure = self.link_count is not None and "link_count" not in self.unconfirmed
+        mesh = self.fabric == "point_to_point" and self.world_size is not None
+        return sure and mesh and (self.link_count or 0) + 1 == self.world_size
+
     def figure(self, quantity: str) -> Figure | None:
         """Pick what to expect: the typical figure, else the best; a pass line is no expectation."""
         for kind in ("typical", "best"):

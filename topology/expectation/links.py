@@ -116,9 +116,9 @@ def _most_bridged(node: Node, sku: Sku) -> int:
 def _fast(node: Node, path: Path, now: float, ends: tuple[Gpu, Gpu], sku: Sku) -> Link:
     xgmi = path.kind == "xgmi"
     switched = path.kind == "nvswitch" and sku.fabric == "switched"
-    mesh = xgmi and sku.link_count is not None and sku.link_count + 1 == sku.world_size
-    # Where the model leaves the wiring open (bridges, cube meshes), what is wired is the design.
-    design = sku.pair_gbs if sku.pair_gbs and (switched or mesh) else now
+    # Where the model leaves the wiring open (bridges, cube meshes, the blades of MI250X), what is
+    # wired is the design.
+    design = sku.pair_gbs if sku.pair_gbs and (switched or (xgmi and sku.full_mesh)) else now
     missing: list[str] = []
     wired = path.narrowest.count if path.narrowest is not None else None
     most = _most_bridged(node, sku) if sku.fabric == "bridge" and wired and not xgmi else 0

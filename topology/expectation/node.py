@@ -10,6 +10,7 @@ from ..snapshot import Measurement, NodeSnapshot
 from ..specs import Sku, sku_for
 from ..wiring.graph import Graph, build_graph, gpu_label
 from ..wiring.letters import UNKNOWN, Relations, switch_links
+from ..wiring.likeness import likeness
 from ..wiring.paths import Path, path_between
 
 
@@ -63,9 +64,10 @@ class Node:
         return self._paths[ends]
 
     def kind(self, src: str | None, dst: str | None) -> str:
-        """The letters of a pair's relation; all NVSwitch pairs are "NVSwitch".
+        """The letters of a pair's relation, and of xGMI what joins it; see `likeness`.
 
-        A GPU with fewer links than its siblings is to be compared with them, not set apart.
+        All NVSwitch pairs are "NVSwitch", and all of a full mesh are "XGMI": a GPU with fewer links
+        than its siblings is to be compared with them, not set apart.
         """
         one, other = self.gpu(src), self.gpu(dst)
         if one is None or other is None:
@@ -74,7 +76,12 @@ class Node:
         if ends not in self._kinds:
             letters = self._relations.between(*ends).letters
             both = switch_links(one) and switch_links(other)
-            self._kinds[ends] = "NVSwitch" if both and letters.startswith("NV") else letters
+            sku = self.sku(one)
+            if both and letters.startswith("NV"):
+                letters = "NVSwitch"
+            elif sku is None or not sku.full_mesh:
+                letters = likeness(letters, one, other)
+            self._kinds[ends] = letters
         return self._kinds[ends]
 
 
