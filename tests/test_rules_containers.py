@@ -88,6 +88,18 @@ def test_a_gpu_that_is_elsewhere_now_has_not_fallen_off_the_bus() -> None:
     assert severities("gpu-lost", off, earlier=earlier) == [BROKEN]
 
 
+def test_what_was_replaced_or_parted_has_not_fallen_off_the_bus() -> None:
+    other = at(BOARD, ("machine.gpus[7].uuid", "GPU-00000000-0000-0000-0000-000000000001"))
+    assert severities("gpu-lost", other, earlier=base(BOARD)) == []
+    whole = base("demo mi300x-8")
+    first = whole.machine.gpus[0].address
+    part = {"uuid": "part", "vendor": "amd", "parent": first, "address": f"{first}.1"}
+    parts = edited(whole, [{"path": "machine.gpus[0]", "value": part}])
+    assert severities("gpu-lost", parts, earlier=whole) == []
+    gone = edited(whole, [{"path": "machine.gpus[0]", "remove": True}])
+    assert severities("gpu-lost", gone, earlier=whole) == [BROKEN]
+
+
 def test_a_container_may_have_been_given_some_nics_alone() -> None:
     lost = edited(base(BOARD), [{"path": "machine.rdma[name=mlx5_3]", "remove": True}])
     assert severities("nic-far", lost) == [SLOW]

@@ -29,7 +29,7 @@ def severities(rule: str, snapshot: NodeSnapshot, **rest: Any) -> list[str]:
     return [one.severity for one in diagnosed(snapshot, **rest).findings if one.id == rule]
 
 
-HELD = (
+HELD: tuple[tuple[str, Any], ...] = (
     ("readings.gpus[0].processes", []),
     ("readings.gpus[0].utilization_percent", 0),
     ("readings.gpus[0].memory_used_bytes", 9_000_000_000),

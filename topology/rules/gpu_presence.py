@@ -223,6 +223,7 @@ def _vanished(case: Case) -> list[Gpu]:
         return []
     here = {gpu.uuid for gpu in case.machine.gpus}
     on_bus = {device.address: device for device in case.machine.pci}
+    packages = {gpu.parent or gpu.address for gpu in case.machine.gpus if gpu.uuid is not None}
     answered = {gpu.vendor for gpu in case.machine.gpus if gpu.uuid is not None}
     return [
         gpu
@@ -233,6 +234,8 @@ def _vanished(case: Case) -> list[Gpu]:
         # A container or a job may have been given fewer, and a guest may own it by now.
         and not (case.may_hide_devices and (not on_bus or gpu.address in on_bus))
         and not _given_away(on_bus.get(gpu.address))
+        # Another card sits there by now, or the package shows as other parts.
+        and (gpu.parent or gpu.address) not in packages
     ]
 
 
