@@ -120,7 +120,7 @@ def test_two_bit_health_fields(mask: int, word: str) -> None:
 def test_the_other_health_fields() -> None:
     health = dict(nvml_words.fabric_health(0x55AA))
     assert health["incorrect configuration"] == "insufficient NVLinks"
-    assert health["partition assigned"] == "true"
+    assert health["partition assigned"] == "yes"
     assert health["fabric manager state"] == "connected"
     assert dict(nvml_words.fabric_health(0xF00))["incorrect configuration"] == "unknown (15)"
 

@@ -7,10 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gputop.topology.collect import merge
 from gputop.topology.formats import smi_xml
 from gputop.topology.load import load
 from gputop.topology.machine import Gpu, Machine, PciDevice
 from gputop.topology.nccl.predict import predict
+from gputop.topology.nvml.words import fabric_health
 from gputop.topology.readings import GpuReading, Readings
 from gputop.topology.report import examine
 from gputop.topology.rules.case import Case
@@ -55,6 +57,29 @@ def test_a_gpu_that_is_in_no_table_hangs_on_its_fabric() -> None:
     assert "18 are assumed, as the fabric is up" in said
     assert "10.0 is assumed, as its architecture is Rubin" in said
     assert "arm64 is assumed, as C2C is on" in said
+
+
+def test_the_health_of_a_fabric_reads_as_nvml_tells_it() -> None:
+    text = (FOLDER / "rubin-4.xml").read_text()
+    fabric = snapshot("rubin-4.xml").machine.gpus[0].fabric
+    assert fabric is not None
+    assert dict(fabric.health) == {
+        "summary": "healthy",
+        **dict(fabric_health(0b01_01_0001_10_10_10_10)),
+    }
+    bad = text.replace("<bandwidth>Full", "<bandwidth>Degraded", 1)
+    part = smi_xml.FORMAT.parse(bad.encode(), FOLDER)
+    node = merge([part], taken_at=0.0, source=("text",), gputop="")
+    found = diagnose(Case(examine(node))).findings
+    assert [(one.id, one.severity) for one in found] == [("fabric-health", "slow")]
+
+
+def test_a_reason_for_slow_clocks_that_is_new_is_not_lost() -> None:
+    text = (FOLDER / "rubin-4.xml").read_text()
+    old = "<clocks_event_reason_board_limit>Not Active"
+    part = smi_xml.FORMAT.parse(text.replace(old, old.replace("Not ", ""), 1).encode(), FOLDER)
+    assert part.gpu_readings[0].throttle_reasons == ("gpu idle", "board limit")
+    assert part.gpu_readings[1].throttle_reasons == ("gpu idle",)
 
 
 def test_grace_is_no_x86() -> None:

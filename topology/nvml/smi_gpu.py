@@ -10,7 +10,7 @@ from ..readings import EccCounts, GpuReading
 from ..record import Gap
 from .smi_processes import processes
 from .smi_values import MAX_ITEMS, Values
-from .words import pci_address
+from .words import HEALTH_AS_PRINTED, pci_address
 
 NOT_PRINTED = "not in nvidia-smi -q -x"
 _NOT_PRINTED = ("nvlinks", "memory_affinity", "cpu_affinity", "core_count", "memory_bus_bits")
@@ -197,7 +197,7 @@ def _fabric(v: Values) -> Fabric | None:
         return None
     own = Values(element)
     words = [
-        (child.tag.replace("_", " ")[:60], text)
+        HEALTH_AS_PRINTED.get((child.tag, text), (child.tag.replace("_", " ")[:60], text))
         for child in element.findall("health/*")[:32]
         if (text := " ".join((child.text or "").split()).lower()[:60]) not in ("", "n/a")
     ]
@@ -221,7 +221,13 @@ def _throttle(v: Values) -> tuple[str, ...] | None:
             for tag, name in _REASONS
         }
         if any(states.values()):
-            return tuple(name for name, state in states.items() if state == "active")
+            named = {f"{group}_{tag}" for tag, _ in _REASONS}
+            others = [
+                child.tag.removeprefix(f"{group}_").replace("_", " ")[:60]
+                for child in element[:MAX_ITEMS]
+                if child.tag not in named and (child.text or "").strip().lower() == "active"
+            ]
+            return (*(name for name, state in states.items() if state == "active"), *others)
     v.miss("throttle_reasons", "not in this nvidia-smi -q -x")
     return None
 

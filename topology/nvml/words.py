@@ -121,9 +121,20 @@ _HEALTH: tuple[tuple[str, int, int, dict[int, str]], ...] = (
             8: "GPU state invalid",
         },
     ),
-    ("partition assigned", 12, 0x3, _TRUTH),
+    # Not among the "true" ones, all of which are troubles.
+    ("partition assigned", 12, 0x3, {0: "not supported", 1: "yes", 2: "no"}),
     ("fabric manager state", 14, 0x3, {0: "not supported", 1: "connected", 2: "disconnected"}),
 )
+
+HEALTH_AS_PRINTED = {
+    ("bandwidth", "full"): ("degraded bandwidth", "false"),
+    ("bandwidth", "degraded"): ("degraded bandwidth", "true"),
+    ("partition_assigned", "true"): ("partition assigned", "yes"),
+    ("partition_assigned", "false"): ("partition assigned", "no"),
+    ("gfm_state", "connected"): ("fabric manager state", "connected"),
+    ("gfm_state", "disconnected"): ("fabric manager state", "disconnected"),
+}
+"""Fields of a fabric's health that nvidia-smi names otherwise than NVML's mask."""
 
 
 def word(words: dict[int, str], number: int) -> str:
