@@ -84,6 +84,8 @@ def rank_environment(
     environment.update(_own(debug_log))
     environment["NCCL_DEBUG_FILE"] = log_path(folder, rank)
     environment["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] = os.path.join(folder, "torch_trace_rank_")
+    # torch makes this folder when it is asked for a name in it, in /tmp where nobody names one.
+    environment.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(folder, "inductor"))
     return environment
 
 

@@ -36,7 +36,11 @@ def test_the_job_environment_stays_as_it_is(tmp_path: Path) -> None:
     assert made.pop("NCCL_DEBUG_FILE") == str(tmp_path / "rank3.log")
     assert made.pop("NCCL_DEBUG_SUBSYS") == "INIT,ENV,GRAPH,P2P,SHM,NET,TUNING"
     assert made.pop("TORCH_NCCL_DEBUG_INFO_TEMP_FILE").startswith(str(tmp_path))
+    assert made.pop("TORCHINDUCTOR_CACHE_DIR") == str(tmp_path / "inductor")
     assert made == {"NCCL_P2P_LEVEL": "PHB", "NCCL_DEBUG": "INFO", "HOME": "/h", "A": "1"}
+    own = {"TORCHINDUCTOR_CACHE_DIR": "/fast/cache"}
+    again = rank_environment.rank_environment(own, {}, str(tmp_path), 0, cpu=False)
+    assert again["TORCHINDUCTOR_CACHE_DIR"] == "/fast/cache"
     text, details = rank_environment.what_was_done(job, {"A": "1"}, loopback=False)
     assert "NCCL_DEBUG=WARN" in text
     assert "NCCL_COMM_ID" in text
