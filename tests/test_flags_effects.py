@@ -209,6 +209,27 @@ def test_the_reason_for_no_effect_fits_the_node(demo: str, name: str, value: str
     assert why in because(flag, reading, one.baseline, one.changed)
 
 
+@pytest.mark.parametrize(
+    ("demo", "name", "value", "known"),
+    [
+        ("mi300x-8", "NCCL_MIN_NCHANNELS", "32", False),
+        ("mi300x-8", "NCCL_BUFFSIZE", "8388608", False),
+        ("hgx-h100-8", "NCCL_DEBUG", "INFO", False),
+        ("hgx-h100-8", "TORCH_NCCL_BLOCKING_WAIT", "1", False),
+        ("mi300x-8", "NCCL_P2P_LEVEL", "nvl", True),
+        ("mi300x-8", "NCCL_NET_GDR_LEVEL", "SYS", True),
+        ("pcie-l40s-8", "NCCL_BUFFSIZE", "8388608", True),
+    ],
+)
+def test_what_is_not_predicted_is_not_called_without_effect(
+    demo: str, name: str, value: str, known: bool
+) -> None:
+    one = Study(DemoFeed(demo, version="0").at(0)).change({name: value})
+    text = " ".join(" ".join(comparison_lines(one, 80)).split())
+    assert (f"{name}: nothing changes here" in text) is known
+    assert (f"{name}: what it does is not predicted" in text) is not known
+
+
 def test_a_what_if_says_what_changes_and_how_to_set_it() -> None:
     study = Study(DemoFeed("pcie-l40s-8", version="0").at(0))
     one = study.change({"NCCL_P2P_LEVEL": "PHB"})

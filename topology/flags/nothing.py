@@ -11,7 +11,33 @@ from .reading import Reading
 from .versions import numbers
 
 NETWORK = ("net", "gdr", "pxn")
+_OF_NETWORKS = ("NCCL_CROSS_NIC", "NCCL_COLLNET_ENABLE")
 NEAR = ("LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS")
+
+
+def unpredicted(flag: Flag, reading: Reading, before: Prediction) -> str:
+    """Why equal predictions prove nothing about a variable, one clause; "" where they do."""
+    if reading.ignored or flag.libraries in (("images",), ("builds",)):
+        return ""
+    if not flag.of_library or flag.group == "rocm":
+        return "it does not enter into the decisions that are predicted here"
+    if flag.name in SPECIAL or (flag.type == "level" and flag.kind == "p2p"):
+        return ""
+    if flag.kind == "none":
+        return "the prediction does not model it"
+    if flag.kind in NETWORK or flag.name in _OF_NETWORKS:
+        return ""
+    if not before.choices and (flag.subject == "channels" or flag.kind == "tuning"):
+        return f"channels and algorithms are not predicted for {before.library.name.upper()}"
+    return ""
+
+
+def verdict(flag: Flag, reading: Reading, before: Prediction, after: Prediction) -> str:
+    """A clause for equal predictions: that nothing changes, or that it is not predicted."""
+    why = because(flag, reading, before, after)
+    if unpredicted(flag, reading, before):
+        return f"what it does is not predicted: {why}"
+    return f"nothing changes here, because {why}"
 
 
 def because(flag: Flag, reading: Reading, before: Prediction, after: Prediction) -> str:
@@ -20,19 +46,16 @@ def because(flag: Flag, reading: Reading, before: Prediction, after: Prediction)
         return reading.why
     if flag.libraries in (("images",), ("builds",)):
         return "no library reads it at run time"
-    if not flag.of_library or flag.group == "rocm":
-        return "it does not enter into the decisions that are predicted here"
+    unknown = unpredicted(flag, reading, before)
+    if unknown:
+        return unknown
     if flag.type == "level" and flag.kind == "p2p":
         return _level(reading, before, _default(flag, before))
     special = SPECIAL.get(flag.name)
     if special is not None:
         return special(reading, before)
-    if flag.kind == "none":
-        return "the prediction does not model it"
-    if flag.kind in NETWORK or flag.name in ("NCCL_CROSS_NIC", "NCCL_COLLNET_ENABLE"):
+    if flag.kind in NETWORK or flag.name in _OF_NETWORKS:
         return _network(before)
-    if not before.choices and (flag.subject == "channels" or flag.kind == "tuning"):
-        return f"channels and algorithms are not predicted for {before.library.name.upper()}"
     if flag.subject == "channels":
         return f"the {before.coll_channels} channels found are within it already"
     if flag.kind == "search":

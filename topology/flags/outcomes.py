@@ -14,7 +14,7 @@ from .figures import (
     ring_hops,
 )
 from .net_changes import nets_in_words
-from .nothing import because
+from .nothing import because, unpredicted
 from .section import Section
 from .study import Study
 from .whatif import Comparison
@@ -67,6 +67,8 @@ def told(flag: Flag, one: Comparison) -> str:
     if effect.failure[1] and not effect.failure[0]:
         return f"the start fails: {effect.failure[1]}"
     if effect.nothing and reading is not None:
+        if why := unpredicted(flag, reading, one.baseline):
+            return f"not predicted: {why}"
         return f"nothing: {because(flag, reading, one.baseline, one.changed)}"
     return "; ".join(parts(effect)) or "nothing that is predicted"
 

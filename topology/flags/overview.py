@@ -9,7 +9,7 @@ import msgspec
 from .catalogue import Flag, catalogue
 from .effects import Effect
 from .fits import fit
-from .nothing import because
+from .nothing import because, unpredicted
 from .outcomes import parts
 from .own_words import for_library
 from .reading import Reading, skipped
@@ -80,7 +80,10 @@ def _predicted(entry: Entry, flag: Flag, study: Study) -> Entry:
         told, status = f"The start fails over it: {one.effect.failure[1]}.", "fatal"
     elif one.effect.nothing:
         why = because(flag, entry.reading, one.baseline, one.changed)
-        told, status = f"It changes nothing here, because {why}.", "nothing"
+        if unpredicted(flag, entry.reading, one.baseline):
+            told, status = f"What it does is not predicted: {why}.", "not predicted"
+        else:
+            told, status = f"It changes nothing here, because {why}.", "nothing"
     else:
         text = "; ".join(parts(one.effect)) or "times alone differ"
         told, status = f"Against leaving it out: {text}.", "changes"

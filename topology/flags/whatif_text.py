@@ -7,7 +7,7 @@ from .catalogue import catalogue
 from .effects import Effect, choice_of, named
 from .figures import change, pairs_in_words
 from .net_changes import nets_in_words
-from .nothing import because
+from .nothing import verdict
 from .outcomes import group_in_words
 from .section import Section, drawn
 from .whatif import Change, Comparison
@@ -81,8 +81,7 @@ def _nothing(one: Change, comparison: Comparison) -> str:
     if one.reading is None or flag is None:
         why = "the predictions are the same" if one.reading is None else f"it is {one.reading.why}"
         return f"{one.name}: nothing changes here, because {why}."
-    why = because(flag, one.reading, comparison.baseline, comparison.changed)
-    return f"{one.name}: nothing changes here, because {why}."
+    return f"{one.name}: {verdict(flag, one.reading, comparison.baseline, comparison.changed)}."
 
 
 def _reading(one: Change) -> str:
