@@ -166,6 +166,11 @@ def ids(diagnosis: Diagnosis) -> tuple[str, ...]:
     return tuple(sorted({finding.id for finding in diagnosis.findings}))
 
 
+def severities(rule: str, snapshot: NodeSnapshot, **rest: Any) -> list[str]:
+    """How bad the findings of one rule are."""
+    return [one.severity for one in diagnosed(snapshot, **rest).findings if one.id == rule]
+
+
 def _apply(document: Any, edit: dict[str, Any]) -> None:
     path = edit["path"]
     steps = [match.group(1) or f"[{match.group(2)}]" for match in _STEP.finditer(path)]

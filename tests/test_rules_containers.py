@@ -11,21 +11,14 @@ from gputop.topology.reference import named
 from gputop.topology.rules.finding import BROKEN, NOTICE, SLOW
 from gputop.topology.snapshot import NodeSnapshot
 
-from .rule_cases import base, diagnosed, edited
+from .device_rules import at
+from .rule_cases import base, diagnosed, edited, severities
 
 BOARD = "demo hgx-h100-8"
 RACK = "b6f5ad3c-8f0e-4b8a-9a55-0d7a5a9b0c01"
 """A cluster's UUID on boards whose NVLink spans hosts."""
 CONTAINER = {"kind": "kubernetes"}
 JOB = {"job": "slurm 12.0"}
-
-
-def at(name: str, *edits: tuple[str, Any]) -> NodeSnapshot:
-    return edited(base(name), [{"path": path, "value": value} for path, value in edits])
-
-
-def severities(rule: str, snapshot: NodeSnapshot, **rest: Any) -> list[str]:
-    return [one.severity for one in diagnosed(snapshot, **rest).findings if one.id == rule]
 
 
 @pytest.mark.parametrize(

@@ -5,57 +5,16 @@ Each is a demo or a recording with what was read of such a machine put in its pl
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from gputop.topology.collect import ONLY_PCI
+from gputop.topology.load import load
 from gputop.topology.reference import named
-from gputop.topology.rules.finding import BROKEN, NOTICE, SLOW
-from gputop.topology.snapshot import NodeSnapshot
+from gputop.topology.rules.finding import NOTICE, SLOW
 
-from .rule_cases import base, diagnosed, edited, ids
+from .device_rules import at
+from .rule_cases import RECORDINGS, diagnosed, severities
 
 LIVE, BOARD, CARDS = "hgx-h200-4gpu-live", "demo hgx-h100-8", "demo pcie-l40s-8"
-MI300X = "demo mi300x-8"
-VGA, CONTROLLER = 0x030000, 0x030200
-
-
-def at(name: str, *edits: tuple[str, Any]) -> NodeSnapshot:
-    return edited(base(name), [{"path": path, "value": value} for path, value in edits])
-
-
-def severities(rule: str, snapshot: NodeSnapshot, **rest: Any) -> list[str]:
-    return [one.severity for one in diagnosed(snapshot, **rest).findings if one.id == rule]
-
-
-HELD: tuple[tuple[str, Any], ...] = (
-    ("readings.gpus[0].processes", []),
-    ("readings.gpus[0].utilization_percent", 0),
-    ("readings.gpus[0].memory_used_bytes", 9_000_000_000),
-    ("readings.gpus[0].memory_free_bytes", 39_000_000_000),
-)
-
-
-def test_memory_that_windows_holds_is_nobodys_fault() -> None:
-    wsl = ("machine.host.kernel", "5.15.153.1-microsoft-standard-WSL2")
-    assert severities("gpu-memory-unlisted", at(CARDS, *HELD)) == [SLOW]
-    assert severities("gpu-memory-unlisted", at(CARDS, *HELD, wsl)) == []
-
-
-def test_memory_of_guests_is_no_leftover_on_their_host() -> None:
-    lends = ("machine.gpus[0].virtualization", "host vgpu")
-    assert severities("gpu-memory-unlisted", at(CARDS, *HELD, lends)) == []
-    inside = ("machine.gpus[0].virtualization", "passthrough")
-    assert severities("gpu-memory-unlisted", at(CARDS, *HELD, inside)) == [SLOW]
-
-
-def test_amdsmi_names_no_other_users_processes() -> None:
-    (one,) = (
-        one for one in diagnosed(at(MI300X, *HELD)).findings if one.id == "gpu-memory-unlisted"
-    )
-    assert one.severity == NOTICE
-    assert "Another user's process may hold it" in one.consequence
 
 
 @pytest.mark.parametrize(("name", "told"), [("NVIDIA GB200", []), ("NVIDIA H200", [NOTICE])])
@@ -67,141 +26,6 @@ def test_grace_boards_have_no_switch_that_a_guest_could_hide(name: str, told: li
         ("environment", []),
     )
     assert severities("vm-flat-tree", guest) == told
-
-
-def card(name: str, driver: str | None, pci_id: str, kind: int) -> NodeSnapshot:
-    """A node of cards whose first is one that only PCI shows."""
-    whole = base(name)
-    first = whole.machine.gpus[0].address
-    bound = {"path": f"machine.pci[address={first}].driver"}
-    alone = {
-        "address": first,
-        "vendor": "nvidia",
-        "pci_id": pci_id,
-        "gaps": [{"field": "uuid", "why": ONLY_PCI}, {"field": "index", "why": ONLY_PCI}],
-    }
-    return edited(
-        whole,
-        [
-            {"path": "machine.gpus[0]", "value": alone},
-            {"path": "readings.gpus[0]", "remove": True},
-            {"path": f"machine.pci[address={first}].class_code", "value": kind},
-            bound | {"remove": True, "why": "no driver is bound"}
-            if driver is None
-            else bound | {"value": driver},
-        ],
-    )
-
-
-SAME = base(CARDS).machine.gpus[1].pci_id or ""
-
-
-@pytest.mark.parametrize(
-    ("driver", "pci_id", "kind", "severity"),
-    [
-        ("nouveau", "10de:128b", VGA, NOTICE),
-        (None, "10de:128b", VGA, NOTICE),
-        (None, "10de:128b", CONTROLLER, BROKEN),
-        (None, SAME, VGA, BROKEN),
-        ("nouveau", SAME, VGA, BROKEN),
-        ("nvidia", "10de:128b", VGA, BROKEN),
-    ],
-)
-def test_a_card_for_the_screen_may_be_left_to_another_driver(
-    driver: str | None, pci_id: str, kind: int, severity: str
-) -> None:
-    assert severities("gpu-without-driver", card(CARDS, driver, pci_id, kind)) == [severity]
-
-
-def test_without_any_gpu_that_the_driver_serves_a_card_is_no_second_one() -> None:
-    whole = base(CARDS)
-    gpus = [
-        {
-            "address": gpu.address,
-            "vendor": "nvidia",
-            "pci_id": "10de:2684",
-            "gaps": [{"field": "uuid", "why": ONLY_PCI}],
-        }
-        for gpu in whole.machine.gpus
-    ]
-    bare = edited(
-        whole,
-        [
-            {"path": "machine.gpus", "value": gpus},
-            {"path": "readings.gpus", "value": []},
-            {"path": "machine.pci[kind=gpu].driver", "value": "nouveau"},
-            {"path": "machine.pci[kind=gpu].class_code", "value": VGA},
-        ],
-    )
-    assert severities("gpu-without-driver", bare) == [BROKEN]
-
-
-def test_boards_of_other_makers_come_with_other_limits() -> None:
-    default, now = "machine.gpus[3].power_limit_default_watts", "machine.gpus[3].power_limit_watts"
-    built = at(CARDS, (default, 300.0), (now, 300.0))
-    assert severities("gpu-settings-differ", built) == [NOTICE]
-    assert severities("power-limit-low", built) == []
-    (one,) = (one for one in diagnosed(built).findings if one.id == "gpu-settings-differ")
-    assert "300 W" in one.consequence
-    # One that somebody lowered stays what it was.
-    lowered = at(CARDS, (now, 200.0))
-    assert severities("power-limit-low", lowered) == [SLOW]
-
-
-CLOSED = ("machine.host.device_nodes", ["/dev/kfd (no permission)", "/dev/nvidia0"])
-
-
-def test_the_node_of_a_processors_graphics_closes_no_gpu_of_nvidias() -> None:
-    assert severities("device-node-denied", at(CARDS, CLOSED)) == []
-
-
-@pytest.mark.parametrize(("kind", "severity"), [(VGA, NOTICE), (0x038000, BROKEN)])
-def test_amds_graphics_beside_nvidias_gpus_may_stay_closed(kind: int, severity: str) -> None:
-    whole = at(CARDS, CLOSED)
-    other = {"address": "0000:fe:00.0", "vendor": "amd", "uuid": "x", "name": "AMD Radeon Graphics"}
-    device = {"address": "0000:fe:00.0", "parent": "pci0000:fe", "class_code": kind, "kind": "gpu"}
-    both = edited(
-        whole,
-        [
-            {"path": "machine.gpus", "append": other},
-            {"path": "machine.pci", "append": device},
-        ],
-    )
-    assert severities("device-node-denied", both) == [severity]
-
-
-def test_a_processors_graphics_is_no_second_gpu_of_a_job() -> None:
-    whole = base("kfd vega10")
-    one = whole.machine.gpus[0]
-    assert "amd-iommu" not in ids(diagnosed(whole))
-    other = {"address": "0000:fe:00.0", "vendor": "amd", "name": "AMD Radeon Graphics"}
-    host = {"path": "machine.host", "value": {"hypervisor": None}}
-    found = {}
-    for name in ("AMD Radeon Graphics", one.name):
-        second = other | {"name": name, "pci_id": one.pci_id if name == one.name else "1002:164e"}
-        pci = [
-            {
-                "address": address,
-                "parent": "pci0000:00",
-                "kind": "gpu",
-                "class_code": VGA,
-                "iommu_type": "DMA-FQ",
-            }
-            for address in (one.address, "0000:fe:00.0")
-        ]
-        both = edited(
-            whole,
-            [
-                host,
-                {"path": "machine.gpus", "append": second},
-                {"path": "machine.pci", "value": pci},
-                {"path": "machine.gpus[*].memory_bytes", "value": 16 << 30},
-                {"path": "machine.gpus[*].bar1_bytes", "value": 256 << 20},
-            ],
-        )
-        found[name] = [severities(rule, both) for rule in ("amd-iommu", "amd-small-bar")]
-    assert found["AMD Radeon Graphics"] == [[], [NOTICE]]
-    assert found[one.name] == [[SLOW], [SLOW]]
 
 
 QUARTERS = [
@@ -268,3 +92,23 @@ def test_links_of_gpus_in_parts_are_not_held_against_a_whole_node() -> None:
     )
     assert severities("nvlink-down", off, reference=named("dgx-h100")) == [SLOW]
     assert severities("unexpected-links", parted, reference=named("dgx-h100")) == []
+
+
+REFUSED = (
+    ("machine.pairs[*].p2p_read", "chipset not supported"),
+    ("machine.pairs[*].p2p_write", "chipset not supported"),
+)
+
+
+def test_a_switch_that_a_hypervisor_draws_could_carry_nothing() -> None:
+    assert SLOW in severities("p2p-refused", at(CARDS, *REFUSED))
+    guest = at(CARDS, *REFUSED, ("machine.host.hypervisor", "KVM"))
+    assert set(severities("p2p-refused", guest)) == {NOTICE}
+
+
+def test_amds_refusal_is_no_matter_of_nvidias_list_of_chipsets() -> None:
+    snapshot = load([str(RECORDINGS / "amd-public/rx7900xtx-2-topology.txt")]).snapshot
+    (one,) = (one for one in diagnosed(snapshot).findings if one.id == "p2p-refused")
+    told = " ".join(fix.text for fix in one.fix)
+    assert "CONFIG_HSA_AMD_P2P" in told
+    assert "chipset" not in told

@@ -10,6 +10,8 @@ from .case import Case
 from .finding import NOTICE, Evidence, Finding, Fix
 from .rule import Rule
 
+AMPERE = 8
+"""Major number of its compute capability."""
 _BOARDS = ("switched", "point_to_point")
 """Fabrics whose peers do not need the window: their P2P goes over NVLink or xGMI."""
 
@@ -21,6 +23,12 @@ def _check(case: Case) -> Iterable[Finding] | None:
     least = case.threshold(SMALL, "minimum_share")
     small = [gpu for gpu in known if (gpu.bar1_bytes or 0) < least * (gpu.memory_bytes or 0)]
     return [_finding(case, small)] if small else []
+
+
+def _before_ampere(gpu: Gpu) -> bool:
+    """Whether the board has no larger window: NVIDIA's resizable BAR begins with the RTX 30."""
+    major = (gpu.compute_capability or "").partition(".")[0]
+    return major.isdecimal() and int(major) < AMPERE
 
 
 def _finding(case: Case, small: list[Gpu]) -> Finding:
@@ -43,7 +51,9 @@ def _finding(case: Case, small: list[Gpu]) -> Finding:
             for gpu in small
         ],
         consequence=need,
-        fix=[Fix(text='Switch on "Above 4G decoding" and "Resizable BAR" in the firmware setup.')],
+        fix=[Fix(text='Switch on "Above 4G decoding" and "Resizable BAR" in the firmware setup.')]
+        if not all(map(_before_ampere, small))
+        else [],
     )
 
 

@@ -62,7 +62,8 @@ def _by_product(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
 
 
 def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
-    near = [pair for pair in pairs if pair.letters in BELOW_SWITCH]
+    # The tree of a virtual machine is its hypervisor's: no switch there proves one.
+    near = [pair for pair in pairs if pair.letters in BELOW_SWITCH and not case.in_vm]
     severity = SLOW if word == REGISTRY or near else NOTICE
     if word == TOPOLOGY and not near:
         severity = BY_DESIGN
@@ -81,6 +82,14 @@ def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
             Fix(
                 text="Take the key out of the module's options and load it again.",
                 command="grep -r nvidia /etc/modprobe.d; cat /proc/driver/nvidia/params",
+            )
+        )
+    elif vendors.amd([gpu for pair in pairs for gpu in (pair.one, pair.other)]):
+        fix.append(
+            Fix(
+                text="See whether the kernel has CONFIG_HSA_AMD_P2P and the BARs hold the memory: "
+                "amdgpu needs both for P2P over PCIe.",
+                command="grep HSA_AMD_P2P /boot/config-$(uname -r)",
             )
         )
     else:
@@ -126,7 +135,12 @@ REFUSED = Rule(
     evidence="P2P status of each pair",
     disproof="OK in `nvidia-smi topo -p2p r` for the pair",
     disproof_amd="ENABLED between the two in `amd-smi topology`",
-    sources=("NVIDIA/nvbandwidth#15", "NVIDIA/nccl#1127", "nvml.h nvmlGpuP2PStatus_t"),
+    sources=(
+        "NVIDIA/nvbandwidth#15",
+        "NVIDIA/nccl#1127",
+        "nvml.h nvmlGpuP2PStatus_t",
+        "Linux drivers/gpu/drm/amd/amdkfd/Kconfig",
+    ),
     check=_check_refused,
 )
 

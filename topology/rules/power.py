@@ -13,7 +13,10 @@ def _power(case: Case) -> Iterable[Finding] | None:
     known = [
         (gpu, gpu.power_limit_watts, gpu.power_limit_default_watts)
         for gpu in case.gpus
-        if gpu.power_limit_watts is not None and gpu.power_limit_default_watts
+        if gpu.power_limit_watts is not None
+        and gpu.power_limit_default_watts
+        # The firmware of a laptop moves the limit between processor and GPU by itself.
+        and "laptop" not in (gpu.name or "").lower()
     ]
     if not known:
         return None
