@@ -18,6 +18,8 @@ from .snapshot import NodeSnapshot, SnapshotError, decode
 from .sources.source import Part
 
 HEAD_BYTES = 64 * 1024
+MOST_GPUS = 128
+"""What a node of 16 GPUs in 8 parts has; the work for all pairs grows faster than their number."""
 
 SNAPSHOT_SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.snapshot/')
 
@@ -116,6 +118,14 @@ def load(paths: Sequence[str], version: str = "") -> Loaded:
 
     A file named by the caller must be usable. Raises LoadError with one line otherwise.
     """
+    loaded = _load(paths, version)
+    count = len(loaded.snapshot.machine.gpus)
+    if count > MOST_GPUS:
+        raise LoadError(f"{', '.join(paths)}: {count} GPUs; the limit of one node is {MOST_GPUS}")
+    return loaded
+
+
+def _load(paths: Sequence[str], version: str) -> Loaded:
     found: list[_Found] = []
     skipped: list[tuple[str, str]] = []
     for text in paths:

@@ -90,8 +90,10 @@ class Redactor:
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
         self._counts: dict[str, int] = {}
-        self._searched: dict[str, str] = {}
-        """Values that are looked for inside sentences too, and what follows them as a pattern."""
+        self._given: set[str] = set()
+        self._searched: dict[str, re.Pattern[str]] = {}
+        """Values that are looked for inside sentences too, with what may follow them."""
+        self._longest_first: tuple[str, ...] | None = None
 
     def stand_in(self, kind: str, value: str) -> str:
         """The stand-in for `value`; its shape fits the kind, so that parsers still read it."""
@@ -101,33 +103,40 @@ class Redactor:
         if known is None:
             self._counts[kind] = number = self._counts.get(kind, 0) + 1
             known = self._known[value] = _shape(kind, number, value)
+            self._given.add(known)
             if kind in SEARCHED and len(value) >= 3:
-                self._searched[value] = DOMAIN if kind == "host" else ""
+                self._search(value, DOMAIN if kind == "host" else "")
             if kind == "host" and "." in value:
-                self._known.setdefault(value.split(".")[0], known)
-                self._searched.setdefault(value.split(".")[0], DOMAIN)
+                short = value.split(".")[0]
+                self._known.setdefault(short, known)
+                if short not in self._searched:
+                    self._search(short, DOMAIN)
         return known
+
+    def _search(self, value: str, tail: str) -> None:
+        self._searched[value] = re.compile(rf"(?<!\w){re.escape(value)}{tail}(?!\w)")
+        self._longest_first = None
 
     def text(self, value: str) -> str:
         """A sentence with everything that looks like an identity replaced."""
-        for original, stand_in in sorted(self._known.items(), key=lambda item: -len(item[0])):
-            if original in self._searched and original in value:
-                tail = self._searched[original]
-                whole = rf"(?<!\w){re.escape(original)}{tail}(?!\w)"
-                value = re.sub(whole, _literal(stand_in), value)
+        if self._longest_first is None:
+            self._longest_first = tuple(sorted(self._searched, key=len, reverse=True))
+        for original in self._longest_first:
+            if original in value:
+                value = self._searched[original].sub(_literal(self._known[original]), value)
         for kind, pattern in PATTERNS:
             value = pattern.sub(partial(self._seen, kind), value)
         return PATH.sub(self._path, value)
 
     def _seen(self, kind: str, match: re.Match[str]) -> str:
         value = match.group()
-        if value in self._known.values() or (kind == "ip" and not _is_address(value)):
+        if value in self._given or (kind == "ip" and not _is_address(value)):
             return value
         return self.stand_in(kind, value)
 
     def _path(self, match: re.Match[str]) -> str:
         value = match.group()
-        if value.startswith(SYSTEM_PATHS) or value in self._known.values():
+        if value.startswith(SYSTEM_PATHS) or value in self._given:
             return value
         return self.stand_in("path", value)
 

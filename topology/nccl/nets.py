@@ -81,11 +81,14 @@ class LocalNets:
     def gpu(self, net: int) -> int:
         """Index of the GPU that a NIC (by index) belongs to, -1 when none uses it."""
         near, _ = nearest(self._system.nodes["NET"][net], "GPU")
-        for channel in range(MAX_CHANNELS):
-            for gpu in near:
-                if self.net(gpu, channel) == net:
-                    return gpu
-        return -1
+        first, found = MAX_CHANNELS, -1
+        for gpu in near:
+            nets, start, width = self._of(gpu)
+            # The first channel for which `net` gives this NIC, if it ever does.
+            channel = (nets.index(net) - start) % len(nets) if net in nets else width
+            if channel < min(width, first):
+                first, found = channel, gpu
+        return found
 
     def _of(self, gpu: int) -> tuple[list[int], int, int]:
         known = self._start.get(gpu)

@@ -31,6 +31,9 @@ CPU_ROOT = "cpu "
 """Beginning of the parent of a device whose host bridge is not known, only its NUMA node."""
 UNKNOWN_NUMA = "numa:unknown"
 
+DEEPEST = 256
+"""Most levels of one PCI domain, which has so many bus numbers; a file may claim more."""
+
 
 def build_graph(machine: Machine) -> Graph:
     """Build the graph of a machine; frozen, so that nobody adds to it later."""
@@ -75,10 +78,10 @@ def chain(machine: Machine, address: str) -> tuple[str, ...]:
 
 def climb(parents: dict[str, str], address: str) -> tuple[str, ...]:
     """List what is above `address` when `parents` says what is above each PCI function."""
-    above: list[str] = []
-    while address in parents and parents[address] not in above:
+    above: dict[str, None] = {}
+    while len(above) < DEEPEST and address in parents and parents[address] not in above:
         address = parents[address]
-        above.append(address)
+        above[address] = None
     return tuple(above)
 
 
