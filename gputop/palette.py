@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gputop.app import GpuTop
 
 COMMON_HELP = (
-    *((str(number), f"screen {name.capitalize()}") for number, name in enumerate(NAMES, start=1)),
+    (f"1 to {len(NAMES)}", f"screens: {', '.join(name.capitalize() for name in NAMES)}"),
     ("Enter  w", "why: evidence, rule, consequence, fix"),
     ("p", "probe the selected pair; where no pair is selected, all GPUs"),
     ("P", "probe although the GPUs are busy"),

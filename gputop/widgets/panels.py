@@ -119,13 +119,20 @@ class HelpPanel(Panel):
         self._own, self._common = own, common
 
     def lines(self, width: int) -> Sequence[Line]:
-        """Two columns: key, meaning."""
+        """Two columns: key, meaning; what a key does on this screen alone goes before the rest."""
+        taken = {key for keys, _ in self._own for key in keys.split("  ")}
+        common = [
+            ("  ".join(rest), meaning)
+            for keys, meaning in self._common
+            if (rest := [key for key in keys.split("  ") if key not in taken])
+        ]
+        column = 2 + max(len(keys) for keys, _ in (*self._own, *common))
         lines: list[Line] = []
-        for keys in (self._own, self._common):
+        for keys in (self._own, common):
             if lines and keys:
                 lines.append(())
             for key, meaning in keys:
-                lines += wrapped(((left(key, 16), "key bold"), (meaning, "")), width, 16)
+                lines += wrapped(((left(key, column), "key bold"), (meaning, "")), width, column)
         return lines
 
 
