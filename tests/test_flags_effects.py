@@ -230,6 +230,19 @@ def test_what_is_not_predicted_is_not_called_without_effect(
     assert (f"{name}: what it does is not predicted" in text) is not known
 
 
+def test_fewer_gpus_are_said_and_no_longer_counted() -> None:
+    one = Study(DemoFeed("hgx-h100-8", version="0").at(0)).change({"CUDA_VISIBLE_DEVICES": "0,1,2"})
+    text = " ".join(" ".join(comparison_lines(one, 80)).split())
+    assert "3 GPUs take part instead of 8" in text
+    assert "none of 3 pairs that are left changes its path or transport" in text
+    assert "another order of GPUs" not in text
+    assert "the NIC is not used" not in text
+    pair = " ".join(comparison_lines(NODE.change({"CUDA_VISIBLE_DEVICES": "0,1"}), 80))
+    assert "the one pair that is left keeps its path and transport" in pair
+    alone = " ".join(comparison_lines(NODE.change({"CUDA_VISIBLE_DEVICES": "0"}), 80))
+    assert "1 GPU takes part instead of 8" in alone
+
+
 def test_a_what_if_says_what_changes_and_how_to_set_it() -> None:
     study = Study(DemoFeed("pcie-l40s-8", version="0").at(0))
     one = study.change({"NCCL_P2P_LEVEL": "PHB"})

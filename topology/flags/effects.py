@@ -121,7 +121,9 @@ def effect_of(before: Prediction, after: Prediction) -> Effect:
     return Effect(
         pairs=groups,
         pairs_changed=sum(len(group.pairs) for group in groups),
-        pairs_total=len({_key(pair) for pair in before.pairs}),
+        pairs_total=len(
+            {_key(pair) for pair in before.pairs} & {_key(pair) for pair in after.pairs}
+        ),
         graphs=tuple(_graph_changes(before, after)),
         channels=(before.coll_channels, after.coll_channels),
         choices=tuple(_choice_changes(before, after)),
@@ -208,7 +210,7 @@ def _graph_changes(before: Prediction, after: Prediction) -> Iterable[GraphChang
         one, two = described(old), described(new)
         if one != two:
             yield GraphChange(graph=name, before=one, after=two)
-        elif one != "none" and old.orders != new.orders:
+        elif one != "none" and old.orders != new.orders and ranks_of(before) == ranks_of(after):
             yield GraphChange(graph=name, before=one, after=two, order=True)
 
 

@@ -8,10 +8,16 @@ from ..nccl.prediction import NetDecision, Prediction
 
 
 def net_changes(before: Prediction, after: Prediction) -> tuple[tuple[str, int], ...]:
-    """What changed in a few words, and for how many pairs of GPU and NIC; most pairs first."""
+    """What changed in a few words, and for how many pairs of GPU and NIC; most pairs first.
+
+    A GPU that takes part in one prediction alone tells nothing of its NICs.
+    """
     old, new = _decided(before), _decided(after)
+    both = {rank for rank, *_ in old} & {rank for rank, *_ in new}
     counted: Counter[str] = Counter()
     for key in old.keys() | new.keys():
+        if old and new and key[0] not in both:
+            continue
         counted[_difference(old.get(key), new.get(key))] += 1
     del counted[""]
     return tuple(sorted(counted.items(), key=lambda item: (-item[1], item[0])))

@@ -8,7 +8,7 @@ from .effects import Effect, choice_of, named
 from .figures import change, pairs_in_words
 from .net_changes import nets_in_words
 from .nothing import verdict
-from .outcomes import group_in_words
+from .outcomes import group_in_words, ranks_in_words
 from .section import Section, drawn
 from .whatif import Change, Comparison
 
@@ -49,7 +49,10 @@ def told(comparison: Comparison) -> tuple[str, ...]:
             "The predictions are the same.",
         )
     found = [f"The start no longer fails: {effect.failure[0]}"] if effect.failure[0] else []
-    found.append(_pairs(effect))
+    if effect.ranks[0] != effect.ranks[1]:
+        found.append(ranks_in_words(effect))
+    if effect.pairs_total:
+        found.append(_pairs(effect))
     found += [f"{group_in_words(g)}: {pairs_in_words(g.pairs)}" for g in effect.pairs[:8]]
     if effect.nodes[0] != effect.nodes[1]:
         found.append(
@@ -72,7 +75,11 @@ def told(comparison: Comparison) -> tuple[str, ...]:
 
 def _pairs(effect: Effect) -> str:
     if not effect.pairs:
-        return f"none of {effect.pairs_total} pairs changes its path or transport"
+        if effect.ranks[0] == effect.ranks[1]:
+            return f"none of {effect.pairs_total} pairs changes its path or transport"
+        if effect.pairs_total == 1:
+            return "the one pair that is left keeps its path and transport"
+        return f"none of {effect.pairs_total} pairs that are left changes its path or transport"
     return f"{effect.pairs_changed} of {effect.pairs_total} pairs change"
 
 
