@@ -73,7 +73,7 @@ def told(flag: Flag, one: Comparison) -> str:
     return "; ".join(parts(effect)) or "nothing that is predicted"
 
 
-def ranks_in_words(effect: Effect) -> str:
+def taking_part(effect: Effect) -> str:
     """How many GPUs take part, before and after."""
     before, after = effect.ranks
     take = "1 GPU takes part" if after == 1 else f"{after} GPUs take part"
@@ -84,7 +84,7 @@ def parts(effect: Effect) -> list[str]:
     """Clauses on all that changed, the most telling first."""
     found = [group_in_words(group) for group in effect.pairs]
     if effect.ranks[0] != effect.ranks[1]:
-        found.append(ranks_in_words(effect))
+        found.append(taking_part(effect))
     if effect.nodes[0] != effect.nodes[1]:
         found.append(f"counts as {effect.nodes[1]} nodes")
     found += [

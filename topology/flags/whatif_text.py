@@ -8,7 +8,7 @@ from .effects import Effect, choice_of, named
 from .figures import change, pairs_in_words
 from .net_changes import nets_in_words
 from .nothing import verdict
-from .outcomes import group_in_words, ranks_in_words
+from .outcomes import group_in_words, taking_part
 from .section import Section, drawn
 from .whatif import Change, Comparison
 
@@ -50,7 +50,7 @@ def told(comparison: Comparison) -> tuple[str, ...]:
         )
     found = [f"The start no longer fails: {effect.failure[0]}"] if effect.failure[0] else []
     if effect.ranks[0] != effect.ranks[1]:
-        found.append(ranks_in_words(effect))
+        found.append(taking_part(effect))
     if effect.pairs_total:
         found.append(_pairs(effect))
     found += [f"{group_in_words(g)}: {pairs_in_words(g.pairs)}" for g in effect.pairs[:8]]
