@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from gputop.clean import clean
 from gputop.figures_table import table
 from gputop.figures_text import Pairs, healthy, verdict
+from gputop.measuring import with_names
 from gputop.topology import units
 from gputop.topology.snapshot import Measurement
 
@@ -113,7 +114,7 @@ def at_once(pairs: Pairs, totals: Sequence[Measurement], names: Mapping[str, str
         each = each or [units.UNKNOWN] * 3
         rows.append(
             [
-                _with_names(pattern, names),
+                clean(with_names(pattern, names), 34),
                 str(len(values)),
                 *each,
                 units.figure(together.get(pattern)),
@@ -121,10 +122,3 @@ def at_once(pairs: Pairs, totals: Sequence[Measurement], names: Mapping[str, str
         )
     head = ["copies", "lowest", "median", "highest", "together"]
     return "copies at once, GB/s of each and of all\n" + table(head, rows, corner="pattern")
-
-
-def _with_names(text: str, names: Mapping[str, str]) -> str:
-    """A pattern's text names a GPU by its address."""
-    for address, name in names.items():
-        text = text.replace(address, name)
-    return clean(text, 34)

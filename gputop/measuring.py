@@ -172,9 +172,23 @@ def tell(
     )
 
 
-def said(notes: Iterable[protocol.Note]) -> tuple[str, ...]:
-    """The lines of a worker's notes as plain text, each once, empty ones left out; bounded."""
-    lines = (clean(line.strip(), NOTE_LIMIT) for note in notes for line in note.text.splitlines())
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """A worker's words, which name a GPU by its address, with its label in that place."""
+    for address in sorted(names, key=len, reverse=True):  # a part's address may begin like another
+        text = text.replace(address, names[address])
+    return text
+
+
+def said(notes: Iterable[protocol.Note], names: Mapping[str, str]) -> tuple[str, ...]:
+    """The lines of a worker's notes as plain text, each once, empty ones left out; bounded.
+
+    `names`: the label of a GPU by address.
+    """
+    lines = (
+        clean(with_names(line.strip(), names), NOTE_LIMIT)
+        for note in notes
+        for line in note.text.splitlines()
+    )
     return tuple(dict.fromkeys(line for line in lines if line))[:MOST_NOTES]
 
 

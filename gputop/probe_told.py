@@ -108,7 +108,11 @@ class Telling:
         """What people should know besides, on stderr; what holds for several probes once."""
         from gputop.measuring import said
 
-        for text in (*told.blind, *said(told.outcome.notes), *([kept] if kept else [])):
+        for text in (
+            *told.blind,
+            *said(told.outcome.notes, self._names),
+            *([kept] if kept else []),
+        ):
             self._once(f"note: {text}", text)
         if told.outcome.status != "skipped":
             self._once(f"{probe}: {told.outcome.message}", told.outcome.message)

@@ -116,7 +116,9 @@ def wiring(
     kept = min(figure / alone[ends] for ends, figure in zip(ring.pattern.flows, ring.each))
     details: dict[str, object] = {"ring_kept": round(kept, 3)}
     if len(names) == 2:
-        shares = "each keeps its speed" if kept >= HOLDS else f"each keeps {kept:.0%} of its speed"
+        shares = (
+            "each keeps its speed" if kept >= HOLDS else f"each keeps {_percent(kept)} of its speed"
+        )
         link = "full duplex" if kept >= HOLDS else "one path serves both directions"
         return f"Two GPUs, both directions at once: {shares}: {link}.", details
     factors = {name: _times_one_pair(ran, alone, name) for name in ("one to all", "all to one")}
@@ -142,17 +144,14 @@ def wiring(
             "only those: the groups share a narrower path to each other."
         ), details
     if kept < HOLDS:
-        return (
-            f"With every GPU writing to its neighbour at once a pair keeps {kept:.0%} of what it "
-            "gets alone: the pairs share a path (a PCIe uplink, a socket, host memory)."
-        ), details
+        return _crowded(ring, alone, names), details
     least = min(parts.values())
     if in_phases and least < HOLDS:
         src, dst = min(parts, key=lambda ends: parts[ends])
         details["least_kept_in_phases"] = round(least, 3)
         return (
             "All neighbours at once keep their speed, but with every GPU writing to one other at "
-            f"a time some pairs do not ({names[src]} to {names[dst]} keeps {least:.0%}), and they "
+            f"a time some pairs do not ({names[src]} to {names[dst]} keeps {_percent(least)}), and they "
             "are not those between any groups: what holds them up is not in these figures."
         ), details
     if fan <= ONE_PORT:
@@ -165,6 +164,31 @@ def wiring(
         + ("a mesh, with links of its own for each peer." if fan >= HOLDS * peers
            else "links of its own for some peers, or a port wider than one pair uses.")
     ), details  # fmt: skip
+
+
+def _crowded(ring: Ran, alone: Mapping[Ends, float], names: Sequence[str]) -> str:
+    """What it says that pairs fall behind when every GPU writes to its neighbour."""
+    kept = {ends: figure / alone[ends] for ends, figure in zip(ring.pattern.flows, ring.each)}
+    behind = sorted((one for one in kept if kept[one] < HOLDS), key=lambda ends: kept[ends])
+    src, dst = behind[0]
+    worst = f"keeps {_percent(kept[behind[0]])} of what it gets alone"
+    start = "With every GPU writing to its neighbour at once"
+    if len(behind) == len(kept):
+        path = "the pairs share a path (a PCIe uplink, a socket, host memory)"
+        return f"{start} a pair {worst}: {path}."
+    if len(behind) == 1:
+        return (
+            f"{start} {names[src]} to {names[dst]} alone falls behind and {worst}: what holds it "
+            "up is not in these figures."
+        )
+    return (
+        f"{start} {len(behind)} of {len(kept)} pairs fall behind ({names[src]} to {names[dst]} "
+        f"{worst}): they share a path (a PCIe uplink, a socket, host memory)."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
 
 
 def _groups(parts: Mapping[Ends, float], count: int) -> "list[list[int]]":

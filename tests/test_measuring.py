@@ -9,6 +9,7 @@ import pytest
 
 from gputop import measuring
 from gputop.figures import tables
+from gputop.measuring import said
 from gputop.messages import (
     ProbeEnded,
     ProbeMeasured,
@@ -168,3 +169,10 @@ def test_a_run_that_is_not_kept_is_a_note_and_the_suite_goes_on(
     for step in last.steps:
         assert step.figures
         assert step.notes[-1] == f"the run is not kept in the history: {said}"
+
+
+def test_a_worker_names_addresses_and_people_read_labels() -> None:
+    names = {"0000:1b:00.0": "GPU3", "0000:1b:00.0/1": "GPU4"}
+    note = protocol.Note("wiring", "0000:1b:00.0 to 0000:1b:00.0/1 keeps 40 %")
+    assert said([note], names) == ("GPU3 to GPU4 keeps 40 %",)
+    assert said([note], {}) == (note.text,)

@@ -92,7 +92,7 @@ def test_a_shared_uplink_slows_the_ring(monkeypatch: pytest.MonkeyPatch) -> None
         gpus.speeds[pair] = [25.0]
     gpus.shared = [(every, 25.0)]
     note = wiring(run(monkeypatch, gpus))
-    assert "a pair keeps 25% of what it gets alone: the pairs share a path" in note.text
+    assert "a pair keeps 25 % of what it gets alone: the pairs share a path" in note.text
 
 
 GROUPS = [

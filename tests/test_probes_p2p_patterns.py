@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 
@@ -77,7 +78,7 @@ def test_groups_are_told_only_where_every_pair_agrees() -> None:
         assert "the groups" not in read(4, {**whole, ends: 0.8}), "one within is slow, too"
     assert "the groups" not in read(4, whole, "at once"), "copy engines are not fair"
     one_way = {(a, b): kept for (a, b), kept in whole.items() if a < b}
-    assert "G0 to G2 keeps 50%" in read(4, one_way)
+    assert "G0 to G2 keeps 50 %" in read(4, one_way)
     assert "the groups" not in read(4, across(3)), "one slow GPU shares its path with nobody"
 
 
@@ -88,3 +89,28 @@ def test_chance_makes_no_groups() -> None:
         text = read(4, {ends: chance.uniform(0.03, 1.0) for ends in pairs})
         assert "some pairs do not" in text
         assert "does not block" not in text
+
+
+@pytest.mark.parametrize(
+    ("slow", "said"),
+    [
+        ((0, 1, 2, 3), "a pair keeps 50 % of what it gets alone: the pairs share a path"),
+        (
+            (1, 2),
+            "2 of 4 pairs fall behind (G1 to G2 keeps 50 % of what it gets alone): they share",
+        ),
+        (
+            (2,),
+            "G2 to G3 alone falls behind and keeps 50 % of what it gets alone: what holds it up",
+        ),
+    ],
+)
+def test_one_pair_that_falls_behind_shares_no_path(slow: tuple[int, ...], said: str) -> None:
+    told = ran(4, {})
+    ring = next(one for one in told if one.pattern.name == "ring shift")
+    each = tuple(50.0 if src in slow else 100.0 for src, _ in ring.pattern.flows)
+    told[told.index(ring)] = dataclasses.replace(ring, each=each)
+    alone = dict.fromkeys(itertools.permutations(range(4), 2), 100.0)
+    text, _ = wiring(told, alone, [f"G{one}" for one in range(4)])
+    assert said in text
+    assert ("share a path" in text) == (len(slow) > 1)

@@ -288,4 +288,4 @@ def test_notes_travel_with_their_step_as_bounded_plain_lines() -> None:
     running_then = [state.step("gemm") for state in states_then if state.running]
     assert any(one is not None and one.state == "running" and one.notes for one in running_then)
     told = next(end.told for end in ran.ends if end.planned.step.name == "gemm")
-    assert said(told.outcome.notes) == gemm.notes
+    assert said(told.outcome.notes, {}) == gemm.notes

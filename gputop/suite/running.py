@@ -18,6 +18,7 @@ from gputop.measuring import (
     seconds_of,
     tell,
     to_measurement,
+    with_names,
 )
 from gputop.probes import protocol
 from gputop.probes.client import Session
@@ -86,7 +87,7 @@ class Suite:
         self._on_event = on_event
         self._cancel = cancel
         self._make_session = session
-        names = dict(plan.steps[0].wish.names) if plan.steps else {}
+        names = self._names = dict(plan.steps[0].wish.names) if plan.steps else {}
         watched = () if plan.selftest else plan.addresses
         self._guard = guard or Guard(watched, names, cancel)
         self._ends: list[Ended] = []
@@ -215,7 +216,8 @@ class Suite:
     def heard(self, planned: Planned, message: protocol.Message, hearing: _Hearing) -> None:
         """One message of the probe that runs."""
         if isinstance(message, protocol.Progress):
-            self._step(planned, done=message.done, total=message.total, what=message.what)
+            what = with_names(message.what, self._names)
+            self._step(planned, done=message.done, total=message.total, what=what)
         elif isinstance(message, protocol.Measurement):
             hearing.figures += 1
             self._step(planned, figures=hearing.figures)
@@ -224,7 +226,7 @@ class Suite:
             self._on_event(Figure(to_measurement(message, wish.probe, hearing.hello, more)))
         elif isinstance(message, protocol.Note) and len(hearing.notes) < MOST_NOTES:
             hearing.notes.append(message)
-            self._step(planned, notes=said(hearing.notes))
+            self._step(planned, notes=said(hearing.notes, self._names))
 
 
 class _Hearing:
