@@ -151,8 +151,8 @@ def wiring(
         details["least_kept_in_phases"] = round(least, 3)
         return (
             "All neighbours at once keep their speed, but with every GPU writing to one other at "
-            f"a time some pairs do not ({names[src]} to {names[dst]} keeps {_percent(least)}), and they "
-            "are not those between any groups: what holds them up is not in these figures."
+            f"a time some pairs do not ({names[src]} to {names[dst]} keeps {_percent(least)}), and "
+            "they are not those between any groups: what holds them up is not in these figures."
         ), details
     if fan <= ONE_PORT:
         return (
