@@ -11,8 +11,9 @@ import pytest
 
 from gputop.topology.exports import as_dot, as_graphml, as_json, as_tree
 from gputop.topology.load import load
-from gputop.topology.machine import Machine, RdmaDevice
+from gputop.topology.machine import Host, Machine, NumaNode, RdmaDevice
 from gputop.topology.report import examine
+from gputop.topology.snapshot import NodeSnapshot
 from tests import kfd_trees
 from tests.mixed_made import mixed_report
 from tests.snapshots_made import demo_report, gpu, port, recorded_report, report_of
@@ -146,3 +147,18 @@ def test_an_empty_machine_exports_as_nothing() -> None:
     assert as_json(report)["nodes"] == []
     assert len(as_tree(report).splitlines()) == 1
     assert as_dot(report).startswith("graph")
+
+
+def test_a_numa_node_of_a_gpus_memory_has_no_cpus() -> None:
+    nodes = tuple(
+        NumaNode(node=node, memory_bytes=2**34, cpus=cpus)
+        for node, cpus in ((0, "0-87"), (254, ""), (255, None))
+    )
+    made = NodeSnapshot(taken_at=0.0, machine=Machine(host=Host(numa=nodes)))
+    report = examine(made)
+    lines = [line.strip("├└─ ") for line in as_tree(report).splitlines() if "NUMA" in line]
+    assert sorted(line.partition(", ")[2] for line in lines) == [
+        "CPUs 0-87",
+        "CPUs unknown",
+        "no CPUs",
+    ]

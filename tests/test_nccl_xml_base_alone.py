@@ -68,3 +68,46 @@ def test_letters_of_pcie_are_not_taken_for_the_whole_truth(tmp_path: Path) -> No
 def test_places_alone_prove_no_health(tmp_path: Path) -> None:
     found = diagnose(Case(examine(snapshot(tmp_path)))).findings
     assert [(one.id, one.severity) for one in found] == [("driver-not-answering", "cannot-tell")]
+
+
+GB300 = (
+    '<pci busid="{0}:06:00.0" class="0x030200" vendor="0x10de" device="0x31c2" '
+    'link_speed="64.0 GT/s PCIe" link_width="16"><gpu dev="{1}" sm="103" rank="{1}" gdr="1">'
+    '{2}<c2c bw="44712" count="5"/></gpu></pci>'
+)
+LINKS = '<nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/>'
+
+
+def tray(folder: Path, without: int | None) -> NodeSnapshot:
+    """Four GB300 as NCCL 2.29.7 lists them; one may have no NVLinks, as in a public report."""
+    places = ("0008", "0009", "0018", "0019")
+    cpus = "".join(
+        f'<cpu numaid="{node}" affinity="f" arch="arm64">'
+        + "".join(
+            GB300.format(places[dev], dev, "" if dev == without else LINKS)
+            for dev in (2 * node, 2 * node + 1)
+        )
+        + "</cpu>"
+        for node in range(2)
+    )
+    file = folder / "tray.xml"
+    file.write_text(f'<system version="1">{cpus}</system>')
+    return load([str(file)]).snapshot
+
+
+def test_a_gpu_that_nccl_lists_without_the_links_of_its_siblings(tmp_path: Path) -> None:
+    sick = tray(tmp_path, without=1)
+    (found,) = diagnose(Case(examine(sick))).findings
+    assert (found.id, found.severity, found.devices) == (
+        "nvlink-missing",
+        "slow",
+        ("0009:06:00.0",),
+    )
+    assert [one.value for one in found.evidence] == ["0 of 18"]
+    # What the report saw: two channels, a ring of 0.1 GB/s and no NVLS.
+    prediction = predict(sick)
+    ring = prediction.graphs.ring
+    assert ring is not None
+    assert (ring.channels, ring.bw_intra, prediction.coll_channels) == (1, 0.1, 2)
+    assert prediction.graphs.nvls is None or prediction.graphs.nvls.channels == 0
+    assert diagnose(Case(examine(tray(tmp_path, without=None)))).findings == ()

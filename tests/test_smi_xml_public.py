@@ -54,8 +54,9 @@ def test_a_gpu_that_is_in_no_table_hangs_on_its_fabric() -> None:
     prediction = predict(snapshot("rubin-4.xml"))
     assert {pair.path for pair in prediction.pairs} == {"NVL"}
     said = " ".join(prediction.assumptions)
-    assert "18 are assumed, as the fabric is up" in said
-    assert "10.0 is assumed, as its architecture is Rubin" in said
+    assert "36 are assumed, as the fabric is up" in said
+    assert "10.7 is assumed, as its architecture is Rubin" in said
+    assert "C2C is on; its 395 GB/s are taken from the table" in said
     assert "arm64 is assumed, as C2C is on" in said
 
 
@@ -85,6 +86,7 @@ def test_a_reason_for_slow_clocks_that_is_new_is_not_lost() -> None:
 def test_grace_is_no_x86() -> None:
     said = " ".join(predict(snapshot("gb200-4.xml")).assumptions)
     assert "arm64 is assumed" in said
+    assert "C2C is on; its 224 GB/s" in said  # two GPUs share a Grace
     assert "x86_64" not in said
     assert "x86_64 is assumed" in " ".join(predict(snapshot("t4.xml")).assumptions)
 

@@ -137,7 +137,9 @@ def _text(graph: Graph, node: str, *, part: bool = False) -> str:
     if isinstance(record, Gpu) and record.name is not None:
         text += f" · {record.name}"
     if attributes["kind"] == "numa" and getattr(record, "memory_bytes", None) is not None:
-        text += f" · {size(record.memory_bytes)}, CPUs {record.cpus}"
+        # A node of a GPU's memory has no CPUs; a guest's kernel may not say.
+        cpus = {"": "no CPUs", None: "CPUs unknown"}.get(record.cpus, f"CPUs {record.cpus}")
+        text += f" · {size(record.memory_bytes)}, {cpus}"
     return text + _upwards(graph, node)
 
 

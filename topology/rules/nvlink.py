@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..machine import Gpu
+from ..nccl.element import NOT_IN_XML
 from ..units import gbs
 from .case import Case
 from .finding import NOTICE, SLOW, Evidence, Finding, Fix
@@ -183,9 +184,8 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
         if gpu.vendor != "nvidia" or gpu.mig_enabled or down(gpu) or gpu.why("nvlinks") is not None:
             continue
         # A GPU that no driver describes has no list of links; NCCL's XML has one, and no UUID.
-        told = gpu.uuid is not None or (
-            gpu.nvlinks and all(link.remote_kind == "nvswitch" for link in gpu.nvlinks)
-        )
+        told = gpu.uuid is not None or (gpu.nvlinks and _switched(gpu))
+        told = told or _left_out(case, gpu)
         if not told or any(link.active is None for link in gpu.nvlinks):
             continue
         most, by = _most(case, gpu)
@@ -214,6 +214,17 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
             fix=REPAIR,
         )
     ]
+
+
+def _switched(gpu: Gpu) -> bool:
+    return all(link.remote_kind == "nvswitch" for link in gpu.nvlinks)
+
+
+def _left_out(case: Case, gpu: Gpu) -> bool:
+    """Whether NCCL's own file gives others of the model links to NVSwitches, and this one none."""
+    others = [other for other in alike(case, gpu) if other.nvlinks]
+    listed = gpu.why("uuid") == NOT_IN_XML and not gpu.nvlinks
+    return listed and bool(others) and all(_switched(other) for other in others)
 
 
 DOWN = Rule(

@@ -24,8 +24,14 @@ HIDDEN = "fffffff:ff:ff.0"
 NVSWITCH, GPU_CLASS = "0x068000", "0x030200"
 MOST_LINKS = ((60, 0), (70, 4), (80, 6), (90, 12))
 """(first compute capability that this is too few for, links that NCCL asks for); then 18."""
-C2C = {"bw": "44712", "count": "10"}
-"""Grace with Hopper: 10 links of 44712 MB/s, 447 GB/s; NVML's figures are not in a snapshot."""
+C2C = {90: (44712, 10), 100: (44712, 5), 107: (56376, 7), 120: (43125, 8)}
+"""MB/s and links by the first compute capability that has them; NVML's are not in a snapshot.
+
+Grace with Hopper; half of them a GPU where a Grace has two Blackwell (a public dump of a GB300);
+Vera with Rubin (NVIDIA/nccl, docs on mlopart); GB10 (NVIDIA/nccl pull request 2202).
+"""
+RUBIN_NVLINKS = 36
+"""NVLinks of a Rubin, as NCCL lists them (the same document)."""
 GFX9_ARCH = "38911"
 """hipDeviceArch_t as a number; the same in every RCCL dump of an Instinct that is known."""
 
@@ -37,7 +43,7 @@ _MODELS = (
 )  # fmt: skip
 """Compute capability x10 by product name, for files that do not say it."""
 _ARCHITECTURES = {
-    "Volta": 70, "Turing": 75, "Ada Lovelace": 89, "Hopper": 90, "Blackwell": 100, "Rubin": 100
+    "Volta": 70, "Turing": 75, "Ada Lovelace": 89, "Hopper": 90, "Blackwell": 100, "Rubin": 107
 }  # fmt: skip
 """The same by architecture; of those that have several, what boards with NVLink have."""
 
@@ -119,8 +125,10 @@ def link_elements(
         for tclass in (_target_class(target, machine, bus, notes),)
     ]
     if gpu.c2c_enabled and sm >= 90:
-        notes.append("C2C is on; its 447 GB/s are taken from the table, not read.")
-        found.append(("c2c", C2C))
+        rate, links = max((first, of) for first, of in C2C.items() if first <= sm)[1]
+        whole = f"{rate * links / 1000:.0f} GB/s"
+        notes.append(f"C2C is on; its {whole} are taken from the table, not read.")
+        found.append(("c2c", {"bw": str(rate), "count": str(links)}))
     return found
 
 
@@ -165,8 +173,9 @@ def _by_model(gpu: Gpu, machine: Machine, notes: list[str]) -> dict[str, int]:
     sku = sku_for(gpu)
     joined = gpu.fabric is not None and gpu.fabric.state == "completed"
     if sku is None and joined:
-        notes.append(f"NVLinks were not read: {MOST_NVLINKS} are assumed, as the fabric is up.")
-        return {HIDDEN: MOST_NVLINKS}
+        most = RUBIN_NVLINKS if gpu.architecture == "Rubin" else MOST_NVLINKS
+        notes.append(f"NVLinks were not read: {most} are assumed, as the fabric is up.")
+        return {HIDDEN: most}
     if sku is None:
         ends = [pair for pair in machine.pairs if gpu.address in (pair.src, pair.dst)]
         told = any(pair.nvlinks_reported is not None for pair in ends)
