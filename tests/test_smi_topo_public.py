@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import codecs
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -170,3 +173,11 @@ def test_no_multicast_is_promised_to_sixteen_v100() -> None:
 def test_no_public_matrix_raises_an_alarm(path: Path) -> None:
     found = diagnose(Case(examine(load([str(path)]).snapshot))).findings
     assert {finding.severity for finding in found} <= {"notice", "by-design"}
+
+
+@pytest.mark.parametrize("pack", [bz2.compress, lzma.compress])
+def test_another_packing_is_named(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    file = tmp_path / "sys.tar"
+    file.write_bytes(pack(b"sys/" * 1000))
+    with pytest.raises(LoadError, match="pack it with gzip"):
+        load([str(file)])

@@ -49,6 +49,10 @@ NOT_READ = (
         "text of rocminfo, which --from does not read; see rocm-smi --showtopo or amd-smi's JSON",
     ),
     (
+        re.compile(rb"\A(?:BZh[1-9]|\xfd7zXZ|\x28\xb5\x2f\xfd|PK\x03\x04)"),
+        "packed in a way that --from does not read; pack it with gzip, or not at all",
+    ),
+    (
         re.compile(rb"(?m)^=+NVSMI LOG=+\s*$"),
         "text of nvidia-smi -q, which --from does not read; print the same with -x",
     ),
