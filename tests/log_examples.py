@@ -47,6 +47,8 @@ LIBRARY = {
     "no-verbs": "misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
     "collnet-unavailable": "transport/coll_net.cc:57 NCCL WARN Cannot initialize CollNet, using "
     "point-to-point network instead",
+    "rccl-amd-smi-unused": "/long/path/src/misc/amdsmi_wrap.cc:214 NCCL WARN RCCL_USE_AMD_SMI_LIB "
+    "not set, but HIP_FABRIC_API is defined.",
     "rccl-gpus-hidden": "/long/path/src/misc/alt_rsmi.cc:653 NCCL WARN Could not read node # 4",
     "proxy-echo": "proxy.cc:1519 NCCL WARN [Proxy Service 0] Failed to execute operation Connect "
     "from rank 0, retcode 2",

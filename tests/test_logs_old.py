@@ -78,6 +78,22 @@ def test_a_size_that_no_line_gives_is_not_made_up() -> None:
     assert text_of(rank_lines(comm, 80)[0]).strip() == "8 ranks"
 
 
+def test_a_communicator_whose_start_was_torn_is_one() -> None:
+    # Two processes wrote into one file, and the lines of the start were lost.
+    report = read(
+        "n1:9:30 [1] NCCL INFO comm 0x949 rank 1 nranks n1:8:31 [0] NCCL INFO comm 0x8fe rank 0",
+        "n1:9:30 [1] NCCL INFO Channel 00 : 1[1] -> 0[0] via SHM/direct/direct",
+        "n1:9:30 [1] NCCL INFO comm 0x949 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 3000 "
+        "commId 0x245d - Init COMPLETE",
+        "n1:8:31 [0] NCCL INFO comm 0x8fe rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 2000 "
+        "commId 0x245d - Init COMPLETE",
+    )
+    (comm,) = report.communicators
+    assert comm.ident == "245d"
+    assert [one.state for one in comm.ranks] == ["ready", "ready"]
+    assert labels(report) == {(1, 0): "SHM/direct/direct"}
+
+
 def test_the_version_that_pytorch_names_is_kept_without_a_library() -> None:
     words = (
         "torch.distributed.DistBackendError: NCCL error in: ../c10d/ProcessGroupNCCL.cpp:1970, "
@@ -107,6 +123,27 @@ def test_progress_bars_and_quotes_do_not_hide_a_line(line: str) -> None:
     report = read(line.format(text))
     assert report.unread == ()
     assert labels(report) == {(0, 1): "P2P/CUMEM"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{{"log":"{}\\n","stream":"stdout","time":"2026-01-01T00:00:00Z"}}',
+        '{{"time": 1, "message": "{}"}}',
+        '{{"textPayload": "[rank0]: {}", "resource": {{}}}}',
+    ],
+)
+def test_lines_in_json_are_taken_out(line: str) -> None:
+    report = read(line.format("n1:9:30 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM"))
+    assert report.unread == ()
+    assert labels(report) == {(0, 1): "P2P/CUMEM"}
+
+
+@pytest.mark.parametrize(
+    "line", ['{"log": 7, "x": "NCCL"}', '{"log": "n1:9:30 [0] NCCL INFO', "{" * 9000 + "NCCL"]
+)
+def test_other_braces_are_left_alone(line: str) -> None:
+    assert read(line).communicators == ()
 
 
 def test_a_watchdog_that_is_stuck_is_heard() -> None:

@@ -116,6 +116,12 @@ class Log:
             found = self._comms[ident] = CommBuilder(ident, line, nranks)
         return found
 
+    def rename(self, comm: CommBuilder, ident: str) -> None:
+        """Give a communicator the name that came late; another one's name stays with it."""
+        if ident not in self._comms:
+            named = {ident if one is comm else key: one for key, one in self._comms.items()}
+            comm.ident, self._comms = ident, named
+
     def communicators(self) -> list[CommBuilder]:
         """All communicators in order of appearance."""
         return list(self._comms.values())

@@ -96,6 +96,8 @@ def _introduce(
     late = process.comm if complete and known is None else None
     if late is not None and late.may_be(rank, nranks):
         comm, late.nranks, late.size_seen_only = late, nranks, False
+        if _COMM_ID.search(tail) is not None:
+            log.rename(late, _ident(log, process, pointer, tail))
     if comm is None or comm.nranks != nranks:
         comm = log.communicator(_ident(log, process, pointer, tail), nranks, line)
     if comm is None:

@@ -7,6 +7,7 @@ before that, and streams that are joined carelessly put one line into another.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from .text import plain
 MARK = b" NCCL "
 LEVELS = {b"INFO": "INFO", b"WARN": "WARN", b"TRACE": "TRACE", b"CALL": "CALL"}
 _CACHE_LIMIT = 50_000
+_TEXTS = ("log", "message", "msg", "textPayload", "line", "content")
+"""Where Docker, journald, Google's and others' collectors keep the line itself."""
 
 _WHO = re.compile(rb"([A-Za-z0-9][\w.-]*):(\d+):(\d+)(?: \[(-?\d+)\])?(?: (.*))?$", re.DOTALL)
 _WHERE = re.compile(rb"([\w./-]+\.(?:cc|h|cu|cpp):\d+)")
@@ -109,6 +112,20 @@ def unfolded(text: bytes) -> tuple[bytes, int]:
     """Ray prints lines that look alike once and says so behind: the line itself, and how many."""
     match = _FOLDED.search(text)
     return (text, 0) if match is None else (text[: match.start()], int(match[1]))
+
+
+def unwrapped(line: bytes) -> bytes:
+    """The text of a line that a container engine or a collector of logs wrote as a JSON object."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return line
+    if isinstance(found, dict):
+        for name in _TEXTS:
+            text = found.get(name)
+            if isinstance(text, str):
+                return text.encode("utf-8", "replace").rstrip(b"\r\n").replace(b"\n", b" ")
+    return line
 
 
 def without_colour(line: bytes) -> bytes:

@@ -14,7 +14,7 @@ from .building import Process
 from .gathering import Log
 from .kinds import WORDS, Reader, family
 from .lines import LineReader, Readable
-from .prefix import MARK, Heads, Speaker, source_of, unfolded, without_colour
+from .prefix import MARK, Heads, Speaker, source_of, unfolded, unwrapped, without_colour
 from .report import LogReport, Variable
 from .setting_lines import on_version
 from .text import plain
@@ -110,6 +110,8 @@ class _Reading:
             if b"CCL" not in raw and b"Cuda failure" not in raw and b"nccl" not in raw:
                 elsewhere += 1
                 continue
+            if raw[:1] == b"{":
+                raw = unwrapped(raw)
             at = raw.find(MARK)
             if at < 0 or b"\x1b" in raw or raw.find(MARK, at + 6) >= 0:
                 ours += self._odd(raw, number)
