@@ -198,3 +198,13 @@ def test_a_high_figure_is_asked_what_fits_its_kind(item: Measurement, words: str
     found = one(h200(), item)
     assert found.verdict == "high"
     assert words in found.note
+
+
+def test_a_ring_over_half_of_the_links_is_told_beside_the_links() -> None:
+    """190 of 466 GB/s: less than half of NVLS, and what Ring gives over nine of eighteen links."""
+    snapshot = demo("hgx-h100-8")
+    snapshot = change_gpu(snapshot, 3, **links_up(snapshot.machine.gpus[3], 9))
+    found = one(snapshot, collective(190.0))
+    assert "GPU3 has 9 of 18 NVLinks up" in found.cause
+    assert "about what Ring gives (185 GB/s), and NVLS was expected" in found.cause
+    assert "Ring" not in one(snapshot, collective(120.0)).cause

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gputop.measuring import Wish
+from gputop.measuring import Wish, tell
 from gputop.probe_document import exit_code
 from gputop.probes import catalog
 from gputop.probes.client import run_probe
@@ -18,7 +18,7 @@ from gputop.probes.outcome import Outcome
 from gputop.probes.protocol import Measurement, Request
 from gputop.probes.rank_steps import INIT, OPEN
 from gputop.suite.planning import Planned, step_of
-from gputop.suite.running import _fair, tell
+from gputop.suite.running import _fair
 
 WORKERS = Path(__file__).parent / "probe_workers"
 STUCK = Measurement(
@@ -54,7 +54,7 @@ def test_a_slow_import_is_no_copy_that_hangs(
 def test_a_rank_that_still_imports_is_no_collective_that_hangs(place: int, error: str) -> None:
     crew = Crew(Request("nccl"), (OPEN, INIT), [], lambda message: None, 1.0)
     rank = dataclasses.make_dataclass("Rank", ["number", "place", "done"])(0, place, False)
-    crew._ranks = [rank]  # type: ignore[list-item]
+    crew._ranks = [rank]
     assert crew._too_late().error == error
 
 

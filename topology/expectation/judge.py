@@ -177,21 +177,25 @@ class Judge:
                 told.insert(0, effect.text + ("" if enough else ", but this is lower still"))
                 explained = explained or enough
             elif expected.algorithm == NVLS:
-                told += self._ring(figure)
+                told += self._ring(figure, made)
         if figure.quantity in pairs.QUANTITIES and not explained:
             told += filter(None, (pairs.hint(self.node, figure),))
         more = seen(self.node, figure)
         accounts = bool(more) and explains(figure)
         return "; ".join((*told, *more)), explained or accounts
 
-    def _ring(self, figure: Measurement) -> list[str]:
-        """Say that a figure is what Ring gives, where NVLS was expected."""
+    def _ring(self, figure: Measurement, made: Band) -> list[str]:
+        """Say that a figure is what Ring gives over what is there, where NVLS was expected."""
         group = collectives.group_of(self.node, figure)
         sku = self.node.sku(group.gpus[0]) if group is not None else None
         if group is None or sku is None or figure.value is None:
             return []
         ring = collectives.ring_gbs(sku, figure, group.count)
-        if ring is None or not LOOK <= figure.value / ring <= TOO_HIGH:
+        if ring is None:
+            return []
+        if made.reach is not None:
+            ring *= made.reach / made.healthy
+        if not ring or not LOOK <= figure.value / ring <= TOO_HIGH:
             return []
         return [
             f"about what Ring gives ({three(ring)} GB/s), and NVLS was expected: the log of "
