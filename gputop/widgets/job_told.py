@@ -244,7 +244,8 @@ def _variables(row: JobRow, told: Told | None, width: int) -> list[Line]:
         return [(), (("Variables", "key bold"),), ((" working out what they do here …", "muted"),)]
     title = f"Variables of {told.whose}" if row.user is None and told.whose else "Variables"
     rules = f", by the rules of {told.rules}" if told.rules else ""
-    lines: list[Line] = [(), ((clean(f"{title} at its start{rules}", 100), "key bold"),)]
+    heading = ((clean(f"{title} at its start{rules}", 100), "key bold"),)
+    lines: list[Line] = [(), *wrapped(heading, width, 1)]
     if told.trouble:
         lines += wrapped(((f" {clean(told.trouble, 300)}", "muted"),), width, 1)
     for entry in told.entries:
