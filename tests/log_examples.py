@@ -47,6 +47,8 @@ LIBRARY = {
     "no-verbs": "misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]",
     "collnet-unavailable": "transport/coll_net.cc:57 NCCL WARN Cannot initialize CollNet, using "
     "point-to-point network instead",
+    "collnet-types": "sharp_plugin.c:382 NCCL WARN SHARP int8,uint8,bfloat16 Datatypes not "
+    "supported",
     "rccl-amd-smi-unused": "/long/path/src/misc/amdsmi_wrap.cc:214 NCCL WARN RCCL_USE_AMD_SMI_LIB "
     "not set, but HIP_FABRIC_API is defined.",
     "rccl-gpus-hidden": "/long/path/src/misc/alt_rsmi.cc:653 NCCL WARN Could not read node # 4",
@@ -66,6 +68,12 @@ EXAMPLES: dict[str, list[str]] = {
         N + "NCCL INFO + PCI[48.0] - GPU/0-70 (1)",
         N + "NCCL INFO               + NVL[185.4] - NVS/0-0",
         N + "NCCL INFO ==========================================",
+    ],
+    "init-stuck": [
+        N + "NCCL INFO ncclCommInitRank comm 0xa rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 60 "
+        "commId 0xc - Init START",
+        "n2:7:8 [0] NCCL INFO ncclCommInitRank comm 0xb rank 1 nranks 2 cudaDev 0 nvmlDev 0 "
+        "busId 60 commId 0xc - Init START",
     ],
     "reported-by-framework": [
         "RuntimeError: NCCL error in: /pytorch/c10d/ProcessGroupNCCL.cpp:410, unhandled system "

@@ -75,6 +75,18 @@ def test_a_path_that_newer_versions_do_without_is_no_error() -> None:
     assert told(f"{N}NCCL INFO {text}") == []
 
 
+def test_a_rank_that_is_missing_is_named_and_all_that_wait_are_not_called_missing() -> None:
+    first, second = EXAMPLES["init-stuck"]
+    found = {one.id: one for one in explain(read(first, second))}
+    assert set(found) == {"init-stuck"}
+    assert "rank 1, the last of all 2" in found["init-stuck"].proof[0].text
+    found = {one.id: one for one in explain(read(first))}
+    assert set(found) == {"init-unfinished"}
+    assert "not in this log: ranks 1 of 2" in [one.text for one in found["init-unfinished"].proof]
+    ready = second.replace("START", "COMPLETE")
+    assert [one.id for one in explain(read(first, ready))] == ["init-unfinished"]
+
+
 def test_the_source_of_a_warning_is_read_without_a_host() -> None:
     # As people cut the heads off before they post a log.
     line = "[1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'invalid argument'"

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from .communicator import LoggedSystem, Proof
+from .communicator import Communicator, LoggedSystem, Proof
 from .report import LogReport, Variable
 
 MAY_DIFFER = {
@@ -156,15 +156,36 @@ def value_refused(log: LogReport) -> Iterator[Proof]:
 
 
 def init_unfinished(log: LogReport) -> Iterator[Proof]:
-    """Ranks that start and are never ready."""
+    """Ranks that start and are never ready, while others are ready or not in the log."""
     for comm in log.communicators:
+        if _stuck(log, comm):
+            continue
         waiting = [one for one in comm.ranks if one.state == "started" and one.line is not None]
         # Ranks of a log without the Init lines are "started" because nothing more is known.
         if any(one.state != "started" for one in comm.ranks) or _introduced(log, comm.ident):
+            missing = [rank for rank in range(min(comm.nranks, 4096)) if comm.rank(rank) is None]
+            if waiting and missing:
+                named = ", ".join(str(rank) for rank in missing[:16])
+                more = f" and {len(missing) - 16} more" if len(missing) > 16 else ""
+                yield Proof(comm.line, f"not in this log: ranks {named}{more} of {comm.nranks}")
             for one in waiting:
                 where = f" on {one.host}" if one.host else ""
                 text = f"rank {one.rank} of {comm.nranks}{where}: Init START, no Init COMPLETE"
                 yield Proof(one.line or comm.line, text)
+
+
+def init_stuck(log: LogReport) -> Iterator[Proof]:
+    """All ranks of a communicator start and none is ever ready."""
+    for comm in log.communicators:
+        if _stuck(log, comm):
+            last = max(comm.ranks, key=lambda one: one.line or 0)
+            text = f"rank {last.rank}, the last of all {comm.nranks}: Init START, no Init COMPLETE"
+            yield Proof(last.line or comm.line, text)
+
+
+def _stuck(log: LogReport, comm: Communicator) -> bool:
+    seen = [one for one in comm.ranks if one.state == "started" and one.line is not None]
+    return len(seen) == comm.nranks > 1 and _introduced(log, comm.ident)
 
 
 def _introduced(log: LogReport, ident: str) -> bool:

@@ -186,6 +186,7 @@ WORDS: dict[bytes, str | Reader] = {
         remark,
     ),
     **dict.fromkeys((b"Tuner:", b"Opened", b"Closing", b"Assuming", b"Device", b"failed"), remark),
+    b"SHARP": remark,
     **dict.fromkeys((b"Clique-based", b"Unexpected", b"latency", b"Coll", b"Enabling"), remark),
     **dict.fromkeys((b"socketProgressOpt:", b"ncclOsSocketProgressOpt:", b"Capping"), remark),
     **dict.fromkeys((b"DMA_BUF_SUPPORT", b"devCommCreate:", b"NET_IB:"), _gdr),
