@@ -1,13 +1,16 @@
-"""The GPU table beside its scroll bar, and the headings of Jobs: nothing is hidden or cut."""
+"""Tables and panes beside their scroll bars: nothing is hidden, cut, or said twice."""
 
 from __future__ import annotations
 
 import pytest
 
 from gputop.app import GpuTop
+from gputop.topology.record import Gap
 from gputop.widgets.board import Board
+from gputop.widgets.gpu_cells import Row
+from gputop.widgets.gpu_detail import detail_lines
 from gputop.widgets.gpu_table import GpuTable
-from gputop.widgets.spans import width_of
+from gputop.widgets.spans import text_of, width_of
 from tests.app_support import demo_report, give, gpu, press, report_of, settle
 
 
@@ -35,3 +38,11 @@ async def test_the_heading_over_a_jobs_variables_is_whole() -> None:
                 break
         assert "by the rules of" in " ".join(board.text().split())
         assert max(map(width_of, board.lines)) <= board.scrollable_content_region.width
+
+
+def test_why_no_link_was_read_is_said_once() -> None:
+    card = gpu(0, nvlinks=(), gaps=(Gap("nvlinks", "Invalid Argument"), Gap("vbios", "no answer")))
+    lines = [text_of(line) for line in detail_lines(Row(card, None, {}), 80)]
+    assert sum("Invalid Argument" in line for line in lines) == 1
+    assert any("NVLink" in line and "not read: Invalid Argument" in line for line in lines)
+    assert any("Not readable" in line and "vbios: no answer" in line for line in lines)

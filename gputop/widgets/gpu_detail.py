@@ -146,7 +146,8 @@ def _links(row: Row) -> str:
     if gpu.xgmi:
         return _xgmi(row)
     if not gpu.nvlinks:
-        return gpu.why("nvlinks") or ("none" if gpu.uuid is not None else UNKNOWN)
+        why = gpu.why("nvlinks")
+        return f"not read: {why}" if why else "none" if gpu.uuid is not None else UNKNOWN
     kinds = []
     key = [
         (link.version or "", link.raw_gbs, _END.get(link.remote_kind or "", "an end not told"))
@@ -216,6 +217,9 @@ def _processes(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def _gaps(row: Row) -> Iterator[tuple[str, str]]:
-    gaps = (*row.gpu.gaps, *(row.reading.gaps if row.reading is not None else ()))
+    # Why no link was read stands beside the links already.
+    told = {"nvlinks"} if not row.gpu.nvlinks and not row.gpu.xgmi else set()
+    own = (gap for gap in row.gpu.gaps if gap.field not in told)
+    gaps = (*own, *(row.reading.gaps if row.reading is not None else ()))
     for why, group in groupby(sorted(gaps, key=lambda gap: gap.why), key=lambda gap: gap.why):
         yield "Not readable", f"{', '.join(sorted({gap.field for gap in group}))}: {why}"
