@@ -27,7 +27,7 @@ from gputop.widgets.wiring_packages import side_by_side
 from tests import wiring_graphs as graphs
 from tests.app_support import SIZES, app_of, demo_report, give, press, text
 from tests.mixed_made import mixed
-from tests.test_wiring_layout import check
+from tests.wiring_checked import check
 
 TREES = {"mi308x-8-cpx": 4, "mi300x-8-cpx": 8}
 """Recordings, and parts of a package in them."""
