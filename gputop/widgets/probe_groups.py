@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -123,6 +123,14 @@ def title_of(quantity: str, variant: str | None) -> str:
     return ", ".join(part for part in (name, clean(variant or "", 60)) if part)
 
 
+def _staged(title: str, figures: Sequence[Measurement]) -> str:
+    """The title, which says so where the driver takes copies through the host for want of P2P."""
+    staged = sum("staged through" in (figure.engine or "") for figure in figures)
+    if not staged:
+        return title
+    return f"staged {title}" if staged == len(figures) else f"{title}, {staged} staged"
+
+
 def who_of(figure: Measurement, names: Mapping[str, str]) -> str:
     """The device or the pair of a figure, by the names that screens use."""
     ends = [names.get(end, clean(end, 20)) for end in (figure.src, figure.dst) if end]
@@ -147,7 +155,7 @@ def groups(figures: Iterable[Measurement], judged: Judged, names: Mapping[str, s
     order = sorted(found, key=lambda key: rank.get(key[0], len(rank)))
     return [
         Group(
-            title=title_of(*key),
+            title=_staged(title_of(*key), found[key]),
             quantity=key[0],
             variant=key[1],
             members=tuple(Member(who_of(one, names), one, judged.of(one)) for one in found[key]),
