@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -11,7 +10,7 @@ import msgspec
 import pytest
 
 from gputop import check_measure, checking
-from gputop.check_idle import Idle, idle
+from gputop.check_idle import Idle
 from gputop.check_measure import Measured, Ran, after, measure
 from gputop.check_runs import RUN_RULES, run_rules
 from gputop.checking import Wanted
@@ -20,72 +19,16 @@ from gputop.probes.outcome import Outcome
 from gputop.suite.guard import HANGS
 from gputop.suite.planning import Plan
 from gputop.suite.running import Ended
-from gputop.topology.readings import GpuProcess, GpuReading
 from gputop.topology.report import Report
 from gputop.topology.rules.case import Case
 from gputop.topology.rules.engine import Diagnosis, diagnose
 from gputop.topology.snapshot import Measurement, NodeSnapshot
-from gputop.topology.sources.source import SourceAbsent
 
 from .checked import checked
 from .rule_cases import base, edited
 
 LIVE = base("hgx-h200-4gpu-live")
 ADDRESSES = tuple(gpu.address for gpu in LIVE.machine.gpus)
-NAMES = {address: f"GPU{number}" for number, address in enumerate(ADDRESSES)}
-GIB = 1 << 30
-
-
-def reading(address: str, **fields: Any) -> GpuReading:
-    given: dict[str, Any] = {
-        "utilization_percent": 0.0, "memory_used_bytes": 0, "memory_free_bytes": 100 * GIB,
-        "processes": (),
-    }  # fmt: skip
-    return GpuReading(address=address, **{**given, **fields})
-
-
-def test_each_gpu_is_judged_by_itself() -> None:
-    job = (GpuProcess(pid=4711, kind="compute", memory_bytes=30 * GIB),)
-    sample = [reading(ADDRESSES[0]), reading(ADDRESSES[1], processes=job)]
-    found = idle(ADDRESSES[:2], NAMES, lambda: lambda: sample)
-    assert found.free == (ADDRESSES[0],)
-    ((address, why),) = found.busy
-    assert address == ADDRESSES[1]
-    assert "4711" in why
-
-
-def test_work_that_just_ended_gets_a_moment() -> None:
-    asked = []
-
-    def read() -> Sequence[GpuReading]:
-        asked.append(1)
-        return [reading(ADDRESSES[0], utilization_percent=90.0 if len(asked) < 5 else 0.0)]
-
-    assert idle(ADDRESSES[:1], NAMES, lambda: read).free == ADDRESSES[:1]
-
-
-def test_without_an_answer_nothing_is_proven() -> None:
-    def absent() -> Any:
-        raise SourceAbsent("no NVIDIA driver")
-
-    found = idle(ADDRESSES, NAMES, absent)
-    assert found.free == ADDRESSES
-    assert "no NVIDIA driver" in found.blind[0]
-
-
-def test_a_driver_that_hangs_is_not_loaded() -> None:
-    release = threading.Event()
-
-    def hang() -> Any:
-        release.wait(30)
-        return list
-
-    began = time.monotonic()
-    found = idle(ADDRESSES[:2], NAMES, hang, deadline_seconds=0.2)
-    release.set()
-    assert time.monotonic() - began < 5
-    assert found.free == ()
-    assert {why for _, why in found.busy} == {HANGS}
 
 
 class Attended:
