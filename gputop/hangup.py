@@ -59,8 +59,8 @@ def watch(stop: Callable[[int], None]) -> None:
 
     loop = asyncio.get_running_loop()
     try:
-        for number in ASKED:
-            loop.add_signal_handler(number, stop, 128 + number)
+        for asked in ASKED:
+            loop.add_signal_handler(asked, stop, 128 + asked)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             loop.add_signal_handler(signal.SIGHUP, _hung_up, stop)
     except (RuntimeError, ValueError):

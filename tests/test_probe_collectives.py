@@ -28,7 +28,7 @@ from gputop.probes.protocol import Measurement, Message, Progress, Request
 from gputop.probes.rank_steps import Step
 from gputop.probes.spec import ProbeStopped
 from tests.collective_made import made
-from tests.test_probe_nccl import rank_processes
+from tests.nccl_rank_runs import rank_processes
 
 MIB, GIB = 1 << 20, 1 << 30
 CAPTURES = Path(__file__).parents[2] / "shared/captures/hgx-h200-4gpu-vm"
