@@ -16,6 +16,7 @@ from gputop.widgets.probe_history import EarlierRuns
 from gputop.widgets.probe_list import ProbeList
 from gputop.widgets.probe_picture import ProbePicture
 from gputop.widgets.probe_views import EARLIER, FIGURES, ProbeViews
+from gputop.widgets.spans import wrapped
 
 if TYPE_CHECKING:
     from gputop.history import KeptRun
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from gputop.topology.reasons.why import Explanation
     from gputop.topology.report import Report
     from gputop.widgets.probe_entries import Entry
+
+HINT = " nothing measured yet: r runs this probe, a runs all"
 
 
 class ProbesScreen(View):
@@ -177,7 +180,8 @@ class ProbesScreen(View):
         four_numbers, patterns = known.four_numbers(entry.name), known.patterns(entry.name)
         lines = entry_lines(entry, four_numbers, patterns, width)
         if not lines:
-            lines = (*(about_lines(entry, width) if narrow else ()), ((self._hint(), "muted"),))
+            hint = wrapped(((HINT, "muted"),), width, 1)
+            lines = (*(about_lines(entry, width) if narrow else ()), *hint)
         figures.show(lines)
         picture = self.query_one("#probe-picture", ProbePicture)
         picture.display = views.draw(picture, report)
@@ -214,9 +218,6 @@ class ProbesScreen(View):
 
     def _room(self, board: Board, otherwise: int) -> int:
         return (board.scrollable_content_region.width or otherwise) - 1
-
-    def _hint(self) -> str:
-        return " nothing measured yet: r runs this probe, a runs all"
 
     def on_named_list_picked(self, message: ProbeList.Picked) -> None:
         """Show the probe under the cursor."""

@@ -8,6 +8,8 @@ import msgspec
 
 INDENT = "  "
 NARROW = 40
+SHORTEST = 8
+"""Columns of a table are cut down to so many cells, whatever stands in them."""
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,14 +39,22 @@ def drawn(sections: tuple[Section, ...], width: int) -> list[str]:
 
 
 def _table(rows: tuple[tuple[str, ...], ...], width: int) -> list[str]:
-    """Columns as wide as their content; the widest one wraps where the line is too short."""
+    """Columns as wide as their content; where the line is too short the widest ones wrap."""
     if not rows:
         return []
-    sizes = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    columns = range(len(rows[0]))
+    sizes = [max(len(row[column]) for row in rows) for column in columns]
     room = width - len(INDENT) - 2 * (len(sizes) - 1)
-    widest = max(range(len(sizes)), key=lambda column: sizes[column])
+    widest = max(columns, key=lambda column: sizes[column])
     others = sum(sizes) - sizes[widest]
     sizes[widest] = max(16, min(sizes[widest], room - others))
+    words = [max(len(word) for row in rows for word in ("", *row[one].split())) for one in columns]
+    for floors in (words, [SHORTEST] * len(sizes)):
+        # Between words first; in the middle of one only where nothing else helps.
+        free = [column for column in columns if sizes[column] > floors[column]]
+        while free and sum(sizes) > room:
+            sizes[max(free, key=lambda column: sizes[column])] -= 1
+            free = [column for column in columns if sizes[column] > floors[column]]
     lines: list[str] = []
     for row in rows:
         cells = [
