@@ -8,7 +8,9 @@ from importlib import import_module
 
 import msgspec
 
+from ..machine import Gpu
 from ..nccl.wording import named_for
+from ..readings import GpuReading
 from . import NAMES, vendors
 from .case import Case
 from .finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Evidence, Finding
@@ -73,8 +75,8 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
         (unexamined if said is None else examined).append(rule.id)
         found += [(rule, _worded(case, rule, finding)) for finding in said or ()]
     kept = tuple(finding for rule, finding in found if not _implied(rule, finding, found))
-    if unexamined and not examined:
-        # Every rule lacked its evidence: that is no proof of health.
+    if (unexamined and not examined) or _blind(case):
+        # Every rule about the GPUs lacked its evidence: that is no proof of health.
         failed.append(_nothing(case))
     told = _verdict((*failed, *kept), tuple(examined), tuple(unexamined), case)
     return msgspec.structs.replace(told, elsewhere=tuple(elsewhere))
@@ -153,6 +155,28 @@ def _failed(rule: Rule, error: Exception) -> Finding:
         disproof="a version of gputop in which the rule runs",
         consequence=f"Not examined: {rule.title}.",
         sources=rule.sources,
+    )
+
+
+_PLACE = frozenset(("address", "vendor", "index", "index_shared", "place", "minor", "gaps"))
+"""What says where a GPU is and nothing of how it is."""
+
+
+def _blind(case: Case) -> bool:
+    """Whether of no GPU more is known than where it is: no fact, no reading, no neighbour."""
+    machine, gpus = case.machine, {gpu.address for gpu in case.gpus}
+    if machine.pairs or machine.relations or machine.pci or machine.nccl_topology is not None:
+        return False
+    readings = [one for one in case.snapshot.readings.gpus if one.address in gpus]
+    return not any(map(_said, (*case.gpus, *readings)))
+
+
+def _said(record: Gpu | GpuReading) -> bool:
+    bare = {field.name: field.default for field in msgspec.structs.fields(record)}
+    return any(
+        value != bare[name]
+        for name, value in msgspec.structs.asdict(record).items()
+        if name not in _PLACE
     )
 
 
