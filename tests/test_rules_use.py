@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -73,6 +74,18 @@ def test_a_prolog_may_insist_on_idle_gpus() -> None:
     assert found.severity == "slow"
     idle = base(H100).machine.gpus[6].address
     assert about("gpu-busy", base(H100), policy=policy, gpus=[idle]) == []
+
+
+@pytest.mark.parametrize(
+    ("gpus", "free"),
+    [((0,), "The only GPU is in use."), ((0, 1), "None of 2 GPUs is free."),
+     ((0, 6), "1 of 2 GPUs is free."), (range(8), "2 of 8 GPUs are free.")],
+)  # fmt: skip
+def test_how_many_are_free_is_said_in_english(gpus: Sequence[int], free: str) -> None:
+    known = base(H100)
+    chosen = [known.machine.gpus[index].address for index in gpus]
+    (found,) = about("gpu-busy", known, gpus=chosen)
+    assert found.consequence.startswith(f"{free} A job")
 
 
 def test_many_processes_are_not_all_named() -> None:

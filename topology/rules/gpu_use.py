@@ -92,8 +92,8 @@ def _busy(case: Case) -> Iterable[Finding] | None:
             devices=addresses,
             evidence=evidence,
             consequence=(
-                f"{len(asked) - len(addresses)} of {len(asked)} GPUs are free. A job that starts "
-                "on a busy one shares its memory and time, and figures measured there are low."
+                f"{_free(len(asked) - len(addresses), len(asked))} A job that starts on a busy "
+                "one shares its memory and time, and figures measured there are low."
             ),
             fix=[
                 Fix(
@@ -107,6 +107,12 @@ def _busy(case: Case) -> Iterable[Finding] | None:
             ],
         )
     ]
+
+
+def _free(free: int, asked: int) -> str:
+    if not free:
+        return "The only GPU is in use." if asked == 1 else f"None of {asked} GPUs is free."
+    return f"{free} of {asked} GPUs {'is' if free == 1 else 'are'} free."
 
 
 def _unlisted(case: Case) -> Iterable[Finding] | None:
