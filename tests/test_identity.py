@@ -28,3 +28,10 @@ def test_texts_name_the_library_of_the_node_alone() -> None:
     assert words_for((nvidia,), both) == "a debug log of NCCL"
     assert words_for((amd,), both) == "a debug log of RCCL"
     assert words_for((nvidia, amd), both) == words_for((), both) == both
+
+
+def test_the_dies_of_a_package_are_not_counted_as_packages() -> None:
+    (line, *_) = identity_lines(demo_report("mi250x-8").snapshot, 160)
+    assert "8 GCDs of MI250X" in text_of(line)
+    (line, *_) = identity_lines(demo_report("mi300x-8").snapshot, 160)
+    assert "8 × MI300X" in text_of(line)

@@ -55,13 +55,23 @@ def _counted(machine: Machine, name: str, count: int) -> Line:
     gpus = [gpu for gpu in machine.gpus if _model(gpu) == name]
     packages = len({gpu.parent for gpu in gpus if gpu.parent and gpu.partition})
     if not packages or any(gpu.vendor != "amd" or not gpu.partition for gpu in gpus):
-        return ((f"{count} × {name}", "strong"),)
+        # Each die of an MI250X is a GPU: eight of them are four MI250X.
+        dies = all(gpu.vendor == "amd" and _is_die(gpu) for gpu in gpus)
+        what = f"{count} GCD{'s' * (count != 1)} of {name}" if dies else f"{count} × {name}"
+        return ((what, "strong"),)
     modes = {gpu.compute_partition for gpu in gpus}
     mode = clean(modes.pop() or "", 8) if len(modes) == 1 else ""
     return (
         (f"{packages} × {name}", "strong"),
         (f" in {count} part{'s' * (count != 1)}{f', {mode}' if mode else ''}", ""),
     )
+
+
+def _is_die(gpu: Gpu) -> bool:
+    from gputop.topology.specs import sku_for  # its table is read, for AMD's GPUs alone
+
+    sku = sku_for(gpu)
+    return sku is not None and sku.devices > 1
 
 
 def _model(gpu: Gpu) -> str:
