@@ -14,6 +14,7 @@ from .plaintext import one_line
 from .protocol import (
     IMPORTING,
     LINE_LIMIT_BYTES,
+    MOST_TO_IMPORT,
     Done,
     Failure,
     Hello,
@@ -56,6 +57,7 @@ class Conversation:
         self._logs: list[Log] = []
         self._last: Optional[Message] = None
         self._step = ""
+        self._import_seconds = 0.0
         self._stopped: Optional[str] = None
         self._garbage: Optional[str] = None
         self._stray = b""
@@ -142,9 +144,11 @@ class Conversation:
             return "cancelled", f"Cancelled{during}."
         if self._stopped == "timed-out":
             late = f"No end after {self._deadline_seconds:.0f} s{during}; "
+            # These say something of a file system or of the deadline, nothing of a GPU.
             if self._last is None or self._step == IMPORTING:
-                # Says something of a file system or of the deadline, nothing of a GPU.
                 return "failed", late + "it was given up before it touched a GPU."
+            if self._import_seconds > MOST_TO_IMPORT * self._deadline_seconds:
+                return "failed", f"{late}{self._import_seconds:.0f} s of it to import torch."
             return "timed-out", (
                 late + "the probe was killed. What never ends is a finding in itself."
             )
@@ -200,5 +204,7 @@ class Conversation:
         elif isinstance(message, Log):
             self._logs.append(message)
         elif isinstance(message, Progress):
+            if self._step == IMPORTING:
+                self._import_seconds = time.monotonic() - self._started
             self._step = one_line(message.what, 80)
         self._on_event(message)

@@ -18,6 +18,9 @@ from typing import Optional
 from .outcome import ended_by
 from .plaintext import one_line
 from .protocol import (
+    ASKING,
+    IMPORTING,
+    MOST_TO_IMPORT,
     Done,
     Failure,
     Hello,
@@ -47,6 +50,8 @@ class _Rank:
     process: "subprocess.Popen[bytes]"
     place: int = 0
     """Of its step in the list of steps."""
+    imported_after: Optional[float] = None
+    """Seconds until it had imported torch; None before that."""
     buffer: bytes = b""
     done: bool = False
     failure: Optional[Failure] = None
@@ -168,6 +173,8 @@ class Crew:
             rank.failure = rank.failure or message
         elif isinstance(message, Progress):
             rank.place = message.done
+            if message.what == ASKING:
+                rank.imported_after = time.monotonic() - (self._end - self._seconds)
             if message.done > self._shown:
                 self._shown = message.done
                 self._emit(message)
@@ -193,13 +200,21 @@ class Crew:
     def _too_late(self) -> Trouble:
         step = self._step()
         late = [
-            f"rank {rank.number} ({self.key_of(rank.number)}): {self._steps[rank.place].what}"
+            f"rank {rank.number} ({self.key_of(rank.number)}): {self._at(rank)}"
             for rank in self._ranks
             if not rank.done
         ]
         text = f"No end after {self._seconds:.0f} s. " + "; ".join(late) + "."
-        # Whoever still imports torch waits for a file system: that says nothing of a GPU.
-        return Trouble("failed" if step.kind == "open" else "timed-out", text, step)
+        # Importing torch waits for a file system: that says nothing of a GPU.
+        imports = [rank.imported_after for rank in self._ranks]
+        slow = any(one is None or one > MOST_TO_IMPORT * self._seconds for one in imports)
+        return Trouble("failed" if slow else "timed-out", text, step)
+
+    def _at(self, rank: _Rank) -> str:
+        """What it does."""
+        if rank.place == 0:
+            return IMPORTING if rank.imported_after is None else ASKING
+        return self._steps[rank.place].what
 
     def _trouble(self) -> Optional[Trouble]:
         failed = [rank for rank in self._ranks if rank.failure is not None]

@@ -21,7 +21,7 @@ from typing import Any, Callable, Optional
 
 from .crew import Crew, Trouble
 from .opening import open_backend
-from .protocol import Measurement, Message, Note, Request
+from .protocol import ASKING, Measurement, Message, Note, Progress, Request
 from .rank import Member, run_rank
 from .rank_environment import changes_of, log_path, rank_environment, what_was_done
 from .rank_logs import pieces, warnings
@@ -58,7 +58,7 @@ def run_crew(
     if not isinstance(folder, str) or not os.path.isdir(folder):
         raise ProbeStopped("refused", "This probe needs a private folder, and none was made.")
     changes = changes_of(params)
-    ranks, is_cpu = _ranks(request, spec)
+    ranks, is_cpu = _ranks(request, spec, emit)
     seconds = _seconds(params, spec, ranks)
     text, details = what_was_done(
         os.environ, changes, loopback=params.get("loopback") is True, debug_log=debug_log
@@ -89,11 +89,11 @@ def run_crew(
         _clear(store, folder, ranks)
 
 
-def _ranks(request: Request, spec: ProbeSpec) -> "tuple[int, bool]":
+def _ranks(request: Request, spec: ProbeSpec, emit: Emit) -> "tuple[int, bool]":
     """How many ranks, and whether they are those of the self-test on the CPU."""
     if request.devices:
         return len(request.devices), request.params.get("device") == "cpu"
-    backend = open_backend(request.params)
+    backend = open_backend(request.params, lambda: emit(Progress(0, 1, ASKING)))
     found = len(backend.devices())
     if found < spec.minimum_gpus:
         raise ProbeStopped("refused", f"{spec.minimum_gpus} GPUs are needed, and {found} is here.")

@@ -9,7 +9,7 @@ from pathlib import Path
 from .devices import Backend, select
 from .gpus import drop_overruled_variables
 from .opening import open_backend
-from .protocol import IMPORTING, DeviceRecord, Hello, Message, Note, Progress, Request
+from .protocol import ASKING, IMPORTING, DeviceRecord, Hello, Message, Note, Progress, Request
 from .sizing import spare_bytes
 from .spec import ProbeSpec
 
@@ -32,7 +32,7 @@ def open_devices(
     """
     dropped = drop_overruled_variables()
     emit(Progress(0, 1, IMPORTING))
-    backend = open_backend(request.params)
+    backend = open_backend(request.params, lambda: emit(Progress(0, 1, ASKING)))
     return backend, tuple(_introduce(backend, request, spec, emit, dropped))
 
 

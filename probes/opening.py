@@ -1,7 +1,7 @@
 """From a request to a backend: import torch, see what is there, choose."""
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .cpus import Cpus
@@ -13,13 +13,17 @@ from .spec import ProbeStopped
 _OLDEST = (2, 1)
 
 
-def open_backend(params: Mapping[str, Any]) -> Backend:
+def open_backend(
+    params: Mapping[str, Any], imported: Callable[[], object] = lambda: None
+) -> Backend:
     """The devices this worker measures; ProbeStopped with the reason when there are none.
 
     `device`: "gpu" (default) or "cpu" for the self-test of `count` made-up devices. `selftest`:
-    fall back to that where torch sees no GPU.
+    fall back to that where torch sees no GPU. `imported` is called between the import, which
+    waits for file systems alone, and the first question to the driver.
     """
     torch = _import_torch()
+    imported()
     wants_cpu = params.get("device") == "cpu"
     if not wants_cpu and torch.cuda.is_available():
         return Gpus(torch)

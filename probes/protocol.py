@@ -17,6 +17,10 @@ LINE_LIMIT_BYTES = 1 << 20
 """A longer line is refused before it is read to its end."""
 IMPORTING = "importing torch"
 """What a Progress says before any GPU is touched."""
+ASKING = "asking the driver for its GPUs"
+"""What it says next: from here on a driver that hangs is noticed."""
+MOST_TO_IMPORT = 0.5
+"""Where the import took a larger share of the time allowed, that it is late blames no GPU."""
 
 
 class ProtocolError(Exception):

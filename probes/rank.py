@@ -18,7 +18,7 @@ from typing import Any, Callable
 from .accelerator import Accelerator
 from .devices import Backend, select
 from .opening import open_backend
-from .protocol import DeviceRecord, Hello, Measurement, Message, Progress, Request
+from .protocol import ASKING, DeviceRecord, Hello, Measurement, Message, Progress, Request
 from .rank_steps import Step, Steps
 from .sizing import reserve_bytes, spare_bytes, too_full
 from .spec import ProbeSpec, ProbeStopped
@@ -140,7 +140,7 @@ def run_rank(
         os._exit(1)
     plan = steps(ranks, params, params["cpu"] is True)
     emit(Progress(0, len(plan), plan[0].what))
-    backend = open_backend(params)
+    backend = open_backend(params, lambda: emit(Progress(0, len(plan), ASKING)))
     records = backend.devices()
     chosen = in_rank_order(select(records, request.devices, spec.minimum_gpus))
     if len(chosen) != ranks:

@@ -140,10 +140,10 @@ class FullGpus:
 
 
 def test_memory_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gputop.probes.opened.open_backend", lambda params: FullGpus(28 * GIB))
+    monkeypatch.setattr("gputop.probes.opened.open_backend", lambda *asked: FullGpus(28 * GIB))
     with pytest.raises(ProbeStopped, match="28672 MiB free"):
         host.run(Request("host"), lambda message: None)
-    monkeypatch.setattr("gputop.probes.opened.open_backend", lambda params: FullGpus(140 * GIB))
+    monkeypatch.setattr("gputop.probes.opened.open_backend", lambda *asked: FullGpus(140 * GIB))
     monkeypatch.setattr(host, "host_free_bytes", lambda: 200 * MIB)
     with pytest.raises(ProbeStopped, match="host has 200 MiB free"):
         host.run(Request("host"), lambda message: None)

@@ -6,6 +6,7 @@ import dataclasses
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,9 +15,18 @@ from gputop.probe_document import exit_code
 from gputop.probes import catalog
 from gputop.probes.client import run_probe
 from gputop.probes.crew import Crew
+from gputop.probes.opened import open_devices
 from gputop.probes.outcome import Outcome
-from gputop.probes.protocol import Measurement, Request
+from gputop.probes.protocol import (
+    ASKING,
+    IMPORTING,
+    Measurement,
+    Message,
+    Progress,
+    Request,
+)
 from gputop.probes.rank_steps import INIT, OPEN
+from gputop.probes.spec import ProbeStopped
 from gputop.suite.planning import Planned, step_of
 from gputop.suite.running import _fair
 
@@ -30,6 +40,8 @@ STUCK = Measurement(
     ("worker", "status", "said", "code"),
     [
         ("imports_for_ever.py", "failed", "before it touched a GPU", 3),
+        ("imports_slowly.py", "failed", "of it to import torch", 3),
+        ("driver_hangs.py", "timed-out", "during: asking the driver for its GPUs", 2),
         ("hangs.py", "timed-out", "What never ends is a finding", 2),
     ],
 )
@@ -50,12 +62,41 @@ def test_a_slow_import_is_no_copy_that_hangs(
     assert exit_code(told) == code
 
 
-@pytest.mark.parametrize(("place", "error"), [(0, "failed"), (1, "timed-out")])
-def test_a_rank_that_still_imports_is_no_collective_that_hangs(place: int, error: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "imported", "error", "said"),
+    [
+        (0, None, "failed", "importing torch"),
+        (0, 0.1, "timed-out", "asking the driver"),
+        (0, 0.9, "failed", "asking the driver"),
+        (1, 0.1, "timed-out", "initialising"),
+        (1, 0.9, "failed", "initialising"),
+    ],
+)
+def test_a_rank_that_still_imports_is_no_collective_that_hangs(
+    place: int, imported: float | None, error: str, said: str
+) -> None:
+    """A driver that hangs is one to tell, unless the import left it next to no time."""
     crew = Crew(Request("nccl"), (OPEN, INIT), [], lambda message: None, 1.0)
-    rank = dataclasses.make_dataclass("Rank", ["number", "place", "done"])(0, place, False)
-    crew._ranks = [rank]
-    assert crew._too_late().error == error
+    kind = dataclasses.make_dataclass("Rank", ["number", "place", "done", "imported_after"])
+    crew._ranks = [kind(0, 1, True, 0.1), kind(1, place, False, imported)]
+    trouble = crew._too_late()
+    assert trouble.error == error
+    assert f"rank 1 (rank 1): {said}" in trouble.text
+
+
+def test_the_driver_is_asked_in_a_step_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hangs there is the driver, and no file system."""
+    said: list[Message] = []
+
+    def available() -> bool:
+        assert said[-1] == Progress(0, 1, ASKING)
+        raise ProbeStopped("failed", "seen")
+
+    torch = SimpleNamespace(__version__="2.11", cuda=SimpleNamespace(is_available=available))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(ProbeStopped, match="seen"):
+        open_devices(Request("memory"), catalog.load("memory").SPEC, said.append)
+    assert said[0] == Progress(0, 1, IMPORTING)
 
 
 @pytest.mark.parametrize(
