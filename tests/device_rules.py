@@ -18,6 +18,7 @@ from gputop.topology.rules import (
     models,
     modes,
     power,
+    recovery_action,
     sharing,
     throttle_hardware,
     throttle_thermal,
@@ -31,6 +32,7 @@ from .rule_cases import base, edited
 
 MODULES = (
     gpu_presence,
+    recovery_action,
     driver,
     ecc,
     fabric_manager,

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from .machine import Gpu, Machine
+from .nvml.recovery import NONE
 from .readings import EccCounts, GpuReading
 from .rules.finding import BROKEN, NOTICE, SLOW
 from .snapshot import NodeSnapshot
@@ -36,6 +37,7 @@ ECC_STATES = (
     ("remap_failed", "row remapping failed", BROKEN),
     ("retirement_pending", "page retirement waits for a reset", SLOW),
 )
+RECOVERY = "waits for what the driver asks for"
 _Key = tuple[str, str, str]
 """Device, its name and what happens to it: two ports of one PCI function differ by name alone."""
 
@@ -209,6 +211,10 @@ def _states(snapshot: NodeSnapshot, *, lasting: bool) -> Iterator[tuple[str, str
             value = getattr(reading.ecc or EccCounts(), field)
             if value is not None:
                 yield gpu.address, name, what, harm, value
+        action = reading.recovery_action
+        if action is not None:
+            # One state for all actions: a drain is followed by what the GPU needs next.
+            yield gpu.address, name, RECOVERY, BROKEN, action != NONE
     if lasting:
         yield from _links(snapshot.machine)
         yield from _ports(snapshot.machine)

@@ -101,6 +101,9 @@ class GpuReading(Record, frozen=True, kw_only=True):
     ecc_blocks: tuple[EccBlock, ...] = ()
     processes: tuple[GpuProcess, ...] | None = None
     """None when the driver would not say; an empty tuple proves nothing inside a container."""
+    recovery_action: str | None = None
+    """NVIDIA: what the driver asks for to clear a fault: "none", "reset", "reboot", "drain P2P",
+    "drain and reset", ..."""
 
 
 class ProcessReading(Record, frozen=True, kw_only=True):

@@ -81,6 +81,9 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         _known(("", whole(gpu.numa_node)), (", CPUs ", text(gpu.cpu_affinity or None))),
     )
     yield "ECC", _ecc(row)
+    if now is not None and now.recovery_action is not None:
+        action = now.recovery_action
+        yield "Driver asks", "for nothing" if action == "none" else f"for recovery: {action}"
     yield from _modes(row)
     yield from _processes(row)
     yield from _gaps(row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import cos, pi, sin
 from typing import Any
 
+from ..nvml import recovery
 from ..wiring.wires import NVLINK_PAYLOAD_GBS
 from .nvml import HIDDEN_MIB, NOT_SUPPORTED, pci_info
 from .pci_tree import Function
@@ -23,6 +24,8 @@ _NVLINK_SHARE = 0.55
 """Part of the payload rate that the load keeps on the links, on average."""
 _GENERATION = {2: 2, 4: 3, 5: 3, 6: 4, 7: 5}
 """NVML's number of an NVLink version -> generation."""
+_ASKS_SINCE = 565
+"""Major version of the driver from which on it says what it asks for to clear a fault."""
 _IDLE = 0x1
 _POWER_CAP = 0x4
 
@@ -119,6 +122,7 @@ class Load:
                 "NVML_FI_DEV_MEMORY_TEMP": {"value": round(38 + 38 * load)},
                 "NVML_FI_DEV_PCIE_REPLAY_COUNTER": {"value": 0},
             },
+            "recovery_fields": {recovery.FIELD: self._recovery()},
             "nvlink_counters": self._nvlink(),
             "pcie_counters": self._pcie(),
             "nvmlDeviceGetRemappedRows": [0, 0, 0, 0],
@@ -131,6 +135,10 @@ class Load:
             "retired1": NOT_SUPPORTED,
             "links": [],
         }
+
+    def _recovery(self) -> dict[str, int]:
+        knows = int(self.shape.driver.partition(".")[0]) >= _ASKS_SINCE
+        return {"value": 0} if knows else {"ret": 3}
 
     def _processes(self, used: int) -> list[dict[str, Any]]:
         if not self.busy:

@@ -8,6 +8,7 @@ from ..readings import EccCounts, GpuProcess, GpuReading, NvLinkReading
 from ..record import Gap
 from ..snapshot import Problem
 from ..sources.source import Part, Raw
+from . import recovery
 from .answers import Answers, dicts, is_whole, odd, reason, refusal
 from .machine import MAX_DEVICES, address
 from .words import throttle_reasons
@@ -78,6 +79,7 @@ def _reading(device: dict[str, Raw], own: str) -> GpuReading:
         "nvlinks": _links(device),
         "ecc": _ecc(a),
         "processes": _processes(a),
+        "recovery_action": recovery.answered(a),
     }
     for way in ("tx", "rx"):
         values[f"pcie_{way}_bytes_per_second"] = _pcie_rate(a, way)

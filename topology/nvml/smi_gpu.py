@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 from ..machine import Fabric, Gpu, MigInstance
 from ..readings import EccCounts, GpuReading
 from ..record import Gap
+from . import recovery
 from .smi_processes import processes
 from .smi_values import MAX_ITEMS, Values
 from .words import HEALTH_AS_PRINTED, pci_address
@@ -136,6 +137,7 @@ def reading(element: Element, own: str) -> GpuReading:
         "pcie_replays": v.whole("pcie_replays", "pci/replay_counter"),
         "ecc": _ecc(element),
         "processes": processes(v),
+        "recovery_action": recovery.printed(v, element),
     }
     for ours, theirs in (("graphics", "graphics"), ("sm", "sm"), ("memory", "mem"), ("video",) * 2):
         field = f"clock_{ours}_mhz"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..amd.words import held
 from ..machine import Gpu
+from ..nvml.recovery import NONE
 from ..readings import EccCounts, GpuReading
 from ..report import Report
 from ..specs import sku_for
@@ -120,6 +121,9 @@ def _width(
 
 
 def _errors(now: GpuReading | None) -> Iterator[tuple[str, str]]:
+    if now is not None and now.recovery_action not in (None, NONE):
+        asks = f"To clear a fault the driver asks for this: {now.recovery_action}."
+        yield asks, "End the jobs on it, then do what the driver asks."
     ecc = now.ecc if now is not None else None
     if ecc is None:
         return

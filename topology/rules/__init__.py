@@ -2,6 +2,7 @@
 
 NAMES: tuple[str, ...] = (
     "gpu_presence",
+    "recovery_action",
     "driver",
     "fabric_manager",
     "fabric",

@@ -1,8 +1,9 @@
 """NVML, what moves: load, memory, power, temperature, clocks, traffic, errors, processes.
 
 The raw answer is laid out as that of `nvml`; a device holds besides: "temp", "clock0".."clock3"
-(graphics, SM, memory, video), "fields", "ecc00".."ecc11" (total errors: corrected or not,
-volatile or aggregate), "retired0" and "retired1" (page addresses: single bit, double bit),
+(graphics, SM, memory, video), "fields", "recovery_fields" (as "fields", asked rarely),
+"ecc00".."ecc11" (total errors: corrected or not, volatile or aggregate), "retired0" and "retired1"
+(page addresses: single bit, double bit),
 "links" [{"link", "fields"}], and counters with the reading before:
 "nvlink_counters" {"seconds", "tx_kib": [before, now], "rx_kib": [before, now]} and
 "pcie_counters" {"seconds", "tx_bytes": [before, now], "rx_bytes": [before, now]}.
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ..nvml import recovery
 from ..nvml.devices import Device, Devices
 from ..nvml.library import Library, open_library, refused
 from ..nvml.moving import parse
@@ -135,6 +137,7 @@ def _slow(library: Library, device: Device, moving: Moving) -> dict[str, Raw]:
     handle = device.handle
     moving.unsupported.clear()
     answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _SLOWLY}
+    answers[recovery.ASKED] = library.fields(handle, (recovery.FIELD,))
     for name in _OTHER_PROCESSES:
         answers[name] = library.first(_versions(name), handle)
     for counter in range(2):

@@ -1,0 +1,50 @@
+"""What the driver asks for to clear a fault: NVML's recovery action, and nvidia-smi's."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element
+
+from .answers import Answers
+from .smi_values import Values
+from .words import word
+
+FIELD = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
+"""Drivers from 565 on answer it; 580 replaced the older reset flags by it."""
+ASKED = "recovery_fields"
+"""Key of the answer in what the reader of `nvml_readings` gives."""
+NONE = "none"
+BUS_OR_IMEX = "bus reset or recover IMEX domain"
+"""5 was a bus reset in the nvml.h of driver 580, left out in 590 and is an IMEX domain in 610."""
+ACTIONS = {
+    0: NONE,
+    1: "reset",
+    2: "reboot",
+    3: "drain P2P",
+    4: "drain and reset",
+    5: BUS_OR_IMEX,
+    6: "bus reset",
+    7: "system reboot",
+}
+"""NVML_GPU_RECOVERY_ACTION_* of nvml.h, in nvidia-smi's words."""
+_PRINTED = {action.lower(): action for action in ACTIONS.values()} | {
+    "gpu reset": "reset",
+    "node reboot": "reboot",
+    "recover imex domain": "recover IMEX domain",
+}
+_RECORD = "recovery_action"
+
+
+def answered(a: Answers) -> str | None:
+    """Name the action of a device's answers; None and a gap where the driver did not say."""
+    table = ASKED if isinstance(a.raw.get(ASKED), dict) else "fields"
+    number = a.field_value(_RECORD, FIELD, a.raw.get(table))
+    return None if number is None else word(ACTIONS, number)
+
+
+def printed(v: Values, element: Element) -> str | None:
+    """Name the action of one <gpu> of `nvidia-smi -q -x`."""
+    path = "gpu_recovery_action"
+    # "None" is an answer here; elsewhere nvidia-smi prints it where it has none.
+    if (element.findtext(path) or "").strip().lower() == NONE:
+        return NONE
+    return v.word(_RECORD, _PRINTED, path)
