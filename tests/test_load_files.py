@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from gputop.topology.load import LoadError, load
+from gputop.topology import plain_file
+from gputop.topology.load import HEAD_BYTES, LoadError, load
 from gputop.topology.plain_file import NotPlainError, read_plain
 from tests.command import gputop
 
@@ -56,3 +58,25 @@ def test_a_folder_of_other_things_is_told_in_few_words(tmp_path: Path) -> None:
     assert done.returncode == 0
     (line,) = done.stderr.splitlines()
     assert "note-019 and 280 more" in line
+
+
+def test_a_pipe_is_not_even_opened_for_its_writer_would_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    opened: list[Path] = []
+    monkeypatch.setattr(plain_file.os, "open", lambda name, flags: opened.append(name))
+    with pytest.raises(NotPlainError):
+        read_plain(path, 99)
+    assert not opened
+
+
+@pytest.mark.parametrize("filler", [b" ", b"|", b"\t ", b"GPU0 ", b"CPU "])
+def test_a_long_line_of_nothing_costs_nothing(tmp_path: Path, filler: bytes) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(filler * (HEAD_BYTES // len(filler) - 1) + b"x\n")
+    spent = time.process_time()
+    with pytest.raises(LoadError, match="not a format"):
+        load([str(path)])
+    assert time.process_time() - spent < 2

@@ -94,6 +94,11 @@ def test_a_cpu_list_that_is_cut_short_is_not_taken_for_whole() -> None:
     assert gpu.why("cpu_affinity") == "nvidia-smi prints the first 6 pieces of it: 0,2,4,6,8,10"
 
 
+def test_a_cpu_list_of_more_pieces_was_not_cut_there() -> None:
+    gpu = of_text(PCIE.replace("0-63", "0,2,4,6,8,10,12,14")).machine.gpus[0]
+    assert gpu.cpu_affinity == "0,2,4,6,8,10,12,14"
+
+
 @pytest.mark.parametrize(
     "text",
     [PCIE + LEGEND + "\n" + GRANTS, GRANTS + "\n" + PCIE, PCIE + "\n" + PCIE,

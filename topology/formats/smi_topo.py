@@ -28,7 +28,10 @@ _ANCESTORS = {
 _MAX_NODES = 4096
 _MAX_BYTES = 4 * 1024 * 1024
 CUT = 6
-"""Pieces of a CPU list after which nvidia-smi stops: seen where sockets take CPUs in turns."""
+"""Pieces of a CPU list after which nvidia-smi stops: seen where sockets take CPUs in turns.
+
+A longer list was not cut there.
+"""
 
 
 def _recognises(head: bytes, path: Path) -> bool:
@@ -92,7 +95,7 @@ def _gpu(name: str, tail: tuple[str, str, str]) -> Gpu:
         "vendor": "nvidia",
         "index": int(name.removeprefix("GPU")),
     }
-    whole = cpus.count(",") < CUT - 1
+    whole = cpus.count(",") != CUT - 1
     if whole and _NODES.match(cpus):
         known["cpu_affinity"] = cpus
     if _NODES.match(nodes) and (numbers := _numbers(nodes)):

@@ -12,7 +12,7 @@ MAX_DEVICES = 256
 NAME = re.compile(r"\A[A-Za-z0-9][A-Za-z0-9_.:\-]{0,63}\Z")
 GPU = re.compile(r"\AGPU(\d{1,4})\Z")
 HEAD_SIGN = re.compile(
-    rb"(?m)^[ \t|]*(?:\x1b?\[[0-9;]{1,8}m)?[ \t]*GPU\d{1,4}[^\n]{0,8000}?\bCPU[ \t]+Affinity"
+    rb"(?m)^[ \t|]*(?:\x1b?\[[0-9;]{1,8}m[ \t]*)?GPU\d{1,4}[^\n]{0,8000}?\bCPU[ \t]+Affinity"
 )
 # A page that shows what a terminal printed often drops the escape byte and keeps the rest.
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]|\[[0-9;]{1,8}m")
