@@ -123,7 +123,7 @@ def test_of_many_outputs_the_last_whole_one_is_read(rest: float) -> None:
     )
 
 
-def resting(gen: int, gts: float) -> tuple[str, ...]:
+def resting(gen: int, gts: float, slot_gts: float | None) -> tuple[str, ...]:
     """Findings on four GPUs below root ports, of which one rests with two lanes."""
     gpus, pci, readings = [], [], []
     for number in range(4):
@@ -140,7 +140,8 @@ def resting(gen: int, gts: float) -> tuple[str, ...]:
             link_width_max=16,
             link_width_now=lanes,
         )
-        root = {"address": port, "parent": "pci0000:00", "kind": "root port"}
+        root = {"address": port, "parent": "pci0000:00", "kind": "root port",
+                "link_speed_max_gts": slot_gts}  # fmt: skip
         pci.append(msgspec.structs.replace(end, **root))
         pci.append(end)
     machine = Machine(gpus=tuple(gpus), pci=tuple(pci))
@@ -155,5 +156,10 @@ def resting(gen: int, gts: float) -> tuple[str, ...]:
 
 
 def test_lanes_that_a_link_of_generation_six_gives_up_at_rest_are_no_fault() -> None:
-    assert resting(5, 32.0) == ("pcie-width", "pcie-width")
-    assert resting(6, 64.0) == ()
+    assert resting(5, 32.0, 32.0) == ("pcie-width", "pcie-width")
+    assert resting(6, 64.0, 64.0) == ()
+    assert resting(6, 64.0, None) == ()
+
+
+def test_lanes_that_a_slot_of_generation_five_misses_are_a_fault_of_a_newer_gpu_too() -> None:
+    assert resting(5, 64.0, 32.0) == ("pcie-width", "pcie-width")

@@ -57,7 +57,7 @@ def links_of(case: Case, end: str) -> list[Narrow]:
     chain = () if coherent else case.way_up(end)
     found = []
     for device, above in pairwise(chain):
-        most = None if _rests(device) else _most(device, above)
+        most = None if _rests(device, above) else _most(device, above)
         if device.link_width_now and most:
             found.append(Narrow(end, device.address, device.link_width_now, most, _WIDTH))
     return found
@@ -141,9 +141,10 @@ def _loaded_gen(figure: Measurement) -> int | None:
     return gen if isinstance(gen, int) and not isinstance(gen, bool) and gen > 0 else None
 
 
-def _rests(device: PciDevice) -> bool:
-    gen = generation_of(device.link_speed_max_gts)
-    return gen is not None and gen >= FIRST_RESTING
+def _rests(device: PciDevice, above: PciDevice) -> bool:
+    """Whether both ends may know L0p, which an older one of the two forbids."""
+    gen, slot = (generation_of(one.link_speed_max_gts) for one in (device, above))
+    return (gen or 0) >= FIRST_RESTING and (slot is None or slot >= FIRST_RESTING)
 
 
 def _most(device: PciDevice, above: PciDevice) -> int | None:
