@@ -121,9 +121,20 @@ def test_boards_of_other_makers_come_with_other_limits() -> None:
     assert severities("power-limit-low", built) == []
     (one,) = (one for one in diagnosed(built).findings if one.id == "gpu-settings-differ")
     assert "300 W" in one.consequence
+    assert [fix.text for fix in one.fix] == [
+        "Each has the limit that its board came with: none was changed."
+    ]
     # One that somebody lowered stays what it was.
     lowered = at(CARDS, (now, 200.0))
     assert severities("power-limit-low", lowered) == [SLOW]
+
+
+@pytest.mark.parametrize("watts", [340.0, 420.0])
+def test_a_limit_that_somebody_set_is_not_the_boards_own(watts: float) -> None:
+    changed = at(CARDS, ("machine.gpus[3].power_limit_watts", watts))
+    (one,) = (one for one in diagnosed(changed).findings if one.id == "gpu-settings-differ")
+    assert one.severity == NOTICE
+    assert [fix.text for fix in one.fix] == ["Give all GPUs of one model the same setting."]
 
 
 CLOSED = ("machine.host.device_nodes", ["/dev/kfd (no permission)", "/dev/nvidia0"])

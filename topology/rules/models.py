@@ -123,7 +123,7 @@ def _settings(case: Case) -> Iterable[Finding] | None:
         return None
     found = []
     for gpus in models:
-        built = all(map(_as_built, gpus))
+        full, untouched = all(map(_full, gpus)), all(map(_untouched, gpus))
         for name, what, unit, call in _SETTINGS:
             watts = name == "power_limit_watts"
             groups = _groups(gpus, name)
@@ -132,7 +132,7 @@ def _settings(case: Case) -> Iterable[Finding] | None:
             odd = [gpu.address for gpu in _odd(groups)]
             values = [value for value in groups if isinstance(value, int | float)]
             alike = min(values, default=0.0) >= _ALIKE * max(values, default=0.0)
-            slows = name in _SLOWING and not alike and not (watts and built)
+            slows = name in _SLOWING and not alike and not (watts and full)
             found.append(
                 SETTINGS.finding(
                     SLOW if slows else NOTICE,
@@ -140,10 +140,10 @@ def _settings(case: Case) -> Iterable[Finding] | None:
                     devices=odd,
                     evidence=_evidence(case, groups, what, unit, f"NVML {call}"),
                     consequence=_consequence(groups, unit)
-                    if slows or (watts and built and not alike)
+                    if slows or (watts and not alike)
                     else "Ranks of one job meet different conditions on GPUs that look alike.",
-                    fix=[Fix(text="Each has the limit that it came with: boards of other makers.")]
-                    if watts and built
+                    fix=[Fix(text="Each has the limit that its board came with: none was changed.")]
+                    if watts and untouched
                     else [
                         Fix(
                             text="Give all GPUs of one model the same setting.",
@@ -157,10 +157,16 @@ def _settings(case: Case) -> Iterable[Finding] | None:
     return found
 
 
-def _as_built(gpu: Gpu) -> bool:
-    """Whether nobody lowered its power limit: boards of one name come with several."""
+def _full(gpu: Gpu) -> bool:
+    """Whether nobody lowered its power limit by much: boards of one name come with several."""
     usual = gpu.power_limit_default_watts
     return bool(usual) and (gpu.power_limit_watts or 0.0) >= _ALIKE * (usual or 0.0)
+
+
+def _untouched(gpu: Gpu) -> bool:
+    """Whether its power limit is to the watt the one that it came with."""
+    now, usual = gpu.power_limit_watts, gpu.power_limit_default_watts
+    return now is not None and usual is not None and abs(now - usual) < 1.0
 
 
 def _consequence(groups: dict[object, list[Gpu]], unit: str) -> str:
