@@ -144,19 +144,38 @@ def test_the_node_of_a_processors_graphics_closes_no_gpu_of_nvidias() -> None:
     assert severities("device-node-denied", at(CARDS, CLOSED)) == []
 
 
-@pytest.mark.parametrize(("kind", "severity"), [(VGA, NOTICE), (0x038000, BROKEN)])
-def test_amds_graphics_beside_nvidias_gpus_may_stay_closed(kind: int, severity: str) -> None:
-    whole = at(CARDS, CLOSED)
+def beside_amds(kind: int, nodes: list[str]) -> NodeSnapshot:
+    """Cards of NVIDIA's, and one GPU of AMD's of a PCI class, with these device nodes."""
+    whole = at(CARDS, ("machine.host.device_nodes", nodes))
     other = {"address": "0000:fe:00.0", "vendor": "amd", "uuid": "x", "name": "AMD Radeon Graphics"}
     device = {"address": "0000:fe:00.0", "parent": "pci0000:fe", "class_code": kind, "kind": "gpu"}
-    both = edited(
+    return edited(
         whole,
         [
             {"path": "machine.gpus", "append": other},
             {"path": "machine.pci", "append": device},
         ],
     )
+
+
+@pytest.mark.parametrize(("kind", "severity"), [(VGA, NOTICE), (0x038000, BROKEN)])
+def test_amds_graphics_beside_nvidias_gpus_may_stay_closed(kind: int, severity: str) -> None:
+    both = beside_amds(kind, ["/dev/kfd (no permission)", "/dev/nvidia0"])
     assert severities("device-node-denied", both) == [severity]
+
+
+@pytest.mark.parametrize(
+    ("node", "count"), [("/dev/nvidia-uvm", 8), ("/dev/nvidiactl", 8), ("/dev/nvidia0", 1)]
+)
+def test_a_closed_screen_hides_no_closed_gpu_of_nvidias(node: str, count: int) -> None:
+    both = beside_amds(VGA, ["/dev/kfd (no permission)", f"{node} (no permission)"])
+    told = [one for one in diagnosed(both).findings if one.id == "device-node-denied"]
+    assert [one.severity for one in told] == [BROKEN, NOTICE]
+    loud, screen = told
+    assert len(loud.devices) == count
+    assert [one.what for one in loud.evidence] == [node]
+    assert loud.fix[0].command == "ls -l /dev/nvidia*"
+    assert screen.devices == ("0000:fe:00.0",)
 
 
 def test_a_processors_graphics_is_no_second_gpu_of_a_job() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..collect import ONLY_PCI
 from ..machine import Gpu
-from ..snapshot import SourceState
+from ..snapshot import Problem, SourceState
+from . import vendors
 from .case import Case
 from .finding import BROKEN, CANNOT_TELL, NOTICE, Evidence, Finding, Fix
 from .gpu_presence import COMPUTE_CLASSES, unmanaged
@@ -167,46 +168,54 @@ def _denied(case: Case) -> Iterable[Finding] | None:
         if (node in _CONTROL and ("amd" if node == _KFD else "nvidia") in here)
         or (node in numbers and (numbers[node] in by_minor or (hidden and not by_minor)))
     ]
-    if not shut and not told:
-        return []
-    whole = bool(told) or any(node in _CONTROL for node in shut)
-    amd = _KFD in shut
-    gpus = [gpu for gpu in case.gpus if (gpu.vendor == "amd") == amd] if whole else own or hidden
-    hides = bool(told) or bool(hidden)
-    # Beside GPUs that NVIDIA's driver serves, AMD's display controllers may be for the screen.
-    screens = amd and not told and "nvidia" in here and not any(_computes(case, g) for g in gpus)
+    found = []
+    mine = [node for node in shut if node != _KFD]
+    if mine or told:
+        whole = bool(told) or any(node in _CONTROL for node in mine)
+        gpus = _nvidia(case) if whole else own or hidden
+        severity = CANNOT_TELL if told or hidden else BROKEN
+        found.append(_denied_finding(case, severity, gpus, mine, told))
+    if _KFD in shut:
+        gpus = vendors.amds(case)
+        # Beside GPUs that NVIDIA's driver serves, AMD's display controllers may be for the screen.
+        screens = "nvidia" in here and not any(_computes(case, gpu) for gpu in gpus)
+        found.append(_denied_finding(case, NOTICE if screens else BROKEN, gpus, [_KFD], ()))
+    return found
+
+
+def _denied_finding(
+    case: Case, severity: str, gpus: list[Gpu], shut: list[str], told: Sequence[Problem]
+) -> Finding:
     evidence = [
         Evidence(what=node, value="may not be read and written", source="access(2)")
         for node in shut
     ]
     evidence += [Evidence(what="what NVML said", value=one.text, source="NVML") for one in told]
     addresses = [gpu.address for gpu in gpus]
-    return [
-        DENIED.finding(
-            NOTICE if screens else CANNOT_TELL if hides else BROKEN,
-            f"no permission to use {case.names(addresses)}",
-            devices=addresses,
-            evidence=evidence,
-            consequence=(
-                "These GPUs could not be examined, and a job of this user does not get them."
-                if hides
-                else "A job of this user finds no GPU, or fewer; the GPUs themselves may be well."
+    return DENIED.finding(
+        severity,
+        f"no permission to use {case.names(addresses)}",
+        devices=addresses,
+        evidence=evidence,
+        consequence=(
+            "These GPUs could not be examined, and a job of this user does not get them."
+            if severity == CANNOT_TELL
+            else "A job of this user finds no GPU, or fewer; the GPUs themselves may be well."
+        ),
+        fix=[
+            Fix(
+                text="Add the user to the groups that own the nodes.",
+                command="usermod -aG render,video USER",
+                needs_root=True,
+            )
+            if _KFD in shut
+            else Fix(
+                text="See who owns the nodes; the driver's default lets everybody use them.",
+                command="ls -l /dev/nvidia*",
             ),
-            fix=[
-                Fix(
-                    text="Add the user to the groups that own the nodes.",
-                    command="usermod -aG render,video USER",
-                    needs_root=True,
-                )
-                if amd
-                else Fix(
-                    text="See who owns the nodes; the driver's default lets everybody use them.",
-                    command="ls -l /dev/nvidia*",
-                ),
-                Fix(text="In a container or a job's cgroup, ask for the GPUs when it is started."),
-            ],
-        )
-    ]
+            Fix(text="In a container or a job's cgroup, ask for the GPUs when it is started."),
+        ],
+    )
 
 
 MISMATCH = Rule(
