@@ -130,9 +130,10 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
         elif early is not None:
             self.post_message(early)
         if not self.is_headless:
-            from gputop import hangup
+            from gputop import hangup, job_control
 
             hangup.watch(lambda code: self.exit(return_code=code))
+            job_control.watch(self._driver)
             # What comes back from Ctrl+Z finds an empty screen, of which Textual knows nothing.
             self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))
         self.call_after_refresh(self._settle)
@@ -180,12 +181,12 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
 
     def action_suspend_process(self) -> None:
         """Stop until the shell continues us."""
-        from gputop.job_control import can_stop
+        from gputop.job_control import UNABLE, can_stop
 
         if can_stop():
             super().action_suspend_process()
         else:
-            self.say("no shell is behind this that could continue it", severity="warning")
+            self.say(UNABLE, severity="warning")
 
     def say(self, text: str, **rest: Any) -> None:
         """Notify, as plain text."""

@@ -13,8 +13,12 @@ from contextlib import suppress
 from types import FrameType
 
 EXIT_CODE = 128 + signal.SIGHUP
-ASKED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-"""Signals that ask to leave. Ctrl+C and Ctrl+\\ are keys while the app runs, not signals."""
+ASKED = (
+    signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM,
+    signal.SIGXCPU,
+)  # fmt: skip
+"""Signals that ask to leave, or end a process that knows nothing of them: schedulers warn with
+SIGUSR1, SIGXCPU says that a login node's time is spent. Ctrl+C and Ctrl+\\ are keys while the app runs."""
 RESET = (
     b"\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l"  # mouse
     b"\x1b[?2004l\x1b[?1004l\x1b[?2048l\x1b[<u"  # paste, focus, sizes, keys
@@ -42,7 +46,7 @@ def guard() -> None:
                 os.write(number, RESET)
         os._exit(128 + code)
 
-    for code in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    for code in (signal.SIGHUP, *ASKED):
         # One that is ignored (nohup) stays so.
         if signal.getsignal(code) is signal.SIG_DFL:
             signal.signal(code, end)

@@ -1,8 +1,17 @@
-"""Whether a shell is there that could bring a stopped app back."""
+"""Stops and continues the app together with the shell that started it."""
 
 from __future__ import annotations
 
 import os
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
+
+UNABLE = "Ctrl+Z stops gputop only where a shell with job control started it by itself"
 
 
 def can_stop() -> bool:
@@ -20,3 +29,36 @@ def can_stop() -> bool:
         )
     except OSError:
         return False
+
+
+def watch(driver: Driver | None) -> None:
+    """Take the terminal anew after any stop, be it SIGSTOP, which nobody hears.
+
+    Textual, which expects its own stop alone, would otherwise take a terminal that it has: with a
+    second thread for the keys, and what it gives back at the end is its own raw mode. Schedulers
+    send SIGCONT to jobs that they never stopped. Call it in the main thread.
+    """
+    known = getattr(driver, "_must_signal_resume", None)
+    if driver is None or known is None or signal.getsignal(signal.SIGCONT) is signal.SIG_DFL:
+        return
+
+    def continued(*_: object) -> None:
+        if not driver._auto_restart:
+            return
+        if not driver._must_signal_resume:  # type: ignore[attr-defined]
+            if not _in_front():
+                # `bg`: sleep on until the shell gives the terminal back.
+                os.kill(os.getpid(), signal.SIGSTOP)
+                return
+            driver.suspend_application_mode()
+            driver._must_signal_resume = True  # type: ignore[attr-defined]
+        driver.resume_application_mode()
+
+    signal.signal(signal.SIGCONT, continued)
+
+
+def _in_front() -> bool:
+    """Whether the terminal is ours; true where nobody can tell."""
+    with suppress(AttributeError, OSError, ValueError):
+        return os.tcgetpgrp(sys.__stdin__.fileno()) == os.getpgrp()  # type: ignore[union-attr]
+    return True

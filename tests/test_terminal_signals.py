@@ -16,7 +16,9 @@ from tests.terminal import Terminal
 
 pytestmark = pytest.mark.terminal
 
-ENDS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+ENDS = (
+    signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU,
+)  # fmt: skip
 TAKEN = b"\x1b[?1049h"
 GIVEN_BACK = b"\x1b[?1049l"
 SHELL = """
@@ -103,11 +105,51 @@ def test_ctrl_z_stops_and_the_shell_brings_the_picture_back() -> None:
         terminal.wait_end()
 
 
+def test_a_stop_that_nobody_hears_is_made_good_too() -> None:
+    with Terminal([], command=[sys.executable, "-c", SHELL]) as terminal:
+        terminal.wait_for("READY> ")
+        terminal.send(f"{sys.executable} -m gputop --demo hgx-h100-8\n")
+        terminal.wait_for("H100 80GB")
+        (app,) = psutil.Process(terminal.process.pid).children()
+        _read(terminal, 0.5)
+        app.suspend()
+        terminal.wait_for("Stopped", 5)
+        terminal.forget()
+        terminal.send("bg\n")
+        _read(terminal, 0.5)
+        assert TAKEN not in terminal.written, "the terminal is the shell's"
+        terminal.send("fg\n")
+        terminal.wait_for("H100 80GB", 5)
+        assert TAKEN in terminal.written
+        terminal.forget()
+        terminal.send("q")
+        terminal.wait_for("READY> ", 5)
+        terminal.send("exit\n")
+        terminal.wait_end()
+
+
+def test_being_continued_without_a_stop_changes_nothing() -> None:
+    with Terminal(["--demo", "hgx-h100-8"]) as terminal:
+        terminal.wait_for("H100")
+        _read(terminal, 0.5)
+        process = psutil.Process(terminal.process.pid)
+        threads = process.num_threads()
+        for _ in range(3):
+            terminal.forget()
+            os.kill(terminal.process.pid, signal.SIGCONT)
+            terminal.wait_for("H100 80GB", 5)
+        assert process.num_threads() <= threads + 1
+        terminal.send("q")
+        terminal.wait_end(3)
+        assert terminal.process.returncode == 0
+        assert terminal.sane()
+
+
 def test_ctrl_z_without_a_shell_stops_nothing() -> None:
     with Terminal(["--demo", "hgx-h100-8"]) as terminal:
         terminal.wait_for("H100")
         terminal.send("\x1a")
-        terminal.wait_for("no shell is behind this", 3)
+        terminal.wait_for("only where a shell with job control", 3)
         assert psutil.Process(terminal.process.pid).status() != psutil.STATUS_STOPPED
         terminal.send("q")
         terminal.wait_end()
