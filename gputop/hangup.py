@@ -18,7 +18,7 @@ ASKED = (
     signal.SIGXCPU,
 )  # fmt: skip
 """Signals that ask to leave, or end a process that knows nothing of them: schedulers warn with
-SIGUSR1, SIGXCPU says that a login node's time is spent. Ctrl+C and Ctrl+\\ are keys while the app runs."""
+SIGUSR1, SIGXCPU says that a login node's time is spent. Ctrl+C and Ctrl+\\ are keys in the app."""
 RESET = (
     b"\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l"  # mouse
     b"\x1b[?2004l\x1b[?1004l\x1b[?2048l\x1b[<u"  # paste, focus, sizes, keys
