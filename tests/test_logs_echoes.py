@@ -91,3 +91,16 @@ def test_the_source_of_a_warning_is_read_without_a_host() -> None:
     # As people cut the heads off before they post a log.
     line = "[1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'invalid argument'"
     assert told(line) == ["shm-failed"]
+
+
+def test_a_narrow_end_is_told_in_the_words_of_its_log_and_a_start_by_where_it_was() -> None:
+    lines = [line.replace("NVL[", "XGMI[") for line in EXAMPLES["nvlink-unequal"]]
+    lines = [line.replace("NVS/0-0", "GPU/0-70", 1) for line in lines[:5]] + [
+        line.replace("NVS/0-0", "GPU/0-60") for line in lines[5:]
+    ]
+    found = {one.id: one for one in explain(read(*lines))}["nvlink-unequal"]
+    assert found.proof[0].text == "GPU/0-70 + XGMI[185.4] - GPU/0-60, where others have 370.8"
+    assert "amd-smi xgmi" in found.look[0]
+    stuck = {one.id: one for one in explain(read(*EXAMPLES["init-stuck"]))}["init-stuck"]
+    assert "on one host P2P" in stuck.cause
+    assert any("NCCL_P2P_DISABLE=1" in text for text in stuck.fix)

@@ -99,17 +99,17 @@ def nvlink_unequal(log: LogReport) -> Iterator[Proof]:
     """
     for system in _systems(log):
         widths = {
-            (node.name, link.to): (link.gbs, node.line)
+            (node.name, link.to): (link.gbs, node.line, link.kind)
             for node in system.nodes
             for link in node.links
             if link.kind in ("NVL", "XGMI")
         }
-        fabric = [gbs for (_, to), (gbs, _) in widths.items() if to.startswith("NVS/")]
-        for (name, to), (gbs, line) in widths.items():
-            back = widths.get((to, name), (gbs, 0))[0]
+        fabric = [gbs for (_, to), (gbs, *_) in widths.items() if to.startswith("NVS/")]
+        for (name, to), (gbs, line, kind) in widths.items():
+            back = widths.get((to, name), (gbs,))[0]
             full = max(fabric) if to.startswith("NVS/") else back
             if gbs < full and not name.startswith("NVS/"):
-                text = f"{name} + NVL[{gbs}] - {to}, where others have {full}"
+                text = f"{name} + {kind}[{gbs}] - {to}, where others have {full}"
                 yield Proof(line, text)
 
 
