@@ -90,6 +90,16 @@ def test_the_limit_of_open_files(text: str, limit: int | None, why: str | None) 
     assert (found.open_files_limit, found.why("open_files_limit")) == (limit, why)
 
 
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_whether_root_asks(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
+    monkeypatch.setattr(host.os, "geteuid", lambda: uid)
+    raw = host.read(live_tree())
+    assert isinstance(raw, dict)
+    assert parsed(asked_as_root=raw["asked_as_root"]).asked_as_root is (uid == 0)
+    copied = parsed()
+    assert (copied.asked_as_root, copied.why("asked_as_root")) == (None, "not there")
+
+
 def test_where_compiled_kernels_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "_temporary", lambda: "/tmp")
     monkeypatch.setattr(settings, "_user", lambda: "ann")

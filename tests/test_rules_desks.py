@@ -47,6 +47,23 @@ def test_amdsmi_names_no_other_users_processes() -> None:
     assert "Another user's process may hold it" in one.consequence
 
 
+@pytest.mark.parametrize(("free", "severity"), [(39_000_000_000, SLOW), (9_000_000_000, BROKEN)])
+def test_root_sees_every_process_on_amds_gpus(free: int, severity: str) -> None:
+    root = ("machine.host.asked_as_root", True)
+    held = at(
+        MI300X,
+        *HELD,
+        root,
+        ("machine.gpus[0].memory_bytes", 48_000_000_000),
+        ("readings.gpus[0].memory_used_bytes", 48_000_000_000 - free),
+        ("readings.gpus[0].memory_free_bytes", free),
+    )
+    (one,) = (one for one in diagnosed(held).findings if one.id == "gpu-memory-unlisted")
+    assert one.severity == severity
+    assert one.title == "memory that no process owns on GPU0"
+    assert "Another user" not in one.consequence
+
+
 def card(name: str, driver: str | None, pci_id: str, kind: int) -> NodeSnapshot:
     """A node of cards whose first is one that only PCI shows."""
     whole = base(name)

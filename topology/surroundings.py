@@ -91,6 +91,8 @@ class Host(Record, frozen=True, kw_only=True):
     """Registry keys given to the NVIDIA module that change P2P."""
     device_nodes: tuple[str, ...] | None = None
     """/dev/nvidia*, /dev/kfd, /dev/dri/renderD*; unreadable ones end in " (no permission)"."""
+    asked_as_root: bool | None = None
+    """Whether root asked, from whom the kernel hides no process of another user."""
     nvidia_module_version: str | None = None
     """Version of the loaded module, "580.159.04"; from /proc/driver/nvidia/version."""
     open_files_limit: int | None = None

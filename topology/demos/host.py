@@ -55,6 +55,7 @@ def answer(shape: Shape) -> dict[str, Any]:
             "signs": [],
             "levels": [{"memory": "max", "cpu": "max 100000", "cpuset": ",".join(node.numa_cpus)}],
         },
+        "asked_as_root": False,
         "mps_daemon": False,
         "imex_channels": False,
         "shm": {"total": total // SHM_SHARE, "free": total // SHM_SHARE - 2**20},

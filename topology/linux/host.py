@@ -99,6 +99,7 @@ def _host(raw: Raw, files: Fields, absent: str) -> Host:
         nvidia_module=_module_kind(driver, files),
         nvidia_registry=_registry(files.text("proc/driver/nvidia/params", "nvidia_registry")),
         device_nodes=_device_nodes(raw, files),
+        asked_as_root=daemons.flag(raw, files, "asked_as_root"),
         nvidia_module_version=_module_version(files),
         imex_channels=daemons.flag(raw, files, "imex_channels"),
         mps_daemon=daemons.flag(raw, files, "mps_daemon"),

@@ -150,7 +150,8 @@ def _unlisted_finding(case: Case, held: list[tuple[Gpu, GpuReading]]) -> Finding
         else 1 - (reading.memory_used_bytes or 0) / (gpu.memory_bytes or 1)
         for gpu, reading in held
     )
-    amd = vendors.amd(gpus)
+    # amdsmi looks through /proc/*/fdinfo, which others than root may read of their own alone.
+    amd = vendors.amd(gpus) and case.host.asked_as_root is not True
     full = least < case.threshold(UNLISTED, "full_share")
     return UNLISTED.finding(
         NOTICE if amd else BROKEN if full else SLOW,
@@ -168,7 +169,6 @@ def _unlisted_finding(case: Case, held: list[tuple[Gpu, GpuReading]]) -> Finding
             for gpu, reading in held
         ],
         consequence=f"A job finds {100 * least:.0f} % of the memory free and may end out of memory."
-        # amdsmi looks through /proc/*/fdinfo, which others than root may read of their own alone.
         + (" Another user's process may hold it: amdsmi names those to root alone." if amd else ""),
         fix=[
             Fix(

@@ -10,6 +10,7 @@ The raw answer, every key but "absent" optional:
 - "modules": {name: version or ""}, only those in MODULES
 - "cmdline": the listed arguments of the kernel, a list
 - "device_nodes": [[path, may this process read and write it]]
+- "asked_as_root": whether root asks
 - "fabric_manager": "running", "installed", "absent" or {"error": why}
 - "mps_daemon": whether a daemon of CUDA MPS runs, or {"error": why}
 - "topology_files": paths of topology XML, as topology_files.read gives them
@@ -139,6 +140,7 @@ def _static(tree: Tree) -> dict[str, Raw]:
     if tree.live:
         found["container"] = containers.read(tree, containers.live_environment())
         found["device_nodes"] = _device_nodes(tree)
+        found["asked_as_root"] = os.geteuid() == 0
         found["imex_channels"] = daemons.imex_channels(tree)
         found |= daemons.read(tree, found["container"])
     elif tree.exists(containers.FIRST_CGROUP):
