@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputop.app import GpuTop
+from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.spans import Grid
 from tests.app_support import demo_report, give, picture, press
 
@@ -32,6 +33,20 @@ async def test_no_letters_are_cut_at_either_side(screen: str, width: int) -> Non
             found = values(picture(pilot))
             assert found <= WHOLE, found - WHOLE
             await press(pilot, "right")
+
+
+@pytest.mark.parametrize(("width", "fits"), [(80, False), (103, False), (104, True)])
+async def test_the_chosen_pair_stays_in_sight_beside_the_scroll_bar(width: int, fits: bool) -> None:
+    async with GpuTop().run_test(size=(width, 24)) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        await press(pilot, "3")
+        matrix = pilot.app.screen.query_one(PairMatrix)
+        assert matrix.show_vertical_scrollbar
+        for _ in range(15):
+            chosen = next(line for line in picture(pilot).splitlines() if line.startswith("›GPU0"))
+            assert "]" in chosen
+            await press(pilot, "right")
+        assert matrix._caption.startswith("← →") is not fits
 
 
 async def test_cpus_that_do_not_fit_are_left_out_until_one_scrolls_there() -> None:

@@ -124,8 +124,7 @@ class NodeScreen(View):
             links.fixed_columns = label_width(report.matrix)
             links.grid = grid(report.matrix)
         links.show(self._matrix_lines(report, selected, links.scrollable_content_region.width))
-        wider = links.virtual_size.width > links.size.width > 0
-        links.caption(f"{'← → ' if wider else ''}{matrix_title(report)}")
+        links.caption(f"{'← → ' if links.wider else ''}{matrix_title(report)}")
         detail = self.query_one("#detail", Board)
         row = self._row()
         if row is not None and not self.has_class("-narrow"):

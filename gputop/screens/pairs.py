@@ -99,9 +99,7 @@ class PairsScreen(View):
             matrix.show_measure(report, MEASURES[self._measure], self.gputop.shown)
             self._draw_steps(report)
         self._draw_pattern(report)
-        # A cut matrix looks whole when the edge lies between two columns.
-        wider = matrix.virtual_size.width > matrix.size.width > 0
-        matrix.caption(f"{'← → ' if wider else ''}rows send, columns receive")
+        matrix.caption(f"{'← → ' if matrix.wider else ''}rows send, columns receive")
         self._drawn_for = (*told, matrix.pair, matrix.size)
 
     def _draw_pattern(self, report: Report) -> None:

@@ -95,7 +95,7 @@ class Board(ScrollView):
 
     def reveal(self, cells: Cells) -> None:
         """Scroll as little as needed so that these cells are visible."""
-        height, width = self.size.height, self.size.width
+        width, height = self.scrollable_content_region.size
         x, y = self.scroll_offset
         if cells.line >= self.fixed_rows and height > self.fixed_rows:
             y = min(y, cells.line - self.fixed_rows)
@@ -105,6 +105,16 @@ class Board(ScrollView):
             x = max(x, cells.end - width)
         if (x, y) != self.scroll_offset:
             self.scroll_to(x, y, animate=False)
+
+    def room(self, lines: int) -> int:
+        """Cells that can be seen of so many lines, beside the scroll bar that they may need."""
+        bar = self.styles.scrollbar_size_vertical if lines > self.size.height else 0
+        return max(self.size.width - bar, 0)
+
+    @property
+    def wider(self) -> bool:
+        """Whether lines go on beyond the right edge: cut between two columns they look whole."""
+        return self.virtual_size.width > self.room(len(self.lines)) > 0
 
     def line_at(self, y: int) -> int:
         """Which line is drawn at row `y` of the widget."""

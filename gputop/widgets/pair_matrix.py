@@ -69,7 +69,7 @@ class PairMatrix(Board):
         self._devices = devices(report, measure)
         values = measure.values(report, tuple(address for _, address in self._devices))
         inks = heats(values, measure.less_is_better)
-        room = max((self.size.width or 80) - LABEL, 0)
+        room = max((self.room(len(self._devices) + 1) or 80) - LABEL, 0)
         fitting = room // max(len(self._devices), 1)
         widest = max((len(value.word) for value in values.values()), default=0)
         longest = max((len(label) for label, _ in self._devices), default=0)
