@@ -47,6 +47,16 @@ class Module(Record, frozen=True, kw_only=True):
     version: str | None = None
 
 
+class DriverGpu(Record, frozen=True, kw_only=True):
+    """One GPU of the NVIDIA kernel module, from /proc/driver/nvidia/gpus."""
+
+    address: str
+    minor: int | None = None
+    """N of its device node, /dev/nvidiaN."""
+    excluded: bool | None = None
+    """Whether the module was told to leave it alone (NVreg_ExcludedGpus)."""
+
+
 class CacheFolder(Record, frozen=True, kw_only=True):
     """Where compiled kernels are kept."""
 
@@ -90,7 +100,11 @@ class Host(Record, frozen=True, kw_only=True):
     nvidia_registry: tuple[str, ...] = ()
     """Registry keys given to the NVIDIA module that change P2P."""
     device_nodes: tuple[str, ...] | None = None
-    """/dev/nvidia*, /dev/kfd, /dev/dri/renderD*; unreadable ones end in " (no permission)"."""
+    """/dev/nvidia*, /dev/kfd, /dev/dri/renderD*; those that may not be opened end in
+    " (no permission)" or, where the device cgroup of this process forbids it,
+    " (kept back by a cgroup)"."""
+    nvidia_gpus: tuple[DriverGpu, ...] | None = None
+    """The GPUs that the NVIDIA module took, those that a cgroup hides from NVML included."""
     asked_as_root: bool | None = None
     """Whether root asked, from whom the kernel hides no process of another user."""
     nvidia_module_version: str | None = None

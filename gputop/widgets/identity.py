@@ -14,7 +14,7 @@ from gputop.widgets.spans import Line, joined, left, width_of, wrapped
 
 if TYPE_CHECKING:
     from gputop.topology.machine import Gpu, Host, Machine
-    from gputop.topology.reasons.absence import Reason
+    from gputop.topology.reasons.absence_reason import Reason
     from gputop.topology.report import Report
     from gputop.topology.snapshot import NodeSnapshot
 

@@ -16,6 +16,9 @@ KUBERNETES = "KUBERNETES_SERVICE_HOST"
 """Set by the kubelet in every container that it starts."""
 SYSTEMD = "run/systemd/container"
 """systemd writes the kind of container that it was started in here."""
+MOUNTS = "proc/self/mounts"
+_OWN_DEVICES = "tmpfs"
+"""Type of a /dev that somebody filled with a choice of devices; the kernel's own is a devtmpfs."""
 FIRST_CGROUP = "proc/1/cgroup"
 OWN_CGROUP = "proc/self/cgroup"
 
@@ -44,6 +47,7 @@ _V1_FILES = {
     "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us"),
     "cpuset": ("cpuset.effective_cpus", "cpuset.cpus"),
 }
+_MOUNTS_BYTES = 256 * 1024
 _LIMIT_LEVELS = 16
 _UNLIMITED = 1 << 60
 """cgroup v1 writes "no limit" as the largest multiple of the page size."""
@@ -52,6 +56,7 @@ _UNLIMITED = 1 << 60
 def read(tree: Tree, environment: Mapping[str, str] | None = None) -> dict[str, Raw]:
     """Look for signs: {"signs": names, "systemd", "cgroup", "own": texts, "levels": [limits]}.
 
+    "devices": the type of the file system on /dev.
     `environment`: the live process's own, which a recording does not have.
     """
     signs = [name for name in SIGNS if tree.exists(name)]
@@ -62,6 +67,12 @@ def read(tree: Tree, environment: Mapping[str, str] | None = None) -> dict[str, 
         answer = tree.text(path, 4096)
         if isinstance(answer, str):
             found[key] = answer
+    mounts = tree.text(MOUNTS, _MOUNTS_BYTES)
+    lines = [line.split() for line in mounts.splitlines()] if isinstance(mounts, str) else []
+    # Of several on one place the last is on top.
+    types = [words[2][:40] for words in lines if len(words) > 3 and words[1] == "/dev"]
+    if types:
+        found["devices"] = types[-1]
     return found
 
 
@@ -167,6 +178,8 @@ def _kind(raw: Mapping[str, Raw], fields: Fields) -> tuple[str | None, str | Non
             return kind, where
         if sign not in SIGNS and sign in first:
             return kind, f"/{FIRST_CGROUP} names {sign.strip('/')}"
+    if fields.text("devices") == _OWN_DEVICES:
+        return "container", f"/{MOUNTS} shows a /dev of its own"
     return None, None
 
 

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from ..machine import Host, Module
 from ..readings import HostReading
 from ..sources.source import Part, Raw
-from . import containers, daemons, processors, settings, topology_files
+from . import containers, daemons, device_nodes, processors, settings, topology_files
 from .answers import Fields, absent_text, part, whole
 from .software import module_version
-from .tree import clean
 
 FLAGS = re.compile(
     r"(iommu|intel_iommu|amd_iommu|iommu\.[\w.]+|pci|pcie_\w+|numa_balancing|numa|hugepages|hugepagesz"
@@ -98,7 +97,8 @@ def _host(raw: Raw, files: Fields, absent: str) -> Host:
         modules=_modules(raw, files),
         nvidia_module=_module_kind(driver, files),
         nvidia_registry=_registry(files.text("proc/driver/nvidia/params", "nvidia_registry")),
-        device_nodes=_device_nodes(raw, files),
+        device_nodes=device_nodes.parse(raw, files),
+        nvidia_gpus=device_nodes.parse_gpus(raw, files),
         asked_as_root=daemons.flag(raw, files, "asked_as_root"),
         nvidia_module_version=_module_version(files),
         imex_channels=daemons.flag(raw, files, "imex_channels"),
@@ -212,18 +212,6 @@ def _registry(params: str | None) -> tuple[str, ...]:
         elif name in _DEFAULTS and value != _DEFAULTS[name]:
             found.append(f"NVreg_{name}={value[:200]}")
     return tuple(found)
-
-
-def _device_nodes(raw: Raw, files: Fields) -> tuple[str, ...] | None:
-    nodes = raw.get("device_nodes") if isinstance(raw, dict) else None
-    if not isinstance(nodes, list):
-        files.gap("device_nodes", files.absent)
-        return None
-    return tuple(
-        clean(node[0][:200]) + ("" if node[1] else " (no permission)")
-        for node in nodes
-        if isinstance(node, list) and len(node) == 2 and isinstance(node[0], str)
-    )
 
 
 def _fabric_manager(raw: Raw, files: Fields) -> str | None:

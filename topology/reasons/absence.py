@@ -5,27 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import msgspec
-
+from ..linux.device_nodes import KEPT_BACK
 from ..machine import Host, PciDevice
 from ..nccl.element import NOT_IN_XML
 from ..snapshot import NodeSnapshot, Problem, SourceState
+from .absence_amd import amd
+from .absence_reason import (
+    CLOSED,
+    Reason,
+    container_sign,
+    counted,
+    label,
+    only_pci,
+    problem_of,
+    told,
+)
 
 NVIDIA, AMD = 0x10DE, 0x1002
 RESERVED = ("vfio-pci", "pci-stub")
 """Drivers that keep a device for a virtual machine."""
 ASKED = ("nvml", "pci", "host")
 """The sources whose first answer is waited for."""
-NO_PERMISSION = " (no permission)"
 _GPU_NODE = re.compile(r"/dev/nvidia\d+")
-
-
-class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """One cause, what it was read from, and what to do about it."""
-
-    sentence: str
-    evidence: tuple[str, ...] = ()
-    fix: str | None = None
 
 
 def why_no_gpu(snapshot: NodeSnapshot) -> tuple[Reason, ...]:
@@ -49,7 +50,7 @@ def why_no_gpu(snapshot: NodeSnapshot) -> tuple[Reason, ...]:
         and device.why("driver") != NOT_IN_XML
     ]
     reasons: list[Reason] = []
-    for vendor, explain in ((NVIDIA, _nvidia), (AMD, _amd)):
+    for vendor, explain in ((NVIDIA, _nvidia), (AMD, amd)):
         devices = [device for device in silent if device.vendor_id == vendor]
         reasons += _taken(devices)
         free = [device for device in devices if device.driver not in RESERVED]
@@ -66,25 +67,25 @@ def _pending(state: SourceState) -> bool:
 
 def _nothing(snapshot: NodeSnapshot) -> Reason:
     machine, host = snapshot.machine, snapshot.machine.host
-    problem = _problem(snapshot, "nvml")
+    problem = problem_of(snapshot, "nvml")
     if machine.nccl_topology is not None:
         return Reason(sentence="The topology XML has no GPU in it.")
     if not machine.pci:
-        pci = _problem(snapshot, "pci")
+        pci = problem_of(snapshot, "pci")
         return Reason(
             sentence="Whether there is a GPU cannot be told: no PCI device can be read here.",
-            evidence=_said(pci) + _said(problem),
+            evidence=told(pci) + told(problem),
             fix="Look from outside this container or sandbox."
             if host is not None and host.container is not None and host.container.kind
             else None,
         )
     screens = [device for device in machine.pci if (device.class_code or 0) >> 16 == 0x03]
     evidence = [f"{len(machine.pci)} PCI functions, none of them an NVIDIA or AMD GPU"]
-    evidence += [f"{_label(device)} only drives a screen" for device in screens[:4]]
+    evidence += [f"{label(device)} only drives a screen" for device in screens[:4]]
     if host is not None and host.nvidia_module is not None:
         return Reason(
             sentence="NVIDIA's driver is loaded, but there is no NVIDIA GPU on the PCI bus.",
-            evidence=(*evidence, *_said(problem)),
+            evidence=(*evidence, *told(problem)),
             fix="A GPU that was there has fallen off the bus: look for NVRM and Xid in the kernel "
             "log (dmesg), then power-cycle the machine.",
         )
@@ -104,18 +105,18 @@ def _taken(devices: Sequence[PciDevice]) -> list[Reason]:
         return []
     return [
         Reason(
-            sentence=f"{_count(taken)} set aside for virtual machines.",
-            evidence=tuple(f"{_label(one)} is bound to {one.driver}" for one in taken[:8]),
+            sentence=f"{counted(taken)} set aside for virtual machines.",
+            evidence=tuple(f"{label(one)} is bound to {one.driver}" for one in taken[:8]),
             fix="To use them here, unbind them from that driver and bind the GPU driver (root).",
         )
     ]
 
 
 def _nvidia(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
-    host, problem = snapshot.machine.host, _problem(snapshot, "nvml")
+    host, problem = snapshot.machine.host, problem_of(snapshot, "nvml")
     bound = [device for device in devices if device.driver == "nvidia"]
     loaded = bool(bound) or _loaded(host, "nvidia")
-    there = tuple(f"{_label(one)}, driver {one.driver or 'none'}" for one in devices[:8])
+    there = tuple(f"{label(one)}, driver {one.driver or 'none'}" for one in devices[:8])
     if any(device.driver == "nouveau" for device in devices) and not bound:
         return Reason(
             sentence="The GPUs are run by nouveau, the driver without CUDA.",
@@ -125,14 +126,14 @@ def _nvidia(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
     if not loaded:
         return Reason(
             sentence="NVIDIA's kernel module is not loaded.",
-            evidence=(*there, *_said(problem)),
+            evidence=(*there, *told(problem)),
             fix="Load it with `modprobe nvidia` (root); if it is not there, install the driver. "
             "If it does not load, the kernel log (dmesg) says why.",
         )
     if not bound:
         return Reason(
             sentence="NVIDIA's kernel module is loaded, but it did not take these GPUs.",
-            evidence=(*there, *_said(problem)),
+            evidence=(*there, *told(problem)),
             fix="Look for NVRM in the kernel log (dmesg): too old a driver, or a GPU that needs "
             "the open kernel module.",
         )
@@ -148,7 +149,7 @@ def _nvidia_access(host: Host | None, problem: Problem | None, there: tuple[str,
         if inside:
             return Reason(
                 sentence="This container was started without the GPUs.",
-                evidence=(*there, "no /dev/nvidia0, /dev/nvidia1, ...", *_sign(host)),
+                evidence=(*there, "no /dev/nvidia0, /dev/nvidia1, ...", *container_sign(host)),
                 fix="Start it with GPUs: `docker run --gpus all`, `podman run --device "
                 "nvidia.com/gpu=all`, or a limit on nvidia.com/gpu in Kubernetes.",
             )
@@ -157,49 +158,42 @@ def _nvidia_access(host: Host | None, problem: Problem | None, there: tuple[str,
             evidence=(*there, "no /dev/nvidia0, /dev/nvidia1, ..."),
             fix="Run `nvidia-modprobe -c 0 -u`, or `nvidia-smi` once, as root.",
         )
-    refused = [node for node in (*gpu_nodes, *_control(nodes)) if node.endswith(NO_PERMISSION)]
+    refused = [node for node in (*gpu_nodes, *_control(nodes)) if node.endswith(CLOSED)]
+    kept = bool(refused) and all(node.endswith(KEPT_BACK) for node in refused)
     if refused or (problem is not None and problem.kind == "denied"):
         return Reason(
-            sentence="This user may not open the GPUs' device nodes.",
-            evidence=(*refused[:8], *_said(problem)),
+            sentence="The cgroup of this process forbids the GPUs' device nodes."
+            if kept
+            else "This user may not open the GPUs' device nodes.",
+            evidence=(*refused[:8], *told(problem)),
             fix="Ask for access: the group that owns /dev/nvidia*, or the job scheduler's GPU "
             "option; a cgroup may forbid them as well.",
         )
     return _nvml(host, problem, there, inside=inside)
 
 
-def _only_pci(host: Host | None, gpus: str, library: str, there: tuple[str, ...]) -> Reason:
-    """Nobody refused anything: in a container or a batch job the GPUs may be for others."""
-    container = None if host is None else host.container
-    said = f"nothing was read from {library}'s library"
-    if container is not None and (container.kind or container.job):
-        who = "container" if container.kind else f"job ({container.job})"
-        said = f"this {who} may not have been given them"
-    return Reason(sentence=f"Only PCI shows these {gpus}: {said}.", evidence=there)
-
-
 def _nvml(
     host: Host | None, problem: Problem | None, there: tuple[str, ...], *, inside: bool
 ) -> Reason:
     if problem is None:
-        return _only_pci(host, "GPUs", "NVIDIA", there)
+        return only_pci(host, "GPUs", "NVIDIA", there)
     if problem.kind == "mismatch":
         again = "Restart the container" if inside else "Reboot, or unload and load the modules"
         return Reason(
             sentence="NVIDIA's library and its kernel module have different versions.",
-            evidence=_said(problem),
+            evidence=told(problem),
             fix=f"{again}: the driver was updated while the old module stayed loaded.",
         )
     if "nvidia-ml-py" in problem.text or "pynvml" in problem.text:
         return Reason(
             sentence="The Python package nvidia-ml-py is missing.",
-            evidence=_said(problem),
+            evidence=told(problem),
             fix="`pip install nvidia-ml-py` in gputop's environment.",
         )
     if "libnvidia-ml" in problem.text:
         return Reason(
             sentence="NVIDIA's management library, libnvidia-ml.so.1, is missing.",
-            evidence=(*there, *_said(problem)),
+            evidence=(*there, *told(problem)),
             fix="Give the container the capability `utility` (NVIDIA_DRIVER_CAPABILITIES)."
             if inside
             else "Install the driver's user-space part of the same version as the module.",
@@ -214,54 +208,9 @@ def _nvml(
     }
     return Reason(
         sentence=words.get(problem.kind, "NVIDIA's library gives no answer."),
-        evidence=_said(problem),
+        evidence=told(problem),
         fix=fixes.get(problem.kind),
     )
-
-
-def _amd(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
-    host = snapshot.machine.host
-    there = tuple(f"{_label(one)}, driver {one.driver or 'none'}" for one in devices[:8])
-    nodes = None if host is None else host.device_nodes
-    kfd = [node for node in nodes or () if node.startswith("/dev/kfd")]
-    inside = host is not None and host.container is not None and host.container.kind is not None
-    if not any(device.driver == "amdgpu" for device in devices):
-        return Reason(
-            sentence="The kernel module amdgpu does not run the AMD GPUs.",
-            evidence=there,
-            fix="Load it with `modprobe amdgpu` (root); the kernel log (dmesg) says why it fails.",
-        )
-    if nodes is not None and not kfd:
-        return Reason(
-            sentence="This container was started without the AMD GPUs."
-            if inside
-            else "There is no /dev/kfd, through which ROCm reaches the AMD GPUs.",
-            evidence=(*there, "no /dev/kfd", *(_sign(host) if inside else ())),
-            fix="Start it with `--device /dev/kfd --device /dev/dri`."
-            if inside
-            else "The amdgpu module was built or started without compute support (KFD).",
-        )
-    if any(node.endswith(NO_PERMISSION) for node in kfd):
-        return Reason(
-            sentence="This user may not open /dev/kfd.",
-            evidence=tuple(kfd),
-            fix="Join the groups render and video, then log in again.",
-        )
-    software = snapshot.machine.software
-    problem = _problem(snapshot, "amd")
-    if problem is not None:
-        return Reason(
-            sentence="ROCm's management library gives no answer.",
-            evidence=(*there, *_said(problem)),
-            fix="Install ROCm's amdsmi in the version of the driver.",
-        )
-    if nodes is not None and software is not None and software.rocm is None:
-        return Reason(
-            sentence="ROCm is not in /opt/rocm, where its management library would be.",
-            evidence=(*there, "no /opt/rocm/.info/version"),
-            fix="Install ROCm in the version of the driver.",
-        )
-    return _only_pci(host, "AMD GPUs", "ROCm", there)
 
 
 def _loaded(host: Host | None, name: str) -> bool:
@@ -272,26 +221,3 @@ def _loaded(host: Host | None, name: str) -> bool:
 
 def _control(nodes: Sequence[str] | None) -> list[str]:
     return [node for node in nodes or () if node.startswith("/dev/nvidiactl")]
-
-
-def _problem(snapshot: NodeSnapshot, source: str) -> Problem | None:
-    return next((one for one in snapshot.problems if one.source == source), None)
-
-
-def _said(problem: Problem | None) -> tuple[str, ...]:
-    return () if problem is None else (f"{problem.source}: {problem.text}",)
-
-
-def _sign(host: Host | None) -> tuple[str, ...]:
-    container = None if host is None else host.container
-    if container is None or container.kind is None:
-        return ()
-    return (f"in a container ({container.kind}): {container.evidence}",)
-
-
-def _label(device: PciDevice) -> str:
-    return f"{device.address} {device.device_name or device.vendor_name or ''}".rstrip()
-
-
-def _count(devices: Sequence[PciDevice]) -> str:
-    return "1 GPU is" if len(devices) == 1 else f"{len(devices)} GPUs are"

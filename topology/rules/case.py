@@ -8,9 +8,11 @@ from functools import cached_property
 from ..collect import ONLY_PCI
 from ..expectation.judge import Judge
 from ..expectation.judgement import Judgement
+from ..given import GIVEN, KEPT, access, keeps_back
+from ..jobs import GpuUser, gpu_users
 from ..machine import Gpu, Host, PciDevice
 from ..nccl.prediction import Prediction
-from ..readings import GpuReading
+from ..readings import GpuReading, ProcessReading
 from ..reference import Reference
 from ..report import Report
 from ..snapshot import Measurement, NodeSnapshot
@@ -59,19 +61,22 @@ class Case:
 
         Those that a container or a job was not given do not, though its /sys shows them.
         """
-        given = {gpu.vendor for gpu in self.machine.gpus if gpu.why("uuid") != ONLY_PCI}
-        if not self.may_hide_devices:
-            # KFD says so itself where the devices of a process are fewer.
-            hides = any(
-                one.source == "kfd" and one.kind == "denied" for one in self.snapshot.problems
-            )
-            given &= {"amd"} if hides else set()
+        served = {gpu.vendor for gpu in self.machine.gpus if gpu.why("uuid") != ONLY_PCI}
         return tuple(
             gpu
             for gpu in self.machine.gpus
             if (not self._chosen or gpu.address in self._chosen)
-            and not (gpu.vendor in given and gpu.why("uuid") == ONLY_PCI)
+            and not (gpu.vendor in served and gpu.why("uuid") == ONLY_PCI and self._withheld(gpu))
         )
+
+    def _withheld(self, gpu: Gpu) -> bool:
+        """Whether this process may have been kept from a GPU that only PCI shows."""
+        if gpu.vendor == "amd" and any(
+            one.source == "kfd" and one.kind == "denied" for one in self.snapshot.problems
+        ):
+            return True  # KFD says so itself where the devices of a process are fewer
+        reach = access(self.host, gpu)
+        return reach == KEPT or (reach != GIVEN and self.may_hide_devices)
 
     @cached_property
     def host(self) -> Host:
@@ -109,9 +114,11 @@ class Case:
         """Whether this process may have been given some of the devices: a container or a job.
 
         Slurm's ConstrainDevices and its like hide GPUs from the driver's library, not from /sys.
+        A GPU that a cgroup keeps back shows it whoever made the cgroup.
         """
         container = self.host.container
-        return container is not None and (container.kind or container.job) is not None
+        known = container is not None and (container.kind or container.job) is not None
+        return known or keeps_back(self.host)
 
     @property
     def in_vm(self) -> bool | None:
@@ -171,6 +178,23 @@ class Case:
             for one in self._figures.get(quantity, ())
             if (variant is None or one.variant == variant)
             and all(end is None or end in counted for end in (one.src or None, one.dst or None))
+        )
+
+    @cached_property
+    def gpu_users(self) -> tuple[GpuUser, ...]:
+        """Every process that a driver names, with its GPUs; by PID."""
+        return gpu_users(self.readings)
+
+    @cached_property
+    def processes(self) -> tuple[tuple[ProcessReading, tuple[Gpu, ...]], ...]:
+        """Processes on GPUs that count, and on which; without those only the driver knows."""
+        on: dict[int, dict[str, Gpu]] = {}
+        for gpu in self.gpus:
+            reading = self.reading(gpu)
+            for one in (reading.processes if reading is not None else None) or ():
+                on.setdefault(one.pid, {})[gpu.address] = gpu
+        return tuple(
+            (one, tuple(on[one.pid].values())) for one in self.readings.processes if one.pid in on
         )
 
     @cached_property

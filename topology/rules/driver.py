@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ..collect import ONLY_PCI
+from ..given import minors
+from ..linux.device_nodes import KEPT_BACK, NO_PERMISSION
 from ..machine import Gpu
 from ..snapshot import Problem, SourceState
 from . import vendors
@@ -17,7 +19,6 @@ from .rule import Rule
 _NVML = ("nvml", "nvml_readings")
 """Sources that ask NVIDIA's driver."""
 _SILENT = ("not answering", "failed", "absent")
-_DENIED = " (no permission)"
 _NODE = re.compile(r"/dev/nvidia(\d{1,4})$")
 _KFD = "/dev/kfd"
 _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", _KFD)
@@ -155,8 +156,21 @@ def _denied(case: Case) -> Iterable[Finding] | None:
     told = [one for one in case.snapshot.problems if one.source in _NVML and one.kind == "denied"]
     if nodes is None and not told:
         return None
-    closed = [node.removesuffix(_DENIED) for node in nodes or () if node.endswith(_DENIED)]
-    by_minor = {gpu.minor: gpu for gpu in _nvidia(case) if gpu.minor is not None}
+    closed = [
+        node.removesuffix(NO_PERMISSION) for node in nodes or () if node.endswith(NO_PERMISSION)
+    ]
+    # Without a control node nobody computes, whatever keeps it closed; a GPU may be another job's.
+    closed += [
+        node
+        for kept in nodes or ()
+        if (node := kept.removesuffix(KEPT_BACK)) in _CONTROL and node != kept
+    ]
+    known = minors(case.host)
+    by_minor = {
+        minor: gpu
+        for gpu in _nvidia(case)
+        if (minor := known.get(gpu.address) if gpu.minor is None else gpu.minor) is not None
+    }
     numbers = {node: int(match.group(1)) for node in closed if (match := _NODE.match(node))}
     own = [by_minor[number] for number in numbers.values() if number in by_minor]
     hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == "nvidia"]

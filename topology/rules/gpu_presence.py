@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..collect import ONLY_PCI
+from ..given import DENIED, GIVEN, access, excluded
 from ..machine import Gpu, PciDevice
 from ..snapshot import Problem
 from .case import Case
@@ -53,14 +54,24 @@ def _without_driver(case: Case) -> Iterable[Finding] | None:
     hidden = unmanaged(case)
     if not hidden:
         return []
-    if case.in_container is None or case.may_hide_devices:
-        return None  # a container or a job is often given some GPUs, while /sys shows all
+    if case.in_container is None:
+        return None
+    reach = {gpu.address: access(case.host, gpu) for gpu in hidden}
+    if case.may_hide_devices:
+        # It is often given some GPUs, while /sys shows all; one whose node it may open it was.
+        hidden = [gpu for gpu in hidden if reach[gpu.address] == GIVEN]
+        if not hidden:
+            return None
+    left_out = [gpu for gpu in hidden if excluded(case.host, gpu)]
+    # Where the node's permissions are in the way, device-node-denied says so.
+    hidden = [gpu for gpu in hidden if gpu not in left_out and reach[gpu.address] != DENIED]
     served = {gpu.vendor for gpu in case.gpus if gpu.why("uuid") != ONLY_PCI}
     found = [gpu for gpu in hidden if _lacks(gpu, case.pci(gpu.address), served)]
     screens = [gpu for gpu in found if _may_draw(case, gpu)]
     rest = [gpu for gpu in found if gpu not in screens]
     told = [_without_driver_finding(case, rest)] if rest else []
-    return [*told, *([_screen(case, screens)] if screens else [])]
+    told += [_screen(case, screens)] if screens else []
+    return [*told, *([_excluded(case, left_out)] if left_out else [])]
 
 
 def _may_draw(case: Case, gpu: Gpu) -> bool:
@@ -90,6 +101,24 @@ def _screen(case: Case, found: list[Gpu]) -> Finding:
         evidence=_bound(case, found),
         consequence="It may be there for the screen, or be too old for this driver. A job gets "
         "the GPUs that the driver serves, without it.",
+    )
+
+
+def _excluded(case: Case, found: list[Gpu]) -> Finding:
+    return WITHOUT_DRIVER.finding(
+        NOTICE,
+        f"left out by a setting of the driver: {case.names([gpu.address for gpu in found])}",
+        devices=[gpu.address for gpu in found],
+        evidence=[
+            Evidence(
+                what=f"GPU Excluded of {gpu.address}",
+                value="Yes",
+                source=f"/proc/driver/nvidia/gpus/{gpu.address}/information",
+            )
+            for gpu in found
+        ],
+        consequence="The module was told to leave it alone (NVreg_ExcludedGpus). A job gets the "
+        "other GPUs.",
     )
 
 

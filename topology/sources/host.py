@@ -9,7 +9,7 @@ The raw answer, every key but "absent" optional:
 - "numa": {"0": {"cpulist", "distance", "meminfo"}}, texts as in sysfs
 - "modules": {name: version or ""}, only those in MODULES
 - "cmdline": the listed arguments of the kernel, a list
-- "device_nodes": [[path, may this process read and write it]]
+- "device_nodes", "nvidia_gpus": as device_nodes.read and read_gpus give them
 - "asked_as_root": whether root asks
 - "fabric_manager": "running", "installed", "absent" or {"error": why}
 - "mps_daemon": whether a daemon of CUDA MPS runs, or {"error": why}
@@ -26,7 +26,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ..linux import containers, daemons, processors, settings, topology_files
+from ..linux import containers, daemons, device_nodes, processors, settings, topology_files
 from ..linux.host import flags, parse
 from ..linux.tree import Tree, answers, live_tree
 from .source import Raw, Source
@@ -139,23 +139,14 @@ def _static(tree: Tree) -> dict[str, Raw]:
         found["cmdline"] = {"error": cmdline.why}
     if tree.live:
         found["container"] = containers.read(tree, containers.live_environment())
-        found["device_nodes"] = _device_nodes(tree)
+        found["device_nodes"] = device_nodes.read(tree)
+        found["nvidia_gpus"] = device_nodes.read_gpus(tree)
         found["asked_as_root"] = os.geteuid() == 0
         found["imex_channels"] = daemons.imex_channels(tree)
         found |= daemons.read(tree, found["container"])
     elif tree.exists(containers.FIRST_CGROUP):
         found["container"] = containers.read(tree)
     return found
-
-
-def _device_nodes(tree: Tree) -> list[Raw]:
-    names = [name for name in tree.names("dev") if name.startswith("nvidia") or name == "kfd"]
-    names += [f"dri/{name}" for name in tree.names("dev/dri") if name.startswith("renderD")]
-    return [
-        [f"/dev/{name}", os.access(f"/dev/{name}", os.R_OK | os.W_OK)]
-        for name in names
-        if not os.path.isdir(f"/dev/{name}")
-    ]
 
 
 def _shm() -> Raw:
