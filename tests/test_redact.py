@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from gputop.topology.machine import Gpu, Host, Interface, Machine, Software
 from gputop.topology.readings import ProcessReading, Readings
 from gputop.topology.redact import redacted
@@ -119,3 +121,21 @@ def test_a_hive_keeps_its_members_but_not_its_number() -> None:
     snapshot = redacted(NodeSnapshot(taken_at=0.0, machine=Machine(gpus=gpus), problems=(told,)))
     assert "12609507387757274807" not in encode(snapshot).decode()
     assert {gpu.xgmi_hive for gpu in snapshot.machine.gpus} == {"hive-1"}
+
+
+def test_thousands_of_users_take_no_minutes() -> None:
+    processes = tuple(
+        ProcessReading(
+            pid=number,
+            user=f"user{number}",
+            cpu_affinity=f"0-{number}",
+            variables=(("NCCL_IB_HCA", f"of-user{number}"),),
+        )
+        for number in range(12_000)
+    )
+    begun = time.process_time()
+    snapshot = redacted(NodeSnapshot(taken_at=0.0, readings=Readings(processes=processes)))
+    assert time.process_time() - begun < 6
+    last = snapshot.readings.processes[-1]
+    assert last.user == "user-12000"
+    assert last.variables == (("NCCL_IB_HCA", "of-user-12000"),)

@@ -28,6 +28,13 @@ IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?![\d.])")
 IPV6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:.])")
 PATH = re.compile(r"(?<![\w/.])/(?:[\w.+@~-]+/)*[\w.+@~-]+")
 
+WORD = re.compile(r"\w+")
+MOST_TEXTS = 50_000
+SAYS_NOTHING = frozenset({bool, int, float, type(None)})
+"""What most of a large snapshot is."""
+VARIABLE_KEYS = frozenset({"gaps", "name", "value", "origin"})
+ELEMENT_KEYS = frozenset({"tag", "attributes", "children"})
+
 PATTERNS = (
     ("uuid", UUID),
     ("mac", MAC),
@@ -91,9 +98,12 @@ class Redactor:
         self._known: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._given: set[str] = set()
-        self._searched: dict[str, re.Pattern[str]] = {}
+        self._tails: dict[str, str] = {}
         """Values that are looked for inside sentences too, with what may follow them."""
-        self._longest_first: tuple[str, ...] | None = None
+        self._by_word: dict[str, list[str]] = {}
+        """The same values by their longest word: thousands of users are not tried one by one."""
+        self._texts: dict[str, str] = {}
+        """Sentences as they come out while no further value is looked for."""
 
     def stand_in(self, kind: str, value: str) -> str:
         """The stand-in for `value`; its shape fits the kind, so that parsers still read it."""
@@ -109,21 +119,33 @@ class Redactor:
             if kind == "host" and "." in value:
                 short = value.split(".")[0]
                 self._known.setdefault(short, known)
-                if short not in self._searched:
+                if short not in self._tails:
                     self._search(short, DOMAIN)
         return known
 
     def _search(self, value: str, tail: str) -> None:
-        self._searched[value] = re.compile(rf"(?<!\w){re.escape(value)}{tail}(?!\w)")
-        self._longest_first = None
+        if value not in self._tails:
+            # Nothing of a word stands before or after a match, so its words are whole words there.
+            key = max(WORD.findall(value), key=len, default="")
+            self._by_word.setdefault(key, []).append(value)
+        self._tails[value] = tail
+        self._texts.clear()
 
     def text(self, value: str) -> str:
         """A sentence with everything that looks like an identity replaced."""
-        if self._longest_first is None:
-            self._longest_first = tuple(sorted(self._searched, key=len, reverse=True))
-        for original in self._longest_first:
-            if original in value:
-                value = self._searched[original].sub(_literal(self._known[original]), value)
+        told = self._texts.get(value)
+        if told is None:
+            told = self._text(value)
+            if len(self._texts) < MOST_TEXTS:
+                self._texts[value] = told
+        return told
+
+    def _text(self, value: str) -> str:
+        words = {"", *WORD.findall(value)}
+        found = {one for word in words for one in self._by_word.get(word, ()) if one in value}
+        for original in sorted(found, key=lambda one: (-len(one), one)):
+            pattern = rf"(?<!\w){re.escape(original)}{self._tails[original]}(?!\w)"
+            value = re.sub(pattern, _literal(self._known[original]), value)
         for kind, pattern in PATTERNS:
             value = pattern.sub(partial(self._seen, kind), value)
         return PATH.sub(self._path, value)
@@ -166,6 +188,8 @@ def _collect(value: Any, redactor: Redactor) -> None:
     """First pass: learn the identities from the fields that are known to hold them."""
     if isinstance(value, dict):
         for name, member in value.items():
+            if member.__class__ in SAYS_NOTHING or not member:
+                continue
             if name in FIELDS and isinstance(member, str):
                 redactor.stand_in(FIELDS[name], member)
             elif name in LISTS and isinstance(member, (list, tuple)):
@@ -180,15 +204,20 @@ def _collect(value: Any, redactor: Redactor) -> None:
 
 def _replace(value: Any, redactor: Redactor) -> Any:
     if isinstance(value, dict):
-        if value.keys() == {"gaps", "name", "value", "origin"}:
+        if value.keys() == VARIABLE_KEYS:
             return {
                 **value,
                 "value": _variable(value, redactor),
                 "origin": redactor.text(value["origin"]),
             }
-        if value.keys() == {"tag", "attributes", "children"}:
+        if value.keys() == ELEMENT_KEYS:
             return _element(value, redactor)
-        return {name: _field(name, member, redactor) for name, member in value.items()}
+        return {
+            name: member
+            if member.__class__ in SAYS_NOTHING or not member
+            else _field(name, member, redactor)
+            for name, member in value.items()
+        }
     if isinstance(value, (list, tuple)):
         return [_replace(member, redactor) for member in value]
     return redactor.text(value) if isinstance(value, str) else value
