@@ -200,6 +200,27 @@ def test_a_process_on_gpus_of_both_sockets_cannot_be_far_from_all() -> None:
     assert severities(numa.BINDING, case) == []
 
 
+def test_thousands_of_processes_bound_alike_are_judged_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = changed(H100, {"cpu_affinity": "56-60"})
+    one, (gpu, *others) = whole.readings.processes[0], whole.readings.gpus
+    assert gpu.processes is not None
+    pids = range(50_000, 50_500)
+    many = tuple(msgspec.structs.replace(one, pid=pid) for pid in pids)
+    held = tuple(msgspec.structs.replace(gpu.processes[0], pid=pid) for pid in pids)
+    gpus = (msgspec.structs.replace(gpu, processes=held), *others)
+    readings = msgspec.structs.replace(whole.readings, gpus=gpus, processes=many)
+    case = seen(msgspec.structs.replace(whole, readings=readings))
+    judged: list[str] = []
+    far = numa._far
+    monkeypatch.setattr(numa, "_far", lambda *given: judged.append("") or far(*given))  # type: ignore[func-returns-value]
+    (found,) = numa.BINDING.check(case) or ()
+    assert "500 processes" in found.title
+    assert len(judged) == 1
+    assert jobs(case) is jobs(case)
+
+
 def test_processes_that_only_the_driver_knows_are_no_jobs() -> None:
     whole = base(H100)
     stranger = (ProcessReading(pid=1, cpu_affinity="56"),)

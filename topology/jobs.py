@@ -79,7 +79,8 @@ def _once(parts: Iterable[tuple[str, str, int | None]]) -> list[int | None]:
     """The memory of each GPU; a process that computes and draws is listed twice with the same."""
     by: dict[str, int | None] = {}
     for address, _, memory in parts:
-        by[address] = max((m for m in (by.get(address), memory) if m is not None), default=None)
+        before = by.get(address)
+        by[address] = memory if before is None else max(before, memory or 0)
     return list(by.values())
 
 

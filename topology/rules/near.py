@@ -43,13 +43,7 @@ def nodes_of(case: Case, cpus: frozenset[int]) -> list[int]:
 
 def jobs(case: Case) -> tuple[tuple[ProcessReading, tuple[Gpu, ...]], ...]:
     """Processes that are on GPUs that count, and on which; without those only the driver knows."""
-    on: dict[int, list[Gpu]] = {}
-    for gpu in case.gpus:
-        reading = case.reading(gpu)
-        for one in (reading.processes if reading is not None else None) or ():
-            if gpu not in on.setdefault(one.pid, []):
-                on[one.pid].append(gpu)
-    return tuple((one, tuple(on[one.pid])) for one in case.readings.processes if one.pid in on)
+    return case.processes
 
 
 def called(process: ProcessReading) -> str:

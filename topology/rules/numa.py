@@ -27,7 +27,10 @@ def _binding(case: Case) -> Iterable[Finding] | None:
     ]
     if not known:
         return None
-    told = [(one, gpus, *_far(case, one, gpus)) for one, gpus in known]
+    # Most processes of a job are bound alike, and there may be thousands.
+    bound = {_binding_of(one, gpus): (one, gpus) for one, gpus in known}
+    ways = {key: _far(case, *example) for key, example in bound.items()}
+    told = [(one, gpus, *ways[_binding_of(one, gpus)]) for one, gpus in known]
     far = [(one, gpus, words) for one, gpus, words, _ in told if words]
     inside = all(short for *_, words, short in told if words)
     if not far:
@@ -80,6 +83,11 @@ def _binding(case: Case) -> Iterable[Finding] | None:
             ],
         )
     ]
+
+
+def _binding_of(process: ProcessReading, gpus: tuple[Gpu, ...]) -> tuple[object, ...]:
+    """All that `_far` looks at."""
+    return process.cpu_affinity, process.memory_nodes, tuple(gpu.address for gpu in gpus)
 
 
 def _rates(case: Case, devices: Iterable[str]) -> list[tuple[str, float, float]]:

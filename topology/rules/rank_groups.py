@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..jobs import GpuUser, communicators, gpu_users
+from ..jobs import GpuUser, communicators
 from .case import Case
 
 MEETING = "rank, number of ranks and meeting place of the processes on the GPUs"
@@ -20,7 +20,7 @@ def users_of(case: Case) -> tuple[GpuUser, ...] | None:
     lists = [one.processes for one in case.readings.gpus if one.address in counted]
     if not lists or None in lists:
         return None
-    users = tuple(one for one in gpu_users(case.readings) if not counted.isdisjoint(one.gpus))
+    users = tuple(one for one in case.gpu_users if not counted.isdisjoint(one.gpus))
     return users if users or case.in_container is False else None
 
 
