@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gputop.topology.logs.overlay import Overlay, lay
 from gputop.topology.logs.places import gpus_from, normal
 from gputop.topology.logs.read import read_log
 from gputop.topology.logs.report import LogReport, Note
+from gputop.topology.plain_file import open_plain
 from gputop.topology.snapshot import NodeSnapshot
 
 SCHEMA = "gputop.log/1"
@@ -42,17 +44,17 @@ class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
 def read_path(path: Path, heard: Callable[[int], None] | None = None) -> LogReport:
     """Read a file; raises ReadError."""
     try:
-        # A folder, or a pipe that never ends, is no log.
-        if not path.is_file():
-            missing = "no such file" if not path.exists() else "not a plain file"
-            raise ReadError(f"{path}: {missing}", unreadable=True)
-        with path.open("rb") as file:
+        with open_plain(path) as file:
+            # The kernel's own files have no size, and some give their lines but once, or wait.
+            if not os.fstat(file.fileno()).st_size:
+                raise ReadError(f"{path}: its size is 0 bytes, so there is nothing to read")
             return read_stream(file, path.name, heard)
     except (OSError, ValueError) as error:
         if isinstance(error, ReadError):
             raise
+        why = "no such file" if isinstance(error, FileNotFoundError) else None
         raise ReadError(
-            f"{path}: {getattr(error, 'strerror', None) or error}", unreadable=True
+            f"{path}: {why or getattr(error, 'strerror', None) or error}", unreadable=True
         ) from error
 
 

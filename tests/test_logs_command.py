@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,22 @@ def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "not a plain file" in capsys.readouterr().err
     assert run(["log"]) == USAGE
     assert run(["log", LOG, "--nccl", "gloo"]) == USAGE
+
+
+def test_files_of_the_kernel_and_devices_are_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["log", "/proc/self/status"]) == CANNOT_TELL
+    assert "size is 0 bytes" in capsys.readouterr().err
+    opened: list[str] = []
+    open_it = os.open
+    monkeypatch.setattr(
+        os, "open", lambda path, *rest, **more: (opened.append(str(path)), open_it(path, *rest))[1]
+    )
+    for arguments in (["log", "/dev/zero"], ["topo", "--from", "/dev/zero"]):
+        assert run(arguments) == USAGE
+        assert "/dev/zero: not a plain file" in capsys.readouterr().err
+    assert "/dev/zero" not in opened
 
 
 def test_from_points_to_this_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -6,13 +6,31 @@ import os
 import stat
 from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO
 
 CHUNK_BYTES = 1 << 20
+NOT_PLAIN = "not a plain file"
 _NOT_PLAIN = "not a plain file"
 
 
 class NotPlainError(OSError):
     """A folder, pipe or device: nothing that is a recording."""
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a file to be read bit by bit, and never wait for it.
+
+    Raises NotPlainError, and OSError where it cannot be opened. A read may give less or, where the
+    kernel would wait for news, raise BlockingIOError or give None.
+    """
+    # Opening a device may do something: a tape rewinds, a watchdog starts.
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise NotPlainError(0, NOT_PLAIN)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NotPlainError(0, NOT_PLAIN)
+    return os.fdopen(handle, "rb")
 
 
 def read_plain(path: Path, limit_bytes: int) -> bytes:
@@ -21,19 +39,11 @@ def read_plain(path: Path, limit_bytes: int) -> bytes:
     Files of /proc and /sys say that they are plain and have a size of 0, and some of them wait for
     news or never end. Raises NotPlainError, and OSError where it cannot be read.
     """
-    # A pipe's writer must not see a reader that leaves at once, nor a device that it was opened.
-    if not stat.S_ISREG(os.stat(path).st_mode):
-        raise NotPlainError(0, _NOT_PLAIN)
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise NotPlainError(0, _NOT_PLAIN)
+    with open_plain(path) as file:
         content = BytesIO()
         while (left := limit_bytes + 1 - content.tell()) > 0:
-            piece = os.read(handle, min(left, CHUNK_BYTES))
+            piece = os.read(file.fileno(), min(left, CHUNK_BYTES))
             if not piece:
                 break
             content.write(piece)
         return content.getvalue()
-    finally:
-        os.close(handle)
