@@ -15,10 +15,11 @@ from xml.etree import ElementTree as Xml
 from gputop import __version__
 from gputop.check_document import Answer
 from gputop.clean import clean, clean_block
-from gputop.exits import USAGE, Exit
+from gputop.exits import Exit
 from gputop.topology.rules.engine import Silenced
 from gputop.topology.rules.finding import BROKEN, CANNOT_TELL, SLOW, Finding
 from gputop.topology.rules.rule import Rule
+from gputop.writing import code_of, write_whole
 
 _SUITE = "gputop check"
 _CLASS = "gputop.check"
@@ -32,10 +33,10 @@ def write(answer: Answer, rules: Sequence[Rule], path: str) -> None:
     Xml.indent(root)
     data: bytes = Xml.tostring(root, encoding="utf-8", xml_declaration=True)
     try:
-        Path(path).write_bytes(data + b"\n")
+        write_whole(Path(path), data + b"\n")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
-        raise Exit(f"--junit {clean(path, 200)}: {why}", USAGE) from error
+        raise Exit(f"--junit {clean(path, 200)}: {why}", code_of(error)) from error
 
 
 def suites(answer: Answer, rules: Sequence[Rule]) -> Xml.Element:

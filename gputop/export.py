@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gputop.writing import write_whole
+
 if TYPE_CHECKING:
     from gputop.topology.snapshot import NodeSnapshot
 
@@ -28,10 +30,15 @@ def export(
         from gputop.topology.snapshot import encode
 
         contents[".json"] = encode(snapshot)
-    return tuple(_write(folder / f"{stem}{suffix}", data) for suffix, data in contents.items())
-
-
-def _write(path: Path, data: bytes) -> Path:
-    with path.open("xb") as file:
-        file.write(data)
-    return path
+    written: list[Path] = []
+    try:
+        for suffix, data in contents.items():
+            path = folder / f"{stem}{suffix}"
+            write_whole(path, data, fresh=True)
+            written.append(path)
+    except (OSError, ValueError):
+        # A picture without its snapshot is half an export.
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+    return tuple(written)

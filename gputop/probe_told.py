@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gputop.commands.options import print_json, say
-from gputop.exits import ANSWERED, INTERRUPTED, USAGE, Exit
+from gputop.exits import ANSWERED, INTERRUPTED, Exit
 from gputop.topology.snapshot import NodeSnapshot
+from gputop.writing import code_of, write_whole
 
 if TYPE_CHECKING:
     from gputop.expected import Expectations
@@ -106,7 +107,7 @@ class Telling:
 
     def _tell(self, probe: str, told: Told, kept: str) -> None:
         """What people should know besides, on stderr; what holds for several probes once."""
-        from gputop.measuring import said
+        from gputop.measuring import said, with_names
 
         for text in (
             *told.blind,
@@ -115,7 +116,8 @@ class Telling:
         ):
             self._once(f"note: {text}", text)
         if told.outcome.status != "skipped":
-            self._once(f"{probe}: {told.outcome.message}", told.outcome.message)
+            message = with_names(told.outcome.message, self._names)
+            self._once(f"{probe}: {message}", message)
 
     def _once(self, line: str, key: str) -> None:
         if key not in self._said:
@@ -129,6 +131,7 @@ def keep_logs(told: Told, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for rank in told.outcome.ranks_logged():
             path = folder / f"rank{rank}.log"
-            path.write_text(told.outcome.log_of(rank), encoding="utf-8", errors="replace")
+            write_whole(path, told.outcome.log_of(rank).encode("utf-8", "replace"))
     except OSError as error:
-        raise Exit(f"cannot write the logs: {error.strerror}: {folder}", USAGE) from error
+        why = f"cannot write the logs: {error.strerror}: {folder}"
+        raise Exit(why, code_of(error)) from error

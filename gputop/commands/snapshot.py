@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from gputop.commands.options import json_option, read_snapshot, say, source_options, tell_problems
-from gputop.exits import USAGE, Exit
+from gputop.exits import Exit
 
 
 @click.command("snapshot")
@@ -41,8 +41,11 @@ def command(
     if output is None:
         click.echo(data, nl=False)
         return
+    from gputop.writing import code_of, write_whole
+
     try:
-        Path(output).write_bytes(data)
-    except OSError as error:
-        raise Exit(f"{output}: {error.strerror}", USAGE) from error
+        write_whole(Path(output), data)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Exit(f"{output}: not written: {why}", code_of(error)) from error
     say(f"wrote {output}")
