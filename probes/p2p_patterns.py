@@ -183,7 +183,7 @@ def _crowded(ring: Ran, alone: Mapping[Ends, float], names: Sequence[str]) -> st
         )
     return (
         f"{start} {len(behind)} of {len(kept)} pairs fall behind ({names[src]} to {names[dst]} "
-        f"{worst}): they share a path (a PCIe uplink, a socket, host memory)."
+        f"{worst}), as pairs do that share a path (a PCIe uplink, a socket, host memory)."
     )
 
 

@@ -97,7 +97,7 @@ def test_chance_makes_no_groups() -> None:
         ((0, 1, 2, 3), "a pair keeps 50 % of what it gets alone: the pairs share a path"),
         (
             (1, 2),
-            "2 of 4 pairs fall behind (G1 to G2 keeps 50 % of what it gets alone): they share",
+            "2 of 4 pairs fall behind (G1 to G2 keeps 50 % of what it gets alone), as pairs do",
         ),
         (
             (2,),

@@ -189,7 +189,8 @@ def test_a_probe_that_hangs_meets_its_deadline_and_the_rest_goes_on(
 def test_a_refusal_of_one_is_no_end_of_all() -> None:
     ran, _ = go(how(planning.plan(("memory", "gemm"), TWO), memory="refuses"))
     assert states(ran) == {"memory": "refused", "gemm": "finished"}
-    assert ran.state.steps[0].text == "too little memory"
+    assert ran.state.steps[0].text == "too little memory on GPU1"
+    assert ran.ends[0].told.outcome.message == "too little memory on 0000:02:00.0"
 
 
 @pytest.mark.parametrize("name", ["launch", "memory", "nccl"])

@@ -196,7 +196,8 @@ class Suite:
         if state == "finished":
             step = self._state.step(planned.step.name)
             fields["done"] = 0 if step is None else step.total
-        self._step(planned, state=state, text=outcome.message, **fields)
+        text = with_names(outcome.message, self._names)
+        self._step(planned, state=state, text=text, **fields)
         ended = Ended(planned, told)
         self._ends.append(ended)
         self._on_event(ended)

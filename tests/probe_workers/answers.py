@@ -36,6 +36,6 @@ for line in sys.stdin:
         sys.stdout.flush()
         time.sleep(300)
     if how == "refuses":
-        say(kind="failure", error="refused", text="too little memory")
+        say(kind="failure", error="refused", text="too little memory on 0000:02:00.0")
         sys.exit(1)
     say(kind="done", elapsed_seconds=0.01)
