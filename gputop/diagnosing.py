@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import msgspec
+
 if TYPE_CHECKING:
     from gputop.topology.reference import Reference
     from gputop.topology.report import Report
@@ -34,8 +36,9 @@ class Diagnosing:
         self._policy: Policy | None = None
         self._reference: Reference | None = None
         self._started: float | None = None
-        self._earlier: NodeSnapshot | None = None
-        self._next: NodeSnapshot | None = None
+        self._earlier: tuple[float, NodeSnapshot] | None = None
+        """When it was read (monotonic: the clock of the host may jump) and what."""
+        self._next: tuple[float, NodeSnapshot] | None = None
         """What becomes the earlier reading once it is old enough."""
         self._last: NodeSnapshot | None = None
         self._told: tuple[object, ...] = ()
@@ -62,9 +65,7 @@ class Diagnosing:
         from gputop.topology.rules.case import Case
         from gputop.topology.rules.engine import diagnose
 
-        snapshot, earlier = report.snapshot, self._earlier
-        if earlier is not None and earlier.taken_at >= snapshot.taken_at:
-            earlier = None
+        snapshot, earlier = report.snapshot, self._before(report.snapshot, now)
         # Before the rules run: should that fail, the same report would fail again.
         first, self._last = self._last is None, snapshot
         self._asked_at, self._told = now, _deciding(report)
@@ -106,9 +107,19 @@ class Diagnosing:
         if now - self._started < SETTLED_SECONDS:
             return
         if self._earlier is None or self._next is None:
-            self._earlier = self._next = snapshot
-        elif snapshot.taken_at - self._next.taken_at >= WINDOW_SECONDS:
-            self._earlier, self._next = self._next, snapshot
+            self._earlier = self._next = now, snapshot
+        elif now - self._next[0] >= WINDOW_SECONDS:
+            self._earlier, self._next = self._next, (now, snapshot)
+
+    def _before(self, snapshot: NodeSnapshot, now: float) -> NodeSnapshot | None:
+        """The earlier reading, as old as it is whatever the clock of the host did since."""
+        if self._earlier is None:
+            return None
+        at, earlier = self._earlier
+        # A file stays what it is: nothing happens between two looks at it.
+        if now <= at or earlier is snapshot:
+            return None
+        return msgspec.structs.replace(earlier, taken_at=snapshot.taken_at - (now - at))
 
 
 def _deciding(report: Report) -> tuple[object, ...]:

@@ -249,11 +249,14 @@ def _run(line: bytes) -> KeptRun | None:
 
 
 def runs(key: str, where: Path | None = None) -> tuple[KeptRun, ...]:
-    """The kept runs of a node, oldest first; none where nothing can be read."""
+    """The kept runs of a node, oldest first; none where nothing can be read.
+
+    In the order in which they were kept: the clock may have been wrong for some of them.
+    """
     found: list[KeptRun] = []
     with contextlib.suppress(OSError):
         for line in _lines((where or folder()) / f"{key}.jsonl"):
             run = _run(line)
             if run is not None:
                 found.append(run)
-    return tuple(sorted(found, key=lambda run: run.taken_at))
+    return tuple(found)

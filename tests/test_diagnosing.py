@@ -86,6 +86,19 @@ def test_an_equal_answer_is_no_news(rules: Rules) -> None:
     assert asking.ask(moved(report, 12), 12.0)
 
 
+@pytest.mark.parametrize("jump", [-7200.0, 86400.0 * 365])
+def test_a_clock_that_is_set_changes_no_age(rules: Rules, jump: float) -> None:
+    asking, report = Diagnosing(), report_of((gpu(0),))
+    ages = []
+    for second in range(0, 3000, 3):
+        asking.ask(moved(report, second + (jump if second > 900 else 0.0)), float(second))
+        case = rules.cases[-1]
+        if second > 930:
+            assert case.earlier is not None
+            ages.append(case.snapshot.taken_at - case.earlier.taken_at)
+    assert 0 < min(ages) < max(ages) <= 2 * diagnosing.WINDOW_SECONDS + 3
+
+
 def test_counters_are_compared_with_a_reading_of_this_session(rules: Rules) -> None:
     asking, report = Diagnosing(), report_of((gpu(0),))
     start = report.snapshot.taken_at

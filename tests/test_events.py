@@ -13,6 +13,8 @@ from gputop.topology.machine import Fabric, Gpu, Interface, Machine, RdmaDevice,
 from gputop.topology.readings import EccCounts, NvLinkReading, Readings
 from gputop.topology.rules.finding import BROKEN, NOTICE, SLOW
 from gputop.topology.snapshot import NodeSnapshot
+from gputop.widgets.spans import text_of
+from gputop.widgets.status import news_line
 from tests.app_support import gpu, reading
 
 A, B = gpu(0), gpu(1)
@@ -48,6 +50,18 @@ def test_a_total_is_no_news_and_a_tick_is() -> None:
     assert (event.device, event.amount, event.times) == (A.address, 10, 2)
     assert (event.first_at, event.last_at) == (2, 9)
     assert event.text == "GPU0: +10 PCIe replays"
+
+
+def test_the_newest_comes_first_though_the_clock_was_set_back() -> None:
+    first, second = watched(
+        at(9001, pcie_replays=1),
+        at(9002, pcie_replays=2),
+        at(1002, pcie_replays=2, throttle_reasons=()),
+        at(1003, pcie_replays=2, throttle_reasons=("hw thermal",)),
+    )
+    assert (first.what, second.what) == ("throttled: hw thermal", "PCIe replays")
+    assert "hw thermal" in text_of(news_line((first, second), 1004.0, 6))
+    assert "more" not in text_of(news_line((first, second), 1004.0, 6))
 
 
 def test_links_of_one_gpu_are_one_event() -> None:

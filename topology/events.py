@@ -89,6 +89,9 @@ class Watcher:
         self.since: float | None = None
         """When the first snapshot was seen; None before."""
         self._found: dict[_Key, Event] = {}
+        self._moved: dict[_Key, int] = {}
+        """In which reading each of them moved last."""
+        self._readings = 0
         self._counters: dict[tuple[_Key, int | None], int] = {}
         self._states: dict[_Key, bool] = {}
         self._known: dict[str, tuple[str, str | None]] = {}
@@ -101,6 +104,7 @@ class Watcher:
         if now[0] is self._last[0] and now[1] is self._last[1]:
             return False
         known, self._last = now[0] is self._last[0], now
+        self._readings += 1
         if self.since is None:
             self.since = snapshot.taken_at
         # What stays is looked through when it changed, not with each reading.
@@ -115,9 +119,10 @@ class Watcher:
         for device, name, what, harm, on in _states(snapshot, lasting=not known):
             news |= self._turn(device, name, what, harm, on, snapshot.taken_at)
         if news:
-            # A sort is stable: of two at one moment the newer kind stays behind the older.
+            # Not by their times: the clock of the host may have been set back in between.
             self.events = tuple(
-                sorted(self._found.values(), key=lambda one: one.last_at, reverse=True)
+                self._found[key]
+                for key in sorted(self._found, key=self._moved.__getitem__, reverse=True)
             )
         return news
 
@@ -144,6 +149,7 @@ class Watcher:
         before = self._found.get((device, name, what))
         parts = set(before.parts if before is not None else ())
         parts |= set() if part is None else {part}
+        self._moved[device, name, what] = self._readings
         self._found[device, name, what] = Event(
             device=device,
             name=name,
@@ -163,6 +169,7 @@ class Watcher:
         if before is None or before == on:
             return False
         known = self._found.get((device, name, what))
+        self._moved[device, name, what] = self._readings
         self._found[device, name, what] = Event(
             device=device,
             name=name,
