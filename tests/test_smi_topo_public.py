@@ -94,6 +94,13 @@ def test_a_cpu_list_that_is_cut_short_is_not_taken_for_whole() -> None:
     assert gpu.why("cpu_affinity") == "nvidia-smi prints the first 6 pieces of it: 0,2,4,6,8,10"
 
 
+@pytest.mark.parametrize("before", ["\t", "    ", "  \t"])
+def test_a_matrix_that_is_pushed_in_keeps_its_columns(before: str) -> None:
+    node = of_text("".join(f"{before}{line}\n" for line in PCIE.splitlines()))
+    for gpu in node.machine.gpus:
+        assert (gpu.cpu_affinity, gpu.memory_affinity, gpu.gpu_numa_id) == ("0-63", (0,), None)
+
+
 def test_a_cpu_list_of_more_pieces_was_not_cut_there() -> None:
     gpu = of_text(PCIE.replace("0-63", "0,2,4,6,8,10,12,14")).machine.gpus[0]
     assert gpu.cpu_affinity == "0,2,4,6,8,10,12,14"

@@ -100,7 +100,9 @@ class TopoTable:
         self.tails[name] = self._tail(line, words[count + 1 :])
 
     def _tail(self, line: str, words: list[str]) -> tuple[str, str, str]:
-        fields = [field.strip() for field in line.split("\t")][len(self.columns) + 1 :]
+        # Before the name stands only how far a page or a list pushed the matrix in.
+        parts = line.lstrip().split("\t")
+        fields = [field.strip() for field in parts][len(self.columns) + 1 :]
         if len(fields) >= _TAB_TAIL:  # all tabs are there: an empty field is told from none
             return fields[0], fields[1], fields[3]
         if len(words) < self._titles:
