@@ -98,6 +98,9 @@ def test_a_container_may_have_been_given_some_nics_alone() -> None:
     assert severities("nic-far", lost) == [SLOW]
     inside = edited(lost, [{"path": "machine.host.container", "value": CONTAINER}])
     assert severities("nic-far", inside) == [NOTICE]
+    # No scheduler hides NICs: a job without a container sees those of the host.
+    job = {"path": "machine.host.container", "value": {"job": "slurm 7"}}
+    assert severities("nic-far", edited(lost, [job])) == [SLOW]
 
 
 def part(name: str, keep: range, container: dict[str, Any], *, bus: bool = True) -> NodeSnapshot:

@@ -81,6 +81,18 @@ def test_packets_with_translated_addresses_turn_although_acs_redirects() -> None
         assert severities("acs-redirect", at(name, (ports, [*acs, "DirectTrans"]))) == []
 
 
+def test_where_bytes_are_lost_a_bridge_that_may_redirect_is_named_all_the_same() -> None:
+    ends = {"src": "0000:19:00.0", "dst": "0000:1a:00.0"}
+    figure = {"quantity": "bytes_arrive", "verdict": "wrong-bytes", "probe": "p2p", **ends}
+    lost = at(
+        CARDS,
+        ("machine.pci[kind=switch downstream].acs", ["ReqRedir", "DirectTrans"]),
+        ("measurements", [figure | {"device_kind": "gpu", "method": "p2p/2"}]),
+    )
+    (told,) = (one for one in diagnosed(lost).findings if one.id == "p2p-data-wrong")
+    assert "bridges above these GPUs whose ACS redirects" in [one.what for one in told.evidence]
+
+
 def test_links_of_gpus_in_parts_are_not_held_against_a_whole_node() -> None:
     down = [{"link": number, "active": False} for number in range(18)]
     off = at(BOARD, ("machine.gpus[0].nvlinks", down))

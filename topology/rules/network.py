@@ -192,7 +192,7 @@ def _far(case: Case) -> Iterable[Finding] | None:
         return []
     skus = [case.sku(gpu) for gpu in without]
     board = all(sku is not None and sku.fabric in ("switched", "point_to_point") for sku in skus)
-    whole = not case.may_hide_devices  # a container may have been given some NICs alone
+    whole = not case.in_container  # that may have been given some NICs alone; a job sees all
     addresses = [gpu.address for gpu in without]
     verb, many = ("have", "their switches") if len(without) > 1 else ("has", "its switch")
     return [
