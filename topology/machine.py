@@ -119,6 +119,8 @@ class Gpu(Record, frozen=True, kw_only=True):
     gpu_numa_id: int | None = None
     """NUMA node made of the GPU's own memory (coherent C2C systems)."""
     c2c_enabled: bool | None = None
+    c2c_gbs: float | None = None
+    """To the CPU over all C2C links, one way, as the driver or a topology XML says."""
     compute_partition: str | None = None
     """AMD: "SPX" (whole), "DPX", "TPX", "QPX" or "CPX"; how many GPUs the package shows as."""
     memory_partition: str | None = None

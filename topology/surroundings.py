@@ -17,6 +17,11 @@ class NumaNode(Record, frozen=True, kw_only=True):
     gpu_memory: bool | None = None
     """True when the node holds memory but no CPU (memory of a coherent GPU)."""
 
+    @property
+    def without_cpus(self) -> bool:
+        """Whether it is known to have no CPU: memory of a GPU or of an expander, or nothing yet."""
+        return self.gpu_memory is True or self.cpus == ""
+
 
 class Socket(Record, frozen=True, kw_only=True):
     """One CPU package."""

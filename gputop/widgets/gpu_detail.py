@@ -78,7 +78,11 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         yield "Fabric", _fabric(row)
     yield (
         "NUMA node",
-        _known(("", whole(gpu.numa_node)), (", CPUs ", text(gpu.cpu_affinity or None))),
+        _known(
+            ("", whole(gpu.numa_node)),
+            (", CPUs ", text(gpu.cpu_affinity or None)),
+            ("; its own memory is node ", whole(gpu.gpu_numa_id)),
+        ),
     )
     yield "ECC", _ecc(row)
     if now is not None and now.recovery_action is not None:

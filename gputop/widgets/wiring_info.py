@@ -53,6 +53,9 @@ def about(report: Report, box: Box) -> tuple[Line, Line]:
     numa = getattr(record, "numa_node", None)
     if numa is not None:
         head += [_DOT, (f"NUMA {numa}", "")]
+    own = getattr(record, "gpu_numa_id", None)
+    if own is not None:
+        head += [_DOT, (f"its memory is NUMA {own}", "")]
     if package is not None:
         head += [_DOT, (_belongs(graph, package, box.id), "")]
     if box.kind == "gpu":

@@ -113,6 +113,9 @@ def _items(
         # Devices seldom hang from a device; those that do are drawn beside it.
         item.children = []
         return [item, *(_lengthen(child, item) for child in children)]
+    if kind == "numa" and getattr(graph.nodes[node].get("record"), "without_cpus", False):
+        # Memory of a GPU or an expander hangs from no socket, and no device from it.
+        return [item] if children else []
     return [item] if children or kind in ("socket", "numa") else []
 
 

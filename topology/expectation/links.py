@@ -150,7 +150,9 @@ def host_link(node: Node, gpu: Gpu, sku: Sku, figure: Measurement | None = None)
     link shows a low generation (peers D07).
     """
     if sku.c2c_gbs and gpu.c2c_enabled is not False:
-        return Link(kind="c2c", name="NVLink-C2C", design_gbs=sku.c2c_gbs, now_gbs=sku.c2c_gbs)
+        # Where a CPU has two GPUs each has half of its links, which the data sheet adds up.
+        rate = gpu.c2c_gbs or sku.c2c_gbs
+        return Link(kind="c2c", name="NVLink-C2C", design_gbs=rate, now_gbs=rate)
     gen = sku.pcie_gen
     if "pcie_gen" in sku.unconfirmed and gpu.pcie_gen_max_device:
         gen = gpu.pcie_gen_max_device

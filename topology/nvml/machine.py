@@ -28,6 +28,7 @@ from .words import (
 
 MAX_DEVICES = 256
 """More GPUs than any node has; a recording with more is cut there."""
+_MAX_C2C_LINKS, _MAX_C2C_MBS = 64, 10**7
 _P2P = ("p2p_read", "p2p_write", "p2p_nvlink", "p2p_atomics", "p2p_pci")
 """Fields of GpuPair in the order of NVML_P2P_CAPS_INDEX_*."""
 
@@ -163,6 +164,7 @@ def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -
         "cpu_affinity": ranges(bits(cpu_words)) or None if cpu_words is not None else None,
         "gpu_numa_id": _numa_id(a),
         "c2c_enabled": a.flag_item("c2c_enabled", "nvmlDeviceGetC2cModeInfoV", "isC2cEnabled"),
+        "c2c_gbs": _c2c_gbs(device),
         "nvlinks": links,
         "fabric": fabric(a),
     }
@@ -188,6 +190,16 @@ def _numa_id(a: Answers) -> int | None:
         a.miss("gpu_numa_id", "the driver says unknown")
         return None
     return number
+
+
+def _c2c_gbs(device: dict[str, Raw]) -> float | None:
+    """Links times MB/s of one, as NCCL takes them; None on boards that have none."""
+    quiet = Answers(device)
+    count = quiet.field_value("", "NVML_FI_DEV_C2C_LINK_COUNT")
+    rate = quiet.field_value("", "NVML_FI_DEV_C2C_LINK_GET_MAX_BW")
+    if not count or not rate or count > _MAX_C2C_LINKS or rate > _MAX_C2C_MBS:
+        return None
+    return count * rate / 1000
 
 
 def _pci_id(device: dict[str, Raw]) -> str | None:

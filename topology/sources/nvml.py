@@ -74,6 +74,7 @@ _REST_AFTER_SECONDS = 0.1
 _FIELDS = (
     "NVML_FI_DEV_NVLINK_LINK_COUNT",
     "NVML_FI_DEV_C2C_LINK_COUNT",
+    "NVML_FI_DEV_C2C_LINK_GET_MAX_BW",
 )
 _LINK_FIELDS = (
     "NVML_FI_DEV_NVLINK_GET_STATE",
@@ -84,8 +85,7 @@ _LINK_FIELDS = (
 _FABRIC_STRUCTURES = ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t")
 _WORDS = 64
 """Room for 4096 CPUs or NUMA nodes; the driver refuses a set that is too small."""
-_MAX_LINKS = 64
-_MAX_MIG = 64
+_MAX_LINKS = _MAX_MIG = 64
 _TRIES, _AGAIN_SECONDS = 10, 0.05
 """Of links that are refused: half a second in all, for a single reading."""
 _LASTING_READS = 6

@@ -252,7 +252,7 @@ class _Builder:
 
     def _numa(self, node: int | None) -> str:
         host = self.machine.host
-        known = [item.node for item in host.numa if not item.gpu_memory] if host else []
+        known = [item.node for item in host.numa if not item.without_cpus] if host else []
         if node is None and len(known) == 1:
             node = known[0]
         name = UNKNOWN_NUMA if node is None else f"numa:{node}"

@@ -220,7 +220,7 @@ class Relations:
             letters = "NODE" if here == there else "SYS"
             return Relation(letters=letters, evidence=(roots, f"NUMA nodes {here} and {there}"))
         host = self.machine.host
-        nodes = [node for node in host.numa if not node.gpu_memory] if host is not None else []
+        nodes = [node for node in host.numa if not node.without_cpus] if host is not None else []
         if len(nodes) == 1:
             return Relation(letters="NODE", evidence=(roots, "the host has one NUMA node"))
         return Relation(

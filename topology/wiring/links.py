@@ -92,12 +92,16 @@ def _c2c(graph: nx.Graph[str], gpu: Gpu) -> None:
     numa = f"numa:{gpu.numa_node}" if gpu.numa_node is not None else None
     if numa is None or numa not in graph:
         return
-    wire = Wire(
-        kind="c2c",
-        payload_gbs=C2C_PAYLOAD_GBS,
-        source="driver: C2C is on; the rate is the data sheet's, not read",
-        assumed=True,
-    )
+    if gpu.c2c_gbs is not None:
+        source = "links and rate of one as the driver or a topology XML says"
+        wire = Wire(kind="c2c", payload_gbs=gpu.c2c_gbs, source=source)
+    else:
+        wire = Wire(
+            kind="c2c",
+            payload_gbs=C2C_PAYLOAD_GBS,
+            source="driver: C2C is on; the rate is the data sheet's, not read",
+            assumed=True,
+        )
     graph.add_edge(gpu.address, numa, wire=wire)
 
 

@@ -48,6 +48,7 @@ def gpu_of(
         pcie_width_max=width,
         numa_node=numa,
         c2c_enabled=True if any(gpu.each("c2c")) else None,
+        c2c_gbs=_c2c_gbs(gpu),
         nvlinks=nvlinks,
         xgmi=tuple(_xgmi(gpu, addresses)),
     )
@@ -64,6 +65,13 @@ def _capability(sm: int | None) -> str | None:
 def _gfx(gpu: Element) -> str | None:
     name = gpu.get("gcn") or None
     return None if name is None else GCN.get(name, name)
+
+
+def _c2c_gbs(gpu: Element) -> float | None:
+    """Links times MB/s of one (graph/topo.cc:ncclTopoAddC2c), over all bundles."""
+    bundles = [(whole(one, "count", least=1), whole(one, "bw", least=1)) for one in gpu.each("c2c")]
+    known = [count * rate / 1000 for count, rate in bundles if count and rate]
+    return sum(known) if known and len(known) == len(bundles) else None
 
 
 def _nvlinks(gpu: Element, addresses: frozenset[str]) -> Iterator[NvLink]:

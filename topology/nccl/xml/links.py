@@ -25,7 +25,7 @@ NVSWITCH, GPU_CLASS = "0x068000", "0x030200"
 MOST_LINKS = ((60, 0), (70, 4), (80, 6), (90, 12))
 """(first compute capability that this is too few for, links that NCCL asks for); then 18."""
 C2C = {90: (44712, 10), 100: (44712, 5), 107: (56376, 7), 120: (43125, 8)}
-"""MB/s and links by the first compute capability that has them; NVML's are not in a snapshot.
+"""MB/s and links by the first compute capability that has them, where the rate was not read.
 
 Grace with Hopper; half of them a GPU where a Grace has two Blackwell (a public dump of a GB300);
 Vera with Rubin (NVIDIA/nccl, docs on mlopart); GB10 (NVIDIA/nccl pull request 2202).
@@ -126,8 +126,11 @@ def link_elements(
     ]
     if gpu.c2c_enabled and sm >= 90:
         rate, links = max((first, of) for first, of in C2C.items() if first <= sm)[1]
-        whole = f"{rate * links / 1000:.0f} GB/s"
-        notes.append(f"C2C is on; its {whole} are taken from the table, not read.")
+        if gpu.c2c_gbs:
+            rate = round(gpu.c2c_gbs * 1000 / links)
+        else:
+            whole = f"{rate * links / 1000:.0f} GB/s"
+            notes.append(f"C2C is on; its {whole} are taken from the table, not read.")
         found.append(("c2c", {"bw": str(rate), "count": str(links)}))
     return found
 

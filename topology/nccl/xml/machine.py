@@ -41,9 +41,12 @@ def part_of_topology(root: Element) -> Part:
     for cpu in mine:
         walk.cpu(cpu)
     problems: tuple[Problem, ...] = ()
+    parted = _more_ranks(mine)
+    if parted is not None:
+        problems = (Problem(source=SOURCE, text=parted),)
     if len(mine) < len(cpus):
         text = f"{len(cpus) - len(mine)} NUMA nodes of other hosts: shown is the first host alone"
-        problems = (Problem(source=SOURCE, text=text),)
+        problems += (Problem(source=SOURCE, text=text),)
     gpus = tuple(
         gpu_of(pci, gpu, own, numa, whole(root, "version") or 1, frozenset(walk.gpus))
         for own, (pci, gpu, numa) in (walk.gpus or walk.bare).items()
@@ -57,7 +60,20 @@ def part_of_topology(root: Element) -> Part:
         rdma=tuple(walk.rdma.values()),
         nccl_topology=root,
         problems=problems,
-        assumptions=(ONLY_PLACES,) if base else (),
+        assumptions=tuple(filter(None, (ONLY_PLACES if base else None, parted))),
+    )
+
+
+def _more_ranks(cpus: list[Element]) -> str | None:
+    """Several `gpu` in one `pci`: NCCL 2.30 gives each part of a GPU a rank (MLOPart), not 2.28."""
+    counts = [sum(1 for _ in pci.each("gpu")) for cpu in cpus for pci in cpu.walk()
+              if pci.tag == "pci"]  # fmt: skip
+    more = sum(count - 1 for count in counts if count > 1)
+    if not more:
+        return None
+    return (
+        f"{more} of {sum(counts)} ranks share a GPU with another (MLOPart, from NCCL 2.30 on): "
+        "each GPU is taken as its first rank alone, and what the others do is not predicted"
     )
 
 
