@@ -74,6 +74,11 @@ def test_a_gpu_that_is_elsewhere_now_has_not_fallen_off_the_bus() -> None:
     assert severities("gpu-lost", fewer(), earlier=earlier) == [BROKEN]
     job = fewer(("machine.host.container", JOB))
     assert severities("gpu-lost", job, earlier=earlier) == []
+    other = at(BOARD, ("machine.host.container", JOB | {"job": "slurm 12.1"}))
+    assert severities("gpu-lost", job, earlier=other) == []
+    # The devices of one job stay the same.
+    same = at(BOARD, ("machine.host.container", JOB))
+    assert severities("gpu-lost", job, earlier=same) == [BROKEN]
     lent = fewer((f"machine.pci[address={gone}].driver", "vfio-pci"))
     assert severities("gpu-lost", lent, earlier=earlier) == []
     # What is not even on the bus any more was not kept from this job.

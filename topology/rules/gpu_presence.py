@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ..collect import ONLY_PCI
 from ..given import DENIED, GIVEN, access, excluded
-from ..machine import Gpu, PciDevice
+from ..machine import Gpu, Host, PciDevice
 from ..snapshot import Problem
 from .case import Case
 from .finding import BROKEN, NOTICE, Evidence, Finding, Fix
@@ -254,18 +254,26 @@ def _vanished(case: Case) -> list[Gpu]:
     on_bus = {device.address: device for device in case.machine.pci}
     packages = {gpu.parent or gpu.address for gpu in case.machine.gpus if gpu.uuid is not None}
     answered = {gpu.vendor for gpu in case.machine.gpus if gpu.uuid is not None}
+    job = _job(case.host)
+    others = case.may_hide_devices and not (job and job == _job(case.earlier.machine.host))
     return [
         gpu
         for gpu in case.earlier.machine.gpus
         if gpu.uuid is not None
         and gpu.uuid not in here
         and gpu.vendor in answered
-        # A container or a job may have been given fewer, and a guest may own it by now.
-        and not (case.may_hide_devices and (not on_bus or gpu.address in on_bus))
+        # Another container or job may have been given fewer, and a guest may own it by now.
+        and not (others and (not on_bus or gpu.address in on_bus))
         and not _given_away(on_bus.get(gpu.address))
         # Another card sits there by now, or the package shows as other parts.
         and (gpu.parent or gpu.address) not in packages
     ]
+
+
+def _job(host: Host | None) -> tuple[str | None, ...]:
+    """A batch job on its host, whose devices stay the same until its end; () outside of one."""
+    box = host.container if host is not None else None
+    return (box.job, box.kind, host.hostname) if host and box and box.job else ()
 
 
 WITHOUT_DRIVER = Rule(
