@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_the_limit_of_open_files(text: str, limit: int | None, why: str | None) 
 
 @pytest.mark.parametrize("uid", [0, 1000])
 def test_whether_root_asks(monkeypatch: pytest.MonkeyPatch, uid: int) -> None:
-    monkeypatch.setattr(host.os, "geteuid", lambda: uid)
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
     raw = host.read(live_tree())
     assert isinstance(raw, dict)
     assert parsed(asked_as_root=raw["asked_as_root"]).asked_as_root is (uid == 0)
