@@ -85,8 +85,14 @@ def test_the_driver_tells_links_and_rate(count: Any, rate: Any, gbs: float | Non
     (found,) = parse({"devices": [device]}).gpus
     assert found.c2c_gbs == (None if gbs is None else pytest.approx(gbs))
     assert found.why("c2c_gbs") is None  # boards without C2C lack nothing
+    device["nvmlDeviceGetC2cModeInfoV"] = {"isC2cEnabled": 0}
+    assert parse({"devices": [device]}).gpus[0].why("c2c_gbs") is None
+    device["nvmlDeviceGetC2cModeInfoV"] = {"isC2cEnabled": 1}
+    (found,) = parse({"devices": [device]}).gpus
+    assert (found.why("c2c_gbs") is None) == (gbs is not None)
     del device["fields"]
-    assert parse({"devices": [device]}).gpus[0].c2c_gbs is None
+    (found,) = parse({"devices": [device]}).gpus
+    assert (found.c2c_gbs, found.why("c2c_gbs")) == (None, "not asked")
 
 
 def test_what_nccl_would_detect_has_the_rate_that_was_read() -> None:

@@ -39,8 +39,10 @@ def test_what_stays_is_complete() -> None:
     assert part.assumptions == ()  # every link was asked for itself
     for gpu in part.gpus:
         # A whole GPU has no parent, and the merge gives places; NUMA nodes come from sysfs; GPU
-        # memory is no NUMA node here.
-        assert unknown(gpu) - AMD == {"partition", "parent", "numa_node", "gpu_numa_id", "place"}
+        # memory is no NUMA node here, and no C2C joins it to the CPU.
+        assert unknown(gpu) - AMD == {
+            "partition", "parent", "numa_node", "gpu_numa_id", "c2c_gbs", "place"
+        }  # fmt: skip
         assert gpu.why("gpu_numa_id") == "Not Supported"
         assert (gpu.temperature_slowdown_c, gpu.temperature_shutdown_c) == (89, 95)
         assert (gpu.temperature_gpu_max_c, gpu.temperature_memory_max_c) == (87, 95)
@@ -62,7 +64,9 @@ def test_what_moves_is_complete_from_the_second_reading_on() -> None:
         assert reading.throttle_reasons in ((), ("gpu idle",))
         assert reading.temperature_memory_c is not None
     for reading in last:
-        assert unknown(reading) == AMD_READINGS
+        # The recording is older than the question for it.
+        assert unknown(reading) == AMD_READINGS | {"recovery_action"}
+        assert reading.why("recovery_action") == "not asked"
         assert [link.replay_errors for link in reading.nvlinks] == [0] * 18
         assert reading.ecc is not None
         assert reading.ecc.uncorrected_aggregate == 0

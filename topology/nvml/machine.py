@@ -164,7 +164,7 @@ def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -
         "cpu_affinity": ranges(bits(cpu_words)) or None if cpu_words is not None else None,
         "gpu_numa_id": _numa_id(a),
         "c2c_enabled": a.flag_item("c2c_enabled", "nvmlDeviceGetC2cModeInfoV", "isC2cEnabled"),
-        "c2c_gbs": _c2c_gbs(device),
+        "c2c_gbs": _c2c_gbs(a),
         "nvlinks": links,
         "fabric": fabric(a),
     }
@@ -192,12 +192,16 @@ def _numa_id(a: Answers) -> int | None:
     return number
 
 
-def _c2c_gbs(device: dict[str, Raw]) -> float | None:
-    """Links times MB/s of one, as NCCL takes them; None on boards that have none."""
-    quiet = Answers(device)
-    count = quiet.field_value("", "NVML_FI_DEV_C2C_LINK_COUNT")
-    rate = quiet.field_value("", "NVML_FI_DEV_C2C_LINK_GET_MAX_BW")
-    if not count or not rate or count > _MAX_C2C_LINKS or rate > _MAX_C2C_MBS:
+def _c2c_gbs(a: Answers) -> float | None:
+    """Links times MB/s of one, as NCCL takes them; no gap on boards that have none."""
+    mode = a.raw.get("nvmlDeviceGetC2cModeInfoV")
+    asked = a if isinstance(mode, dict) and mode.get("isC2cEnabled") == 1 else Answers(a.raw)
+    count = asked.field_value("c2c_gbs", "NVML_FI_DEV_C2C_LINK_COUNT")
+    rate = asked.field_value("c2c_gbs", "NVML_FI_DEV_C2C_LINK_GET_MAX_BW")
+    if count is None or rate is None:
+        return None
+    if not (0 < count <= _MAX_C2C_LINKS and 0 < rate <= _MAX_C2C_MBS):
+        asked.miss("c2c_gbs", f"the driver says {count} links of {rate} MB/s")
         return None
     return count * rate / 1000
 
