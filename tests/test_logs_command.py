@@ -90,9 +90,12 @@ def test_files_of_the_kernel_and_devices_are_not_waited_for(
     assert "size is 0 bytes" in capsys.readouterr().err
     opened: list[str] = []
     open_it = os.open
-    monkeypatch.setattr(
-        os, "open", lambda path, *rest, **more: (opened.append(str(path)), open_it(path, *rest))[1]
-    )
+
+    def told(path: str, flags: int, *rest: int) -> int:
+        opened.append(str(path))
+        return open_it(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", told)
     for arguments in (["log", "/dev/zero"], ["topo", "--from", "/dev/zero"]):
         assert run(arguments) == USAGE
         assert "/dev/zero: not a plain file" in capsys.readouterr().err

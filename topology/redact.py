@@ -144,8 +144,8 @@ class Redactor:
         words = {"", *WORD.findall(value)}
         found = {one for word in words for one in self._by_word.get(word, ()) if one in value}
         for original in sorted(found, key=lambda one: (-len(one), one)):
-            pattern = rf"(?<!\w){re.escape(original)}{self._tails[original]}(?!\w)"
-            value = re.sub(pattern, _literal(self._known[original]), value)
+            whole = rf"(?<!\w){re.escape(original)}{self._tails[original]}(?!\w)"
+            value = re.sub(whole, _literal(self._known[original]), value)
         for kind, pattern in PATTERNS:
             value = pattern.sub(partial(self._seen, kind), value)
         return PATH.sub(self._path, value)

@@ -8,9 +8,8 @@ from importlib import import_module
 
 import msgspec
 
-from ..machine import Gpu
 from ..nccl.wording import named_for
-from ..readings import GpuReading
+from ..record import Record
 from . import NAMES, vendors
 from .case import Case
 from .finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Evidence, Finding
@@ -171,7 +170,7 @@ def _blind(case: Case) -> bool:
     return not any(map(_said, (*case.gpus, *readings)))
 
 
-def _said(record: Gpu | GpuReading) -> bool:
+def _said(record: Record) -> bool:
     bare = {field.name: field.default for field in msgspec.structs.fields(record)}
     return any(
         value != bare[name]
