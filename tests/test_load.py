@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from gputop.topology.load import LoadError, load
 from gputop.topology.machine import Gpu, Machine
+from gputop.topology.readings import GpuReading, Readings
 from gputop.topology.report import examine
-from gputop.topology.snapshot import NodeSnapshot, encode
+from gputop.topology.snapshot import NodeSnapshot, decode, encode
 from gputop.topology.wiring.relations import format_matrix
 
 RECORDING = Path(__file__).parent / "recordings" / "hgx-h200-4gpu-vm"
@@ -127,3 +128,11 @@ def test_any_bytes_are_read_or_refused(content: bytes) -> None:
         else:
             said = " ".join(loaded.snapshot.source)
         assert said
+
+
+def test_equal_figures_are_written_alike_by_every_way_of_reading() -> None:
+    whole = GpuReading(address="0000:00:06.0", utilization_percent=95, power_watts=700)
+    assert whole == GpuReading(address="0000:00:06.0", utilization_percent=95.0, power_watts=700.0)
+    written = encode(NodeSnapshot(taken_at=0.0, readings=Readings(gpus=(whole,))))
+    assert b'"utilization_percent":95.0' in written.replace(b" ", b"")
+    assert encode(decode(written)) == written

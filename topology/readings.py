@@ -5,6 +5,8 @@ Rates are bytes per second, powers watts, clocks MHz, temperatures degrees Celsi
 
 from __future__ import annotations
 
+import msgspec
+
 from .record import Record
 
 
@@ -104,6 +106,26 @@ class GpuReading(Record, frozen=True, kw_only=True):
     recovery_action: str | None = None
     """NVIDIA: what the driver asks for to clear a fault: "none", "reset", "reboot", "drain P2P",
     "drain and reset", ..."""
+
+    def __post_init__(self) -> None:
+        # One driver answers 95, another tool 95.0: equal figures are to be written alike.
+        for name in _FRACTIONS:
+            value = getattr(self, name)
+            if value.__class__ is int:
+                msgspec.structs.force_setattr(self, name, float(value))
+
+
+_FRACTIONS = (
+    "utilization_percent",
+    "memory_utilization_percent",
+    "power_watts",
+    "pcie_tx_bytes_per_second",
+    "pcie_rx_bytes_per_second",
+    "nvlink_tx_bytes_per_second",
+    "nvlink_rx_bytes_per_second",
+    "xgmi_tx_bytes_per_second",
+    "xgmi_rx_bytes_per_second",
+)
 
 
 class ProcessReading(Record, frozen=True, kw_only=True):
