@@ -124,6 +124,7 @@ def test_a_list_says_which_machine_its_costs_are_for(
         (("--list", "--history"), "exclude"),
         (("memory", "--deadline", "nan"), "number of seconds"),
         (("memory", "--python", ""), "--python is empty"),
+        (("host", "--selftest", "--gpus", "0"), "measures no GPU"),
     ],
 )
 def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:

@@ -84,6 +84,8 @@ def command(
         raise Exit("--quick and --full exclude each other", USAGE)
     if listing and history:
         raise Exit("--list and --history exclude each other", USAGE)
+    if selftest and gpus is not None:
+        raise Exit("--selftest measures no GPU: leave --gpus out", USAGE)
     if python == "":
         raise Exit("--python is empty: name a Python, or leave it out", USAGE)
     if deadline is not None and not math.isfinite(deadline):
