@@ -10,7 +10,6 @@ from ..expectation.judge import Judge
 from ..expectation.judgement import Judgement
 from ..given import GIVEN, KEPT, access, keeps_back
 from ..jobs import GpuUser, gpu_users
-from ..jobs import GpuUser, gpu_users
 from ..machine import Gpu, Host, PciDevice
 from ..nccl.prediction import Prediction
 from ..readings import GpuReading, ProcessReading
@@ -179,23 +178,6 @@ class Case:
             for one in self._figures.get(quantity, ())
             if (variant is None or one.variant == variant)
             and all(end is None or end in counted for end in (one.src or None, one.dst or None))
-        )
-
-    @cached_property
-    def gpu_users(self) -> tuple[GpuUser, ...]:
-        """Every process that a driver names, with its GPUs; by PID."""
-        return gpu_users(self.readings)
-
-    @cached_property
-    def processes(self) -> tuple[tuple[ProcessReading, tuple[Gpu, ...]], ...]:
-        """Processes on GPUs that count, and on which; without those only the driver knows."""
-        on: dict[int, dict[str, Gpu]] = {}
-        for gpu in self.gpus:
-            reading = self.reading(gpu)
-            for one in (reading.processes if reading is not None else None) or ():
-                on.setdefault(one.pid, {})[gpu.address] = gpu
-        return tuple(
-            (one, tuple(on[one.pid].values())) for one in self.readings.processes if one.pid in on
         )
 
     @cached_property
