@@ -83,13 +83,19 @@ def test_what_is_undone_is_all_that_was_asked_of_the_terminal() -> None:
     assert switched_off <= set(re.findall(rb"\x1b\[\?(\d+)h", RESET))
 
 
+def _app_in_shell(terminal: Terminal) -> psutil.Process:
+    """The app, started by a shell with job control and drawn."""
+    terminal.wait_for("READY> ")
+    terminal.send(f"{sys.executable} -m gputop --demo hgx-h100-8\n")
+    terminal.wait_for("H100 80GB")
+    (app,) = psutil.Process(terminal.process.pid).children()
+    _read(terminal, 0.5)
+    return app
+
+
 def test_ctrl_z_stops_and_the_shell_brings_the_picture_back() -> None:
     with Terminal([], command=[sys.executable, "-c", SHELL]) as terminal:
-        terminal.wait_for("READY> ")
-        terminal.send(f"{sys.executable} -m gputop --demo hgx-h100-8\n")
-        terminal.wait_for("H100 80GB")
-        (app,) = psutil.Process(terminal.process.pid).children()
-        _read(terminal, 0.5)
+        app = _app_in_shell(terminal)
         terminal.forget()
         terminal.send("\x1a")
         terminal.wait_for("Stopped", 5)
@@ -107,11 +113,7 @@ def test_ctrl_z_stops_and_the_shell_brings_the_picture_back() -> None:
 
 def test_a_stop_that_nobody_hears_is_made_good_too() -> None:
     with Terminal([], command=[sys.executable, "-c", SHELL]) as terminal:
-        terminal.wait_for("READY> ")
-        terminal.send(f"{sys.executable} -m gputop --demo hgx-h100-8\n")
-        terminal.wait_for("H100 80GB")
-        (app,) = psutil.Process(terminal.process.pid).children()
-        _read(terminal, 0.5)
+        app = _app_in_shell(terminal)
         app.suspend()
         terminal.wait_for("Stopped", 5)
         terminal.forget()
