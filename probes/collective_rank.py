@@ -1,13 +1,13 @@
 """One rank of the probe collectives: each operation checked and timed, at each size.
 
-How long a call takes is measured in up to two ways, and the slowest rank counts. In a row: a tiny
-all-reduce to align the ranks, then so many calls one after the other between two device events, as
-nccl-tests does with the host's clock. Held: the same, queued while a kernel that only waits holds
-the GPU, so that the host's cost of a call is paid beforehand. A late host can only lengthen either,
-so the figure is the shorter of both medians, and both are in the details. Why not a captured CUDA
-graph: while it captures, the library may register the buffers and move the data another way than in
-a job that calls it plainly; holding needs no agreement of all ranks on what was captured, and ends
-by itself.
+How long a call takes is measured in up to two ways. In a row: a tiny all-reduce to align the ranks,
+then so many calls one after the other between two device events, as nccl-tests does with the host's
+clock. Held: the same, queued while a kernel that only waits holds the GPU, so that the host's cost
+of a call is paid beforehand. A sample is the mean of all ranks, as in nccl-tests (its option -a);
+what the slowest rank took is in the details. A late host can only lengthen either, so the figure is
+the shorter of both medians, and both are in the details. Why not a captured CUDA graph: while it
+captures, the library may register the buffers and move the data another way than in a job that
+calls it plainly; holding needs no agreement of all ranks on what was captured, and ends by itself.
 
 Each call uses other parts of two large buffers, as nccl-tests does, so that the data is not in a
 cache from the call before.
@@ -15,8 +15,9 @@ cache from the call before.
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import fmean
 from typing import Any, Optional
 
 from .collective_operations import BY_NAME, FLOAT_BYTES, MISSING_FORMS, Call, Operation
@@ -39,6 +40,15 @@ _HOST_BOUND = 0.85
 _HOLD_FACTOR, _HOLD_SECONDS, _LONGEST_HOLD_SECONDS = 2.0, 0.0005, 0.05
 """The GPU is held for this many times the queueing, and so much more, as ranks start unevenly; for
 twice as long when that was too short, up to a limit: a call may wait for the GPU."""
+
+
+Samples = Sequence["tuple[float, ...]"]
+"""Seconds of one call: of each sample, what each rank took."""
+
+
+def _middle(samples: "Samples", of_ranks: "Callable[[Sequence[float]], float]" = fmean) -> float:
+    """The median of samples, each one figure of all ranks."""
+    return Sampled(tuple(of_ranks(ranks) for ranks in samples)).median
 
 
 def _is_lack(error: Exception) -> bool:
@@ -145,11 +155,11 @@ class CollectiveMember(Member):
         often = repeats(self._level, once, self._clock.allowed(place))
         taken = self._samples(calls, often)
         heard = self._hear(f"taken/{place}", taken)
-        in_a_row = [max(figures) for figures in zip(*(one["row"] for one in heard))]
+        in_a_row = list(zip(*(one["row"] for one in heard)))
         # What one rank could not hold is no such sample of any rank.
-        held = [max(f) for f in zip(*(one["held"] for one in heard)) if None not in f]
+        held = [ranks for ranks in zip(*(one["held"] for one in heard)) if None not in ranks]
         queued = max(one["queued"] for one in heard)
-        self._clock.end(heard[0]["now"], step.size_bytes, Sampled(tuple(in_a_row)).median)
+        self._clock.end(heard[0]["now"], step.size_bytes, _middle(in_a_row, max))
         if often.cut:
             self._cut.append(step.what)
         if self.rank == 0:
@@ -224,19 +234,19 @@ class CollectiveMember(Member):
         step: Step,
         numbers: int,
         often: Repeats,
-        in_a_row: Sequence[float],
-        held: Sequence[float],
+        in_a_row: "Samples",
+        held: "Samples",
         queued: float,
         found: "dict[str, Any]",
     ) -> None:
         size = numbers * FLOAT_BYTES
-        row_seconds = Sampled(tuple(in_a_row)).median
+        row_seconds = _middle(in_a_row)
         on_gpu = self.here.device != "cpu"
         is_host_bound = on_gpu and queued >= _HOST_BOUND * row_seconds
         times = in_a_row
-        if len(held) >= _FEWEST_HELD and Sampled(tuple(held)).median < row_seconds:
+        if len(held) >= _FEWEST_HELD and _middle(held) < row_seconds:
             times = held
-        seconds = Sampled(tuple(times)).median
+        seconds = _middle(times)
         how = "queued while the GPU was held" if times is held else "one after the other"
         if is_host_bound and times is not held:
             found = {**found, "why": "The host queues calls no faster: it may be the limit."}
@@ -244,9 +254,10 @@ class CollectiveMember(Member):
         details = {
             "algbw_gbs": round(gigabytes_per_second(size, seconds), 3),
             "time_us": round(seconds * 1e6, 3),
+            "slowest_rank_us": round(_middle(times, max) * 1e6, 3),
             "timing": f"{often.calls} calls {how}",
             "in_a_row_us": round(row_seconds * 1e6, 3),
-            "held_us": round(Sampled(tuple(held)).median * 1e6, 3) if held else None,
+            "held_us": round(_middle(held) * 1e6, 3) if held else None,
             "queueing_us": round(queued * 1e6, 3) if on_gpu else None,
             # bytes_per_copy, in whole parts of 16 bytes for each rank.
             "size_bytes": size,
@@ -254,7 +265,7 @@ class CollectiveMember(Member):
             "dtype": "float32",
             "variables": dict(self.params.get("variables", {})),
         }
-        taken = Sampled(tuple(factor * gigabytes_per_second(size, one) for one in times))
+        taken = Sampled(tuple(factor * gigabytes_per_second(size, fmean(one)) for one in times))
         self.figure(
             f"{operation.name}_busbw", "", "",
             f"{step.what}, by all {self.ranks} ranks", taken,

@@ -27,7 +27,7 @@ SPEC = ProbeSpec(
         "send/receive from 1 KiB to 1 GiB, as nccl-tests defines it, through torch.distributed "
         "with NCCL or RCCL and the environment of this shell; the data is checked."
     ),
-    method="collectives/1",
+    method="collectives/2",
     minimum_gpus=2,
     memory_bytes_per_gpu=LIBRARY_BYTES + 2 * GIB,
     start_seconds=5.0,
