@@ -151,7 +151,7 @@ def test_ctrl_z_without_a_shell_stops_nothing() -> None:
     with Terminal(["--demo", "hgx-h100-8"]) as terminal:
         terminal.wait_for("H100")
         terminal.send("\x1a")
-        terminal.wait_for("Ctrl+Z stops gputop only", 3)  # the rest is wrapped
+        terminal.wait_for(r"Ctrl\+Z stops gputop only", 3)  # the rest is wrapped
         assert psutil.Process(terminal.process.pid).status() != psutil.STATUS_STOPPED
         terminal.send("q")
         terminal.wait_end()
