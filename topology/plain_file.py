@@ -10,7 +10,6 @@ from typing import BinaryIO
 
 CHUNK_BYTES = 1 << 20
 NOT_PLAIN = "not a plain file"
-_NOT_PLAIN = "not a plain file"
 
 
 class NotPlainError(OSError):

@@ -39,11 +39,6 @@ def remark(log: Log, process: Process, text: bytes, line: int) -> str | None:
     return "remark"
 
 
-def _cuda_memory(log: Log, process: Process, text: bytes, line: int) -> str | None:
-    """`CUMEM allocated ..` and `MMAP ..`: memory that ranks of a host share."""
-    return "memory"
-
-
 def _p2p(log: Log, process: Process, text: bytes, line: int) -> str | None:
     """`P2P Chunksize ..` tells nothing; `P2P is disabled between ..` does."""
     if text.startswith(b"P2P Chunksize"):

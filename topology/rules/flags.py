@@ -121,10 +121,6 @@ def _verb(cost: Cost) -> str:
     return "costs" if len(cost.names) == 1 else "cost"
 
 
-def _names(cost: Cost) -> str:
-    return " ".join(name for name, _ in cost.names)
-
-
 def _unset(names: Iterable[str]) -> str:
     return shlex.join(("unset", *names))
 

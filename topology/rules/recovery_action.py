@@ -96,11 +96,6 @@ _REQUESTS = {
 }
 
 
-def severity_of(action: str) -> str:
-    """How bad a request is; of "none" too, though it asks for nothing."""
-    return _REQUESTS.get(action, _UNKNOWN).severity
-
-
 def _asked(case: Case) -> Iterable[Finding] | None:
     read = [
         (gpu, now.recovery_action)
