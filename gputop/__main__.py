@@ -37,8 +37,8 @@ def run(arguments: list[str]) -> int:
     """Run one command line; gives the exit code of product.md and never a traceback."""
     from contextlib import suppress
 
-    from gputop.clean import clean
     from gputop.exits import ANSWERED, CANNOT_TELL, INTERRUPTED, OWN_ERROR, Exit
+    from gputop.terminal.clean import clean
 
     try:
         return _dispatch(arguments)

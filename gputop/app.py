@@ -21,15 +21,15 @@ from textual.screen import Screen
 import gputop.themes
 from gputop import messages, theming
 from gputop.choices import Choices
-from gputop.clean import clean, clean_block
-from gputop.findings_desk import FindingsDesk
-from gputop.probe_desk import ProbeDesk
+from gputop.live.probe_controller import ProbeDesk
+from gputop.live.silencing import FindingsDesk
 from gputop.screens import NAMES
-from gputop.screens.screen import View
+from gputop.screens.view import View
+from gputop.terminal.clean import clean, clean_block
 
 if TYPE_CHECKING:
-    from gputop.refresh import Refresher
-    from gputop.topology.feeds import Feed
+    from gputop.live.refresh import Refresher
+    from gputop.topology.recorded.feeds import Feed
     from gputop.topology.report import Report
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
         return bottom if isinstance(bottom, View) else None
 
     def _open(self, name: str) -> Screen[Any]:
-        view: View = import_module(f"gputop.screens.{name}").SCREEN(name)
+        view: View = import_module(f"gputop.screens.{name}.screen").SCREEN(name)
         return view.data_bind(GpuTop.report, GpuTop.probe)
 
     def on_mount(self) -> None:
@@ -130,7 +130,7 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
         elif early is not None:
             self.post_message(early)
         if not self.is_headless:
-            from gputop import hangup, job_control
+            from gputop.terminal import hangup, job_control
 
             hangup.watch(lambda code: self.exit(return_code=code))
             job_control.watch(self._driver)
@@ -146,7 +146,7 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
 
     def follow(self, feed: Feed) -> None:
         """Show another node from here on."""
-        from gputop.refresh import Refresher
+        from gputop.live.refresh import Refresher
 
         if self.refresher is not None:
             self.refresher.close()
@@ -181,7 +181,7 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
 
     def action_suspend_process(self) -> None:
         """Stop until the shell continues us."""
-        from gputop.job_control import UNABLE, can_stop
+        from gputop.terminal.job_control import UNABLE, can_stop
 
         if can_stop():
             super().action_suspend_process()

@@ -45,8 +45,8 @@ class Choices(DOMNode):
         """Choose a demo node, when no GPU answers here."""
         if not self.offers_demos:
             return
-        from gputop.topology.demos import demo
-        from gputop.topology.feeds import DemoFeed
+        from gputop.topology.recorded.demos import demo
+        from gputop.topology.recorded.feeds import DemoFeed
         from gputop.widgets.panels import Choice
 
         app = self._chooser

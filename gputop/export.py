@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gputop.writing import write_whole
+from gputop.terminal.writing import write_whole
 
 if TYPE_CHECKING:
-    from gputop.topology.snapshot import NodeSnapshot
+    from gputop.topology.model.snapshot import NodeSnapshot
 
 
 def export(
@@ -27,7 +27,7 @@ def export(
     )
     contents = {".svg": picture.encode("utf-8", "replace")}
     if snapshot is not None:
-        from gputop.topology.snapshot import encode
+        from gputop.topology.model.snapshot import encode
 
         contents[".json"] = encode(snapshot)
     written: list[Path] = []

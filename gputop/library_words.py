@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from gputop.topology.machine import Gpu
-    from gputop.topology.reasons.fact import Explanation
+    from gputop.topology.explain.fact import Explanation
+    from gputop.topology.model.machine import Gpu
     from gputop.topology.report import Report
 
 CUDA = re.compile(r"\bCUDA\b")

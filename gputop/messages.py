@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from gputop.suite.state import ProbeStep as ProbeStep
-from gputop.suite.state import SuiteState as SuiteState
+from gputop.measuring.state import ProbeStep as ProbeStep
+from gputop.measuring.state import SuiteState as SuiteState
 
 if TYPE_CHECKING:
-    from gputop.log_reading import ReadLog
-    from gputop.nccl_check import NcclCheck
+    from gputop.live.log_reading import ReadLog
+    from gputop.measuring.nccl_check import NcclCheck
+    from gputop.topology.model.snapshot import Measurement
     from gputop.topology.report import Report
-    from gputop.topology.snapshot import Measurement
 
 
 @dataclass

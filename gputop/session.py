@@ -6,13 +6,14 @@ import gc
 import sys
 from typing import TYPE_CHECKING
 
-from gputop import __version__, hangup, signs
+from gputop import __version__
 from gputop.commands import NAMES
 from gputop.exits import USAGE, Exit
+from gputop.terminal import hangup, signs
 
 if TYPE_CHECKING:
-    from gputop.topology.feeds import Feed
-    from gputop.topology.snapshot import NodeSnapshot
+    from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.recorded.feeds import Feed
 
 
 def open_app(
@@ -31,7 +32,8 @@ def open_app(
     gc.disable()
     # A reading thread gets its turn between two imports, not only every 5 ms.
     sys.setswitchinterval(0.0005)
-    from gputop.topology import feeds, watch
+    from gputop.topology.recorded import feeds
+    from gputop.topology.sources import live as watch
 
     feed: Feed
     if snapshot is not None:

@@ -5,8 +5,7 @@ import time
 from typing import BinaryIO
 
 from . import catalog
-from .plaintext import plain
-from .protocol import (
+from .protocol.messages import (
     LINE_LIMIT_BYTES,
     Done,
     Failure,
@@ -16,7 +15,8 @@ from .protocol import (
     decode,
     encode,
 )
-from .spec import ProbeStopped
+from .protocol.plaintext import plain
+from .protocol.spec import ProbeStopped
 
 REQUEST_LIMIT_BYTES = LINE_LIMIT_BYTES + 1
 

@@ -42,7 +42,7 @@ def main(arguments: "list[str]") -> int:
     os.set_inheritable(reply_fd, False)
     _load_package(os.path.dirname(os.path.abspath(__file__)))
     answering = importlib.import_module(_PACKAGE + ".answering")
-    lifeline = importlib.import_module(_PACKAGE + ".lifeline")
+    lifeline = importlib.import_module(_PACKAGE + ".runner.lifeline")
     lifeline.die_with_parent(os.getppid())
     started, status = time.monotonic(), 0
     with os.fdopen(reply_fd, "wb", buffering=0) as replies:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .amdsmi_wheels import NoWheel, Shelf
+from .support.amdsmi_wheels import NoWheel, Shelf
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

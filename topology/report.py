@@ -5,15 +5,15 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from .machine import Machine
-from .snapshot import EnvironmentVariable, Measurement, NodeSnapshot
+from .model.machine import Machine
+from .model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
 from .wiring.graph import Graph, build_graph
 from .wiring.relations import RelationMatrix, islands, matrix
 
 if TYPE_CHECKING:
-    from .events import Event
+    from .diagnosis.engine import Diagnosis
+    from .diagnosis.events import Event
     from .nccl.prediction import Prediction
-    from .rules.engine import Diagnosis
 
 
 class _Wiring:
@@ -132,7 +132,7 @@ class Report:
         decisions = self._decisions
         if decisions.prediction is not None or decisions.why_none:
             return False
-        from .nccl.predict import NoGpusError, predict
+        from .nccl.decide.predict import NoGpusError, predict
 
         try:
             decisions.prediction = predict(self._snapshot)

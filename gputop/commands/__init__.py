@@ -1,11 +1,12 @@
-"""The plain commands. One module a command, each with `command`, a click command."""
+"""The plain commands. A module each, with `command`, a click command."""
 
-NAMES = (
+MODULES = (
     "snapshot",
     "topo",
-    "explain",
-    "flags",
+    "explain.command",
+    "flags.command",
     "log",
-    "probe",
-    "check",
+    "probe.command",
+    "check.command",
 )
+NAMES = tuple(module.partition(".")[0] for module in MODULES)

@@ -20,8 +20,8 @@ from gputop.commands.options import (
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 
 if TYPE_CHECKING:
-    from gputop.topology.logs.report import LogReport
-    from gputop.topology.snapshot import NodeSnapshot
+    from gputop.topology.logs.report.report import LogReport
+    from gputop.topology.model.snapshot import NodeSnapshot
 
 
 @click.command("log")
@@ -43,8 +43,8 @@ def command(
     FILE may be compressed with gzip; - reads stdin. The node is --from or --demo, else this
     machine where its GPUs are those of the log, else it is rebuilt from the log itself.
     """
-    from gputop.log_reading import document, examine
-    from gputop.topology.nccl.rules import UnknownVersionError, rules_for
+    from gputop.live.log_reading import document, examine
+    from gputop.topology.nccl.versions import UnknownVersionError, rules_for
 
     check_sources(sources, demo)
     if library is not None:
@@ -57,13 +57,13 @@ def command(
     if as_json:
         print_json(document(read))
         return
-    from gputop.widgets.log_sections import plain_text
+    from gputop.screens.log.sections import plain_text
 
     click.echo(plain_text(read, text_width() - 2))
 
 
 def _read(file: str) -> LogReport:
-    from gputop.log_reading import ReadError, read_path, read_stream
+    from gputop.live.log_reading import ReadError, read_path, read_stream
 
     try:
         if file == "-":
@@ -77,8 +77,8 @@ def _node(log: LogReport, sources: tuple[str, ...], demo: str | None) -> NodeSna
     """The node that was asked for, or this machine when the log is of its GPUs."""
     if sources or demo:
         return read_snapshot(sources, demo)
-    from gputop.log_reading import fits
-    from gputop.topology.logs.places import gpus_from
+    from gputop.live.log_reading import fits
+    from gputop.topology.logs.report.places import gpus_from
 
     if not gpus_from(log):
         return None

@@ -12,12 +12,12 @@ import click
 import msgspec
 
 from gputop import __version__
-from gputop.clean import clean
 from gputop.exits import CANNOT_TELL, USAGE, Exit
-from gputop.topology.snapshot import NodeSnapshot
+from gputop.terminal.clean import clean
+from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
-    from gputop.topology.watch import LiveFeed
+    from gputop.topology.sources.live import LiveFeed
 
 SETTLE_SECONDS = 10.0
 """How long a plain command waits for sources that do not answer. Far past their deadlines: a
@@ -67,7 +67,7 @@ def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
         raise Exit("--from and --demo exclude each other", USAGE)
     if demo is None:
         return
-    from gputop.topology.demos import demo as demos
+    from gputop.topology.recorded.demos import demo as demos
 
     if demo == LIST_DEMOS:
         for name in demos.names():
@@ -84,7 +84,8 @@ def read_snapshot(
     check_sources(sources, demo)
     if sources:
         return load_snapshot(sources)
-    from gputop.topology import feeds, watch
+    from gputop.topology.recorded import feeds
+    from gputop.topology.sources import live as watch
 
     if demo:
         return feeds.DemoFeed(demo, version=__version__).at(0)
@@ -105,7 +106,7 @@ def settle(feed: LiveFeed) -> NodeSnapshot:
 
 def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
     """Read files; what was passed over is named on stderr."""
-    from gputop.topology import load
+    from gputop.topology.recorded import load
 
     if "" in sources:
         # A script's variable that nobody set would otherwise mean the current folder.

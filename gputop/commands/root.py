@@ -7,7 +7,7 @@ from importlib import import_module
 import click
 
 from gputop import __version__
-from gputop.commands import NAMES
+from gputop.commands import MODULES, NAMES
 from gputop.commands.options import check_sources, load_snapshot, source_options
 from gputop.exits import USAGE, Exit
 from gputop.session import open_app
@@ -22,9 +22,10 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name; None when there is none."""
-        if cmd_name not in NAMES:
+        module = dict(zip(NAMES, MODULES, strict=True)).get(cmd_name)
+        if module is None:
             return None
-        found = import_module(f"gputop.commands.{cmd_name}").command
+        found = import_module(f"gputop.commands.{module}").command
         return found if isinstance(found, click.Command) else None
 
 

@@ -29,11 +29,11 @@ def command(
     with_args: bool,
 ) -> None:
     """Print everything that is known of the node as JSON (schema gputop.snapshot/1)."""
-    from gputop.topology.snapshot import encode
+    from gputop.topology.model.snapshot import encode
 
     snapshot = read_snapshot(sources, demo, with_args=with_args)
     if redact:
-        from gputop.topology.redact import redacted
+        from gputop.topology.model.redact import redacted
 
         snapshot = redacted(snapshot)
     tell_problems(snapshot)
@@ -41,7 +41,7 @@ def command(
     if output is None:
         click.echo(data, nl=False)
         return
-    from gputop.writing import code_of, write_whole
+    from gputop.terminal.writing import code_of, write_whole
 
     try:
         write_whole(Path(output), data)

@@ -46,7 +46,7 @@ def command(
     snapshot = read_snapshot(sources, demo)
     tell_problems(snapshot)
     if form == "nccl-xml":
-        from gputop.topology.nccl.xml.export import as_nccl_xml
+        from gputop.topology.exports.nccl_xml import as_nccl_xml
 
         written = as_nccl_xml(snapshot)
         for sentence in written.assumptions:
@@ -58,7 +58,7 @@ def command(
     if form == "matrix":
         click.echo(_tables(report), nl=False)
         return
-    from gputop.topology import exports
+    from gputop.topology.exports import graph_files as exports
 
     if form == "json":
         print_json(exports.as_json(report))
@@ -69,8 +69,8 @@ def command(
 
 def _tables(report: Report) -> str:
     """Write what the maker's own tool prints; AMD's has no NICs, which follow in letters."""
+    from gputop.topology.exports.showtopo import format_showtopo, has_tables
     from gputop.topology.wiring.relations import format_matrix
-    from gputop.topology.wiring.showtopo import format_showtopo, has_tables
 
     machine = report.snapshot.machine
     letters = format_matrix(report.matrix)

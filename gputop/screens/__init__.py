@@ -1,4 +1,4 @@
-"""The screens, in the order of their number keys. A module NAME.py here holds `SCREEN`, a View."""
+"""The screens, in the order of their number keys. NAME/screen.py holds `SCREEN`, a View."""
 
 NAMES = (
     "node",

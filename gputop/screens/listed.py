@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from gputop.screens.screen import View
+from gputop.screens.view import View
 from gputop.widgets.board import Board
 from gputop.widgets.named_list import NamedList
 

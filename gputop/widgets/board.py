@@ -11,7 +11,7 @@ from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gputop.clean import clean
+from gputop.terminal.clean import clean
 from gputop.widgets.spans import Cells, Grid, Line, text_of, width_of
 
 if TYPE_CHECKING:

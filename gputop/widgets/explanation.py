@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputop.clean import clean, clean_block
+from gputop.terminal.clean import clean, clean_block
 from gputop.widgets.spans import Line, text_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.reasons.why import Explanation, Fact
+    from gputop.topology.explain.why import Explanation, Fact
 
 _BASIS = {"measured": "good", "read": "muted", "assumed": "warn"}
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gputop.clean import clean
-from gputop.topology.machine import Gpu
-from gputop.topology.readings import GpuReading, ProcessReading
-from gputop.topology.units import UNKNOWN, figure, whole
+from gputop.terminal.clean import clean
+from gputop.topology.model.machine import Gpu
+from gputop.topology.model.readings import GpuReading, ProcessReading
+from gputop.topology.model.units import UNKNOWN, figure, whole
 from gputop.widgets.spans import Line, left, right
 
 GIB = 2**30
@@ -53,7 +53,7 @@ def short_name(name: str | None) -> str:
 def model(gpu: Gpu) -> str:
     """The GPU's name, short; else its model by the PCI id."""
     if gpu.name is None:
-        from gputop.topology.specs import sku_for
+        from gputop.topology.hardware.specs import sku_for
 
         sku = sku_for(gpu)
         if sku is not None:

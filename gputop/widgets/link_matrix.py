@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputop.clean import clean
 from gputop.library_words import in_its_words
+from gputop.terminal.clean import clean
 from gputop.widgets.gpu_cells import short_address
 from gputop.widgets.spans import Grid, Line, centre, left, width_of
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from gputop.topology.model.snapshot import Measurement
     from gputop.topology.report import Report
-    from gputop.topology.snapshot import Measurement
 
 SELF = "·"
 HEATS = 6

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from gputop.clean import clean
-from gputop.judged import judged
-from gputop.topology.units import figure
+from gputop.measuring.judged import judged
+from gputop.terminal.clean import clean
+from gputop.topology.model.units import figure
 from gputop.widgets.link_matrix import relation_ink
 from gputop.widgets.measure import Measure, Pair, Value, measured, pairs_of
+from gputop.widgets.meters import verdict_of
 from gputop.widgets.nccl_measures import logged, nccl_path, transport
-from gputop.widgets.probe_bars import verdict_of
 
 if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Judgement

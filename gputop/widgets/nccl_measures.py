@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from gputop.clean import clean
+from gputop.terminal.clean import clean
 from gputop.widgets.measure import Pair, Value, measured, pairs_of
 
 if TYPE_CHECKING:

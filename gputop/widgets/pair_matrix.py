@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.message import Message
 
-from gputop.clean import clean
+from gputop.terminal.clean import clean
 from gputop.topology.wiring.graph import gpu_label, numbered
 from gputop.topology.wiring.letters import has_a_row
 from gputop.widgets.board import Board
@@ -17,7 +17,7 @@ from gputop.widgets.spans import Cells, Grid, Line, centre, left
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gputop.findings import Shown
+    from gputop.live.findings import Shown
     from gputop.topology.report import Report
 
 LABEL = 7

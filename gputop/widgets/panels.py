@@ -13,14 +13,14 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
-from gputop.clean import clean
+from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
 from gputop.widgets.explanation import explanation_lines, explanation_text
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
-    from gputop.topology.reasons.why import Explanation
+    from gputop.topology.explain.why import Explanation
 
 
 class Panel(ModalScreen[str | None]):

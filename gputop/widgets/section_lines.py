@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gputop.clean import clean
+from gputop.terminal.clean import clean
 from gputop.topology.flags.section import Section, drawn
 from gputop.widgets.spans import Line
 

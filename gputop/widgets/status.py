@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gputop.clean import clean
+from gputop.terminal.clean import clean
+from gputop.topology.model.units import seconds
 from gputop.topology.sources import MAKERS
-from gputop.topology.units import seconds
 from gputop.widgets.spans import EMPTY, Line, width_of
 
 if TYPE_CHECKING:
     from gputop.messages import ProbeState
-    from gputop.topology.events import Event
-    from gputop.topology.snapshot import NodeSnapshot
+    from gputop.topology.diagnosis.events import Event
+    from gputop.topology.model.snapshot import NodeSnapshot
 
 
 INVENTED = "invented figures "
@@ -84,8 +84,8 @@ def news_line(events: Sequence[Event], now: float, place: int) -> Line:
     """What happened last, for a while; `now` and its time are seconds since the epoch."""
     if not events or not 0 <= now - events[0].last_at < NEWS_SECONDS:
         return EMPTY
-    from gputop.findings import SIGNS
-    from gputop.widgets.finding_told import clock
+    from gputop.live.findings import SIGNS
+    from gputop.widgets.finding_text import clock
 
     newest = events[0]
     sign, ink, _ = SIGNS[newest.harm]

@@ -3,15 +3,21 @@
 import importlib
 from typing import Any
 
-NAMES = (
-    "p2p", "p2p-concurrent", "host", "memory", "gemm", "collectives", "train-step", "launch",
-    "nccl",
-)  # fmt: skip
-"""As written on the command line; in a module's name a dash is an underscore."""
+MODULES = {
+    "p2p": "p2p.probe",
+    "p2p-concurrent": "p2p.concurrent",
+    "host": "host.probe",
+    "memory": "memory",
+    "gemm": "gemm.probe",
+    "collectives": "collectives.probe",
+    "train-step": "train_step.probe",
+    "launch": "launch.probe",
+    "nccl": "nccl.probe",
+}
+"""The module of each probe, under the name that is written on the command line."""
+NAMES = tuple(MODULES)
 
 
 def load(name: str) -> Any:
     """Import one probe's module; KeyError for a name that is not in `NAMES`."""
-    if name not in NAMES:
-        raise KeyError(name)
-    return importlib.import_module("." + name.replace("-", "_"), __name__)
+    return importlib.import_module("." + MODULES[name], __name__)

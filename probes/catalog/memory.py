@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 
-from ..kernels import Kernels
-from ..memory_work import DRIVER_COPY, KERNEL_COPY, OPERATIONS, Arrays, Operation
-from ..opened import Emit, open_devices
-from ..plaintext import one_line
-from ..protocol import DeviceRecord, Measurement, Note, Progress, Request
-from ..sensors import Sensors
-from ..sizing import GIB, MIB, spare_bytes, too_full
-from ..spec import ProbeSpec, ProbeStopped, level_of
-from ..timing import Sampled, low_ones
+from ..devices.kernels import Kernels
+from ..devices.memory_work import DRIVER_COPY, KERNEL_COPY, OPERATIONS, Arrays, Operation
+from ..devices.opened import Emit, open_devices
+from ..devices.sensors import Sensors
+from ..protocol.messages import DeviceRecord, Measurement, Note, Progress, Request
+from ..protocol.plaintext import one_line
+from ..protocol.sizing import GIB, MIB, spare_bytes, too_full
+from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
+from ..protocol.timing import Sampled, low_ones
 
 _ARRAYS = 3
 _SCRATCH_BYTES = 256 * MIB

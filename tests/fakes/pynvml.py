@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[2]))
 
-from tests import nvml_fake
+from tests.support import nvml_fake
 
 NVMLError = nvml_fake.NVMLError
 _MODE = os.environ.get("GPUTOP_FAKE_NVML", "fine")

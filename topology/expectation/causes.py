@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..machine import Gpu
-from ..snapshot import Measurement
+from ..model.machine import Gpu
+from ..model.snapshot import Measurement
 from ..wiring.graph import gpu_label
 from .node import Node, words_of
 

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import msgspec
 
-from ..machine import Gpu
-from ..snapshot import Measurement
-from ..specs import Figure, Sku, skus
+from ..hardware.specs import Figure, Sku, skus
+from ..model.machine import Gpu
+from ..model.snapshot import Measurement
 from .judgement import BEST, ESTIMATE, TOO_HIGH, TYPICAL, Band, Expected, band
 from .links import SAME, Link, link_of_pair, proven
 from .node import Node

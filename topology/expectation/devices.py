@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..snapshot import Measurement
-from ..specs import Figure, Sku
+from ..hardware.specs import Figure, Sku
+from ..model.snapshot import Measurement
 from ..wiring.graph import gpu_numa
 from .judgement import BEST, ESTIMATE, Expected, band, percent
 from .links import host_link, proven

@@ -10,9 +10,9 @@ import math
 
 import msgspec
 
-from ..snapshot import Measurement, NodeSnapshot
-from ..specs import Sku
-from ..units import figure as three
+from ..hardware.specs import Sku
+from ..model.snapshot import Measurement, NodeSnapshot
+from ..model.units import figure as three
 from . import collectives, devices, pairs
 from .judge import Judge
 from .judgement import ESTIMATE, Band, percent

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from ..hardware.specs import GOOD, LOOK
+from ..model.snapshot import Measurement, NodeSnapshot
+from ..model.units import figure as three
 from ..nccl.prediction import Prediction
-from ..snapshot import Measurement, NodeSnapshot
-from ..specs import GOOD, LOOK
-from ..units import figure as three
 from ..wiring.graph import Graph
 from . import collectives, devices, pairs, siblings
 from .causes import explains, seen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..specs import LOOK
+from ..hardware.specs import LOOK
 
 HEALTHY, LOW, HIGH, NO_REFERENCE = "healthy", "low", "high", "no reference"
 WORDS = (HEALTHY, LOW, HIGH, NO_REFERENCE)

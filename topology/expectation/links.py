@@ -6,10 +6,10 @@ from collections import Counter
 
 import msgspec
 
-from ..machine import Gpu
-from ..snapshot import Measurement
-from ..specs import Sku
-from ..units import figure as three
+from ..hardware.specs import Sku
+from ..model.machine import Gpu
+from ..model.snapshot import Measurement
+from ..model.units import figure as three
 from ..wiring.graph import gpu_label
 from ..wiring.paths import Path
 from ..wiring.wires import PCIE_EFFICIENCY, PCIE_GTS

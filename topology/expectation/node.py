@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from ..machine import Gpu
-from ..snapshot import Measurement, NodeSnapshot
-from ..specs import Sku, sku_for
+from ..hardware.specs import Sku, sku_for
+from ..model.machine import Gpu
+from ..model.snapshot import Measurement, NodeSnapshot
 from ..wiring.graph import Graph, build_graph, gpu_label
 from ..wiring.letters import UNKNOWN, Relations, switch_links
 from ..wiring.likeness import likeness

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..machine import Gpu
-from ..snapshot import Measurement
-from ..specs import Sku, pcie_pairs
+from ..hardware.specs import Sku, pcie_pairs
+from ..model.machine import Gpu
+from ..model.snapshot import Measurement
 from .judgement import ESTIMATE, Expected, band
 from .links import SAME, Link, host_link, link_of_pair, proven
 from .node import Node

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ..model.snapshot import Measurement, NodeSnapshot
+from ..model.units import figure as three
 from ..nccl.prediction import Prediction
-from ..snapshot import Measurement, NodeSnapshot
-from ..units import figure as three
 from ..wiring.graph import gpu_numa
 from .judge import Judge
 from .judgement import LOW, Judgement

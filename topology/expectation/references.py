@@ -7,7 +7,7 @@ from functools import cache
 
 import msgspec
 
-from ..specs import Figure, Sku, skus, table
+from ..hardware.specs import Figure, Sku, skus, table
 from .judgement import BEST, ESTIMATE, TYPICAL
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ..snapshot import Measurement
+from ..model.snapshot import Measurement
 from .node import Node
 
 BEHIND = 0.92

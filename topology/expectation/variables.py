@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ..model.snapshot import Measurement, NodeSnapshot
+from ..nccl.decide.summary import algorithm, message_size
 from ..nccl.prediction import Choice, Prediction
-from ..nccl.summary import algorithm, message_size
-from ..snapshot import Measurement, NodeSnapshot
 
 GOES_BY = {
     "P2P": "P2P",
@@ -126,7 +126,7 @@ class Variables:
         named = [n for n in sorted(values) if _of_library(n) and n not in OF_THE_MACHINE]
         if not named:
             return []
-        from ..flags.catalogue import catalogue
+        from ..flags.catalogue.catalogue import catalogue
 
         known = catalogue()
         flags = ((name, known.flag(name)) for name in named)
@@ -137,7 +137,7 @@ class Variables:
     ) -> Prediction | None:
         key = self._key(values, gpus)
         if key not in self._made:
-            from ..nccl.predict import predict
+            from ..nccl.decide.predict import predict
             from ..nccl.settings import Settings
 
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..machine import Gpu
+from ..model.machine import Gpu
 
 
 def hip_order(gpus: Sequence[Gpu]) -> list[Gpu]:

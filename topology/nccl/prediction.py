@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .library import Library
+from ..model.library import Library
 
 __all__ = [
     "Choice",

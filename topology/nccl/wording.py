@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .rules import Rules
-from .system import Node, Path, PathType
+from .nodes import Node, Path, PathType
+from .versions import Rules
 
 NCCL = re.compile(r"\bNCCL(?: or RCCL)?\b(?!-)")
 NVLINK = re.compile(r"\bNVLink(?:s? (?:or|and) xGMI\b|\b(?! SHARP))")

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..machine import Gpu, Interface, Machine, PciDevice, RdmaDevice
-from ..nccl.element import NOT_IN_XML
+from ..model.element import NOT_IN_XML
+from ..model.machine import Gpu, Interface, Machine, PciDevice, RdmaDevice
 from .links import add_links
 from .wires import PCIE_GTS, Wire, pcie_wire
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import msgspec
 
-from ..machine import Gpu, GpuPair, Machine
-from ..nccl.element import BASE_FILE, NOT_IN_XML
-from ..nvml.topo_table import PCIE_ALONE
-from ..record import NOT_ASKED, REFUSED
+from ..model.element import BASE_FILE, NOT_IN_XML
+from ..model.machine import Gpu, GpuPair, Machine
+from ..model.record import NOT_ASKED, REFUSED
+from ..recorded.formats.nvidia.topo_table import PCIE_ALONE
 from .graph import CPU_ROOT, climb
 from .links import link_end, same_fabric
 

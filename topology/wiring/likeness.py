@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..machine import Gpu
+from ..model.machine import Gpu
 
 XGMI = "XGMI"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..machine import Gpu, Machine, NvLink, XgmiLink
-from ..specs import sku_for
-from ..units import figure
+from ..hardware.specs import sku_for
+from ..model.machine import Gpu, Machine, NvLink, XgmiLink
+from ..model.units import figure
 from .reported import MOST_NVLINKS, of_one, reported_nvlinks, to_switches
 from .wires import C2C_PAYLOAD_GBS, Wire, nvlink_wire
 

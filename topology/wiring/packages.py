@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..machine import Gpu
-from ..specs import Sku, sku_for, table
+from ..hardware.specs import Sku, sku_for, table
+from ..model.machine import Gpu
 
 if TYPE_CHECKING:
     import networkx as nx

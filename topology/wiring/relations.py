@@ -6,9 +6,9 @@ import re
 
 import msgspec
 
-from ..machine import Machine
-from ..nvml.words import ranges
-from ..units import printable
+from ..model.machine import Machine
+from ..model.units import printable
+from ..sources.nvidia.words import ranges
 from .graph import gpu_numa, numbered, row_labels
 from .letters import MEANING, UNKNOWN, Relation, Relations, has_a_row
 

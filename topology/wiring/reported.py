@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..machine import Machine
+from ..model.machine import Machine
 
 MOST_NVLINKS = 18
 """No GPU up to NVLink 5 has more; a pair list that adds up to more goes through switches."""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..machine import NvLink
-from ..units import figure, gbs
+from ..model.machine import NvLink
+from ..model.units import figure, gbs
 
 NVLINK_PAYLOAD_GBS = {1: 20.0, 2: 25.0, 3: 25.0, 4: 25.0, 5: 50.0}
 """Payload rate of one link one way, by NVLink generation (data sheets, both ways halved)."""

@@ -6,7 +6,7 @@ the channels that were found, higher speeds again.
 
 from __future__ import annotations
 
-from ..system import PathType
+from ..nodes import PathType
 from .attempt import FOUND_ALL
 from .draft import BALANCED_TREE, NVLS, RING, TREE, Draft, single, times
 from .field import Field

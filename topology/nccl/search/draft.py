@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field, replace
 
-from ..system import PathType
+from ..nodes import PathType
 
 BALANCED_TREE, TREE, RING, NVLS = 1, 3, 4, 5
 """NCCL's numbers of the patterns (include/graph.h)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from ..rules import Rules
+from ..nodes import Kind, Path, PathType, System
 from ..settings import Settings
-from ..system import Kind, Path, PathType, System
+from ..versions import Rules
 from .ledger import Ledger, Route
 from .nics import Nics
 from .orders import FREE, Orders

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ..models import is_rome_like
+from ..nodes import PathType, System
 from ..prediction import Graphs, SearchGraph
-from ..ready_made import ReadyMade, ready_made
-from ..rules import Rules, numbers
 from ..settings import Settings
-from ..system import PathType, System
+from ..versions import Rules, numbers
 from .descent import Descent
 from .draft import BALANCED_TREE, NVLS, RING, Draft
 from .field import Field
 from .inputs import search_inputs
 from .limits import limits
+from .rccl_models import is_rome_like
+from .ready_made import ReadyMade, ready_made
 
 REMEMBERED = 128
 LARGE, LARGE_REMEMBERED = 16, 8

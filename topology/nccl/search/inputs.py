@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ..rules import Rules
+from ..nodes import Kind, Link, Node, Path, System
 from ..settings import Settings
-from ..system import Kind, Link, Node, Path, System
+from ..versions import Rules
 
 VARIABLES = (
     "NCCL_CROSS_NIC",

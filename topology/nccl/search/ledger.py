@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..system import Link, Node, Path, PathType, System
+from ..nodes import Link, Node, Path, PathType, System
 
 
 @dataclass(slots=True, frozen=True)

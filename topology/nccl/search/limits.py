@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..system import LOCAL_GBS, Node, System
+from ..nodes import LOCAL_GBS, Node, System
 from .draft import single
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..nets import LocalNets, nearest, netdevs_policy
-from ..rules import Rules
+from ..nodes import PathType, System
 from ..settings import Settings
-from ..system import PathType, System
+from ..system.nets import LocalNets, nearest, netdevs_policy
+from ..versions import Rules
 
 EVERY = -1
 """In place of a GPU's index: NICs for any of them."""

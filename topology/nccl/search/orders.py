@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..system import Link, Node, System
+from ..nodes import Link, Node, System
 from .draft import BALANCED_TREE, RING
 from .ledger import Ledger
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ..rules import Rules, numbers
+from ..versions import Rules, numbers
 
 Ladder = tuple[int, ...]
 """Speeds per channel in MB/s (10^6 bytes), highest first: whole numbers stay exact."""
@@ -54,9 +54,9 @@ class SearchRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 @cache
 def all_rules() -> tuple[SearchRules, ...]:
     """The rules of every version that brought a change, oldest first."""
-    data = files(f"{__package__.rpartition('.nccl.')[0]}.data")
+    text = files(__package__).joinpath("search.toml").read_text(encoding="utf-8")
     made: dict[tuple[str, str], dict[str, Any]] = {}
-    for entry in tomllib.loads(data.joinpath("nccl_search.toml").read_text())["search"]:
+    for entry in tomllib.loads(text)["search"]:
         base = made.get(("nccl", entry.get("after", "")), {})
         made[entry["library"], entry["version"]] = {**base, **entry}
     return tuple(msgspec.convert(one, SearchRules) for one in made.values())

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from ..nodes import PathType
 from ..prediction import Graphs, SearchGraph
-from ..system import PathType
 
 
 def merge(views: Iterable[Graphs]) -> Graphs:

@@ -81,8 +81,7 @@ def numbers(version: str) -> tuple[int, ...]:
 @cache
 def steps() -> tuple[TuningRules, ...]:
     """Every version that changed something, oldest first."""
-    package = __package__.rpartition(".nccl")[0]
-    text = files(f"{package}.data").joinpath("nccl_tuning.toml").read_text(encoding="utf-8")
+    text = files(__package__).joinpath("tuning.toml").read_text(encoding="utf-8")
     table = tomllib.loads(text)
     made: dict[str, Any] = {
         "tree_correction": table["tree_correction"],

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from ...formats.format import FormatError
-from ...snapshot import NodeSnapshot
-from ..element import Element
+from ...model.element import Element
+from ...model.format import FormatError
+from ...model.snapshot import NodeSnapshot
 from ..settings import Settings
 from .read import MAX_BYTES, read_topology
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ...linux.cpulist import members
-from ...machine import Machine, PciDevice
+from ...model.cpulist import members
+from ...model.machine import Machine, PciDevice
 from ...wiring.graph import climb
 from ...wiring.wires import PCIE_GTS
 from .machine import nccl_family

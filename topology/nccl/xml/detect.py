@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...machine import Gpu, Machine
-from ..element import Element
+from ...model.element import Element
+from ...model.machine import Gpu, Machine
 from ..order import hip_order
 from ..settings import Settings
 from .attributes import number

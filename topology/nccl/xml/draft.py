@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..element import Element
+from ...model.element import Element
 
 
 @dataclass(slots=True, eq=False)

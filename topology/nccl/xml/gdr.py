@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ...machine import Gpu, Machine
+from ...model.machine import Gpu, Machine
 from ..settings import Settings
 
 PEERMEM = frozenset({"nvidia_peermem", "nv_peer_mem"})

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...machine import Gpu, NvLink, XgmiLink
-from ...record import Gap
-from ..element import Element
+from ...model.element import Element
+from ...model.machine import Gpu, NvLink, XgmiLink
+from ...model.record import Gap
 from .values import address, complete, link_gaps, speed_gts, whole
 
 NVIDIA, AMD = 0x10DE, 0x1002

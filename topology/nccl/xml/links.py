@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 
-from ...machine import Gpu, Machine
-from ...record import NOT_ASKED, REFUSED
-from ...specs import sku_for
+from ...hardware.specs import sku_for
+from ...model.machine import Gpu, Machine
+from ...model.record import NOT_ASKED, REFUSED
 from ...wiring.reported import (
     MOST_NVLINKS,
     capability_of_links,

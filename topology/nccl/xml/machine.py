@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import msgspec
 
-from ...collect import ONLY_PCI
-from ...linux.cpulist import LIMIT_CPUS, written
-from ...machine import Gpu, Host, Interface, NumaNode, PciDevice, RdmaDevice
-from ...record import Gap
-from ...snapshot import Problem
-from ...sources.source import Part
-from ..element import BASE_FILE, Element
+from ...model.cpulist import LIMIT_CPUS, written
+from ...model.element import BASE_FILE, Element
+from ...model.machine import Gpu, Host, Interface, NumaNode, PciDevice, RdmaDevice
+from ...model.record import Gap
+from ...model.snapshot import Problem
+from ...model.source import Part
+from ...sources.collect import ONLY_PCI
 from .gpus import AMD, NVIDIA, gpu_of
 from .nets import interface_of, is_rdma, net_name, rdma_of
 from .values import address, complete, link_gaps, speed_gts, whole

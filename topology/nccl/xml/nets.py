@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ...machine import Interface, RdmaDevice, RdmaPort
-from ..element import Element
+from ...model.element import Element
+from ...model.machine import Interface, RdmaDevice, RdmaPort
 from .values import complete, whole
 
 AMAZON = 0x1D0F

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...machine import Interface, Machine, RdmaDevice, RdmaPort
+from ...model.machine import Interface, Machine, RdmaDevice, RdmaPort
 from ...wiring.relations import SLINGSHOT
 from ..settings import Settings
 from .names import listed, natural

@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from xml.parsers import expat
 
-from ...formats.format import FormatError
-from ..element import Element
+from ...model.element import Element
+from ...model.format import FormatError
 from .attributes import complaint, number
 
 MAX_BYTES = 8 * 1024 * 1024

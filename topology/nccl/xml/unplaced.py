@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ...machine import Gpu, Machine, PciDevice, XgmiLink
+from ...model.machine import Gpu, Machine, PciDevice, XgmiLink
 from ...wiring.graph import gpu_numa
 
 NOTE = "Addresses and PCI tree are made up from the letters of nvidia-smi topo -m."

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import msgspec
 
-from ...record import Gap, Record
-from ..element import NOT_IN_XML, Element
+from ...model.element import NOT_IN_XML, Element
+from ...model.record import Gap, Record
 from .attributes import is_address, is_hidden, number
 
 R = TypeVar("R", bound=Record)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..element import Element
+from ...model.element import Element
 
 _ESCAPES = str.maketrans(
     {

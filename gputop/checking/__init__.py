@@ -1,0 +1,1 @@
+"""A check from reading the node to the answers of all rules."""

@@ -1,0 +1,126 @@
+"""A check from beginning to end: read, measure where that is wanted, ask every rule."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from gputop.checking import measure as check_measure
+from gputop.checking.measure import Measured
+from gputop.checking.node import Examined, examined, reference, selected
+from gputop.checking.runs import run_rules
+from gputop.commands.check.document import Answer
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import diagnose, load
+from gputop.topology.diagnosis.finding import Finding
+from gputop.topology.diagnosis.policy import Policy
+from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.nccl.prediction import Prediction
+from gputop.topology.report import Report
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants checked."""
+
+    sources: tuple[str, ...] = ()
+    demo: str | None = None
+    since: str | None = None
+    expect: str = ""
+    gpus: str | None = None
+    mode: str = "quick"
+    """"quick", "default" or "full"."""
+    force: bool = False
+    python: str | None = None
+    policy: Policy = Policy()
+    files: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def check(wanted: Wanted, started: float) -> Answer:
+    """Examine a node. `started`: monotonic, when the whole began. Raises Exit."""
+    held_against = reference(wanted.expect) if wanted.expect else None
+    found = examined(wanted.sources, wanted.demo, wanted.since)
+    before = found.node
+    addresses = selected(wanted.gpus, before)
+    measured = Measured()
+    rules: tuple[Rule, ...] = load()
+    if wanted.mode != "quick" and before.machine.gpus:
+        found, measured = _measured(wanted, found, addresses)
+        rules = (*rules, *run_rules(measured))
+    report = Report(found.node)
+    prediction, failed = _predict(report, addresses)
+    case = Case(
+        report,
+        earlier=found.earlier,
+        reference=held_against,
+        policy=wanted.policy,
+        gpus=addresses,
+        prediction=prediction,
+    )
+    return Answer(
+        diagnosis=diagnose(case, (*rules, *failed)),
+        node=found.node,
+        mode=wanted.mode,
+        gpus=tuple(gpu.address for gpu in case.gpus),
+        measured=measured,
+        expect="" if held_against is None else held_against.name,
+        policy=wanted.files,
+        assumptions=tuple(
+            dict.fromkeys((*wanted.notes, *found.notes, *measured.notes, *found.node.assumptions))
+        ),
+        elapsed_seconds=time.monotonic() - started,
+    )
+
+
+def _measured(
+    wanted: Wanted, found: Examined, addresses: tuple[str, ...]
+) -> tuple[Examined, Measured]:
+    """Measure, and read once more; without an older reading that of before counts as earlier."""
+    before = found.node
+    measured = check_measure.measure(
+        before,
+        addresses or tuple(gpu.address for gpu in before.machine.gpus),
+        full=wanted.mode == "full",
+        force=wanted.force,
+        python=wanted.python,
+    )
+    if not measured.runs:
+        return found, measured
+    now, gone = check_measure.after(before)
+    measured = msgspec.structs.replace(measured, gone=gone)
+    node = msgspec.structs.replace(now, measurements=(*now.measurements, *measured.measurements))
+    return msgspec.structs.replace(found, node=node, earlier=found.earlier or before), measured
+
+
+def _predict(
+    report: Report, addresses: tuple[str, ...]
+) -> tuple[Prediction | None, tuple[Rule, ...]]:
+    """What NCCL will do with these GPUs; a failure of ours becomes a rule that tells it."""
+    try:
+        if not addresses:
+            report.decide()
+            return None, ()
+        from gputop.topology.nccl.decide.predict import NoGpusError, predict
+
+        try:
+            return predict(report.snapshot, gpus=addresses), ()
+        except NoGpusError:
+            return None, ()
+    except Exception as error:  # noqa: BLE001 - as of a rule: a bug is told, and the rest goes on
+        return None, (_raising(error),)
+
+
+def _raising(error: Exception) -> Rule:
+    def check(case: Case) -> Iterable[Finding]:
+        raise error
+
+    return Rule(
+        id="prediction",
+        title="what NCCL or RCCL will do",
+        evidence="the node",
+        disproof="`gputop explain` on this node",
+        sources=("gputop",),
+        check=check,
+    )

@@ -1,0 +1,86 @@
+"""Which GPUs may be measured: each is judged by itself, so that a busy one does not stop all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from gputop.measuring import busy
+from gputop.measuring.drivers import open_drivers
+from gputop.measuring.guard import DEADLINE_SECONDS, HANGS, own_pids
+from gputop.topology.model.readings import GpuReading
+from gputop.topology.model.source import SourceAbsent
+
+
+class Idle(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs to measure, and those that are left out."""
+
+    free: tuple[str, ...] = ()
+    """PCI addresses."""
+    busy: tuple[tuple[str, str], ...] = ()
+    """PCI address, and why it counts as busy: a sentence."""
+    blind: tuple[str, ...] = ()
+    """What the driver would not say, so that "not busy" is not proven."""
+
+
+def idle(
+    addresses: Sequence[str],
+    names: dict[str, str],
+    open_reader: Callable[[], busy.Read] | None = None,
+    deadline_seconds: float = DEADLINE_SECONDS,
+) -> Idle:
+    """Look at each GPU; utilisation alone gets a moment to calm down.
+
+    A driver that does not answer in time leaves all of them out.
+    """
+    told: list[Idle] = []
+    thread = threading.Thread(
+        target=lambda: told.append(_look(addresses, names, open_reader or open_drivers)),
+        name="busy check",
+        daemon=True,
+    )
+    thread.start()
+    thread.join(deadline_seconds)
+    if told:
+        return told[0]
+    return Idle(busy=tuple((address, HANGS) for address in addresses))
+
+
+def _look(
+    addresses: Sequence[str], names: dict[str, str], open_reader: Callable[[], busy.Read]
+) -> Idle:
+    try:
+        read = open_reader()
+        samples = busy.sample(read)
+        verdicts = _judged(samples, addresses, names)
+        give_up = time.monotonic() + busy.CALM_SECONDS
+        while any(one.only_utilization for one in verdicts.values()) and time.monotonic() < give_up:
+            time.sleep(busy.SAMPLE_GAP_SECONDS)
+            samples = [*samples[1:], read()]
+            verdicts = _judged(samples, addresses, names)
+    except SourceAbsent as absent:
+        return _unknown(addresses, absent)
+    except Exception as error:  # noqa: BLE001 - the source border: a failing driver is no answer
+        return _unknown(addresses, error)
+    return Idle(
+        free=tuple(address for address, one in verdicts.items() if not one.busy),
+        busy=tuple((address, "; ".join(one.busy)) for address, one in verdicts.items() if one.busy),
+        blind=tuple(dict.fromkeys(text for one in verdicts.values() for text in one.blind)),
+    )
+
+
+def _unknown(addresses: Sequence[str], why: Exception) -> Idle:
+    """Nobody could look: the workers look at the memory themselves before they take any."""
+    return Idle(
+        free=tuple(addresses), blind=(f"whether the GPUs are in use is unknown: {why}"[:400],)
+    )
+
+
+def _judged(
+    samples: Sequence[Sequence[GpuReading]], addresses: Sequence[str], names: dict[str, str]
+) -> dict[str, busy.Verdict]:
+    own = own_pids()
+    return {address: busy.judge(samples, (address,), names, own) for address in addresses}

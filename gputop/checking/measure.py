@@ -1,0 +1,166 @@
+"""The measuring part of a check: seconds on idle GPUs, and what its counters did meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gputop.commands.options import read_snapshot, say
+from gputop.topology.model.readings import GpuReading
+from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.wiring.graph import gpu_label
+
+if TYPE_CHECKING:
+    from gputop.checking.idle import Idle
+    from gputop.measuring.running import Ended
+
+PROBES = ("p2p", "host", "memory", "gemm", "collectives")
+"""What answers in half a minute whether links, host links, memory, compute and NCCL are fit."""
+_WHILE_IDLE = (
+    "utilization_percent",
+    "memory_utilization_percent",
+    "memory_used_bytes",
+    "memory_free_bytes",
+    "bar1_used_bytes",
+    "power_watts",
+    "clock_graphics_mhz",
+    "clock_sm_mhz",
+    "clock_memory_mhz",
+    "clock_video_mhz",
+    "throttle_reasons",
+    "performance_state",
+    "pcie_gen",
+    "processes",
+)
+"""Of a reading: what still shows our own load shortly after it."""
+
+
+class Ran(msgspec.Struct, frozen=True, kw_only=True):
+    """How one probe went."""
+
+    probe: str
+    status: str
+    """"finished", "refused", "died", "timed-out", "failed", "no-torch", ..."""
+    text: str
+    figures: int = 0
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """What measuring gave."""
+
+    measurements: tuple[Measurement, ...] = ()
+    runs: tuple[Ran, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+    """PCI address of a GPU that was in use, and by what."""
+    gpus: tuple[str, ...] = ()
+    """Those that were measured."""
+    gone: tuple[tuple[str, str], ...] = ()
+    """PCI address and name of a GPU that answered before, and that nobody names any more."""
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+
+
+def measure(
+    node: NodeSnapshot,
+    addresses: Sequence[str],
+    *,
+    full: bool = False,
+    force: bool = False,
+    python: str | None = None,
+    look: Callable[..., Idle] | None = None,
+) -> Measured:
+    """Measure these GPUs of a live node, those that are in use left out unless `force`.
+
+    `look` judges which are in use, as `check_idle.idle` does.
+    """
+    from gputop.checking.idle import Idle, idle
+    from gputop.measuring.attended import Attended
+    from gputop.measuring.planning import plan
+
+    names = {gpu.address: gpu_label(gpu) for gpu in node.machine.gpus}
+    seen = Idle(free=tuple(addresses)) if force else (look or idle)(addresses, names)
+    for why in dict.fromkeys(why for _, why in seen.busy):
+        say(f"left out: {why}")
+    if not seen.free:
+        return Measured(left_out=seen.busy, notes=seen.blind)
+    planned = plan(
+        () if full else _possible(len(seen.free)),
+        node.machine,
+        seen.free,
+        level="full" if full else "quick",
+        force=force,
+        python=python,
+    )
+    say(planned.sentence)
+    attended = Attended(planned)
+    ends = list(attended.ends())
+    return Measured(
+        measurements=tuple(figure for end in ends for figure in end.told.measurements),
+        runs=tuple(_ran(end) for end in ends),
+        left_out=seen.busy,
+        gpus=seen.free,
+        notes=(*seen.blind, *_kept(node, ends)),
+        interrupted=attended.interrupted,
+    )
+
+
+def _possible(gpus: int) -> tuple[str, ...]:
+    """Probes that so few GPUs can run."""
+    from gputop.probes import catalog
+
+    return tuple(name for name in PROBES if catalog.load(name).SPEC.minimum_gpus <= gpus)
+
+
+def _ran(end: Ended) -> Ran:
+    outcome = end.told.outcome
+    return Ran(
+        probe=end.planned.wish.probe,
+        status=outcome.status,
+        text=outcome.message,
+        figures=len(end.told.measurements),
+    )
+
+
+def _kept(node: NodeSnapshot, ends: Sequence[Ended]) -> list[str]:
+    """Keep the runs in the history; notes where that failed."""
+    from gputop.measuring import history
+
+    return [note for end in ends if (note := history.keep_told(node, end.planned.wish, end.told))]
+
+
+def after(
+    before: NodeSnapshot, read: Callable[[], NodeSnapshot] | None = None
+) -> tuple[NodeSnapshot, tuple[tuple[str, str], ...]]:
+    """Read the machine once more after it was loaded; what our own load left in it is taken out.
+
+    Counters, links, errors and settings are those of now; utilisation, clocks, memory and
+    processes those of before. With it, as in Measured, the GPUs that are gone; where all are, the
+    node is that of before.
+    """
+    now = read() if read is not None else read_snapshot((), None)
+    here = {gpu.address for gpu in now.machine.gpus}
+    gone = tuple(
+        (gpu.address, gpu_label(gpu)) for gpu in before.machine.gpus if gpu.address not in here
+    )
+    if not here:
+        return before, gone
+    idle_before = {one.address: one for one in before.readings.gpus}
+    gpus = tuple(_calm(one, idle_before.get(one.address)) for one in now.readings.gpus)
+    readings = msgspec.structs.replace(
+        now.readings, gpus=gpus, processes=before.readings.processes, host=before.readings.host
+    )
+    return msgspec.structs.replace(now, readings=readings), gone
+
+
+def _calm(now: GpuReading, before: GpuReading | None) -> GpuReading:
+    if before is None:
+        return now
+    kept = {field: getattr(before, field) for field in _WHILE_IDLE}
+    fields = set(_WHILE_IDLE)
+    gaps = (
+        *(gap for gap in now.gaps if gap.field not in fields),
+        *(gap for gap in before.gaps if gap.field in fields),
+    )
+    return msgspec.structs.replace(now, **kept, gaps=gaps)

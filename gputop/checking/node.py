@@ -1,0 +1,125 @@
+"""What is examined: the node, an earlier reading of it, and what it is held against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from gputop.commands.options import load_snapshot, read_snapshot
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.terminal.clean import clean
+from gputop.topology.expectation.reference import (
+    Reference,
+    UnknownReferenceError,
+    named,
+    of_snapshot,
+)
+from gputop.topology.model.snapshot import NodeSnapshot
+
+
+class Examined(msgspec.Struct, frozen=True, kw_only=True):
+    """The readings that a check is about."""
+
+    node: NodeSnapshot
+    earlier: NodeSnapshot | None = None
+    notes: tuple[str, ...] = ()
+    """What was left out, and why."""
+
+
+def examined(sources: tuple[str, ...], demo: str | None, since: str | None) -> Examined:
+    """Read what the options name.
+
+    Of several --from that are snapshots of one node at different times the last is the node and
+    the first is the earlier reading. Raises Exit for files that cannot be used.
+    """
+    earlier = None
+    if since is None and (moments := _moments(sources)) is not None:
+        earlier, node = moments
+    else:
+        node = read_snapshot(sources, demo)
+    if since is not None:
+        earlier = load_snapshot((since,))
+        _check_since(since, earlier, node)
+    notes: list[str] = []
+    if earlier is not None and _booted_between(earlier, node):
+        notes.append(
+            "the earlier reading is from before a reboot, which set counters back: not compared"
+        )
+        earlier = None
+    return Examined(node=node, earlier=earlier, notes=tuple(notes))
+
+
+def _moments(sources: tuple[str, ...]) -> tuple[NodeSnapshot, NodeSnapshot] | None:
+    """The first and the last moment, where all files are snapshots of one node."""
+    if len(sources) < 2 or not all(map(_is_file, sources)):
+        return None
+    from gputop.topology.recorded.load import LoadError, load
+
+    try:
+        found = [load([one]).snapshot for one in sources]
+    except LoadError:
+        return None  # said when all of them are read together
+    # A GPU may be lost in between; what is left of the node is still known by its UUIDs.
+    same = set.intersection(*({gpu for gpu in _identity(one) if gpu[1]} for one in found))
+    if not same:
+        return None
+    if len({one.taken_at for one in found}) != len(found):
+        return None
+    found.sort(key=lambda one: one.taken_at)
+    return found[0], found[-1]
+
+
+def _identity(snapshot: NodeSnapshot) -> tuple[tuple[str, str | None], ...]:
+    return tuple((gpu.address, gpu.uuid) for gpu in snapshot.machine.gpus)
+
+
+def _check_since(name: str, earlier: NodeSnapshot, node: NodeSnapshot) -> None:
+    shown = clean(name, 200)
+    if earlier.taken_at >= node.taken_at:
+        raise Exit(f"--since {shown}: it is not earlier than what is examined", USAGE)
+    if node.machine.gpus and not set(_identity(earlier)) & set(_identity(node)):
+        raise Exit(f"--since {shown}: a reading of other GPUs than these", CANNOT_TELL)
+
+
+def _booted_between(earlier: NodeSnapshot, node: NodeSnapshot) -> bool:
+    boots = [
+        None if one.machine.host is None else one.machine.host.boot_id for one in (earlier, node)
+    ]
+    return None not in boots and boots[0] != boots[1]
+
+
+def reference(expect: str) -> Reference:
+    """What is expected: a reference node, or a snapshot's file. Raises Exit.
+
+    A name counts before a file that is called like it, wherever one happens to be.
+    """
+    if "/" not in expect:
+        try:
+            return named(expect)
+        except UnknownReferenceError as error:
+            if not _is_file(expect):
+                raise Exit(f"{clean(error, 300)}, nor a file of that name", USAGE) from error
+    snapshot = load_snapshot((expect,))
+    if not snapshot.machine.gpus:
+        raise Exit(f"{clean(expect, 200)}: a node without a GPU, to expect", CANNOT_TELL)
+    return of_snapshot(snapshot, clean(Path(expect).name, 80))
+
+
+def selected(gpus: str | None, node: NodeSnapshot) -> tuple[str, ...]:
+    """PCI addresses of --gpus, () without it. Raises Exit."""
+    from gputop.measuring.selection import SelectionError, select
+
+    if gpus is None:
+        return ()
+    try:
+        return select(gpus, node.machine)
+    except SelectionError as error:
+        raise Exit(str(error), USAGE if node.machine.gpus else CANNOT_TELL) from error
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:
+        return False  # longer than any name of a file

@@ -1,0 +1,155 @@
+"""What a site decided: check.toml of the system and of the user, or the file that is named.
+
+expect = "aws-p5.48xlarge"              # as --expect
+
+[ignore]
+persistence-off = "our image loads the driver for every job"
+
+[thresholds.bar1-small]
+minimum_share = 0.5
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.policy import Policy
+from gputop.topology.diagnosis.rule import Rule
+
+NAME = "check.toml"
+SYSTEM = Path("/etc/gputop") / NAME
+LIMIT_BYTES = 256 * 1024
+LONGEST_REASON = 300
+
+_Limit = Annotated[float, msgspec.Meta(ge=-1e18, le=1e18)]
+
+
+class SiteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One check.toml."""
+
+    ignore: dict[str, str] = {}
+    """Id of a rule, and why nobody wants to hear of it."""
+    thresholds: dict[str, dict[str, _Limit]] = {}
+    """Id of a rule, and limits of its own that are replaced."""
+    expect: str = ""
+
+
+class Site(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was decided: files, then the command line."""
+
+    policy: Policy
+    expect: str = ""
+    files: tuple[str, ...] = ()
+    """Those that were read."""
+    notes: tuple[str, ...] = ()
+    """What in them means nothing to this version: a rule that it does not have."""
+
+
+def site(config: Path | None, ignored: Sequence[str], rules: Sequence[Rule]) -> Site:
+    """Read the policy: of `config`, else of the system and the user, the user's word last.
+
+    `ignored`: --ignore, "ID" or "ID=reason". Raises Exit for a file that cannot be used and for an
+    id on the command line that is no rule; in a file, written for many versions, that is a note.
+    """
+    known = {rule.id: {name for name, _ in rule.thresholds} for rule in rules}
+    named = [config] if config is not None else [SYSTEM, *_user()]
+    read = [
+        (path, found)
+        for path in named
+        if (found := _read(path, must_be=config is not None)) is not None
+    ]
+    ignore: dict[str, str] = {}
+    thresholds: dict[str, dict[str, float]] = {}
+    expect = ""
+    notes: list[str] = []
+    for path, found in read:
+        notes += [f"{path}: {text}" for text in _strange(found, known)]
+        ignore |= {one: why[:LONGEST_REASON] for one, why in found.ignore.items() if one in known}
+        for one, limits in found.thresholds.items():
+            thresholds[one] = {**thresholds.get(one, {}), **limits}
+        expect = _beside(path, found.expect) or expect
+    ignore |= _typed(ignored, known)
+    return Site(
+        policy=Policy(ignored=ignore, thresholds=thresholds),
+        expect=expect,
+        files=tuple(str(path) for path, _ in read),
+        notes=tuple(notes),
+    )
+
+
+def _beside(path: Path, expect: str) -> str:
+    """A snapshot's path counts from the folder of the file that names it, as its bare name does."""
+    beside = path.parent / expect
+    with suppress(OSError):  # longer than any name of a file
+        if expect and beside.is_file():
+            return str(beside)
+    return str(beside) if "/" in expect else expect
+
+
+def _user() -> list[Path]:
+    from platformdirs import user_config_path
+
+    try:
+        found = user_config_path("gputop") / NAME
+    except RuntimeError:
+        return []
+    # Without a home, "~" stays as it is: a folder where we happen to be.
+    return [found] if found.is_absolute() else []
+
+
+def _read(path: Path, *, must_be: bool) -> SiteFile | None:
+    try:
+        if not path.is_file():
+            if must_be:
+                raise Exit(f"--config {path}: no such file", USAGE)
+            return None
+        with path.open("rb") as file:
+            data = file.read(LIMIT_BYTES + 1)
+        if len(data) > LIMIT_BYTES:
+            raise Exit(f"{path}: more than {LIMIT_BYTES} bytes", CANNOT_TELL)
+        return msgspec.convert(tomllib.loads(data.decode()), SiteFile)
+    except OSError as error:
+        # A policy that is there and cannot be read may silence what we would report.
+        raise Exit(f"{path}: {error.strerror}", USAGE if must_be else CANNOT_TELL) from error
+    except (ValueError, RecursionError) as error:
+        raise Exit(f"{path}: {clean(error, 300)}", CANNOT_TELL) from error
+
+
+def _strange(found: SiteFile, known: Mapping[str, set[str]]) -> list[str]:
+    """What names no rule, or no limit of a rule."""
+    notes = [
+        f"this gputop has no rule {clean(one, 60)}{_like(one, known)}"
+        for one in (*found.ignore, *found.thresholds)
+        if one not in known
+    ]
+    notes += [
+        f"the rule {one} has no limit {clean(name, 60)}"
+        for one, limits in found.thresholds.items()
+        for name in limits
+        if name not in known.get(one, {name})
+    ]
+    return notes
+
+
+def _typed(ignored: Sequence[str], known: Mapping[str, set[str]]) -> dict[str, str]:
+    found = {}
+    for text in ignored:
+        one, _, reason = text.partition("=")
+        if one not in known:
+            raise Exit(f"--ignore {clean(one, 60)}: no such rule{_like(one, known)}", USAGE)
+        found[one] = reason[:LONGEST_REASON]
+    return found
+
+
+def _like(one: str, known: Mapping[str, set[str]]) -> str:
+    near = get_close_matches(one, known, n=3, cutoff=0.6)
+    return f"; like it: {', '.join(near)}" if near else ""

@@ -1,0 +1,8 @@
+"""All rules of a check: those of the snapshot, and those of the measuring."""
+
+from __future__ import annotations
+
+from gputop.checking.runs import RUN_RULES
+from gputop.topology.diagnosis.engine import load
+
+RULES = (*load(), *RUN_RULES)

@@ -1,0 +1,164 @@
+"""What the measuring itself shows, as rules: a probe that hangs, a GPU that is gone, a lack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gputop.checking.measure import Measured
+from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, NOTICE, Evidence, Finding, Fix
+from gputop.topology.diagnosis.rule import Rule
+
+HANGS, GONE, NOT_MEASURED = "probe-hangs", "gpu-gone", "not-measured"
+_WELL = ("finished", "skipped", "timed-out")
+"""Ends that leave nothing open, or are told otherwise."""
+_AGAIN = Fix(text="Let it run to its end", command="gputop check")
+_OTHER_PYTHON = Fix(
+    text="Name a Python that has torch, such as that of the job",
+    command="gputop check --python /path/to/venv/bin/python",
+)
+_SOURCES = ("gputop check; probes/README.md",)
+
+
+def run_rules(measured: Measured) -> tuple[Rule, ...]:
+    """Rules about one run of probes."""
+    return (
+        Rule(
+            id=HANGS,
+            title="probes that do not end",
+            evidence="probes that ran to their end or to their deadline",
+            disproof="the same probe ending in time",
+            sources=_SOURCES,
+            implied_by=("collective-fails", "p2p-data-wrong"),
+            check=lambda case: _hangs(case, measured),
+        ),
+        Rule(
+            id=GONE,
+            title="GPUs that answered before they were measured and are gone since",
+            evidence="the GPUs before and after the probes",
+            disproof="the GPU in `nvidia-smi -L`",
+            sources=_SOURCES,
+            peers="D33",
+            implied_by=("gpu-lost", "gpu-without-driver"),
+            check=lambda case: _gone(case, measured),
+        ),
+        Rule(
+            id=NOT_MEASURED,
+            title="what was to be measured and was not",
+            evidence="a check that measures",
+            disproof="a run of `gputop probe` that finishes",
+            sources=_SOURCES,
+            check=lambda case: _not_measured(case, measured),
+        ),
+    )
+
+
+RUN_RULES = run_rules(Measured())
+"""The same without a run: their ids can be silenced whether or not anything is measured."""
+
+
+def _hangs(case: Case, measured: Measured) -> Iterable[Finding] | None:
+    if not measured.runs:
+        return None
+    return [
+        _rule(HANGS).finding(
+            BROKEN,
+            f"the probe {run.probe} does not end",
+            devices=measured.gpus,
+            evidence=[Evidence(what=run.probe, value=clean(run.text), source=f"probe {run.probe}")],
+            consequence="A job that does the same waits for ever, with its GPUs busy.",
+            fix=[
+                Fix(
+                    text="Run it alone, and look at the kernel's log meanwhile",
+                    command=f"gputop probe {run.probe}",
+                ),
+                Fix(text="Look for Xid messages", command="dmesg | grep -i xid", needs_root=True),
+            ],
+        )
+        for run in measured.runs
+        if run.status == "timed-out"
+    ]
+
+
+def _gone(case: Case, measured: Measured) -> Iterable[Finding] | None:
+    if not measured.runs:
+        return None
+    if not measured.gone:
+        return []
+    names = ", ".join(clean(name, 40) for _, name in measured.gone)
+    return [
+        _rule(GONE).finding(
+            BROKEN,
+            f"gone since it was measured: {names}",
+            devices=[address for address, _ in measured.gone],
+            evidence=[
+                Evidence(
+                    what=f"{name} at {address}",
+                    value="answered before the probes, and neither driver nor PCI names it now",
+                    source=", ".join(case.snapshot.source),
+                )
+                for address, name in measured.gone
+            ],
+            consequence="A job that loads this GPU loses it.",
+            fix=[
+                Fix(text="Look for Xid 79", command="dmesg | grep -i xid", needs_root=True),
+                Fix(text="Take the node out of service, and power it off and on."),
+            ],
+        )
+    ]
+
+
+def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
+    from gputop.measuring.guard import HANGS as SILENT  # --quick does without its imports
+
+    found = []
+    if measured.left_out:
+        all_of_them = not measured.gpus
+        addresses = [address for address, _ in measured.left_out]
+        silent = all(why == SILENT for _, why in measured.left_out)
+        reason = "the driver did not answer" if silent else "in use"
+        found.append(
+            _rule(NOT_MEASURED).finding(
+                CANNOT_TELL if all_of_them else NOTICE,
+                f"not measured, since {reason}: {case.names(addresses)}",
+                devices=addresses,
+                evidence=[
+                    Evidence(
+                        what=case.name(address),
+                        value=clean(why.removeprefix(case.name(address)).lstrip(": ")),
+                        source="NVML",
+                    )
+                    for address, why in measured.left_out
+                ],
+                consequence="Bandwidth and arithmetic of these GPUs were not examined.",
+                fix=[
+                    Fix(text="Examine without measuring", command="gputop check --quick"),
+                    Fix(text="Measure beside whoever uses them", command="gputop check --force"),
+                ],
+            )
+        )
+    open_ends: dict[tuple[str, str], list[str]] = {}
+    for run in measured.runs:
+        if run.status not in _WELL:
+            # One key press ends all that are left, each with words of its own.
+            text = "Cancelled." if run.status == "cancelled" else clean(run.text)
+            open_ends.setdefault((run.status, text), []).append(run.probe)
+    for (status, text), probes in open_ends.items():
+        found.append(
+            _rule(NOT_MEASURED).finding(
+                CANNOT_TELL,
+                f"not measured: {', '.join(probes)}",
+                evidence=[Evidence(what=", ".join(probes), value=text, source="gputop probe")],
+                consequence="What these probes measure was not examined.",
+                fix=[
+                    _AGAIN if status == "cancelled" else _OTHER_PYTHON,
+                    Fix(text="Examine without measuring", command="gputop check --quick"),
+                ],
+            )
+        )
+    return found
+
+
+def _rule(name: str) -> Rule:
+    return next(rule for rule in RUN_RULES if rule.id == name)

@@ -1,0 +1,167 @@
+"""A diagnosis as a JUnit file: one test case a rule, as CI systems read it.
+
+The form is that of Ant's JUnit task as Jenkins documents it (jenkinsci/xunit-plugin, junit-10.xsd):
+testsuites > testsuite > testcase with at most one of skipped, error and failure.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+from gputop import __version__
+from gputop.commands.check.document import Answer
+from gputop.exits import Exit
+from gputop.terminal.clean import clean, clean_block
+from gputop.terminal.writing import code_of, write_whole
+from gputop.topology.diagnosis.engine import Silenced
+from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW, Finding
+from gputop.topology.diagnosis.rule import Rule
+
+_SUITE = "gputop check"
+_CLASS = "gputop.check"
+_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 does not allow, even escaped."""
+
+
+def write(answer: Answer, rules: Sequence[Rule], path: str) -> None:
+    """Write the file; Exit where that fails."""
+    root = suites(answer, rules)
+    Xml.indent(root)
+    data: bytes = Xml.tostring(root, encoding="utf-8", xml_declaration=True)
+    try:
+        write_whole(Path(path), data + b"\n")
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise Exit(f"--junit {clean(path, 200)}: {why}", code_of(error)) from error
+
+
+def suites(answer: Answer, rules: Sequence[Rule]) -> Xml.Element:
+    """The document. `rules` name each test case and say what an unexamined one lacked."""
+    diagnosis = answer.diagnosis
+    known = {rule.id: rule for rule in rules}
+    loud: dict[str, list[Finding]] = {}
+    for finding in diagnosis.findings:
+        loud.setdefault(finding.id, []).append(finding)
+    silent: dict[str, list[Silenced]] = {}
+    for silenced in diagnosis.silenced:
+        silent.setdefault(silenced.finding.id, []).append(silenced)
+    unasked = (*diagnosis.unexamined, *diagnosis.elsewhere)
+    order = dict.fromkeys((*diagnosis.examined, *unasked, *loud, *silent))
+    host = answer.node.machine.host
+    suite = Xml.Element(
+        "testsuite",
+        name=_SUITE,
+        id="0",
+        package=_CLASS,
+        hostname=_text((host.hostname if host else None) or "unknown"),
+        timestamp=_moment(answer.node.taken_at),
+    )
+    _properties(suite, answer)
+    for name in order:
+        case = Xml.SubElement(suite, "testcase", classname=_CLASS, name=_text(name), time="0")
+        _outcome(
+            case,
+            loud.get(name, []),
+            silent.get(name, []),
+            name in unasked,
+            known.get(name),
+        )
+    counts = {kind: len(suite.findall(f"testcase/{kind}")) for kind in _KINDS}
+    seconds = f"{answer.elapsed_seconds:.3f}"
+    tests = str(len(order))
+    suite.attrib.update(
+        tests=tests,
+        failures=str(counts["failure"]),
+        errors=str(counts["error"]),
+        skipped=str(counts["skipped"]),
+        time=seconds,
+    )
+    root = Xml.Element(
+        "testsuites",
+        name=_SUITE,
+        tests=tests,
+        failures=suite.attrib["failures"],
+        errors=suite.attrib["errors"],
+        time=seconds,
+    )
+    root.append(suite)
+    Xml.SubElement(suite, "system-out").text = _text(f"verdict: {diagnosis.verdict}")
+    Xml.SubElement(suite, "system-err").text = _text("\n".join(answer.assumptions))
+    return root
+
+
+_KINDS = ("failure", "error", "skipped")
+
+
+def _properties(suite: Xml.Element, answer: Answer) -> None:
+    facts: Mapping[str, str] = {
+        "gputop": __version__,
+        "source": ", ".join(answer.node.source),
+        "mode": answer.mode,
+        "expect": answer.expect,
+        "gpus": " ".join(answer.gpus),
+        "measured": " ".join(answer.probes),
+    }
+    properties = Xml.SubElement(suite, "properties")
+    for name, value in facts.items():
+        Xml.SubElement(properties, "property", name=name, value=_text(value))
+
+
+def _outcome(
+    case: Xml.Element,
+    findings: Sequence[Finding],
+    silenced: Sequence[Silenced],
+    unexamined: bool,
+    rule: Rule | None,
+) -> None:
+    """One outcome a rule, the worst; everything that was said stands in it."""
+    worst = {finding.severity for finding in findings}
+    if worst & {BROKEN, SLOW}:
+        _say(case, "failure", BROKEN if BROKEN in worst else SLOW, findings)
+    elif CANNOT_TELL in worst:
+        _say(case, "error", CANNOT_TELL, findings)
+    elif findings:
+        Xml.SubElement(case, "system-out").text = _text("\n\n".join(map(_whole, findings)))
+    elif silenced:
+        why = silenced[0].reason or "no reason given"
+        skipped = Xml.SubElement(case, "skipped", message=_text(f"silenced: {why}"))
+        skipped.text = _text("\n\n".join(_whole(one.finding) for one in silenced))
+    elif unexamined:
+        needs = "" if rule is None else f": {rule.evidence}"
+        Xml.SubElement(case, "skipped", message=_text(f"its evidence was not read{needs}"))
+
+
+def _say(case: Xml.Element, kind: str, severity: str, findings: Sequence[Finding]) -> None:
+    first = next(one for one in findings if one.severity == severity)
+    element = Xml.SubElement(case, kind, type=severity, message=_text(first.title))
+    element.text = _text("\n\n".join(map(_whole, findings)))
+
+
+def _whole(finding: Finding) -> str:
+    """All of a finding as plain text."""
+    told = [f"{finding.severity}: {finding.title}"]
+    told += [f"  {one.what}: {one.value} ({one.source})" for one in finding.evidence]
+    told += [f"So: {finding.consequence}", f"Not if: {finding.disproof}"]
+    for fix in finding.fix:
+        root = " (needs root)" if fix.needs_root else ""
+        told += [f"Do: {fix.text}{root}", *([f"  {fix.command}"] if fix.command else [])]
+    return "\n".join(told)
+
+
+def _moment(at: float) -> str:
+    """UTC, as the schema wants it; a moment without a date, of some file, is the epoch."""
+    try:
+        date = time.gmtime(at)
+    except (OverflowError, ValueError, OSError):
+        date = time.gmtime(0)
+    if not 1 <= date.tm_year <= 9999:
+        date = time.gmtime(0)
+    return f"{date.tm_year:04}-{time.strftime('%m-%dT%H:%M:%S', date)}"
+
+
+def _text(value: str) -> str:
+    return _NOT_XML.sub("\ufffd", clean_block(value, 20_000))

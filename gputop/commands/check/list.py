@@ -1,0 +1,49 @@
+"""`gputop check --list`: every rule with what it looks for."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import click
+
+from gputop import __version__
+from gputop.commands.options import print_json, text_width
+from gputop.topology.diagnosis.rule import Rule
+
+_INDENT = "    "
+
+
+def print_list(rules: Sequence[Rule], *, as_json: bool) -> None:
+    """Print ids, what each looks for and needs, and limits that a site may set."""
+    if as_json:
+        print_json(
+            {
+                "schema": "gputop.check-rules/1",
+                "gputop": __version__,
+                "source": [],
+                "assumptions": [],
+                "rules": [
+                    {
+                        "id": rule.id,
+                        "peers": rule.peers,
+                        "title": rule.title,
+                        "evidence": rule.evidence,
+                        "disproof": rule.disproof,
+                        "thresholds": dict(rule.thresholds),
+                        "sources": list(rule.sources),
+                    }
+                    for rule in rules
+                ],
+            }
+        )
+        return
+    width = text_width(120)
+    for rule in rules:
+        limits = "; ".join(f"{name} = {value:g}" for name, value in rule.thresholds)
+        click.echo(rule.id)
+        for text in (rule.title, f"needs {rule.evidence}", limits and f"limits: {limits}"):
+            for line in textwrap.wrap(
+                text, width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  "
+            ):
+                click.echo(line)

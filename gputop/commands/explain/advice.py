@@ -1,0 +1,52 @@
+"""What a table of xGMI rates does not show: advice for a job on a part of an Instinct board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gputop.commands.explain.document import Advice
+
+if TYPE_CHECKING:
+    from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.nccl.prediction import Prediction
+
+ADVISED = "NCCL_MIN_NCHANNELS"
+ENOUGH = 32
+
+
+def advice(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[Advice, ...]:
+    """Say what `check --gpus` would of these GPUs; only RCCL has such advice so far."""
+    gpus = sorted({pair.src_bus_id for pair in prediction.pairs})
+    if prediction.library.name != "rccl" or len(gpus) < 2:
+        return ()
+    from gputop.topology.diagnosis.case import Case
+    from gputop.topology.diagnosis.rules.amd.few_gpus import FEW
+    from gputop.topology.report import Report
+
+    found = FEW.check(Case(Report(snapshot), gpus=gpus))
+    return tuple(
+        Advice(
+            id=one.id,
+            title=one.title,
+            why=f"{one.evidence[0].value}; {one.consequence}",
+            text="" if _set(prediction) else one.fix[0].text,
+            command="" if _set(prediction) else one.fix[0].command,
+        )
+        for one in found or ()
+    )
+
+
+def _set(prediction: Prediction) -> bool:
+    value = prediction.environment.get(ADVISED, "")
+    return value.isdecimal() and len(value) < 6 and int(value) >= ENOUGH
+
+
+def lines(told: tuple[Advice, ...], width: int) -> Iterator[str]:
+    """The same as text."""
+    from gputop.commands.explain.text import wrapped
+
+    for one in told:
+        yield from wrapped(f"{one.title}: {one.why}", width, 2)
+        if one.command:
+            yield from wrapped(f"  {one.text.rstrip('.')}: {one.command}", width, 4)

@@ -1,0 +1,114 @@
+"""`gputop explain`: what NCCL or RCCL will do on this node, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gputop import __version__
+from gputop.commands.options import (
+    json_option,
+    print_json,
+    read_snapshot,
+    source_options,
+    tell_problems,
+    text_width,
+)
+from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.terminal.clean import clean
+
+if TYPE_CHECKING:
+    from gputop.topology.nccl.prediction import Prediction
+
+
+@click.command("explain")
+@click.argument("src", required=False)
+@click.argument("dst", required=False)
+@source_options
+@predicting_options
+@click.option(
+    "--nodes",
+    type=click.Choice(["1", "2"]),
+    default="1",
+    help="2: as well, what two identical hosts of this kind would do.",
+)
+@json_option
+def command(
+    src: str | None,
+    dst: str | None,
+    sources: tuple[str, ...],
+    demo: str | None,
+    settings: tuple[str, ...],
+    library: str | None,
+    gpus: str | None,
+    nodes: str,
+    as_json: bool,
+) -> None:
+    """Predict transport, path, rings, trees and algorithms, with the reason for each.
+
+    SRC and DST name one pair: a rank, a PCI address, a UUID, nvml:N or cuda:N. Without them
+    every pair of the communicator is answered.
+    """
+    from gputop.commands.explain.advice import advice
+    from gputop.commands.explain.advice import lines as advice_lines
+    from gputop.commands.explain.document import document
+    from gputop.topology.nccl.decide.predict import NoGpusError, predict
+    from gputop.topology.nccl.settings import Settings
+    from gputop.topology.nccl.versions import UnknownVersionError
+
+    changes = changes_of(settings)
+    snapshot = read_snapshot(sources, demo)
+    tell_problems(snapshot)
+    addresses = selected(gpus, snapshot.machine)
+    try:
+        baseline = predict(snapshot, library=library, gpus=addresses)
+        prediction = baseline
+        if changes:
+            changed = Settings.of(snapshot, changes)
+            prediction = predict(snapshot, changed, library=library, gpus=addresses)
+        two = None
+        if nodes == "2":
+            changed = Settings.of(snapshot, changes)
+            two = predict(snapshot, changed, library=library, gpus=addresses, nodes=2)
+    except UnknownVersionError as error:
+        raise Exit(str(error), USAGE) from error
+    except NoGpusError as error:
+        raise Exit(f"nothing to explain: {error}", CANNOT_TELL) from error
+    pair = pair_of(src, dst, snapshot.machine, prediction)
+    told = advice(snapshot, prediction)
+    if as_json:
+        shown = document(
+            prediction, gputop=__version__, source=snapshot.source, pair=pair, advice=told
+        )
+        if changes:
+            shown.baseline = document(
+                baseline, gputop=__version__, source=snapshot.source, pair=pair
+            )
+        if two is not None:
+            shown.two_node = document(two, gputop=__version__, source=snapshot.source, pair=pair)
+        print_json(shown)
+        return
+    _print(prediction, pair)
+    if told:
+        click.echo()
+    for line in advice_lines(told, text_width()):
+        click.echo(clean(line, 400))
+    if changes:
+        from gputop.topology.flags.account.whatif_text import comparison_lines
+        from gputop.topology.flags.what_if.whatif import compare
+
+        click.echo()
+        for line in comparison_lines(compare(baseline, prediction, changes), text_width()):
+            click.echo(clean(line, 400))
+    if two is not None:
+        click.echo("\nTwo hosts like this one:")
+        _print(two, pair)
+
+
+def _print(prediction: Prediction, pair: tuple[int, int] | None) -> None:
+    from gputop.commands.explain.text import lines
+
+    for line in lines(prediction, text_width(), pair):
+        click.echo(clean(line, 400))

@@ -1,0 +1,84 @@
+"""`gputop explain --json`: a prediction with where it comes from."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...topology.nccl.prediction import (
+    Choice,
+    Graphs,
+    Library,
+    PairDecision,
+    Prediction,
+    Tuning,
+    View,
+)
+
+SCHEMA = "gputop.explain/1"
+
+
+class Advice(msgspec.Struct, frozen=True, kw_only=True):
+    """One remark on the communicator as a whole, by a rule of `gputop check`."""
+
+    id: str
+    """The rule's id, "amd-few-gpus"."""
+    title: str
+    why: str
+    text: str = ""
+    command: str = ""
+    """To copy; "" where the environment says so already."""
+
+
+class ExplainDocument(msgspec.Struct, kw_only=True):
+    """One JSON document; `baseline` and `two_node` are documents of the same kind."""
+
+    schema: str = SCHEMA
+    gputop: str
+    source: tuple[str, ...]
+    library: Library
+    environment: dict[str, str]
+    nodes: int
+    coll_channels: int | None
+    pairs: tuple[PairDecision, ...]
+    views: tuple[View, ...]
+    graphs: Graphs
+    choices: tuple[Choice, ...]
+    tuning: Tuning
+    ignored: tuple[tuple[str, str, str], ...]
+    failure: str | None
+    assumptions: tuple[str, ...]
+    advice: tuple[Advice, ...] = ()
+    """What `check --gpus` says of this communicator by design."""
+    baseline: ExplainDocument | msgspec.UnsetType = msgspec.UNSET
+    two_node: ExplainDocument | msgspec.UnsetType = msgspec.UNSET
+
+
+def document(
+    prediction: Prediction,
+    *,
+    gputop: str,
+    source: tuple[str, ...],
+    pair: tuple[int, int] | None = None,
+    advice: tuple[Advice, ...] = (),
+) -> ExplainDocument:
+    """A prediction as a document; `pair` leaves one ordered pair of ranks alone in `pairs`."""
+    pairs = prediction.pairs
+    if pair is not None:
+        pairs = tuple(one for one in pairs if (one.src, one.dst) == pair)
+    return ExplainDocument(
+        gputop=gputop,
+        source=source,
+        library=prediction.library,
+        environment=prediction.environment,
+        nodes=prediction.nodes,
+        coll_channels=prediction.coll_channels,
+        pairs=pairs,
+        views=prediction.views,
+        graphs=prediction.graphs,
+        choices=prediction.choices,
+        tuning=prediction.tuning,
+        ignored=prediction.ignored,
+        failure=prediction.failure,
+        assumptions=prediction.assumptions,
+        advice=advice,
+    )

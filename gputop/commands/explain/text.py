@@ -1,0 +1,176 @@
+"""A prediction as plain text for the command line."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from ...topology.nccl.decide.summary import choice_line, graph_line, groups, library_name
+from ...topology.nccl.prediction import NetDecision, PairDecision, Prediction, Step
+from ...topology.nccl.wording import gbs
+
+MATRIX_RANKS = 16
+"""More ranks than this are summed up in groups alone."""
+
+
+def lines(prediction: Prediction, width: int, pair: tuple[int, int] | None = None) -> Iterator[str]:
+    """The whole answer, or that for one ordered pair of ranks."""
+    ranks = sorted(rank for view in prediction.views for rank in view.ranks)
+    yield _head(prediction)
+    for name, value in prediction.environment.items():
+        yield f"  {name}={value}"
+    for name, value, why in prediction.ignored:
+        yield from wrapped(f"! {name}={value} has no effect as written: {why}", width, 2)
+    if prediction.failure:
+        yield from wrapped(f"!! {prediction.failure}", width, 3)
+    yield ""
+    if pair is not None:
+        found = prediction.pair(*pair)
+        if found is not None:
+            yield from pair_lines(found, width)
+    else:
+        yield from _all(prediction, ranks, width)
+    if prediction.assumptions:
+        yield ""
+        yield "Assumed:"
+        for text in prediction.assumptions:
+            yield from wrapped(f"- {text}", width, 2)
+
+
+def _head(prediction: Prediction) -> str:
+    count = prediction.ranks
+    words = f"{library_name(prediction)}, {count} GPU{'s' * (count != 1)}"
+    if prediction.hosts > 1:
+        words += f" on {prediction.hosts} hosts; pairs and NICs are those of one"
+    if len(prediction.views) > 1:
+        words += f", {prediction.nodes} nodes as it counts"
+    return words
+
+
+def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[str]:
+    if len(ranks) <= MATRIX_RANKS:
+        yield from _matrix(prediction, ranks, width)
+        yield ""
+    for path, label, pairs in groups(prediction):
+        rates = sorted({pair.bandwidth_gbs for pair in pairs if pair.bandwidth_gbs is not None})
+        over = f"path {path}"
+        if rates:
+            span = gbs(rates[0]) + (f" to {gbs(rates[-1])}" if len(rates) > 1 else "")
+            over += f", {span} GB/s by its table"
+        yield from wrapped(f"{label or 'no transport'}: {_which(pairs)}; {over}", width, 2)
+        yield from step_lines(_deciding(pairs[0].steps), width, "    ")
+    yield ""
+    for number, view in enumerate(prediction.views):
+        if len(prediction.views) > 1:
+            yield f"Domain {number}: ranks {', '.join(map(str, view.ranks))}"
+        yield graph_line("Ring", view.graphs.ring)
+        yield graph_line("Tree", view.graphs.tree)
+        model = view.steps.get("model", ())
+        nvls = view.steps.get("nvls", ())
+        if model:
+            yield from step_lines(model, width, "  ")
+        elif nvls and nvls[-1].answer == "no":
+            yield from wrapped(f"NVLS: none; {nvls[-1].question} no: {nvls[-1].because}", width, 2)
+        else:
+            yield graph_line("NVLS", view.graphs.nvls)
+        yield from _nets(view.nets, width)
+    if prediction.coll_channels is not None:
+        yield f"Channels for collectives: {prediction.coll_channels}"
+    if prediction.choices:
+        yield ""
+        yield "All-reduce by size, by the library's own model:"
+        for choice in prediction.choices:
+            yield "  " + choice_line(choice, prediction.ranks)
+
+
+def pair_lines(pair: PairDecision, width: int) -> Iterator[str]:
+    """One ordered pair with every step."""
+    over = f"path {pair.path}"
+    if pair.hops is not None and pair.bandwidth_gbs is not None:
+        over += f", {pair.hops} hop{'s' * (pair.hops != 1)}"
+        over += f", {gbs(pair.bandwidth_gbs)} GB/s by the library's table"
+    yield f"rank {pair.src} ({pair.src_bus_id}) to rank {pair.dst} ({pair.dst_bus_id})"
+    yield f"{' and '.join(pair.labels) or 'no transport'}: {over}"
+    yield ""
+    yield from step_lines(pair.steps, width, "")
+
+
+def step_lines(steps: Sequence[Step], width: int, indent: str) -> Iterator[str]:
+    """Question and answer, then evidence, flag and source."""
+    for step in steps:
+        mark = "=" if step.decides else "-"
+        yield from wrapped(f"{indent}{mark} {step.question} {step.answer}", width, len(indent) + 2)
+        tail = [step.because] if step.because else []
+        if step.flag:
+            tail.append(f"flag {step.flag}")
+        if step.source:
+            tail.append(step.source)
+        if step.basis != "read":
+            tail.append(step.basis)
+        yield from wrapped(f"{indent}    {' · '.join(tail)}", width, len(indent) + 4)
+
+
+def _deciding(steps: Sequence[Step]) -> list[Step]:
+    return [step for step in steps if step.decides]
+
+
+def _which(pairs: Sequence[PairDecision]) -> str:
+    """Name pairs, both directions together where both are alike."""
+    keys = {(pair.src, pair.dst) for pair in pairs}
+    words = []
+    for src, dst in sorted(keys):
+        if (dst, src) in keys:
+            if src < dst:
+                words.append(f"{src}-{dst}")
+        else:
+            words.append(f"{src}>{dst}")
+    shown = " ".join(words[:28]) + (f" and {len(words) - 28} more" if len(words) > 28 else "")
+    return f"{len(pairs)} ordered pairs ({shown})"
+
+
+def _matrix(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[str]:
+    cells = {(pair.src, pair.dst): pair for pair in prediction.pairs}
+    words = {
+        key: pair.transport if pair.transport == pair.path else f"{pair.transport} {pair.path}"
+        for key, pair in cells.items()
+    }
+    column = max([*(len(word) for word in words.values()), 5]) + 1
+    if column * len(ranks) + 5 > width:
+        words = {key: pair.transport for key, pair in cells.items()}
+        column = max([*(len(word) for word in words.values()), 3]) + 1
+    yield "rank  " + "".join(f"{rank:<{column}}" for rank in ranks).rstrip()
+    for src in ranks:
+        row = (words.get((src, dst), "." if src == dst else "") for dst in ranks)
+        yield f"{src:>4}  " + "".join(f"{word:<{column}}" for word in row).rstrip()
+
+
+def _nets(nets: Sequence[NetDecision], width: int) -> Iterator[str]:
+    by_rank: dict[int, list[NetDecision]] = {}
+    for one in nets:
+        by_rank.setdefault(one.rank, []).append(one)
+    for place, (rank, found) in enumerate(by_rank.items()):
+        if place == MATRIX_RANKS:
+            yield f"... and {len(by_rank) - place} more ranks"
+            return
+        nearest = max(found, key=lambda one: (one.to[1], -one.to[0]))
+        gdr = {"Default": "GDR", "PCI": "GDR over PCIe", "Disabled": "no GDR"}
+        relay = f", through rank {nearest.pxn_rank}" if nearest.pxn_rank >= 0 else ""
+        yield from wrapped(
+            f"Rank {rank}: nearest NIC {nearest.name or nearest.net}, {nearest.to[2]} "
+            f"{gbs(nearest.to[1])} GB/s, send {gdr[nearest.gdr_send]}, "
+            f"receive {gdr[nearest.gdr_recv]}{relay}",
+            width,
+            2,
+        )
+
+
+def wrapped(text: str, width: int, hanging: int) -> list[str]:
+    """Break a line at blanks; further lines are indented."""
+    return textwrap.wrap(
+        text,
+        max(width, 40),
+        subsequent_indent=" " * hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+    ) or [""]

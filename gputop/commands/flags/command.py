@@ -1,0 +1,184 @@
+"""`gputop flags`: the variables of NCCL and its surroundings, and what they do on this node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gputop.commands.options import (
+    json_option,
+    print_json,
+    read_snapshot,
+    say,
+    source_options,
+    tell_problems,
+    text_width,
+)
+from gputop.commands.predicting import changes_of, predicting_options, selected
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.terminal.clean import clean
+
+if TYPE_CHECKING:
+    from gputop.topology.flags.catalogue.catalogue import Flag
+    from gputop.topology.flags.values.process import ProcessFlags
+    from gputop.topology.flags.what_if.study import Study
+    from gputop.topology.model.snapshot import NodeSnapshot
+
+LONGEST_LINE = 400
+WIDEST = 120
+"""Wider than this prose is hard to read."""
+
+
+@click.command("flags")
+@click.argument("name", required=False)
+@source_options
+@predicting_options
+@click.option("--pid", type=click.IntRange(1), default=None, help="The flags this process has.")
+@click.option("--all", "every", is_flag=True, help="List the whole catalogue.")
+@click.option("--search", metavar="TEXT", default=None, help="List what holds all these words.")
+@json_option
+def command(
+    name: str | None,
+    sources: tuple[str, ...],
+    demo: str | None,
+    settings: tuple[str, ...],
+    library: str | None,
+    gpus: str | None,
+    pid: int | None,
+    every: bool,
+    search: str | None,
+    as_json: bool,
+) -> None:
+    """Say what is set where and what it does on this node; with NAME, explain one flag.
+
+    --set NAME=VALUE asks what would change; NAME= sets it to nothing, as a shell does.
+    """
+    if every or search is not None:
+        if name is not None or pid is not None:
+            raise Exit("--all and --search list the catalogue: without NAME and --pid", USAGE)
+        _catalogue(search or "", as_json)
+        return
+    flag = _flag(name)
+    process = _process(pid, sources, demo)
+    changes = changes_of(settings)
+    snapshot = read_snapshot(sources, demo)
+    tell_problems(snapshot)
+    study, origins = _study(snapshot, process, library, selected(gpus, snapshot.machine))
+    trouble = study.trouble()
+    if as_json:
+        from gputop.commands.flags.document import document
+
+        print_json(document(study, snapshot, origins, flag, process, changes))
+    elif flag is not None:
+        _explain(flag, study, changes, predicted=trouble is None)
+    else:
+        _overview(study, origins, process, changes if trouble is None else {})
+    if trouble:
+        raise Exit(f"what a flag does here is not known: {trouble}", CANNOT_TELL)
+
+
+def _flag(name: str | None) -> Flag | None:
+    if name is None:
+        return None
+    from gputop.topology.flags.catalogue.catalogue import catalogue
+    from gputop.topology.flags.catalogue.elsewhere import elsewhere
+
+    flag = catalogue().flag(name)
+    if flag is not None:
+        return flag
+    if elsewhere(name):
+        raise Exit(f"{clean(name, 60)} is not in the catalogue: it is {elsewhere(name)}", USAGE)
+    near = catalogue().closest(name)
+    hint = f"did you mean {' or '.join(near)}?" if near else "gputop flags --search TEXT looks"
+    raise Exit(f"{clean(name, 60)!r} is not in the catalogue; {hint}", USAGE)
+
+
+def _process(pid: int | None, sources: tuple[str, ...], demo: str | None) -> ProcessFlags | None:
+    if pid is None:
+        return None
+    if sources or demo:
+        raise Exit("--pid is about this machine: it excludes --from and --demo", USAGE)
+    from gputop.topology.flags.values import process
+
+    try:
+        return process.read(pid)
+    except process.ProcessError as error:
+        raise Exit(str(error), USAGE if error.missing else CANNOT_TELL) from error
+
+
+def _study(
+    snapshot: NodeSnapshot,
+    process: ProcessFlags | None,
+    library: str | None,
+    gpus: tuple[str, ...] | None,
+) -> tuple[Study, dict[str, str]]:
+    """The node with the variables that hold: the process's, else those of the snapshot."""
+    from gputop.topology.flags.what_if.study import Study
+    from gputop.topology.nccl.versions import UnknownVersionError
+
+    held = snapshot.environment if process is None else process.environment
+    if library is None and process is not None:
+        library = process.rules
+    study = Study(
+        snapshot, library=library, gpus=gpus, values={one.name: one.value for one in held}
+    )
+    try:
+        study.trouble()
+    except UnknownVersionError as error:
+        raise Exit(str(error), USAGE) from error
+    return study, {one.name: one.origin for one in held}
+
+
+def _catalogue(search: str, as_json: bool) -> None:
+    from gputop.topology.flags.catalogue.catalogue import catalogue
+
+    found = catalogue().search(search)
+    if as_json:
+        from gputop.commands.flags.document import catalogue_document
+
+        print_json(catalogue_document(found))
+        return
+    from gputop.topology.flags.section import Section, drawn
+
+    groups: dict[str, list[Flag]] = {}
+    for flag in found:
+        groups.setdefault(flag.group, []).append(flag)
+    sections = tuple(
+        Section(title=group, table=tuple((flag.name, flag.changes) for flag in flags))
+        for group, flags in groups.items()
+    )
+    _echo(drawn(sections, text_width(WIDEST)))
+    say(f"{len(found)} of {len(catalogue().flags)} variables")
+
+
+def _explain(flag: Flag, study: Study, changes: dict[str, str | None], *, predicted: bool) -> None:
+    from gputop.topology.flags.account.account import account, plain
+    from gputop.topology.flags.account.whatif_text import comparison_lines
+    from gputop.topology.flags.section import drawn
+
+    lines = [f"{flag.name} ({flag.group}, {flag.subject})", ""]
+    if changes and predicted:
+        lines += [*comparison_lines(study.change(changes), text_width(WIDEST)), ""]
+    told = account(flag, study) if predicted else plain(flag)
+    _echo([*lines, *drawn(told, text_width(WIDEST))])
+
+
+def _overview(
+    study: Study,
+    origins: dict[str, str],
+    process: ProcessFlags | None,
+    changes: dict[str, str | None],
+) -> None:
+    from gputop.commands.flags.text import overview_lines
+    from gputop.topology.flags.account.whatif_text import comparison_lines
+
+    lines = overview_lines(study, origins, process, text_width(WIDEST))
+    if changes:
+        lines += ["", *comparison_lines(study.change(changes), text_width(WIDEST))]
+    _echo(lines)
+
+
+def _echo(lines: list[str]) -> None:
+    for line in lines:
+        click.echo(clean(line, LONGEST_LINE))

@@ -1,0 +1,115 @@
+"""The JSON of `gputop flags` (schema gputop.flags/1)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gputop import __version__
+from gputop.topology.flags.account.overview import Entry, overview
+from gputop.topology.flags.catalogue.catalogue import Flag
+from gputop.topology.flags.values.process import ProcessFlags
+from gputop.topology.flags.values.reading import Reading
+from gputop.topology.flags.values.values import unread
+from gputop.topology.flags.what_if.effects import Effect
+from gputop.topology.flags.what_if.study import Study
+from gputop.topology.flags.what_if.whatif import Change, Changes, Comparison
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.nccl.prediction import Library
+
+SCHEMA = "gputop.flags/1"
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What one value of a flag would do here."""
+
+    value: str
+    reading: Reading | None
+    effect: Effect
+
+
+class FlagDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One flag for this node."""
+
+    entry: Flag
+    default: str
+    value: str | None
+    unread: str
+    """Why this library does not read it; "" when it does."""
+    outcomes: tuple[Outcome, ...]
+
+
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
+    """--set against the node as it is."""
+
+    changes: tuple[Change, ...]
+    effect: Effect
+    export: str
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """What `gputop flags --json` prints."""
+
+    schema: str = SCHEMA
+    gputop: str = __version__
+    source: tuple[str, ...] = ()
+    library: Library | None = None
+    set: tuple[Entry, ...] = ()
+    flag: FlagDocument | None = None
+    process: ProcessFlags | None = None
+    what_if: WhatIf | None = None
+    catalogue: tuple[Flag, ...] | None = None
+    assumptions: tuple[str, ...] = ()
+
+
+def document(
+    study: Study,
+    snapshot: NodeSnapshot,
+    origins: dict[str, str],
+    flag: Flag | None,
+    process: ProcessFlags | None,
+    changes: Changes,
+) -> Document:
+    """Everything the options asked for."""
+    trouble = study.trouble()
+    assumed = (trouble,) if trouble else study.baseline().assumptions
+    comparison = study.change(changes) if changes and not trouble else None
+    notes = process.notes if process is not None else ()
+    return Document(
+        source=snapshot.source,
+        library=study.whose(),
+        set=overview(study, origins),
+        flag=_flag(flag, study) if flag is not None else None,
+        process=process,
+        what_if=_what_if(comparison) if comparison is not None else None,
+        assumptions=(*assumed, *notes),
+    )
+
+
+def catalogue_document(flags: tuple[Flag, ...]) -> Document:
+    """The catalogue, or what a search found in it."""
+    return Document(catalogue=flags)
+
+
+def _flag(flag: Flag, study: Study) -> FlagDocument:
+    from gputop.topology.model.versions import numbers
+
+    library = study.whose()
+    closed = unread(flag, library)
+    return FlagDocument(
+        entry=flag,
+        default=flag.default_of(library.name, numbers(library.version)),
+        value=study.values.get(flag.name),
+        unread=closed,
+        outcomes=()
+        if closed or study.trouble()
+        else tuple(
+            Outcome(
+                value=one.changes[0].after or "", reading=one.changes[0].reading, effect=one.effect
+            )
+            for one in study.tries(flag)
+        ),
+    )
+
+
+def _what_if(comparison: Comparison) -> WhatIf:
+    return WhatIf(changes=comparison.changes, effect=comparison.effect, export=comparison.export)

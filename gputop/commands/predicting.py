@@ -1,0 +1,93 @@
+"""Options of the commands that predict, and the two GPUs of a pair."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.measuring.selection import SelectionError, select
+from gputop.terminal.clean import clean
+
+if TYPE_CHECKING:
+    from gputop.topology.model.machine import Machine
+    from gputop.topology.nccl.prediction import Prediction
+
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
+LONGEST_VALUE = 4096
+
+
+def predicting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add --set, --nccl and --gpus."""
+    command = click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Predict as if this variable were set; NAME= sets it to nothing. May be repeated.",
+    )(command)
+    command = click.option(
+        "--nccl",
+        "library",
+        metavar="VERSION",
+        default=None,
+        help="Whose rules: 2.28.9, nccl-2.28.9 or rccl-2.21.5; default is what is installed.",
+    )(command)
+    return click.option(
+        "--gpus",
+        metavar="LIST",
+        default=None,
+        help="The communicator: ranks, PCI addresses, UUIDs, nvml:N or cuda:N; default all.",
+    )(command)
+
+
+def changes_of(settings: tuple[str, ...]) -> dict[str, str | None]:
+    """--set NAME=VALUE as a mapping; the last of a name counts."""
+    changes: dict[str, str | None] = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not equals or NAME.fullmatch(name) is None:
+            raise Exit(f"--set {clean(text, 60)!r}: write NAME=VALUE", USAGE)
+        if len(value) > LONGEST_VALUE:
+            raise Exit(f"--set {name}: a value of {len(value)} characters", USAGE)
+        changes[name] = value
+    return changes
+
+
+def selected(gpus: str | None, machine: Machine) -> tuple[str, ...] | None:
+    """PCI addresses of --gpus; None without it. A bare number is a rank."""
+    if gpus is None:
+        return None
+    try:
+        return select(gpus, machine, bare="rank")
+    except SelectionError as error:
+        raise Exit(str(error), USAGE if machine.gpus else CANNOT_TELL) from error
+
+
+def pair_of(
+    src: str | None, dst: str | None, machine: Machine, prediction: Prediction
+) -> tuple[int, int] | None:
+    """Ranks of a pair that a person named; None when none was named."""
+    if src is None and dst is None:
+        return None
+    if src is None or dst is None:
+        raise Exit("name both GPUs of a pair, or none", USAGE)
+    known = {pair.src_bus_id: pair.src for pair in prediction.pairs}
+    ranks = []
+    for word in (src, dst):
+        if word.isdecimal() and int(word) in known.values():
+            ranks.append(int(word))
+            continue
+        try:
+            (address,) = select(word, machine, bare="rank")
+        except (SelectionError, ValueError) as error:
+            raise Exit(f"{clean(word, 40)!r}: {error}", USAGE) from error
+        if address not in known:
+            raise Exit(f"{clean(word, 40)!r} takes no part in this communicator", USAGE)
+        ranks.append(known[address])
+    if ranks[0] == ranks[1]:
+        raise Exit("a pair needs two different GPUs", USAGE)
+    return ranks[0], ranks[1]

@@ -1,0 +1,137 @@
+"""The answer of `gputop probe`: figures on stdout as they come, or one document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gputop.commands.options import print_json, say
+from gputop.exits import ANSWERED, INTERRUPTED, Exit
+from gputop.terminal.writing import code_of, write_whole
+from gputop.topology.model.snapshot import NodeSnapshot
+
+if TYPE_CHECKING:
+    from gputop.measuring.expected import Expectations
+    from gputop.measuring.nccl_check import NcclCheck
+    from gputop.measuring.planning import Plan
+    from gputop.measuring.running import Ended
+    from gputop.measuring.runs import Told
+
+
+class Telling:
+    """A plan that is run, and told as it goes."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        snapshot: NodeSnapshot | None,
+        changes: dict[str, str],
+        version: str | None,
+        logs: Path | None,
+        *,
+        as_json: bool,
+    ) -> None:
+        from gputop.measuring.expected import Expecting
+
+        self._plan = plan
+        self._snapshot = snapshot
+        self._changes = changes
+        self._version = version
+        self._logs = logs
+        self._as_json = as_json
+        self._names = dict(plan.steps[0].wish.names)
+        self._expecting = Expecting(snapshot, self._names)
+        self._documents: list[dict[str, Any]] = []
+        self._codes = [ANSWERED]
+        self._said: set[str] = set()
+
+    def run(self) -> int:
+        """Run it; the exit code."""
+        from gputop.commands.probe.document import several, worst
+        from gputop.measuring.attended import Attended
+
+        attended = Attended(self._plan)
+        many = len(self._plan.steps) > 1
+        if many:
+            say(self._plan.sentence)
+        for ended in attended.ends():
+            self._ended(ended)
+        if attended.interrupted:
+            self._codes.append(INTERRUPTED)
+        state = attended.state
+        if self._as_json and self._documents:
+            print_json(several(self._documents))
+        elif many and state is not None:
+            from gputop.commands.probe.figure_text import summary
+
+            click.echo(summary(state))
+        return worst(self._codes)
+
+    def _ended(self, ended: Ended) -> None:
+        """Judge, print and keep what one probe found."""
+        from gputop.commands.probe.document import document, exit_code
+        from gputop.measuring import history
+
+        told, wish = ended.told, ended.planned.wish
+        check = None
+        if told.outcome.logs:
+            from gputop.measuring.nccl_check import check_run
+
+            check = check_run(self._snapshot, told, self._changes, library=self._version)
+            if self._logs is not None:
+                keep_logs(told, self._logs)
+        known = self._expecting.of(told.measurements)
+        if self._as_json:
+            self._documents.append(document(wish, told, check, known))
+        else:
+            self._print(known, check)
+        note = history.keep_told(
+            self._snapshot, wish, told, [one.verdict for one in known.judgements]
+        )
+        self._tell(wish.probe, told, note)
+        self._codes.append(exit_code(told, low=known.low))
+
+    def _print(self, known: Expectations, check: NcclCheck | None) -> None:
+        """Figures and the check, on stdout."""
+        from gputop.commands.probe.figures import report
+
+        blocks = [report(known, self._names)] if known.figures else []
+        if check is not None:
+            from gputop.commands.probe.nccl_text import text
+
+            blocks.append(text(check, self._names))
+        if any(blocks):
+            click.echo("\n\n".join(block for block in blocks if block) + "\n")
+
+    def _tell(self, probe: str, told: Told, kept: str) -> None:
+        """What people should know besides, on stderr; what holds for several probes once."""
+        from gputop.measuring.runs import said, with_names
+
+        for text in (
+            *told.blind,
+            *said(told.outcome.notes, self._names),
+            *([kept] if kept else []),
+        ):
+            self._once(f"note: {text}", text)
+        if told.outcome.status != "skipped":
+            message = with_names(told.outcome.message, self._names)
+            self._once(f"{probe}: {message}", message)
+
+    def _once(self, line: str, key: str) -> None:
+        if key not in self._said:
+            self._said.add(key)
+            say(line)
+
+
+def keep_logs(told: Told, folder: Path) -> None:
+    """Write each rank's debug log into a folder; Exit where that fails."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for rank in told.outcome.ranks_logged():
+            path = folder / f"rank{rank}.log"
+            write_whole(path, told.outcome.log_of(rank).encode("utf-8", "replace"))
+    except OSError as error:
+        why = f"cannot write the logs: {error.strerror}: {folder}"
+        raise Exit(why, code_of(error)) from error

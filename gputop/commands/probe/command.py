@@ -1,0 +1,180 @@
+"""`gputop probe`: measure, in another process."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gputop.commands.options import json_option
+from gputop.commands.predicting import changes_of
+from gputop.exits import USAGE, Exit
+from gputop.topology.model.machine import Machine
+
+RANKED = ("nccl", "collectives", "train-step")
+"""Probes with a process on each GPU, which can be given variables."""
+
+
+@click.command("probe")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@json_option
+@click.option("--list", "listing", is_flag=True, help="Say what can be measured and what it costs.")
+@click.option("--history", is_flag=True, help="Compare the last runs on this node with earlier.")
+@click.option(
+    "--gpus", metavar="LIST", help="Indices of nvidia-smi or amd-smi, addresses or UUIDs."
+)
+@click.option("--quick", is_flag=True, help="The useful minimum: under a minute on four GPUs.")
+@click.option("--full", is_flag=True, help="Every size, shape and NUMA node.")
+@click.option("--large", is_flag=True, help="collectives: messages above 1 GiB too.")
+@click.option("--python", "python", metavar="PATH", help="Measure with the torch of this Python.")
+@click.option("--force", is_flag=True, help="Measure although a GPU is in use.")
+@click.option("--selftest", is_flag=True, help="Try the machinery on the CPU; measures no GPU.")
+@click.option("--trace", is_flag=True, help="p2p: name the kernels that ran (profiles one pair).")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="nccl, collectives, train-step: set a variable for the run. May be repeated.",
+)
+@click.option("--loopback", is_flag=True, help="The same: meet on lo, not on the job's interface.")
+@click.option("--nccl", "version", metavar="VERSION", help="nccl: predict by these rules.")
+@click.option(
+    "--logs",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="nccl: keep each rank's debug log here.",
+)
+@click.option(
+    "--deadline",
+    type=click.FloatRange(1, 86400),
+    metavar="SECONDS",
+    help="Give a probe up after this.",
+)
+@click.pass_context
+def command(
+    context: click.Context,
+    names: tuple[str, ...],
+    as_json: bool,
+    listing: bool,
+    history: bool,
+    gpus: str | None,
+    quick: bool,
+    full: bool,
+    large: bool,
+    python: str | None,
+    force: bool,
+    selftest: bool,
+    trace: bool,
+    assignments: tuple[str, ...],
+    loopback: bool,
+    version: str | None,
+    logs: Path | None,
+    deadline: float | None,
+) -> None:
+    """Measure GPUs and what joins them. Without a name, everything that can be measured here."""
+    from gputop.probes import catalog
+
+    unknown = [name for name in names if name not in catalog.NAMES]
+    if unknown:
+        raise Exit(f"no probe {unknown[0]!r}; there are: {', '.join(catalog.NAMES)}", USAGE)
+    if quick and full:
+        raise Exit("--quick and --full exclude each other", USAGE)
+    if listing and history:
+        raise Exit("--list and --history exclude each other", USAGE)
+    if selftest and gpus is not None:
+        raise Exit("--selftest measures no GPU: leave --gpus out", USAGE)
+    if python == "":
+        raise Exit("--python is empty: name a Python, or leave it out", USAGE)
+    if deadline is not None and not math.isfinite(deadline):
+        raise Exit("--deadline is a number of seconds", USAGE)
+    level = "quick" if quick else "full" if full else "normal"
+    if listing:
+        from gputop.commands.probe.list import print_list
+
+        print_list(names, gpus, as_json=as_json)
+        return
+    if history:
+        from gputop.commands.probe.history import print_history
+
+        print_history(names, as_json=as_json)
+        return
+    changes = _changes(assignments, loopback=loopback)
+    _check_version(version)
+    _check_options(names or catalog.NAMES, changes, version, logs, large=large, trace=trace)
+    from gputop.commands.probe.answer import Telling
+    from gputop.commands.probe.node import chosen, live_snapshot
+    from gputop.measuring.planning import plan
+
+    snapshot = None if selftest else live_snapshot()
+    machine = Machine() if snapshot is None else snapshot.machine
+    planned = plan(
+        names,
+        machine,
+        () if snapshot is None else chosen(gpus, machine),
+        level=level,
+        force=force,
+        selftest=selftest,
+        python=python,
+        deadline_seconds=deadline,
+        params=_params(changes, large=large, trace=trace, loopback=loopback),
+    )
+    telling = Telling(planned, snapshot, changes, version, logs, as_json=as_json)
+    context.exit(telling.run())
+
+
+def _check_options(
+    names: tuple[str, ...],
+    changes: dict[str, str],
+    version: str | None,
+    logs: Path | None,
+    *,
+    large: bool,
+    trace: bool,
+) -> None:
+    """Refuse options of probes that do not run."""
+    if (version or logs) and "nccl" not in names:
+        raise Exit("--nccl and --logs are for the probe nccl", USAGE)
+    ranked = [name for name in RANKED if name in names]
+    if changes and not ranked:
+        others = ", ".join(name for name in RANKED if name != "nccl")
+        raise Exit(f"--set and --loopback are for the probe nccl and for {others}", USAGE)
+    if large and "collectives" not in names:
+        raise Exit("--large is for the probe collectives", USAGE)
+    if trace and "p2p" not in names:
+        raise Exit("--trace is for the probe p2p", USAGE)
+
+
+def _params(
+    changes: dict[str, str], *, large: bool, trace: bool, loopback: bool
+) -> dict[str, tuple[tuple[str, Any], ...]]:
+    """What each probe is told besides."""
+    ranked = (("set", changes), ("loopback", loopback))
+    params: dict[str, tuple[tuple[str, Any], ...]] = dict.fromkeys(RANKED, ranked)
+    if large:
+        params["collectives"] += (("large", True),)
+    if trace:
+        params["p2p"] = (("trace", True),)
+    return params
+
+
+def _changes(assignments: tuple[str, ...], *, loopback: bool) -> dict[str, str]:
+    """What the ranks get besides their environment."""
+    changes = {name: value or "" for name, value in changes_of(assignments).items()}
+    if loopback:
+        if "NCCL_SOCKET_IFNAME" in changes:
+            raise Exit("--loopback sets NCCL_SOCKET_IFNAME itself", USAGE)
+        changes["NCCL_SOCKET_IFNAME"] = "lo"
+    return changes
+
+
+def _check_version(version: str | None) -> None:
+    from gputop.topology.nccl.versions import UnknownVersionError, rules_for
+
+    try:
+        if version is not None:
+            rules_for(version)
+    except UnknownVersionError as error:
+        raise Exit(str(error), USAGE) from error

@@ -1,0 +1,127 @@
+"""The answer of `gputop probe` as JSON, and as an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gputop import __version__
+from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, WARNINGS
+from gputop.measuring.expected import Expectations, as_json
+
+if TYPE_CHECKING:
+    from gputop.measuring.nccl_check import NcclCheck
+    from gputop.measuring.runs import Told, Wish
+
+SCHEMA = "gputop.probe/1"
+EXIT_CODES = {
+    "finished": ANSWERED,
+    "skipped": ANSWERED,
+    "timed-out": FAILURES,
+    "cancelled": INTERRUPTED,
+}
+"""By status; every other end leaves the question open."""
+BROKEN = {
+    "bytes_arrive": ("wrong-bytes",),
+    "collective_finishes": ("wrong-data", "failed", "timed-out"),
+    "send_receive": ("wrong-data", "failed", "timed-out"),
+}
+"""Quantity -> verdicts that are an answer, and a bad one; "wrong-data" is bad of any figure."""
+
+_GRAVITY = (ANSWERED, WARNINGS, CANNOT_TELL, FAILURES, INTERRUPTED)
+
+
+def exit_code(told: Told, *, low: bool = False) -> int:
+    """What a script is told: 2 for wrong bytes and a collective that does not finish.
+
+    `low`: some figure is lower than it should be, which is 1 unless something else is worse.
+    """
+    code = EXIT_CODES.get(told.outcome.status, CANNOT_TELL)
+    broken = any(
+        figure.verdict in (*BROKEN.get(figure.quantity, ()), "wrong-data")
+        for figure in told.measurements
+    )
+    if broken and told.outcome.status in ("finished", "failed", "timed-out"):
+        return FAILURES
+    return max(code, WARNINGS) if low else code
+
+
+def worst(codes: Iterable[int]) -> int:
+    """Of several probes: what is broken counts more than what could not be told."""
+    return max(codes, key=_GRAVITY.index)
+
+
+def document(
+    wish: Wish,
+    told: Told,
+    check: NcclCheck | None,
+    expectations: Expectations | None = None,
+) -> dict[str, Any]:
+    """The answer of one probe as one JSON object, schema gputop.probe/1.
+
+    Each measurement has "expected": what it should be, or null where nothing was judged.
+    """
+    known = expectations or Expectations(told.measurements)
+    outcome = told.outcome
+    chosen = None if told.choice is None else told.choice.chosen
+    answer: dict[str, Any] = {
+        "schema": SCHEMA,
+        "gputop": __version__,
+        "source": ["live"],
+        "assumptions": [*told.blind, *(check.assumptions if check is not None else ())],
+        "probe": wish.probe,
+        "level": wish.level,
+        "gpus": list(wish.addresses),
+        "status": outcome.status,
+        "message": outcome.message,
+        "elapsed_seconds": outcome.elapsed_seconds,
+        "interpreter": None
+        if chosen is None
+        else {"path": chosen.path, "how_found": chosen.how_found},
+        "versions": dict(told.measurements[0].versions) if told.measurements else {},
+        "measurements": [
+            {**msgspec.to_builtins(figure), "expected": as_json(judgement)}
+            for figure, judgement in known.pairs()
+        ],
+        "four_numbers": [one.text for one in known.main],
+        "patterns": [one.text for one in known.patterns],
+        "notes": [
+            {"topic": note.topic, "text": note.text, "details": dict(note.details)}
+            for note in outcome.notes
+        ],
+    }
+    if outcome.logs or check is not None:
+        answer["ranks"] = _ranks(told)
+        answer["check"] = None if check is None else msgspec.to_builtins(check)
+    return answer
+
+
+def _ranks(told: Told) -> list[dict[str, Any]]:
+    """The device of each rank and how much log it wrote."""
+    outcome = told.outcome
+    used = () if outcome.hello is None else outcome.hello.devices
+    return [
+        {
+            "rank": rank,
+            "device": used[rank].key if rank < len(used) else None,
+            "uuid": used[rank].uuid if rank < len(used) else None,
+            "log_lines": outcome.log_of(rank).count("\n"),
+            "log_bytes_left_out": sum(p.cut_bytes for p in outcome.logs if p.rank == rank),
+        }
+        for rank in outcome.ranks_logged()
+    ]
+
+
+def several(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The answers of several probes as one JSON object; one alone stays as it is."""
+    if len(documents) == 1:
+        return documents[0]
+    return {
+        "schema": SCHEMA,
+        "gputop": __version__,
+        "source": ["live"],
+        "assumptions": [],
+        "runs": list(documents),
+    }

@@ -1,0 +1,179 @@
+"""What is said of figures in lines: verdicts, causes, the four numbers, patterns, a summary."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gputop.commands.probe.table import wrapped
+from gputop.measuring.expected import Expectations, title
+from gputop.terminal.clean import clean
+from gputop.topology.model import units
+from gputop.topology.model.snapshot import Measurement
+
+if TYPE_CHECKING:
+    from gputop.measuring.state import SuiteState
+    from gputop.topology.expectation.judgement import Judgement
+
+MOST_LOW = 12
+"""So many kinds of low figures are told."""
+MOST_CAUSES = 4
+"""So many different causes of one kind of low figures are told."""
+MOST_PLACES = 4
+"""So many GPUs or pairs of each kind are named."""
+_SHARE = re.compile(r"^\d+ % of the reference[;:]? ?")
+"""How a note begins that says the share again."""
+Pairs = Sequence[tuple[Measurement, "Judgement | None"]]
+
+
+def healthy(pairs: Pairs) -> str:
+    """What these figures should be: "396", "390-396", "~370" by an estimate, else a dash."""
+    bands = [one.band for _, one in pairs if one is not None and one.band is not None]
+    if not bands:
+        return units.UNKNOWN
+    low, high = (units.figure(end([band.healthy for band in bands])) for end in (min, max))
+    about = "~" if all(band.basis == "estimate" for band in bands) else ""
+    return about + (low if low == high else f"{low}-{high}")
+
+
+def verdict(pairs: Pairs) -> str:
+    """One word for several figures: "healthy", "2 low", "high", "no reference"."""
+    words = Counter(one.verdict for _, one in pairs if one is not None)
+    for word in ("low", "high"):
+        if words[word]:
+            return word if words[word] == len(pairs) else f"{words[word]} {word}"
+    return "healthy" if words["healthy"] else "no reference" if words else units.UNKNOWN
+
+
+def verdict_line(pairs: Pairs) -> str:
+    """The verdict on a matrix: "healthy: 12 of 12; healthy is about 396 GB/s (typical)"."""
+    judged = [one for _, one in pairs if one is not None]
+    if not judged:
+        return ""
+    words = Counter(one.verdict for one in judged)
+    counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
+    if len(words) == 1:
+        counts = next(iter(words))
+    bands = [one.band for one in judged if one.band is not None]
+    if not bands:
+        return f"verdict: {counts}"
+    unit = bands[0].unit
+    guessed = [pair for pair in pairs if _basis(pair[1]) == "estimate"]
+    sure = [pair for pair in pairs if _basis(pair[1]) not in ("", "estimate")]
+    if not sure:
+        return f"verdict: {counts}; by an estimate about {healthy(pairs)[1:]} {unit}"
+    basis = ", ".join(sorted({_basis(one) for _, one in sure}))
+    text = f"verdict: {counts}; healthy is about {healthy(sure)} {unit} ({basis})"
+    return text + (f", of the others by an estimate {healthy(guessed)[1:]}" if guessed else "")
+
+
+def _basis(one: Judgement | None) -> str:
+    """What its band rests on; "" without one."""
+    return "" if one is None or one.band is None else one.band.basis
+
+
+def low_lines(known: Expectations, names: Mapping[str, str]) -> list[str]:
+    """Low figures and those that are too high, those of one kind in one sentence, poorest first."""
+    groups: dict[tuple[str, str, str], list[tuple[Measurement, Judgement]]] = {}
+    for figure, one in known.pairs():
+        if one is not None and one.verdict in ("low", "high"):
+            kind = (one.verdict, figure.quantity, figure.variant or "")
+            groups.setdefault(kind, []).append((figure, one))
+    ordered = sorted(groups.values(), key=lambda group: min(_share(one) for _, one in group))
+    lines = [wrapped(_low(group, names)) for group in ordered[:MOST_LOW]]
+    if len(ordered) > MOST_LOW:
+        lines.append(f"... and {len(ordered) - MOST_LOW} kinds more; --json has all")
+    return lines
+
+
+def _share(one: Judgement) -> float:
+    return 1.0 if one.share is None else one.share
+
+
+def _low(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
+    group = sorted(group, key=lambda pair: _share(pair[1]))
+    figure, one = group[0]
+    text = f"{one.verdict.upper()} {title(figure, {}, ends=False)}, {_places(group, names)}: "
+    text += _range([units.figure(each.value) for each, _ in group])
+    text += f" {figure.unit or ''}".rstrip()
+    if one.band is not None and one.share is not None:
+        shares = _range([f"{100 * _share(each):.0f}" for _, each in group])
+        text += f", {shares} % of {healthy(group)}"
+    if any(each.cause for _, each in group):
+        return f"{text}: {_causes(group, names)}"
+    note = _SHARE.sub("", one.note)
+    return text + (f": {clean(note, 300)}" if note else "")
+
+
+def _causes(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
+    """Each cause once, and what has none: a cause of one GPU is none of its neighbour's."""
+    found: dict[str, bool] = {}
+    for _, each in group:
+        if each.cause:
+            found[each.cause] = found.get(each.cause, True) and each.explained
+    told = [
+        clean(cause, 300) + ("" if explained else " (not all of it)")
+        for cause, explained in list(found.items())[:MOST_CAUSES]
+    ]
+    if len(found) > MOST_CAUSES:
+        many = len(found) - MOST_CAUSES
+        told.append(f"{many} more cause{'s' * (many > 1)}, which --json has")
+    without = [pair for pair in group if not pair[1].cause]
+    if without:
+        told.append(f"of {_places(without, names)} no cause was seen")
+    return "; ".join(told)
+
+
+def _places(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
+    """Which devices and sizes, the poorest first."""
+    found = list(dict.fromkeys(_place(figure, names) for figure, _ in group))
+    more = f" and {len(found) - MOST_PLACES} more" if len(found) > MOST_PLACES else ""
+    return ", ".join(found[:MOST_PLACES]) + more
+
+
+def _place(figure: Measurement, names: Mapping[str, str]) -> str:
+    ends = [names.get(one, clean(one, 16)) for one in (figure.src, figure.dst) if one]
+    return " -> ".join(ends) or (
+        units.size(figure.bytes_per_copy) if "busbw" in figure.quantity else "all GPUs"
+    )
+
+
+def _range(words: list[str]) -> str:
+    return words[0] if len(set(words)) == 1 else f"{words[0]} to {words[-1]}"
+
+
+def said(known: Expectations) -> list[str]:
+    """The four numbers and the patterns."""
+    texts = [one.text for one in known.main] + [one.text for one in known.patterns]
+    return [wrapped(clean(text, 400)) for text in texts]
+
+
+def unjudged(known: Expectations) -> str:
+    """Why nothing was judged, where nothing was: "no reference: no table holds this model"."""
+    judged = [one for figure, one in known.pairs() if one is not None and figure.value is not None]
+    if not judged or any(one.band is not None for one in judged):
+        return ""
+    notes = Counter(one.note for one in judged if one.note)
+    return wrapped(f"no reference: {clean(notes.most_common(1)[0][0], 300)}") if notes else ""
+
+
+def summary(state: SuiteState) -> str:
+    """A line for each probe of a suite, and one for all."""
+    longest = max((len(step.name) for step in state.steps), default=0)
+    lines = []
+    for step in state.steps:
+        seconds = units.UNKNOWN if step.elapsed_seconds is None else f"{step.elapsed_seconds:.1f} s"
+        if step.state in ("skipped", "refused", "cancelled"):
+            seconds = ""
+        line = f"{step.name.ljust(longest)}  {step.state:<9} {seconds:>7}"
+        if step.state == "finished":
+            line += f"  {step.figures} figure{'' if step.figures == 1 else 's'}"
+        elif step.text:
+            room = 80 - len(line) - 2
+            text = clean(step.text)
+            line += "  " + (text if len(text) <= room else text[: max(room - 1, 0)] + "…")
+        lines.append(line.rstrip())
+    lines.append(wrapped(state.text))
+    return "\n".join(lines)

@@ -1,0 +1,108 @@
+"""`gputop probe --history`: the last runs on this node beside the earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from gputop import __version__
+from gputop.commands.options import print_json
+from gputop.commands.probe.table import table, wrapped
+from gputop.exits import CANNOT_TELL, Exit
+from gputop.measuring import history
+from gputop.terminal.clean import clean
+from gputop.topology.model import units
+
+if TYPE_CHECKING:
+    from gputop.measuring.history_compare import Change, Comparison
+
+MOST_CHANGES = 16
+_LONGEST = 44
+
+
+def print_history(names: tuple[str, ...], *, as_json: bool) -> None:
+    """Print what is kept of this node; reads only, no GPU has to be free."""
+    from gputop.commands.probe.node import live_snapshot
+    from gputop.measuring.history_compare import compare_last
+    from gputop.measuring.runs import wish_for
+
+    machine = live_snapshot().machine
+    labels = dict(wish_for("p2p", machine, ()).names)
+    key = history.node_key(machine)
+    kept = history.runs(key)
+    found = compare_last(kept, names)
+    if as_json:
+        print_json(
+            {
+                "schema": "gputop.history/1",
+                "gputop": __version__,
+                "source": ["live"],
+                "assumptions": [],
+                "node": key,
+                "runs": len(kept),
+                "comparisons": [msgspec.to_builtins(one) for one in found],
+            }
+        )
+        return
+    if not found:
+        what = f" of {', '.join(names)}" if names else ""
+        raise Exit(f"no run{what} on this node is kept{_where()}", CANNOT_TELL)
+    click.echo("\n\n".join(text_of(one, labels) for one in found))
+
+
+def _where() -> str:
+    try:
+        return f" in {history.folder()}"
+    except OSError as error:
+        return f": {error}"
+
+
+def text_of(one: Comparison, names: Mapping[str, str]) -> str:
+    """One probe, in a few lines and a table of what changed."""
+    when = units.moment(one.taken_at, "%Y-%m-%d %H:%M")
+    head = f"{clean(one.probe, 20)}, {when}, level {clean(one.level, 10)}: {_beside(one)}"
+    lines = [wrapped(head)]
+    for what, entries in (("versions", one.stack), ("variables", one.environment)):
+        if entries:
+            said = "; ".join(
+                f"{clean(name, 40)} {_or(', '.join(was))} -> {_or(now)}"
+                for name, was, now in entries
+            )
+            lines.append(wrapped(clean(f"other {what}: {said}", 600)))
+    rows = [_row(change, names) for change in one.marked[:MOST_CHANGES]]
+    if rows:
+        lines.append(table(["earlier", "now", "change", "runs"], rows))
+    if len(one.marked) > MOST_CHANGES:
+        lines.append(f"... and {len(one.marked) - MOST_CHANGES} more; --json has all")
+    return "\n".join(lines)
+
+
+def _beside(one: Comparison) -> str:
+    if not one.earlier_runs:
+        return "the first run that is kept"
+    known = [change for change in one.changes if change.percent is not None]
+    runs = f"{one.earlier_runs} earlier run{'s' * (one.earlier_runs != 1)}"
+    if not known:
+        return f"none of its figures is in the {runs}"
+    far = max(known, key=lambda change: abs(change.percent or 0.0))
+    return (
+        f"{len(one.marked)} of {len(known)} figures differ by more than 5 % from the median of "
+        f"{runs} (at most {far.percent:+.1f} %)"
+    )
+
+
+def _or(text: str) -> str:
+    return clean(text, 120) or "not set"
+
+
+def _row(change: Change, names: Mapping[str, str]) -> list[str]:
+    ends = [names.get(one, clean(one, 16)) for one in (change.src, change.dst) if one]
+    label = f"{change.quantity.replace('_', ' ')} {change.variant or ''}".strip()
+    if change.bytes_per_copy and "busbw" in change.quantity:
+        label += f" {units.size(change.bytes_per_copy)}"
+    label = clean(f"{label} {' -> '.join(ends)}".strip(), _LONGEST)
+    earlier = f"{units.figure(change.earlier)} {clean(change.unit or '', 8)}".strip()
+    return [label, earlier, units.figure(change.now), f"{change.percent:+.1f} %", str(change.runs)]

@@ -1,0 +1,98 @@
+"""`gputop probe --list`: what can be measured, and what it costs here."""
+
+from __future__ import annotations
+
+import click
+
+from gputop import __version__
+from gputop.commands.options import print_json, settle
+from gputop.commands.probe.table import table
+from gputop.measuring.planning import in_order
+from gputop.probes import catalog
+from gputop.probes.protocol.spec import LEVELS, ProbeSpec
+from gputop.topology.model import units
+
+ELSEWHERE = (2, 4, 8)
+"""Numbers of GPUs that are told of on a machine without any."""
+_LONGEST_TITLE = 30
+
+
+def print_list(names: tuple[str, ...], gpus: str | None, *, as_json: bool) -> None:
+    """Print the probes with their cost on the GPUs of this machine, or on 2, 4 and 8.
+
+    The document's `source` is ["live"] where the estimates are for this machine.
+    """
+    specs: list[ProbeSpec] = [catalog.load(name).SPEC for name in in_order(names or catalog.NAMES)]
+    found = _found(gpus)
+    counts = (found,) if found else ELSEWHERE
+    if as_json:
+        print_json(
+            {
+                "schema": "gputop.probes/1",
+                "gputop": __version__,
+                "source": ["live"] if found else [],
+                "assumptions": [],
+                "probes": specs,
+                "estimates": [_estimate(spec, count) for spec in specs for count in counts],
+            }
+        )
+        return
+    for count in counts:
+        click.echo(f"{_heading(count)}\n{_table(specs, count)}\n")
+    click.echo(
+        "Seconds include the start of torch, which probes in one run pay once. Memory is\n"
+        "what is wanted on each GPU; less is used where less is free."
+    )
+
+
+def _found(gpus: str | None) -> int:
+    """How many GPUs of this machine would be measured; 0 where it has none."""
+    from gputop.commands.probe.node import chosen
+    from gputop.topology.sources.live import LiveFeed, load_sources
+
+    sources = load_sources(("nvml", "amdsmi", "kfd", "pci"))
+    machine = settle(LiveFeed(sources, thorough=True)).machine
+    return len(chosen(gpus, machine)) if machine.gpus or gpus else 0
+
+
+def _estimate(spec: ProbeSpec, count: int) -> dict[str, object]:
+    seconds = {level: round(spec.estimate_seconds(count, level), 1) for level in LEVELS}
+    return {"name": spec.name, "gpus": count, "seconds": seconds}
+
+
+def _heading(count: int) -> str:
+    return f"on {count} GPU{'s' * (count != 1)}, seconds:"
+
+
+def _table(specs: list[ProbeSpec], count: int) -> str:
+    rows = []
+    for spec in specs:
+        needs = str(spec.minimum_gpus)
+        fits = count >= spec.minimum_gpus
+        seconds = [
+            f"{spec.estimate_seconds(count, level):.0f}" if fits else units.UNKNOWN
+            for level in LEVELS
+        ]
+        memory = units.size(spec.memory_bytes_per_gpu)
+        rows.append([f"{spec.name:<15}{spec.title[:_LONGEST_TITLE]}", needs, memory, *seconds])
+    rows.append(["all of them", "", "", *_sums(specs, count)])
+    return table(["GPUs", "memory", *LEVELS], rows, corner="name           what")
+
+
+def _sums(specs: list[ProbeSpec], count: int) -> list[str]:
+    """For a run of all: those that share a worker start once."""
+    sums = []
+    for level in LEVELS:
+        total, started = 0.0, False
+        for spec in specs:
+            if count < spec.minimum_gpus:
+                continue
+            fresh = spec.private_folder or not started
+            started = started or not spec.private_folder
+            total += (
+                spec.estimate_seconds(count, level)
+                if fresh
+                else spec.measuring_seconds(count, level)
+            )
+        sums.append(f"{total:.0f}")
+    return sums

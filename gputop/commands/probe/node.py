@@ -1,0 +1,30 @@
+"""The node that is measured: read live, and which of its GPUs take part."""
+
+from __future__ import annotations
+
+from gputop import __version__
+from gputop.commands.options import settle
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.topology.model.machine import Machine
+from gputop.topology.model.snapshot import NodeSnapshot
+
+
+def live_snapshot() -> NodeSnapshot:
+    """Read this machine with all that a prediction and a verdict need; Exit where it has no GPU."""
+    from gputop.topology.sources.live import LiveFeed
+
+    snapshot = settle(LiveFeed(version=__version__, thorough=True))
+    if not snapshot.machine.gpus:
+        reasons = "; ".join(dict.fromkeys(problem.text for problem in snapshot.problems))
+        raise Exit(f"no GPU to measure{': ' + reasons if reasons else ''}", CANNOT_TELL)
+    return snapshot
+
+
+def chosen(gpus: str | None, machine: Machine) -> tuple[str, ...]:
+    """PCI addresses of --gpus, of all GPUs without it; Exit for what is none."""
+    from gputop.measuring.selection import SelectionError, select
+
+    try:
+        return select(gpus, machine)
+    except SelectionError as error:
+        raise Exit(str(error), USAGE) from error

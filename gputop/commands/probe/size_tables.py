@@ -1,0 +1,124 @@
+"""Figures over message sizes as tables: collectives, and a copy's sweep."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from gputop.commands.probe.figure_text import Pairs, healthy, verdict
+from gputop.commands.probe.table import table
+from gputop.measuring.runs import with_names
+from gputop.terminal.clean import clean
+from gputop.topology.model import units
+from gputop.topology.model.snapshot import Measurement
+
+OPERATIONS = {
+    "all_reduce_busbw": "all reduce",
+    "all_gather_busbw": "all gather",
+    "reduce_scatter_busbw": "reduce scatter",
+    "all_to_all_busbw": "all to all",
+    "broadcast_busbw": "broadcast",
+    "send_receive_busbw": "send receive",
+}
+
+
+def collective_tables(pairs: Pairs) -> list[str]:
+    """Rows are sizes, columns operations; a table for each variant."""
+    variants = dict.fromkeys(figure.variant or "" for figure, _ in pairs)
+    return [
+        _table(variant, [pair for pair in pairs if (pair[0].variant or "") == variant])
+        for variant in variants
+    ]
+
+
+def _table(variant: str, pairs: Pairs) -> str:
+    operations = [name for name in OPERATIONS if any(f.quantity == name for f, _ in pairs)]
+    cells: dict[tuple[int, str], Measurement] = {
+        (figure.bytes_per_copy or 0, figure.quantity): figure for figure, _ in pairs
+    }
+    sizes = sorted({size for size, _ in cells})
+    rows = []
+    for size in sizes:
+        found = [cells.get((size, name)) for name in operations]
+        rows.append([units.size(size), *(_cell(figure) for figure in found)])
+    largest = [_largest(pairs, name) for name in operations]
+    if any(one is not None for _, one in pairs):
+        rows.append(["healthy", *(healthy(column) for column in largest)])
+        rows.append(["verdict", *(_word(pairs, name) for name in operations)])
+    algorithms = [_algorithm(column) for column in largest]
+    if any(algorithms):
+        rows.append(["algorithm", *(word or units.UNKNOWN for word in algorithms)])
+    ranks = sorted({str(figure.details.get("ranks")) for figure, _ in pairs} - {"None"})
+    engine = next((figure.engine for figure, _ in pairs if figure.engine), None)
+    title = "bus bandwidth, GB/s"
+    if variant:
+        title += f", {clean(variant, 40)}"
+    about = [f"{', '.join(ranks)} ranks"] if ranks else []
+    about += [clean(engine, 30)] if engine else []
+    title += f" ({', '.join(about)})" if about else ""
+    return f"{title}\n" + table([OPERATIONS[name] for name in operations], rows, corner="size")
+
+
+def _cell(figure: Measurement | None) -> str:
+    if figure is None:
+        return units.UNKNOWN
+    if figure.value is None:
+        return clean(figure.verdict or units.UNKNOWN, 12)
+    return units.figure(figure.value) + ("!" if figure.verdict == "wrong-data" else "")
+
+
+def _largest(pairs: Pairs, name: str) -> Pairs:
+    """The figure of the largest message: the plateau decides, not one small size."""
+    alike = [pair for pair in pairs if pair[0].quantity == name and pair[0].value is not None]
+    return sorted(alike, key=lambda pair: pair[0].bytes_per_copy or 0)[-1:]
+
+
+def _word(pairs: Pairs, name: str) -> str:
+    word = verdict([pair for pair in pairs if pair[0].quantity == name])
+    return "no ref." if word == "no reference" else word
+
+
+def _algorithm(column: Pairs) -> str:
+    for figure, _ in column:
+        said = figure.details.get("algorithm")
+        if isinstance(said, str):
+            return clean(said, 12)
+    return ""
+
+
+def sweep(pairs: Pairs, heading: str) -> str:
+    """Rows are sizes; lowest, median and highest of all pairs of GPUs."""
+    by_size: dict[int, list[Measurement]] = {}
+    for figure, _ in pairs:
+        if figure.value is not None:
+            by_size.setdefault(figure.bytes_per_copy or 0, []).append(figure)
+    rows = []
+    for size in sorted(by_size):
+        values = [figure.value for figure in by_size[size] if figure.value is not None]
+        each = [units.figure(pick(values)) for pick in (min, statistics.median, max)]
+        rows.append([units.size(size), *each])
+    return f"{heading}\n" + table(["lowest", "median", "highest"], rows, corner="size")
+
+
+def at_once(pairs: Pairs, totals: Sequence[Measurement], names: Mapping[str, str]) -> str:
+    """Copies at the same time, a row for each pattern: each copy's GB/s, and all together."""
+    by_pattern: dict[str, list[float]] = {}
+    for figure, _ in pairs:
+        if figure.value is not None:
+            by_pattern.setdefault(figure.variant or "", []).append(figure.value)
+    together = {figure.variant or "": figure.value for figure in totals}
+    rows = []
+    for pattern in dict.fromkeys((*by_pattern, *together)):
+        values = by_pattern.get(pattern, [])
+        each = [units.figure(pick(values)) for pick in (min, statistics.median, max) if values]
+        each = each or [units.UNKNOWN] * 3
+        rows.append(
+            [
+                clean(with_names(pattern, names), 34),
+                str(len(values)),
+                *each,
+                units.figure(together.get(pattern)),
+            ]
+        )
+    head = ["copies", "lowest", "median", "highest", "together"]
+    return "copies at once, GB/s of each and of all\n" + table(head, rows, corner="pattern")

@@ -1,0 +1,133 @@
+"""When the rules are asked again in the app: at once after a change, else every few seconds."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from gputop.topology.diagnosis.engine import Diagnosis
+    from gputop.topology.diagnosis.policy import Policy
+    from gputop.topology.expectation.reference import Reference
+    from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.report import Report
+
+CHANGED_SECONDS, CHANGED_COSTS = 1.0, 20
+"""After a change the rules wait this long at least, or so many times what they cost last."""
+MOVED_SECONDS, MOVED_COSTS = 5.0, 200
+"""The same where only readings moved: at most half a percent of a core."""
+SETTLED_SECONDS = 2.0
+"""After this long all sources had their say, so that counters have something to start from."""
+WINDOW_SECONDS = 600.0
+"""Counters are compared with a reading one to two of these ago: a finding about them goes again;
+what happened before stays among the events."""
+
+
+class Diagnosing:
+    """Asks the rules about reports of one node; used by one thread alone."""
+
+    def __init__(self) -> None:
+        self.diagnosis: Diagnosis | None = None
+        """What they said last; an equal answer is the same object."""
+        self.trouble = ""
+        """Why the site's policy cannot be used, which then silences nothing; "" where it can."""
+        self._policy: Policy | None = None
+        self._reference: Reference | None = None
+        self._started: float | None = None
+        self._earlier: tuple[float, NodeSnapshot] | None = None
+        """When it was read (monotonic: the clock of the host may jump) and what."""
+        self._next: tuple[float, NodeSnapshot] | None = None
+        """What becomes the earlier reading once it is old enough."""
+        self._last: NodeSnapshot | None = None
+        self._told: tuple[object, ...] = ()
+        self._prediction: object = None
+        self._asked_at = 0.0
+        self._cost = 0.0
+
+    def due(self, report: Report, now: float) -> bool:
+        """Whether the rules should be asked about this report; `now` monotonic."""
+        if self._last is None:
+            return True
+        waited = now - self._asked_at
+        if self._prediction is not report.prediction or self._told != _deciding(report):
+            return waited >= max(CHANGED_SECONDS, CHANGED_COSTS * self._cost)
+        if report.snapshot is self._last:
+            return False
+        return waited >= max(MOVED_SECONDS, MOVED_COSTS * self._cost)
+
+    def ask(self, report: Report, now: float) -> bool:
+        """Ask them, if that is due; says whether they say something new. Takes milliseconds."""
+        self._keep(report.snapshot, now)
+        if not self.due(report, now):
+            return False
+        from gputop.topology.diagnosis.case import Case
+        from gputop.topology.diagnosis.engine import diagnose
+
+        snapshot, earlier = report.snapshot, self._before(report.snapshot, now)
+        # Before the rules run: should that fail, the same report would fail again.
+        first, self._last = self._last is None, snapshot
+        self._asked_at, self._told = now, _deciding(report)
+        self._prediction = report.prediction
+        if self._policy is None:
+            self._read_policy(live=snapshot.source == ("live",))
+        begun = time.perf_counter()
+        found = diagnose(
+            Case(report, earlier=earlier, reference=self._reference, policy=self._policy)
+        )
+        if not first:
+            # The first time most of it is imports.
+            self._cost = time.perf_counter() - begun
+        if found == self.diagnosis:
+            return False
+        self.diagnosis = found
+        return True
+
+    def _read_policy(self, *, live: bool) -> None:
+        """What the site decided; what it expects holds for its own machines, no file or demo."""
+        from gputop.checking.node import reference
+        from gputop.checking.policy import site
+        from gputop.exits import Exit
+        from gputop.topology.diagnosis.engine import load
+        from gputop.topology.diagnosis.policy import Policy
+
+        self._policy = Policy()
+        try:
+            decided = site(None, (), load())
+            self._policy = decided.policy
+            if live and decided.expect:
+                self._reference = reference(decided.expect)
+        except Exit as error:
+            self.trouble = str(error)
+
+    def _keep(self, snapshot: NodeSnapshot, now: float) -> None:
+        if self._started is None:
+            self._started = now
+        if now - self._started < SETTLED_SECONDS:
+            return
+        if self._earlier is None or self._next is None:
+            self._earlier = self._next = now, snapshot
+        elif now - self._next[0] >= WINDOW_SECONDS:
+            self._earlier, self._next = self._next, (now, snapshot)
+
+    def _before(self, snapshot: NodeSnapshot, now: float) -> NodeSnapshot | None:
+        """The earlier reading, as old as it is whatever the clock of the host did since."""
+        if self._earlier is None:
+            return None
+        at, earlier = self._earlier
+        # A file stays what it is: nothing happens between two looks at it.
+        if now <= at or earlier is snapshot:
+            return None
+        return msgspec.structs.replace(earlier, taken_at=snapshot.taken_at - (now - at))
+
+
+def _deciding(report: Report) -> tuple[object, ...]:
+    """What most rules follow from; readings, which always move, are left out."""
+    snapshot = report.snapshot
+    return (
+        snapshot.machine,
+        snapshot.environment,
+        snapshot.measurements,
+        snapshot.problems,
+    )

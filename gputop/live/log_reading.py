@@ -1,0 +1,127 @@
+"""A debug log read, explained and laid over a node: what the command and the screen show."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gputop import __version__
+from gputop.topology.logs.comparing.overlay import Overlay, lay
+from gputop.topology.logs.reading.lines import LogUnreadable, Readable
+from gputop.topology.logs.reading.read import read_log
+from gputop.topology.logs.report.places import gpus_from, normal
+from gputop.topology.logs.report.report import LogReport, Note
+from gputop.topology.logs.symptoms.explain import Explanation, explain, unexplained
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.recorded.plain_file import open_plain
+
+SCHEMA = "gputop.log/1"
+NO_LINES = "no line of NCCL or RCCL in it; a job writes them with NCCL_DEBUG=INFO"
+
+
+class ReadError(ValueError):
+    """A log that cannot be used; one line. `unreadable`: the path could not be opened."""
+
+    def __init__(self, text: str, *, unreadable: bool = False) -> None:
+        super().__init__(text)
+        self.unreadable = unreadable
+
+
+class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A log with all that is said about it."""
+
+    log: LogReport
+    findings: tuple[Explanation, ...]
+    unexplained: tuple[Note, ...]
+    overlay: Overlay
+
+
+def read_path(path: Path, heard: Callable[[int], None] | None = None) -> LogReport:
+    """Read a file; raises ReadError."""
+    try:
+        with open_plain(path) as file:
+            # The kernel's own files have no size, and some give their lines but once, or wait.
+            if not os.fstat(file.fileno()).st_size:
+                raise ReadError(f"{path}: its size is 0 bytes, so there is nothing to read")
+            return read_stream(file, path.name, heard)
+    except (OSError, ValueError) as error:
+        if isinstance(error, ReadError):
+            raise
+        why = "no such file" if isinstance(error, FileNotFoundError) else None
+        raise ReadError(
+            f"{path}: {why or getattr(error, 'strerror', None) or error}", unreadable=True
+        ) from error
+
+
+def read_stream(
+    stream: Readable, name: str, heard: Callable[[int], None] | None = None
+) -> LogReport:
+    """Read an open file or stdin; raises ReadError when nothing in it is the library's."""
+    try:
+        log = read_log(stream, name=name, heard=heard)
+    except (LogUnreadable, gzip.BadGzipFile) as error:
+        raise ReadError(f"{name}: {error}") from error
+    if log.empty:
+        raise ReadError(f"{name}: {NO_LINES}")
+    return log
+
+
+def fits(log: LogReport, snapshot: NodeSnapshot) -> bool:
+    """Whether all GPUs that the log names are on this node."""
+    here = {normal(gpu.address) for gpu in snapshot.machine.gpus}
+    named = gpus_from(log)
+    return bool(named) and set(named) <= here
+
+
+def examine(
+    log: LogReport, snapshot: NodeSnapshot | None, *, library: str | None = None
+) -> ReadLog:
+    """Explain a log and compare it; without a node, with one made of its own System block."""
+    return ReadLog(
+        log=log,
+        findings=explain(log),
+        unexplained=unexplained(log),
+        overlay=lay(log, snapshot, library=library),
+    )
+
+
+def document(read: ReadLog) -> dict[str, Any]:
+    """The answer as one JSON object."""
+    log = read.log
+    agreement = read.overlay.agreement
+    return {
+        "schema": SCHEMA,
+        "gputop": __version__,
+        "source": [log.name],
+        "assumptions": list(read.overlay.assumptions),
+        "log": {
+            "lines": log.lines,
+            "bytes": log.bytes,
+            "library_lines": log.library_lines,
+            "kinds": log.kinds,
+            "cut": log.cut,
+            "more": log.more,
+            "unread": [msgspec.to_builtins(note) for note in log.unread],
+            "unknown": [msgspec.to_builtins(note) for note in log.unknown],
+        },
+        "library": msgspec.to_builtins(log.versions),
+        "hosts": list(log.hosts),
+        "bootstrap": list(log.bootstrap),
+        "environment": [msgspec.to_builtins(one) for one in log.environment],
+        "communicators": [msgspec.to_builtins(one) for one in log.communicators],
+        "notes": [msgspec.to_builtins(note) for note in log.notes],
+        "findings": [msgspec.to_builtins(one) for one in read.findings],
+        "unexplained": [msgspec.to_builtins(note) for note in read.unexplained],
+        "node": read.overlay.node or None,
+        "agreement": {
+            "sentence": agreement.sentence,
+            "agree": agreement.agree,
+            "differ": len(agreement.differing),
+            **msgspec.to_builtins(agreement),
+        },
+    }

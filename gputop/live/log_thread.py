@@ -1,0 +1,93 @@
+"""A log read and compared in a thread of its own: a large one takes seconds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from gputop.live.log_reading import ReadLog
+    from gputop.topology.model.snapshot import NodeSnapshot
+
+
+class LogProgress(Message):
+    """So many bytes are read."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Only the newest counts."""
+        return isinstance(message, LogProgress)
+
+    def __init__(self, reading: LogThread, read_bytes: int, total_bytes: int | None) -> None:
+        super().__init__()
+        self.reading, self.read_bytes, self.total_bytes = reading, read_bytes, total_bytes
+
+
+class LogReady(Message):
+    """The log is read."""
+
+    def __init__(self, reading: LogThread, read: ReadLog) -> None:
+        super().__init__()
+        self.reading, self.read = reading, read
+
+
+class LogFailed(Message):
+    """The log cannot be used, in one line."""
+
+    def __init__(self, reading: LogThread, text: str) -> None:
+        super().__init__()
+        self.reading, self.text = reading, text
+
+
+class _Cancelled(Exception):  # noqa: N818 - nobody wants the answer any more
+    pass
+
+
+class LogThread:
+    """Reads one file; posts how far it is and what came of it."""
+
+    def __init__(
+        self, path: Path, snapshot: NodeSnapshot | None, post: Callable[[Message], object]
+    ) -> None:
+        self.path = path
+        self._snapshot = snapshot
+        self._post = post
+        self._stop = threading.Event()
+        self._total: int | None = None
+
+    def start(self) -> None:
+        """Begin; a daemon, so that leaving the app waits for nothing."""
+        threading.Thread(target=self._run, name="log", daemon=True).start()
+
+    def cancel(self) -> None:
+        """Let go of it; nothing is posted any more."""
+        self._stop.set()
+
+    def _heard(self, read_bytes: int) -> None:
+        if self._stop.is_set():
+            raise _Cancelled
+        self._post(LogProgress(self, read_bytes, self._total))
+
+    def _run(self) -> None:
+        from gputop.live.log_reading import ReadError, examine, fits, read_path
+
+        try:
+            # A compressed file holds more than it weighs: no share can be told.
+            if self.path.suffix != ".gz" and self.path.is_file():
+                self._total = self.path.stat().st_size
+            log = read_path(self.path, self._heard)
+            node = self._snapshot
+            if node is not None and not fits(log, node):
+                node = None
+            answer: Message = LogReady(self, examine(log, node))
+        except _Cancelled:
+            return
+        except (ReadError, OSError) as error:
+            answer = LogFailed(self, str(error))
+        except Exception as error:  # noqa: BLE001 - a thread's border: said on the screen
+            answer = LogFailed(self, f"{type(error).__name__}: {error} (our fault)")
+        if not self._stop.is_set():
+            self._post(answer)

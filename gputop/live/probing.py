@@ -1,0 +1,173 @@
+"""Probes for the app: run off the event loop, every event a message."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gputop import messages
+from gputop.topology.model.snapshot import NodeSnapshot
+
+if TYPE_CHECKING:
+    from gputop.measuring.running import Ended, Event
+    from gputop.measuring.runs import Told
+
+
+class Probing:
+    """Runs one suite at a time in a thread of its own; `post` is called from that thread."""
+
+    def __init__(self, post: Callable[[Any], object]) -> None:
+        self._post = post
+        self._cancel = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether something is measured."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(
+        self, probe: str, addresses: tuple[str, ...], force: bool, snapshot: NodeSnapshot
+    ) -> None:
+        """Begin one probe on those GPUs of a node; a second wish while one runs is ignored."""
+        self.start_suite((probe,), addresses, force, "normal", snapshot)
+
+    def start_suite(
+        self,
+        names: tuple[str, ...],
+        addresses: tuple[str, ...],
+        force: bool,
+        level: str,
+        snapshot: NodeSnapshot,
+    ) -> None:
+        """Begin these probes, all when none is named; ignored while something runs."""
+        if self.running:
+            return
+        self._cancel = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run,
+            args=(names, addresses, force, level, snapshot, self._cancel),
+            name="probes",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def cancel(self) -> None:
+        """Ask what runs to end; its end comes as a message."""
+        self._cancel.set()
+
+    def close(self) -> None:
+        """The app leaves: end the probe. Does not wait; the worker dies with its parent anyway."""
+        self._cancel.set()
+
+    def _run(
+        self,
+        names: tuple[str, ...],
+        addresses: tuple[str, ...],
+        force: bool,
+        level: str,
+        snapshot: NodeSnapshot,
+        cancel: threading.Event,
+    ) -> None:
+        # Imported here: the app opens without the probes' code.
+        from gputop.measuring import planning, running
+
+        posting = _Posting(self._post, snapshot)
+        try:
+            plan = planning.plan(names, snapshot.machine, addresses, level=level, force=force)
+            running.Suite(plan, posting, cancel).run()
+        except Exception as error:  # noqa: BLE001 - the worker border: the screen gets a sentence
+            posting.broke(f"{type(error).__name__}: {error}")
+
+
+class _Posting:
+    """Turns a suite's events into messages."""
+
+    def __init__(self, post: Callable[[Any], object], snapshot: NodeSnapshot) -> None:
+        self._post = post
+        self._snapshot = snapshot
+        self._python = self._note = self._step = ""
+        self._state: messages.SuiteState | None = None
+        self._not_kept: dict[str, str] = {}
+        """Probe -> why its run is not in the history."""
+
+    def __call__(self, event: Event) -> None:
+        from gputop.measuring import running
+
+        if isinstance(event, running.Began):
+            if event.choice.chosen is not None:
+                self._python = event.choice.chosen.path
+                self._note = event.choice.chosen.how_found
+        elif isinstance(event, running.Changed):
+            self._changed(event.state)
+        elif isinstance(event, running.Figure):
+            self._post(messages.ProbeMeasured(event.measurement))
+        else:
+            self._ended(event)
+
+    def broke(self, text: str) -> None:
+        """A mistake of ours ended the suite."""
+        if self._state is not None:
+            self._post(messages.SuiteChanged(replace(self._state, running=False, text=text)))
+        self._post(messages.ProbeEnded("failed", text))
+
+    def _changed(self, state: messages.SuiteState) -> None:
+        self._state = state = self._noted(state)
+        self._post(messages.SuiteChanged(state))
+        step = state.current
+        if step is not None and step.name != self._step:
+            self._step = step.name
+            self._post(messages.ProbeStarted(step.name, self._python, self._note))
+        elif step is not None and step.total:
+            self._post(messages.ProbeProgress(step.done, step.total, step.what))
+        elif not state.running:
+            name = state.steps[0].name if len(state.steps) == 1 else "probes"
+            self._post(messages.ProbeEnded(state.status, state.text, state.forcible, name))
+
+    def _noted(self, state: messages.SuiteState) -> messages.SuiteState:
+        """The same with what we have to say ourselves, after what the probes said."""
+        steps = []
+        for step in state.steps:
+            note = self._not_kept.get(step.name)
+            if note and note not in step.notes:
+                step = replace(step, notes=(*step.notes, note))
+            steps.append(step)
+        return replace(state, steps=tuple(steps))
+
+    def _ended(self, event: Ended) -> None:
+        """Compare and keep what a probe found; the others go on whatever comes of that."""
+        if event.told.outcome.logs:
+            self._check(event.told)
+        note = self._keep(event)
+        if note:
+            self._not_kept[event.planned.step.name] = note
+            if self._state is not None:
+                self._changed(self._state)
+
+    def _keep(self, event: Ended) -> str:
+        from gputop.measuring import history
+
+        try:
+            return history.keep_told(self._snapshot, event.planned.wish, event.told)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs the kept run only
+            return f"the run is not kept in the history: {type(error).__name__}: {error}"
+
+    def _check(self, told: Told) -> None:
+        """Lay the logs beside the prediction, here and not on the event loop: it takes a while."""
+        from gputop.live.log_reading import examine
+        from gputop.measuring.nccl_check import check_run, log_of, transports
+
+        try:
+            check = check_run(self._snapshot, told, {})
+            read = examine(log_of(told), self._snapshot, library=check.library)
+            figures = tuple(transports(check, time.time()))
+        except Exception as error:  # noqa: BLE001 - the worker border: the figures stand without it
+            text = f"the logs could not be compared: {type(error).__name__}: {error}"
+            self._post(messages.NcclChecked(None, text))
+            return
+        for figure in figures:
+            self._post(messages.ProbeMeasured(figure))
+        self._post(messages.NcclChecked(check, read=read))

@@ -1,0 +1,169 @@
+"""The thread between the sources and the screen: waits for news, examines, posts one report."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gputop.live.diagnosing import Diagnosing
+from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.recorded.feeds import Feed
+
+STARTUP_SECONDS = 2.0
+"""For this long after the start every answer is shown at once; later one report an interval."""
+STARTUP_GAP_SECONDS = 0.03
+PREDICT_AFTER_SECONDS = 0.5
+"""Predicting takes a tenth of a second of computing; it waits until the first picture is drawn."""
+WAKE_SECONDS = 0.5
+"""The longest that new measurements wait for a feed that says nothing."""
+
+
+class Refresher:
+    """Turns a feed into ReportReady messages; `post` is called from its own daemon thread."""
+
+    def __init__(self, feed: Feed, post: Callable[[Any], object], interval: float = 1.0) -> None:
+        self._feed = feed
+        self._post = post
+        self._interval = interval
+        self._closed = threading.Event()
+        self._wake = threading.Event()
+        self._measurements: tuple[Measurement, ...] = ()
+        self._report: Any = None
+        self._started = 0.0
+        self._snapshot: NodeSnapshot | None = None
+        self._shown_measurements: tuple[Measurement, ...] = ()
+        self._diagnosing = Diagnosing()
+        self._watcher: Any = None
+        self._thread = threading.Thread(target=self._run, name="refresh", daemon=True)
+
+    def start(self) -> None:
+        """Begin to post."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop posting and let go of the feed; never blocks."""
+        self._closed.set()
+        self._wake.set()
+        self._feed.close()
+
+    def set_interval(self, interval: float) -> None:
+        """Seconds between two reports."""
+        self._interval = interval
+
+    def add_measurements(self, measurements: tuple[Measurement, ...]) -> None:
+        """Keep figures of a probe with the node; a newer one of the same kind replaces an older."""
+        kept = {figure.key: figure for figure in self._measurements}
+        for figure in measurements:
+            # The newest goes last, where it counts most.
+            kept.pop(figure.key, None)
+            kept[figure.key] = figure
+        self._measurements = tuple(kept.values())
+        self._wake.set()
+
+    def _run(self) -> None:
+        started = self._started = time.monotonic()
+        while not self._closed.is_set():
+            self._wake.clear()
+            try:
+                self._tick()
+                self._decide()
+                self._tell()
+            except Exception as error:  # noqa: BLE001 - the app border: the screen stays, with the reason
+                from gputop.messages import RefreshFailed
+
+                self._send(RefreshFailed(f"{type(error).__name__}: {error}"))
+            young = time.monotonic() - started < STARTUP_SECONDS
+            self._wake.wait(STARTUP_GAP_SECONDS if young else self._interval * 0.9)
+            self._wait_for_news()
+
+    def _wait_for_news(self) -> None:
+        """Wait for the feed or a wake; without either one interval, as ages still move on."""
+        end = time.monotonic() + self._interval
+        if self._undecided():
+            end = min(end, max(time.monotonic(), self._started + PREDICT_AFTER_SECONDS))
+        while not self._wake.is_set() and (left := end - time.monotonic()) > 0:
+            if self._feed.wait(min(left, WAKE_SECONDS)):
+                return
+
+    def _tick(self) -> None:
+        snapshot = self._feed.snapshot()
+        measurements = self._measurements
+        if snapshot is self._snapshot and measurements is self._shown_measurements:
+            return
+        self._snapshot, self._shown_measurements = snapshot, measurements
+        if measurements:
+            snapshot = _with_measurements(snapshot, measurements)
+        from gputop.messages import ReportReady
+        from gputop.topology.report import examine
+
+        first = self._report is None
+        report = self._report = examine(snapshot, self._report)
+        try:
+            if measurements:
+                # Before the screens see them, so that none of them waits for the verdicts.
+                from gputop.measuring.judged import judged
+
+                judged(report)
+        finally:
+            self._send(ReportReady(report))
+        if not first:
+            # The graph is made here, behind the first picture, so that no key press waits for it.
+            _ = report.graph
+
+    def _undecided(self) -> bool:
+        """Whether it is still open what is predicted, or why nothing is."""
+        report = self._report
+        if report is None:
+            return False
+        return report.prediction is None and not report.why_no_prediction
+
+    def _decide(self) -> None:
+        """Predict, and show it without waiting for the next reading."""
+        late = time.monotonic() - self._started >= PREDICT_AFTER_SECONDS
+        if not late or not self._undecided() or not self._report.decide():
+            return
+        from gputop.messages import ReportReady
+
+        self._report = self._report.follow(self._report.snapshot)
+        self._send(ReportReady(self._report))
+
+    def _tell(self) -> None:
+        """Add what happened, and what the rules say where it is time to ask them."""
+        report = self._report
+        if report is None or self._undecided():
+            return
+        if self._watcher is None:
+            from gputop.topology.diagnosis.events import Watcher
+
+            self._watcher = Watcher()
+        happened = self._watcher.see(report.snapshot)
+        asked = False
+        try:
+            asked = self._diagnosing.ask(report, time.monotonic())
+            if self._diagnosing.trouble:
+                from gputop.messages import PolicyFailed
+
+                self._send(PolicyFailed(self._diagnosing.trouble))
+                self._diagnosing.trouble = ""
+        finally:
+            if happened or asked:
+                from gputop.messages import ReportReady
+
+                told = report.told(self._diagnosing.diagnosis, self._watcher.events)
+                self._report = told
+                self._send(ReportReady(told))
+
+    def _send(self, message: Any) -> None:
+        if not self._closed.is_set():
+            self._post(message)
+
+
+def _with_measurements(
+    snapshot: NodeSnapshot, measurements: tuple[Measurement, ...]
+) -> NodeSnapshot:
+    merged = {figure.key: figure for figure in (*snapshot.measurements, *measurements)}
+    return msgspec.structs.replace(snapshot, measurements=tuple(merged.values()))

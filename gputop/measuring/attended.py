@@ -1,0 +1,117 @@
+"""A suite run from the command line: progress on stderr, ended by Ctrl+C."""
+
+from __future__ import annotations
+
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gputop.commands.options import say
+from gputop.terminal.clean import clean
+
+if TYPE_CHECKING:
+    from gputop.measuring.planning import Plan
+    from gputop.measuring.running import Ended, Event
+    from gputop.measuring.state import SuiteState
+
+LEAVE_SECONDS = 10.0
+"""After Ctrl+C the worker has this long to go; a driver call may hold it."""
+_TICK_SECONDS = 0.1
+
+
+class Attended:
+    """A suite in a thread of its own, and the person in front of it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._cancel = threading.Event()
+        self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
+        self._line = _Line()
+        self.state: SuiteState | None = None
+        """Where it stands; None before the first word."""
+        self.interrupted = False
+
+    def ends(self) -> Iterator[Ended]:
+        """Each probe's end as it comes; after Ctrl+C those that still come in time."""
+        from gputop.measuring import running
+
+        # Off the main thread, so that Ctrl+C reaches us while the worker is in a driver call.
+        threading.Thread(target=self._run, name="probes", daemon=True).start()
+        give_up = float("inf")
+        try:
+            while time.monotonic() < give_up:
+                try:
+                    event = self._events.get(timeout=_TICK_SECONDS)
+                except queue.Empty:
+                    continue
+                except KeyboardInterrupt:
+                    if self.interrupted:
+                        break  # a second Ctrl+C waits for nothing: workers die with us
+                    give_up = self._interrupt()
+                    continue
+                if event is None:
+                    break
+                if isinstance(event, BaseException):
+                    raise event
+                if isinstance(event, running.Began):
+                    self._say(*event.choice.sentences())
+                elif isinstance(event, running.Changed):
+                    self.state = event.state
+                    self._line.show(event.state)
+                elif isinstance(event, running.Ended):
+                    self._line.close()
+                    yield event
+        finally:
+            self._cancel.set()
+            self._line.close()
+
+    def _interrupt(self) -> float:
+        self.interrupted = True
+        self._cancel.set()
+        return time.monotonic() + LEAVE_SECONDS
+
+    def _run(self) -> None:
+        from gputop.measuring.running import Suite
+
+        try:
+            Suite(self._plan, self._events.put, self._cancel).run()
+        except BaseException as error:  # noqa: BLE001 - handed to the main thread
+            self._events.put(error)
+        finally:
+            self._events.put(None)
+
+    def _say(self, *lines: str) -> None:
+        self._line.close()
+        for line in lines:
+            say(line)
+
+
+class _Line:
+    """Progress for people: one line that is written over on a terminal, silence otherwise."""
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._open = False
+
+    def show(self, state: SuiteState) -> None:
+        step = state.current
+        if not self._terminal or step is None:
+            return
+        text = f"{step.name} "
+        if step.total:
+            text += f"{step.done}/{step.total} "
+        if len(state.steps) > 1:
+            over = sum(one.over for one in state.steps)
+            text = f"[{over + 1}/{len(state.steps)}, {state.left_seconds:.0f} s left] {text}"
+        sys.stderr.write(f"\r\x1b[K{clean(text + step.what, 79)}")
+        sys.stderr.flush()
+        self._open = True
+
+    def close(self) -> None:
+        if self._open:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+            self._open = False

@@ -1,0 +1,195 @@
+"""Whether a GPU may be measured: somebody else's work is not to be disturbed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+
+import msgspec
+
+from gputop.topology.model import units
+from gputop.topology.model.readings import GpuProcess, GpuReading
+
+SAMPLES = 3
+SAMPLE_GAP_SECONDS = 0.15
+UTILIZATION_PERCENT = 5.0
+"""More than this in two of three samples is work."""
+FREE_MEMORY_FRACTION = 0.2
+"""Less than this free leaves no room to measure beside whoever holds the rest."""
+UNLISTED_MEMORY_FRACTION = 0.1
+"""More than this held by nobody that is listed is a process that a container hides."""
+CALM_SECONDS = 1.5
+"""A driver's utilisation is that of the last second: what just ended still shows in it."""
+GONE_SECONDS = 1.0
+"""A process of ours that ended may stay in the driver's list for a moment."""
+GONE_GAP_SECONDS = 0.05
+
+Read = Callable[[], Sequence[GpuReading]]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Why GPUs count as busy, and what could not be seen."""
+
+    busy: tuple[str, ...] = ()
+    """One sentence a GPU and reason; empty when nothing speaks against measuring."""
+    blind: tuple[str, ...] = ()
+    """What the driver would not say, so that "not busy" is not proven."""
+    only_utilization: bool = False
+    """Whether it is utilisation alone that speaks against it."""
+
+
+def judge(
+    samples: Sequence[Sequence[GpuReading]],
+    addresses: Collection[str],
+    names: dict[str, str] | None = None,
+    own_pids: Collection[int] = (),
+) -> Verdict:
+    """Judge GPUs by a few samples of all readings, oldest first.
+
+    Busy is a compute context of another process, utilisation over 5 % in two of three samples,
+    under 20 % of the memory free, or over 10 % of it held by nobody that is listed. An empty
+    process list proves nothing (a container hides them).
+    """
+    busy: list[str] = []
+    blind: list[str] = []
+    working = 0
+    for address in addresses:
+        name = (names or {}).get(address, address)
+        seen = [reading for sample in samples for reading in sample if reading.address == address]
+        if not seen:
+            blind.append(f"{name}: no reading, so nothing tells whether it is in use")
+            continue
+        last = seen[-1]
+        others = _others(last, own_pids)
+        if others:
+            busy.append(f"{name} is in use by {_named(others)}{_of_total(others, last)}")
+        elif last.processes is None:
+            blind.append(f"{name}: the driver does not list its processes")
+        active = [
+            reading.utilization_percent
+            for reading in seen
+            if reading.utilization_percent is not None
+            and reading.utilization_percent > UTILIZATION_PERCENT
+        ]
+        if len(active) >= 2:
+            working += 1
+            busy.append(f"{name} works: {active[-1]:.0f} % utilisation")
+        busy += _memory(name, last, listed=_holds(last))
+    return Verdict(tuple(busy), tuple(blind), only_utilization=0 < working == len(busy))
+
+
+def _holds(reading: GpuReading) -> bool:
+    """Whether somebody is listed who may hold memory."""
+    return any(process.memory_bytes != 0 for process in reading.processes or ())
+
+
+def _others(reading: GpuReading, own_pids: Collection[int]) -> list[GpuProcess]:
+    """Each process with a compute context that is not ours, once.
+
+    A ROCm process is listed on every GPU that it may use; where it holds no memory it does not.
+    """
+    found = {
+        process.pid: process
+        for process in reading.processes or ()
+        if process.kind != "graphics" and process.pid not in own_pids and process.memory_bytes != 0
+    }
+    return [found[pid] for pid in sorted(found)]
+
+
+def _named(processes: Sequence[GpuProcess]) -> str:
+    shown = ", ".join(str(process.pid) for process in processes[:3])
+    many = len(processes) > 1
+    return f"process{'es' if many else ''} {shown}" + (", ..." if len(processes) > 3 else "")
+
+
+def _of_total(processes: Sequence[GpuProcess], reading: GpuReading) -> str:
+    """What they hold, where the driver says."""
+    held = sum(process.memory_bytes or 0 for process in processes)
+    used, free = reading.memory_used_bytes, reading.memory_free_bytes
+    if not held or used is None or free is None:
+        return ""
+    share = 100 * held / (used + free)
+    return f" ({units.size(held)}, {share:.0f} % of its memory)"
+
+
+def _memory(name: str, reading: GpuReading, *, listed: bool) -> list[str]:
+    used, free = reading.memory_used_bytes, reading.memory_free_bytes
+    if used is None or free is None or not used + free:
+        return []
+    total = used + free
+    if free < FREE_MEMORY_FRACTION * total:
+        return [f"{name} has only {100 * free / total:.0f} % of its memory free"]
+    if not listed and used > UNLISTED_MEMORY_FRACTION * total:
+        share = f"{units.size(used)}, {100 * used / total:.0f} %"
+        return [f"{name}: {share} of its memory is held by a process that the driver does not list"]
+    return []
+
+
+def refusal(verdict: Verdict) -> str:
+    """Why nothing is measured and what can be done, for people."""
+    return (
+        "; ".join(verdict.busy) + ". Nothing was measured: --gpus leaves a GPU out, --force (P in "
+        "the app) measures beside whoever uses it."
+    )
+
+
+def sample(read: Read, cancel: threading.Event | None = None) -> list[Sequence[GpuReading]]:
+    """Take three samples, 0.15 s apart; `read` asks the driver once."""
+    samples = [read()]
+    for _ in range(SAMPLES - 1):
+        _pause(SAMPLE_GAP_SECONDS, cancel)
+        samples.append(read())
+    return samples
+
+
+def look(
+    read: Read,
+    addresses: Collection[str],
+    names: dict[str, str],
+    own_pids: Collection[int] = (),
+    cancel: threading.Event | None = None,
+    calm_seconds: float = CALM_SECONDS,
+) -> Verdict:
+    """Judge GPUs now; utilisation alone gets a moment to calm down."""
+    samples = sample(read, cancel)
+    verdict = judge(samples, addresses, names, own_pids)
+    give_up = time.monotonic() + calm_seconds
+    while verdict.only_utilization and time.monotonic() < give_up and not _over(cancel):
+        _pause(SAMPLE_GAP_SECONDS, cancel)
+        samples = [*samples[1:], read()]
+        verdict = judge(samples, addresses, names, own_pids)
+    return verdict
+
+
+def strangers(
+    read: Read,
+    addresses: Collection[str],
+    names: dict[str, str],
+    own_pids: Callable[[], Collection[int]],
+    cancel: threading.Event | None = None,
+) -> Verdict:
+    """Judge by processes alone, between two probes of ours: what we did still shows elsewhere."""
+    give_up = time.monotonic() + GONE_SECONDS
+    while True:
+        own, readings = own_pids(), read()
+        seen = {reading.address: _others(reading, own) for reading in readings}
+        busy = tuple(
+            f"{names.get(address, address)} is in use by {_named(seen[address])} since this began"
+            for address in addresses
+            if seen.get(address)
+        )
+        if not busy or time.monotonic() >= give_up or _over(cancel):
+            return Verdict(busy)
+        _pause(GONE_GAP_SECONDS, cancel)
+
+
+def _over(cancel: threading.Event | None) -> bool:
+    return cancel is not None and cancel.is_set()
+
+
+def _pause(seconds: float, cancel: threading.Event | None) -> None:
+    if cancel is None:
+        time.sleep(seconds)
+    else:
+        cancel.wait(seconds)

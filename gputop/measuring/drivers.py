@@ -1,0 +1,49 @@
+"""Asks the drivers of all makers for their readings, for whoever must know who uses a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gputop.measuring.busy import Read
+from gputop.topology.model.readings import GpuReading
+from gputop.topology.model.source import Part, Source, SourceAbsent
+from gputop.topology.sources import load
+from gputop.topology.sources.collect import merge_readings
+
+SOURCES = ("nvml_readings", "amdsmi_readings", "amdgpu_readings")
+"""In the order in which they win a field; sysfs says of AMD's GPUs what ROCm's library does not."""
+
+
+def open_drivers(sources: Sequence[Source] | None = None) -> Read:
+    """Give a function that asks every driver there is once, and merges what they say.
+
+    Raises SourceAbsent when it is called and none has a GPU; whatever else a driver raises when
+    no other one answers.
+    """
+    if sources is None:
+        sources = [load(name) for name in SOURCES]
+    readers: dict[str, Callable[[], Any]] = {}
+
+    def read() -> Sequence[GpuReading]:
+        parts: list[Part] = []
+        absent: list[str] = []
+        failed: list[Exception] = []
+        for source in sources:
+            try:
+                if source.id not in readers:
+                    readers[source.id] = source.reader()
+                parts.append(source.parse(readers[source.id]()))
+            except SourceAbsent as why:
+                absent.append(str(why))
+            except Exception as error:  # noqa: BLE001 - the source border: the others may answer
+                readers.pop(source.id, None)
+                failed.append(error)
+        found = merge_readings(parts).gpus
+        if found:
+            return found
+        if failed:
+            raise failed[0]
+        raise SourceAbsent("; ".join(dict.fromkeys(absent)) or "no driver shows a GPU")
+
+    return read

@@ -1,0 +1,158 @@
+"""Figures beside what they should be, for the command line, for what is kept and for screens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from gputop.terminal.clean import clean
+from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+
+if TYPE_CHECKING:
+    from gputop.topology.expectation.judge import Judge
+    from gputop.topology.expectation.judgement import Judgement
+    from gputop.topology.expectation.patterns import Pattern
+    from gputop.topology.nccl.prediction import Prediction
+
+MAIN = (
+    ("write_bandwidth", ""), ("h2d_bandwidth", "pinned"), ("memory_copy", ""), ("gemm", "bf16"),
+    ("all_reduce_busbw", "out of place"),
+)  # fmt: skip
+"""Quantity and the start of its variant: of each the best figure is told with its four numbers."""
+
+
+class MainFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """The best figure of one kind with its four numbers."""
+
+    figure: Measurement
+    title: str
+    """What it is of: "write bandwidth GPU0 -> GPU1"."""
+    unit: str
+    line: str
+    """Data sheet both ways, one way, realistic, measured."""
+
+    @property
+    def text(self) -> str:
+        """All of it in one line."""
+        return f"{self.title}, {self.unit}: {self.line}"
+
+
+class Expectations(msgspec.Struct, frozen=True):
+    """Figures, what was thought of each, and what they say together."""
+
+    figures: tuple[Measurement, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
+    """One for each figure, in order; none at all where nothing can be judged."""
+    main: tuple[MainFigure, ...] = ()
+    """The best figure of each kind in MAIN that something is known of."""
+    patterns: tuple[Pattern, ...] = ()
+    """Which device, link or block is behind figures that are low together."""
+
+    @property
+    def low(self) -> bool:
+        """Whether some figure is low."""
+        return any(one.verdict == "low" for one in self.judgements)
+
+    def pairs(self) -> list[tuple[Measurement, Judgement | None]]:
+        """Each figure with its judgement."""
+        if not self.judgements:
+            return [(figure, None) for figure in self.figures]
+        return list(zip(self.figures, self.judgements, strict=True))
+
+
+class Expecting:
+    """Judges the figures of one node; keeps what was worked out for it."""
+
+    def __init__(
+        self,
+        snapshot: NodeSnapshot | None,
+        names: Mapping[str, str],
+        prediction: Prediction | None = None,
+    ) -> None:
+        """`snapshot` is None for a self-test; `names`: the label of a device by address.
+
+        `prediction`: what the library does there; without it one is made where it is needed.
+        """
+        self._snapshot = snapshot
+        self._names = names
+        self._prediction = prediction
+        self._judge: Judge | None = None
+
+    def of(self, found: Sequence[Measurement]) -> Expectations:
+        """Judge figures of live GPUs; those of a self-test are passed on as they are."""
+        figures = tuple(found)
+        snapshot = self._snapshot
+        if snapshot is None or all(figure.device_kind == "cpu" for figure in figures):
+            return Expectations(figures)
+        from gputop.topology.expectation.four_numbers import four_numbers
+        from gputop.topology.expectation.judge import Judge
+        from gputop.topology.expectation.patterns import patterns
+
+        if self._judge is None:
+            self._judge = Judge(snapshot, self._prediction)
+        judgements = self._judge.judge(figures)
+        main = []
+        for figure in main_figures(figures):
+            numbers = four_numbers(snapshot, figure, self._judge)
+            if numbers is not None:
+                main.append(
+                    MainFigure(
+                        figure=figure,
+                        title=title(figure, self._names),
+                        unit=numbers.unit,
+                        line=numbers.line,
+                    )
+                )
+        read = patterns(
+            figures, self._names, snapshot, prediction=self._prediction, judgements=judgements
+        )
+        return Expectations(figures, judgements, tuple(main), read)
+
+
+def title(figure: Measurement, names: Mapping[str, str], *, ends: bool = True) -> str:
+    """What a figure is of, for people: "write bandwidth GPU0 -> GPU1"; without `ends` no GPUs."""
+    words = [clean(figure.quantity.replace("_", " "), 40)]
+    if figure.variant:
+        words.append(clean(figure.variant, 60))
+    who = [names.get(one, clean(one, 20)) for one in (figure.src, figure.dst) if one and ends]
+    return " ".join((*words, " -> ".join(who))).strip()
+
+
+def main_figures(figures: Sequence[Measurement]) -> list[Measurement]:
+    """The best figure of each kind in MAIN."""
+    best = []
+    for quantity, variant in MAIN:
+        alike = [
+            figure
+            for figure in figures
+            if figure.quantity == quantity
+            and figure.value is not None
+            and (figure.variant or "").startswith(variant)
+            and figure.probe != "nccl"
+        ]
+        if alike:
+            best.append(max(alike, key=lambda figure: figure.value or 0.0))
+    return best
+
+
+def as_json(judgement: Judgement | None) -> dict[str, Any] | None:
+    """A judgement as `gputop probe --json` writes it."""
+    if judgement is None:
+        return None
+    band = judgement.band
+    return {
+        "verdict": judgement.verdict,
+        "healthy": None if band is None else band.healthy,
+        "low": None if band is None else band.low,
+        "high": None if band is None else band.high,
+        "unit": None if band is None else band.unit,
+        "basis": None if band is None else band.basis,
+        "source": None if band is None else band.source,
+        "scaled": [] if band is None else list(band.scaled),
+        "share": judgement.share,
+        "cause": judgement.cause,
+        "explained": judgement.explained,
+        "note": judgement.note,
+    }

@@ -1,0 +1,99 @@
+"""Asks the driver whether GPUs are free, with a deadline: a driver may hang."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import psutil
+
+from gputop.measuring import busy
+from gputop.measuring.busy import Verdict
+from gputop.measuring.drivers import open_drivers
+from gputop.topology.model.source import SourceAbsent
+
+DEADLINE_SECONDS = 3.0 + busy.CALM_SECONDS
+_LOOK_SECONDS = 0.1
+HANGS = "the driver did not answer in time whether the GPUs are in use"
+
+
+class Guard:
+    """Looks at the GPUs of one suite: thoroughly before it begins, for strangers later on."""
+
+    def __init__(
+        self,
+        addresses: tuple[str, ...],
+        names: dict[str, str],
+        cancel: threading.Event,
+        open_reader: Callable[[], busy.Read] | None = None,
+    ) -> None:
+        self._addresses = addresses
+        self._names = names
+        self._cancel = cancel
+        self._open = open_reader or open_drivers
+        self._read: busy.Read | None = None
+
+    def begin(self, *, patient: bool = True) -> Callable[[], Verdict]:
+        """Start to look; what is returned waits for the verdict.
+
+        `patient`: let utilisation calm down first; of no use to whoever goes on anyway.
+        """
+        seconds = busy.CALM_SECONDS if patient else 0.0
+        return self._start(
+            lambda read: busy.look(
+                read, self._addresses, self._names, own_pids(), self._cancel, seconds
+            )
+        )
+
+    def again(self) -> Verdict:
+        """Whether somebody else has come meanwhile."""
+        return self._start(
+            lambda read: busy.strangers(
+                read, self._addresses, self._names, own_pids, cancel=self._cancel
+            )
+        )()
+
+    def _start(self, judge: Callable[[busy.Read], Verdict]) -> Callable[[], Verdict]:
+        if not self._addresses:
+            return Verdict
+        told: list[Verdict] = []
+        thread = threading.Thread(
+            target=lambda: told.append(self._judge(judge)), name="busy check", daemon=True
+        )
+        thread.start()
+
+        def wait() -> Verdict:
+            give_up = time.monotonic() + DEADLINE_SECONDS
+            while thread.is_alive() and not self._cancel.is_set():
+                left = give_up - time.monotonic()
+                if left <= 0:
+                    break
+                thread.join(min(left, _LOOK_SECONDS))
+            if told:
+                return told[0]
+            # A driver that hangs is no place to start in, unless somebody insists; after a
+            # cancel nothing starts, so nobody needs to know.
+            return Verdict() if self._cancel.is_set() else Verdict(busy=(HANGS,))
+
+        return wait
+
+    def _judge(self, judge: Callable[[busy.Read], Verdict]) -> Verdict:
+        try:
+            if self._read is None:
+                self._read = self._open()
+            return judge(self._read)
+        except SourceAbsent as absent:
+            return Verdict(blind=(f"whether the GPUs are in use is unknown: {absent}",))
+        except Exception as error:  # noqa: BLE001 - the source border: a failing driver is no answer
+            return Verdict(blind=(f"whether the GPUs are in use is unknown: {error}",))
+
+
+def own_pids() -> frozenset[int]:
+    """Processes of ours: gputop itself and all below it (keepers, workers, ranks)."""
+    me = psutil.Process()
+    try:
+        below = [child.pid for child in me.children(recursive=True)]
+    except psutil.Error:
+        below = []
+    return frozenset((me.pid, *below))

@@ -1,0 +1,262 @@
+"""Runs that were kept: one file a node, one JSON object a line, bounded, private to the user.
+
+A node is its machine id and its GPUs, as a digest: no name of a host, no serial and no UUID is
+stored. A line that cannot be read is passed over; a folder that cannot be written is no error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+
+from gputop import __version__
+from gputop.topology.model.machine import Machine
+from gputop.topology.model.snapshot import NodeSnapshot
+
+if TYPE_CHECKING:
+    from gputop.measuring.runs import Told, Wish
+    from gputop.topology.model.snapshot import Measurement
+
+SCHEMA = 1
+MOST_RUNS = 200
+MOST_BYTES = 20_000_000
+LONGEST_LINE = 4_000_000
+MOST_FIGURES = 20_000
+_KEY_DIGITS = 24
+LOCK_SECONDS = 2.0
+"""So long another writer is waited for."""
+_LOCK_AGAIN_SECONDS = 0.02
+_MOST_COPIED = 1 << 50
+"""Larger sizes of a copy than this are no figure of ours."""
+NO_HOME = "this user has no home folder"
+HELD = "another process holds the history and does not let go"
+
+
+class KeptFigure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One figure of a kept run; a snapshot's Measurement without samples and sentences."""
+
+    quantity: str
+    src: str | None = None
+    dst: str | None = None
+    variant: str | None = None
+    bytes_per_copy: Annotated[int, msgspec.Meta(ge=0, le=_MOST_COPIED)] | None = None
+    value: float | None = None
+    unit: str | None = None
+    method: str | None = None
+    verdict: str | None = None
+    """The probe's own word: "verified", "arrived", "granted"."""
+    judgement: str | None = None
+    """"healthy", "low", "high", "no reference"; None where nothing was judged."""
+
+
+class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One probe's run as it is kept."""
+
+    schema: int = SCHEMA
+    probe: str
+    taken_at: float
+    """Seconds since the epoch."""
+    level: str = "normal"
+    gputop: str = ""
+    versions: dict[str, str] = {}
+    """Of driver, CUDA or HIP, torch, NCCL and Python."""
+    environment: dict[str, str] = {}
+    """Whitelisted variables of the shell that measured."""
+    gpus: tuple[str, ...] = ()
+    """PCI addresses that took part."""
+    forced: bool = False
+    figures: tuple[KeptFigure, ...] = ()
+
+
+def folder() -> Path:
+    """Where runs are kept; OSError for a user without a home."""
+    from platformdirs import user_state_path
+
+    try:
+        found = Path(user_state_path("gputop")) / "history"
+    except RuntimeError as error:
+        raise OSError(NO_HOME) from error
+    if not found.is_absolute():
+        # Older platformdirs leave "~" as it is: a folder where we happen to be.
+        raise OSError(NO_HOME)
+    return found
+
+
+def node_key(machine: Machine) -> str:
+    """A digest of machine id and GPUs: the same node with the same devices has the same."""
+    devices = sorted(f"{gpu.address} {gpu.uuid or ''} {gpu.name or ''}" for gpu in machine.gpus)
+    text = "\n".join((_machine_id(), *devices))
+    return hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
+
+
+def _machine_id() -> str:
+    for path in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        with contextlib.suppress(OSError):
+            found = Path(path).read_text(encoding="utf-8", errors="replace").strip()
+            if found:
+                return found[:100]
+    return ""
+
+
+def keep_told(
+    snapshot: NodeSnapshot | None, wish: Wish, told: Told, judged: Sequence[str] | None = None
+) -> str:
+    """Keep a finished run on live GPUs; a note when it could not be, else an empty text.
+
+    `judged`: a verdict word for each measurement; they are judged here without it.
+    """
+    if snapshot is None or wish.selftest or told.outcome.status != "finished":
+        return ""
+    figures = told.measurements
+    if not figures or any(figure.device_kind == "cpu" for figure in figures):
+        return ""
+    words = judged if judged is not None else _judge(snapshot, figures)
+    run = KeptRun(
+        probe=wish.probe,
+        taken_at=told.taken_at or time.time(),
+        level=wish.level,
+        gputop=__version__,
+        versions=dict(figures[0].versions),
+        environment={entry.name: entry.value for entry in snapshot.environment},
+        gpus=wish.addresses,
+        forced=wish.force,
+        figures=tuple(
+            KeptFigure(
+                quantity=figure.quantity,
+                src=figure.src,
+                dst=figure.dst,
+                variant=figure.variant,
+                bytes_per_copy=figure.bytes_per_copy,
+                value=figure.value,
+                unit=figure.unit,
+                method=figure.method,
+                verdict=figure.verdict,
+                judgement=word or None,
+            )
+            for figure, word in zip(figures[:MOST_FIGURES], words, strict=False)
+        ),
+    )
+    return keep(run, node_key(snapshot.machine))
+
+
+def _judge(snapshot: NodeSnapshot, figures: Sequence[Measurement]) -> list[str]:
+    from gputop.measuring.expected import Expecting
+
+    return [one.verdict for one in Expecting(snapshot, {}).of(figures).judgements]
+
+
+def keep(run: KeptRun, key: str, where: Path | None = None) -> str:
+    """Add a run to its node's file, the oldest go; a note when that fails, else an empty text."""
+    try:
+        line = msgspec.json.encode(run)
+        if len(line) > LONGEST_LINE:
+            raise OSError(f"it takes {len(line)} bytes, more than {LONGEST_LINE}")
+        place = where or folder()
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(place / f".{key}.lock"):
+            path = place / f"{key}.jsonl"
+            kept = list(_lines(path))
+            kept.append(line)
+            _write(path, _bounded(kept))
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        return f"the run is not kept in the history: {why or error}"
+    return ""
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """One writer at a time; OSError where another one does not end.
+
+    Without locks in this file system two may overwrite each other.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        _lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    give_up = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= give_up:
+                raise OSError(HELD) from None
+            time.sleep(_LOCK_AGAIN_SECONDS)
+        except OSError:
+            return
+        else:
+            return
+
+
+def _bounded(lines: list[bytes]) -> list[bytes]:
+    """The newest, as many as the bounds allow."""
+    kept: list[bytes] = []
+    size = 0
+    for line in reversed(lines[-MOST_RUNS:]):
+        size += len(line) + 1
+        if size > MOST_BYTES:
+            break
+        kept.append(line)
+    return kept[::-1]
+
+
+def _write(path: Path, lines: Iterable[bytes]) -> None:
+    """Replace the file in one step; mkstemp makes it mode 0600."""
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.stem}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for line in lines:
+                file.write(line + b"\n")
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    """Lines that hold a run; nothing where the file is missing or no regular file."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        # Whoever wrote more than is ever kept did not write it for us.
+        data = file.read(2 * MOST_BYTES)
+    for line in data.split(b"\n"):
+        if line.strip() and len(line) <= LONGEST_LINE and _run(line) is not None:
+            yield line
+
+
+def _run(line: bytes) -> KeptRun | None:
+    try:
+        run = msgspec.json.decode(line, type=KeptRun)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
+        return None
+    return run if run.schema == SCHEMA else None
+
+
+def runs(key: str, where: Path | None = None) -> tuple[KeptRun, ...]:
+    """The kept runs of a node, oldest first; none where nothing can be read.
+
+    In the order in which they were kept: the clock may have been wrong for some of them.
+    """
+    found: list[KeptRun] = []
+    with contextlib.suppress(OSError):
+        for line in _lines((where or folder()) / f"{key}.jsonl"):
+            run = _run(line)
+            if run is not None:
+                found.append(run)
+    return tuple(found)

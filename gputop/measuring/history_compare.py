@@ -1,0 +1,132 @@
+"""A run beside the earlier runs of the same node."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+import msgspec
+
+from gputop.measuring.history import KeptFigure, KeptRun
+
+MARKED_PERCENT = 5.0
+"""A change of more than this is marked: repeated runs of a quiet node stay far below it."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure now, beside the median of what was measured earlier with the same method."""
+
+    quantity: str
+    src: str | None = None
+    dst: str | None = None
+    variant: str | None = None
+    bytes_per_copy: int | None = None
+    unit: str | None = None
+    now: float
+    earlier: float | None = None
+    """Median; None where it was never measured with this method."""
+    runs: int = 0
+    """How many earlier runs have it."""
+    percent: float | None = None
+    marked: bool = False
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """One probe's last run beside the earlier ones."""
+
+    probe: str
+    taken_at: float
+    level: str
+    earlier_runs: int
+    since: float | None = None
+    """When the oldest of them was."""
+    stack: tuple[tuple[str, tuple[str, ...], str], ...] = ()
+    """(name, what it was earlier, what it is now) of each version that was another one."""
+    environment: tuple[tuple[str, tuple[str, ...], str], ...] = ()
+    """The same of variables; "" is not set."""
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def marked(self) -> tuple[Change, ...]:
+        """The changes worth a look, the largest first."""
+        found = [change for change in self.changes if change.marked]
+        return tuple(sorted(found, key=lambda change: -abs(change.percent or 0.0)))
+
+
+def compare(now: KeptRun, earlier: Sequence[KeptRun]) -> Comparison:
+    """Hold a run beside the earlier runs of the same probe, whatever their level."""
+    before = [run for run in earlier if run.probe == now.probe and run is not now]
+    known: dict[tuple[object, ...], list[float]] = {}
+    for run in before:
+        for figure in run.figures:
+            if figure.value is not None:
+                known.setdefault(_key(figure), []).append(figure.value)
+    return Comparison(
+        probe=now.probe,
+        taken_at=now.taken_at,
+        level=now.level,
+        earlier_runs=len(before),
+        since=min((run.taken_at for run in before), default=None),
+        stack=_differing(now.versions, [run.versions for run in before]),
+        environment=_differing(now.environment, [run.environment for run in before]),
+        changes=tuple(
+            _change(figure, known.get(_key(figure), []))
+            for figure in now.figures
+            if figure.value is not None
+        ),
+    )
+
+
+def compare_last(runs: Sequence[KeptRun], names: Sequence[str] = ()) -> tuple[Comparison, ...]:
+    """The last run of each probe beside those before it; `runs` oldest first."""
+    last = {run.probe: run for run in runs}
+    return tuple(
+        compare(run, [other for other in runs if other is not run])
+        for probe, run in last.items()
+        if not names or probe in names
+    )
+
+
+def _key(figure: KeptFigure) -> tuple[object, ...]:
+    return (
+        figure.quantity,
+        figure.src,
+        figure.dst,
+        figure.variant,
+        figure.bytes_per_copy,
+        figure.method,
+        figure.unit,
+    )
+
+
+def _change(figure: KeptFigure, earlier: Sequence[float]) -> Change:
+    assert figure.value is not None
+    median = statistics.median(earlier) if earlier else None
+    percent = 100 * (figure.value - median) / abs(median) if median else None
+    return Change(
+        quantity=figure.quantity,
+        src=figure.src,
+        dst=figure.dst,
+        variant=figure.variant,
+        bytes_per_copy=figure.bytes_per_copy,
+        unit=figure.unit,
+        now=figure.value,
+        earlier=median,
+        runs=len(earlier),
+        percent=percent,
+        marked=percent is not None and abs(percent) > MARKED_PERCENT,
+    )
+
+
+def _differing(
+    now: dict[str, str], earlier: Sequence[dict[str, str]]
+) -> tuple[tuple[str, tuple[str, ...], str], ...]:
+    """Names whose value was another one in some earlier run."""
+    names = sorted({name for one in (now, *earlier) for name in one}) if earlier else []
+    found = []
+    for name in names:
+        was = dict.fromkeys(one.get(name, "") for one in earlier)
+        others = tuple(value for value in was if value != now.get(name, ""))
+        if others:
+            found.append((name, others, now.get(name, "")))
+    return tuple(found)

@@ -1,0 +1,104 @@
+"""Figures beside what they should be: judged once for a set of figures and kept.
+
+The refresh thread asks first, so that the screens find the answer ready.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from gputop.measuring.expected import Expectations, Expecting
+from gputop.terminal.clean import clean
+
+if TYPE_CHECKING:
+    from gputop.topology.expectation.judgement import Judgement
+    from gputop.topology.model.machine import Machine
+    from gputop.topology.model.snapshot import Measurement
+    from gputop.topology.report import Report
+
+_KEPT = 2
+"""Sets of figures that are kept: what is shown, and what the refresh thread prepares."""
+
+
+class Judged:
+    """The figures of one node with their verdicts, and the patterns in them, by probe."""
+
+    def __init__(self, report: Report) -> None:
+        snapshot = report.snapshot
+        self.machine: Machine = snapshot.machine
+        self.figures: tuple[Measurement, ...] = snapshot.measurements
+        self.names: dict[str, str] = _names(self.machine)
+        """Label of a GPU by PCI address and by UUID: "GPU3"."""
+        self._known = Expectations()
+        if self.figures:
+            self._known = Expecting(snapshot, self.names, report.prediction).of(self.figures)
+        self._found = {figure.key: one for figure, one in self._known.pairs()}
+
+    def fits(self, report: Report) -> bool:
+        """Whether this is what that report shows; cheap where the figures are the same objects."""
+        snapshot = report.snapshot
+        same = self.machine is snapshot.machine or self.machine == snapshot.machine
+        return same and self.figures == snapshot.measurements
+
+    def of(self, figure: Measurement) -> Judgement | None:
+        """The verdict on one of the figures."""
+        return self._found.get(figure.key)
+
+    def four_numbers(self, probe: str) -> tuple[str, ...]:
+        """Data sheet, one way, realistic and measured, a line for each main figure of a probe."""
+        return tuple(
+            one.line.replace("->", "→") for one in self._known.main if one.figure.probe == probe
+        )
+
+    def patterns(self, probe: str) -> dict[str, str]:
+        """Quantity -> the pattern in its matrix, of the figures of one probe."""
+        own = dict.fromkeys(figure.quantity for figure in self.figures if figure.probe == probe)
+        told = {quantity: self.pattern(quantity) for quantity in own}
+        return {quantity: text for quantity, text in told.items() if text}
+
+    def notes(self, probe: str) -> tuple[str, ...]:
+        """What the figures of a probe say together: the four numbers and the patterns."""
+        return (*self.four_numbers(probe), *self.patterns(probe).values())
+
+    def pattern(self, quantity: str) -> str:
+        """The pattern in the matrix of one quantity; "" where there is none."""
+        return " ".join(one.text for one in self._known.patterns if one.quantity == quantity)
+
+    def patterns_about(self, *addresses: str) -> tuple[str, ...]:
+        """Sentences about these devices, each once: several quantities show the same pattern."""
+        wanted = set(addresses)
+        told = {
+            (one.kind, one.devices): one.text
+            for one in reversed(self._known.patterns)
+            if not wanted.isdisjoint(one.devices)
+        }
+        return tuple(reversed(told.values()))
+
+
+_lock = threading.Lock()
+_kept: list[Judged] = []
+
+
+def judged(report: Report) -> Judged:
+    """Judge the figures of a report, unless that was done."""
+    with _lock:
+        for known in _kept:
+            if known.fits(report):
+                return known
+    fresh = Judged(report)
+    with _lock:
+        _kept.insert(0, fresh)
+        del _kept[_KEPT:]
+    return fresh
+
+
+def _names(machine: Machine) -> dict[str, str]:
+    from gputop.topology.wiring.graph import gpu_label
+
+    names: dict[str, str] = {}
+    for gpu in machine.gpus:
+        for key in (gpu.address, gpu.uuid):
+            if key:
+                names[key] = clean(gpu_label(gpu))
+    return names

@@ -1,0 +1,173 @@
+"""What a suite will run, in which order, and what that costs; nothing is started here.
+
+Probes run one after the other: each loads links, host, memory or compute, and two that met would
+falsify each other's figures. What may run at once runs at once inside a probe, which asks nothing
+of another GPU then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from gputop.measuring.runs import Wish, wishes_for
+from gputop.measuring.state import ProbeStep, SuiteState
+from gputop.probes import catalog
+from gputop.probes.protocol.spec import ProbeSpec
+from gputop.topology.model import units
+from gputop.topology.model.machine import Machine
+
+ORDER = (
+    "launch", "host", "memory", "p2p", "p2p-concurrent", "gemm",
+    "collectives", "train-step", "nccl",
+)  # fmt: skip
+"""First use has to be seen first. Then what one process does, so that torch is imported and
+contexts are made once; then what has a process on each GPU."""
+SELFTEST_DEVICES = 3
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """One probe of a plan."""
+
+    step: ProbeStep
+    spec: ProbeSpec
+    wish: Wish
+    named: bool
+    """Whether it was asked for by its name."""
+
+    @property
+    def shares_worker(self) -> bool:
+        """Whether it runs in the process that the probe before it ran in."""
+        return not self.spec.private_folder
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a suite will do."""
+
+    steps: tuple[Planned, ...]
+    level: str
+    addresses: tuple[str, ...]
+    force: bool = False
+    selftest: bool = False
+    python: str | None = None
+
+    @property
+    def runs(self) -> tuple[Planned, ...]:
+        """The steps that are not skipped or refused from the start."""
+        return tuple(one for one in self.steps if not one.step.over)
+
+    @property
+    def estimate_seconds(self) -> float:
+        """All of it."""
+        return sum(one.step.estimate_seconds for one in self.runs)
+
+    @property
+    def memory_bytes_per_gpu(self) -> int:
+        """The most that is wanted on one GPU at a time."""
+        return max((one.spec.memory_bytes_per_gpu for one in self.runs), default=0)
+
+    @property
+    def host_memory_bytes(self) -> int:
+        """The most that is wanted of the host at a time."""
+        return max((one.spec.host_memory_bytes for one in self.runs), default=0)
+
+    @property
+    def sentence(self) -> str:
+        """What it costs and how it runs, for people."""
+        gpus = len(self.addresses) or SELFTEST_DEVICES
+        what = "CPU devices of the self-test" if self.selftest else f"GPU{'s' * (gpus != 1)}"
+        host = self.host_memory_bytes
+        needs = f"up to {units.size(self.memory_bytes_per_gpu)} on each"
+        if host:
+            needs += f" and {units.size(host)} of the host"
+        one = len(self.runs) == 1
+        how = "" if one else ", one after the other, since they load the same links and memory"
+        return (
+            f"{len(self.runs)} probe{'' if one else 's'} on {gpus} {what} at the level "
+            f"{self.level}: about {self.estimate_seconds:.0f} s, {needs}{how}"
+        )
+
+    def state(self) -> SuiteState:
+        """As it stands before anything runs."""
+        return SuiteState(
+            steps=tuple(one.step for one in self.steps),
+            level=self.level,
+            estimate_seconds=self.estimate_seconds,
+        )
+
+
+def plan(
+    names: Sequence[str],
+    machine: Machine,
+    addresses: tuple[str, ...] = (),
+    *,
+    level: str = "normal",
+    force: bool = False,
+    selftest: bool = False,
+    python: str | None = None,
+    deadline_seconds: float | None = None,
+    params: Mapping[str, tuple[tuple[str, Any], ...]] | None = None,
+) -> Plan:
+    """Plan these probes, all of the catalogue when none is named, on these GPUs, all likewise.
+
+    `params`: what a probe is told besides, by its name. KeyError for a name that is no probe.
+    """
+    wanted = in_order(names or catalog.NAMES)
+    specs: dict[str, ProbeSpec] = {name: catalog.load(name).SPEC for name in wanted}
+    wishes = wishes_for(
+        tuple(wanted),
+        machine,
+        addresses,
+        params=params,
+        level=level,
+        force=force,
+        selftest=selftest,
+        python=python,
+        deadline_seconds=deadline_seconds,
+    )
+    gpus = len(wishes[0].addresses) if not selftest else SELFTEST_DEVICES
+    steps, started = [], False
+    for wish in wishes:
+        spec = specs[wish.probe]
+        fresh = spec.private_folder or not started
+        step = step_of(spec, gpus, level, fresh=fresh, named=wish.probe in names)
+        started = started or not (spec.private_folder or step.over)
+        steps.append(Planned(step=step, spec=spec, wish=wish, named=wish.probe in names))
+    return Plan(
+        steps=tuple(steps),
+        level=level,
+        addresses=wishes[0].addresses,
+        force=force,
+        selftest=selftest,
+        python=python,
+    )
+
+
+def in_order(names: Collection[str]) -> list[str]:
+    """Each name once, in the order in which probes run; those not known here come by kind."""
+    place = {name: number for number, name in enumerate(ORDER)}
+    known = list(dict.fromkeys(names))
+    return sorted(known, key=lambda name: place.get(name, len(ORDER)))
+
+
+def step_of(
+    spec: ProbeSpec, gpus: int, level: str, *, fresh: bool = True, named: bool = False
+) -> ProbeStep:
+    """A probe before it runs, or why it does not; `fresh`: its worker has to be started."""
+    seconds = spec.estimate_seconds(gpus, level) if fresh else spec.measuring_seconds(gpus, level)
+    too_few = gpus < spec.minimum_gpus
+    return ProbeStep(
+        name=spec.name,
+        title=spec.title,
+        measures=spec.measures,
+        estimate_seconds=seconds,
+        memory_bytes_per_gpu=spec.memory_bytes_per_gpu,
+        minimum_gpus=spec.minimum_gpus,
+        state=("refused" if named else "skipped") if too_few else "waiting",
+        text=f"{spec.name} needs {spec.minimum_gpus} GPUs; {gpus} {'is' if gpus == 1 else 'are'} "
+        "used here."
+        if too_few
+        else "",
+    )

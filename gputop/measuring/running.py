@@ -1,0 +1,269 @@
+"""Runs a plan: probe after probe, through workers that may die, until the end or a cancel."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gputop.measuring import busy
+from gputop.measuring.guard import Guard
+from gputop.measuring.planning import SELFTEST_DEVICES, Plan, Planned
+from gputop.measuring.runs import (
+    MOST_NOTES,
+    Told,
+    circumstances,
+    request_of,
+    said,
+    seconds_of,
+    tell,
+    to_measurement,
+    with_names,
+)
+from gputop.measuring.state import ProbeStep, SuiteState
+from gputop.probes.protocol import messages as protocol
+from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.runner.client import Session
+from gputop.probes.runner.interpreters import Choice, find_interpreter
+from gputop.topology.model.snapshot import Measurement
+
+
+@dataclass(frozen=True)
+class Began:
+    """The search for a Python and the look at the GPUs are over; probes follow."""
+
+    choice: Choice
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A step began, moved on or ended."""
+
+    state: SuiteState
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One more figure."""
+
+    measurement: Measurement
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A probe is over, or will not run."""
+
+    planned: Planned
+    told: Told
+
+
+Event = Began | Changed | Figure | Ended
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A suite that is over."""
+
+    state: SuiteState
+    ends: tuple[Ended, ...]
+    """One for each step, in order."""
+
+
+class Suite:
+    """One run of a plan, in the thread that calls `run`; `on_event` is called from there."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        on_event: Callable[[Event], None],
+        cancel: threading.Event,
+        *,
+        session: Callable[..., Any] = Session,
+        guard: Guard | None = None,
+    ) -> None:
+        self._plan = plan
+        self._on_event = on_event
+        self._cancel = cancel
+        self._make_session = session
+        names = self._names = dict(plan.steps[0].wish.names) if plan.steps else {}
+        watched = () if plan.selftest else plan.addresses
+        self._guard = guard or Guard(watched, names, cancel)
+        self._ends: list[Ended] = []
+        self._blind: tuple[str, ...] = ()
+        self._busy: tuple[str, ...] = ()
+        self._choice: Choice | None = None
+        self._shared: Any = None
+        self._workers = 0
+        self._state = replace(plan.state(), started_at=time.time())
+        self._started = time.monotonic()
+
+    def run(self) -> Ran:
+        """Run all steps; every end is an `Ended`, nothing that a worker does is raised."""
+        self._on_event(Changed(self._state))
+        try:
+            stop = self._prepare() if self._plan.runs else None
+            for planned in self._plan.steps:
+                if planned.step.over:
+                    text = planned.step.text
+                    self._end(planned, Told(outcome=Outcome(planned.step.state, text, 0.0)))
+                    continue
+                told = stop or self._one(planned)
+                self._end(planned, told)
+                if told.outcome.status == "no-torch":
+                    stop = told  # the next worker would say the same
+                elif self._cancel.is_set():
+                    stop = Told(outcome=Outcome("cancelled", "Cancelled before it began.", 0.0))
+        finally:
+            self._close_shared()
+        elapsed = round(time.monotonic() - self._started, 3)
+        self._change(
+            running=False,
+            elapsed_seconds=elapsed,
+            text=summary(self._state.steps, elapsed),
+            forcible=any(end.told.forcible for end in self._ends),
+        )
+        return Ran(self._state, tuple(self._ends))
+
+    def _prepare(self) -> Told | None:
+        """Look at the GPUs while a Python is searched; the end of all steps if one is missing."""
+        verdict_of = self._guard.begin(patient=not self._plan.force)
+        choice = find_interpreter(self._plan.python, self._cancel)
+        verdict = verdict_of()
+        self._blind, self._busy, self._choice = verdict.blind, verdict.busy, choice
+        elapsed = round(time.monotonic() - self._started, 3)
+        if self._cancel.is_set():
+            return Told(outcome=Outcome("cancelled", "Cancelled before it began.", elapsed))
+        if verdict.busy and not self._plan.force:
+            outcome = Outcome("refused", busy.refusal(verdict), elapsed)
+            return Told(outcome=outcome, blind=verdict.blind, forcible=True)
+        if choice.chosen is None:
+            outcome = Outcome("no-torch", " ".join(choice.sentences()), elapsed)
+            return Told(outcome=outcome, choice=choice)
+        self._on_event(Began(choice))
+        self._change(text=choice.sentences()[0])
+        return None
+
+    def _one(self, planned: Planned) -> Told:
+        """Run one probe, in the shared worker or in one of its own."""
+        assert self._choice is not None
+        assert self._choice.chosen is not None
+        self._step(planned, state="running")
+        if not planned.shares_worker:
+            self._close_shared()
+        if self._shared is None or not self._shared.alive:
+            refused = self._strangers()
+            if refused is not None:
+                return refused
+            self._workers += 1
+        wish = planned.wish
+        seconds = seconds_of(wish, planned.spec, len(wish.addresses) or SELFTEST_DEVICES)
+        request = request_of(wish, seconds)
+        hear = _Hearing(self, planned)
+        python = self._choice.chosen.path
+        if planned.shares_worker:
+            if self._shared is None:
+                self._shared = self._make_session(python, self._cancel)
+            outcome = self._shared.run(request, hear, seconds, last=planned is self._last_shared())
+        else:
+            with self._make_session(python, self._cancel, private_folder=True) as session:
+                outcome = session.run(request, hear, seconds, last=True)
+        return tell(wish, _fair(outcome, planned), self._choice, self._blind, self._busy)
+
+    def _strangers(self) -> Told | None:
+        """Look, before each worker but the first, whether somebody else has come to these GPUs."""
+        if not self._workers or self._plan.force:
+            return None
+        verdict = self._guard.again()
+        if not verdict.busy:
+            return None
+        return Told(outcome=Outcome("refused", busy.refusal(verdict), 0.0), forcible=True)
+
+    def _last_shared(self) -> Planned | None:
+        sharing = [planned for planned in self._plan.runs if planned.shares_worker]
+        return sharing[-1] if sharing else None
+
+    def _close_shared(self) -> None:
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
+
+    def _end(self, planned: Planned, told: Told) -> None:
+        outcome = told.outcome
+        state = outcome.status
+        fields: dict[str, Any] = {"elapsed_seconds": outcome.elapsed_seconds}
+        if state == "finished":
+            step = self._state.step(planned.step.name)
+            fields["done"] = 0 if step is None else step.total
+        text = with_names(outcome.message, self._names)
+        self._step(planned, state=state, text=text, **fields)
+        ended = Ended(planned, told)
+        self._ends.append(ended)
+        self._on_event(ended)
+
+    def _step(self, planned: Planned, **fields: Any) -> None:
+        self._change(
+            steps=tuple(
+                replace(step, **fields) if step.name == planned.step.name else step
+                for step in self._state.steps
+            )
+        )
+
+    def _change(self, **fields: Any) -> None:
+        self._state = replace(self._state, **fields)
+        self._on_event(Changed(self._state))
+
+    def heard(self, planned: Planned, message: protocol.Message, hearing: _Hearing) -> None:
+        """One message of the probe that runs."""
+        if isinstance(message, protocol.Progress):
+            what = with_names(message.what, self._names)
+            self._step(planned, done=message.done, total=message.total, what=what)
+        elif isinstance(message, protocol.Measurement):
+            hearing.figures += 1
+            self._step(planned, figures=hearing.figures)
+            wish = planned.wish
+            more = circumstances(wish, message, self._busy)
+            self._on_event(Figure(to_measurement(message, wish.probe, hearing.hello, more)))
+        elif isinstance(message, protocol.Note) and len(hearing.notes) < MOST_NOTES:
+            hearing.notes.append(message)
+            self._step(planned, notes=said(hearing.notes, self._names))
+
+
+class _Hearing:
+    """What one probe has said so far."""
+
+    def __init__(self, suite: Suite, planned: Planned) -> None:
+        self._suite = suite
+        self._planned = planned
+        self.hello: protocol.Hello | None = None
+        self.figures = 0
+        self.notes: list[protocol.Note] = []
+
+    def __call__(self, message: protocol.Message) -> None:
+        if isinstance(message, protocol.Hello):
+            self.hello = message
+        self._suite.heard(self._planned, message, self)
+
+
+def _fair(outcome: Outcome, planned: Planned) -> Outcome:
+    """The outcome, unless somebody gave less time than the probe needs: then late is no finding."""
+    given, usual = planned.wish.deadline_seconds, planned.step.estimate_seconds
+    if outcome.status != "timed-out" or given is None or given >= usual:
+        return outcome
+    text = f"No end after {given:.0f} s, as long as was allowed; about {usual:.0f} s are usual."
+    kept = tuple(one for one in outcome.measurements if one.verdict != "timed-out")
+    return replace(outcome, status="failed", message=text, measurements=kept)
+
+
+def summary(steps: tuple[ProbeStep, ...], elapsed_seconds: float) -> str:
+    """How a suite went, in a sentence."""
+    if len(steps) == 1:
+        return steps[0].text
+    by_state: dict[str, list[str]] = {}
+    for step in steps:
+        by_state.setdefault(step.state, []).append(step.name)
+    finished = len(by_state.pop("finished", ()))
+    parts = [f"{finished} of {len(steps)} probes finished in {elapsed_seconds:.0f} s"]
+    parts += [f"{state}: {', '.join(names)}" for state, names in by_state.items()]
+    return "; ".join(parts) + "."

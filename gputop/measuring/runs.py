@@ -1,0 +1,259 @@
+"""What somebody wants measured, and what is known afterwards: the record of one probe's run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from gputop.measuring.selection import select
+from gputop.probes.protocol import messages as protocol
+from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.spec import ProbeSpec
+from gputop.probes.runner.interpreters import Choice
+from gputop.terminal.clean import clean
+from gputop.topology.model.machine import Machine
+from gputop.topology.model.snapshot import Measurement
+from gputop.topology.wiring.graph import gpu_label
+from gputop.topology.wiring.letters import Relations
+from gputop.topology.wiring.likeness import likeness
+
+QUANTITIES = {
+    "access": "can_access",
+    "arrival": "bytes_arrive",
+    "one-way": "write_bandwidth",
+    "both-ways": "both_ways_bandwidth",
+    "together": "together_bandwidth",
+    "latency": "latency",
+    "collective": "collective_finishes",
+    "init": "communicator_init",
+    "all-reduce-algbw": "all_reduce_algbw",
+    "all-reduce-busbw": "all_reduce_busbw",
+    "send-receive": "send_receive",
+}
+"""The worker's words -> the words of a snapshot; others are the same on both sides."""
+
+RANKS_SECONDS = 6.0
+"""A probe with several processes gives up so much sooner than the run, to bring its logs back."""
+
+
+MOST_NOTES = 40
+"""So many lines of a probe's notes are told."""
+NOTE_LIMIT = 500
+"""Longest line of a note that is told, in characters."""
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody wants measured."""
+
+    probe: str
+    addresses: tuple[str, ...]
+    """PCI addresses; empty with `selftest`."""
+    level: str = "normal"
+    """"quick", "normal" or "full"."""
+    names: tuple[tuple[str, str], ...] = ()
+    """(address, name for people) for messages."""
+    kinds: tuple[tuple[str, str], ...] = ()
+    """("SRC DST", a word that like pairs share): those are compared with each other."""
+    force: bool = False
+    """Measure although a GPU is in use."""
+    selftest: bool = False
+    """Run on the CPU to try the machinery; the figures say nothing about a GPU."""
+    python: str | None = None
+    deadline_seconds: float | None = None
+    params: tuple[tuple[str, Any], ...] = ()
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known when a run is over."""
+
+    outcome: Outcome
+    """Its status may also be "skipped": not asked for by name, and not possible here."""
+    choice: Choice | None = None
+    measurements: tuple[Measurement, ...] = ()
+    blind: tuple[str, ...] = ()
+    """What the busy check could not see."""
+    forcible: bool = False
+    """Whether `force` would have gone on."""
+    taken_at: float | None = None
+    """When it ended, seconds since the epoch."""
+
+
+def wish_for(
+    probe: str,
+    machine: Machine,
+    addresses: tuple[str, ...],
+    *,
+    params: tuple[tuple[str, Any], ...] = (),
+    **more: Any,
+) -> Wish:
+    """A wish with what the machine says about these GPUs (none named: all) and their relations."""
+    return wishes_for((probe,), machine, addresses, params={probe: params}, **more)[0]
+
+
+def wishes_for(
+    probes: tuple[str, ...],
+    machine: Machine,
+    addresses: tuple[str, ...],
+    *,
+    params: Mapping[str, tuple[tuple[str, Any], ...]] | None = None,
+    **more: Any,
+) -> tuple[Wish, ...]:
+    """A wish for each probe; `params`: what each of them is told besides."""
+    relations = Relations(machine)
+    addresses = addresses or select(None, machine)
+    names = tuple((gpu.address, gpu_label(gpu)) for gpu in machine.gpus)
+    kinds = tuple(
+        (f"{src} {dst}", _kind(machine, relations, src, dst))
+        for src in addresses
+        for dst in addresses
+        if src != dst
+    )
+    return tuple(
+        Wish(
+            probe=probe,
+            addresses=addresses,
+            names=names,
+            kinds=kinds,
+            params=(params or {}).get(probe, ()),
+            **more,
+        )
+        for probe in probes
+    )
+
+
+def _kind(machine: Machine, relations: Relations, src: str, dst: str) -> str:
+    """A word that like pairs share."""
+    letters = relations.between(src, dst).letters
+    one, other = machine.gpu(src), machine.gpu(dst)
+    return letters if one is None or other is None else likeness(letters, one, other)
+
+
+def request_of(wish: Wish, seconds: float) -> protocol.Request:
+    """What a worker is asked; it is given up after so many seconds."""
+    return protocol.Request(
+        probe=wish.probe,
+        devices=wish.addresses,
+        params={
+            "level": wish.level,
+            "force": wish.force,
+            "selftest": wish.selftest,
+            "kinds": dict(wish.kinds),
+            "seconds": max(seconds - RANKS_SECONDS, seconds / 2),
+            **dict(wish.params),
+        },
+    )
+
+
+def seconds_of(wish: Wish, spec: ProbeSpec, gpus: int) -> float:
+    """When to give it up."""
+    return wish.deadline_seconds or spec.deadline_seconds(gpus, wish.level)
+
+
+def tell(
+    wish: Wish,
+    outcome: Outcome,
+    choice: Choice | None,
+    blind: tuple[str, ...],
+    busy: tuple[str, ...] = (),
+) -> Told:
+    """What is known when a worker has answered; `busy`: why it should not have been asked."""
+    return Told(
+        outcome=outcome,
+        choice=choice,
+        measurements=tuple(
+            to_measurement(figure, wish.probe, outcome.hello, circumstances(wish, figure, busy))
+            for figure in outcome.latest()
+        ),
+        blind=blind,
+        taken_at=time.time(),
+    )
+
+
+def with_names(text: str, names: Mapping[str, str]) -> str:
+    """A worker's words, which name a GPU by its address, with its label in that place."""
+    for address in sorted(names, key=len, reverse=True):  # a part's address may begin like another
+        text = text.replace(address, names[address])
+    return text
+
+
+def said(notes: Iterable[protocol.Note], names: Mapping[str, str]) -> tuple[str, ...]:
+    """The lines of a worker's notes as plain text, each once, empty ones left out; bounded.
+
+    `names`: the label of a GPU by address.
+    """
+    lines = (
+        clean(with_names(line.strip(), names), NOTE_LIMIT)
+        for note in notes
+        for line in note.text.splitlines()
+    )
+    return tuple(dict.fromkeys(line for line in lines if line))[:MOST_NOTES]
+
+
+def circumstances(
+    wish: Wish, figure: protocol.Measurement, busy: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Details that a worker does not know: whose figure it is, and who was in the way.
+
+    `busy`: the sentences of the busy check that somebody overrode, each beginning with a name.
+    """
+    ends = [end for end in (figure.src, figure.dst) if end]
+    found: dict[str, Any] = {}
+    count = len(wish.addresses)
+    if not ends and count and figure.details.get("ranks", count) == count:
+        found["devices"] = list(wish.addresses)
+    names = [name for address, name in wish.names if address in ends]
+    begins = tuple(name + after for name in names for after in (" ", ":"))
+    concerned = [one for one in busy if not ends or one.startswith(begins)]
+    if concerned:
+        found["forced"] = "; ".join(concerned)
+    return found
+
+
+def to_measurement(
+    figure: protocol.Measurement,
+    probe: str,
+    hello: protocol.Hello | None,
+    more: Mapping[str, Any] | None = None,
+) -> Measurement:
+    """A worker's figure as the record that snapshots keep; `more`: details besides its own."""
+    return Measurement(
+        probe=probe,
+        quantity=QUANTITIES.get(figure.name, figure.name),
+        src=figure.src or None,
+        dst=figure.dst or None,
+        value=figure.value,
+        unit=figure.unit,
+        low=figure.minimum,
+        high=figure.maximum,
+        samples=len(figure.samples) or None,
+        bytes_per_copy=figure.bytes_per_copy,
+        copies_per_sample=figure.copies_per_sample,
+        engine=figure.engine,
+        direction=figure.direction,
+        verdict=figure.verdict,
+        why_none=figure.why,
+        method=figure.method,
+        device_kind=figure.device_kind,
+        taken_at=time.time(),
+        versions=_versions(hello),
+        variant=figure.variant or None,
+        counted=figure.counted or None,
+        details={**(more or {}), **figure.details},
+    )
+
+
+def _versions(hello: protocol.Hello | None) -> tuple[tuple[str, str], ...]:
+    if hello is None:
+        return ()
+    named = {
+        "python": hello.python,
+        "torch": hello.torch,
+        "cuda": hello.cuda,
+        "hip": hello.hip,
+        "driver": hello.driver,
+        "nccl": hello.nccl,
+    }
+    return tuple((name, version) for name, version in named.items() if version)

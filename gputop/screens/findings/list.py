@@ -1,0 +1,116 @@
+"""The list of findings: the most harmful first, then silenced ones, then what was not examined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gputop.live.findings import SIGNS, Shown, unexamined
+from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.finding import Finding
+from gputop.topology.explain.fact import Explanation
+from gputop.widgets.named_list import NamedList
+from gputop.widgets.spans import Line, left
+
+UNEXAMINED = "unexamined"
+"""Name of the line for the rules without evidence; no name of a finding is one word."""
+WORD_WIDTH = 11
+
+
+class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the list."""
+
+    name: str
+    sign: str
+    ink: str
+    word: str
+    title: str
+    finding: Finding | None = None
+    """None for the line about rules without evidence."""
+    silenced: str | None = None
+    """Why it is silenced, "" where nobody said; None for one that speaks."""
+
+
+def rows_of(shown: Shown) -> tuple[FindingRow, ...]:
+    """A line for each finding, loud and silenced, and one for what could not be examined."""
+    rows = [_row(one, None) for one in shown.findings]
+    rows += [_row(one.finding, one.reason) for one in shown.silenced]
+    missing = len(shown.diagnosis.unexamined)
+    if missing:
+        title = f"{missing} rule{'s' if missing > 1 else ''} without evidence: not read here"
+        rows.append(FindingRow(name=UNEXAMINED, sign="–", ink="muted", word="", title=title))
+    return _named_apart(rows)
+
+
+def _row(finding: Finding, silenced: str | None) -> FindingRow:
+    sign, ink, word = SIGNS[finding.severity]
+    if silenced is not None:
+        sign, ink, word = "–", "muted", "silenced"
+    name = " ".join((finding.id, ",".join(finding.devices), finding.title))
+    return FindingRow(
+        name=name,
+        sign=sign,
+        ink=ink,
+        word=word,
+        title=finding.title,
+        finding=finding,
+        silenced=silenced,
+    )
+
+
+def _named_apart(rows: list[FindingRow]) -> tuple[FindingRow, ...]:
+    """The rows with names of their own, should a rule say the same twice."""
+    seen: dict[str, int] = {}
+    apart = []
+    for row in rows:
+        count = seen[row.name] = seen.get(row.name, 0) + 1
+        apart.append(
+            row if count == 1 else msgspec.structs.replace(row, name=f"{row.name} {count}")
+        )
+    return tuple(apart)
+
+
+class FindingList(NamedList):
+    """The rows; a double click says why."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id, classes=classes)
+        self._rows: tuple[FindingRow, ...] = ()
+        self._nothing: Line = ()
+
+    @property
+    def row(self) -> FindingRow | None:
+        """The selected row; None in an empty list."""
+        return self._rows[self.place] if self._rows else None
+
+    def show_rows(self, rows: Sequence[FindingRow], nothing: Line = ()) -> None:
+        """Put these rows on screen; `nothing` where there are none."""
+        self._rows, self._nothing = tuple(rows), nothing
+        if self.take_names(row.name for row in rows) and rows:
+            self.call_after_refresh(self.reveal_cursor)
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the rows."""
+        width = self.scrollable_content_region.width or 78
+        lines = [self._line(row, width) for row in self._rows]
+        self.show(lines or (self._nothing,), self.marks_at(width))
+
+    def _line(self, row: FindingRow, width: int) -> Line:
+        here = row.name == self.selected
+        title = "strong" if here else "muted" if row.ink == "muted" else ""
+        room = max(width - WORD_WIDTH - 4, 8)
+        return (
+            ("›" if here else " ", "strong"),
+            (f"{row.sign} ", row.ink),
+            (left(row.word, WORD_WIDTH) + " ", row.ink),
+            (left(clean(row.title, 300), room), title),
+        )
+
+
+def explained(row: FindingRow, shown: Shown) -> Explanation:
+    """What `w` shows about a row."""
+    from gputop.live.findings import explanation
+
+    return unexamined(shown.diagnosis) if row.finding is None else explanation(row.finding)

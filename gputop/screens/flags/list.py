@@ -1,0 +1,124 @@
+"""The list of flags: what is set and changed first, then the catalogue; a cursor on one name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from gputop.terminal.clean import clean
+from gputop.topology.flags.catalogue.catalogue import Catalogue, Flag
+from gputop.topology.flags.values.values import overridden, read_value
+from gputop.topology.model.versions import numbers
+from gputop.topology.nccl.prediction import Library
+from gputop.widgets.named_list import NamedList
+from gputop.widgets.spans import Line, left
+
+NAME_WIDTH = 34
+MARK_WIDTH = 2
+MISSING = "(not set)"
+
+
+class FlagRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the list."""
+
+    name: str
+    mark: str = " "
+    """"*" set, "+" changed here, "!" set and without effect, "?" a name nobody reads."""
+    value: str = ""
+    ink: str = ""
+
+
+def rows_of(
+    known: Catalogue,
+    library: Library,
+    values: Mapping[str, str],
+    changes: Mapping[str, str | None],
+    words: str = "",
+    origins: Mapping[str, str] | None = None,
+) -> tuple[FlagRow, ...]:
+    """The rows that hold every word of a filter, in order of interest."""
+    origins = origins or {}
+    found = {flag.name: flag for flag in known.search(words)}
+    now = {**values, **{name: value for name, value in changes.items() if value is not None}}
+    void = overridden(now)
+    first = sorted({*values, *changes})
+    if words:
+        asked = words.lower().split()
+        first = [n for n in first if n in found or all(w in n.lower() for w in asked)]
+    rows = [_set(known, library, name, values, changes, void) for name in first]
+    rows = [
+        replace(row, value=f"{row.value}  ({origins[row.name]})")
+        if row.name in origins and row.name not in changes
+        else row
+        for row in rows
+    ]
+    rows += [
+        FlagRow(name=flag.name, value=_default(flag, library), ink="muted")
+        for flag in found.values()
+        if flag.name not in first
+    ]
+    return tuple(rows)
+
+
+def _set(
+    known: Catalogue,
+    library: Library,
+    name: str,
+    values: Mapping[str, str],
+    changes: Mapping[str, str | None],
+    void: Mapping[str, str],
+) -> FlagRow:
+    flag = known.flag(name)
+    after = changes[name] if name in changes else values.get(name)
+    shown = MISSING if after is None else after
+    if name in changes:
+        shown = f"{values.get(name, MISSING)} -> {shown}"
+    if flag is None:
+        return FlagRow(name=name, mark="?", value=shown, ink="bad")
+    reading = None if after is None else read_value(flag, after, library)
+    if reading is not None and (reading.ignored or reading.fatal or name in void):
+        return FlagRow(name=name, mark="!", value=shown, ink="warn")
+    return FlagRow(name=name, mark="+" if name in changes else "*", value=shown, ink="strong")
+
+
+def _default(flag: Flag, library: Library) -> str:
+    default = flag.default
+    if flag.of_library:
+        default = flag.default_of(library.name, numbers(library.version))
+    return default.split(";")[0]
+
+
+class FlagList(NamedList):
+    """The rows; a double click changes a flag."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id, classes=classes)
+        self._rows: tuple[FlagRow, ...] = ()
+
+    def show_rows(self, rows: Sequence[FlagRow], *, first: bool = False) -> None:
+        """Put these rows on screen; `first`: with the cursor on the first of them."""
+        self._rows = tuple(rows)
+        moved = self.take_names((row.name for row in rows), first=first)
+        self.draw()
+        if rows and moved:
+            self.call_after_refresh(self.reveal_cursor)
+
+    def draw(self) -> None:
+        """Draw the rows."""
+        width = self.scrollable_content_region.width or 78
+        lines = [self._line(row, width) for row in self._rows]
+        self.show(lines or (((" nothing matches", "muted"),),), self.marks_at(width))
+
+    def _line(self, row: FlagRow, width: int) -> Line:
+        name_width = min(NAME_WIDTH, max(12, width - MARK_WIDTH - 10))
+        room = max(0, width - MARK_WIDTH - name_width - 1)
+        value = left(clean(row.value, 200), room)
+        ink = row.ink if row.mark != " " else ""
+        return (
+            (row.mark, row.ink),
+            ("›" if row.name == self.selected else " ", "strong"),
+            (left(clean(row.name, 80), name_width) + " ", ink),
+            (value, row.ink),
+        )

@@ -1,0 +1,278 @@
+"""The panel beside the list of jobs: everything about one job, or about one of its processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from gputop.library_words import words_for
+from gputop.screens.jobs.list import JobRow, age, gpu_names, ranks_here
+from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.rules.network.sockets import chosen
+from gputop.topology.diagnosis.shared.job_variables import differing
+from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, Binding, binding
+from gputop.topology.model.units import UNKNOWN, figure, percent, size, whole
+from gputop.topology.wiring.graph import gpu_label
+from gputop.widgets.spans import Line, left, wrapped
+
+if TYPE_CHECKING:
+    from gputop.screens.jobs.variables import Told
+    from gputop.topology.diagnosis.finding import Finding
+    from gputop.topology.jobs.grouping import GpuUser, Job
+    from gputop.topology.model.readings import ProcessReading
+    from gputop.topology.model.snapshot import NodeSnapshot
+
+LABEL = 12
+CPUS = {
+    NEAR: "all of them at this GPU's NUMA node",
+    PARTLY: "some at this GPU's NUMA node, some at another",
+    FAR: "none of them at this GPU's NUMA node",
+    ONE_NODE: "the host has one NUMA node",
+    None: "it is not known which are near this GPU",
+}
+MEMORY = {
+    NEAR: "this GPU's node alone",
+    PARTLY: "this GPU's node and others",
+    FAR: "not this GPU's node",
+    ONE_NODE: "the only node",
+    None: "it is not known which is near this GPU",
+}
+MARKS = {
+    "changes": ("*", "strong"),
+    "nothing": ("!", "warn"),
+    "ignored": ("!", "warn"),
+    "fatal": ("✗", "bad"),
+    "unknown": ("?", "bad"),
+    "not predicted": ("*", "muted"),
+}
+"""Status of a variable (flags.overview): sign and ink."""
+KINDS = ("ipc", "mnt", "net", "uts")
+"""Namespaces that decide whether two ranks can reach each other."""
+Fact = tuple[str, str, str]
+"""Name, value, ink."""
+
+
+def heading(row: JobRow) -> str:
+    """What the panel is about: "torchrun run-7", "python3 4711, rank 3"."""
+    if row.user is None:
+        return row.job.name
+    one = row.user.reading
+    rank = "" if one.rank is None else f", rank {one.rank}"
+    return f"{one.command or 'process'} {row.user.pid}{rank}"
+
+
+def told_lines(
+    row: JobRow,
+    snapshot: NodeSnapshot,
+    told: Told | None,
+    findings: Sequence[Finding],
+    width: int,
+) -> tuple[Line, ...]:
+    """What is odd first, then what it is, how it is bound, its variables, what is not known."""
+    lines: list[Line] = []
+    for finding in findings:
+        lines += wrapped(((f"! {clean(finding.title, 200)}", "warn"),), width, 2)
+    parts = _job(row.job, snapshot) if row.user is None else _process(row.user, row.job, snapshot)
+    for title, facts in parts:
+        shown = [
+            line
+            for name, value, ink in facts
+            for line in wrapped(
+                ((f" {left(name, LABEL)}", "muted"), (clean(value), _dim(value, ink))),
+                width,
+                LABEL + 1,
+            )
+        ]
+        if shown:
+            lines += [
+                *([()] if lines else []),
+                *([((title, "key bold"),)] if title else []),
+                *shown,
+            ]
+    lines += _variables(row, told, width)
+    lines += _hidden(row, width)
+    return tuple(lines)
+
+
+def _dim(value: str, ink: str) -> str:
+    return "muted" if value == UNKNOWN else ink
+
+
+def _job(job: Job, snapshot: NodeSnapshot) -> Iterator[tuple[str, list[Fact]]]:
+    yield (
+        "",
+        [
+            ("User", ", ".join(job.users) or UNKNOWN, ""),
+            ("Here", ranks_here(job), ""),
+            ("GPUs", gpu_names(job.gpus, snapshot.machine), ""),
+            ("Memory", f"{size(job.memory_bytes)} of GPU memory", ""),
+            ("Age", age(job.started_at, snapshot), ""),
+        ],
+    )
+    yield "Ranks", list(_ranks(job))
+    different = differing([user.reading for user in job.processes])
+    if different:
+        yield (
+            "Variables that differ",
+            [
+                (
+                    "",
+                    f"{name}: "
+                    + "; ".join(
+                        f"{'not set' if value is None else value} on {_places(ranks)}"
+                        for value, ranks in values.items()
+                    ),
+                    "warn",
+                )
+                for name, values in different.items()
+            ],
+        )
+
+
+def _places(ranks: Sequence[int]) -> str:
+    named = [str(rank) for rank in ranks if rank >= 0]
+    return f"rank {', '.join(named)}" if named else f"{len(ranks)} processes"
+
+
+def _ranks(job: Job) -> Iterator[Fact]:
+    for what, value in (
+        ("Meet at", {user.reading.rendezvous for user in job.processes}),
+        ("Host name", {user.reading.hostname for user in job.processes}),
+        ("/dev/shm", {_device(user.reading) for user in job.processes}),
+    ):
+        known = sorted(str(one) for one in value if one is not None)
+        if known:
+            yield what, ", ".join(known), "warn" if len(known) > 1 else ""
+
+
+def _device(one: ProcessReading) -> str | None:
+    return None if one.shm_device is None else f"device {one.shm_device}"
+
+
+def _process(user: GpuUser, job: Job, snapshot: NodeSnapshot) -> Iterator[tuple[str, list[Fact]]]:
+    one = user.reading
+    parent = f"{one.parent} {one.parent_command or ''}".strip() if one.parent else UNKNOWN
+    memory = f"{size(user.memory_bytes)} on GPUs, {size(one.memory_bytes)} of the host"
+    yield (
+        "",
+        [
+            ("Job", f"{job.name}, user {one.user or UNKNOWN}", ""),
+            ("Rank", f"{_rank(one)}, {age(one.started_at, snapshot)} old", ""),
+            ("State", f"{one.state or UNKNOWN}, started by {parent}", ""),
+            ("Memory", memory, ""),
+            *([("Arguments", " ".join(one.arguments), "")] if one.arguments else []),
+        ],
+    )
+    yield "GPUs and binding", list(_binding(user, snapshot))
+    yield "Limits", list(_limits(one))
+    yield "Network", list(_network(one, job, snapshot))
+
+
+def _rank(one: ProcessReading) -> str:
+    if one.rank is None:
+        return UNKNOWN
+    parts = [f"{one.rank}"]
+    parts += [f"of {one.world_size}"] * (one.world_size is not None)
+    parts += [f"(local {one.local_rank})"] * (one.local_rank is not None)
+    return " ".join(parts)
+
+
+def bindings(user: GpuUser, snapshot: NodeSnapshot) -> tuple[Binding, ...]:
+    """The process against each of its GPUs."""
+    gpus = [gpu for address in user.gpus if (gpu := snapshot.machine.gpu(address)) is not None]
+    return tuple(binding(snapshot.machine, user.reading, gpu) for gpu in gpus)
+
+
+def _binding(user: GpuUser, snapshot: NodeSnapshot) -> Iterator[Fact]:
+    one = user.reading
+    for found in bindings(user, snapshot):
+        gpu, reading = snapshot.machine.gpu(found.gpu), snapshot.readings.gpu(found.gpu)
+        busy = percent(None if reading is None else reading.utilization_percent)
+        label = found.gpu if gpu is None else gpu_label(gpu)
+        yield label, f"{found.gpu}, {busy} busy, NUMA node {whole(found.node)}", ""
+        cpus = f"CPUs {one.cpu_affinity or UNKNOWN}: {CPUS[found.cpus]}"
+        yield "", cpus, "bad" if found.cpus == FAR else ""
+        memory = f"memory of NUMA {one.memory_nodes or UNKNOWN}: {MEMORY[found.memory]}"
+        yield "", memory, "bad" if found.memory == FAR else ""
+
+
+def _limits(one: ProcessReading) -> Iterator[Fact]:
+    quota = None if one.cpu_quota is None else f"{figure(one.cpu_quota)} CPUs' worth of time"
+    for name, field, value in (
+        ("Memory", "memory_limit_bytes", _size(one.memory_limit_bytes)),
+        ("CPU time", "cpu_quota", quota),
+        ("/dev/shm", "shm_bytes", _size(one.shm_bytes)),
+        ("Locked", "memlock_bytes", _size(one.memlock_bytes)),
+    ):
+        why = one.why(field)
+        if value is not None:
+            yield name, value, ""
+        elif why is not None:
+            yield name, "no limit" if why == "unlimited" else f"not known: {why}", "muted"
+
+
+def _size(value: int | None) -> str | None:
+    return None if value is None else size(value)
+
+
+def _network(one: ProcessReading, job: Job, snapshot: NodeSnapshot) -> Iterator[Fact]:
+    host = snapshot.machine.host
+    if one.hostname is not None:
+        yield "Host name", one.hostname, ""
+    own = dict(one.namespaces or ())
+    for kind in KINDS:
+        others = {dict(user.reading.namespaces or ()).get(kind) for user in job.processes}
+        if own and len(others - {None}) > 1:
+            yield "Namespace", f"{kind} {own.get(kind, UNKNOWN)}: not the same in all ranks", "warn"
+    if one.hostname is None or host is None or one.hostname != host.hostname:
+        return  # in a container with a network of its own, whose interfaces nobody told us
+    running = [face for face in snapshot.machine.interfaces if face.up and face.ips]
+    wanted = dict(one.variables or ()).get("NCCL_SOCKET_IFNAME", "")
+    if not running or one.variables is None:
+        return
+    face = chosen(running, wanted)
+    gpus = snapshot.machine.gpus
+    first = words_for(gpus, "the first in NCCL's order")
+    why = f"by NCCL_SOCKET_IFNAME={wanted}" if wanted else first
+    found = words_for(gpus, "none fits: NCCL does not start") if face is None else face.name
+    yield "Sockets", f"{found}, {why}", "bad" if face is None else ""
+
+
+def _variables(row: JobRow, told: Told | None, width: int) -> list[Line]:
+    if told is None:
+        return [(), (("Variables", "key bold"),), ((" working out what they do here …", "muted"),)]
+    title = f"Variables of {told.whose}" if row.user is None and told.whose else "Variables"
+    rules = f", by the rules of {told.rules}" if told.rules else ""
+    heading = ((clean(f"{title} at its start{rules}", 100), "key bold"),)
+    lines: list[Line] = [(), *wrapped(heading, width, 1)]
+    if told.trouble:
+        lines += wrapped(((f" {clean(told.trouble, 300)}", "muted"),), width, 1)
+    for entry in told.entries:
+        sign, ink = MARKS.get(entry.status, ("*", ""))
+        text = clean(f"{entry.name}={entry.value}", 200)
+        lines += wrapped(((f" {sign} {text}", ink),), width, 3)
+        if entry.told:
+            lines += wrapped(((f"   {clean(entry.told, 600)}", ""),), width, 3)
+    return lines
+
+
+def _hidden(row: JobRow, width: int) -> list[Line]:
+    """What could not be read of whom, and why; that there is no limit is no such thing."""
+    users = (row.user,) if row.user is not None else row.job.processes
+    gaps = sorted(
+        {
+            (gap.why, gap.field.replace("_", " "))
+            for user in users
+            for gap in user.reading.gaps
+            if gap.why != "unlimited"
+        }
+    )
+    lines: list[Line] = []
+    for why, group in groupby(gaps, key=lambda gap: gap[0]):
+        fields = ", ".join(field for _, field in group)
+        lines += wrapped(((f" {clean(why, 120)}: ", "warn"), (clean(fields), "muted")), width, 3)
+    if all(user.reading.started_at is None for user in users) and not lines:
+        why = " the system shows no process of this number: another PID namespace, or hidden"
+        lines += wrapped(((why, "warn"),), width, 1)
+    return [(), (("Not readable", "key bold"),), *lines] if lines else []

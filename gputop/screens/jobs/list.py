@@ -1,0 +1,206 @@
+"""The list of jobs with their processes: a line for each, a cursor on one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from gputop.terminal.clean import clean
+from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, binding, together
+from gputop.topology.jobs.grouping import GpuUser, Job
+from gputop.topology.model.cpulist import written
+from gputop.topology.model.machine import Machine
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.units import UNKNOWN, percent, seconds, size
+from gputop.topology.wiring.graph import gpu_label
+from gputop.widgets.named_list import NamedList
+from gputop.widgets.spans import Line, left, right
+
+COLUMNS = (
+    ("pid", 8),
+    ("rank", 7),
+    ("program", 14),
+    ("GPUs", 9),
+    ("memory", 9),
+    ("GPU", 5),
+    ("CPUs", 8),
+    ("age", 7),
+)
+"""Head and width; what does not fit is left out from the right."""
+NUMBERS = ("memory", "GPU", "age")
+INDENT = 3
+UUID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+"""torchrun makes one up for a run without a name; its beginning says enough in a list."""
+BOUND = {
+    NEAR: ("near", "good"),
+    PARTLY: ("partly", ""),
+    FAR: ("✗ far", "bad"),
+    ONE_NODE: ("one node", "muted"),
+    None: (UNKNOWN, "muted"),
+}
+"""How CPUs are bound against the GPU's NUMA node: word and ink."""
+STATES = {"zombie": "bad", "stopped": "warn", "disk sleep": "warn"}
+"""States that are worth showing."""
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One line: a job, or one of its processes."""
+
+    name: str
+    job: Job
+    user: GpuUser | None = None
+    """None in the line of the job itself."""
+    cells: tuple[tuple[str, str], ...]
+    """Text and ink: one for a job, one a column for a process."""
+
+
+def rows_of(jobs: Sequence[Job], snapshot: NodeSnapshot) -> tuple[JobRow, ...]:
+    """A line for each job, and one below it for each of its processes."""
+    busy = {one.address: one.utilization_percent for one in snapshot.readings.gpus}
+    rows: list[JobRow] = []
+    for job in jobs:
+        rows.append(
+            JobRow(name=f"job:{job.key}", job=job, cells=((_summary(job, snapshot), "strong"),))
+        )
+        for user in job.processes:
+            cells = _cells(user, snapshot, busy)
+            rows.append(JobRow(name=f"pid:{user.pid}", job=job, user=user, cells=cells))
+    return tuple(rows)
+
+
+def gpu_names(addresses: Sequence[str], machine: Machine) -> str:
+    """GPUs in short: "GPU0-3,6", "AMD0-3"; by address where one has no number."""
+    known = [machine.gpu(address) for address in addresses]
+    numbers: dict[bool, list[int]] = {}
+    for gpu in known:
+        if gpu is not None and gpu.number is not None:
+            numbers.setdefault(gpu.index_shared, []).append(gpu.number)
+    if sum(map(len, numbers.values())) == len(addresses):
+        return " ".join(
+            f"{'AMD' if amd else 'GPU'}{written(found)}" for amd, found in sorted(numbers.items())
+        )
+    return " ".join(
+        gpu_label(gpu) if gpu is not None else address
+        for gpu, address in zip(known, addresses, strict=True)
+    )
+
+
+def age(started_at: float | None, snapshot: NodeSnapshot) -> str:
+    """How long it had been running when the snapshot was made."""
+    if started_at is None or started_at > snapshot.taken_at:
+        return UNKNOWN
+    return seconds(snapshot.taken_at - started_at)
+
+
+def ranks_here(job: Job) -> str:
+    """How many ranks or processes: "6 of 16 ranks", "1 process"."""
+    count = len(job.processes)
+    ranks = [user for user in job.processes if user.reading.rank is not None]
+    if job.world_size is not None and len(ranks) == count:
+        return f"{count} of {job.world_size} ranks" if job.world_size != count else f"{count} ranks"
+    return f"{count} process{'es' * (count > 1)}"
+
+
+def _summary(job: Job, snapshot: NodeSnapshot) -> str:
+    parts = (
+        UUID.sub(r"\1…", job.name),
+        ", ".join(job.users),
+        ranks_here(job),
+        gpu_names(job.gpus, snapshot.machine),
+        "" if job.memory_bytes is None else size(job.memory_bytes),
+        "" if job.started_at is None else age(job.started_at, snapshot),
+    )
+    return " · ".join(clean(part, 60) for part in parts if part)
+
+
+def _cells(
+    user: GpuUser, snapshot: NodeSnapshot, busy: dict[str, float | None]
+) -> tuple[tuple[str, str], ...]:
+    one = user.reading
+    gpus = [gpu for address in user.gpus if (gpu := snapshot.machine.gpu(address)) is not None]
+    shares = [share for address in user.gpus if (share := busy.get(address)) is not None]
+    bound = together(tuple(binding(snapshot.machine, one, gpu) for gpu in gpus))
+    rank = UNKNOWN if one.rank is None else str(one.rank)
+    whole = f"{rank}/{one.world_size}" if one.rank is not None and one.world_size else rank
+    odd = STATES.get(one.state or "")
+    return (
+        (str(user.pid), ""),
+        (whole, "muted" if one.rank is None else ""),
+        (f"{one.state}!" if odd else one.command or "not readable", odd or _ink(one.command)),
+        (gpu_names(user.gpus, snapshot.machine), ""),
+        (size(user.memory_bytes), _ink(user.memory_bytes)),
+        (percent(sum(shares) / len(shares)) if shares else UNKNOWN, ""),
+        BOUND[bound],
+        (_short(age(one.started_at, snapshot)), _ink(one.started_at)),
+    )
+
+
+def _short(told: str) -> str:
+    """The larger unit alone: "3 d" of "3 d 4 h"."""
+    return " ".join(told.split()[:2])
+
+
+def _ink(value: object) -> str:
+    return "muted" if value is None else ""
+
+
+class JobList(NamedList):
+    """The rows; a double click asks why."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(fixed_rows=1, id=id, classes=classes)
+        self._rows: tuple[JobRow, ...] = ()
+        self._nothing = ""
+
+    @property
+    def row(self) -> JobRow | None:
+        """The line under the cursor; None when there is none."""
+        return self._rows[self.place] if self._rows else None
+
+    def show_rows(self, rows: Sequence[JobRow], nothing: str) -> None:
+        """Put these rows on screen, or say why there is none."""
+        self._rows, self._nothing = tuple(rows), nothing
+        moved = self.take_names(row.name for row in rows)
+        self.draw()
+        if rows and moved:
+            self.call_after_refresh(self.reveal_cursor)
+
+    def draw(self) -> None:
+        """Draw the rows."""
+        width = self.scrollable_content_region.width or 78
+        if not self._rows:
+            self.show(((), ((f" {self._nothing}", "muted"),)))
+            return
+        shown = _fitting(width)
+        lines = [_line([(head, "muted") for head, _ in shown], shown, " ")]
+        lines += [self._draw_row(row, shown, width) for row in self._rows]
+        self.show(lines, self.marks_at(width))
+
+    def _draw_row(self, row: JobRow, shown: Sequence[tuple[str, int]], width: int) -> Line:
+        mark = "›" if row.name == self.selected else " "
+        if row.user is None:
+            text, ink = row.cells[0]
+            return ((mark, "strong"), (left(text, width - 1), ink))
+        return _line(row.cells, shown, mark)
+
+
+def _fitting(width: int) -> tuple[tuple[str, int], ...]:
+    """The columns for which there is room."""
+    found: list[tuple[str, int]] = []
+    used = INDENT
+    for head, size_ in COLUMNS:
+        used += size_ + 1
+        if used > width + 1:
+            break
+        found.append((head, size_))
+    return tuple(found)
+
+
+def _line(cells: Sequence[tuple[str, str]], shown: Sequence[tuple[str, int]], mark: str) -> Line:
+    line = [(mark.ljust(INDENT), "strong")]
+    for (text, ink), (head, width) in zip(cells, shown, strict=False):
+        place = right if head in NUMBERS else left
+        line.append((place(clean(text, 60), width) + " ", ink))
+    return tuple(line)

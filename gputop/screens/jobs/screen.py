@@ -1,0 +1,238 @@
+"""Jobs: the processes on the GPUs, whose they are, how they are bound, what they run with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from textual.containers import Container
+from textual.message import Message
+from textual.widget import Widget
+from textual.worker import get_current_worker
+
+from gputop.library_words import in_its_words
+from gputop.screens.jobs.list import JobList, JobRow, rows_of
+from gputop.screens.listed import ListedView
+from gputop.topology.jobs.grouping import jobs
+from gputop.widgets.board import Board
+
+if TYPE_CHECKING:
+    from gputop.live.findings import Shown
+    from gputop.screens.jobs.variables import Told
+    from gputop.topology.diagnosis.finding import Finding
+    from gputop.topology.explain.why import Explanation
+    from gputop.topology.jobs.grouping import GpuUser
+    from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.report import Report
+
+GROUP = "job flags"
+PAUSE_SECONDS = 0.1
+"""A wish waits so long for a later one: moving through the list predicts nothing on the way."""
+LIMIT_KEPT = 64
+ABOUT_JOBS = frozenset(
+    {
+        "containers-apart",
+        "gpu-memory-unlisted",
+        "gpu-shared",
+        "job-zombie",
+        "numa-binding",
+        "ranks-differ",
+        "ranks-share-gpu",
+    }
+)
+"""Rules whose findings are shown beside the job that they are about."""
+
+
+class Wish(NamedTuple):
+    """What is worked out: the variables of one rank on the GPUs of its job."""
+
+    prediction: object
+    """The prediction of the node; another one means that the node is another."""
+    gpus: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...]
+    pid: int
+
+    def same(self, other: Wish | None) -> bool:
+        """Whether the other one is about the same node, too."""
+        return other is not None and self.prediction is other.prediction and self[1:] == other[1:]
+
+
+class JobsScreen(ListedView):
+    """The list beside the selected job or process."""
+
+    TITLE = "Jobs"
+    LIST = "#job-list"
+    TOLD = "#job"
+    KEYS = (
+        ("w", "why", "why"),
+        ("y", "copy", "copy"),
+        ("PgDn", "more", "screen.scroll_told(5)"),
+    )
+    HELP: ClassVar[tuple[tuple[str, str], ...]] = (  # type: ignore[assignment]
+        ("↑ ↓  Home End", "select a job or one of its processes"),
+        ("CPUs", "near: at the GPU's NUMA node; partly; ✗ far: none of them is"),
+        ("variables", "* acts here, ! without effect, ? unknown name"),
+        ("y", "copy what is known of it"),
+        ("p", "probe its GPUs"),
+        ("PgUp PgDn", "scroll the panel"),
+    )
+
+    class Ready(Message):
+        """A thread has worked out what the variables of a process do."""
+
+        def __init__(self, wish: Wish, told: Told) -> None:
+            super().__init__()
+            self.wish = wish
+            self.told = told
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._drawn_for: object = None
+        self._told: list[tuple[Wish, Told]] = []
+        self._wish: Wish | None = None
+        """What a thread works out now."""
+
+    def body(self) -> Iterable[Widget]:
+        """The list beside the panel."""
+        with Container(id="jobs"):
+            yield JobList(id="job-list", classes="titled")
+            yield Board(id="job", classes="titled")
+
+    def draw(self, report: Report) -> None:
+        """Bring both parts up to date; most ticks only figures have moved."""
+        snapshot = report.snapshot
+        table, board = self._list, self.query_one("#job", Board)
+        state = (
+            snapshot.readings.gpus,
+            snapshot.readings.processes,
+            snapshot.machine,
+            report.prediction,
+            report.diagnosis,
+            self.gputop.quiet,
+            tuple(map(id, self._told)),
+            self.app.size,
+            table.size,
+            board.size,
+        )
+        if (*state, table.selected) == self._drawn_for:
+            return
+        self._drawn_for = None
+        found = jobs(snapshot)
+        count = sum(len(job.processes) for job in found)
+        table.caption(
+            f"{len(found)} job{'s' * (len(found) != 1)}, {count} process{'es' * (count != 1)} "
+            "on the GPUs"
+        )
+        table.show_rows(rows_of(found, snapshot), nothing(snapshot))
+        self._draw_told(report, board)
+        self._drawn_for = (*state, table.selected)
+
+    def _draw_told(self, report: Report, board: Board) -> None:
+        row = self._list.row
+        if row is None:
+            board.caption("")
+            board.show(())
+            return
+        from gputop.screens.jobs.details import heading, told_lines
+
+        board.caption(heading(row))
+        width = max((board.scrollable_content_region.width or 60) - 1, 30)
+        told = self._variables(report, row)
+        board.show(told_lines(row, report.snapshot, told, about(row, self.gputop.shown), width))
+
+    def _variables(self, report: Report, row: JobRow) -> Told | None:
+        """What is worked out for this row; asked for where it is not yet."""
+        from gputop.screens.jobs.variables import Told, teller
+
+        user = teller(row.job, row.user)
+        if user is None:
+            one = (row.user or row.job.processes[0]).reading
+            return Told(trouble=one.why("variables") or "not read")
+        if not user.reading.variables:
+            nothing = "none of those that NCCL, CUDA or PyTorch read is set"
+            return Told(trouble=in_its_words(self.report, nothing))
+        if report.prediction is None and not report.why_no_prediction:
+            return None
+        wish = Wish(report.prediction, row.job.gpus, user.reading.variables, user.pid)
+        found = next((told for key, told in self._told if wish.same(key)), None)
+        if found is None:
+            self._ask(wish, report.snapshot, row.job.gpus, user)
+        return found
+
+    def _ask(
+        self, wish: Wish, snapshot: NodeSnapshot, gpus: tuple[str, ...], user: GpuUser
+    ) -> None:
+        if wish.same(self._wish):
+            return
+        self._wish = wish
+
+        def work() -> None:
+            from gputop.screens.jobs.variables import work_out
+
+            worker = get_current_worker()
+            time.sleep(PAUSE_SECONDS)
+            told = None
+            if not worker.is_cancelled:
+                told = work_out(snapshot, gpus, user, lambda: worker.is_cancelled)
+            if told is not None and not worker.is_cancelled:
+                self.post_message(self.Ready(wish, told))
+
+        self.run_worker(work, thread=True, exclusive=True, group=GROUP, exit_on_error=False)
+
+    def on_jobs_screen_ready(self, message: Ready) -> None:
+        """Keep what was worked out, and show it if it is still wanted."""
+        self._told = [*self._told[-LIMIT_KEPT:], (message.wish, message.told)]
+        if message.wish.same(self._wish):
+            self._wish = None
+        self._drawn_for = None
+        self.redraw()
+
+    @property
+    def _list(self) -> JobList:
+        return self.query_one("#job-list", JobList)
+
+    def selected_text(self) -> str:
+        """What the panel says."""
+        row = self._list.row
+        return "" if row is None else self.query_one("#job", Board).text()
+
+    def probe_targets(self) -> tuple[str, ...]:
+        """The GPUs of the selected job or process."""
+        row = self._list.row
+        if row is None:
+            return ()
+        return row.job.gpus if row.user is None else row.user.gpus
+
+    def why(self) -> Explanation | None:
+        """Explain how the selected job or process is bound, and what is odd about it."""
+        row, report = self._list.row, self.report
+        if row is None or report is None:
+            return None
+        from gputop.screens.jobs.why import why_job
+
+        return why_job(row, report.snapshot, about(row, self.gputop.shown))
+
+
+def about(row: JobRow, shown: Shown | None) -> tuple[Finding, ...]:
+    """Findings on running jobs that name a GPU of this one, less what is silenced."""
+    mine = set(row.job.gpus if row.user is None else row.user.gpus)
+    findings = () if shown is None else shown.findings
+    return tuple(
+        one for one in findings if one.id in ABOUT_JOBS and not mine.isdisjoint(one.devices)
+    )
+
+
+def nothing(snapshot: NodeSnapshot) -> str:
+    """Why the list is empty, as far as that is known."""
+    lists = [one.processes for one in snapshot.readings.gpus]
+    if not lists or None in lists:
+        return "the driver does not say which processes use the GPUs"
+    host = snapshot.machine.host
+    container = None if host is None else host.container
+    if container is not None and container.kind is not None:
+        return "no process is listed; from inside a container the host's are not seen"
+    return "no process uses a GPU"
+
+
+SCREEN = JobsScreen

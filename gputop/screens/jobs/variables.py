@@ -1,0 +1,84 @@
+"""What the Jobs screen has worked out in a thread: the variables that a process runs with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gputop.library_words import words_for
+from gputop.topology.flags.account.overview import Entry, overview
+from gputop.topology.flags.catalogue.catalogue import catalogue
+from gputop.topology.flags.values.own_words import for_library
+from gputop.topology.flags.values.reading import Reading
+from gputop.topology.flags.what_if.study import Stopped, Study
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gputop.topology.jobs.grouping import GpuUser, Job
+    from gputop.topology.model.library import Library
+    from gputop.topology.model.snapshot import NodeSnapshot
+
+ORIGIN = "environment"
+VISIBLE = "_VISIBLE_DEVICES"
+"""A rank often sees its own GPU alone; what NCCL decides is decided by the GPUs of all ranks."""
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """The variables of one process, each with what it does on this node."""
+
+    entries: tuple[Entry, ...] = ()
+    rules: str = ""
+    """Whose rules hold: "nccl-2.28.9"."""
+    whose: str = ""
+    """"rank 0 (pid 4711)"."""
+    trouble: str = ""
+    """Why there is nothing to say."""
+
+
+def teller(job: Job, user: GpuUser | None) -> GpuUser | None:
+    """Whose variables stand for a line of the list; None where none may be read."""
+    users = job.processes if user is None else (user,)
+    return next((one for one in users if one.reading.variables is not None), None)
+
+
+def work_out(
+    snapshot: NodeSnapshot,
+    gpus: Sequence[str],
+    user: GpuUser,
+    overtaken: Callable[[], bool] = lambda: False,
+) -> Told | None:
+    """Explain each variable on the GPUs of the job; None when the wish was overtaken."""
+    values = dict(user.reading.variables or ())
+    rank = user.reading.rank
+    whose = f"pid {user.pid}" if rank is None else f"rank {rank} (pid {user.pid})"
+    if not values:
+        nothing = "none of those that NCCL, CUDA or PyTorch read is set"
+        return Told(whose=whose, trouble=words_for(snapshot.machine.gpus, nothing))
+    here = {gpu.address for gpu in snapshot.machine.gpus}
+    chosen = [address for address in gpus if address in here]
+    decided = {name: value for name, value in values.items() if VISIBLE not in name}
+    study = Study(snapshot, gpus=chosen or None, values=decided).stop_when(overtaken)
+    try:
+        entries = overview(study, dict.fromkeys(values, ORIGIN)) if decided else ()
+        library = study.whose()
+    except Stopped:
+        return None
+    seen = (_plain(name, values[name], library) for name in sorted(values) if name not in decided)
+    entries = (*entries, *seen)
+    return Told(entries=entries, rules=f"{library.name}-{library.version}", whose=whose)
+
+
+def _plain(name: str, value: str, library: Library) -> Entry:
+    """A variable in the catalogue's words, without predicting with and without it."""
+    flag = catalogue().flag(name)
+    return Entry(
+        name=name,
+        value=value,
+        origin=ORIGIN,
+        known=flag is not None,
+        reading=Reading(effective=value),
+        told="" if flag is None else for_library(flag, library).changes,
+        status="not predicted",
+    )

@@ -1,0 +1,73 @@
+"""Why: how a job or a process is bound, against where its GPUs are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gputop.screens.jobs.details import CPUS, MEMORY, bindings
+from gputop.screens.jobs.list import JobRow
+from gputop.terminal.clean import clean
+from gputop.topology.explain.fact import Explanation, Fact
+from gputop.topology.jobs.binding import FAR
+from gputop.topology.model.units import whole
+from gputop.topology.wiring.graph import gpu_label
+
+if TYPE_CHECKING:
+    from gputop.topology.diagnosis.finding import Finding
+    from gputop.topology.jobs.binding import Binding
+    from gputop.topology.jobs.grouping import GpuUser
+    from gputop.topology.model.snapshot import NodeSnapshot
+
+BASIS = (
+    "Copies between host and GPU, and the threads that start kernels and serve NICs, are fastest "
+    "on the GPU's own NUMA node; between GPUs joined by NVLink it makes little difference."
+)
+
+
+def why_job(row: JobRow, snapshot: NodeSnapshot, findings: Sequence[Finding]) -> Explanation:
+    """Evidence for each process and GPU, then what follows."""
+    users = row.job.processes if row.user is None else (row.user,)
+    found = [(user, one) for user in users for one in bindings(user, snapshot)]
+    far = [(user, one) for user, one in found if one.cpus == FAR]
+    odd = [clean(finding.title, 200) for finding in findings]
+    unknown = sum(1 for _, one in found if one.cpus is None)
+    if far:
+        claim = f"{len({user.pid for user, _ in far})} of {len(users)} run far from a GPU of theirs"
+    elif unknown:
+        claim = f"of {unknown} of {len(found)} it is not known how near to the GPU they run"
+    else:
+        claim = "none runs far from its GPU"
+    facts = [_fact(user, one, snapshot) for user, one in found]
+    facts += [
+        Fact(question="What else is odd?", answer=text, source="rules", decides=True)
+        for text in odd
+    ]
+    return Explanation(
+        title=row.job.name if row.user is None else f"pid {row.user.pid} of {row.job.name}",
+        claim=claim[0].upper() + claim[1:] + ".",
+        facts=tuple(facts),
+        consequence=BASIS if far else "",
+        fix=_fix(far),
+    )
+
+
+def _fact(user: GpuUser, one: Binding, snapshot: NodeSnapshot) -> Fact:
+    gpu = snapshot.machine.gpu(one.gpu)
+    label = one.gpu if gpu is None else gpu_label(gpu)
+    cpus, nodes = user.reading.cpu_affinity, user.reading.memory_nodes
+    return Fact(
+        question=f"pid {user.pid} on {label} (NUMA node {whole(one.node)}): which CPUs?",
+        answer=f"{cpus or 'not known'}, {CPUS[one.cpus]}",
+        because=f"memory of NUMA {nodes or 'not known'}: {MEMORY[one.memory]}",
+        source=f"/proc/{user.pid}/status",
+        decides=one.cpus == FAR,
+    )
+
+
+def _fix(far: Sequence[tuple[GpuUser, Binding]]) -> str:
+    nodes = sorted({one.node for _, one in far if one.node is not None})
+    return "\n".join(
+        f"numactl --cpunodebind={node} --membind={node} PROGRAM   # for the GPUs of node {node}"
+        for node in nodes
+    )

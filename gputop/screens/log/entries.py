@@ -1,0 +1,136 @@
+"""What can be selected on the Log screen: the comparison, findings, warnings, differences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from gputop.screens.log.lines import DIFFERS, SIGNS, compared, mark
+from gputop.terminal.clean import clean
+from gputop.topology.explain.fact import Explanation, Fact
+from gputop.topology.logs.comparing.agreement import Item, PairAgreement
+from gputop.topology.logs.report.report import Note
+from gputop.topology.logs.symptoms.explain import Explanation as Finding
+from gputop.widgets.spans import Line, Span, left
+
+if TYPE_CHECKING:
+    from gputop.live.log_reading import ReadLog
+
+MOST = 200
+
+
+class Entry(NamedTuple):
+    """One line of the list; `what` is what it stands for, None for the comparison as a whole."""
+
+    sign: Span
+    title: str
+    what: Finding | Note | Item | PairAgreement | None = None
+
+
+def entries(read: ReadLog) -> list[Entry]:
+    """The comparison, findings, worst first, what the table does not know, differences."""
+    agreement = read.overlay.agreement
+    agrees = None if not agreement.comparable else not agreement.differing
+    found = [Entry(mark(agrees), compared(read))]
+    for one in read.findings:
+        sign, ink = SIGNS[one.severity]
+        found.append(Entry((sign.strip(), ink), one.title, one))
+    found += [Entry(("?", "warn"), f"line {one.line}: {one.text}", one) for one in read.unexplained]
+    for different in agreement.differing:
+        if isinstance(different, PairAgreement):
+            labels = " and ".join(different.logged)
+            title = f"{different.src} to {different.dst}: {labels}, not as predicted"
+        else:
+            title = f"{different.subject}: {different.logged}, not as predicted"
+        found.append(Entry(DIFFERS, title, different))
+    return found[:MOST]
+
+
+def entry_lines(found: list[Entry], selected: int, width: int) -> tuple[Line, ...]:
+    """One line each, the selected one marked."""
+    return tuple(
+        (
+            ("›" if index == selected else " ", "strong"),
+            (left(one.sign[0], 3), one.sign[1]),
+            (left(clean(one.title, 300), max(width - 4, 8)), "strong" if index == selected else ""),
+        )
+        for index, one in enumerate(found)
+    )
+
+
+def explained(one: Entry, read: ReadLog) -> Explanation:
+    """What Enter shows about an entry."""
+    what = one.what
+    if what is None:
+        return _whole(read)
+    if isinstance(what, Finding):
+        facts = [_line(proof.line, proof.text) for proof in what.proof]
+        facts += [Fact(question="look", answer=text, basis="") for text in what.look]
+        return Explanation(
+            title=what.title, claim=what.cause, facts=tuple(facts), fix="\n".join(what.fix)
+        )
+    if isinstance(what, Note):
+        who = [f"rank {rank}" for rank in what.ranks] or list(what.hosts)
+        times = f"{what.count} times" if what.count > 1 else "once"
+        fact = _line(what.line, what.text)
+        said = Fact(question="said", answer=times, because=", ".join(who), source=what.where or "")
+        return Explanation(
+            title="A warning of the library",
+            claim="The table of known symptoms has nothing about this warning.",
+            facts=(fact, said),
+        )
+    return _difference(what, read)
+
+
+def _line(number: int, text: str) -> Fact:
+    return Fact(question=f"line {number}", answer=text)
+
+
+def _whole(read: ReadLog) -> Explanation:
+    overlay = read.overlay
+    agreement = overlay.agreement
+    facts = [Fact(question="why", answer=text, basis="") for text in agreement.reasons]
+    facts += [Fact(question="left out", answer=text, basis="") for text in agreement.skipped]
+    facts += [
+        Fact(question="taken for granted", answer=text, basis="assumed")
+        for text in overlay.assumptions
+    ]
+    rules = f", rules of {agreement.library}" if agreement.library else ""
+    node = f" for {overlay.node}{rules}" if overlay.node else ""
+    return Explanation(
+        title="Log and prediction", claim=agreement.sentence + node, facts=tuple(facts)
+    )
+
+
+def _difference(what: Item | PairAgreement, read: ReadLog) -> Explanation:
+    agreement, prediction = read.overlay.agreement, read.overlay.prediction
+    steps: tuple[Fact, ...] = ()
+    if isinstance(what, PairAgreement):
+        title = f"Rank {what.src} to rank {what.dst}"
+        logged, predicted = " and ".join(what.logged), " and ".join(what.predicted)
+        ranks = agreement.ranks
+        src, dst = ranks.get(str(what.src)), ranks.get(str(what.dst))
+        pair = None
+        if prediction is not None and src is not None and dst is not None:
+            pair = prediction.pair(src, dst)
+        steps = tuple(
+            Fact(
+                question=step.question,
+                answer=step.answer,
+                because=step.because,
+                source=step.source,
+                basis=step.basis,
+                flag=step.flag or "",
+                decides=step.decides,
+                about="nccl",
+            )
+            for step in (pair.steps if pair is not None else ())
+        )
+    else:
+        title, logged, predicted = what.subject, what.logged, what.predicted
+    facts = [_line(what.line, logged)] if what.line else []
+    facts += [Fact(question="why that can be", answer=text, basis="") for text in agreement.reasons]
+    return Explanation(
+        title=title,
+        claim=f"The log shows {logged}; predicted was {predicted}.",
+        facts=(*facts, *steps),
+    )

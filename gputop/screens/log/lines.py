@@ -1,0 +1,272 @@
+"""A debug log as lines: what it is, ranks, variables, rings, choices, findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from gputop.terminal.clean import clean
+from gputop.topology.model import units
+from gputop.widgets.spans import Line, Span, left, right, wrapped
+
+if TYPE_CHECKING:
+    from gputop.live.log_reading import ReadLog
+    from gputop.topology.logs.comparing.agreement import Item
+    from gputop.topology.logs.report.communicator import Communicator, LoggedGraph
+    from gputop.topology.logs.report.report import LogReport
+    from gputop.topology.logs.symptoms.explain import Explanation
+
+SIGNS = {"error": ("!!", "bad"), "warning": ("! ", "warn"), "notice": ("· ", "muted")}
+PATTERNS = {1: "Tree", 2: "Tree", 3: "Tree", 4: "Ring", 5: "NVLS", 6: "CollNet"}
+MOST_RANKS = 64
+MOST_ROWS = 24
+AGREES: Span = ("✓", "good")
+DIFFERS: Span = ("✗", "bad")
+
+
+def mark(agrees: bool | None) -> Span:
+    """Sign and ink of an agreement."""
+    return ("·", "muted") if agrees is None else AGREES if agrees else DIFFERS
+
+
+def compared(read: ReadLog) -> str:
+    """The result of the comparison, with whose rules and which node were used."""
+    agreement, node = read.overlay.agreement, read.overlay.node
+    if not (node and agreement.comparable):
+        return agreement.sentence
+    return f"{agreement.sentence} ({agreement.library}, {node})"
+
+
+def version_spans(log: LogReport) -> list[Span]:
+    """Version and size of a log."""
+    versions = log.versions
+    name = versions.library.upper() if versions.library else "NCCL or RCCL"
+    spans: list[Span] = [(f"{name} {versions.version or 'of unknown version'}", "strong")]
+    if versions.built_for:
+        spans.append((f" for {clean(versions.built_for, 20)}", ""))
+    if versions.driver:
+        spans.append((f", driver for CUDA {_cuda(versions.driver)}", ""))
+    spans.append((f" · {_count(log.lines, 'line')}, {_count(len(log.hosts), 'host')}", "muted"))
+    return spans
+
+
+def head_lines(read: ReadLog, width: int) -> tuple[Line, ...]:
+    """Version, size and the result of the comparison."""
+    lines = [*wrapped(version_spans(read.log), width, 2)]
+    agreement = read.overlay.agreement
+    sign: Span = ("· ", "muted")
+    if agreement.comparable and agreement.agree + len(agreement.differing):
+        sign = (mark(not agreement.differing)[0] + " ", mark(not agreement.differing)[1])
+    lines += wrapped((sign, (clean(compared(read), 400), "")), width, 2)
+    return (*lines, *gap_lines(read.log, width))
+
+
+def gap_lines(log: LogReport, width: int) -> tuple[Line, ...]:
+    """What of the log could not be read or kept."""
+    return tuple(
+        line for text in _gaps(log) for line in wrapped((("! ", "warn"), (text, "")), width, 2)
+    )
+
+
+def _cuda(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _gaps(log: LogReport) -> Iterator[str]:
+    if log.unread:
+        total = sum(note.count for note in log.unread)
+        yield (
+            f"{_count(total, 'line')} that should tell something could not be read, first "
+            f"{log.unread[0].line}: {clean(log.unread[0].text, 120)}"
+        )
+    if log.cut:
+        yield f"{_count(log.cut, 'line')} cut, or with another line written into it"
+    for what, number in log.more.items():
+        yield f"left out: {number} {clean(what, 60)}"
+
+
+def rank_lines(comm: Communicator, width: int, library: str | None = None) -> tuple[Line, ...]:
+    """Ranks and their devices; RCCL numbers them as HIP and as rocm-smi do."""
+    runtime, driver = ("hip", "smi") if library == "rccl" else ("cuda", "nvml")
+    nodes = "" if comm.nodes is None else f", {_count(comm.nodes, 'node')} as it counts"
+    least = "at least " if comm.size_seen_only else ""
+    told = f"{least}{_count(comm.nranks, 'rank')}{nodes}"
+    if comm.network:
+        told += f", network {clean(comm.network, 60)}"
+    if comm.use_gdr is not None and any(one.label.startswith("NET") for one in comm.transports):
+        told += f", GDR {'on' if comm.use_gdr else 'off'}, PXN {'on' if comm.use_pxn else 'off'}"
+    lines: list[Line] = [*wrapped(((told, ""),), width, 2)]
+    if not comm.ranks:
+        return tuple(lines)
+    host_width = max(4, *(len(one.host or "") for one in comm.ranks))
+    host_width = min(host_width, max(width - 52, 8))
+    lines.append(
+        (
+            (right("rank", 5), "muted"),
+            ("  " + left("host", host_width), "muted"),
+            (right("pid", 9), "muted"),
+            (right(runtime, 6), "muted"),
+            (right(driver, 6), "muted"),
+            ("  " + left("PCI address", 14), "muted"),
+            ("state", "muted"),
+        )
+    )
+    lines += [
+        (
+            (right(str(one.rank), 5), "strong"),
+            ("  " + left(clean(one.host or units.UNKNOWN), host_width), ""),
+            (right(units.text(one.pid), 9), "muted"),
+            (right(units.text(one.cuda_dev), 6), ""),
+            (right(units.text(one.nvml_dev), 6), ""),
+            ("  " + left(clean(one.bus_id or units.UNKNOWN), 14), ""),
+            (one.state, "warn" if one.state == "started" else "muted"),
+        )
+        for one in comm.ranks[:MOST_RANKS]
+    ]
+    if len(comm.ranks) > MOST_RANKS:
+        lines.append(((f"and {len(comm.ranks) - MOST_RANKS} ranks more", "muted"),))
+    return tuple(lines)
+
+
+def environment_lines(log: LogReport, width: int) -> tuple[Line, ...]:
+    """The variables that the library says it read."""
+    lines: list[Line] = []
+    for one in log.environment:
+        spans: list[Span] = [(f"{clean(one.name, 60)}=", "key"), (clean(one.value, 200), "strong")]
+        times = f"  line {one.line}" + (f", {one.count} times" if one.count > 1 else "")
+        spans.append((times, "muted"))
+        if one.remark:
+            spans.append((f"  {clean(one.remark, 200)}", "warn"))
+        lines += wrapped(spans, width, 4)
+    if not lines:
+        lines.append((("none shown: no NCCL_ variable was set, or SUBSYS lacks ENV", "muted"),))
+    return tuple(lines)
+
+
+def graph_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line, ...]:
+    """The searched graphs, the channels and the orders of the rings, with marks."""
+    items = {
+        one.line: one for one in read.overlay.agreement.items if one.topic == "graph" and one.line
+    }
+    lines: list[Line] = []
+    for graph in sorted(comm.graphs, key=lambda one: (-one.pattern, one.ranks))[:MOST_ROWS]:
+        item = items.get(graph.line)
+        name = PATTERNS.get(graph.pattern, f"Pattern {graph.pattern}")
+        if len({one.pattern for one in comm.graphs}) < len(comm.graphs):
+            name += f" of rank {', '.join(map(str, graph.ranks[:8]))}"
+        spans: list[Span] = [
+            mark(item.agrees if item else None),
+            (f" {name}: ", "muted"),
+            (_graph(graph), "strong"),
+        ]
+        if item is not None and not item.agrees:
+            spans.append((f"  predicted {clean(item.predicted, 120)}", "bad"))
+        lines += wrapped(spans, width, 4)
+    lines += _items(read, ("channels", "nodes", "rings", "trees"), width)
+    shown = {one.topic for one in read.overlay.agreement.items}
+    if "rings" not in shown:
+        for ring in comm.rings[:4]:
+            order = " ".join(map(str, ring.order[:32])) + (" …" if len(ring.order) > 32 else "")
+            lines += wrapped(
+                (("· ", "muted"), (f"ring of {_count(len(ring.channels), 'channel')}: ", "muted"),
+                 (order, "")), width, 4,
+            )  # fmt: skip
+    if comm.counts is not None and "channels" not in shown:
+        counts = comm.counts
+        text = f"{counts.coll} channels for collectives, {counts.nvls} for NVLS, {counts.p2p} p2p"
+        lines.append((("· ", "muted"), (text, "")))
+    if not lines:
+        lines.append((("none in the log: NCCL_DEBUG_SUBSYS lacks GRAPH", "muted"),))
+    return tuple(lines)
+
+
+def _graph(graph: LoggedGraph) -> str:
+    inter = "" if graph.bw_inter == graph.bw_intra else f"/{units.figure(graph.bw_inter)}"
+    same = "" if graph.same_channels else ", channels differ"
+    return (
+        f"{_count(graph.channels, 'channel')} × {units.figure(graph.bw_intra)}{inter} GB/s "
+        f"{clean(graph.type_intra, 8)}/{clean(graph.type_inter, 8)}{same}"
+    )
+
+
+def _items(read: ReadLog, topics: Iterable[str], width: int) -> list[Line]:
+    lines: list[Line] = []
+    for one in read.overlay.agreement.items:
+        if one.topic in topics:
+            lines += item_lines(one, width)
+    return lines
+
+
+def item_lines(one: Item, width: int) -> tuple[Line, ...]:
+    """One compared thing: mark, name, what the log says, and the prediction where it differs."""
+    spans: list[Span] = [
+        mark(one.agrees),
+        (f" {clean(one.subject, 80)}: ", "muted"),
+        (clean(one.logged, 200), "strong"),
+    ]
+    if not one.agrees:
+        spans.append((f"  predicted {clean(one.predicted, 200)}", "bad"))
+    if one.line:
+        spans.append((f"  line {one.line}", "muted"))
+    return wrapped(spans, width, 4)
+
+
+def choice_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line, ...]:
+    """Algorithm and protocol by call, and whether the tuning table is the predicted one."""
+    items = {
+        one.line: one for one in read.overlay.agreement.items if one.topic == "choice" and one.line
+    }
+    lines: list[Line] = []
+    chosen = sorted(comm.choices, key=lambda one: (one.collective, one.bytes))
+    for choice in chosen[:MOST_ROWS]:
+        item = items.get(choice.line)
+        channels = (
+            ""
+            if choice.channels is None
+            else f" channels {choice.channels[0]}-{choice.channels[1]}"
+        )
+        spans: list[Span] = [
+            mark(item.agrees if item else None),
+            (
+                f" {left(clean(choice.collective, 16), 13)} {right(units.size(choice.bytes), 9)} ",
+                "",
+            ),
+            (f"{clean(choice.algorithm, 20)} {clean(choice.protocol, 40)}", "strong"),
+            (f"{channels}, {_count(choice.count, 'call')}", "muted"),
+        ]
+        if item is not None and not item.agrees:
+            spans.append((f"  predicted {clean(item.predicted, 120)}", "bad"))
+        lines += wrapped(spans, width, 4)
+    if len(chosen) > MOST_ROWS:
+        lines.append(((f"  and {len(chosen) - MOST_ROWS} sizes more", "muted"),))
+    rows = [one for one in read.overlay.agreement.items if one.topic == "tuning"]
+    if rows:
+        same = sum(one.agrees for one in rows)
+        told = f" tuning table: {same} of {len(rows)} rows as predicted"
+        lines.append((mark(same == len(rows)), (told, "")))
+        for one in [row for row in rows if not row.agrees][:6]:
+            lines += item_lines(one, width)
+    if not lines:
+        lines.append((("none in the log: NCCL_DEBUG_SUBSYS lacks TUNING", "muted"),))
+    return tuple(lines)
+
+
+def finding_lines(one: Explanation, width: int) -> tuple[Line, ...]:
+    """A finding: what it is, the lines that prove it, the cause, where to look, the fix."""
+    sign, ink = SIGNS[one.severity]
+    lines = [*wrapped(((f"{sign} ", ink), (clean(one.title, 200), "strong")), width, 3)]
+    for proof in one.proof:
+        spans = ((f"   line {proof.line}: ", "muted"), (clean(proof.text, 300), ""))
+        lines += wrapped(spans, width, 6)
+    lines += wrapped((("   ", ""), (clean(one.cause, 600), "")), width, 3)
+    for title, texts, tint in (("Look: ", one.look, "key bold"), ("Fix: ", one.fix, "good bold")):
+        for index, text in enumerate(texts):
+            lead = title if index == 0 else " " * len(title)
+            told = (("   ", ""), (lead, tint), (clean(text, 300), ""))
+            lines += wrapped(told, width, 3 + len(title))
+    lines += wrapped((("   Source: ", "muted"), ("; ".join(one.sources), "muted")), width, 6)
+    return tuple(lines)

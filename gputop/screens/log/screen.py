@@ -1,0 +1,296 @@
+"""Log: a debug log of NCCL or RCCL against the prediction: where they agree, where not and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.app import SystemCommand
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+from textual.widgets import Input
+
+from gputop.library_words import in_its_words
+from gputop.live.log_thread import LogFailed, LogProgress, LogReady, LogThread
+from gputop.screens.view import View
+from gputop.terminal.clean import clean
+from gputop.topology.model import units
+from gputop.widgets.board import Board
+from gputop.widgets.explanation import explanation_lines, explanation_text
+from gputop.widgets.spans import Cells, Line, wrapped
+
+if TYPE_CHECKING:
+    from gputop.live.log_reading import ReadLog
+    from gputop.screens.log.entries import Entry
+    from gputop.topology.explain.why import Explanation
+    from gputop.topology.report import Report
+
+HOW_TO = (
+    "No log is open: press o and name a file, compressed or not.",
+    "",
+    "A job writes one when it is started with",
+    "  NCCL_DEBUG=INFO",
+    "  NCCL_DEBUG_SUBSYS=INIT,ENV,GRAPH,P2P,SHM,NET,TUNING",
+    "  NCCL_DEBUG_FILE=nccl.%h.%p.log",
+    "Without NCCL_DEBUG_FILE the lines are in the job's own output, which will do as well.",
+    "",
+    "Or press n: NCCL or RCCL runs on all GPUs of this machine, and its log is compared.",
+)
+
+
+class LogScreen(View):
+    """A list of what is found beside the log in short."""
+
+    TITLE = "Log"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("o", "open", show=False),
+        Binding("n", "app.probe_nccl(False)", show=False),
+        Binding("up,k", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+        Binding("home", "move(-1000)", show=False),
+        Binding("end", "move(1000)", show=False),
+        Binding("pageup", "scroll_text(-8)", show=False),
+        Binding("pagedown,space", "scroll_text(8)", show=False),
+    ]
+    KEYS = (
+        ("o", "open", "screen.open"),
+        ("n", "run NCCL", "probe_nccl(False)"),
+        ("w", "why", "why"),
+        ("PgDn", "more", "screen.scroll_text(8)"),
+    )
+    HELP = (
+        ("o", "open a debug log: a path, compressed or not"),
+        ("n", "run NCCL or RCCL itself on all GPUs and compare its log"),
+        ("↑ ↓", "select a finding or a difference; Enter says why"),
+        ("PgUp PgDn", "scroll the log in short"),
+        ("Esc", "stop reading, or close the line for the path"),
+    )
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._reading: LogThread | None = None
+        self._progress = ""
+        self._failure = ""
+        self._read: ReadLog | None = None
+        self._entries: list[Entry] = []
+        self._selected = 0
+        self._path = ""
+        self._drawn_for: object = None
+        self._run: ReadLog | None = None
+        """The run of the probe nccl that was shown last."""
+
+    def body(self) -> Iterable[Widget]:
+        """What log it is, what was found, and the log in short."""
+        yield Board(id="log-head")
+        with Container(id="log"):
+            with Container(id="log-left"):
+                yield Board(id="log-entries", classes="titled")
+                yield Board(id="log-why", classes="titled")
+            yield Board(id="log-text", classes="titled")
+
+    def draw(self, report: Report) -> None:
+        """Bring every part up to date; nothing here moves with the readings."""
+        if self.gputop.nccl_log is not self._run:
+            self._run = self.gputop.nccl_log
+            self._take(self._run)
+        text, found = self.query_one("#log-text", Board), self.query_one("#log-entries", Board)
+        told = (id(self._read), self._selected, self._progress, self._failure)
+        state = (*told, self.app.size)
+        if state == self._drawn_for:
+            return
+        self.query_one("#log-head", Board).show(self._head_lines())
+        self.query_one("#log").set_class(self._read is None, "-empty")
+        if self._read is None:
+            found.show(())
+            text.caption(in_its_words(self.report, "Debug log of NCCL or RCCL"))
+            width = max(self.app.size.width - 2, 20)
+            lines: list[Line] = []
+            for line in HOW_TO:
+                ink = "" if line.startswith("  ") else "muted"
+                words = f" {in_its_words(self.report, line)}"
+                lines += wrapped(((words, ink),), width, 1) if line else ((),)
+            text.show(lines)
+        else:
+            self._draw_read(self._read, found, text)
+        self._drawn_for = state
+
+    def _draw_read(self, read: ReadLog, found: Board, text: Board) -> None:
+        from gputop.screens.log.entries import entry_lines
+        from gputop.screens.log.sections import sections
+
+        width, wide = self._widths()
+        found.caption("Comparison and findings")
+        lines = entry_lines(self._entries, self._selected, width)
+        found.show(lines, (Cells(self._selected, 0, width),) if lines else ())
+        why = self.why()
+        reasons = self.query_one("#log-why", Board)
+        reasons.caption("Why")
+        reasons.show(() if why is None else explanation_lines(why, width - 1))
+        shown: list[Line] = []
+        for section in sections(read, wide - 2)[2:]:
+            shown += [*([()] if shown else []), ((f" {section.title}", "strong"),)]
+            shown += [((" ", ""), *line) for line in section.lines]
+        text.caption("The log in short")
+        text.show(shown)
+
+    def _widths(self) -> tuple[int, int]:
+        """Room for the list and for the text, without their bars (gputop.tcss)."""
+        width = self.app.size.width
+        if self.has_class("-narrow"):
+            return width - 1, width - 1
+        return width * 2 // 5 - 2, width * 3 // 5 - 2
+
+    def _head_lines(self) -> tuple[Line, ...]:
+        width = max(self.app.size.width - 1, 20)
+        lines: list[Line] = []
+        if self._read is not None:
+            from gputop.screens.log.lines import gap_lines, version_spans
+
+            log = self._read.log
+            name = (f" {clean(log.name, 60)}  ", "key bold")
+            lines += wrapped((name, *version_spans(log)), width, 1)
+            lines += [((" ", ""), *line) for line in gap_lines(log, width - 2)]
+        if self._progress:
+            lines += wrapped(((f" {self._progress}", "warn"),), width, 1)
+        if self._failure:
+            lines += wrapped(((f" ! {clean(self._failure, 300)}", "bad"),), width, 3)
+        return tuple(lines)
+
+    async def action_open(self) -> None:
+        """Open the line where a path is typed."""
+        found = self.query(Input)
+        if found:
+            found.first().focus()
+            return
+        await self.open_line("path of a debug log, compressed or not", self._path)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Read that file."""
+        event.stop()
+        path = event.value.strip()
+        for line in self.query(Input):
+            line.remove()
+        self.set_focus(None)
+        if path:
+            self.open_path(path)
+
+    def open_path(self, text: str) -> None:
+        """Begin to read a file; what was shown stays until the new log is there."""
+        if self._reading is not None:
+            self._reading.cancel()
+        self._path, self._failure = text, ""
+        try:
+            path = Path(text).expanduser()
+        except (RuntimeError, ValueError) as error:
+            self._failure = f"{text}: {error}"
+            self.redraw()
+            return
+        snapshot = None if self.report is None else self.report.snapshot
+        self._progress = f"reading {clean(path.name, 60)} …"
+        self._reading = LogThread(path, snapshot, self.post_message)
+        self._reading.start()
+        self.redraw()
+
+    def on_log_progress(self, message: LogProgress) -> None:
+        """Say how far it is."""
+        if message.reading is not self._reading:
+            return
+        done = units.size(message.read_bytes)
+        of = f" of {units.size(message.total_bytes)}" if message.total_bytes else ""
+        self._progress = f"reading {clean(message.reading.path.name, 60)}: {done}{of} · Esc stops"
+        self.redraw()
+
+    def on_log_ready(self, message: LogReady) -> None:
+        """Show the log."""
+        if message.reading is not self._reading:
+            return
+        self._reading, self._progress, self._failure = None, "", ""
+        self._take(message.read)
+        self.redraw()
+
+    def _take(self, read: ReadLog | None) -> None:
+        """Show another log from its beginning; None leaves what is shown."""
+        if read is None:
+            return
+        from gputop.screens.log.entries import entries
+
+        self._read = read
+        self._entries = entries(read)
+        self._selected = 0
+        for name in ("#log-text", "#log-entries"):
+            self.query_one(name, Board).scroll_home(animate=False)
+
+    def on_log_failed(self, message: LogFailed) -> None:
+        """Say why the file cannot be used."""
+        if message.reading is not self._reading:
+            return
+        self._reading, self._progress, self._failure = None, "", message.text
+        self.redraw()
+
+    def on_unmount(self) -> None:
+        """Let go of a file that is being read."""
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def back(self) -> bool:
+        """Close the line for the path, else stop reading; False when there is neither."""
+        for line in self.query(Input):
+            line.remove()
+            return True
+        if self._reading is None:
+            return False
+        self._reading.cancel()
+        self._reading, self._progress = None, ""
+        self.redraw()
+        return True
+
+    def action_move(self, step: int) -> None:
+        """Select another entry."""
+        if not self._entries:
+            self.action_scroll_text(1 if step > 0 else -1)
+            return
+        self._selected = min(max(self._selected + step, 0), len(self._entries) - 1)
+        self.redraw()
+        self.query_one("#log-entries", Board).reveal(Cells(self._selected, 0, 1))
+
+    def action_scroll_text(self, lines: int) -> None:
+        """Scroll the log in short."""
+        self.query_one("#log-text", Board).scroll_relative(0, lines, animate=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the entry under the mouse; a double click asks why."""
+        board = self.query_one("#log-entries", Board)
+        if event.widget is not board:
+            return
+        place = event.get_content_offset(board)
+        row = -1 if place is None else board.line_at(place.y)
+        if 0 <= row < len(self._entries):
+            self._selected = row
+            self.redraw()
+            if event.chain > 1:
+                self.gputop.action_why()
+
+    def why(self) -> Explanation | None:
+        """Explain the selected entry."""
+        if self._read is None or not self._entries:
+            return None
+        from gputop.screens.log.entries import explained
+
+        return explained(self._entries[self._selected], self._read)
+
+    def selected_text(self) -> str:
+        """The explanation of the selected entry."""
+        why = self.why()
+        if why is None:
+            return ""
+        return explanation_text(why)
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """What this screen offers in the palette."""
+        yield SystemCommand("Open a log", "Read a debug log of NCCL or RCCL (o)", self.action_open)
+
+
+SCREEN = LogScreen

@@ -1,0 +1,1 @@
+"""The screen Map: a node is laid out, drawn and walked."""

@@ -1,0 +1,273 @@
+"""WiringDiagram: the drawn node on screen, with a cursor and a mark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from textual import events
+from textual.message import Message
+
+from gputop.screens.map import live as wiring_live
+from gputop.screens.map import marks as wiring_marks
+from gputop.screens.map import walk as wiring_walk
+from gputop.screens.map.canvas import Canvas, Cell, Marks, runs
+from gputop.screens.map.drawing import Box, Drawing, Edge
+from gputop.screens.map.info import alike
+from gputop.screens.map.layout import fitting, layout
+from gputop.screens.map.measured import MeasuredLines
+from gputop.topology.wiring.paths import Path, path_between
+from gputop.widgets.board import Board
+from gputop.widgets.spans import Line
+
+if TYPE_CHECKING:
+    from gputop.app import GpuTop
+    from gputop.live.findings import Shown
+    from gputop.topology.report import Report
+
+INKS = {
+    "": "",
+    "host": "",
+    "host-frame": "muted",
+    "bridge": "",
+    "bridge-frame": "link-pcie",
+    "gpu": "",
+    "gpu-frame": "primary",
+    "package": "",
+    "package-frame": "primary",
+    "nic": "link-net",
+    "nic-frame": "link-net",
+    "plane": "link-nvlink",
+    "plane-frame": "link-nvlink",
+    "label": "muted",
+    "live": "",
+    "bar": "bar",
+    "bar-rest": "bar-rest",
+    "nvlink": "link-nvlink",
+    "xgmi": "link-xgmi",
+    "c2c": "link-c2c",
+    "pcie": "link-pcie",
+    "socket": "link-socket",
+    "net": "link-net",
+    "bad": "bad",
+    "warn": "warn",
+    "path": "accent",
+    "path-frame": "accent",
+    "bottleneck": "bad",
+    "first": "accent bold underline",
+    "first-frame": "accent",
+    "cursor": "cursor",
+    "host-chip": "heat-0",
+    "bridge-chip": "heat-0 link-pcie",
+    "gpu-chip": "heat-1",
+    "package-chip": "heat-0 primary",
+    "nic-chip": "heat-0 link-net",
+    "plane-chip": "heat-0 link-nvlink",
+    "path-chip": "heat-0 accent",
+    "first-chip": "heat-0 accent bold underline",
+    "cursor-chip": "pick",
+    "bad-chip": "heat-1 bad",
+    "warn-chip": "heat-1 warn",
+    "live-chip": "heat-1",
+    "cursor-frame": "key bold",
+}
+"""Style of the canvas -> ink of the theme."""
+
+
+class WiringDiagram(Board):
+    """Draws the graph of a report; remembers what is selected and what is marked."""
+
+    @dataclass
+    class Picked(Message):
+        """Another box was selected or marked, or the selected one was clicked again."""
+
+        twice: bool = False
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id, classes=classes)
+        self.drawing = Drawing(0, 0, (), ())
+        self.first: str | None = None
+        """Node that was marked."""
+        self.path: Path | None = None
+        """Path between the marked node and the selected one."""
+        self.compact: bool | None = None
+        """True or False when a person chose how to draw; None draws what fits."""
+        self.shown: Shown | None = None
+        """The findings, whose devices get a sign."""
+        self._selected: str | None = None
+        self._column = 0
+        self._drawn_for: tuple[object, ...] = ()
+        self._canvas: Canvas | None = None
+        self._canvas_for: tuple[object, ...] = ()
+        self._rows: dict[int, Line] = {}
+        """Rows without live figures, by number."""
+        self._report: Report | None = None
+
+    @property
+    def box(self) -> Box | None:
+        """The selected box."""
+        return self.drawing.box(self._selected) if self._selected is not None else None
+
+    @property
+    def pair(self) -> tuple[str, str] | None:
+        """The marked and the selected node, when both are nodes and differ."""
+        box = self.box
+        if self.first is None or box is None or not box.members or box.id == self.first:
+            return None
+        return self.first, box.id
+
+    def show_report(self, report: Report) -> None:
+        """Draw a report; what did not change is not drawn again."""
+        self._report = report
+        size = self.outer_size
+        key = (report.graph, size, self.compact)
+        if not size.width or not size.height:
+            return
+        if (
+            len(self._drawn_for) != 3
+            or any(a is not b and a != b for a, b in zip(key[1:], self._drawn_for[1:], strict=True))
+            or self._drawn_for[0] is not report.graph
+        ):
+            self._drawn_for = key
+            self.drawing = self._laid_out(report)
+            self._keep_selection()
+        box = self.box
+        pair = self.pair
+        self.path = path_between(report.graph, *pair) if pair is not None else None
+        self._paint(report, box)
+
+    def _laid_out(self, report: Report) -> Drawing:
+        """A drawing for the room there is; scrollbars take a column and a row of it."""
+        width, height = self.outer_size
+
+        def draw(columns: int, rows: int) -> Drawing:
+            if self.compact is None:
+                return fitting(report.graph, columns, rows)
+            return layout(report.graph, columns, rows, self.compact)
+
+        drawing = draw(width, height)
+        tall, wide = drawing.height > height, drawing.width > width
+        return draw(width - tall, height - wide) if tall or wide else drawing
+
+    def _keep_selection(self) -> None:
+        known = {box.id for box in self.drawing.boxes}
+        if self.first not in known:
+            self.first = None
+        if self._selected not in known:
+            order = wiring_walk.in_order(self.drawing)
+            self._selected = order[0].id if order else None
+        if self.box is not None:
+            self._column = wiring_walk.centre(self.box)
+            self.call_after_refresh(self._reveal_selected)
+
+    def _paint(self, report: Report, box: Box | None) -> None:
+        ascii_only = "utf" not in self.app.console.encoding.lower()
+        path, narrow, nodes = _lit(self.path)
+        if len(nodes) == 2:
+            nodes |= {"mesh"}
+        marks = Marks(self._selected, self.first, path, narrow, nodes)
+        if self._canvas is None or self._canvas_for != (self.drawing, marks, ascii_only):
+            self._canvas_for = (self.drawing, marks, ascii_only)
+            self._canvas = Canvas(self.drawing, marks, ascii_only=ascii_only)
+            self._rows = {y: _line(row) for y, row in enumerate(self._canvas.rows)}
+        rows = dict(self._rows)
+        touched: dict[int, list[Cell]] = {}
+        cursor = box.id if box is not None and box.kind == "gpu" else None
+        readings = report.snapshot.readings
+        told = MeasuredLines(report, cursor)
+        for slot, text, style in wiring_live.figures(
+            self.drawing, report.graph, readings, cursor, told
+        ):
+            row = touched.setdefault(slot.y, list(self._canvas.rows[slot.y]))
+            if box is not None and box.contains(slot.x, slot.y):
+                style = "cursor" if box.framed else "cursor-chip"
+            for i, character in enumerate(self._canvas.plain(text)[: slot.width]):
+                row[slot.x + i] = (character, style)
+        for marked, sign, ink in wiring_marks.signs(self.drawing, self.shown):
+            row = touched.setdefault(marked.y, list(self._canvas.rows[marked.y]))
+            x, style = wiring_marks.place(marked, row, ink)
+            row[x] = (self._canvas.plain(sign), style)
+        for y, cells in touched.items():
+            rows[y] = _line(cells)
+        self.show([rows[y] for y in range(self.drawing.height)])
+
+    def select(self, box: Box, *, keep_column: bool = False) -> None:
+        """Move the cursor to a box."""
+        if not keep_column:
+            self._column = wiring_walk.centre(box)
+        self._selected = box.id
+        self._again()
+        self._reveal_selected()
+
+    def walk(self, direction: str) -> None:
+        """Go to the next box: "up", "down", "left", "right", "next" or "previous"."""
+        box = self.box
+        if box is None:
+            return
+        if direction in ("next", "previous"):
+            order = wiring_walk.in_order(self.drawing)
+            step = 1 if direction == "next" else -1
+            self.select(order[(order.index(box) + step) % len(order)])
+            return
+        found = wiring_walk.neighbour(self.drawing, box, direction, self._column)
+        if found is not None:
+            self.select(found, keep_column=direction in ("up", "down"))
+
+    def mark(self) -> None:
+        """Mark the selected node as the first of a pair; mark it again to take the mark away."""
+        box = self.box
+        if box is None or not box.members:
+            return
+        self.first = None if self.first == box.id else box.id
+        self._again()
+
+    def unmark(self) -> bool:
+        """Take the mark away; False when there is none."""
+        if self.first is None:
+            return False
+        self.first = None
+        self._again()
+        return True
+
+    def _again(self) -> None:
+        if self._report is not None:
+            cast("GpuTop", self.app).guarded(self.show_report, self._report)
+        self.post_message(self.Picked())
+
+    def _reveal_selected(self) -> None:
+        box = self.box
+        if box is None:
+            return
+        width, height = self.size
+        x, y = self.scroll_offset
+        if box.width <= width:
+            x = max(min(x, box.x), box.right - width)
+        y = max(min(y, box.y), box.bottom - height)
+        if (x, y) != self.scroll_offset:
+            self.scroll_to(x, y, animate=False)
+
+    def on_click(self, event: events.Click) -> None:
+        """Select what was clicked."""
+        box = self.drawing.at(self.column_at(event.x), self.line_at(event.y))
+        if box is None:
+            return
+        if box.id == self._selected:
+            self.post_message(self.Picked(twice=event.chain > 1))
+        else:
+            self.select(box)
+
+
+def _lit(path: Path | None) -> tuple[frozenset[Edge], frozenset[Edge], frozenset[str]]:
+    """Edges of a path, those of its narrowest wire, and its nodes."""
+    if path is None:
+        return frozenset(), frozenset(), frozenset()
+    edges = frozenset(frozenset(edge) for edge in path.edges)
+    narrow: frozenset[Edge] = frozenset()
+    if path.bottleneck is not None and not alike(path):
+        ends = set(path.nodes[path.bottleneck : path.bottleneck + 2])
+        narrow = frozenset(edge for edge in edges if edge <= ends)
+    return edges, narrow, frozenset(path.nodes)
+
+
+def _line(cells: list[Cell]) -> Line:
+    return tuple((text, INKS.get(style, "")) for text, style in runs(cells))

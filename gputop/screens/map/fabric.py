@@ -1,0 +1,236 @@
+"""What joins the GPUs below: a plane of switches, a mesh that is drawn, or one too dense to draw.
+
+A sparse mesh is drawn as lanes: every link one horizontal line below the GPUs, two links in the
+same row when they do not overlap.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import networkx as nx
+
+from gputop.screens.map.drawing import Edge
+from gputop.screens.map.names import short
+
+LINKS = ("nvlink", "xgmi")
+_DRAWN_EDGES = 20
+"""More links than this are told in words: nobody follows 28 lines."""
+
+
+@dataclass(slots=True)
+class Spoke:
+    """All links of one GPU to the plane."""
+
+    gpu: str
+    edges: frozenset[Edge]
+    kind: str
+    count: int | None
+    count_max: int | None
+    payload_gbs: float | None
+
+    @property
+    def weak(self) -> bool:
+        """Fewer links than there could be."""
+        return self.count is not None and self.count_max is not None and self.count < self.count_max
+
+
+@dataclass(slots=True)
+class Plane:
+    """NVSwitches, seen or hidden, or a mesh told in words."""
+
+    id: str
+    members: tuple[str, ...]
+    spokes: list[Spoke]
+    texts: tuple[str, ...]
+    """What to write on it, longest first."""
+    more: tuple[str, ...] = ()
+    """What there is to say besides, a row each."""
+
+
+@dataclass(slots=True)
+class Lane:
+    """One link between two GPUs and where it runs."""
+
+    a: str
+    b: str
+    wire: Any
+    row: int = 0
+    a_x: int = 0
+    b_x: int = 0
+
+
+@dataclass(slots=True)
+class Fabric:
+    """All that joins GPUs besides PCIe."""
+
+    planes: list[Plane] = field(default_factory=list)
+    lanes: list[Lane] = field(default_factory=list)
+    dense: list[Lane] = field(default_factory=list)
+    """Links of a mesh that is told in words or drawn as a grid."""
+
+    def ports(self, gpu: str) -> int:
+        """Number of lanes that end at a GPU."""
+        return sum(gpu in (lane.a, lane.b) for lane in self.lanes)
+
+
+def fabric(graph: nx.Graph[str], gpus: list[str], ports: int) -> Fabric:
+    """Find what joins the GPUs of a graph, listed from left to right.
+
+    `ports`: lanes that have room at one GPU; a mesh that needs more is told in words.
+    """
+    found = Fabric()
+    switches = [n for n, kind in graph.nodes(data="kind") if str(kind).startswith("nvswitch")]
+    if switches:
+        found.planes.append(_switch_plane(graph, gpus, sorted(switches)))
+    links = [
+        Lane(a, b, graph.edges[a, b]["wire"])
+        for i, a in enumerate(gpus)
+        for b in gpus[i + 1 :]
+        if graph.has_edge(a, b) and getattr(graph.edges[a, b].get("wire"), "kind", "") in LINKS
+    ]
+    found.lanes = links
+    if len(links) > _DRAWN_EDGES or any(found.ports(gpu) > ports for gpu in gpus):
+        found.lanes, found.dense = [], links
+        found.planes.append(_mesh(graph, gpus, links))
+    return found
+
+
+def _switch_plane(graph: nx.Graph[str], gpus: list[str], switches: list[str]) -> Plane:
+    spokes = []
+    for gpu in gpus:
+        ends = [s for s in switches if graph.has_edge(gpu, s)]
+        wires = [graph.edges[gpu, s].get("wire") for s in ends]
+        wires = [wire for wire in wires if wire is not None and wire.kind in LINKS]
+        if wires:
+            edges = frozenset(frozenset((gpu, s)) for s in ends)
+            spoke = _spoke(gpu, edges, wires)
+            links = getattr(graph.nodes[gpu].get("record"), "nvlinks", ())
+            # A link that is down does not say to which switch it leads; the GPU still counts it.
+            spoke.count_max = spoke.count_max or len(links) or None
+            spokes.append(spoke)
+    seen = f"{len(switches)} NVSwitches" if len(switches) > 1 else "NVSwitch fabric"
+    told = Counter((s.count, s.payload_gbs) for s in spokes)
+    if not told:
+        return Plane(switches[0], tuple(switches), spokes, (f"{seen}: no link read", seen))
+    (count, payload), usual = told.most_common(1)[0]
+    odd = len(spokes) - usual
+    text = f"{seen}: {_word(count)} NVLinks a GPU"
+    rate = f", {short(payload)} GB/s one way" if payload is not None else ""
+    less = f", {odd} GPU{'' if odd == 1 else 's'} with other counts !" if odd else ""
+    return Plane(
+        switches[0],
+        tuple(switches),
+        spokes,
+        (text + rate + less, text + rate, text, seen, "NVSwitch"),
+    )
+
+
+def _spoke(gpu: str, edges: frozenset[Edge], wires: list[Any]) -> Spoke:
+    return Spoke(
+        gpu,
+        edges,
+        wires[0].kind,
+        _sum([wire.count for wire in wires]),
+        _sum([wire.count_max for wire in wires]),
+        _sum([wire.payload_gbs for wire in wires]),
+    )
+
+
+def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[Lane]) -> Plane:
+    spokes = []
+    for gpu in gpus:
+        own = [lane for lane in links if gpu in (lane.a, lane.b)]
+        if own:
+            edges = frozenset(frozenset((lane.a, lane.b)) for lane in own)
+            spokes.append(_spoke(gpu, edges, [lane.wire for lane in own]))
+    name = "xGMI" if links[0].wire.kind == "xgmi" else "NVLink"
+    # A card of another vendor is no part of the mesh; one of the same without a link is missed.
+    vendors = {_vendor(graph, end) for lane in links for end in (lane.a, lane.b)}
+    gpus = [gpu for gpu in gpus if _vendor(graph, gpu) in vendors]
+    pairs = len(gpus) * (len(gpus) - 1) // 2
+    # Between two packages all parts share what wires there are.
+    parted = any(graph.nodes[gpu].get("package") is not None for gpu in gpus)
+    told = Counter((lane.wire.count, lane.wire.payload_gbs) for lane in links)
+    (count, payload), usual = told.most_common(1)[0]
+    links_word = "1 link" if count == 1 else f"{_word(count)} links"
+    rate = f", {short(payload)} GB/s" if payload is not None else ""
+    rest = ""
+    if len(links) < pairs:
+        missing = next(
+            f"{graph.nodes[a].get('label', a)}-{graph.nodes[b].get('label', b)}"
+            for i, a in enumerate(gpus)
+            for b in gpus[i + 1 :]
+            if frozenset((a, b)) not in {frozenset((lane.a, lane.b)) for lane in links}
+        )
+        more = pairs - len(links) - 1
+        rest = f"; no link {missing}" + (f" and {more} more" if more else "") + " !"
+    every = "every pair" if len(links) == pairs else f"{len(links)} of {pairs} pairs"
+    if parted:
+        every += " of packages"
+        rest = f"; their parts share it{rest}"
+    odd = f", {len(links) - usual} other !" if usual < len(links) else ""
+    head = f"{name} mesh: {every} {links_word}"
+    one_way = f"{rate} one way" if rate else ""
+    return Plane(
+        "mesh",
+        (),
+        spokes,
+        (head + one_way + odd + rest, head + rate + rest, head + rest, f"{name} mesh"),
+        _shares(len(gpus), payload) if len(links) == pairs and not odd and not parted else (),
+    )
+
+
+def _vendor(graph: nx.Graph[str], gpu: str) -> str | None:
+    return getattr(graph.nodes[gpu].get("record"), "vendor", None)
+
+
+def _shares(gpus: int, each: float | None) -> tuple[str, ...]:
+    """What a job on some of the GPUs has: a wire to each GPU that takes part, no more."""
+    if each is None or gpus < 5:
+        return ()
+    whole = f"{short((gpus - 1) * each)} to all {gpus - 1}"
+    two, four = short(each), short(3 * each)
+    return (f"{whole}; a job on 2 GPUs has {two}, on 4 GPUs {four}",)
+
+
+def _sum(values: list[Any]) -> Any:
+    """The sum; None when one of them is unknown."""
+    return None if any(value is None for value in values) else sum(values)
+
+
+def _word(count: int | None) -> str:
+    return "–" if count is None else str(count)
+
+
+def place_lanes(lanes: list[Lane], ports: dict[str, list[int]]) -> int:
+    """Give every lane its two ports and its row; the number of rows.
+
+    `ports`: GPU -> columns of its ports, left to right, one for each of its lanes. A GPU's outer
+    ports take its nearest neighbours, so that near lanes run above far ones and cross few.
+    """
+    order = {gpu: i for i, gpu in enumerate(ports)}
+    for gpu, columns in ports.items():
+        own = [lane for lane in lanes if gpu in (lane.a, lane.b)]
+        reach = {id(lane): order[lane.b if lane.a == gpu else lane.a] - order[gpu] for lane in own}
+        own.sort(key=lambda lane: -reach[id(lane)])
+        left = [lane for lane in own if reach[id(lane)] < 0]
+        right = [lane for lane in own if reach[id(lane)] > 0]
+        for column, lane in zip(columns, [*left, *right], strict=True):
+            if lane.a == gpu:
+                lane.a_x = column
+            else:
+                lane.b_x = column
+    taken: list[list[tuple[int, int]]] = []
+    for lane in sorted(lanes, key=lambda lane: (abs(lane.b_x - lane.a_x), min(lane.a_x, lane.b_x))):
+        low, high = sorted((lane.a_x, lane.b_x))
+        for lane.row, spans in enumerate(taken):
+            if all(high < start or end < low for start, end in spans):
+                spans.append((low, high))
+                break
+        else:
+            lane.row = len(taken)
+            taken.append([(low, high)])
+    return len(taken)

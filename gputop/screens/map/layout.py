@@ -1,0 +1,296 @@
+"""Graph -> Drawing: what a person would sketch on a whiteboard.
+
+Sockets side by side, below them NUMA nodes and PCIe switches as wide as what hangs from them,
+so that every line runs straight down; GPUs in one row; below them what joins the GPUs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise, product
+from typing import Any
+
+import networkx as nx
+
+from gputop.screens.map import names as text
+from gputop.screens.map.below import Below
+from gputop.screens.map.drawing import TRAFFIC_CELLS, Box, Drawing, Label, Line, Slot
+from gputop.screens.map.metrics import Block, Metrics, arrange, with_rows
+from gputop.screens.map.packages import (
+    Cells,
+    Merged,
+    cells,
+    headings,
+    merged,
+    package_facts,
+    package_names,
+    part_boxes,
+    plain_names,
+    side_by_side,
+)
+from gputop.screens.map.tree import Item, forest
+from gputop.topology.wiring.packages import PREFIX, Package
+
+_FULL_ROWS = ((3, 3), (2, 3), (2, 2))
+"""Rows of a wire to a device and texts in a GPU, roomiest first."""
+_COMPACT_ROWS = ((2, 1), (1, 1))
+_UPPER_ROWS = 2
+"""Most rows of a wire between boxes that are no devices."""
+
+
+def fitting(graph: nx.Graph[str], width: int, height: int) -> Drawing:
+    """The full drawing where it fits, else the compact one.
+
+    The compact one too where it has room for the grid of a mesh that the full one tells in words.
+    """
+    full = layout(graph, width, height, compact=False)
+    fits = full.width <= width and full.height <= height
+    in_words = any(line.ends[1] == "mesh" for line in full.lines)
+    if fits and not in_words:
+        return full
+    compact = layout(graph, width, height, compact=True)
+    return full if fits and any(line.ends[1] == "mesh" for line in compact.lines) else compact
+
+
+def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Drawing:
+    """Draw a graph for a screen of this size; the drawing is larger when it cannot be smaller.
+
+    `compact`: one line a box, no frames.
+    """
+    whole = merged(graph)
+    items = forest(whole.graph)
+    block, metrics = arrange(items, width, framed=not compact)
+    leaves = [leaf.id for item in items for leaf in item.walk() if leaf.kind == "gpu"]
+    has_gpu = any(not leaf.startswith(PREFIX) for leaf in leaves)
+    drawing = Drawing(0, 0, (), ())
+    # Labels of narrow columns need two rows, and live figures a third.
+    full = _FULL_ROWS[0 if metrics.gpu_width < 16 else 1 :]
+    rows = _COMPACT_ROWS if compact else full
+    room = metrics.gpu_width - (2 * metrics.inset(metrics.gpu_width) if metrics.framed else 1)
+    places = [cells(whole.parts, room, roomy=roomy) for roomy in (not compact, False)]
+    heading = (2 if metrics.framed else 1) if whole.dies else 0
+    for grid, place, (wire_rows, gpu_lines) in product(
+        (True, False), places if whole.parts else places[:1], rows
+    ):
+        gpu_lines = gpu_lines if has_gpu else min(gpu_lines, 2)
+        part_rows = place.rows if whole.parts else 0
+        sized = with_rows(metrics, wire_rows, gpu_lines, part_rows, heading)
+        drawing = _Layout(graph, whole, block, sized, place).draw(width, grid=grid)
+        if drawing.height <= height:
+            break
+    drawing = whole.expanded(drawing)
+    return drawing.moved(max(0, width - drawing.width) // 2, max(0, height - drawing.height) // 3)
+
+
+class _Layout:
+    def __init__(
+        self, graph: nx.Graph[str], whole: Merged, block: Block, metrics: Metrics, place: Cells
+    ) -> None:
+        """`graph`: as it was read; `whole`: with packages in place of parts, as it is drawn."""
+        self.real, self.whole, self.graph = graph, whole, whole.graph
+        self.block, self.metrics, self.place = block, metrics, place
+        self.leaves: list[Box] = []
+        """GPUs, packages of parts, and NICs in columns."""
+        columns = [(b.item.id if b.item else "") for b, _, _ in block.walk() if b.is_column]
+        self.dies = side_by_side(whole.dies, columns) if metrics.heading else ()
+        self.headed = {node for package in self.dies for node in package.members}
+        self.boxes: list[Box] = []
+        self.lines: list[Line] = []
+        self.box_of: dict[int, Box] = {}
+        """id() of a block -> its box."""
+
+    def draw(self, width: int, *, grid: bool) -> Drawing:
+        levels, leaf_y = self._rows()
+        for block, parent, depth in self.block.walk():
+            above = self.box_of.get(id(parent))
+            if block.item is not None and block.is_device:
+                self._device(block, block.item, above, leaf_y)
+            elif block.item is not None:
+                self._inner(block, block.item, above, levels[depth])
+            for i, nic in enumerate(block.rail):
+                self._railed(block, nic, above, (above.bottom if above else 0) + i)
+        self._between_sockets()
+        self.boxes += headings(self.real, self.dies, self.leaves, self.metrics.heading)
+        gpus = sorted((box for box in self.leaves if box.kind != "nic"), key=lambda box: box.x)
+        below = Below(self.graph, gpus, self.metrics, max(width, self.block.width), grid=grid)
+        below.draw()
+        boxes, lines = (*self.boxes, *below.boxes), (*self.lines, *below.lines)
+        points = [point for line in lines for point in line.points]
+        right = max([*(box.right for box in boxes), *(x + 1 for x, _ in points)], default=0)
+        bottom = max([*(box.base for box in boxes), *(y + 1 for _, y in points)], default=0)
+        return Drawing(right, bottom, boxes, lines)
+
+    def _rows(self) -> tuple[list[int], int]:
+        """First row of every level of boxes, and of the GPUs."""
+        m = self.metrics
+        walk = [(b, p, d) for b, p, d in self.block.walk() if d >= 0]
+        depth = max((d for b, _, d in walk if not b.is_column), default=-1)
+        levels, y = [], 0
+        for level in range(depth + 1):
+            levels.append(y)
+            below = [b for b, _, d in walk if d == level + 1 and not b.is_column]
+            kinds = {getattr(b.item.wire, "kind", "") for b in below if b.item}
+            bare = below and "pcie" not in kinds
+            rail = max((len(b.rail) for b in below), default=0)
+            y += m.box_height + rail + (1 if bare else min(m.wire_rows, _UPPER_ROWS))
+        leaf_y = y
+        for block, _, d in walk:
+            if block.is_column:
+                top = levels[d - 1] + m.box_height if d else 0
+                rail = len(block.rail) + (m.wire_rows if block.is_device else 0)
+                leaf_y = max(leaf_y, top + rail if block.rail else top + m.wire_rows * bool(d))
+        return levels, leaf_y + m.heading
+
+    def _inner(self, block: Block, item: Item, above: Box | None, y: int) -> None:
+        m = self.metrics
+        room = block.width - (4 if m.framed else 2)
+        if item.kind in ("socket", "numa"):
+            kind, names = "host", text.host_names(self.graph, item.members)
+        else:
+            kind, names = "bridge", text.bridge_names(item.kind, item.id)
+        line = text.fit(names, max(room, 2))
+        box = Box(item.id, item.members, kind, block.x, y, block.width, m.box_height, (line,))
+        self.boxes.append(box)
+        self.box_of[id(block)] = box
+        if above is not None:
+            self._drop(above, box, item)
+
+    def _device(self, block: Block, item: Item, above: Box | None, y: int) -> None:
+        package = self.graph.nodes[item.id].get("package")
+        box = self._leaf(block, item, y) if package is None else self._package(block, package, y)
+        self.leaves.append(box)
+        self.boxes.append(box)
+        if package is not None:
+            inset = self.metrics.inset(box.width)
+            parts = part_boxes(self.real, package, self.place, box.x + inset, box.bottom)
+            self.boxes += parts
+        if above is not None:
+            self._drop(above, box, item)
+
+    def _package(self, block: Block, package: Package, y: int) -> Box:
+        """The box of a package; its parts stand in the rows that it takes in."""
+        m = self.metrics
+        if m.framed:
+            told = [plain_names(self.real, package), package_facts(self.real, package)]
+        else:
+            told = [package_names(self.real, package)]
+        room = block.width - 2 * m.inset(block.width)
+        lines = tuple(text.fit(words, room) for words in told)
+        height = len(lines) + m.framed
+        return Box(
+            package.id, (), "package", block.x, y, block.width, height, lines,
+            frame=m.gpu_height - height,
+        )  # fmt: skip
+
+    def _leaf(self, block: Block, item: Item, y: int) -> Box:
+        m = self.metrics
+        data = self.graph.nodes[item.id]
+        label, record = str(data.get("label") or item.id), data.get("record")
+        room = block.width - (4 if m.framed and block.width > 9 else 2 if m.framed else 0)
+        if item.kind == "gpu":
+            where = text.short_address(item.id)
+            if label == item.id:  # No driver numbers it.
+                names_of: tuple[str, ...] = (where,)
+            else:
+                names_of = (f"{label}  {where}", label, where) if m.framed else (label,)
+            first = text.fit(names_of, room)
+            lines: tuple[str, ...] = (first,)
+            if m.gpu_lines > 2:
+                # Two dies have the model over them, in the heading of their package.
+                headed = item.id in self.headed and where not in first
+                lines = (first, text.fit((where,) if headed else text.gpu_model(record), room))
+        else:
+            names = text.nic_names(label)
+            first = text.fit_tail(names[0], room)
+            lines = (first, text.fit(text.nic_rate(record), room))
+            if m.gpu_lines > 2 and names[1:]:
+                lines = (first, text.fit_tail(names[1], room), lines[1])
+        height = m.gpu_height if m.framed else 1
+        box = Box(item.id, item.members, item.kind, block.x, y, block.width, height, lines)
+        if item.kind != "gpu":
+            return box
+        inset = (block.width - room) // 2
+        if m.framed:
+            live = Slot(box.x + inset, y + m.gpu_lines, room)
+        else:
+            live = Slot(box.x + len(lines[0]) + 1, y, block.width - len(lines[0]) - 1)
+        return replace(box, live=live)
+
+    def _railed(self, block: Block, nic: Item, above: Box | None, y: int) -> None:
+        m = self.metrics
+        data = self.graph.nodes[nic.id]
+        rail = block.x + m.port
+        x = rail + 2
+        room = block.x + block.width - x
+        name = text.fit_tail(text.nic_names(str(data.get("label") or nic.id))[0], room)
+        self.boxes.append(Box(nic.id, nic.members, "nic", x, y, len(name), 1, (name,)))
+        if above is None:
+            return
+        left = room - len(name) - 1
+        ways = [row for way in text.pcie_labels(nic.wire) if len(way) == 1 for row in way]
+        label = next((way for way in ways if len(way) <= left), "")
+        weak = text.is_weak(nic.wire)
+        if weak and "!" not in label:
+            label = "!" if left > 0 else ""
+        labels = (Label(x + len(name) + 1, y, label, weak),) if label else ()
+        points = ((rail, above.bottom - 1), (rail, y), (x, y))
+        self.lines.append(Line((above.id, nic.id), points, "pcie", nic.edges, labels, None, weak))
+
+    def _drop(self, above: Box, box: Box, item: Item) -> None:
+        """The line from a box straight down to another, or to the heading over that."""
+        m = self.metrics
+        x, foot = box.x + m.port, box.y - (m.heading if box.id in self.headed else 0)
+        coherent = self._coherent(above, item)
+        kind = getattr(item.wire, "kind", None)
+        labels: tuple[Label, ...] = ()
+        live = None
+        weak = text.is_weak(item.wire)
+        if kind == "pcie":
+            height = m.wire_rows if item.is_leaf else min(m.wire_rows, _UPPER_ROWS)
+            top, room = foot - height, box.right - x - 2 - 2 * bool(coherent)
+            rows = text.fit_rows(text.pcie_labels(item.wire), room, height)
+            labels = tuple(Label(x + 2, top + i, row, weak) for i, row in enumerate(rows))
+            if item.kind == "gpu" and len(rows) < height and room >= TRAFFIC_CELLS:
+                live = None if coherent else Slot(x + 2, top + len(rows), room)
+        points = ((x, above.bottom - 1), (x, foot))
+        ends = (above.id, box.id)
+        self.lines.append(Line(ends, points, kind or "socket", item.edges, labels, live, weak))
+        if coherent:
+            self._second(above, box, coherent)
+
+    def _coherent(self, above: Box, item: Item) -> dict[frozenset[str], Any]:
+        """C2C edges from a GPU to the box above it."""
+        wires = {
+            frozenset((item.id, m)): self.graph.edges[item.id, m].get("wire")
+            for m in above.members
+            if self.graph.has_edge(item.id, m)
+        }
+        return {edge: wire for edge, wire in wires.items() if getattr(wire, "kind", "") == "c2c"}
+
+    def _second(self, above: Box, box: Box, coherent: dict[frozenset[str], Any]) -> None:
+        x = box.right - (3 if self.metrics.framed else 2)
+        rate = next(iter(coherent.values())).payload_gbs
+        words = "C2C" if rate is None else f"C2C {text.short(rate)}"
+        labels: tuple[Label, ...] = ()
+        if self.metrics.wire_rows > 2 and box.width >= len(words) + 8:
+            labels = (Label(x - 1 - len(words), box.y - 1, words),)
+        points = ((x, above.bottom - 1), (x, box.y))
+        self.lines.append(Line((above.id, box.id), points, "c2c", frozenset(coherent), labels))
+
+    def _between_sockets(self) -> None:
+        """A line from each host box to its neighbour, for all edges that cross the gap."""
+        tops = [self.box_of[id(b)] for b in self.block.blocks if id(b) in self.box_of]
+        hosts = [box for box in tops if box.kind == "host"]
+        for i, (left, right) in enumerate(pairwise(hosts)):
+            edges = frozenset(
+                frozenset((a, b))
+                for one in hosts[: i + 1]
+                for other in hosts[i + 1 :]
+                for a in one.members
+                for b in other.members
+                if self.graph.has_edge(a, b)
+            )
+            if edges and tops.index(right) == tops.index(left) + 1:
+                y = left.y + left.height // 2
+                points = ((left.right - 1, y), (right.x, y))
+                self.lines.append(Line((left.id, right.id), points, "socket", edges))

@@ -1,0 +1,149 @@
+"""What moves in the drawing: utilisation in GPU boxes, traffic beside their lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gputop.screens.map.drawing import Drawing, Line, Slot
+from gputop.screens.map.names import fit, short
+from gputop.topology.model import units
+from gputop.topology.wiring.packages import PREFIX
+from gputop.widgets.gpu_cells import fast_traffic
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from gputop.screens.map.measured import MeasuredLines
+    from gputop.topology.model.readings import GpuReading, Readings
+
+Figure = tuple[Slot, str, str]
+"""Where, what, and in which style."""
+_IDLE_GBS = 0.005
+_IDLE = "idle"
+_GIGA = 1e9
+_NUMBER = 6
+"""Cells of " 100 %"."""
+_BAR_FROM = 10
+"""Cells from which a number has a bar beside it."""
+
+
+def figures(
+    drawing: Drawing,
+    graph: nx.Graph[str],
+    readings: Readings,
+    cursor: str | None,
+    measured: MeasuredLines | None = None,
+) -> list[Figure]:
+    """Texts for the slots of a drawing; slots of unknown figures stay empty, save utilisation.
+
+    A line without traffic shows what was measured of it.
+    """
+    by_address = {reading.address: reading for reading in readings.gpus}
+    found: list[Figure] = []
+    for box in drawing.boxes:
+        if box.live is not None:
+            # A partition has the address of its GPU before the slash.
+            reading = by_address.get(box.id.partition("/")[0])
+            suffix = "" if box.framed else "-chip"
+            found += [
+                (slot, text, style + suffix) for slot, text, style in _load(reading, box.live)
+            ]
+    for line in drawing.lines:
+        if line.live is not None:
+            text, style = _traffic(line, by_address), "live"
+            told = "" if measured is None else measured.of(line)
+            # "↑0.0 ↓0.0" is as good as idle.
+            if told and (text == _IDLE or set(text) <= set("↑↓0. ")):
+                text, style = told, "bad" if told[0] in "▼!" else "live"
+            elif mesh := _of_mesh(line, graph, cursor):
+                text = mesh
+            found.append((line.live, fit((text, ""), line.live.width), style))
+    return [figure for figure in found if figure[1]]
+
+
+def _load(reading: GpuReading | None, slot: Slot) -> list[Figure]:
+    """Utilisation as a number, with a bar where there is room."""
+    if reading is None:
+        return []
+    if reading.lost:
+        return [(slot, fit(("lost !", "!"), slot.width), "bad")]
+    percent = reading.utilization_percent
+    words = units.percent(percent)
+    if percent is None or slot.width < _BAR_FROM:
+        # Never cut: 99 % would read 9. The last offer is what says that there is no room.
+        ways = (words.replace(" ", ""), words.partition(" ")[0], "…", "")
+        return [(slot, fit(ways, slot.width), "live")]
+    room = slot.width - _NUMBER
+    full = round(min(max(percent, 0.0), 100.0) * room / 100)
+    rest = Slot(slot.x + full, slot.y, room - full)
+    number = Slot(slot.x + room, slot.y, _NUMBER)
+    return [
+        (Slot(slot.x, slot.y, full), "━" * full, "bar"),
+        (rest, "─" * (room - full), "bar-rest"),
+        (number, words.rjust(_NUMBER), "live"),
+    ]
+
+
+def _traffic(line: Line, readings: dict[str, GpuReading]) -> str:
+    """Rates out of and into the GPU, GB/s; the arrows point the way the drawing does."""
+    reading = next((readings[end] for end in line.ends if end in readings), None)
+    if reading is None:
+        return ""
+    if line.kind == "pcie":
+        out, into = reading.pcie_tx_bytes_per_second, reading.pcie_rx_bytes_per_second
+        arrows = "↑↓"
+    else:
+        out, into = fast_traffic(reading)
+        arrows = "↓↑"
+    if out is None or into is None:
+        return ""
+    if max(out, into) < _IDLE_GBS * _GIGA:
+        return _IDLE
+    return f"{arrows[0]}{_rate(out)} {arrows[1]}{_rate(into)}"
+
+
+def _rate(bytes_per_second: float) -> str:
+    """GB/s in at most four characters."""
+    rate = bytes_per_second / _GIGA
+    return "0" if rate < _IDLE_GBS else f"{rate:.1f}" if rate < 9.95 else f"{rate:.0f}"
+
+
+def _kinds(graph: nx.Graph[str], node: str) -> list[str]:
+    return [getattr(edge.get("wire"), "kind", "") for edge in graph[node].values()]
+
+
+def _of_mesh(line: Line, graph: nx.Graph[str], cursor: str | None) -> str:
+    """The link between this line's GPU and the selected one, when the mesh is told in words."""
+    gpu = line.ends[0]
+    if line.ends[1] not in ("mesh", gpu) or cursor is None:
+        return ""
+    if gpu == cursor:
+        return f"to {len(line.edges)} GPUs"
+    if gpu.startswith(PREFIX):
+        return _of_package(line, graph, cursor)
+    if frozenset((gpu, cursor)) not in line.edges:
+        to = str(graph.nodes[cursor].get("label") or "")
+        joins = any(kind in ("xgmi", "nvlink") for kind in _kinds(graph, cursor))
+        return fit((f"not to {to}", "no link"), 13) if joins else ""
+    wire = graph.edges[gpu, cursor]["wire"]
+    label = str(graph.nodes[cursor].get("label") or "")
+    rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
+    return fit((f"to {label}:{rate}" if rate else f"to {label}", rate.strip()), 13)
+
+
+def _of_package(line: Line, graph: nx.Graph[str], cursor: str) -> str:
+    """The link between this line's package and the one whose part is selected."""
+    record = graph.nodes[cursor].get("record")
+    parent = getattr(record, "parent", None) or cursor
+    if line.ends[0] == PREFIX + parent:
+        ends = {end for edge in line.edges for end in edge if end != cursor}
+        homes = {getattr(graph.nodes[end].get("record"), "parent", None) or end for end in ends}
+        return f"to {len(homes - {parent})} others"
+    edge = next((edge for edge in line.edges if cursor in edge), None)
+    to = parent.rpartition(":")[0].rpartition(":")[2]
+    if edge is None:
+        return fit((f"not to {to}", "no link"), 13)
+    a, b = edge
+    wire = graph.edges[a, b]["wire"]
+    rate = "" if wire.payload_gbs is None else f" {short(wire.payload_gbs)}"
+    return fit((f"to {to}:{rate}" if rate else f"to {to}", rate.strip()), 13)

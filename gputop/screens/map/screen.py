@@ -1,0 +1,168 @@
+"""The screen Map: the drawn node, and what is selected in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from gputop.screens.map import marks as wiring_marks
+from gputop.screens.map import measured as wiring_measured
+from gputop.screens.map import xgmi as wiring_xgmi
+from gputop.screens.map.diagram import WiringDiagram
+from gputop.screens.map.info import about, between, shortened
+from gputop.screens.map.legend import HINT, legend
+from gputop.screens.view import View
+from gputop.widgets.board import Board
+from gputop.widgets.spans import text_of, wrapped
+
+if TYPE_CHECKING:
+    from gputop.topology.explain.why import Explanation
+    from gputop.topology.report import Report
+
+_WIDE = 120
+"""Columns from which the line about the signs has room for a hint."""
+
+
+class MapScreen(View):
+    """The node as one would sketch it."""
+
+    TITLE = "Map"
+    CSS = """
+    #wiring { height: 1fr; width: 1fr; }
+    #chosen { height: 3; width: 1fr; overflow: hidden; }
+    MapScreen.-narrow #chosen { height: 4; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(f"{key},{letter}", f"walk('{key}')", show=False)
+          for key, letter in (("up", "k"), ("down", "j"), ("left", "h"), ("right", "l"))),
+        Binding("tab", "walk('next')", show=False),
+        Binding("shift+tab", "walk('previous')", show=False),
+        Binding("space", "mark", show=False),
+        Binding("z", "zoom", show=False),
+        Binding("pageup", "scroll_map(0, -10)", show=False),
+        Binding("pagedown", "scroll_map(0, 10)", show=False),
+        Binding("home", "scroll_map(-20, 0)", show=False),
+        Binding("end", "scroll_map(20, 0)", show=False),
+    ]  # fmt: skip
+    KEYS = (
+        ("w", "why", "why"),
+        ("Space", "mark", "screen.mark"),
+        ("z", "zoom", "screen.zoom"),
+        ("p", "probe", "probe(False)"),
+    )
+    HELP = (
+        ("↑ ↓ ← →", "walk from device to device"),
+        ("Tab Shift+Tab", "next GPU or NIC, one before"),
+        ("Space", "mark a device; select another to see the path and its bottleneck"),
+        ("z", "draw larger or smaller; again: as it fits"),
+        ("PgUp PgDn Home End", "scroll a drawing that does not fit"),
+        ("on the devices", "✗ broken, ▼ slow, ? cannot tell: a finding is about it"),
+        ("numbers in a box", "parts that one package shows as, such as CPX: they share its links"),
+        ("on the lines", "↑ ↓ traffic the way the arrow points; ▲ the bottleneck"),
+    )
+
+    def body(self) -> Iterable[Widget]:
+        """The drawing, and lines about what is selected."""
+        yield WiringDiagram(id="wiring")
+        yield Board(id="chosen")
+
+    @property
+    def wiring(self) -> WiringDiagram:
+        """The drawing."""
+        return self.query_one("#wiring", WiringDiagram)
+
+    def draw(self, report: Report) -> None:
+        """Bring the drawing and the lines below it up to date."""
+        self.wiring.shown = self.gputop.shown
+        self.wiring.show_report(report)
+        self._draw_chosen(report)
+
+    def _draw_chosen(self, report: Report) -> None:
+        box, pair, board = self.wiring.box, self.wiring.pair, self.query_one("#chosen", Board)
+        width = max(self.app.size.width - 1, 20)
+        if pair is not None:
+            lines = between(report, self.wiring.drawing, self.wiring.path, *pair)
+        elif box is not None:
+            lines = about(report, box)
+            lines = ((*lines[0], *wiring_marks.about(self.wiring.shown, *box.members)), *lines[1:])
+        else:
+            board.show(((("  nothing to draw yet", "muted"),),))
+            return
+        told = legend(self.wiring.drawing)
+        told = (*told, *HINT) if width > _WIDE else told
+        if report.snapshot.measurements:
+            told = wiring_measured.LEGEND
+        room = board.size.height or 3
+        rows = [row for line in lines for row in wrapped(line, width, 2)]
+        # A fact that does not fit is left out whole: half a figure is a wrong one.
+        while len(rows) > room - 1 and (last := shortened(lines[-1])) != lines[-1]:
+            lines = (*lines[:-1], last)
+            rows = [row for line in lines for row in wrapped(line, width, 2)]
+        board.show((*rows[: room - 1], told))
+
+    def on_wiring_diagram_picked(self, message: WiringDiagram.Picked) -> None:
+        """Follow the cursor."""
+        if self.report is not None:
+            self.gputop.guarded(self._draw_chosen, self.report)
+        if message.twice:
+            self.gputop.action_why()
+
+    def action_walk(self, direction: str) -> None:
+        """Move the cursor."""
+        self.wiring.walk(direction)
+
+    def action_mark(self) -> None:
+        """Mark the selected device, or take its mark away."""
+        self.wiring.mark()
+
+    def action_zoom(self) -> None:
+        """Draw the other way, with frames or one line a box; the second time what fits."""
+        wiring = self.wiring
+        framed = any(box.framed for box in wiring.drawing.boxes)
+        wiring.compact = framed if wiring.compact is None else None
+        self.redraw()
+
+    def action_scroll_map(self, columns: int, lines: int) -> None:
+        """Scroll the drawing."""
+        self.wiring.scroll_relative(columns, lines, animate=False)
+
+    def back(self) -> bool:
+        """Take the mark away."""
+        return self.wiring.unmark()
+
+    def selected_text(self) -> str:
+        """The lines about what is selected, without the legend."""
+        board = self.query_one("#chosen", Board)
+        return "\n".join(text_of(line).strip() for line in board.lines[:-1])
+
+    def why(self) -> Explanation | None:
+        """Explain the selected device, or the pair; of a package, what ties its parts."""
+        report, box = self.report, self.wiring.box
+        if report is None or box is None:
+            return None
+        from gputop.topology.explain import why as reasons
+
+        package = wiring_xgmi.package_of(report.graph, box.id) if not box.members else None
+        if package is not None and len(package.members) > 1:
+            parts = package.members
+            return self.with_findings(reasons.why_pair(report, *parts[:2]), *parts)
+        if not box.members:
+            return None
+        pair = self.wiring.pair
+        if pair:
+            return self.with_findings(reasons.why_pair(report, *pair), *pair)
+        return self.with_findings(reasons.why_device(report, box.id), *box.members)
+
+    def probe_targets(self) -> tuple[str, ...]:
+        """The GPUs of a pair; one GPU alone has nothing to measure, so all then."""
+        pair, report = self.wiring.pair, self.report
+        if pair is None or report is None:
+            return ()
+        found = [report.snapshot.machine.gpu(node) for node in pair]
+        return tuple(gpu.address for gpu in found if gpu is not None) if all(found) else ()
+
+
+SCREEN = MapScreen

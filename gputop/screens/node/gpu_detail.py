@@ -1,0 +1,232 @@
+"""Everything about one GPU, for the pane beside the matrix and for the clipboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from gputop.screens.node.gpu_chip import chip_facts
+from gputop.terminal.clean import clean
+from gputop.topology.model.units import UNKNOWN, figure, size, text, whole
+from gputop.topology.sources.amd.words import held
+from gputop.widgets.gpu_cells import active_links
+from gputop.widgets.spans import Line, left, wrapped
+
+if TYPE_CHECKING:
+    from gputop.widgets.gpu_cells import Row
+
+_LABEL = 13
+_END = {"gpu": "GPUs", "nvswitch": "NVSwitches", "ibmnpu": "the CPU"}
+"""What the far end of an NVLink is called here."""
+
+
+def detail_lines(row: Row, width: int) -> tuple[Line, ...]:
+    """Name and value, one fact a line; values that are too long go on below."""
+    lines: list[Line] = []
+    for name, value in _facts(row):
+        ink = "muted" if value == UNKNOWN else ""
+        lines += wrapped(
+            ((f" {left(name, _LABEL)}", "muted"), (clean(value), ink)), width, _LABEL + 1
+        )
+    return tuple(lines)
+
+
+def _facts(row: Row) -> Iterator[tuple[str, str]]:
+    gpu, now = row.gpu, row.reading
+    yield "PCI address", gpu.address
+    yield "UUID", text(gpu.uuid)
+    yield "Architecture", _words(gpu.architecture, gpu.compute_capability)
+    if gpu.compute_partition or gpu.memory_partition:
+        part = f"part {gpu.partition} of {gpu.parent}" if gpu.partition and gpu.parent else None
+        yield "Partition", _words(gpu.compute_partition, gpu.memory_partition, part)
+    yield "VBIOS", text(gpu.vbios)
+    window = ", BAR " if gpu.vendor == "amd" else ", BAR1 "
+    yield "Memory", _known(("", size(gpu.memory_bytes)), (window, size(gpu.bar1_bytes)))
+    if gpu.vendor == "amd":
+        yield from chip_facts(gpu)
+    least, most = whole(gpu.power_limit_min_watts), whole(gpu.power_limit_max_watts, "W")
+    yield (
+        "Power",
+        _known(
+            ("limit ", whole(gpu.power_limit_watts, "W")),
+            (", default ", whole(gpu.power_limit_default_watts, "W")),
+            (", ", f"{least} to {most}" if UNKNOWN not in (least, most) else UNKNOWN),
+        ),
+    )
+    if now is not None:
+        yield (
+            "Temperature",
+            _known(
+                ("", whole(now.temperature_c, "°C")),
+                (", memory ", whole(now.temperature_memory_c, "°C")),
+                ("; slows at ", whole(gpu.temperature_slowdown_c, "°C")),
+            ),
+        )
+        yield (
+            "Clocks",
+            f"{_engine(row)},"
+            f" memory {whole(now.clock_memory_mhz)}/{whole(gpu.clock_memory_max_mhz, 'MHz')}"
+            + ("" if now.performance_state is None else f", P{now.performance_state}"),
+        )
+        reasons = now.throttle_reasons
+        told = ", ".join(held(reason, gpu.vendor) for reason in reasons or ())
+        yield "Slowed by", UNKNOWN if reasons is None else told or "nothing"
+        yield "PCIe", _pcie(row)
+    yield "xGMI" if gpu.xgmi or gpu.vendor == "amd" else "NVLink", _links(row)
+    if gpu.fabric is not None and gpu.fabric.state not in {None, "not supported"}:
+        yield "Fabric", _fabric(row)
+    yield (
+        "NUMA node",
+        _known(
+            ("", whole(gpu.numa_node)),
+            (", CPUs ", text(gpu.cpu_affinity or None)),
+            ("; its own memory is node ", whole(gpu.gpu_numa_id)),
+        ),
+    )
+    yield "ECC", _ecc(row)
+    if now is not None and now.recovery_action is not None:
+        action = now.recovery_action
+        yield "Driver asks", "for nothing" if action == "none" else f"for recovery: {action}"
+    yield from _modes(row)
+    yield from _processes(row)
+    yield from _gaps(row)
+
+
+def _engine(row: Row) -> str:
+    """The clock of what computes: NVIDIA's SMs, AMD's graphics engine."""
+    gpu, now = row.gpu, row.reading
+    assert now is not None
+    if gpu.vendor == "amd":
+        most = whole(gpu.clock_graphics_max_mhz, "MHz")
+        return f"GFX {whole(now.clock_graphics_mhz)}/{most}"
+    return f"SM {whole(now.clock_sm_mhz)}/{whole(gpu.clock_sm_max_mhz, 'MHz')}"
+
+
+def _modes(row: Row) -> Iterator[tuple[str, str]]:
+    """MIG, persistence and compute mode are NVIDIA's alone."""
+    gpu = row.gpu
+    modes = (
+        []
+        if gpu.vendor == "amd"
+        else [
+            f"MIG {text(gpu.mig_enabled)}",
+            f"persistence {text(gpu.persistence)}",
+            f"compute mode {text(gpu.compute_mode)}",
+        ]
+    )
+    if gpu.virtualization not in {None, "none"}:
+        modes.append(f"virtualization {gpu.virtualization}")
+    if modes:
+        yield "Modes", ", ".join(modes)
+
+
+def _known(*facts: tuple[str, str]) -> str:
+    """Facts in a row, each behind its lead-in; the unknown ones are left out."""
+    told = "".join(lead + value for lead, value in facts if value != UNKNOWN)
+    return told.lstrip(",; ") or UNKNOWN
+
+
+def _words(*values: str | None) -> str:
+    return " ".join(value for value in values if value) or UNKNOWN
+
+
+def _pcie(row: Row) -> str:
+    gpu, now = row.gpu, row.reading
+    if now is None:
+        return UNKNOWN
+    asleep = (
+        now.pcie_gen is not None
+        and gpu.pcie_gen_max is not None
+        and now.pcie_gen < gpu.pcie_gen_max
+    )
+    note = " (low while idle is normal)" if asleep else ""
+    return (
+        f"gen {whole(now.pcie_gen)} of {whole(gpu.pcie_gen_max)}{note},"
+        f" x{whole(now.pcie_width)} of x{whole(gpu.pcie_width_max)},"
+        f" replays {whole(now.pcie_replays)}"
+    )
+
+
+def _links(row: Row) -> str:
+    gpu = row.gpu
+    if gpu.xgmi:
+        return _xgmi(row)
+    if not gpu.nvlinks:
+        why = gpu.why("nvlinks")
+        return f"not read: {why}" if why else "none" if gpu.uuid is not None else UNKNOWN
+    kinds = []
+    key = [
+        (link.version or "", link.raw_gbs, _END.get(link.remote_kind or "", "an end not told"))
+        for link in gpu.nvlinks
+        if link.active
+    ]
+    for (version, raw, remote), group in groupby(sorted(key, key=str)):
+        kinds.append(f"{len(list(group))} × v{version} {figure(raw)} GB/s raw to {remote}")
+    down = [str(link.link) for link in gpu.nvlinks if link.active is False]
+    if down:
+        kinds.append("down: " + " ".join(down))
+    return "; ".join(kinds) or UNKNOWN
+
+
+def _xgmi(row: Row) -> str:
+    """How many neighbours are joined, the rate to one of them and to all together."""
+    links = row.gpu.xgmi
+    rates = [link.raw_gbs for link in links if link.active is not False]
+    up = active_links(row.gpu)
+    # KFD lists the neighbours, and says of no wire whether it is up.
+    unread = f"{len(links)} neighbours, whether they are up was not read"
+    words = unread if up is None else f"{up} of {len(links)} neighbours up"
+    if not rates or None in rates:
+        return words
+    known = [rate for rate in rates if rate is not None]
+    low, high = figure(min(known)), figure(max(known))
+    each = low if low == high else f"{low} to {high}"
+    return f"{words}, {each} GB/s to one, {figure(sum(known))} to all together"
+
+
+def _fabric(row: Row) -> str:
+    fabric = row.gpu.fabric
+    assert fabric is not None
+    bad = [f"{what} {value}" for what, value in fabric.health if value == "true"]
+    parts = [text(fabric.state), *([fabric.status] if fabric.status else []), *bad]
+    return ", ".join(parts)
+
+
+def _ecc(row: Row) -> str:
+    ecc = None if row.reading is None else row.reading.ecc
+    blocks = () if row.reading is None else row.reading.ecc_blocks
+    state = {True: "on", False: "off", None: UNKNOWN}[row.gpu.ecc_enabled]
+    if blocks:
+        bad = [f"{one.block} {one.uncorrected}" for one in blocks if one.uncorrected]
+        return f"{state}, uncorrected {', '.join(bad) or 0} in {len(blocks)} blocks"
+    if ecc is None:
+        return state
+    since, ever = ecc.uncorrected_volatile, ecc.uncorrected_aggregate
+    counts = f", uncorrected {whole(since)} since load, {whole(ever)} in all"
+    return (
+        state
+        + ("" if since is None and ever is None else counts)
+        + (", remap pending" if ecc.remap_pending else "")
+        + (", remap FAILED" if ecc.remap_failed else "")
+    )
+
+
+def _processes(row: Row) -> Iterator[tuple[str, str]]:
+    found = None if row.reading is None else row.reading.processes
+    if found is None:
+        yield "Processes", UNKNOWN
+    for process in found or ():
+        known = row.processes.get(process.pid)
+        command = known.command if known is not None and known.command else "name not readable"
+        user = f", {known.user}" if known is not None and known.user else ""
+        yield f"pid {process.pid}", f"{command}{user}, {size(process.memory_bytes)}, {process.kind}"
+
+
+def _gaps(row: Row) -> Iterator[tuple[str, str]]:
+    # Why no link was read stands beside the links already.
+    told = {"nvlinks"} if not row.gpu.nvlinks and not row.gpu.xgmi else set()
+    own = (gap for gap in row.gpu.gaps if gap.field not in told)
+    gaps = (*own, *(row.reading.gaps if row.reading is not None else ()))
+    for why, group in groupby(sorted(gaps, key=lambda gap: gap.why), key=lambda gap: gap.why):
+        yield "Not readable", f"{', '.join(sorted({gap.field for gap in group}))}: {why}"

@@ -1,0 +1,235 @@
+"""The line that says what this machine is, and the lines about what could not be read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from gputop.library_words import words_for
+from gputop.terminal.clean import clean
+from gputop.topology.model.units import UNKNOWN, size, text, whole
+from gputop.widgets.gpu_cells import model
+from gputop.widgets.spans import Line, joined, left, width_of, wrapped
+
+if TYPE_CHECKING:
+    from gputop.topology.explain.absence_reason import Reason
+    from gputop.topology.model.machine import Gpu, Host, Machine
+    from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.report import Report
+
+_DOT = (" · ", "muted")
+
+
+def identity_lines(snapshot: NodeSnapshot, width: int, most: int = 2) -> tuple[Line, ...]:
+    """Host, CPUs, GPUs, versions, and whether this is a guest; on `most` lines at most."""
+    machine = snapshot.machine
+    parts: list[Line] = []
+    host = machine.host
+    if host is not None and host.hostname:
+        parts.append(((clean(host.hostname, 60), "strong"),))
+    for name, count in Counter(_model(gpu) for gpu in machine.gpus).items():
+        parts.append(_counted(machine, name, count))
+    parts += _versions(machine)
+    if host is not None:
+        parts += _host(host)
+    while most == 1 and len(parts) > 1 and width_of(joined(parts, _DOT)) + 2 > width:
+        parts.pop()
+    return _packed(parts, max(width - 1, 20))[:most]
+
+
+def _packed(parts: list[Line], width: int) -> tuple[Line, ...]:
+    """Facts one after the other; one that does not fit begins a line, for "2.2" says no size."""
+    rows: list[list[Line]] = [[]]
+    for part in parts:
+        if rows[-1] and width_of(joined([*rows[-1], part], _DOT)) + 1 > width:
+            rows.append([])
+        rows[-1].append(part)
+    return tuple(
+        line for row in rows for line in wrapped(((" ", ""), *joined(row, _DOT)), width, indent=1)
+    )
+
+
+def _counted(machine: Machine, name: str, count: int) -> Line:
+    """How many GPUs of a model; where packages show as parts, how many of each."""
+    gpus = [gpu for gpu in machine.gpus if _model(gpu) == name]
+    packages = len({gpu.parent for gpu in gpus if gpu.parent and gpu.partition})
+    if not packages or any(gpu.vendor != "amd" or not gpu.partition for gpu in gpus):
+        # Each die of an MI250X is a GPU: eight of them are four MI250X.
+        dies = all(gpu.vendor == "amd" and _is_die(gpu) for gpu in gpus)
+        what = f"{count} GCD{'s' * (count != 1)} of {name}" if dies else f"{count} × {name}"
+        return ((what, "strong"),)
+    modes = {gpu.compute_partition for gpu in gpus}
+    mode = clean(modes.pop() or "", 8) if len(modes) == 1 else ""
+    return (
+        (f"{packages} × {name}", "strong"),
+        (f" in {count} part{'s' * (count != 1)}{f', {mode}' if mode else ''}", ""),
+    )
+
+
+def _is_die(gpu: Gpu) -> bool:
+    from gputop.topology.hardware.specs import sku_for  # its table is read, for AMD's GPUs alone
+
+    sku = sku_for(gpu)
+    return sku is not None and sku.devices > 1
+
+
+def _model(gpu: Gpu) -> str:
+    """The GPU's name, else its model by the PCI id; without both, what it can do."""
+    told = model(gpu)
+    if told != UNKNOWN:
+        return told
+    if gpu.compute_capability is None:
+        return {"amd": "AMD GPU", "nvidia": "NVIDIA GPU"}.get(gpu.vendor, "GPU") + ", model unknown"
+    level = clean(gpu.compute_capability, 20)
+    return f"AMD GPU {level}" if gpu.vendor == "amd" else f"NVIDIA GPU, capability {level}"
+
+
+def nccl_lines(report: Report, width: int, most: int = 2) -> tuple[Line, ...]:
+    """What NCCL or RCCL will do here, in one sentence of `most` lines; () without GPUs."""
+    if not report.snapshot.machine.gpus:
+        return ()
+    prediction = report.prediction
+    if prediction is None:
+        why = report.why_no_prediction
+        library = words_for(report.snapshot.machine.gpus, "NCCL")
+        return (((f" {library}: {clean(why, 200) if why else 'working it out…'}", "muted"),),)
+    from gputop.topology.nccl.decide.summary import sentence
+
+    ink = "bad" if prediction.failure else ""
+    # No communicator spans both vendors: say whose GPUs these are.
+    mixed = len({gpu.vendor for gpu in report.snapshot.machine.gpus}) > 1
+    whose = {"rccl": "AMD", "nccl": "NVIDIA"}.get(prediction.library.name, "") if mixed else ""
+    name, _, rest = clean(sentence(prediction, whose), 600).partition(": ")
+    words = [(f" {name}: ", "muted"), (rest, ink)] if rest else [(f" {name}", ink)]
+    return _fitting(words, max(width - 1, 20), most)
+
+
+def _fitting(words: list[tuple[str, str]], width: int, most: int) -> tuple[Line, ...]:
+    """Wrap a sentence into `most` lines; too long, it loses whole clauses from its end."""
+    lines = wrapped(words, width, indent=1)
+    text, ink = words[-1]
+    while len(lines) > most and (end := max(text.rfind("; "), text.rfind(", "))) > 0:
+        text = text[:end]
+        lines = wrapped([*words[:-1], (f"{text} ", ink), ("…", "muted")], width, indent=1)
+    return lines[:most]
+
+
+def _versions(machine: Machine) -> list[Line]:
+    software = machine.software
+    if software is None:
+        return []
+    found = (
+        ("driver", software.nvidia_driver or software.amd_driver),
+        ("CUDA", software.cuda_driver),
+        ("ROCm", software.rocm),
+        ("NCCL", software.nccl),
+        ("RCCL", software.rccl),
+    )
+    return [((f"{name} ", "muted"), (clean(value, 40), "")) for name, value in found if value]
+
+
+def _host(host: Host) -> list[Line]:
+    parts: list[Line] = []
+    if host.hypervisor:
+        parts.append((("guest of ", "muted"), (clean(host.hypervisor, 40), "")))
+    if host.container is not None and host.container.kind:
+        parts.append((("in ", "muted"), (clean(host.container.kind, 40), "")))
+    if host.cpu_model_name:
+        count = f"{len(host.sockets)} × " if host.sockets else ""
+        parts.append(((f"{count}{_short_cpu(host.cpu_model_name)}", ""),))
+    if host.memory_bytes is not None:
+        parts.append(((size(host.memory_bytes), ""),))
+    return parts
+
+
+def _short_cpu(name: str) -> str:
+    text = clean(name, 80)
+    for noise in ("(R)", "(TM)", "(tm)", " Processor", " CPU"):
+        text = text.replace(noise, "")
+    return " ".join(text.split())
+
+
+def problem_lines(snapshot: NodeSnapshot, width: int) -> tuple[Line, ...]:
+    """What could not be read; sources that found nothing to ask come last, and muted."""
+    found = sorted(snapshot.problems, key=lambda problem: problem.kind == "absent")
+    lines: list[Line] = []
+    for problem in found:
+        quiet = problem.kind == "absent"
+        spans = (
+            (" " if quiet else "!", "muted" if quiet else "warn"),
+            (f" {clean(problem.source, 20)} ", "muted"),
+            (clean(problem.text), "muted" if quiet else ""),
+        )
+        lines += wrapped(spans, width, indent=4)
+    return tuple(lines)
+
+
+DEMOS: Line = ((" Press ", "muted"), ("d", "key bold"), (" to look at a demo node.", "muted"))
+
+
+def absence_lines(reasons: tuple[Reason, ...], width: int) -> tuple[Line, ...]:
+    """No GPU: why none is seen, and what to do; then where demos are."""
+    return (
+        ((" No GPU is seen here.", "strong"),),
+        (),
+        *reason_lines(reasons, width),
+        (),
+        DEMOS,
+    )
+
+
+def reason_lines(reasons: tuple[Reason, ...], width: int) -> tuple[Line, ...]:
+    """Causes of a GPU that does not answer, each with its evidence and what to do."""
+    lines: list[Line] = []
+    for reason in reasons:
+        lines += wrapped(((" • ", "warn"), (clean(reason.sentence), "")), width - 1, indent=3)
+        for evidence in (
+            reason.evidence if not isinstance(reason.evidence, str) else (reason.evidence,)
+        ):
+            lines += wrapped(((f"   {clean(evidence)}", "muted"),), width - 1, indent=3)
+        if reason.fix:
+            lines += wrapped((("   → ", "good"), (clean(reason.fix), "")), width - 1, indent=5)
+    return tuple(lines)
+
+
+def host_lines(snapshot: NodeSnapshot, width: int) -> tuple[Line, ...]:
+    """The machine around: CPUs, NUMA nodes, PCI devices, network; for a node without a GPU."""
+    facts = (
+        fact
+        for facts in (_cpu_facts(snapshot.machine), _net_facts(snapshot.machine))
+        for fact in facts
+    )
+    lines: list[Line] = []
+    for name, value in facts:
+        lines += wrapped(
+            ((f" {left(clean(name), 11)} ", "muted"), (clean(value), "")), width - 1, 13
+        )
+    return tuple(lines)
+
+
+def _cpu_facts(machine: Machine) -> Iterator[tuple[str, str]]:
+    host = machine.host
+    for socket in host.sockets if host is not None else ():
+        yield (
+            f"socket {socket.socket}",
+            f"{whole(socket.cores)} cores, {whole(socket.threads)} threads",
+        )
+    for node in host.numa if host is not None else ():
+        yield f"NUMA {node.node}", f"CPUs {node.cpus or '–'}, {size(node.memory_bytes)}"
+    kinds = Counter(device.kind for device in machine.pci)
+    if kinds:
+        counted = ", ".join(f"{count} × {kind}" for kind, count in sorted(kinds.items()))
+        yield "PCI", f"{len(machine.pci)} functions: {counted}"
+
+
+def _net_facts(machine: Machine) -> Iterator[tuple[str, str]]:
+    for device in machine.rdma:
+        ports = ", ".join(f"{text(port.state)} {text(port.rate)}" for port in device.ports)
+        yield device.name, f"{text(device.address)}  {ports or 'no port'}"
+    for interface in machine.interfaces:
+        if interface.address is not None:
+            megabits = interface.speed_mbps or 0
+            speed = f", {megabits / 1000:g} Gbit/s" if megabits > 0 else ""
+            up = {True: "up", False: "down", None: "–"}[interface.up]
+            yield interface.name, f"{interface.address}  {up}{speed}"

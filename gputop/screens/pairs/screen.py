@@ -1,0 +1,225 @@
+"""Pairs: every ordered pair of devices, one measure at a time, and why the selected one is so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import SystemCommand
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+
+from gputop.library_words import in_its_words
+from gputop.screens.view import View
+from gputop.terminal.clean import clean
+from gputop.widgets.board import Board
+from gputop.widgets.explanation import explanation_lines, explanation_text
+from gputop.widgets.link_matrix import READING
+from gputop.widgets.measures import MEASURES
+from gputop.widgets.pair_matrix import PairMatrix, devices
+from gputop.widgets.spans import Line, wrapped
+
+if TYPE_CHECKING:
+    from gputop.topology.explain.why import Explanation
+    from gputop.topology.report import Report
+
+
+class PairsScreen(View):
+    """Heat map and explanation."""
+
+    TITLE = "Pairs"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1, 0)", show=False),
+        Binding("down,j", "move(1, 0)", show=False),
+        Binding("left,h", "move(0, -1)", show=False),
+        Binding("right,l", "move(0, 1)", show=False),
+        Binding("m,right_square_bracket", "measure(1)", show=False),
+        Binding("M,left_square_bracket", "measure(-1)", show=False),
+        Binding("a", "probe_all", show=False),
+        Binding("n", "app.probe_nccl(False)", show=False),
+        Binding("pageup", "scroll_steps(-5)", show=False),
+        Binding("pagedown", "scroll_steps(5)", show=False),
+    ]
+    KEYS = (
+        ("m", "measure", "screen.measure(1)"),
+        ("w", "why", "why"),
+        ("p", "probe", "probe(False)"),
+        ("a", "all", "screen.probe_all"),
+        ("n", "run NCCL", "probe_nccl(False)"),
+    )
+    HELP = (
+        ("↑ ↓ ← →", "select a pair: rows are sources, columns destinations"),
+        ("m  M", "next and previous measure"),
+        ("p", "probe the selected pair, both directions"),
+        ("a", "probe all pairs"),
+        ("n", "run NCCL or RCCL itself on all GPUs and compare its log with the prediction"),
+        ("beside it", "four rungs of P2P: ✓ yes, ✗ no, – not asked or not tried"),
+        ("PgUp PgDn", "scroll the explanation"),
+    )
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._measure = 0
+        self._drawn_for: object = None
+
+    def body(self) -> Iterable[Widget]:
+        """Names of the measures, the matrix beside the steps."""
+        yield Board(id="measure")
+        with Container(id="pairs"):
+            yield PairMatrix(id="matrix", classes="titled")
+            yield Board(id="steps", classes="titled")
+        yield Board(id="pattern")
+
+    def draw(self, report: Report) -> None:
+        """Bring every part up to date."""
+        matrix = self.query_one("#matrix", PairMatrix)
+        snapshot = report.snapshot
+        # Nothing here moves with the readings: most ticks there is nothing to do.
+        told = (
+            snapshot.machine,
+            snapshot.measurements,
+            report.matrix is None,
+            self._measure,
+            id(report.prediction),
+            report.diagnosis,
+            self.gputop.quiet,
+        )
+        if (*told, matrix.pair, matrix.size) == self._drawn_for:
+            return
+        self._drawn_for = None
+        self.query_one("#measure", Board).show(self._measure_lines())
+        if len(snapshot.machine.gpus) < 2:
+            matrix.show((((" a pair needs two GPUs", "muted"),),))
+            self.query_one("#steps", Board).show(())
+        elif report.matrix is None:
+            matrix.show(READING)
+        else:
+            matrix.show_measure(report, MEASURES[self._measure], self.gputop.shown)
+            self._draw_steps(report)
+        self._draw_pattern(report)
+        matrix.caption(f"{'← → ' if matrix.wider else ''}rows send, columns receive")
+        self._drawn_for = (*told, matrix.pair, matrix.size)
+
+    def _draw_pattern(self, report: Report) -> None:
+        """What the shape of the measured matrix says, where it says something."""
+        quantity = MEASURES[self._measure].quantity
+        text = ""
+        if quantity and report.snapshot.measurements:
+            from gputop.measuring.judged import judged
+
+            text = judged(report).pattern(quantity)
+        board = self.query_one("#pattern", Board)
+        board.display = bool(text)
+        head: Line = ((" ! ", "bad"), (clean(text, 400), ""))
+        board.show(wrapped(head, self.app.size.width - 1, 3) if text else ())
+
+    def _measure_lines(self) -> tuple[Line, ...]:
+        shown = MEASURES[self._measure]
+        spans: list[tuple[str, str]] = [(" ", "")]
+        for index, measure in enumerate(MEASURES):
+            title = in_its_words(self.report, measure.title)
+            spans.append((title, "strong underline" if index == self._measure else "muted"))
+            spans.append(("  ", ""))
+        width, unit = self.app.size.width - 1, in_its_words(self.report, shown.unit)
+        names = wrapped(spans, width, indent=1)
+        if len(names) > (1 if self.has_class("-narrow") else 2):
+            names = (
+                (
+                    (f" {in_its_words(self.report, shown.title)}", "strong"),
+                    (f"  {self._measure + 1} of {len(MEASURES)}, m: next", "muted"),
+                ),
+            )
+        return (*names, *wrapped(((f" {unit}", "muted"),), width, indent=1))
+
+    def _draw_steps(self, report: Report) -> None:
+        steps = self.query_one("#steps", Board)
+        why = self.why()
+        pair = self.query_one("#matrix", PairMatrix).pair
+        names = {address: label for label, address in devices(report, MEASURES[0])}
+        if pair is not None:
+            steps.caption(f"{names.get(pair[0], pair[0])} to {names.get(pair[1], pair[1])}")
+        width = (steps.size.width or 60) - 1
+        lines = list[Line]() if pair is None else self._ladder(report, *pair, width)
+        steps.show((*lines, *(() if why is None else explanation_lines(why, width))))
+
+    def _ladder(self, report: Report, src: str, dst: str, width: int) -> list[Line]:
+        """The four rungs, and the findings about the two."""
+        from gputop.screens.pairs.ladder import ladder_lines, pair_findings, pattern_lines
+
+        lines: list[Line] = []
+        for part in (
+            ladder_lines(report, src, dst, width),
+            pair_findings(self.gputop.shown, src, dst, width),
+            # Below the matrix it stands where the measure shows it.
+            () if MEASURES[self._measure].quantity else pattern_lines(report, src, dst, width),
+        ):
+            lines += [*part, ()] if part else []
+        return lines
+
+    def on_pair_matrix_picked(self, message: PairMatrix.Picked) -> None:
+        """Explain the pair under the cursor."""
+        self.query_one("#steps", Board).scroll_home(animate=False)
+        self.redraw()
+        if message.twice:
+            self.gputop.action_why()
+
+    def action_move(self, rows: int, columns: int) -> None:
+        """Move the cursor of the matrix."""
+        self.query_one("#matrix", PairMatrix).move(rows, columns)
+
+    def action_measure(self, step: int) -> None:
+        """Show the next or the previous measure."""
+        self._show_measure((self._measure + step) % len(MEASURES))
+
+    def action_scroll_steps(self, lines: int) -> None:
+        """Scroll the explanation."""
+        self.query_one("#steps", Board).scroll_relative(0, lines, animate=False)
+
+    def action_probe_all(self) -> None:
+        """Measure every pair of GPUs."""
+        self.gputop.start_probe(())
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """Measures and probes, by name."""
+        for index, measure in enumerate(MEASURES):
+            yield SystemCommand(
+                in_its_words(self.report, f"Measure: {measure.title}"),
+                in_its_words(self.report, measure.unit),
+                partial(self._show_measure, index),
+            )
+        yield SystemCommand(
+            "Probe all pairs", "Measure every pair of GPUs (a)", self.action_probe_all
+        )
+
+    def _show_measure(self, index: int) -> None:
+        self._measure = index
+        self.redraw()
+
+    def selected_text(self) -> str:
+        """The explanation of the selected pair."""
+        why = self.why()
+        return "" if why is None else explanation_text(why)
+
+    def why(self) -> Explanation | None:
+        """Explain the selected pair."""
+        pair = self.query_one("#matrix", PairMatrix).pair
+        if pair is None or self.report is None or self.report.graph is None:
+            return None
+        from gputop.topology.explain.nccl import library_first
+        from gputop.topology.explain.why import why_pair
+
+        why = why_pair(self.report, *pair)
+        return library_first(why) if MEASURES[self._measure].about == "nccl" else why
+
+    def probe_targets(self) -> tuple[str, ...]:
+        """The two GPUs of the selected pair; () for all when a NIC is selected."""
+        pair = self.query_one("#matrix", PairMatrix).pair
+        if pair is None or self.report is None:
+            return ()
+        gpus = {gpu.address for gpu in self.report.snapshot.machine.gpus}
+        return pair if {*pair} <= gpus else ()
+
+
+SCREEN = PairsScreen

@@ -1,0 +1,182 @@
+"""The lines of the list of probes: what each costs, where it stands, what it found last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gputop.screens.probes.groups import Group, groups
+from gputop.terminal.clean import clean
+from gputop.widgets.meters import verdict_of
+
+if TYPE_CHECKING:
+    from gputop.measuring.judged import Judged
+    from gputop.messages import ProbeState, ProbeStep, SuiteState
+    from gputop.probes.protocol.spec import ProbeSpec
+    from gputop.topology.model.snapshot import Measurement
+
+STATES = {
+    "": ("·", "muted"),
+    "waiting": ("…", "muted"),
+    "running": ("▶", "good"),
+    "finished": ("✓", "good"),
+    "skipped": ("–", "muted"),
+    "cancelled": ("■", "warn"),
+}
+"""State of a step -> sign and ink; every other one is an end that nobody wished for."""
+HEADLINES = {
+    "p2p": ("write_bandwidth", "staged_bandwidth", "bytes_arrive", "can_access"),
+    "p2p-concurrent": ("concurrent_total", "concurrent_bandwidth"),
+    "host": ("h2d_bandwidth", "d2h_bandwidth"),
+    "memory": ("memory_copy", "memory_triad", "memory_read"),
+    "collectives": ("all_reduce_busbw", "all_gather_busbw"),
+    "nccl": ("all_reduce_busbw", "collective_finishes"),
+}
+"""Probe -> the quantities that stand for it in a list, the best first."""
+_RANK = {"low": 3, "high": 2, "healthy": 1}
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One probe in the list."""
+
+    name: str
+    title: str = ""
+    measures: str = ""
+    method: str = ""
+    seconds: float | None = None
+    """Estimate; None for a probe that this version does not know."""
+    memory_bytes: int = 0
+    """What it wants on every GPU."""
+    minimum_gpus: int = 0
+    state: str = ""
+    """Of the last run in this session; "" when there was none."""
+    done: int = 0
+    total: int = 0
+    what: str = ""
+    text: str = ""
+    """Why it ended as it did."""
+    elapsed_seconds: float | None = None
+    notes: tuple[str, ...] = ()
+    """What its last run said besides, a line each."""
+    groups: tuple[Group, ...] = ()
+
+    @property
+    def mark(self) -> tuple[str, str]:
+        """Sign and ink of the state."""
+        if not self.state and self.groups:
+            return STATES["finished"]
+        return STATES.get(self.state, ("✗", "bad"))
+
+    @property
+    def word(self) -> str:
+        """The state in a word."""
+        if self.state == "running" and self.total:
+            return f"{self.done}/{self.total}"
+        return self.state.replace("-", " ") or ("measured" if self.groups else "not run")
+
+    @property
+    def headline(self) -> Group | None:
+        """The group that stands for all: the one that is low, else the best known figure."""
+        numeric = [group for group in self.groups if group.numbers]
+        wanted = HEADLINES.get(self.name, ())
+        place = {quantity: number for number, quantity in enumerate(wanted)}
+        numeric.sort(key=lambda group: place.get(group.quantity, len(place)))
+        low = [group for group in numeric if group.bad]
+        return next(iter([*low, *numeric, *self.groups]), None)
+
+    @property
+    def verdict(self) -> tuple[str, str, str]:
+        """Sign, word and ink of the gravest verdict among the figures."""
+        judgements = [member.judgement for group in self.groups for member in group.members]
+        gravest = max(
+            (one for one in judgements if one is not None),
+            key=lambda one: (_RANK.get(one.verdict, 0), not one.explained),
+            default=None,
+        )
+        return verdict_of(gravest)
+
+
+@cache
+def specs() -> dict[str, ProbeSpec]:
+    """What the probes say of themselves, in their order."""
+    from gputop.probes import catalog
+
+    return {name: catalog.load(name).SPEC for name in catalog.NAMES}
+
+
+def entries(
+    figures: Sequence[Measurement],
+    judged: Judged,
+    names: Mapping[str, str],
+    gpus: int,
+    level: str,
+    suite: SuiteState | None,
+    probe: ProbeState | None,
+    notes: Mapping[str, tuple[str, ...]],
+) -> tuple[Entry, ...]:
+    """One entry a probe: those of this version, then others that figures were kept of.
+
+    `names` gives the label of a device by address; `gpus` is how many there are; `notes`: what
+    the last run of each probe said besides.
+    """
+    by_probe: dict[str, list[Measurement]] = {}
+    for one in figures:
+        by_probe.setdefault(one.probe, []).append(one)
+    known = specs()
+    made = []
+    for name in (*known, *(name for name in by_probe if name not in known)):
+        found = tuple(groups(by_probe.get(name, ()), judged, names))
+        entry = _entry(name, known.get(name), found, gpus, level, suite, probe)
+        told = tuple(text for note in notes.get(name, ()) if (text := clean(note, 500).strip()))
+        made.append(msgspec.structs.replace(entry, notes=told) if told else entry)
+    return tuple(made)
+
+
+def _entry(
+    name: str,
+    spec: ProbeSpec | None,
+    found: tuple[Group, ...],
+    gpus: int,
+    level: str,
+    suite: SuiteState | None,
+    probe: ProbeState | None,
+) -> Entry:
+    cost = (
+        {}
+        if spec is None
+        else {
+            "title": spec.title,
+            "measures": spec.measures,
+            "method": spec.method,
+            "seconds": spec.estimate_seconds(max(gpus, spec.minimum_gpus), level),
+            "memory_bytes": spec.memory_bytes_per_gpu,
+            "minimum_gpus": spec.minimum_gpus,
+        }
+    )
+    step = None if suite is None else suite.step(name)
+    return Entry(name=name, groups=found, **cost, **_standing(name, step, probe))  # type: ignore[arg-type]
+
+
+def _standing(name: str, step: ProbeStep | None, probe: ProbeState | None) -> dict[str, object]:
+    """The state from a suite, else from a probe that was started alone."""
+    if step is not None:
+        return {
+            "state": step.state,
+            "done": step.done,
+            "total": step.total,
+            "what": clean(step.what, 200),
+            "text": clean(step.text, 400),
+            "elapsed_seconds": step.elapsed_seconds,
+        }
+    if probe is None or probe.probe != name:
+        return {}
+    return {
+        "state": "running" if probe.running else probe.status.replace(" ", "-"),
+        "done": probe.done,
+        "total": probe.total,
+        "what": clean(probe.what, 200),
+        "text": clean(probe.text, 400),
+    }

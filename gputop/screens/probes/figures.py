@@ -1,0 +1,191 @@
+"""The figures of one probe as lines: bars against the healthy band, verdicts, causes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from gputop.screens.probes.entries import Entry
+from gputop.screens.probes.groups import Group, Member
+from gputop.terminal.clean import clean
+from gputop.topology.model import units
+from gputop.widgets.measures import verdict_word
+from gputop.widgets.meters import band_text, figure_bar, progress, verdict_of
+from gputop.widgets.spans import Line, Span, left, right, wrapped
+
+WIDE = 84
+"""Columns from which the band is written out beside the verdict."""
+_VERDICT = 15
+_LEAST_BAR = 10
+_LOWS = 4
+"""So many low figures of a group are listed one by one."""
+
+
+def about_lines(entry: Entry, width: int) -> tuple[Line, ...]:
+    """What a probe measures and what that costs."""
+    said = clean(entry.measures or "a probe that this version of gputop does not know", 600)
+    cost = [] if entry.seconds is None else [f"about {units.seconds(entry.seconds)}"]
+    if entry.memory_bytes:
+        cost.append(f"{units.size(entry.memory_bytes)} on each GPU")
+    if entry.minimum_gpus:
+        cost.append(f"{entry.minimum_gpus} GPU{'s' * (entry.minimum_gpus > 1)} or more")
+    if entry.method:
+        cost.append(f"method {clean(entry.method, 40)}")
+    lines = wrapped(((f" {said}", ""),), width, 1)
+    return (*lines, *wrapped(((f" {' · '.join(cost)}", "muted"),), width, 1)) if cost else lines
+
+
+def entry_lines(
+    entry: Entry, four_numbers: Iterable[str], patterns: Mapping[str, str], width: int
+) -> tuple[Line, ...]:
+    """All that is known of a probe: how far it is or ended, figures, notes; () before the first."""
+    return (
+        *standing_lines(entry, width),
+        *figure_lines(entry, four_numbers, patterns, width),
+        *note_lines(entry, width),
+    )
+
+
+def standing_lines(entry: Entry, width: int) -> tuple[Line, ...]:
+    """How far a running probe is, or how and why one ended."""
+    if entry.state == "running":
+        of = f"{entry.done}/{entry.total} " if entry.total else "starting "
+        room = max(min(width - 40, 30), 8)
+        bar = progress(entry.done, entry.total, room)
+        what = left(entry.what, max(width - room - len(of) - 5, 0)).rstrip()
+        return (((" ▶ ", "good"), (of, "strong"), *bar, (f"  {what}", "muted")),)
+    if entry.state in ("", "waiting") or not entry.text:
+        return ()
+    sign, ink = entry.mark
+    if entry.state == "finished":
+        return wrapped(((f" {sign} ", ink), (entry.text, "muted")), width, 3)
+    word = entry.state.replace("-", " ")
+    head: Line = ((f" {sign} {word}: ", ink), (entry.text, ""))
+    return wrapped(head, width, 3)
+
+
+def figure_lines(
+    entry: Entry, four_numbers: Iterable[str], patterns: Mapping[str, str], width: int
+) -> tuple[Line, ...]:
+    """Bars of all figures, what is low one by one or as a pattern, the causes, the four numbers.
+
+    `patterns`: quantity -> a sentence on its matrix.
+    """
+    if not entry.groups:
+        return ()
+    lines: list[Line] = []
+    columns = _columns(entry.groups, width)
+    for group in entry.groups:
+        lines += _group(group, columns, listed=not patterns)
+        pattern = patterns.get(group.quantity)
+        if pattern:
+            lines += wrapped((("   ! ", "bad"), (clean(pattern, 400), "")), width, 5)
+    causes = [
+        clean(member.judgement.cause, 300)
+        for group in entry.groups
+        for member in group.members
+        if member.judgement is not None and member.judgement.cause
+    ]
+    if causes:
+        lines.append(())
+    # The same cause of two figures differs in what is left of each.
+    distinct = {cause.partition(":")[0]: cause for cause in reversed(causes)}
+    for cause in list(reversed(distinct.values()))[:4]:
+        lines += wrapped(((" Cause: ", "warn bold"), (cause, "")), width, 3)
+    for number, line in enumerate(four_numbers):
+        lines += [] if number else [()]
+        lines += _four_numbers(line, width)
+    return tuple(lines)
+
+
+def note_lines(entry: Entry, width: int) -> tuple[Line, ...]:
+    """What the probe said besides its figures."""
+    lines: list[Line] = [()] if entry.notes and entry.groups else []
+    for note in entry.notes:
+        lines += wrapped(((" Note: ", "strong"), (note, "")), width, 3)
+    return tuple(lines)
+
+
+def _four_numbers(line: str, width: int) -> tuple[Line, ...]:
+    """The line with what was measured, its last part, standing out; that part is not broken."""
+    before, arrow, last = clean(line, 400).rpartition(" → ")
+    if len(line) + 1 <= width:
+        return (((f" {before}{arrow}", ""), (last, "strong")),)
+    told = wrapped(((f" {before}", ""),), width, 3)
+    return (*told, ((f"  {arrow}", ""), (last, "strong")))
+
+
+class _Columns(NamedTuple):
+    """Cells of each part of a row."""
+
+    name: int
+    bar: int
+    value: int
+    band: int
+
+
+def _columns(groups: Iterable[Group], width: int) -> _Columns:
+    """Room for the longest name and figure, as long as a bar is left that can be read."""
+    groups = tuple(groups)
+    wide = width >= WIDE
+    band = 11 if wide else 0
+    texts = [len(f"{group.range_text} {group.unit}") + 1 for group in groups if group.numbers]
+    value = min(max(15, *texts, 0), 20)
+    least = 27 if wide else 25
+    titles = [len(group.title) + 7 for group in groups]
+    name = max(min(max(titles, default=0), width - value - _VERDICT - band - _LEAST_BAR), least)
+    return _Columns(name, max(width - name - value - _VERDICT - band, 6), value, band)
+
+
+def _group(group: Group, columns: _Columns, *, listed: bool) -> list[Line]:
+    if not group.numbers:
+        return [_words(group, columns)]
+    lines = [_row(group.title, group.members, group.range_text, group.unit, group.worst, columns)]
+    if listed and 0 < len(group.bad) < len(group.members):
+        # All low alike is one thing; some of them low is worth names.
+        for member in group.bad[:_LOWS]:
+            text = units.figure(member.figure.value)
+            lines.append(_row(f"  {member.who}", (member,), text, group.unit, member, columns))
+        if len(group.bad) > _LOWS:
+            lines.append(((f"   and {len(group.bad) - _LOWS} more", "muted"),))
+    return lines
+
+
+def _row(
+    title: str, members: Sequence[Member], text: str, unit: str, worst: Member, columns: _Columns
+) -> Line:
+    """One bar: name, bar with its band, figures, verdict, and the band where there is room."""
+    name = columns.name
+    values = [one.figure.value for one in members if one.figure.value is not None]
+    judgement = worst.judgement
+    band = None if judgement is None else judgement.band
+    sign, word, ink = verdict_of(judgement)
+    if len(members) > 1:
+        low = sum(1 for one in members if one.verdict == "low")
+        short = f"{title} ×{len(members)}"
+        long = f"{short}, {low} low" if 0 < low < len(members) else short
+        title = next((text for text in (long, short) if len(text) < name - 1), title)
+    spans: list[Span] = [
+        (left(f" {title}", name), "muted" if title.startswith("  ") else ""),
+        *figure_bar(min(values), max(values), band, "bar" if ink == "muted" else ink, columns.bar),
+        (right(f"{text} {unit}", columns.value), "strong"),
+        (left(f" {sign} {word}", _VERDICT), ink),
+    ]
+    if columns.band and band is not None:
+        spans.append((right(band_text(band), columns.band), "muted"))
+    return tuple(spans)
+
+
+def _words(group: Group, columns: _Columns) -> Line:
+    """A group without numbers: how many of its members say what."""
+    counts: dict[str, int] = {}
+    for member in group.members:
+        said = member.figure.verdict or "no figure"
+        counts[said] = counts.get(said, 0) + 1
+    spans: list[Span] = [(left(f" {group.title}", columns.name), "")]
+    for said, count in counts.items():
+        word, ink = verdict_word(said)
+        sign = {"good": "✓", "bad": "✗"}.get(ink, "·")
+        spans.append((f"{sign} {word} ", ink))
+        spans.append((f"{count} of {len(group.members)}  ", "muted"))
+    return tuple(spans)

@@ -1,0 +1,164 @@
+"""Figures of one probe, put together: one group for what is the same thing on many devices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gputop.terminal.clean import clean
+from gputop.topology.model.units import figure as in_figures
+
+if TYPE_CHECKING:
+    from gputop.measuring.judged import Judged
+    from gputop.topology.expectation.judgement import Judgement
+    from gputop.topology.model.snapshot import Measurement
+
+WORDS = {
+    "can_access": "driver grants P2P",
+    "bytes_arrive": "bytes arrive",
+    "write_bandwidth": "write, one way",
+    "read_bandwidth": "read, one way",
+    "both_ways_bandwidth": "both ways, each",
+    "together_bandwidth": "both ways, added",
+    "kernel_write_bandwidth": "kernel writes",
+    "kernel_read_bandwidth": "kernel reads",
+    "staged_bandwidth": "staged through the host",
+    "write_sweep": "write by size",
+    "latency": "latency, small copy",
+    "kernel_latency": "latency, pointer chase",
+    "concurrent_bandwidth": "at once",
+    "concurrent_total": "at once, total",
+    "h2d_bandwidth": "to the GPU",
+    "d2h_bandwidth": "from the GPU",
+    "memory_copy": "copy",
+    "memory_read": "read",
+    "memory_write": "write",
+    "memory_triad": "triad",
+    "gemm": "",
+    "train_step": "",
+    "first_use": "",
+}
+"""Quantity -> its name within its probe; "" where the variant says it all."""
+LEAST_POINTS = 3
+"""Fewer sizes than this are no sweep."""
+_ORDER = {"low": 0, "high": 1, "no reference": 2, "healthy": 3}
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One figure of one device, pair, or of all."""
+
+    who: str
+    """"GPU0 → GPU1", "GPU0", "" for all together."""
+    figure: Measurement
+    judgement: Judgement | None
+
+    @property
+    def verdict(self) -> str:
+        """Its verdict word; "no reference" where none was made."""
+        return "no reference" if self.judgement is None else self.judgement.verdict
+
+
+class Group(msgspec.Struct, frozen=True):
+    """The same thing measured of one or more devices."""
+
+    title: str
+    quantity: str
+    variant: str | None
+    members: tuple[Member, ...]
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """Values of the members that have one."""
+        values = (member.figure.value for member in self.members)
+        return tuple(value for value in values if value is not None)
+
+    @property
+    def unit(self) -> str:
+        """The unit of the figures, as it is shown."""
+        units = (member.figure.unit for member in self.members)
+        return unit_of(next((unit for unit in units if unit), ""))
+
+    @property
+    def worst(self) -> Member:
+        """The member to look at first: the lowest where one is low, else the median one."""
+        known = [one for one in self.members if one.figure.value is not None]
+        if not known:
+            return self.members[0]
+        first = min(known, key=lambda one: _ORDER.get(one.verdict, 2))
+        alike = sorted(
+            (one for one in known if one.verdict == first.verdict),
+            key=lambda one: one.figure.value or 0.0,
+        )
+        return alike[0] if first.verdict == "low" else alike[len(alike) // 2]
+
+    @property
+    def bad(self) -> tuple[Member, ...]:
+        """Members that are low, lowest first."""
+        low = [one for one in self.members if one.verdict == "low"]
+        return tuple(sorted(low, key=lambda one: one.figure.value or 0.0))
+
+    @property
+    def range_text(self) -> str:
+        """The figures without their unit: "396", "395–397"; a dash where there is none."""
+        values = self.numbers
+        if not values:
+            return "–"
+        ends = in_figures(min(values)), in_figures(max(values))
+        return ends[0] if ends[0] == ends[1] else "–".join(ends)
+
+
+def unit_of(unit: str | None) -> str:
+    """A unit as a person writes it."""
+    return {"us": "µs"}.get(unit or "", clean(unit or "", 12))
+
+
+def title_of(quantity: str, variant: str | None) -> str:
+    """What a figure is called within its probe."""
+    name = WORDS.get(quantity)
+    if name is None:
+        name = clean(quantity, 40).removesuffix("_busbw").removesuffix("_bandwidth")
+        name = name.replace("_", " ")
+    return ", ".join(part for part in (name, clean(variant or "", 60)) if part)
+
+
+def _staged(title: str, figures: Sequence[Measurement]) -> str:
+    """The title, which says so where the driver takes copies through the host for want of P2P."""
+    staged = sum("staged through" in (figure.engine or "") for figure in figures)
+    if not staged:
+        return title
+    return f"staged {title}" if staged == len(figures) else f"{title}, {staged} staged"
+
+
+def who_of(figure: Measurement, names: Mapping[str, str]) -> str:
+    """The device or the pair of a figure, by the names that screens use."""
+    ends = [names.get(end, clean(end, 20)) for end in (figure.src, figure.dst) if end]
+    return " → ".join(ends)
+
+
+def groups(figures: Iterable[Measurement], judged: Judged, names: Mapping[str, str]) -> list[Group]:
+    """Figures by what they are, in the order they came; of a sweep over sizes the largest.
+
+    Two sizes are no sweep but two runs: then the later one counts.
+    """
+    alike: dict[tuple[object, ...], list[Measurement]] = {}
+    for one in figures:
+        alike.setdefault((one.quantity, one.variant, one.src, one.dst), []).append(one)
+    found: dict[tuple[str, str | None], list[Measurement]] = {}
+    for members in alike.values():
+        one = members[-1]
+        if len(members) >= LEAST_POINTS:
+            one = max(members, key=lambda member: member.bytes_per_copy or 0)
+        found.setdefault((one.quantity, one.variant), []).append(one)
+    rank = {quantity: place for place, quantity in enumerate(WORDS)}
+    order = sorted(found, key=lambda key: rank.get(key[0], len(rank)))
+    return [
+        Group(
+            title=_staged(title_of(*key), found[key]),
+            quantity=key[0],
+            variant=key[1],
+            members=tuple(Member(who_of(one, names), one, judged.of(one)) for one in found[key]),
+        )
+        for key in order
+    ]

@@ -1,0 +1,78 @@
+"""The lines above the list of probes: the level and its cost, or how far a suite is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gputop.screens.probes.entries import Entry
+from gputop.terminal.clean import clean
+from gputop.topology.model.units import seconds
+from gputop.widgets.meters import progress
+from gputop.widgets.spans import Line, Span, wrapped
+
+if TYPE_CHECKING:
+    from gputop.messages import SuiteState
+
+LEVELS = ("quick", "normal", "full")
+_DOT = (" · ", "rule")
+
+
+def head_lines(
+    entries: Sequence[Entry], gpus: int, level: str, suite: SuiteState | None, width: int
+) -> tuple[Line, ...]:
+    """One line: what a run would cost, what runs now, or how the last one went."""
+    if suite is not None and suite.running:
+        return (_running(suite, width),)
+    lines = (_levels(entries, gpus, level, width),)
+    if suite is None or not suite.text:
+        return lines
+    good = all(step.state in ("finished", "skipped") for step in suite.steps)
+    mark: Span = (" ✓ ", "good") if good else (" ! ", "warn")
+    force: tuple[Span, ...] = ()
+    if suite.forcible:
+        force = (("  P", "key bold"), (" forces it", "muted"))
+    return (*lines, *wrapped((mark, (clean(suite.text, 300), ""), *force), width, 3)[:2])
+
+
+def _levels(entries: Sequence[Entry], gpus: int, level: str, width: int) -> Line:
+    spans: list[Span] = [(" Level ", "muted")]
+    for name in LEVELS:
+        spans += [(name, "strong underline" if name == level else "muted"), (" ", "")]
+    able = [one for one in entries if one.seconds is not None and gpus >= one.minimum_gpus > 0]
+    if not gpus:
+        return (*spans, _DOT, ("no GPU to measure", "muted"))
+    total = sum(one.seconds or 0.0 for one in able)
+    count = f"{len(able)} probe{'s' * (len(able) != 1)} on {gpus} GPU{'s' * (gpus != 1)}"
+    said = f"{count}, about {seconds(total)}"
+    return (*spans, _DOT, (said, ""), *((_DOT, ("a", "key bold"), (" runs all", "muted"))))
+
+
+def _running(suite: SuiteState, width: int) -> Line:
+    current = suite.current
+    over = sum(1 for step in suite.steps if step.over)
+    left = suite.left_seconds
+    total = max(suite.estimate_seconds, sum(step.estimate_seconds for step in suite.steps))
+    place = f"{min(over + 1, len(suite.steps))} of {len(suite.steps)}"
+    name = clean(current.name, 20) if current is not None else "starting"
+    wide = width >= 110
+    bar = progress(max(total - left, 0.0), total, 40 if wide else 14)
+    level: tuple[Span, ...] = (_DOT, (f"level {suite.level}", "muted")) if wide else ()
+    return (
+        (" ▶ ", "good"),
+        (f"{place} {name} ", "strong"),
+        *bar,
+        (f" about {seconds(left)} left", ""),
+        *level,
+        _DOT,
+        ("Esc", "key bold"),
+        (" cancels", "muted"),
+    )
+
+
+def view_line(views: Sequence[str], shown: str) -> Line:
+    """The views of the selected probe; the shown one stands out."""
+    spans: list[Span] = [(" ", "")]
+    for view in views:
+        spans += [(view, "strong underline" if view == shown else "muted"), ("  ", "")]
+    return (*spans, ("Tab", "key bold"), (" next", "muted")) if len(views) > 1 else tuple(spans)

@@ -1,0 +1,151 @@
+"""Earlier runs of a probe on this node: when, with what, and how its figures changed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gputop.screens.probes.entries import HEADLINES
+from gputop.screens.probes.groups import title_of, unit_of
+from gputop.terminal.clean import clean
+from gputop.topology.model import units
+from gputop.widgets.meters import VERDICTS
+from gputop.widgets.spans import Line, Span, left, right, wrapped
+
+if TYPE_CHECKING:
+    from gputop.measuring.history import KeptFigure, KeptRun
+    from gputop.measuring.history_compare import Change, Comparison
+
+_MARKED = 8
+"""So many changed figures are listed."""
+_RANK = {"low": 3, "high": 2, "healthy": 1}
+
+
+class EarlierRuns:
+    """The lines of the probe that was asked for last, made again only where they are others.
+
+    Hundreds of runs are compared for them, which is too long for every redraw.
+    """
+
+    def __init__(self) -> None:
+        self._lines: tuple[Line, ...] = ()
+        self._runs: Sequence[KeptRun] | None = None
+        self._for: object = None
+
+    def lines(
+        self, runs: Sequence[KeptRun], probe: str, names: Mapping[str, str], width: int
+    ) -> tuple[Line, ...]:
+        """As `history_lines`; other runs are another sequence, not the same one changed."""
+        wanted = (probe, width, dict(names))
+        if self._runs is not runs or self._for != wanted:
+            self._lines = history_lines(runs, probe, names, width)
+            self._runs, self._for = runs, wanted
+        return self._lines
+
+
+def history_lines(
+    runs: Sequence[KeptRun], probe: str, names: Mapping[str, str], width: int
+) -> tuple[Line, ...]:
+    """The runs of one probe, newest first; above them what changed since the ones before.
+
+    `runs`: of the node, oldest first. `names`: label of a device by address.
+    """
+    own = [run for run in runs if run.probe == probe]
+    if not own:
+        return (((" no earlier run of this probe is kept", "muted"),),)
+    from gputop.measuring.history_compare import compare
+
+    told = compare(own[-1], own[:-1])
+    lines = [*_changes(told, names, width)]
+    key = _headline(probe, own)
+    title = title_of(*key) if key is not None else ""
+    lines.append(((f"{' when':<15}{'level':<8}{title}", "muted"),))
+    for number in range(len(own) - 1, -1, -1):
+        earlier = own[number - 1] if number else None
+        lines.append(_run(own[number], earlier, key))
+    return tuple(lines)
+
+
+def _changes(told: Comparison, names: Mapping[str, str], width: int) -> Iterable[Line]:
+    if not told.earlier_runs:
+        yield ((" the first run that is kept of this probe", "muted"),)
+        return
+    marked = told.marked
+    count = f"{told.earlier_runs} earlier run{'s' * (told.earlier_runs != 1)}"
+    known = [one for one in told.changes if one.percent is not None]
+    if marked:
+        yield (
+            (" ! ", "warn"),
+            (f"{len(marked)} of {len(known)} figures changed", ""),
+            (f" against {count}", "muted"),
+        )
+    elif known:
+        yield ((" ✓ ", "good"), ("unchanged", ""), (f" against the median of {count}", "muted"))
+    for one in marked[:_MARKED]:
+        yield _change(one, names, width)
+    for name, was, now in (*told.stack, *told.environment):
+        text = f" {clean(name, 40)}: {clean(', '.join(was) or 'not set', 60)} → "
+        yield from wrapped(((text, "muted"), (clean(now, 60) or "not set", "")), width, 3)
+
+
+def _change(one: Change, names: Mapping[str, str], width: int) -> Line:
+    ends = [names.get(end, clean(end, 20)) for end in (one.src, one.dst) if end]
+    what = ", ".join(
+        part for part in (title_of(one.quantity, one.variant), " → ".join(ends)) if part
+    )
+    size = f" {units.size(one.bytes_per_copy)}" if one.bytes_per_copy and not ends else ""
+    was = f"{units.figure(one.earlier)} → {units.figure(one.now)} {unit_of(one.unit)}"
+    percent = f"{one.percent or 0.0:+.0f} %"
+    room = max(width - len(was) - 12, 10)
+    return (
+        (left(f"   {what}{size}", room), ""),
+        (f" {was}", "strong"),
+        (right(percent, 8), "warn"),
+    )
+
+
+def _headline(probe: str, runs: Iterable[KeptRun]) -> tuple[str, str | None] | None:
+    """Quantity and variant that stand for the probe in all its runs."""
+    kinds = {
+        (figure.quantity, figure.variant): None
+        for run in runs
+        for figure in run.figures
+        if figure.value is not None
+    }
+    wanted = HEADLINES.get(probe, ())
+    place = {quantity: number for number, quantity in enumerate(wanted)}
+    return min(kinds, key=lambda kind: place.get(kind[0], len(place)), default=None)
+
+
+def _value(run: KeptRun, key: tuple[str, str | None]) -> tuple[float, str] | None:
+    """Median of the headline's figures at the largest size, with its unit."""
+    found: list[KeptFigure] = [
+        one for one in run.figures if (one.quantity, one.variant) == key and one.value is not None
+    ]
+    if not found:
+        return None
+    largest = max(one.bytes_per_copy or 0 for one in found)
+    values = [one.value or 0.0 for one in found if (one.bytes_per_copy or 0) == largest]
+    return statistics.median(values), unit_of(found[0].unit)
+
+
+def _run(run: KeptRun, earlier: KeptRun | None, key: tuple[str, str | None] | None) -> Line:
+    when = units.moment(run.taken_at, "%m-%d %H:%M")
+    spans: list[Span] = [(f" {when:<14}", ""), (left(clean(run.level, 10), 8), "muted")]
+    now = None if key is None else _value(run, key)
+    before = None if key is None or earlier is None else _value(earlier, key)
+    if now is None:
+        return (
+            *spans,
+            (f"{len(run.figures)} figure{'' if len(run.figures) == 1 else 's'}", "muted"),
+        )
+    words = [one.judgement or "" for one in run.figures]
+    gravest = max(words, key=lambda word: _RANK.get(word, 0), default="")
+    sign, ink = VERDICTS.get(gravest, ("·", "muted"))
+    spans.append((right(f"{units.figure(now[0])} {now[1]}", 15), "strong"))
+    spans.append((left(f" {sign} {gravest or 'not judged'}", 15), ink))
+    if before is not None and before[0]:
+        percent = 100 * (now[0] - before[0]) / abs(before[0])
+        spans.append((right(f"{percent:+.1f} %", 9), "warn" if abs(percent) > 5 else "muted"))
+    return tuple(spans)

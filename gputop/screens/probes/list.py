@@ -1,0 +1,88 @@
+"""The list of probes: state, cost and last result, with a cursor that follows a name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gputop.screens.probes.entries import Entry
+from gputop.terminal.clean import clean
+from gputop.topology.model import units
+from gputop.widgets.named_list import NamedList
+from gputop.widgets.spans import Line, left, right
+
+_NAME, _STATE, _COST, _MEMORY, _GPUS = 15, 10, 6, 9, 5
+_HEAD = (
+    left("   probe", 3 + _NAME)
+    + left("state", _STATE)
+    + right("cost", _COST)
+    + right("memory", _MEMORY)
+    + right("GPUs", _GPUS)
+    + "  last result"
+)
+
+
+class ProbeList(NamedList):
+    """One line a probe; a double click asks why."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(fixed_rows=1, id=id, classes=classes)
+        self._entries: tuple[Entry, ...] = ()
+
+    @property
+    def entry(self) -> Entry | None:
+        """The selected probe."""
+        return self._entries[self.place] if self._entries else None
+
+    def show_entries(self, entries: Sequence[Entry]) -> None:
+        """Put these probes on screen."""
+        self._entries = tuple(entries)
+        self.take_names(entry.name for entry in self._entries)
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the entries below their heading."""
+        width = self.scrollable_content_region.width or 78
+        lines: list[Line] = [((_HEAD, "muted"),)]
+        lines += [self._line(entry, width) for entry in self._entries]
+        self.show(lines, self.marks_at(width))
+
+    def _line(self, entry: Entry, width: int) -> Line:
+        sign, ink = entry.mark
+        chosen = entry.name == self.selected
+        cost = "–" if entry.seconds is None else _about(entry.seconds)
+        least = f"{entry.minimum_gpus}+" if entry.minimum_gpus else "–"
+        room = width - 3 - _NAME - _STATE - _COST - _MEMORY - _GPUS - 2
+        return (
+            ("›" if chosen else " ", "strong"),
+            (f"{sign} ", ink),
+            (left(clean(entry.name, 40), _NAME), "strong" if chosen else ""),
+            (left(entry.word, _STATE), "muted" if entry.word in ("not run", "waiting") else ink),
+            (right(cost, _COST), "muted"),
+            (right(units.size(entry.memory_bytes or None).replace(".0", ""), _MEMORY), "muted"),
+            (right(least, _GPUS), "muted"),
+            ("  ", ""),
+            *_result(entry, room),
+        )
+
+
+def _result(entry: Entry, room: int) -> Line:
+    """The figure that stands for the probe, and the gravest verdict of all its figures."""
+    group = entry.headline
+    if group is None:
+        text = entry.text if entry.state not in ("", "waiting", "running") else entry.what
+        return ((left(text, room).rstrip(), "muted"),)
+    sign, word, ink = entry.verdict
+    if group.numbers:
+        value = f"{units.figure(group.worst.figure.value)} {group.unit}".strip()
+    else:
+        value = clean(group.worst.figure.verdict or units.UNKNOWN, 20)
+    said = "" if word == "no reference" else f" {sign} {word}"
+    title = group.title.partition(",")[0]
+    if len(title) + 1 + len(value) + len(said) <= room:
+        value = f"{title} {value}" if room > 30 else value
+    return ((left(value, max(room - len(said), 0)).rstrip(), ""), (said, ink))
+
+
+def _about(seconds: float) -> str:
+    """An estimate that fits its column: "~33 s", "~30 min"."""
+    return f"~{seconds:.0f} s" if seconds < 600 else f"~{seconds / 60:.0f} min"

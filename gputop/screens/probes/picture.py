@@ -1,0 +1,67 @@
+"""The picture of a probe: a curve for a sweep, a heat map for pairs, with a line of explanation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.app import ComposeResult
+from textual.containers import Container
+
+from gputop.screens.probes.sweeps import Sweep
+from gputop.widgets.board import Board
+from gputop.widgets.measure import Measure
+from gputop.widgets.pair_matrix import PairMatrix
+
+if TYPE_CHECKING:
+    from gputop.screens.probes.curve import ProbeCurve
+    from gputop.topology.report import Report
+
+
+class ProbePicture(Container):
+    """Shows one sweep or one heat map; the plotting library is imported for the first sweep."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id, classes=classes)
+        self._curve: ProbeCurve | None = None
+        self._caption = ""
+
+    def compose(self) -> ComposeResult:
+        """A line about the signs, and the matrix; the curve comes when there is one."""
+        yield Board(id="probe-legend")
+        yield PairMatrix(id="probe-matrix")
+
+    @property
+    def matrix(self) -> PairMatrix:
+        """The heat map."""
+        return self.query_one("#probe-matrix", PairMatrix)
+
+    def caption(self, text: str) -> None:
+        """Write into the rule above."""
+        if text != self._caption:
+            from textual.content import Content
+
+            from gputop.terminal.clean import clean
+
+            self._caption = text
+            # Content, never a string: a string would be read as markup.
+            self.border_title = Content(clean(text, 200))
+
+    def show_sweep(self, sweep: Sweep) -> None:
+        """Draw curves."""
+        if self._curve is None:
+            from gputop.screens.probes.curve import ProbeCurve
+
+            self._curve = ProbeCurve(id="probe-curve")
+            self.mount(self._curve)
+        self.matrix.display = False
+        self._curve.display = True
+        self._curve.show_sweep(sweep)
+        self.query_one("#probe-legend", Board).show((self._curve.legend(),))
+
+    def show_heat(self, report: Report, measure: Measure, note: str) -> None:
+        """Draw a matrix of pairs."""
+        if self._curve is not None:
+            self._curve.display = False
+        self.matrix.display = True
+        self.matrix.show_measure(report, measure)
+        self.query_one("#probe-legend", Board).show((((f" {note}", "muted"),),))

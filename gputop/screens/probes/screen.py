@@ -1,0 +1,296 @@
+"""Probes: what can be measured, what it costs, how far it is, and the figures with their bands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import SystemCommand
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.widget import Widget
+
+from gputop.screens.probes.history import EarlierRuns
+from gputop.screens.probes.list import ProbeList
+from gputop.screens.probes.picture import ProbePicture
+from gputop.screens.probes.views import EARLIER, FIGURES, ProbeViews
+from gputop.screens.view import View
+from gputop.widgets.board import Board
+from gputop.widgets.spans import wrapped
+
+if TYPE_CHECKING:
+    from gputop.measuring.history import KeptRun
+    from gputop.measuring.judged import Judged
+    from gputop.screens.probes.entries import Entry
+    from gputop.topology.explain.why import Explanation
+    from gputop.topology.report import Report
+
+HINT = " nothing measured yet: r runs this probe, a runs all"
+
+
+class ProbesScreen(View):
+    """The list beside the figures of the selected probe, with a curve or a heat map."""
+
+    TITLE = "Probes"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", show=False),
+        Binding("down,j", "move(1)", show=False),
+        Binding("home", "move(-1000)", show=False),
+        Binding("end", "move(1000)", show=False),
+        Binding("r,p", "run(False)", show=False),
+        Binding("P,R", "run(True)", show=False),
+        Binding("a", "run_all(False)", show=False),
+        Binding("A", "run_all(True)", show=False),
+        Binding("l", "level", show=False),
+        Binding("tab,m", "next_view(1)", show=False),
+        Binding("shift+tab,M", "next_view(-1)", show=False),
+        Binding("right", "next_picture(1)", show=False),
+        Binding("left", "next_picture(-1)", show=False),
+        Binding("pageup", "scroll_figures(-5)", show=False),
+        Binding("pagedown,space", "scroll_figures(5)", show=False),
+    ]
+    KEYS = (
+        ("r", "run", "screen.run(False)"),
+        ("a", "run all", "screen.run_all(False)"),
+        ("l", "level", "screen.level"),
+        ("m", "view", "screen.next_view(1)"),
+        ("w", "why", "why"),
+    )
+    HIDDEN_KEYS = frozenset({"p"})
+    HELP = (
+        ("↑ ↓", "select a probe"),
+        ("r", "run the selected probe on all GPUs"),
+        ("a", "run all probes, one after the other"),
+        ("P  A", "the same, although the GPUs are busy"),
+        ("l", "level: quick, normal or full"),
+        ("Tab  m", "next view: figures, curve, heat map, earlier runs"),
+        ("← →", "another curve or heat map of the same probe"),
+        ("PgUp PgDn", "scroll the figures"),
+        ("on the bars", "├ ┤ the healthy band, ╍ from the least to the largest of several"),
+        ("Esc", "cancel what runs"),
+    )
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._level = "normal"
+        self._views = ProbeViews()
+        self._drawn_for: object = None
+        self._runs: tuple[KeptRun, ...] = ()
+        """Kept runs of this node, oldest first."""
+        self._runs_for: object = None
+        self._earlier = EarlierRuns()
+
+    def body(self) -> Iterable[Widget]:
+        """What a run costs, the list with what it says, and the figures with their picture."""
+        yield Board(id="probes-head")
+        with Container(id="probes"):
+            with Container(id="probes-left"):
+                yield ProbeList(id="probe-list", classes="titled")
+                yield Board(id="probe-about", classes="titled")
+                yield Board(id="probe-earlier", classes="titled")
+            with Container(id="probes-right"):
+                yield Board(id="probe-figures", classes="titled")
+                yield ProbePicture(id="probe-picture", classes="titled")
+
+    def on_mount(self) -> None:
+        """Follow the suite as well as report and probe."""
+        self.watch(self.app, "suite", self._suite_moved, init=False)
+        super().on_mount()
+
+    def _suite_moved(self) -> None:
+        if self.on_screen:
+            with self.app.batch_update():
+                self.redraw()
+
+    def watch_probe(self) -> None:
+        """Show how far a probe is that was started by itself."""
+        self._suite_moved()
+
+    def draw(self, report: Report) -> None:
+        """Bring every part up to date; most ticks nothing here has changed."""
+        table = self.query_one("#probe-list", ProbeList)
+        snapshot = report.snapshot
+        told = (
+            snapshot.machine,
+            snapshot.measurements,
+            self.gputop.suite,
+            self.probe,
+            self._level,
+            self._runs,
+            self._views.state,
+            self.app.size,
+            table.selected,
+            table.size,
+            self.query_one("#probe-figures", Board).size,
+            self.query_one("#probe-picture", ProbePicture).matrix.size,
+        )
+        if told == self._drawn_for:
+            return
+        self._drawn_for = None
+        from gputop.measuring.judged import judged
+        from gputop.screens.probes.entries import entries
+        from gputop.screens.probes.head import head_lines
+
+        known, suite = judged(report), self.gputop.suite
+        gpus = len(snapshot.machine.gpus)
+        rows = entries(
+            snapshot.measurements,
+            known,
+            known.names,
+            gpus,
+            self._level,
+            suite,
+            self.probe,
+            self.gputop.probe_notes,
+        )
+        table.caption(f"Probes · cost at level {self._level}")
+        table.show_entries(rows)
+        entry = table.entry
+        if entry is None:
+            return
+        figures = [one for one in snapshot.measurements if one.probe == entry.name]
+        self._read_history(report)
+        self._views.look_at(entry, figures, known, self.has_class("-narrow"))
+        self.query_one("#probes-head", Board).show(
+            (
+                *head_lines(rows, gpus, self._level, suite, self.app.size.width),
+                *self._views.line(),
+            )
+        )
+        self._draw_entry(report, entry, known)
+        self._drawn_for = (*told[:8], table.selected, *told[9:])
+
+    def _draw_entry(self, report: Report, entry: Entry, known: Judged) -> None:
+        from gputop.screens.probes.figures import about_lines, entry_lines
+
+        views, narrow = self._views, self.has_class("-narrow")
+        about = self.query_one("#probe-about", Board)
+        about.caption(entry.title or entry.name)
+        about.show(about_lines(entry, max(self._room(about, 64), 20)))
+        self.query_one("#probe-earlier").display = not narrow or views.shown == EARLIER
+        self.query_one("#probes-right").display = views.shown != EARLIER or not narrow
+        earlier = self.query_one("#probe-earlier", Board)
+        earlier.caption("Earlier runs on this node")
+        room = self._room(earlier, 64)
+        earlier.show(self._earlier.lines(self._runs, entry.name, known.names, room))
+        figures = self.query_one("#probe-figures", Board)
+        figures.display = not narrow or views.shown == FIGURES
+        figures.caption(f"{entry.title or entry.name}: figures, ├ ┤ healthy")
+        width = max(self._room(figures, 78), 30)
+        four_numbers, patterns = known.four_numbers(entry.name), known.patterns(entry.name)
+        lines = entry_lines(entry, four_numbers, patterns, width)
+        if not lines:
+            hint = wrapped(((HINT, "muted"),), width, 1)
+            lines = (*(about_lines(entry, width) if narrow else ()), *hint)
+        figures.show(lines)
+        picture = self.query_one("#probe-picture", ProbePicture)
+        picture.display = views.draw(picture, report)
+        figures.set_class(not picture.display, "-alone")
+        # What is drawn may change how much room there is; drawn again where it did.
+        self.call_after_refresh(self._fit)
+
+    def _read_history(self, report: Report) -> None:
+        """Read the kept runs of this node in a thread, again whenever a probe has ended."""
+        machine, suite = report.snapshot.machine, self.gputop.suite
+        over = () if suite is None else tuple(step.over for step in suite.steps)
+        alone = self.probe is not None and self.probe.running
+        wanted = (tuple(gpu.address for gpu in machine.gpus), over, alone)
+        if wanted == self._runs_for:
+            return
+        self._runs_for = wanted
+
+        def read() -> None:
+            from gputop.measuring.history import node_key, runs
+
+            found = runs(node_key(machine))
+            self.app.call_from_thread(self._take_runs, found)
+
+        self.run_worker(read, thread=True, exclusive=True, group="history", exit_on_error=False)
+
+    def _take_runs(self, runs: tuple[KeptRun, ...]) -> None:
+        if runs != self._runs:
+            self._runs = runs
+            self.redraw()
+
+    def _fit(self) -> None:
+        if self.on_screen and self.report is not None:
+            self.gputop.guarded(self.draw, self.report)
+
+    def _room(self, board: Board, otherwise: int) -> int:
+        return (board.scrollable_content_region.width or otherwise) - 1
+
+    def on_named_list_picked(self, message: ProbeList.Picked) -> None:
+        """Show the probe under the cursor."""
+        self.query_one("#probe-figures", Board).scroll_home(animate=False)
+        self.redraw()
+        if message.twice:
+            self.gputop.action_why()
+
+    def action_move(self, lines: int) -> None:
+        """Move the cursor of the list."""
+        self.query_one("#probe-list", ProbeList).move(lines)
+
+    def action_run(self, force: bool) -> None:
+        """Run the selected probe."""
+        entry = self.query_one("#probe-list", ProbeList).entry
+        if entry is None or entry.seconds is None:
+            self.gputop.say("no probe that can run is selected", severity="warning")
+        else:
+            self.gputop.start_suite((entry.name,), force=force, level=self._level)
+
+    def action_run_all(self, force: bool) -> None:
+        """Run all probes."""
+        self.gputop.start_suite(force=force, level=self._level)
+
+    def action_level(self) -> None:
+        """Choose the next level."""
+        from gputop.screens.probes.head import LEVELS
+
+        self._level = LEVELS[(LEVELS.index(self._level) + 1) % len(LEVELS)]
+        self.redraw()
+
+    def action_next_view(self, step: int) -> None:
+        """Show the next or the previous view."""
+        self._views.step(step)
+        self.redraw()
+
+    def action_next_picture(self, step: int) -> None:
+        """Show another curve or heat map."""
+        self._views.turn(step)
+        self.redraw()
+
+    def action_scroll_figures(self, lines: int) -> None:
+        """Scroll the figures."""
+        self.query_one("#probe-figures", Board).scroll_relative(0, lines, animate=False)
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """What can be run, by name."""
+        yield SystemCommand("Run the probe", "Measure what is selected (r)", self._run_one)
+        yield SystemCommand("Run all probes", "One after the other (a)", self._run_all)
+        yield SystemCommand("Level", "Quick, normal or full (l)", self.action_level)
+
+    def _run_one(self) -> None:
+        self.action_run(force=False)
+
+    def _run_all(self) -> None:
+        self.action_run_all(force=False)
+
+    def selected_text(self) -> str:
+        """The figures of the selected probe."""
+        entry = self.query_one("#probe-list", ProbeList).entry
+        if entry is None:
+            return ""
+        return f"{entry.name}\n{self.query_one('#probe-figures', Board).text()}"
+
+    def why(self) -> Explanation | None:
+        """Explain the figures of the selected probe."""
+        entry = self.query_one("#probe-list", ProbeList).entry
+        if entry is None or self.report is None:
+            return None
+        from gputop.measuring.judged import judged
+        from gputop.screens.probes.why import why_probe
+
+        return why_probe(entry, judged(self.report).notes(entry.name))
+
+
+SCREEN = ProbesScreen

@@ -1,0 +1,128 @@
+"""Sweeps: figures of one quantity against the size of a message, as series of points."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from gputop.screens.probes.groups import LEAST_POINTS, title_of, unit_of, who_of
+from gputop.terminal.clean import clean
+from gputop.widgets.meters import edges
+
+if TYPE_CHECKING:
+    from gputop.measuring.judged import Judged
+    from gputop.topology.expectation.judgement import Judgement
+    from gputop.topology.model.snapshot import Measurement
+
+LARGE_BYTES = 64 << 20
+"""From here on an estimate for a large message is drawn."""
+MOST_BYTES = 1 << 50
+MOST = 1e15
+"""No message is larger than the first, no figure of a link or GPU larger than the second."""
+APART = 0.05
+"""A pair of GPUs that is this much below the middle one has a series of its own."""
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One curve: sizes in bytes, rising, and the figure at each."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+class Sweep(msgspec.Struct, frozen=True):
+    """Curves that belong in one picture."""
+
+    title: str
+    unit: str
+    series: tuple[Series, ...]
+    band: tuple[tuple[float, float, float], ...] = ()
+    """Size, and where the healthy band begins and ends there; only where there is one."""
+    source: str = ""
+    """Where the band comes from."""
+
+
+def sweeps(
+    figures: Iterable[Measurement], judged: Judged, names: Mapping[str, str]
+) -> tuple[Sweep, ...]:
+    """Every quantity that was measured at three sizes or more, in the order they came."""
+    by_quantity: dict[str, list[Measurement]] = {}
+    for one in figures:
+        if _drawable(one):
+            by_quantity.setdefault(one.quantity, []).append(one)
+    found = []
+    for quantity, members in by_quantity.items():
+        if len({one.bytes_per_copy for one in members}) < LEAST_POINTS:
+            continue
+        series = _series(members, names)
+        if series:
+            unit = unit_of(members[0].unit)
+            band, source = _band(members, judged)
+            found.append(Sweep(title_of(quantity, None), unit, series, band, source))
+    return tuple(found)
+
+
+def _drawable(figure: Measurement) -> bool:
+    """Whether it has a place on the axes; a file may hold any number."""
+    size, value = figure.bytes_per_copy, figure.value
+    if size is None or value is None:
+        return False
+    return 0 < size <= MOST_BYTES and 0 <= value <= MOST
+
+
+def _series(members: list[Measurement], names: Mapping[str, str]) -> tuple[Series, ...]:
+    """One series a variant; of many pairs the median, and the slowest where it differs."""
+    by_variant: dict[str, dict[str, dict[int, float]]] = {}
+    for one in members:
+        ends = by_variant.setdefault(clean(one.variant or "", 40), {})
+        points = ends.setdefault(who_of(one, names), {})
+        points[one.bytes_per_copy or 0] = one.value or 0.0
+    found: list[Series] = []
+    for variant, ends in by_variant.items():
+        if len(ends) == 1:
+            ((who, points),) = ends.items()
+            name = ", ".join(word for word in (variant, who) if word)
+            found.append(_made(name, points))
+            continue
+        sizes = {size for points in ends.values() for size in points}
+        middle = {
+            size: statistics.median_high(
+                [points[size] for points in ends.values() if size in points]
+            )
+            for size in sizes
+        }
+        name = f"median of {len(ends)}"
+        found.append(_made(", ".join(word for word in (variant, name) if word), middle))
+        largest = max(sizes)
+        slow = min(ends, key=lambda who: ends[who].get(largest, middle[largest]))
+        if ends[slow].get(largest, middle[largest]) < (1 - APART) * middle[largest]:
+            found.append(_made(", ".join(w for w in (variant, slow) if w), ends[slow]))
+    return tuple(one for one in found if len(one.points) >= LEAST_POINTS)
+
+
+def _made(name: str, points: Mapping[int, float]) -> Series:
+    return Series(name, tuple(sorted((float(size), value) for size, value in points.items())))
+
+
+def _holds(figure: Measurement, judgement: Judgement) -> bool:
+    """Whether the band is meant for this size: a small message does not fill a link."""
+    if judgement.verdict != "no reference":
+        return True
+    estimate = judgement.band is not None and judgement.band.basis == "estimate"
+    return estimate and (figure.bytes_per_copy or 0) >= LARGE_BYTES
+
+
+def _band(
+    members: list[Measurement], judged: Judged
+) -> tuple[tuple[tuple[float, float, float], ...], str]:
+    ends: dict[float, tuple[float, float]] = {}
+    source = ""
+    for one in members:
+        judgement = judged.of(one)
+        if judgement is not None and judgement.band is not None and _holds(one, judgement):
+            ends[float(one.bytes_per_copy or 0)] = edges(judgement.band)
+            source = judgement.band.source
+    return tuple((size, *ends[size]) for size in sorted(ends)), clean(source, 120)

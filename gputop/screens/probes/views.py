@@ -1,0 +1,107 @@
+"""Which view of a probe is shown: its figures, a curve, a heat map, or earlier runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gputop.screens.probes.entries import Entry
+from gputop.screens.probes.head import view_line
+from gputop.screens.probes.heat import heat_maps
+from gputop.screens.probes.sweeps import Sweep, sweeps
+from gputop.widgets.measure import Measure
+from gputop.widgets.spans import Line
+
+if TYPE_CHECKING:
+    from gputop.measuring.judged import Judged
+    from gputop.screens.probes.picture import ProbePicture
+    from gputop.topology.model.snapshot import Measurement
+    from gputop.topology.report import Report
+
+FIGURES, CURVE, HEAT, EARLIER = "figures", "curve", "heat map", "earlier runs"
+
+
+class ProbeViews:
+    """The views of the selected probe; what a person chose stays chosen for the next probe."""
+
+    def __init__(self) -> None:
+        self._wanted = FIGURES
+        self._number = 0
+        self._narrow = False
+        self._sweeps: tuple[Sweep, ...] = ()
+        self._heats: tuple[Measure, ...] = ()
+        self._probe = ""
+
+    @property
+    def state(self) -> object:
+        """What decides which view is drawn."""
+        return (self._wanted, self._number)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The views there are; side by side figures and earlier runs are always in sight."""
+        pictures = (*((CURVE,) if self._sweeps else ()), *((HEAT,) if self._heats else ()))
+        return (FIGURES, *pictures, EARLIER) if self._narrow else pictures
+
+    @property
+    def shown(self) -> str:
+        """The view that is shown: the chosen one, else the first; "" when there is none."""
+        names = self.names
+        return self._wanted if self._wanted in names else next(iter(names), "")
+
+    def look_at(
+        self,
+        entry: Entry,
+        figures: Sequence[Measurement],
+        judged: Judged,
+        narrow: bool,
+    ) -> None:
+        """Find the views of a probe."""
+        if entry.name != self._probe:
+            self._probe, self._number = entry.name, 0
+        self._narrow = narrow
+        self._sweeps = sweeps(figures, judged, judged.names)
+        self._heats = heat_maps(entry.groups)
+
+    def step(self, step: int) -> None:
+        """Choose the next or the previous view."""
+        names = self.names
+        if names:
+            self._wanted = names[(names.index(self.shown) + step) % len(names)]
+            self._number = 0
+
+    def turn(self, step: int) -> None:
+        """Choose another picture of the same kind."""
+        count = len(self._pictures)
+        if count:
+            self._number = (self._number + step) % count
+
+    @property
+    def _pictures(self) -> Sequence[Sweep | Measure]:
+        if self.shown == CURVE:
+            return self._sweeps
+        return self._heats if self.shown == HEAT else ()
+
+    def line(self) -> tuple[Line, ...]:
+        """The names of the views, where one is shown at a time."""
+        return (view_line(self.names, self.shown),) if self._narrow else ()
+
+    def draw(self, picture: ProbePicture, report: Report) -> bool:
+        """Draw the picture; False when there is none."""
+        pictures = self._pictures
+        if not pictures:
+            return False
+        shown = pictures[self._number % len(pictures)]
+        more = f" · {self._number % len(pictures) + 1} of {len(pictures)} ← →"
+        more = more if len(pictures) > 1 else ""
+        other = " · m: " + next((n for n in self.names if n != self.shown), "")
+        if self._narrow or len(self.names) < 2:
+            other = ""
+        unit = f", {shown.unit}" if shown.unit else ""
+        if isinstance(shown, Sweep):
+            picture.caption(f"{shown.title}{unit} by message size{more}{other}")
+            picture.show_sweep(shown)
+        else:
+            picture.caption(f"{shown.title}{unit}{more}{other}")
+            picture.show_heat(report, shown, "rows send, columns receive · ✓ healthy ▼ low ▲ high")
+        return True

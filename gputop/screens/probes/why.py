@@ -1,0 +1,147 @@
+"""Why: the evidence behind the figures of one probe, as an explanation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gputop.screens.probes.entries import Entry
+from gputop.screens.probes.groups import Group, Member, unit_of
+from gputop.terminal.clean import clean
+from gputop.topology.explain.fact import MEASURED, READ, Explanation, Fact
+from gputop.topology.model import units
+from gputop.widgets.meters import band_text, verdict_of
+
+if TYPE_CHECKING:
+    from gputop.topology.model.snapshot import Measurement
+
+_LOWS = 4
+"""So many low figures of a group are explained one by one."""
+
+
+def why_probe(entry: Entry, notes: Iterable[str]) -> Explanation:
+    """Explain what a probe found: a claim, and a fact for every kind of figure."""
+    members = [member for group in entry.groups for member in group.members]
+    facts = [
+        _fact(group, member)
+        for group in entry.groups
+        for member in (group.bad[:_LOWS] or (group.worst,))
+    ]
+    facts += [
+        Fact(question="What else follows?", answer=clean(note, 600), basis=MEASURED)
+        for note in notes
+        if note
+    ]
+    facts += [
+        Fact(question="What did the probe note?", answer=note, basis=MEASURED)
+        for note in entry.notes
+    ]
+    if members:
+        facts.append(_made_with(members[0].figure))
+    else:
+        how = "r runs it, a runs all" if entry.seconds is not None else ""
+        facts.append(Fact(question="What does it measure?", answer=entry.measures, because=how))
+    return Explanation(
+        title=f"{entry.name}: {entry.title}" if entry.title else entry.name,
+        claim=_claim(entry, members),
+        facts=tuple(facts),
+        consequence=_causes(members),
+    )
+
+
+def _claim(entry: Entry, members: list[Member]) -> str:
+    if not members:
+        said = entry.text or "nothing was measured yet"
+        return f"{entry.word}: {said}" if entry.state else f"{said}."
+    counts: dict[str, int] = {}
+    for member in members:
+        word = verdict_of(member.judgement)[1]
+        counts[word] = counts.get(word, 0) + 1
+    order = ("low", "too long", "high", "healthy", "no reference")
+    words = ", ".join(f"{counts[word]} {word}" for word in order if word in counts)
+    return f"{len(members)} figure{'s' * (len(members) != 1)}: {words}."
+
+
+def _causes(members: list[Member]) -> str:
+    causes = [m.judgement.cause for m in members if m.judgement is not None and m.judgement.cause]
+    return "; ".join(dict.fromkeys(causes))
+
+
+def _fact(group: Group, member: Member) -> Fact:
+    figure, judgement = member.figure, member.judgement
+    about = ", ".join(word for word in (group.title, member.who) if word)
+    if figure.value is None:
+        answer = clean(figure.verdict or "no figure", 40)
+        return Fact(
+            question=f"{about}?",
+            answer=answer,
+            because=clean(figure.why_none or "", 400),
+            source=_source(figure),
+            basis=MEASURED,
+        )
+    unit = unit_of(figure.unit)
+    answer = f"{units.figure(figure.value)} {unit}".strip()
+    if figure.low is not None and figure.high is not None:
+        answer += f" ({units.figure(figure.low)} to {units.figure(figure.high)})"
+    answer += f", {verdict_of(judgement)[1]}"
+    return Fact(
+        question=f"{about}?",
+        answer=answer,
+        because="; ".join(part for part in (*_band(member, unit), *_how(figure)) if part),
+        source=_source(figure),
+        basis=MEASURED,
+        decides=judgement is not None and judgement.verdict == "low",
+    )
+
+
+def _band(member: Member, unit: str) -> list[str]:
+    """The reference in words: the band, what was counted in, where it comes from."""
+    judgement = member.judgement
+    if judgement is None:
+        return []
+    said = []
+    band = judgement.band
+    if band is not None:
+        told = judgement.share is None or " % " in judgement.note
+        share = "" if told else f"{100 * (judgement.share or 0.0):.0f} % of "
+        said.append(f"{share}{units.figure(band.healthy)} {unit} ({band.basis})")
+        said.append(f"healthy {band_text(band)}")
+        said += [clean(text, 200) for text in band.scaled if text not in judgement.cause]
+        said.append(f"from {clean(band.source, 200)}")
+    said += [clean(judgement.note, 300), clean(judgement.cause, 300)]
+    return said
+
+
+def _how(figure: Measurement) -> list[str]:
+    said = [
+        clean(figure.counted or "", 80),
+        "" if not figure.samples else f"{figure.samples} samples",
+        "" if not figure.bytes_per_copy else f"{units.size(figure.bytes_per_copy)} each",
+        clean(figure.why_none or "", 300),
+    ]
+    for name, value in list(figure.details.items())[:12]:
+        plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        if plain or (isinstance(value, list) and value):
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            said.append(f"{clean(name.replace('_', ' '), 40)} {clean(text, 80)}")
+    return said
+
+
+def _source(figure: Measurement) -> str:
+    parts = (figure.engine, figure.direction, figure.method)
+    return ", ".join(clean(part, 120) for part in parts if part)
+
+
+def _made_with(figure: Measurement) -> Fact:
+    versions = ", ".join(f"{clean(n, 20)} {clean(v, 60)}" for n, v in figure.versions)
+    when = (
+        ""
+        if figure.taken_at is None
+        else units.moment(figure.taken_at, "measured %Y-%m-%d %H:%M:%S")
+    )
+    return Fact(
+        question="With what was it measured?",
+        answer=versions or units.UNKNOWN,
+        because=when,
+        basis=READ,
+    )

@@ -1,0 +1,192 @@
+"""View: what every screen has in common. A screen module holds `SCREEN`, a subclass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual import events
+from textual.app import ComposeResult, SystemCommand
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input
+
+from gputop.library_words import in_its_words
+from gputop.messages import ProbeState
+from gputop.screens import NAMES
+from gputop.terminal.clean import clean
+from gputop.widgets.bars import KeyBar, StatusBar, TopBar
+from gputop.widgets.board import Board
+from gputop.widgets.spans import Line, width_of
+from gputop.widgets.status import news_line, source_line, status_line, tabs
+
+if TYPE_CHECKING:
+    from gputop.app import GpuTop
+    from gputop.topology.explain.why import Explanation
+    from gputop.topology.report import Report
+
+NARROW_BELOW = 110
+TINY_BELOW = (60, 14)
+"""Columns and lines under which nothing useful can be shown."""
+
+
+class View(Screen[None]):
+    """A screen of the app: a line above, the body, what goes on, the keys.
+
+    A subclass gives `body()` and `draw(report)`; it draws only while it is on screen. What is
+    selected is told to the app by `selected_text`, `why` and `probe_targets`.
+    """
+
+    TITLE = ""
+    AUTO_FOCUS = ""
+    ALLOW_SELECT = False
+    BINDINGS: ClassVar[list[BindingType]] = []
+    KEYS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
+    """Keys of this screen for the line of keys: key, label, action of the app."""
+    HIDDEN_KEYS: ClassVar[frozenset[str]] = frozenset()
+    """Keys of the app that are not worth a place in the line of keys here."""
+    HELP: ClassVar[tuple[tuple[str, str], ...]] = ()  # type: ignore[assignment]
+    """Keys of this screen for the help: key, what it does."""
+
+    report: reactive[Report | None] = reactive(None, init=False, repaint=False)
+    probe: reactive[ProbeState | None] = reactive(None, init=False, repaint=False)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name)
+        self._drawn: Report | None = None
+
+    @property
+    def gputop(self) -> GpuTop:
+        """The app, as what it is."""
+        return cast("GpuTop", self.app)
+
+    def compose(self) -> ComposeResult:
+        """Lay out the lines around the body."""
+        yield TopBar(id="top")
+        with Container(id="body"):
+            yield from self.body()
+        yield Board(id="tiny")
+        yield StatusBar(id="status")
+        yield KeyBar(id="keys")
+
+    def body(self) -> Iterable[Widget]:
+        """Widgets between the line above and the lines below."""
+        raise NotImplementedError
+
+    def draw(self, report: Report) -> None:
+        """Bring the widgets up to date; called when the screen is visible and mounted."""
+        raise NotImplementedError
+
+    def selected_text(self) -> str:
+        """What `y` copies: the selected thing as plain text; empty when nothing is selected."""
+        return ""
+
+    def why(self) -> Explanation | None:
+        """What Enter and `w` show about the selected thing."""
+        return None
+
+    def with_findings(self, why: Explanation, *nodes: str) -> Explanation:
+        """An explanation of these devices, led by what the rules found of them."""
+        shown = self.gputop.shown
+        if shown is None:
+            return why
+        from gputop.live.findings import explained_with
+
+        return explained_with(why, shown, *nodes)
+
+    def back(self) -> bool:
+        """Undo something of this screen on Esc; False when there is nothing to undo."""
+        return False
+
+    def commands(self) -> Iterable[SystemCommand]:
+        """Commands of this screen for the palette."""
+        return ()
+
+    async def open_line(self, placeholder: str, value: str = "", kind: str = "") -> None:
+        """Open the line above the status where something is typed; `kind` is its class."""
+        await self.query(Input).remove()
+        line = Input(value, placeholder=clean(placeholder, 200), classes=kind or None, id="filter")
+        line.cursor_blink = False
+        await self.mount(line, before="#status")
+        line.focus()
+
+    def probe_targets(self) -> tuple[str, ...]:
+        """PCI addresses of the GPUs that `p` measures; () for all."""
+        return ()
+
+    @property
+    def on_screen(self) -> bool:
+        """Whether this screen can be seen, be it below a panel."""
+        return self.is_mounted and self in self.app.screen_stack
+
+    def redraw(self) -> None:
+        """Draw the report again, for example because the selection or the width changed."""
+        if self.on_screen and self.report is not None:
+            self._drawn = self.report
+            self.gputop.guarded(self.draw, self.report)
+        self.draw_bars()
+
+    def on_mount(self) -> None:
+        """Draw what is known at the start."""
+        self._classes_for(self.app.size.width, self.app.size.height)
+        self.redraw()
+
+    def on_screen_resume(self) -> None:
+        """Catch up with what happened while another screen was shown."""
+        self.redraw()
+
+    def watch_report(self) -> None:
+        """Draw a new report, unless another screen is shown."""
+        if self.on_screen:
+            with self.app.batch_update():
+                self.redraw()
+
+    def watch_probe(self) -> None:
+        """Show how far a probe is."""
+        if self.on_screen:
+            self.draw_bars()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Let the stylesheet know how much room there is."""
+        self._classes_for(event.size.width, event.size.height)
+        self.call_after_refresh(self.redraw)
+
+    def _classes_for(self, width: int, height: int) -> None:
+        self.set_class(width < NARROW_BELOW, "-narrow")
+        tiny = width < TINY_BELOW[0] or height < TINY_BELOW[1]
+        self.set_class(tiny, "-tiny")
+        if tiny:
+            hint = f"{width}×{height} is too small: gputop needs {TINY_BELOW[0]}×{TINY_BELOW[1]}"
+            self.query_one("#tiny", Board).show(
+                tuple(
+                    ((hint[start : start + width], "muted"),)
+                    for start in range(0, len(hint), width)
+                )
+            )
+
+    def draw_bars(self) -> None:
+        """Bring the lines above and below the body up to date."""
+        if not self.is_mounted:
+            return
+        report = self.report
+        snapshot = None if report is None else report.snapshot
+        names = tabs(NAMES, self.name or "", self.app.size.width)
+        room = self.app.size.width - width_of(names)
+        self.query_one("#top", TopBar).show(names, source_line(snapshot, room))
+        now = status_line(snapshot, self.probe, self.gputop.trouble, self.gputop.interval)
+        news: Line = ()
+        if report is not None and report.events and self.name != "findings":
+            place = NAMES.index("findings") + 1
+            news = news_line(report.events, report.snapshot.taken_at, place)
+        # News gives way to what goes on: then it stands at the right, where there is room.
+        self.query_one("#status", StatusBar).show(now or news, news if now else ())
+        own = {key for key, _, _ in self.KEYS} | self.HIDDEN_KEYS
+        self.query_one("#keys", KeyBar).keys(
+            [
+                *((key, in_its_words(report, label), act) for key, label, act in self.KEYS),
+                *(key for key in self.gputop.KEYS if key[0] not in own),
+            ]
+        )

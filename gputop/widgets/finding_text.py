@@ -1,0 +1,135 @@
+"""A finding as lines: proof, what follows, what would disprove it, what to do; and the events."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from gputop.live.findings import SIGNS, VERDICT_SIGNS, Shown, counted
+from gputop.terminal.clean import clean, clean_block
+from gputop.widgets.spans import Line, left, width_of, wrapped
+
+if TYPE_CHECKING:
+    from gputop.screens.findings.list import FindingRow
+    from gputop.topology.diagnosis.events import Event
+    from gputop.topology.diagnosis.finding import Finding
+
+
+def finding_lines(row: FindingRow, width: int) -> tuple[Line, ...]:
+    """Everything that is known about a finding, for that width."""
+    finding = row.finding
+    if finding is None:
+        return ()
+    sign, ink, word = SIGNS[finding.severity]
+    lines: list[Line] = [
+        *wrapped(((clean(finding.title, 600), "strong"),), width),
+        ((f"{sign} {word}", ink), (f" · {clean(finding.id)}", "muted")),
+    ]
+    if row.silenced is not None:
+        why = f": {clean(row.silenced, 200)}" if row.silenced else ""
+        lines += wrapped(((f"– silenced{why}", "warn"),), width, 2)
+    lines.append(())
+    for proof in finding.evidence:
+        spans = (("• ", "muted"), (f"{clean(proof.what, 300)}: ", ""))
+        lines += wrapped((*spans, (clean(proof.value, 600), "strong")), width, 2)
+        lines += wrapped(((f"  {clean(proof.source, 200)}", "muted"),), width, 2)
+    for lead, text in (("So: ", finding.consequence), ("Disproof: ", finding.disproof)):
+        if text:
+            lines += [(), *wrapped(((lead, "key bold"), (clean(text, 1000), "")), width, 4)]
+    return (*lines, *_fix_lines(finding, width), *_source_lines(finding, width))
+
+
+def _fix_lines(finding: Finding, width: int) -> list[Line]:
+    lines: list[Line] = []
+    for index, fix in enumerate(finding.fix):
+        lead = ("Fix: ", "good bold") if index == 0 else ("     ", "")
+        root = ((" (needs root)", "warn"),) if fix.needs_root else ()
+        lines += [*([()] if index == 0 else [])]
+        lines += wrapped((lead, (clean(fix.text, 1000), ""), *root), width, 5)
+        for command in clean_block(fix.command).split("\n") if fix.command else ():
+            lines += wrapped((("     ", ""), (command, "key")), width, 7)
+    return lines
+
+
+def _source_lines(finding: Finding, width: int) -> tuple[Line, ...]:
+    if not finding.sources:
+        return ()
+    told = clean(", ".join(finding.sources), 600)
+    return ((), *wrapped((("Sources: ", "muted"), (told, "muted")), width, 4))
+
+
+def verdict_lines(shown: Shown | None, width: int) -> tuple[Line, ...]:
+    """The verdict, how many findings of each kind and how many rules were asked: what fits."""
+    if shown is None:
+        return (((" asking the rules…", "muted"),),)
+    sign, ink = VERDICT_SIGNS[shown.verdict]
+    many = counted(shown.findings) or "no finding"
+    asked = len(shown.diagnosis.examined)
+    missing = len(shown.diagnosis.unexamined)
+    spans = [(f" {sign} {shown.verdict}", f"{ink} bold"), (f": {many}", "")]
+    rest = (
+        (f", {len(shown.silenced)} silenced" if shown.silenced else "", "warn"),
+        (f" · {asked} rule{'' if asked == 1 else 's'} asked", "muted"),
+        (f", {missing} without evidence" if missing else "", "muted"),
+    )
+    for span in rest:
+        if width_of((*spans, span)) > width:
+            break
+        spans.append(span)
+    return (tuple(spans),)
+
+
+def node_lines(shown: Shown | None, width: int, place: int) -> tuple[Line, ...]:
+    """One line for the Node screen; `place` is the number key of the Findings screen."""
+    if shown is None or not shown.diagnosis.examined:
+        return ()
+    asked = len(shown.diagnosis.examined)
+    key = ((f"{place}", "key bold"), (" shows them", "muted"))
+    if not shown.findings:
+        hushed = f", {len(shown.silenced)} silenced" if shown.silenced else ""
+        return (
+            (
+                (" ✓ ", "good"),
+                (f"no findings{hushed}", ""),
+                (f" · {asked} rule{'' if asked == 1 else 's'} asked", "muted"),
+            ),
+        )
+    sign, ink, _ = SIGNS[shown.findings[0].severity]
+    many = len(shown.findings)
+    head = f" {sign} {many} finding{'' if many == 1 else 's'}: "
+    titles = "; ".join(clean(one.title, 200) for one in shown.findings)
+    room = max(width - len(head) - 15, 20)
+    quiet = "muted" if ink == "muted" else ""
+    return (((head, ink), (left(titles, room).rstrip(), quiet), (" · ", "muted"), *key),)
+
+
+def event_lines(events: tuple[Event, ...], width: int) -> tuple[Line, ...]:
+    """One line each, the newest first: when, and what."""
+    lines: list[Line] = []
+    for event in events:
+        sign, ink, _ = SIGNS[event.harm]
+        lines += wrapped(
+            (
+                (f" {clock(event.last_at)} ", "muted"),
+                (f"{sign} ", ink),
+                (clean(event.text, 300), ""),
+                (_since(event), "muted"),
+            ),
+            width,
+            10,
+        )
+    return tuple(lines)
+
+
+def _since(event: Event) -> str:
+    if event.first_at == event.last_at:
+        return ""
+    return f" (first {clock(event.first_at)})"
+
+
+def clock(at: float) -> str:
+    """The time of day here, "14:03:22"."""
+    try:
+        return time.strftime("%H:%M:%S", time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return "–"

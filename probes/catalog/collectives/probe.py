@@ -1,0 +1,66 @@
+"""Collectives through torch.distributed with NCCL or RCCL: bus bandwidth against message size.
+
+All-reduce, all-gather, reduce-scatter, all-to-all, broadcast and a ring of send/receive, float32,
+one process on each selected GPU, in the job's own environment. What is sent, what counts and which
+forms there are: `collective_operations`. How it is timed: `collective_rank`. Sizes and time limits:
+`collective_plan`. Reference: nccl-tests, from 16 MiB up its default run, below that one whose
+launches do not limit it.
+
+Parameters: `level`, `force`, `large` (4 and 8 GiB too), `operations` (a list of names).
+"""
+
+from collections.abc import Callable
+
+from ...crew.crew import Crew, Trouble
+from ...crew.probe import run_crew
+from ...protocol.messages import Measurement, Message, Request
+from ...protocol.spec import ProbeSpec
+from .operations import BY_NAME
+from .plan import GIB, steps
+from .rank import LIBRARY_BYTES, CollectiveMember
+
+SPEC = ProbeSpec(
+    name="collectives",
+    title="Collectives",
+    measures=(
+        "Bus bandwidth of all-reduce, all-gather, reduce-scatter, all-to-all, broadcast and "
+        "send/receive from 1 KiB to 1 GiB, as nccl-tests defines it, through torch.distributed "
+        "with NCCL or RCCL and the environment of this shell; the data is checked."
+    ),
+    method="collectives/2",
+    minimum_gpus=2,
+    memory_bytes_per_gpu=LIBRARY_BYTES + 2 * GIB,
+    start_seconds=5.0,
+    seconds_per_gpu=0.25,
+    seconds_per_pair=0.0,
+    seconds_alone=8.5,
+    level_factors={"quick": 0.28, "normal": 1.0, "full": 4.0},
+    private_folder=True,
+)
+
+Emit = Callable[[Message], None]
+
+
+def run(request: Request, emit: Emit) -> None:
+    """Run all ranks; ProbeStopped where they do not reach the end. A rank itself comes here too."""
+    run_crew(request, emit, SPEC, steps, CollectiveMember, answer=_answer)
+
+
+def _answer(trouble: Trouble, crew: Crew) -> "Measurement | None":
+    """A collective that does not end is a finding; one that never came to be is told in words."""
+    step = trouble.step
+    if step.kind not in BY_NAME:
+        return None
+    return Measurement(
+        name=f"{step.kind}_busbw",
+        src="",
+        dst="",
+        method=SPEC.method,
+        device_kind=crew.device_kind,
+        engine=crew.library,
+        direction=step.what,
+        verdict=trouble.error,
+        why=trouble.text,
+        bytes_per_copy=step.size_bytes,
+        variant=step.variant,
+    )

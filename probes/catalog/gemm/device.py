@@ -1,0 +1,172 @@
+"""One device that multiplies: calls timed, numbers checked; and several of them side by side."""
+
+import dataclasses
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Optional, Union
+
+from ...devices.sensors import Watch
+from ...protocol.messages import DeviceRecord
+from .bench import WARMUP_MS, CallTimes, flush_buffer, median_ms
+from .cases import Case
+from .work import Multiplier, Unsupported, judged
+
+IN_A_ROW = frozenset({"bf16", "fp8"})
+"""Number types that the process-wide TF32 switch does not touch: no device waits for another."""
+
+
+@dataclasses.dataclass
+class Result:
+    """What one device had to say about one case."""
+
+    times: Optional[CallTimes] = None
+    verdict: Optional[str] = None
+    why: Optional[str] = None
+    error: Optional[float] = None
+    library: Optional[str] = None
+    unsupported: bool = False
+    since: Optional[float] = None
+    until: Optional[float] = None
+    """When the calls began and ended on the monotonic clock, in seconds."""
+    seen: "dict[str, Any]" = dataclasses.field(default_factory=dict)
+
+
+class GemmBench:
+    """One device with its thread: cuBLAS keeps handles and workspaces for each thread."""
+
+    def __init__(self, torch: Any, kind: str, record: DeviceRecord, rep_ms: float) -> None:
+        self.record = record
+        self.thread = ThreadPoolExecutor(max_workers=1)
+        self.planned: tuple[Case, ...] = ()
+        self.room_bytes: Optional[int] = None
+        self.unsupported: set[str] = set()
+        """Kinds of cases that it turned out not to have."""
+        self.watch = Watch()
+        """Its sensors while cases are timed; nothing unless somebody has them watched."""
+        self._torch = torch
+        self._device = "cpu" if kind == "cpu" else f"cuda:{record.torch_index}"
+        self._rep_ms = rep_ms
+        self._warmup_ms = WARMUP_MS if kind != "cpu" else 1.0
+        self._multiplier = Multiplier(torch, self._device, record.torch_index)
+        self._flush = flush_buffer(torch, self._device)
+
+    @property
+    def row(self) -> "tuple[Case, ...]":
+        """Its cases that are timed in a row, in order."""
+        return tuple(case for case in self.planned if case.dtype in IN_A_ROW)
+
+    def has(self, case: Case) -> bool:
+        """Whether the case is worth a try."""
+        return case in self.planned and case.kind not in self.unsupported
+
+    def measure_row(self, tell: "Callable[[_Told], None]", stop: threading.Event) -> None:
+        """Time the row without a pause, on the device's own thread, until `stop`.
+
+        A GPU at its power limit clocks higher for a while after any rest.
+        """
+        for case in self.row:
+            if stop.is_set():
+                return
+            if self.has(case):
+                self.make_room(case)
+                tell((self, case, self.measure(case)))
+
+    def measure(self, case: Case) -> Result:
+        """Time the calls; `check` looks at the numbers later."""
+        result = Result(library=self._multiplier.library(case))
+        try:
+            work = self._multiplier.prepare(case)
+            since = time.monotonic()
+            result.times = median_ms(
+                self._torch, work, warmup_ms=self._warmup_ms, rep_ms=self._rep_ms,
+                flush=self._flush, device=self._device,
+            )  # fmt: skip
+            result.since, result.until = since, time.monotonic()
+        except Unsupported as answer:
+            result.why, result.unsupported = str(answer), True
+            self.unsupported.add(case.kind)
+        except RuntimeError as error:
+            self._lacks_memory(error, result)
+        finally:
+            self._multiplier.release()
+        return result
+
+    def check(self, case: Case, timed: Result) -> Result:
+        """The same with what the numbers of one call say of it: no figure where they are no such.
+
+        For lack of memory it stays unchecked.
+        """
+        result = dataclasses.replace(timed)
+        try:
+            work = self._multiplier.prepare(case)
+            result.error = self._multiplier.relative_error(case, work)
+            result.verdict, result.why = judged(case.dtype, result.error)
+            if result.why:
+                result.verdict, result.times, result.unsupported = None, None, True
+        except RuntimeError as error:
+            self._lacks_memory(error, result)
+        finally:
+            self._multiplier.release()
+        return result
+
+    def make_room(self, case: Case) -> None:
+        """Give memory of earlier cases back where it would be too much together with this one's.
+
+        Not after every case: what ran just before moves a power-limited clock, and so does a pause.
+        """
+        if self.room_bytes is not None:
+            kept = self._torch.cuda.memory_reserved(self._device)
+            if kept + case.memory_bytes > self.room_bytes:
+                self._torch.cuda.empty_cache()
+
+    def _lacks_memory(self, error: RuntimeError, result: Result) -> None:
+        """Say so where another process took the memory; any other error goes on."""
+        if not self._multiplier.is_out_of_memory(error):
+            raise error
+        result.why = "the GPU ran out of memory: another process took it meanwhile"
+        self._torch.cuda.empty_cache()
+
+    def close(self) -> None:
+        """Let go of memory and thread."""
+        self._multiplier.release()
+        self._flush = None
+        clear = getattr(self._torch._C, "_cuda_clearCublasWorkspaces", None)
+        if self._device != "cpu" and clear is not None:
+            clear()  # about 32 MiB for each thread that multiplied on a Hopper
+        self.thread.shutdown(wait=True)
+
+
+_Told = tuple[GemmBench, Case, Result]
+
+
+def measure_rows(
+    benches: "Sequence[GemmBench]", tell: "Callable[[GemmBench, Case, Result], None]"
+) -> None:
+    """Every device times its row at its own pace; `tell` hears of each case on this thread.
+
+    Where one fails the others stop after the case they are at, and its error is raised.
+    """
+    came: queue.SimpleQueue[Union[_Told, Future[None]]] = queue.SimpleQueue()
+    stop = threading.Event()
+    failed: Optional[BaseException] = None
+    try:
+        running = [bench.thread.submit(bench.measure_row, came.put, stop) for bench in benches]
+        for one in running:
+            one.add_done_callback(came.put)
+        while running:
+            item = came.get()
+            if isinstance(item, tuple):
+                tell(*item)
+                continue
+            running.remove(item)
+            error = item.exception()
+            if error is not None:
+                stop.set()
+                failed = failed or error
+    finally:
+        stop.set()
+    if failed is not None:
+        raise failed

@@ -1,0 +1,230 @@
+"""Matrix multiplication: TFLOP/s of each number type on the shapes of a large model.
+
+The method of Triton's do_bench (see bench.py) on normally distributed inputs: zeros and constants
+flatter a card that is limited by its power. Clock, power and throttle reasons are read while the
+calls run, since neither vendor's sheet says what clock it keeps under load.
+"""
+
+import contextlib
+import dataclasses
+import importlib
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...devices.opened import open_devices
+from ...devices.sensors import Sensors
+from ...protocol.messages import DeviceRecord, Message, Note, Progress, Request
+from ...protocol.plaintext import one_line
+from ...protocol.sizing import MIB
+from ...protocol.spec import ProbeSpec, level_of
+from ...protocol.timing import low_ones
+from .cases import Case, cases
+from .device import IN_A_ROW, GemmBench, Result, measure_rows
+from .report import Taken, entries_note, measurement
+from .room import plan, room_bytes
+from .work import precision
+
+SPEC = ProbeSpec(
+    name="gemm",
+    title="Matrix multiplication",
+    measures=(
+        "TFLOP/s of bf16, fp16, tf32, fp32 and fp8 on the shapes of a 70B model and 8192 cubed, "
+        "through matmul and linear, with the clock, power and throttling seen meanwhile."
+    ),
+    method="gemm/5",
+    minimum_gpus=1,
+    memory_bytes_per_gpu=2048 * MIB,
+    start_seconds=4.5,
+    seconds_per_gpu=0.2,
+    seconds_per_pair=0.0,
+    seconds_alone=5.0,
+    level_factors={"quick": 0.24, "normal": 1.0, "full": 3.0},
+    loads=("compute", "memory"),
+)
+
+_STEERING = (
+    "NVIDIA_TF32_OVERRIDE", "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "TORCH_BLAS_PREFER_CUBLASLT",
+    "TORCH_BLAS_PREFER_HIPBLASLT", "DISABLE_ADDMM_CUDA_LT", "DISABLE_ADDMM_HIP_LT",
+    "CUBLAS_WORKSPACE_CONFIG", "CUBLASLT_WORKSPACE_SIZE", "HIPBLASLT_ALLOW_TF32",
+    "HIPBLASLT_WORKSPACE_SIZE", "PYTORCH_TUNABLEOP_ENABLED", "PYTORCH_TUNABLEOP_TUNING",
+    "TENSILE_STREAMK_DYNAMIC_GRID", "ROCBLAS_USE_HIPBLASLT",
+)  # fmt: skip
+"""Left as the job has them, and named in the result, since they choose the kernels."""
+
+Emit = Callable[[Message], None]
+
+
+def run(request: Request, emit: Emit) -> None:
+    """Time the level's cases on every requested device; ProbeStopped where it cannot.
+
+    `alone`: one device after the other; else all at once, for each computes in its own memory.
+    """
+    level = level_of(request.params)
+    backend, opened = open_devices(request, SPEC, emit)
+    steering = {name: os.environ[name] for name in _STEERING if name in os.environ}
+    if steering:
+        shown = ", ".join(f"{name}={one_line(text, 40)}" for name, text in steering.items())
+        emit(Note("gemm-variables", f"The GEMM library runs with {shown}.", steering))
+    torch = importlib.import_module("torch")
+    walk = _Walk(torch, backend.kind, opened, request, level, emit)
+    try:
+        walk.measure_all()
+    finally:
+        walk.close()
+
+
+class _Walk:
+    """All cases on all devices that they fit: those in a row, then those that need a switch."""
+
+    def __init__(
+        self,
+        torch: Any,
+        kind: str,
+        devices: Sequence[DeviceRecord],
+        request: Request,
+        level: str,
+        emit: Emit,
+    ) -> None:
+        self._torch = torch
+        self._kind = kind
+        self._emit = emit
+        self._alone = request.params.get("alone") is True
+        forced = request.params.get("force") is True
+        wanted = cases(level, cpu=kind == "cpu")
+        rooms = [room_bytes(device, kind, forced=forced) for device in devices]
+        plans = [plan(device, wanted, room, emit) for device, room in zip(devices, rooms)]
+        self._cases = tuple(dict.fromkeys(case for plan in plans for case in plan))
+        rep_ms = 5.0 if kind == "cpu" else 100.0 if level == "quick" else 200.0
+        self._sensors = Sensors([device.pci_address for device in devices])
+        self._benches = [GemmBench(torch, kind, device, rep_ms) for device in devices]
+        for bench, planned, room in zip(self._benches, plans, rooms):
+            bench.planned, bench.room_bytes = planned, room
+        self._figures: dict[tuple[str, Case], float] = {}
+        self._taken: dict[tuple[str, Case], Taken] = {}
+        self._began = 0.0
+        self._done, self._steps = 0, 2 * sum(len(plan) for plan in plans)
+
+    def measure_all(self) -> None:
+        """Every case; once more where a device is slower than its like; then the numbers.
+
+        All times come first: what ran just before moves a power-limited clock, and the reference
+        starts from rest and goes from one shape to the next without a pause.
+        """
+        self._began = time.monotonic()
+        with contextlib.ExitStack() as watches:
+            for bench in self._benches:
+                watched = self._sensors.watching(bench.record.pci_address)
+                bench.watch = watches.enter_context(watched)
+            self._measure_rows()
+            for case in self._cases:
+                if case.dtype not in IN_A_ROW:
+                    self._progress(case.name)
+                    self._measure(case, [bench for bench in self._benches if bench.has(case)], 1)
+                    self._measure_low(case)
+                    self._done += self._planned(case)
+        for case in self._cases:
+            self._progress(f"checking {case.name}")
+            self._check(case)
+            self._done += self._planned(case)
+        note = entries_note(self._figures)
+        if note is not None:
+            self._emit(note)
+        self._progress("all shapes measured")
+
+    def _progress(self, what: str) -> None:
+        """Steps are cases of single devices, once timed and once checked."""
+        self._emit(Progress(self._done, self._steps, what))
+
+    def _planned(self, case: Case) -> int:
+        return sum(case in bench.planned for bench in self._benches)
+
+    def _measure_rows(self) -> None:
+        """The cases that no device has to wait for another with; then again where one was slow."""
+        benches = [bench for bench in self._benches if bench.row]
+        steps = sum(len(bench.row) for bench in benches)
+        together = len(benches) > 1 and not self._alone
+
+        def tell(bench: GemmBench, case: Case, result: Result) -> None:
+            self._take(case, bench, result, attempt=1, together=together)
+            self._done += 1
+            self._progress(case.name)
+
+        self._progress(self._cases[0].name)
+        with precision(self._torch, "bf16"):
+            for group in [[bench] for bench in benches] if self._alone else [benches]:
+                measure_rows(group, tell)
+        self._done = steps  # with those left out because the device has no such type
+        for case in self._cases:
+            if case.dtype in IN_A_ROW:
+                self._measure_low(case)
+
+    def _measure(self, case: Case, benches: "list[GemmBench]", attempt: int) -> None:
+        """Time one case on these devices at once, or one after the other, and report."""
+        for bench in benches:
+            bench.make_room(case)
+        with precision(self._torch, case.dtype):
+            if self._alone:
+                results = [bench.thread.submit(bench.measure, case).result() for bench in benches]
+            else:
+                waiting = [bench.thread.submit(bench.measure, case) for bench in benches]
+                results = [one.result() for one in waiting]
+        together = len(benches) > 1 and not self._alone
+        for bench, result in zip(benches, results):
+            self._take(case, bench, result, attempt=attempt, together=together)
+
+    def _measure_low(self, case: Case) -> None:
+        """Time the case once more on devices that are slower than their like."""
+        found = []
+        for bench in self._benches:
+            taken = self._taken.get((bench.record.key, case))
+            if taken is not None and taken.result.times is not None:
+                found.append((bench, case.tflops(taken.result.times.median)))
+        low = low_ones([(bench.record.name, figure) for bench, figure in found])
+        if low:
+            self._measure(case, [found[place][0] for place in low], 2)
+
+    def _take(
+        self, case: Case, bench: GemmBench, result: Result, *, attempt: int, together: bool
+    ) -> None:
+        """Keep and report what was timed, with what the sensors said meanwhile."""
+        if result.since is not None and result.until is not None:
+            result.seen = {
+                **bench.watch.summary(result.since, result.until),
+                "at_s": round(result.since - self._began, 3),
+            }
+        taken = Taken(bench, result, attempt, together)
+        self._taken[bench.record.key, case] = taken
+        self._report(case, taken)
+
+    def _check(self, case: Case) -> None:
+        """Report once more, with what the numbers say."""
+        timed = [
+            self._taken[bench.record.key, case]
+            for bench in self._benches
+            if (bench.record.key, case) in self._taken
+        ]
+        timed = [one for one in timed if one.result.times is not None]
+        for one in timed:
+            one.bench.make_room(case)
+        with precision(self._torch, case.dtype):
+            waiting = [one.bench.thread.submit(one.bench.check, case, one.result) for one in timed]
+            results = [answer.result() for answer in waiting]
+        for one, result in zip(timed, results):
+            self._report(case, dataclasses.replace(one, result=result, checked=True))
+            if result.times is not None:
+                figure = case.tflops(result.times.median)
+                self._figures[one.bench.record.key, case] = figure
+
+    def _report(self, case: Case, taken: Taken) -> None:
+        self._emit(measurement(case, taken, device_kind=self._kind, method=SPEC.method))
+
+    def close(self) -> None:
+        """Give all memory back, also after an error, when no thread uses it any more."""
+        for bench in self._benches:
+            bench.thread.shutdown(wait=True)
+        for bench in self._benches:
+            bench.close()
+        if self._kind != "cpu":
+            self._torch.cuda.empty_cache()

@@ -1,0 +1,106 @@
+"""What is said of matrix multiplications: a figure of one case, a note on what differs."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from ...protocol.messages import Measurement, Note
+from .cases import Case
+from .device import GemmBench, Result
+
+ENTRY_DIFFERENCE = 0.03
+"""Two ways to the same product that differ by more are worth a word."""
+_CALLS = {
+    "matmul": "torch.matmul",
+    "linear": "F.linear",
+    "scaled_mm": "torch._scaled_mm",
+    "scaled_mm fast": "torch._scaled_mm with fast accumulation",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Taken:
+    """What one device gave for one case."""
+
+    bench: GemmBench
+    result: Result
+    attempt: int
+    together: bool
+    """Whether other devices multiplied meanwhile."""
+    checked: bool = False
+    """Whether the numbers were looked at: a second report, which replaces the first."""
+
+
+def measurement(case: Case, taken: Taken, *, device_kind: str, method: str) -> Measurement:
+    """One figure in TFLOP/s, or why there is none; what a device does not have is of its kind."""
+    key, result = taken.bench.record.key, taken.result
+    figures: dict[str, Any] = {}
+    details: dict[str, Any] = {
+        "dtype": case.dtype, "m": case.m, "k": case.k, "n": case.n, "entry": case.entry,
+        "library": result.library, **result.seen,
+    }  # fmt: skip
+    why, times = result.why, result.times
+    if result.error is not None and math.isfinite(result.error):
+        details["relative_error"] = float(f"{result.error:.3g}")
+    if case.dtype == "fp8":
+        fast = case.entry == "scaled_mm fast"
+        details |= {"format": "e4m3", "fast_accumulation": fast}
+    if times is not None:
+        figures = {
+            "value": case.tflops(times.median),
+            "minimum": case.tflops(times.maximum),
+            "maximum": case.tflops(times.minimum),
+        }
+        details |= {
+            "time_ms": round(times.median, 5),
+            "time_p20_ms": round(times.quantile(0.2), 5),
+            "time_p80_ms": round(times.quantile(0.8), 5),
+            "calls": len(times.samples),
+        }
+        if taken.attempt > 1 and why is None:
+            why = "measured twice: slower than its like at first"
+    call = _CALLS[case.entry]
+    others = "while other GPUs multiply too" if taken.together else "nothing else running"
+    return Measurement(
+        name="gemm",
+        src=key,
+        dst="",
+        method=method,
+        device_kind=device_kind,
+        engine=f"{result.library} by {call}" if result.library else call,
+        direction=f"{key} multiplies in its own memory, {others}",
+        verdict=result.verdict,
+        unit="TFLOP/s",
+        why=why,
+        attempt=taken.attempt,
+        variant=case.kind if result.unsupported and not taken.checked else case.name,
+        counted="2MNK floating point operations",
+        details=details,
+        **figures,
+    )
+
+
+def entries_note(figures: "Mapping[tuple[str, Case], float]") -> Optional[Note]:
+    """Where matmul and linear of one shape differ; `figures`: TFLOP/s by device key and case."""
+    differences = []
+    for (key, case), figure in figures.items():
+        other = figures.get((key, dataclasses.replace(case, entry="linear")))
+        if case.entry != "matmul" or other is None:
+            continue
+        if abs(figure - other) > ENTRY_DIFFERENCE * max(figure, other):
+            differences.append((key, case, figure, other))
+    if not differences:
+        return None
+    worst = max(differences, key=lambda d: abs(d[2] / d[3] - 1))
+    key, case, figure, other = worst
+    text = (
+        f"matmul and linear give different speeds for the same product, most on {key} with "
+        f"{case.dtype} M{case.m} K{case.k} N{case.n}: {figure:.4g} and {other:.4g} TFLOP/s. "
+        "They differ in the layout of the second matrix, and torch may take another library."
+    )
+    listed = [
+        {"device": d[0], "shape": d[1].name, "matmul_tflops": d[2], "linear_tflops": d[3]}
+        for d in differences
+    ]
+    return Note("gemm-entry", text, {"differences": listed})

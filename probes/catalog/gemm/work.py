@@ -1,0 +1,190 @@
+"""One device's matrix multiplications: operands, the call, the check, and which library ran."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Optional
+
+from ...protocol.plaintext import one_line
+from .cases import Case
+
+TOLERANCE = {"bf16": 1e-2, "fp16": 5e-3, "tf32": 2e-3, "fp32": 3e-5, "fp8": 5e-2}
+"""Of the root mean square error, relative: a few times the rounding of result and inputs."""
+FULL_PRECISION = 3e-5
+"""fp32 stays under this and TF32, whose inputs have 10 bits after the point, over it."""
+_CHECKED_ROWS = 8
+_CHECKED_COLUMNS = 1024
+"""At a time: a column of B is copied as float64."""
+
+Work = Callable[[], Any]
+
+
+class Unsupported(Exception):  # noqa: N818  (an answer, not an error)
+    """Why this device or this torch has no such multiplication."""
+
+
+@contextlib.contextmanager
+def precision(torch: Any, dtype: str) -> Iterator[None]:
+    """Let float32 multiplications use TF32 for the case `tf32` alone; restored afterwards.
+
+    The switch is one for all devices and threads of the process.
+    """
+    switch = torch.backends.cuda.matmul
+    before = switch.allow_tf32
+    switch.allow_tf32 = dtype == "tf32"
+    try:
+        yield
+    finally:
+        switch.allow_tf32 = before
+
+
+class Multiplier:
+    """What is needed to time cases on one device; to be used by one thread."""
+
+    def __init__(self, torch: Any, device: str, seed: int = 0) -> None:
+        self._torch = torch
+        self.device = device
+        self._is_hip = getattr(torch.version, "hip", None) is not None
+        self._random = torch.Generator(device=device).manual_seed(1234 + seed)
+        self._a: Any = None
+        self._b: Any = None
+
+    def prepare(self, case: Case) -> Work:
+        """Operands from a normal distribution of variance 1, and the call; Unsupported if none."""
+        why = self._missing(case.dtype)
+        if why:
+            raise Unsupported(why)
+        self.release()
+        # What is no matmul takes B as N x K: linear as its weight, scaled_mm in columns.
+        b_shape = (case.k, case.n) if case.entry == "matmul" else (case.n, case.k)
+        self._a, self._b = (
+            self._normal(case.dtype, case.m, case.k),
+            self._normal(case.dtype, *b_shape),
+        )
+        try:
+            work = self._call(case)
+            work()
+        except RuntimeError as error:
+            if (
+                self.is_out_of_memory(error)
+                or "CUDA error" in str(error)
+                or "HIP error" in str(error)
+            ):
+                raise
+            raise Unsupported(one_line(str(error), 300)) from error
+        return work
+
+    def _normal(self, dtype: str, rows: int, columns: int) -> Any:
+        torch = self._torch
+        kind = {"fp16": torch.float16, "tf32": torch.float32, "fp32": torch.float32}.get(
+            dtype, torch.bfloat16
+        )
+        made = torch.randn(rows, columns, generator=self._random, device=self.device, dtype=kind)
+        return made.to(self._float8()) if dtype == "fp8" else made
+
+    def _call(self, case: Case) -> Work:
+        torch, a, b = self._torch, self._a, self._b
+        if case.entry == "matmul":
+            return lambda: torch.matmul(a, b)
+        if case.entry == "linear":
+            return lambda: torch.nn.functional.linear(a, b)
+        one, columns = torch.ones((), device=self.device, dtype=torch.float32), b.t()
+        # By name: up to torch 2.4 the scales are keyword-only, and a tuple comes back.
+        more = {"use_fast_accum": True} if case.entry == "scaled_mm fast" else {}
+
+        def scaled() -> Any:
+            out = torch._scaled_mm(
+                a, columns, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, **more
+            )
+            return out[0] if isinstance(out, tuple) else out
+
+        try:
+            scaled()
+        except TypeError as error:  # torch 2.1 has no such argument
+            raise Unsupported(one_line(str(error), 300)) from error
+        return scaled
+
+    def _float8(self) -> Any:
+        """The e4m3 type that this device multiplies: MI300's has no negative zero."""
+        old = self._arch() in ("gfx940", "gfx941", "gfx942")
+        name = "float8_e4m3fnuz" if old else "float8_e4m3fn"
+        if not (hasattr(self._torch, name) and hasattr(self._torch, "_scaled_mm")):
+            raise Unsupported(f"torch {self._torch.__version__} has no {name} or no _scaled_mm")
+        return getattr(self._torch, name)
+
+    def _arch(self) -> str:
+        if not self._is_hip or self.device == "cpu":
+            return ""
+        properties = self._torch.cuda.get_device_properties(self.device)
+        return str(getattr(properties, "gcnArchName", "")).partition(":")[0]
+
+    def _missing(self, dtype: str) -> str:
+        """Why the device has no such type; empty where it may have it."""
+        torch = self._torch
+        if self.device == "cpu":
+            return "a CPU has no TF32" if dtype == "tf32" else ""
+        if self._is_hip:
+            arch = self._arch()
+            if dtype == "fp8" and arch in ("gfx900", "gfx906", "gfx908", "gfx90a"):
+                return f"{arch} has no FP8 matrix units: MI300 (gfx942) and newer do"
+            if dtype == "fp8" and arch.startswith(("gfx10", "gfx11")):
+                return f"{arch} has no FP8 matrix units: gfx12 and gfx942 do"
+            if dtype == "tf32" and not arch.startswith("gfx94"):
+                return f"{arch} has no TF32 matrix units: MI300 (gfx942) does"
+            return ""
+        major, minor = torch.cuda.get_device_capability(self.device)
+        if dtype == "fp8" and (major, minor) < (8, 9):
+            return f"compute capability {major}.{minor} has no FP8 tensor cores: 8.9 and newer do"
+        if dtype in ("tf32", "bf16") and major < 8:
+            return f"compute capability {major}.{minor} has no such tensor cores: 8.0 and newer do"
+        return ""
+
+    def relative_error(self, case: Case, work: Work) -> float:
+        """Root mean square of a few rows' error against float64, over that of the rows."""
+        torch = self._torch
+        came = work()
+        rows = torch.linspace(0, case.m - 1, min(_CHECKED_ROWS, case.m)).long().tolist()
+        # Row by row: older versions of torch cannot index float8 with a list.
+        exact_rows = torch.stack([self._a[row].to(torch.float32) for row in rows]).double()
+        off, size = 0.0, 0.0
+        for low in range(0, case.n, _CHECKED_COLUMNS):
+            part = slice(low, low + _CHECKED_COLUMNS)
+            b = self._b[:, part] if case.entry == "matmul" else self._b[part].t()
+            exact = exact_rows @ b.to(torch.float32).double()
+            off += float((came[rows][:, part].double() - exact).square().sum().item())
+            size += float(exact.square().sum().item())
+        return float((off / size) ** 0.5) if size else float("nan")
+
+    def library(self, case: Case) -> Optional[str]:
+        """Who multiplies by torch's own account; None where that cannot be known."""
+        if self.device == "cpu":
+            return None
+        if case.entry.startswith("scaled_mm"):
+            return "hipBLASLt" if self._is_hip else "cuBLASLt"
+        try:
+            chosen = str(self._torch.backends.cuda.preferred_blas_library()).rpartition(".")[2]
+        except (AttributeError, RuntimeError):
+            return None
+        if self._is_hip:
+            names = {"cublas": "rocBLAS", "cublaslt": "hipBLASLt", "ck": "Composable Kernel"}
+        else:
+            names = {"cublas": "cuBLAS", "cublaslt": "cuBLASLt"}
+        return names.get(chosen.lower())
+
+    def is_out_of_memory(self, error: RuntimeError) -> bool:
+        """Whether somebody else took the memory meanwhile."""
+        kind = getattr(self._torch.cuda, "OutOfMemoryError", None)
+        return kind is not None and isinstance(error, kind)
+
+    def release(self) -> None:
+        """Drop the operands."""
+        self._a = self._b = None
+
+
+def judged(dtype: str, error: float) -> "tuple[str, Optional[str]]":
+    """The verdict on the numbers; and why it is no figure of this type, where it is none."""
+    if dtype == "tf32" and error < FULL_PRECISION:
+        return "", "the numbers have full precision: this runs as fp32, not as TF32"
+    if dtype == "fp32" and FULL_PRECISION <= error <= TOLERANCE["tf32"]:
+        return "", "the numbers have TF32's precision, although TF32 is switched off"
+    # Not `error > ...`: a NaN is wrong too.
+    return ("verified" if error <= TOLERANCE[dtype] else "wrong-data"), None

@@ -1,0 +1,127 @@
+"""What the probe `host` measures on, how much of it, and how a figure is reported."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from ...devices.host_memory import HostBuffer
+from ...devices.opened import Emit
+from ...protocol.messages import DeviceRecord, Measurement
+from ...protocol.timing import Sampled
+
+NAMES = {True: "h2d_bandwidth", False: "d2h_bandwidth"}
+COUNTED = "bytes copied, once"
+_MEMORY = {
+    "pinned": "pinned by the driver",
+    "registered": "pinned after its pages were touched",
+    "pageable": "pageable",
+}
+FEW_COPIES = 4
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device, the NUMA node it hangs on, and the CPUs of that which may be used."""
+
+    device: DeviceRecord
+    node: Optional[int]
+    cpus: Optional["frozenset[int]"]
+
+    @property
+    def key(self) -> str:
+        """What measurements call the device."""
+        return self.device.key
+
+    @property
+    def index(self) -> int:
+        """Torch's number of it."""
+        return self.device.torch_index
+
+
+@dataclass(frozen=True)
+class Level:
+    """How much is done of everything."""
+
+    samples: int
+    copies: int
+    sample_seconds: float
+    """A sample on a slow link is cut down to about so long."""
+    warm_seconds: float
+    smallest_bytes: int
+
+    def plan(self, size_bytes: int, bytes_per_second: float) -> "tuple[int, int]":
+        """Bytes of one copy and number of copies; first the size is halved, then the number."""
+        size, copies = size_bytes, self.copies
+        while copies * size > self.sample_seconds * bytes_per_second:
+            if size // 2 >= self.smallest_bytes:
+                size //= 2
+            elif copies > FEW_COPIES:
+                copies = FEW_COPIES
+            else:
+                break
+        return size, copies
+
+
+@dataclass(frozen=True)
+class Result:
+    """One figure of one device, kept so that it can be judged and taken again."""
+
+    name: str
+    place: Place
+    sampled: Sampled
+    again: Callable[[], "Result"]
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """Turns samples into messages."""
+
+    method: str
+    kind: str
+    """Of the devices: gpu or cpu."""
+    emit: Emit
+
+    def figure(
+        self, name: str, key: str, variant: str, direction: str, sampled: Sampled, size: int,
+        copies: int, details: "dict[str, Any]", engine: str, attempt: int = 1,
+        verdict: Optional[str] = None,
+    ) -> None:  # fmt: skip
+        """GB/s of one way; an empty `key` is all devices together."""
+        self.emit(
+            Measurement(
+                name=name,
+                src=key,
+                dst="",
+                method=self.method,
+                device_kind=self.kind,
+                engine=engine,
+                direction=direction,
+                verdict=verdict,
+                unit="GB/s",
+                bytes_per_copy=size,
+                copies_per_sample=copies,
+                attempt=attempt,
+                variant=variant,
+                counted=COUNTED,
+                details=details,
+                **sampled.fields(),
+            )
+        )
+
+
+def way(key: str, to_device: bool) -> str:
+    """Which way the bytes go, in words."""
+    return f"host memory to {key}" if to_device else f"{key} to host memory"
+
+
+def link(seen: "dict[str, Any]") -> "dict[str, Any]":
+    """The PCIe link as it was while the copies ran."""
+    return {name: seen[name] for name in ("pcie_generation", "pcie_width") if name in seen}
+
+
+def about(buffer: HostBuffer, node: Optional[int]) -> "dict[str, Any]":
+    """Kind and node of the host memory; the kernel's word goes before the place it was made on."""
+    details: dict[str, Any] = {"memory": _MEMORY[buffer.kind]}
+    if buffer.node is not None or node is not None:
+        details["numa_node"] = buffer.node if buffer.node is not None else node
+    return details

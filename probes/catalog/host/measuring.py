@@ -1,0 +1,217 @@
+"""The figures of the probe `host`: one way, both ways, all at once, pageable, from one node."""
+
+import contextlib
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Optional
+
+from ...devices.held import rates
+from ...devices.host_copies import Copier, Copy, comes_back
+from ...devices.host_memory import HostBuffer
+from ...devices.numa import on_cpus
+from ...devices.sensors import Sensors
+from ...protocol.messages import Note
+from ...protocol.plaintext import one_line
+from ...protocol.timing import Sampled, gigabytes_per_second, sample, warm
+from .figures import FEW_COPIES, NAMES, Level, Place, Reporter, Result, about, link, way
+
+_STAGED = "copy engine, staged by the driver"
+_PAGEABLE_COPIES, _FEW_SAMPLES = 2, 3
+_PAGE_BYTES = 4096
+
+
+class Measuring:
+    """Buffers on host and devices, and what is timed between them."""
+
+    def __init__(
+        self, torch: Any, copier: Copier, level: Level, places: Sequence[Place], reporter: Reporter
+    ) -> None:
+        self._torch = torch
+        self._copier = copier
+        self._level = level
+        self._places = places
+        self._reporter = reporter
+        self._sensors = Sensors([place.device.pci_address for place in places])
+        self._pools: dict[Optional[int], HostBuffer] = {}
+        self._devices: dict[str, Any] = {}
+
+    def allocate(self, size_bytes: int) -> None:
+        """Pinned memory on each node that has a device, and as much on each device."""
+        for place in self._places:
+            self._devices[place.key] = self._copier.device_buffer(place.index, size_bytes)
+            if place.node not in self._pools:
+                self._pools[place.node] = self._host_buffer(place, "pinned", size_bytes)
+
+    def _host_buffer(self, place: Place, kind: str, size_bytes: int) -> HostBuffer:
+        return on_cpus(
+            place.cpus, partial(self._copier.host_buffer, place.index, kind, size_bytes)
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Free everything, also after an error."""
+        for place in self._places:
+            with contextlib.suppress(RuntimeError):
+                self._copier.finish(place.index)
+        for pool in self._pools.values():
+            with contextlib.suppress(RuntimeError):
+                pool.close()
+        self._pools.clear()
+        self._devices.clear()
+        self._copier.close()
+
+    def one_way(self, place: Place) -> "list[Result]":
+        """To the device and back, pinned, nothing else running; the bytes compared once."""
+        pool, device = self._pools[place.node], self._devices[place.key]
+        right = comes_back(self._torch, self._copier, place.index, pool.tensor, device)
+        verdict = "verified" if right else "wrong-data"
+        there = Copy(place.index, True, pool.tensor, device)
+        warm(lambda: self._copier.ends([there], 2), self._level.warm_seconds)
+        samples = self._level.samples
+        return [
+            self._pinned(place, pool, to_device, "pinned", samples, verdict, 1)
+            for to_device in (True, False)
+        ]
+
+    def _pinned(
+        self, place: Place, buffer: HostBuffer, to_device: bool, variant: str, samples: int,
+        verdict: Optional[str], attempt: int,
+    ) -> Result:  # fmt: skip
+        device = self._devices[place.key]
+        small = min(self._level.smallest_bytes, buffer.size_bytes)
+        trial = Copy(place.index, to_device, buffer.tensor[:small], device[:small])
+        speed = 2 * small / self._copier.ends([trial], 2)[0][-1]
+        size, copies = self._level.plan(buffer.size_bytes, speed)
+        copy = Copy(place.index, to_device, buffer.tensor[:size], device[:size])
+        with self._sensors.watching(place.device.pci_address) as watch:
+            sampled = sample(
+                lambda: gigabytes_per_second(
+                    copies * size, self._copier.ends([copy], copies)[0][-1]
+                ),
+                samples,
+            )
+        details = {**link(watch.summary()), **about(buffer, place.node)}
+        self._reporter.figure(
+            NAMES[to_device], place.key, variant, way(place.key, to_device), sampled, size, copies,
+            details, self._copier.engine, attempt, verdict,
+        )  # fmt: skip
+        again = partial(
+            self._pinned, place, buffer, to_device, variant, samples, verdict, attempt + 1
+        )
+        return Result(NAMES[to_device], place, sampled, again)
+
+    def both_ways(self, place: Place) -> None:
+        """To the device and back at once, each with its own half of the buffers."""
+        pool, device = self._pools[place.node], self._devices[place.key]
+        half = pool.size_bytes // 2
+        there = Copy(place.index, True, pool.tensor[:half], device[:half])
+        back = Copy(place.index, False, pool.tensor[half:], device[half:])
+        with self._sensors.watching(place.device.pci_address) as watch:
+            *each, together = self._together([there, back])
+        details = {**link(watch.summary()), **about(pool, place.node)}
+        details["together_gbs"] = round(together.median, 3)
+        for to_device, sampled in zip((True, False), each):
+            direction = f"{way(place.key, to_device)}, while the other way runs too"
+            self._reporter.figure(
+                NAMES[to_device], place.key, "pinned, both ways", direction, sampled, half,
+                self._level.copies, details, self._copier.engine,
+            )  # fmt: skip
+
+    def all_at_once(self) -> None:
+        """Every device with its own part of the pinned memory of its node; each way."""
+        for to_device in (True, False):
+            copies = self._shares(to_device)
+            with contextlib.ExitStack() as stack:
+                watches = [
+                    stack.enter_context(self._sensors.watching(place.device.pci_address))
+                    for place in self._places
+                ]
+                *each, total = self._together(copies)
+            size, engine = copies[0].host.numel(), self._copier.engine
+            for place, sampled, watch in zip(self._places, each, watches):
+                self._reporter.figure(
+                    NAMES[to_device], place.key, "pinned, all GPUs at once",
+                    f"{way(place.key, to_device)}, while all others do the same", sampled, size,
+                    self._level.copies,
+                    {**link(watch.summary()), **about(self._pools[place.node], place.node)}, engine,
+                )  # fmt: skip
+            self._reporter.figure(
+                NAMES[to_device], "", "pinned, all GPUs at once",
+                f"{way('all GPUs at once', to_device)}, added", total, size, self._level.copies,
+                {"gpus": len(copies)}, engine,
+            )  # fmt: skip
+
+    def _shares(self, to_device: bool) -> "list[Copy]":
+        """A copy for each device; those of one node share its pinned memory, parts of one size."""
+        nodes = [place.node for place in self._places]
+        most = max(nodes.count(node) for node in nodes)
+        size = next(iter(self._pools.values())).size_bytes // most // _PAGE_BYTES * _PAGE_BYTES
+        copies, start_of = [], dict.fromkeys(nodes, 0)
+        for place in self._places:
+            start = start_of[place.node]
+            start_of[place.node] += size
+            host = self._pools[place.node].tensor[start : start + size]
+            copies.append(Copy(place.index, to_device, host, self._devices[place.key][:size]))
+        return copies
+
+    def _together(self, copies: "Sequence[Copy]") -> "list[Sampled]":
+        """GB/s of each while all are busy, and last of all of them added."""
+        sizes = [copy.host.numel() for copy in copies]
+        self._copier.ends(copies, FEW_COPIES)
+        taken = [
+            rates(self._copier.ends(copies, self._level.copies), sizes)
+            for _ in range(self._level.samples)
+        ]
+        each = [Sampled(tuple(one[place] for one in taken)) for place in range(len(copies))]
+        return [*each, Sampled(tuple(sum(one) for one in taken))]
+
+    def pageable(self, size_bytes: int) -> None:
+        """Ordinary memory, next to each device; the CPU copies, so the host's clock counts."""
+        for node in dict.fromkeys(place.node for place in self._places):
+            places = [place for place in self._places if place.node == node]
+            buffer = self._host_buffer(places[0], "pageable", size_bytes)
+            try:
+                for place in places:
+                    for to_device in (True, False):
+                        self._pageable(place, buffer, to_device)
+            finally:
+                buffer.close()
+
+    def _pageable(self, place: Place, buffer: HostBuffer, to_device: bool) -> None:
+        size = buffer.size_bytes
+        copy = Copy(place.index, to_device, buffer.tensor, self._devices[place.key][:size])
+        work = partial(self._copier.waited_seconds, copy, _PAGEABLE_COPIES)
+        on_cpus(place.cpus, work)
+        sampled = sample(
+            lambda: gigabytes_per_second(_PAGEABLE_COPIES * size, on_cpus(place.cpus, work)),
+            _FEW_SAMPLES,
+        )
+        engine = self._copier.engine if self._reporter.kind == "cpu" else _STAGED
+        self._reporter.figure(
+            NAMES[to_device], place.key, "pageable", way(place.key, to_device), sampled, size,
+            _PAGEABLE_COPIES, about(buffer, place.node), engine,
+        )  # fmt: skip
+
+    def from_node(self, node: int, cpus: "frozenset[int]", size_bytes: int) -> "list[Result]":
+        """From memory of one NUMA node, touched there first, to every device and back."""
+        make = partial(self._copier.host_buffer, self._places[0].index)
+        try:
+            try:
+                buffer = on_cpus(cpus, partial(make, "registered", size_bytes))
+            except RuntimeError:
+                buffer = on_cpus(cpus, partial(make, "pinned", size_bytes))
+        except (RuntimeError, OSError, MemoryError) as error:
+            text = f"No memory could be pinned on NUMA node {node}: {one_line(str(error), 120)}."
+            self._reporter.emit(Note("numa", text, {"node": node}))
+            return []
+        variant, results = f"pinned, NUMA node {node}", []
+        try:
+            for place in self._places:
+                here = Place(place.device, node, cpus)
+                for to_device in (True, False):
+                    work = partial(
+                        self._pinned, here, buffer, to_device, variant, _FEW_SAMPLES, None, 1
+                    )
+                    results.append(on_cpus(cpus, work))
+        finally:
+            buffer.close()
+        return results

@@ -1,0 +1,187 @@
+"""Host to GPU and back: pinned and pageable, both ways, from each NUMA node, all GPUs at once.
+
+The method of nvbandwidth's host_to_device_memcpy_ce and device_to_host_memcpy_ce: memory from the
+driver made on the CPUs next to the GPU, 512 MiB, 16 copies queued while the stream is held. The
+PCIe link's generation and width are read while the copies run: at rest a link is often asleep.
+"""
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from ...devices import numa
+from ...devices.host_copies import SCRATCH_BYTES, open_copier
+from ...devices.opened import Emit, host_free_bytes, largest_fitting, open_devices
+from ...protocol.messages import DeviceRecord, Note, Progress, Request
+from ...protocol.sizing import MIB, too_full
+from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
+from ...protocol.timing import low_ones
+from .figures import Level, Place, Reporter, Result
+from .measuring import Measuring
+
+SPEC = ProbeSpec(
+    name="host",
+    title="Host to GPU",
+    measures=(
+        "GB/s from host memory to each GPU and back by the copy engines: pinned, pageable, both "
+        "ways, from the CPUs of each NUMA node, all GPUs at once; PCIe link as it is meanwhile."
+    ),
+    method="host/1",
+    minimum_gpus=1,
+    memory_bytes_per_gpu=512 * MIB + SCRATCH_BYTES,
+    start_seconds=4.5,
+    seconds_per_gpu=2.0,
+    seconds_per_pair=0.0,
+    seconds_alone=2.0,
+    level_factors={"quick": 0.2, "normal": 1.0, "full": 1.0},
+    host_memory_bytes=1280 * MIB,
+    loads=("host", "links"),
+)
+
+_BUFFER_BYTES = (512 * MIB, 256 * MIB, 64 * MIB)
+_CPU_BYTES = 8 * MIB
+_OTHER_BYTES = 256 * MIB
+"""Of pageable buffers and those of one NUMA node, which are made one at a time."""
+_HOST_SHARE = 4
+"""All buffers together stay under this part of what the host has free."""
+_FASTER = 1.05
+
+
+def run(request: Request, emit: Emit) -> None:
+    """Measure every requested device; ProbeStopped where it cannot."""
+    level = level_of(request.params)
+    samples = request.params.get("samples", 3 if level == "quick" else 5)
+    if type(samples) is not int or not 3 <= samples <= 25:
+        raise ProbeStopped("refused", "samples is a number from 3 to 25.")
+    backend, devices = open_devices(request, SPEC, emit)
+    is_cpu = backend.kind == "cpu"
+    torch = importlib.import_module("torch")
+    nodes = numa.nodes()
+    places = [_place(device, nodes) for device in devices]
+    size_bytes = _size(request, devices, places, is_cpu=is_cpu)
+    kept = Level(
+        samples=samples,
+        copies=16 if level != "quick" and not is_cpu else 4,
+        sample_seconds=0.12 if level == "quick" else 0.4,
+        warm_seconds=0.0 if is_cpu else 0.2,
+        smallest_bytes=min(size_bytes, 64 * MIB),
+    )
+    copier = open_copier(torch, backend.kind)
+    reporter = Reporter(SPEC.method, backend.kind, emit)
+    measuring = Measuring(torch, copier, kept, places, reporter)
+    try:
+        emit(Progress(0, 1, f"pinning {size_bytes // MIB} MiB of host memory"))
+        measuring.allocate(size_bytes)
+        _walk(measuring, places, level, nodes, min(size_bytes, _OTHER_BYTES), emit)
+    finally:
+        measuring.close()
+
+
+def _place(device: DeviceRecord, nodes: "dict[int, frozenset[int]]") -> Place:
+    node = numa.node_of(device.pci_address)
+    return Place(device, node, nodes.get(node) if node is not None else None)
+
+
+def _size(
+    request: Request,
+    devices: "Sequence[DeviceRecord]",
+    places: "Sequence[Place]",
+    *,
+    is_cpu: bool,
+) -> int:
+    """Bytes on each device, and of pinned memory on each NUMA node that has one of them."""
+    if is_cpu:
+        return _CPU_BYTES
+    forced = request.params.get("force") is True
+    with_scratch = tuple(size + SCRATCH_BYTES for size in _BUFFER_BYTES)
+    on_device = largest_fitting(with_scratch, devices, forced=forced)
+    if on_device is None:
+        raise too_full(devices, with_scratch[-1], forced=forced)
+    free = host_free_bytes()
+    # One more of the same size, at most, is made while these are there: see _OTHER_BYTES.
+    buffers = len({place.node for place in places}) + 1
+    room = free // _HOST_SHARE // buffers
+    pinned = next((size for size in _BUFFER_BYTES if size <= room), None)
+    if pinned is None:
+        raise ProbeStopped(
+            "refused",
+            f"The host has {free // MIB} MiB free: the probe pins {_BUFFER_BYTES[-1] // MIB} MiB "
+            f"for each NUMA node and one buffer more, and takes no more than a quarter.",
+        )
+    return min(on_device - SCRATCH_BYTES, pinned)
+
+
+def _walk(
+    measuring: Measuring,
+    places: "Sequence[Place]",
+    level: str,
+    nodes: "dict[int, frozenset[int]]",
+    other_bytes: int,
+    emit: Emit,
+) -> None:
+    """All that the level wants, step by step."""
+    more = level != "quick"
+    from_nodes = list(nodes.items()) if more and len(nodes) > 1 else []
+    several = len(places) > 1
+    total = len(places) * (2 if more else 1) + several + bool(more) + len(from_nodes)
+    done = 0
+
+    def step(what: str) -> None:
+        nonlocal done
+        emit(Progress(done, total, what))
+        done += 1
+
+    figures: list[Result] = []
+    for place in places:
+        step(f"{place.key}, pinned memory")
+        figures += measuring.one_way(place)
+    odd = set(low_ones([(f"{f.name} {f.place.device.name}", f.sampled.median) for f in figures]))
+    odd |= {number for number, f in enumerate(figures) if f.sampled.restless()}
+    for number in sorted(odd):
+        low = figures[number]
+        emit(Progress(done, total, f"{low.place.key} once more: low or restless at first"))
+        figures[number] = low.again()
+    if several:
+        step("all GPUs at once")
+        measuring.all_at_once()
+    if more:
+        for place in places:
+            step(f"{place.key}, both ways at once")
+            measuring.both_ways(place)
+        step("pageable memory")
+        measuring.pageable(other_bytes)
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for node, cpus in from_nodes:
+        step(f"from the CPUs of NUMA node {node}")
+        for one in measuring.from_node(node, cpus, other_bytes):
+            found.setdefault((one.place.key, one.name), {})[node] = one.sampled.median
+    if more:
+        _compare_nodes(found, {place.key: place.node for place in places}, nodes, emit)
+    emit(Progress(total, total, "all host copies measured"))
+
+
+def _compare_nodes(
+    found: "dict[tuple[str, str], dict[int, float]]",
+    own: "dict[str, Optional[int]]",
+    nodes: "dict[int, frozenset[int]]",
+    emit: Emit,
+) -> None:
+    """A note where another node than the one the firmware names is nearer."""
+    if len(nodes) == 1:
+        node = next(iter(nodes))
+        emit(Note("numa", f"One NUMA node has CPUs for this process: node {node}."))
+        return
+    lines: list[str] = []
+    details: list[dict[str, Any]] = []
+    for (key, name), by_node in found.items():
+        named, best = own[key], max(by_node, key=lambda node: by_node[node])
+        if named is None or named not in by_node or by_node[best] <= _FASTER * by_node[named]:
+            continue
+        way = "to it" if name == "h2d_bandwidth" else "from it"
+        lines.append(
+            f"{key}: {by_node[best]:.1f} GB/s {way} from node {best}, {by_node[named]:.1f} from "
+            f"node {named}, which the firmware says is its own."
+        )
+        details.append({"device": key, "quantity": name, "gbs_by_node": list(by_node.items())})
+    if lines:
+        emit(Note("numa", "\n".join(lines), {"figures": details}))

@@ -1,0 +1,194 @@
+"""First use: what the first call costs against the steady state.
+
+Libraries load, contexts come up, kernels are compiled at the first call, and people take that for
+slowness. It is measured in fresh interpreters, since this process has done all of it before; that
+also means that the files of torch lie in the page cache, so an import after a boot takes longer.
+"""
+
+import importlib
+import importlib.util
+import json
+import math
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+from ...devices.opened import Emit, open_devices
+from ...protocol.messages import DeviceRecord, Measurement, Note, Progress, Request
+from ...protocol.plaintext import one_line
+from ...protocol.sizing import GIB, MIB, spare_bytes, too_full
+from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
+from ...runner.children import answers
+from .caches import caches
+
+SPEC = ProbeSpec(
+    name="launch",
+    title="First use",
+    measures=(
+        "Seconds of the first import, context, kernel, matmul, attention and torch.compile in a "
+        "fresh interpreter against the steady state, and what launching an empty kernel costs."
+    ),
+    method="launch/1",
+    minimum_gpus=1,
+    memory_bytes_per_gpu=GIB,
+    start_seconds=3.0,
+    seconds_per_gpu=0.6,
+    seconds_per_pair=0.0,
+    seconds_alone=11.0,
+    level_factors={"quick": 0.2, "normal": 1.0, "full": 1.3},
+    host_memory_bytes=2 * GIB,
+    loads=("host", "compute"),
+    private_folder=True,
+)
+
+_SCRIPT = Path(__file__).resolve().with_name("first_use.py")
+_QUICK = ("import", "contexts", "kernel", "matmul", "empty")
+_NORMAL = ("import", "contexts", "kernel", "matmul", "dtypes", "attention", "pinned", "empty",
+           "graph")  # fmt: skip
+_NOT_ON_A_CPU = ("contexts", "pinned", "graph", "matmul-everywhere")
+_SECONDS, _SECONDS_PER_GPU = 60.0, 5.0
+_COMPILE_SECONDS = 90.0
+_NEEDED_BYTES = 512 * MIB
+"""A context of the fresh interpreter and what it loads."""
+
+
+def run(request: Request, emit: Emit) -> None:
+    """Measure in fresh interpreters; ProbeStopped where one does not reach its end."""
+    level = level_of(request.params)
+    backend, devices = open_devices(request, SPEC, emit)
+    cpu = backend.kind == "cpu"
+    torch = importlib.import_module("torch")
+    is_hip = getattr(torch.version, "hip", None) is not None
+    if not cpu:
+        _look_at_memory(devices, forced=request.params.get("force") is True)
+    steps = [*(_QUICK if level == "quick" else _NORMAL)]
+    if level == "full":
+        steps.insert(steps.index("matmul") + 1, "matmul-everywhere")
+    if cpu:
+        steps = [step for step in steps if step not in _NOT_ON_A_CPU]
+    first = _Fresh(devices, emit, cpu=cpu)
+    total = len(steps) + (2 if level != "quick" else 0)
+    emit(Progress(0, total, "a fresh interpreter imports torch"))
+    first.measure(steps, os.environ, _SECONDS + _SECONDS_PER_GPU * len(devices), total)
+    if level != "quick":
+        _compile(first, request.params, emit, total)
+        _tell_caches(emit, is_hip=is_hip)
+    emit(Progress(total, total, "all first uses measured"))
+
+
+def _look_at_memory(devices: "Sequence[DeviceRecord]", *, forced: bool) -> None:
+    if any(spare_bytes(device, forced=forced) < _NEEDED_BYTES for device in devices):
+        raise too_full(devices, _NEEDED_BYTES, forced=forced)
+
+
+class _Fresh:
+    """Fresh interpreters, and their answers as figures."""
+
+    def __init__(self, devices: "Sequence[DeviceRecord]", emit: Emit, *, cpu: bool) -> None:
+        self._keys = {device.torch_index: device.key for device in devices}
+        self.is_cpu = cpu
+        self._emit = emit
+
+    def measure(
+        self, steps: "Sequence[str]", environment: "Mapping[str, str]", seconds: float, total: int,
+        *, backend: str = "", only: "Optional[tuple[str, str]]" = None, done: int = 0,
+        most_gpus: "Optional[int]" = None,
+    ) -> None:  # fmt: skip
+        """Report each answer as it comes; `only`: one variant, and what it is called here."""
+        plan = {
+            "cpu": self.is_cpu, "indices": list(self._keys)[:most_gpus], "steps": list(steps),
+            "backend": backend, "started": time.monotonic(),
+        }  # fmt: skip
+        command = [sys.executable, str(_SCRIPT), str(os.getpid()), json.dumps(plan)]
+        for answer in answers(command, environment, seconds):
+            variant = str(answer.get("variant", ""))
+            if only is not None and variant != only[0]:
+                continue
+            self._emit(Progress(min(done, total), total, one_line(variant, 60)))
+            done += 1
+            self._report(answer, variant if only is None else only[1])
+
+    def _report(self, answer: "dict[str, Any]", variant: str) -> None:
+        seconds, why, details = answer.get("seconds"), answer.get("why"), answer.get("details")
+        if not isinstance(seconds, float) or not math.isfinite(seconds):
+            seconds, why = None, why or "the fresh interpreter gave no time"
+        key = self._keys.get(answer.get("index", -1), "")
+        where = f" on {key}" if key else ""
+        self._emit(
+            Measurement(
+                name="first_use",
+                src=key,
+                dst="",
+                method=SPEC.method,
+                device_kind="cpu" if self.is_cpu else "gpu",
+                engine="torch in a fresh interpreter",
+                direction=f"{one_line(variant, 60)}{where}, the first time in its process",
+                value=seconds,
+                unit="s",
+                why=one_line(str(why), 300) if why else None,
+                minimum=seconds,
+                maximum=seconds,
+                samples=() if seconds is None else (seconds,),
+                variant=one_line(variant, 60),
+                counted="time until the device is done",
+                details=details if isinstance(details, dict) else {},
+            )
+        )
+
+
+def _compile(fresh: _Fresh, params: "Mapping[str, Any]", emit: Emit, total: int) -> None:
+    """torch.compile of a tiny function: with an empty cache, then in a new process with it full.
+
+    `compile_backend`: another one than inductor, for the self-test.
+    """
+    folder, backend = params.get("folder"), params.get("compile_backend", "inductor")
+    if backend == "inductor" and importlib.util.find_spec("triton") is None:
+        emit(Note("compile", "torch.compile was not tried: this Python has no Triton."))
+        return
+    if not isinstance(folder, str) or not os.path.isdir(folder):
+        emit(Note("compile", "torch.compile was not tried: no private folder was made for it."))
+        return
+    place = tempfile.mkdtemp(prefix="compile-", dir=folder)
+    environment = {
+        **os.environ,
+        "TORCHINDUCTOR_CACHE_DIR": os.path.join(place, "inductor"),
+        "TRITON_CACHE_DIR": os.path.join(place, "triton"),
+        "TMPDIR": place,
+        # A pool of compilers would outlive the first call, and has one function to compile.
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    }
+    before = ["import", "contexts", "kernel", "compile"]
+    steps = [step for step in before if step != "contexts" or not fresh.is_cpu]
+    try:
+        for place_in_order, cache in enumerate(("empty cache", "full cache")):
+            done = total - 2 + place_in_order
+            emit(Progress(done, total, f"torch.compile, {cache}"))
+            named = ("torch.compile", f"torch.compile, {cache}")
+            try:
+                fresh.measure(
+                    steps, environment, _COMPILE_SECONDS, total, backend=str(backend), only=named,
+                    done=done, most_gpus=1,
+                )  # fmt: skip
+            except ProbeStopped as stop:
+                # What was measured before is worth more than this.
+                emit(Note("compile", f"torch.compile, {cache}: {stop}"))
+                return
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _tell_caches(emit: Emit, *, is_hip: bool) -> None:
+    """A note on where compiled code is kept here, and whether it will be there next time."""
+    found = caches(os.environ, is_hip=is_hip)
+    listed = [
+        {"what": c.what, "variable": c.variable, "path": c.path, "set": c.is_set,
+         "exists": c.exists, "filesystem": c.filesystem, "ephemeral": c.ephemeral is not None,
+         "off": c.off}
+        for c in found
+    ]  # fmt: skip
+    emit(Note("caches", "\n".join(cache.line for cache in found), {"caches": listed}))

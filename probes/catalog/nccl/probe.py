@@ -1,0 +1,59 @@
+"""A collective finishes: NCCL or RCCL itself, with the job's environment (rung 4 of the ladder).
+
+One process for each selected GPU, ranks in PCI order, each seeing all GPUs. The communicator comes
+up, two all-reduces are checked and timed, then every ordered pair moves data that is compared, so
+that each transport shows in the debug log, which comes back too. That the library fails here is an
+answer: a measurement with the verdict "failed" or "timed-out", and its warnings.
+"""
+
+from collections.abc import Callable
+
+from ...crew.crew import Crew, Trouble
+from ...crew.probe import run_crew
+from ...protocol.messages import Measurement, Message, Request
+from ...protocol.spec import ProbeSpec
+from .rank import NEEDED_BYTES, NcclMember, steps
+
+SPEC = ProbeSpec(
+    name="nccl",
+    title="NCCL or RCCL itself",
+    measures=(
+        "With one process on each GPU and the environment of this shell: whether the communicator "
+        "comes up, all-reduce GB/s, a checked send and receive for every ordered pair, and the "
+        "library's own log of what it decided."
+    ),
+    method="nccl/2",
+    minimum_gpus=2,
+    memory_bytes_per_gpu=NEEDED_BYTES,
+    start_seconds=4.5,
+    seconds_per_gpu=0.25,
+    seconds_per_pair=0.06,
+    level_factors={"quick": 1.0, "normal": 1.0, "full": 1.0},
+    private_folder=True,
+)
+
+Emit = Callable[[Message], None]
+
+
+def run(request: Request, emit: Emit) -> None:
+    """Run all ranks; ProbeStopped where they do not reach the end. A rank itself comes here too."""
+    run_crew(request, emit, SPEC, steps, NcclMember, debug_log=True, answer=_answer)
+
+
+def _answer(trouble: Trouble, crew: Crew) -> Measurement:
+    """The failure as a measurement."""
+    name, src, dst = "collective", "", ""
+    if trouble.step.kind == "transfer":
+        name = "send-receive"
+        src, dst = crew.key_of(trouble.step.src), crew.key_of(trouble.step.dst)
+    return Measurement(
+        name=name,
+        src=src,
+        dst=dst,
+        method=SPEC.method,
+        device_kind=crew.device_kind,
+        engine=crew.library,
+        direction=trouble.step.what,
+        verdict=trouble.error,
+        why=trouble.text,
+    )

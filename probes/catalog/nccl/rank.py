@@ -1,0 +1,154 @@
+"""One rank of the probe nccl: what it does for each step, and the list of steps.
+
+Transfers go through `batch_isend_irecv`, because torch makes a communicator of two ranks for a bare
+`send`.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ...crew.rank import Member
+from ...crew.steps import INIT, MIB, OPEN, Step
+from ...protocol.timing import Sampled, gigabytes_per_second
+
+NEEDED_BYTES = 2048 * MIB
+"""On each GPU: the library's buffers, up to 1.5 GB with many channels, and ours."""
+SAMPLES = 5
+_SLOW_SECONDS = 0.1
+"""A first try that takes longer than this is timed less often."""
+_ALL_REDUCE_BYTES = (4 * MIB, 64 * MIB)
+_TRANSFER_BYTES = 16 * MIB
+_CPU_BYTES = (MIB, 2 * MIB)
+"""Of the self-test's all-reduces; its transfers take the first."""
+
+
+def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]":
+    """All steps of a run with so many ranks, in order; smaller ones for the self-test."""
+    sizes, transfer_bytes = _ALL_REDUCE_BYTES, _TRANSFER_BYTES
+    if cpu:
+        sizes, transfer_bytes = _CPU_BYTES, _CPU_BYTES[0]
+    return (
+        OPEN,
+        INIT,
+        *(
+            Step("all-reduce", f"all-reduce of {size // MIB} MiB", size, first=place == 0)
+            for place, size in enumerate(sizes)
+        ),
+        *(
+            Step("transfer", f"rank {src} sends, rank {dst} receives", transfer_bytes, src, dst)
+            for src in range(ranks)
+            for dst in range(ranks)
+            if src != dst
+        ),
+    )
+
+
+class NcclMember(Member):
+    """One rank among the others."""
+
+    def take(self, step: Step) -> None:
+        """Do one step and report it."""
+        if step.kind == "init":
+            self._initialise()
+        elif step.kind == "all-reduce":
+            self._all_reduce(step)
+        else:
+            self._transfer(step)
+
+    def _initialise(self) -> None:
+        """The communicator comes to be with the first collective."""
+        here = self.here
+        started = time.perf_counter()
+        self.initialise(eager=False)
+        ones = here.pattern(4, 0).fill_(1)
+        self.dist.all_reduce(ones)
+        here.wait()
+        seconds = round(time.perf_counter() - started, 3)
+        direction = f"rank {self.rank}, up to its first all-reduce of 4 bytes"
+        self.say("init", self.devices[self.rank].key, "", direction, value=seconds, unit="s")
+
+    def _all_reduce(self, step: Step) -> None:
+        here, size = self.here, step.size_bytes
+        mine = here.pattern(size, self.rank)
+        data = mine.clone()
+        self.dist.all_reduce(data)
+        expected = mine.clone().zero_()
+        for rank in range(self.ranks):
+            expected += here.pattern(size, rank)
+        wrong = here.wrong_bytes(data, expected)
+        total = sum(int(text) for text in self.share(f"wrong/{size}", str(wrong)))
+        direction = f"all ranks add {size // MIB} MiB of float32 up"
+        found: dict[str, Any] = {
+            "checked_bytes": size * self.ranks,
+            "wrong_bytes": total,
+            "bytes_per_copy": size,
+        }
+        if self.rank == 0 and (step.first or total):
+            verdict = "wrong-data" if total else "finished"
+            self.say("collective", "", "", direction, verdict=verdict, **found)
+        once = here.seconds(lambda: self.dist.all_reduce(data), 1)
+        samples, times = self._repeats(f"slow/{size}", once)
+
+        def sample() -> float:
+            data.copy_(mine)
+            return here.seconds(lambda: self.dist.all_reduce(data), times)
+
+        taken = [gigabytes_per_second(size, sample()) for _ in range(samples)]
+        if self.rank != 0:
+            return
+        # Bytes that a ring sends over each link, over the time: nccl-tests/doc/PERFORMANCE.md.
+        factor = 2 * (self.ranks - 1) / self.ranks
+        found |= {"verdict": "wrong-data" if total else "verified", "copies_per_sample": times}
+        for name, by in (("all-reduce-algbw", 1.0), ("all-reduce-busbw", factor)):
+            self.figure(name, "", "", direction, Sampled(tuple(by * x for x in taken)), **found)
+
+    def _repeats(self, topic: str, seconds: float) -> "tuple[int, int]":
+        """How many samples of how many calls; rank 0's first try decides for all."""
+        slow = float(self.share(topic, f"{seconds:.6f}")[0])
+        if slow > _SLOW_SECONDS:
+            return 3, 1
+        return SAMPLES, 10 if slow < _SLOW_SECONDS / 40 else 2
+
+    def _transfer(self, step: Step) -> None:
+        here, sends = self.here, self.rank == step.src
+        sent = here.pattern(step.size_bytes, 1000 + 97 * step.src + step.dst)
+        data = sent.clone() if sends else sent.clone().zero_()
+        dist, peer = self.dist, step.dst if sends else step.src
+
+        def move() -> None:
+            operation = dist.P2POp(dist.isend if sends else dist.irecv, data, peer)
+            for work in dist.batch_isend_irecv([operation]):
+                work.wait()
+
+        move()
+        here.wait()
+        wrong = 0 if sends else here.wrong_bytes(data, sent)
+        topic = f"slow/{step.src}/{step.dst}"
+        once = here.seconds(move, 1)
+        if sends:
+            slow = float(self.store.get(topic))
+        else:
+            slow = once
+            self.store.set(topic, f"{slow:.6f}")
+        samples, times = (1, 1) if float(f"{slow:.6f}") > _SLOW_SECONDS else (SAMPLES, 8)
+
+        def sample() -> float:
+            if times > 1:
+                move()  # both count from its end, and not from when each of them came here
+            return here.seconds(move, times)
+
+        taken = [sample() for _ in range(samples)]
+        if sends:
+            return
+        speeds = Sampled(tuple(gigabytes_per_second(step.size_bytes, one) for one in taken))
+        src, dst = self.devices[step.src].key, self.devices[step.dst].key
+        found: dict[str, Any] = {
+            "verdict": "wrong-data" if wrong else "verified",
+            "checked_bytes": step.size_bytes,
+            "wrong_bytes": wrong,
+            "bytes_per_copy": step.size_bytes,
+            "copies_per_sample": times,
+        }
+        direction = f"{src} sends, {dst} receives, nothing else running"
+        self.figure("send-receive", src, dst, direction, speeds, **found)

@@ -1,0 +1,1 @@
+"""The probes p2p and p2p-concurrent."""

@@ -1,0 +1,244 @@
+"""Peer to peer, many pairs at once: what pairs share shows only when they compete.
+
+Every flow copies on a stream of its own, of the source (writes), like nvbandwidth's all_to_one and
+one_to_all; all wait for one event. A pair's figure is what it moved until the first flow was done,
+while all the others ran; the total is taken until the last was done. Flows into or out of one GPU
+use parts of its buffers of their own.
+
+Copy engines serve the streams of one GPU in no fair order, so what a pair of "one to all" gets is
+its part of the total. For the same reason, and because many streams collide at the receivers, "all
+to all" is run in phases where one to all is as fast as to one (a switch, a slot): each GPU writes
+to one other, no two to the same, timed as a ring is; all wait for the last before the next phase.
+Without the wait one that is late meets another writer at its receiver and falls back further. A
+pair's figure is that of its phase; the total is all bytes by the seconds of all phases. GPUs with
+links of their own for each peer (a mesh) need a stream for each.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Optional
+
+from ...devices.devices import Backend, Flow, FlowTimes
+from ...devices.held import rates
+from ...devices.opened import open_devices
+from ...protocol.messages import DeviceRecord, Message, Progress, Request
+from ...protocol.sizing import GIB, KIB, MIB, Sizes, choose_sizes
+from ...protocol.spec import ProbeSpec, level_of
+from ...protocol.timing import Sampled, gigabytes_per_second, warm
+from .patterns import (
+    AT_ONCE,
+    IN_PHASES,
+    Ends,
+    Pattern,
+    Ran,
+    has_one_port,
+    patterns,
+    phases,
+    slots,
+    wiring,
+)
+from .report import ALL_BYTES_ONCE, STAGED, Reporter
+
+SPEC = ProbeSpec(
+    name="p2p-concurrent",
+    title="GPU to GPU, all at once",
+    measures=(
+        "GB/s of every pair and their total while many copy at once: to the next in a ring, all "
+        "to one, one to all, all to all; a switch, a mesh and a shared path differ there."
+    ),
+    method="p2p-concurrent/3",
+    minimum_gpus=2,
+    memory_bytes_per_gpu=2 * GIB,
+    start_seconds=4.5,
+    seconds_per_gpu=0.3,
+    seconds_per_pair=0.28,
+    level_factors={"quick": 0.13, "normal": 1.0, "full": 1.5},
+    loads=("links",),
+)
+
+Emit = Callable[[Message], None]
+_STORE_BYTES = 64 * KIB
+_WARM_SECONDS = 0.05
+
+
+def run(request: Request, emit: Emit) -> None:
+    """Run the level's patterns among the requested devices; ProbeStopped where it cannot."""
+    level = level_of(request.params)
+    backend, opened = open_devices(request, SPEC, emit)
+    sizes = choose_sizes(backend.kind, opened, request.params)
+    crowd = _Crowd(backend, sizes, opened, Reporter(backend, SPEC.method, emit))
+    plan = patterns(len(opened), level)
+    steps = len(plan) + 1
+    try:
+        emit(Progress(0, steps, f"filling {2 * sizes.buffer_bytes // MIB} MiB on each device"))
+        backend.allocate([d.torch_index for d in opened], sizes.buffer_bytes)
+        crowd.connect()
+        emit(Progress(0, steps, "each pair alone"))
+        crowd.measure_alone()
+        for done, pattern in enumerate(plan):
+            emit(Progress(1 + done, steps, crowd.title(pattern)))
+            crowd.measure(pattern)
+        emit(Progress(steps, steps, "all patterns measured"))
+        crowd.conclude()
+    finally:
+        backend.release()
+
+
+class _Crowd:
+    """Devices that copy at the same time."""
+
+    def __init__(
+        self, backend: Backend, sizes: Sizes, devices: Sequence[DeviceRecord], reporter: Reporter
+    ) -> None:
+        self._backend = backend
+        self._sizes = sizes
+        self._devices = devices
+        self._report = reporter
+        self._granted: dict[Ends, bool] = {}
+        self._alone: dict[Ends, float] = {}
+        self._ran: list[Ran] = []
+        # At most one slot for each peer, a power of two long.
+        room = sizes.buffer_bytes // (len(devices) - 1)
+        self._size = min(sizes.copy_bytes, 1 << room.bit_length() - 1)
+
+    def title(self, pattern: Pattern) -> str:
+        """The pattern as the variant of a figure."""
+        if pattern.hub is None:
+            return pattern.name
+        return f"{pattern.name} ({self._devices[pattern.hub].key})"
+
+    def connect(self) -> None:
+        """A kernel of each device stores to each other once, which opens peer access."""
+        for src, a in enumerate(self._devices):
+            for dst, b in enumerate(self._devices):
+                if src == dst:
+                    continue
+                ends = a.torch_index, b.torch_index
+                self._granted[src, dst] = self._backend.can_access(*ends)
+                if self._granted[src, dst]:
+                    self._backend.store(*ends, _STORE_BYTES)
+
+    def measure_alone(self) -> None:
+        """What each pair gets while no other copies: what its other figures are compared with."""
+        small = min(self._size, self._sizes.smallest_bytes)
+        speeds = []
+        for src in range(len(self._devices)):
+            for ends in [one for one in self._granted if one[0] == src]:
+                trial = partial(self._backend.flow_seconds, self._flows([ends]), small, 4)
+                warm(trial, _WARM_SECONDS if ends == (src, int(src == 0)) else 0.0)
+                speeds.append(4 * small / trial().together)
+        self._size = self._sizes.fitting(min(speeds), self._size)
+        for ends in self._granted:
+            self._alone[ends] = self._time(Pattern("alone", (ends,))).each[0]
+
+    def measure(self, pattern: Pattern) -> None:
+        """Time one pattern; its figures, and their total."""
+        if pattern.name != "all to all":
+            self._ran.append(self._time(pattern))
+        elif has_one_port(self._ran, self._alone):
+            self._ran.append(self._time_phases(pattern))
+        else:
+            self._ran.append(self._time(pattern, AT_ONCE))
+
+    def conclude(self) -> None:
+        """What the figures say of the wires."""
+        text, details = wiring(self._ran, self._alone, [d.key for d in self._devices])
+        self._report.note("wiring", text, **details)
+
+    def _flows(self, ends: Sequence[Ends]) -> "list[Flow]":
+        return [
+            Flow(
+                self._devices[src].torch_index,
+                self._devices[dst].torch_index,
+                src_slot=src_slot,
+                dst_slot=dst_slot,
+            )
+            for (src, dst), (src_slot, dst_slot) in zip(ends, slots(ends))
+        ]
+
+    def _times(self, ends: Sequence[Ends]) -> "list[FlowTimes]":
+        """Samples of flows at once, with a stream for each, after a first copy of each."""
+        flows = self._flows(ends)
+        self._backend.flow_seconds(flows, self._size, 1)
+        return [
+            self._backend.flow_seconds(flows, self._size, self._sizes.copies)
+            for _ in range(self._sizes.samples)
+        ]
+
+    def _rates(self, times: FlowTimes) -> "tuple[float, ...]":
+        piece = self._sizes.copies * self._size // len(times.ends[0])
+        return rates(times.ends, [piece] * len(times.ends))
+
+    def _time(self, pattern: Pattern, schedule: Optional[str] = None) -> Ran:
+        """All flows at once."""
+        times, pairs = self._times(pattern.flows), len(pattern.flows)
+        payload, how = self._sizes.copies * self._size, f" {schedule}" if schedule else ""
+        if pattern.name == "one to all":
+            how = ", its share until all are done"
+            found = [[gigabytes_per_second(payload, t.together)] * pairs for t in times]
+        else:
+            found = [list(self._rates(t)) for t in times]
+        totals = [gigabytes_per_second(pairs * payload, t.together) for t in times]
+        return self._tell(_Taken(pattern, schedule, how, found, totals))
+
+    def _time_phases(self, pattern: Pattern) -> Ran:
+        """All to all, one phase after the other: none begins before the last flow is done."""
+        each: list[dict[Ends, float]] = [{} for _ in range(self._sizes.samples)]
+        seconds = [0.0] * self._sizes.samples
+        for phase in phases(len(self._devices)):
+            for number, times in enumerate(self._times(phase)):
+                each[number].update(zip(phase, self._rates(times)))
+                seconds[number] += times.together
+        payload = len(pattern.flows) * self._sizes.copies * self._size
+        found = [[one[ends] for ends in pattern.flows] for one in each]
+        totals = [gigabytes_per_second(payload, one) for one in seconds]
+        how = f" {IN_PHASES}: each GPU to one other, no two to the same"
+        return self._tell(_Taken(pattern, IN_PHASES, how, found, totals))
+
+    def _tell(self, taken: "_Taken") -> Ran:
+        """Report each pair's figure and their total."""
+        pattern, variant = taken.pattern, self.title(taken.pattern)
+        details = {"schedule": taken.schedule} if taken.schedule else {}
+        medians = []
+        for place, (src, dst) in enumerate(pattern.flows):
+            a, b = self._devices[src], self._devices[dst]
+            sampled = Sampled(tuple(one[place] for one in taken.found))
+            medians.append(sampled.median)
+            self._report.figure(
+                "concurrent_bandwidth", a, b,
+                self._backend.copy_engine if self._granted[src, dst] else STAGED,
+                f"{a.key} writes into {b.key}: {pattern.name}{taken.how}",
+                sampled, self._size, self._sizes.copies, variant=variant, details=details,
+            )  # fmt: skip
+        total, pairs = Sampled(tuple(taken.totals)), len(pattern.flows)
+        if pairs > 1:
+            hub = None if pattern.hub is None else self._devices[pattern.hub]
+            granted = all(self._granted[ends] for ends in pattern.flows)
+            how = "at once, until the last is done"
+            if taken.schedule == IN_PHASES:
+                how = "in phases one after the other, each until its last is done"
+            self._report.figure(
+                "concurrent_total",
+                hub if pattern.name == "one to all" else None,
+                hub if pattern.name == "all to one" else None,
+                self._backend.copy_engine if granted else STAGED,
+                f"{pattern.name}, {pairs} pairs, {how}",
+                total, self._size, self._sizes.copies, variant=variant, counted=ALL_BYTES_ONCE,
+                details={"pairs": pairs, **details},
+            )  # fmt: skip
+        return Ran(pattern, tuple(medians), total.median, taken.schedule or AT_ONCE)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Samples of one pattern, GB/s."""
+
+    pattern: Pattern
+    schedule: Optional[str]
+    """Of all to all, which has two."""
+    how: str
+    """The end of a pair's `direction`."""
+    found: "list[list[float]]"
+    """One for each pair in each sample."""
+    totals: "list[float]"

@@ -1,0 +1,81 @@
+"""Answers and figures of a pair, as messages."""
+
+from collections.abc import Callable
+from typing import Any, Optional
+
+from ...devices.devices import Backend
+from ...protocol.messages import DeviceRecord, Measurement, Message, Note
+from ...protocol.timing import Sampled
+
+STAGED = "copy, staged through the host"
+BYTES_ONCE = "bytes copied, once"
+ALL_BYTES_ONCE = "bytes copied, once, all pairs added"
+
+
+class Reporter:
+    """Emits what is said of pairs, with the method and what the backend is."""
+
+    def __init__(self, backend: Backend, method: str, emit: Callable[[Message], None]) -> None:
+        self._kind = backend.kind
+        self._method = method
+        self._emit = emit
+
+    def note(self, topic: str, text: str, **details: Any) -> None:
+        """Something worth knowing that is not a figure."""
+        self._emit(Note(topic, text, details))
+
+    def say(
+        self,
+        name: str,
+        src: Optional[DeviceRecord],
+        dst: Optional[DeviceRecord],
+        engine: str,
+        direction: str,
+        **more: Any,
+    ) -> None:
+        """An answer; `more` is the other fields of a Measurement."""
+        self._emit(
+            Measurement(
+                name=name,
+                src=src.key if src else "",
+                dst=dst.key if dst else "",
+                method=self._method,
+                device_kind=self._kind,
+                engine=engine,
+                direction=direction,
+                **more,
+            )
+        )
+
+    def figure(
+        self,
+        name: str,
+        src: Optional[DeviceRecord],
+        dst: Optional[DeviceRecord],
+        engine: str,
+        direction: str,
+        sampled: Sampled,
+        size_bytes: int,
+        copies: int,
+        *,
+        attempt: int = 1,
+        unit: str = "GB/s",
+        counted: str = BYTES_ONCE,
+        digits: int = 3,
+        **more: Any,
+    ) -> None:
+        """A median with its samples."""
+        self.say(
+            name, src, dst, engine, direction,
+            value=round(sampled.median, digits),
+            unit=unit,
+            minimum=round(min(sampled.samples), digits),
+            maximum=round(max(sampled.samples), digits),
+            samples=tuple(round(one, digits) for one in sampled.samples),
+            bytes_per_copy=size_bytes,
+            copies_per_sample=copies,
+            attempt=attempt,
+            why=None if attempt == 1 else "measured twice: low or restless at first",
+            counted=counted,
+            **more,
+        )  # fmt: skip

@@ -1,0 +1,258 @@
+"""The walk over all pairs: which figure when, and what is measured once more."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Optional
+
+from ...devices.devices import Backend, Flow
+from ...protocol.messages import DeviceRecord
+from ...protocol.plaintext import one_line
+from ...protocol.sizing import Sizes
+from ...protocol.timing import Sampled, gigabytes_per_second, low_ones, sample, warm
+from .paths import Paths
+from .plan import Kinds, Plan, couples, ordered
+from .report import STAGED, Reporter
+
+STEADY = 0.01
+"""Two trials closer than this: the link is awake."""
+
+
+@dataclass
+class _Figure:
+    """One timed thing, kept so that it can be timed again."""
+
+    kind: str
+    sampled: Sampled
+    time_it: Callable[[int], Optional[Sampled]]
+    """Times and reports it; the argument is the attempt."""
+
+
+class Walk:
+    """Measures pair after pair."""
+
+    def __init__(
+        self, backend: Backend, sizes: Sizes, plan: Plan, reporter: Reporter, told_kinds: object
+    ) -> None:
+        self.backend = backend
+        self._sizes = sizes
+        self._plan = plan
+        self._report = reporter
+        self._told_kinds = told_kinds
+        self._paths = Paths(backend, sizes, reporter)
+        self.granted: dict[tuple[str, str], bool] = {}
+        self._arrived: set[tuple[str, str]] = set()
+        self._copy_bytes: dict[tuple[str, str], int] = {}
+        self._direct: dict[tuple[str, str], float] = {}
+        self._warmed: set[str] = set()
+        self._figures: list[_Figure] = []
+        self._kinds = Kinds({}, {})
+
+    def measure_all(
+        self, devices: Sequence[DeviceRecord], progress: Callable[[int, int, str], None]
+    ) -> None:
+        """Every step; then once more what was low or restless."""
+        for src, dst in ordered(devices):
+            self.granted[src.key, dst.key] = self.backend.can_access(
+                src.torch_index, dst.torch_index
+            )
+        self._kinds = Kinds(self._told_kinds, self.granted)
+        steps = self._steps(devices)
+        for done, (what, step) in enumerate(steps):
+            progress(done, len(steps), what)
+            step()
+        odd = set(low_ones([(f.kind, f.sampled.median) for f in self._figures]))
+        odd |= {place for place, f in enumerate(self._figures) if f.sampled.restless()}
+        for count, place in enumerate(sorted(odd)):
+            what = f"once more, {count + 1} of {len(odd)}: low or restless at first"
+            progress(len(steps), len(steps), what)
+            self._figures[place].time_it(2)
+        progress(len(steps), len(steps), "all pairs measured")
+
+    def _steps(self, devices: Sequence[DeviceRecord]) -> "list[tuple[str, Callable[[], object]]]":
+        plan, every = self._plan, ordered(devices)
+        twos = couples(devices)
+        both = twos if plan.both_ways_of_all else self._kinds.samples(twos)
+        steps: list[tuple[str, Callable[[], object]]] = []
+        for a, b in twos:
+            for src, dst in ((a, b), (b, a)):
+                steps.append((f"{src.key} to {dst.key}", partial(self._one_direction, src, dst)))
+            if (a, b) in both:
+                steps.append((f"{a.key} and {b.key}, both ways", partial(self._both_ways, a, b)))
+        if plan.other_paths:
+            indices = [device.torch_index for device in devices]
+            steps.append(("compiling kernels", partial(self._open_kernels, indices)))
+            for src, dst in every:
+                what = f"{src.key} to {dst.key}, reading and kernels"
+                steps.append((what, partial(self._other_paths, src, dst)))
+        if plan.sweep_factor:
+            for src, dst in every if plan.extras_of_all else self._kinds.samples(every):
+                what = f"{src.key} to {dst.key}, by way of the host and by size"
+                steps.append((what, partial(self._extras, src, dst)))
+        return steps
+
+    def _one_direction(self, src: DeviceRecord, dst: DeviceRecord) -> None:
+        granted = self.granted[src.key, dst.key]
+        direction = f"{src.key} asks for the memory of {dst.key}"
+        self._report.say(
+            "access", src, dst, self.backend.grantor, direction,
+            verdict="granted" if granted else "not-granted",
+        )  # fmt: skip
+        self._arrival(src, dst, granted)
+        self._choose_copy_bytes(src, dst)
+        self._figure("one-way", src, dst, partial(self._one_way, src, dst))
+        self._latency(src, dst)
+
+    def _arrival(self, src: DeviceRecord, dst: DeviceRecord, granted: bool) -> None:
+        direction = f"{src.key} stores into {dst.key}, which reads its own memory"
+        say = partial(self._report.say, "arrival", src, dst, self.backend.store_engine, direction)
+        if not granted:
+            say(
+                verdict="not-granted",
+                why="the driver does not grant peer access, so no kernel can store there",
+            )
+            return
+        try:
+            check = self.backend.store(src.torch_index, dst.torch_index, self._sizes.store_bytes)
+        except RuntimeError as error:
+            say(verdict="failed", why=one_line(str(error), 300))
+            raise
+        if not check.wrong_bytes:
+            self._arrived.add((src.key, dst.key))
+        say(
+            verdict="wrong-bytes" if check.wrong_bytes else "arrived",
+            checked_bytes=check.checked_bytes,
+            wrong_bytes=check.wrong_bytes,
+            first_wrong_offset=check.first_wrong_offset,
+        )
+
+    def _choose_copy_bytes(self, src: DeviceRecord, dst: DeviceRecord) -> None:
+        """Warm up, then take a copy's size from a short trial of the smallest."""
+        sizes, small = self._sizes, self._sizes.smallest_bytes
+        flow = Flow(src.torch_index, dst.torch_index)
+        first = src.key not in self._warmed
+        self._warmed.add(src.key)
+
+        def speed(copies: int) -> float:
+            return copies * small / self.backend.flow_seconds([flow], small, copies).together
+
+        seconds = sizes.first_warm_seconds if first else sizes.warm_seconds
+        if self._plan.steady_warm_up:
+            _until_steady(partial(speed, 4), seconds)
+        else:
+            warm(partial(speed, 4), seconds)
+        self._copy_bytes[src.key, dst.key] = sizes.fitting(speed(2))
+
+    def _figure(
+        self,
+        name: str,
+        src: DeviceRecord,
+        dst: DeviceRecord,
+        time_it: Callable[[int], Optional[Sampled]],
+    ) -> None:
+        """Time it, and keep how to do so again. Compared with: its like, of the kind asked for."""
+        sampled = time_it(1)
+        if sampled is not None:
+            kind = f"{name} {self._kinds.of(src, dst)}"
+            self._figures.append(_Figure(kind, sampled, time_it))
+
+    def _one_way(self, src: DeviceRecord, dst: DeviceRecord, attempt: int) -> Sampled:
+        size, copies = self._copy_bytes[src.key, dst.key], self._sizes.copies
+        flow = Flow(src.torch_index, dst.torch_index)
+        self.backend.clear(flow.dst)
+        sampled = sample(
+            lambda: gigabytes_per_second(
+                copies * size, self.backend.flow_seconds([flow], size, copies).together
+            ),
+            self._sizes.samples,
+        )
+        right = self.backend.copied_right(flow.src, flow.dst, size)
+        self._direct[src.key, dst.key] = sampled.median
+        self._report.figure(
+            "one-way", src, dst,
+            self.backend.copy_engine if self.granted[src.key, dst.key] else STAGED,
+            f"{src.key} writes into {dst.key}, nothing else running",
+            sampled, size, copies, attempt=attempt, verdict="verified" if right else "wrong-data",
+        )  # fmt: skip
+        return sampled
+
+    def _both_ways(self, a: DeviceRecord, b: DeviceRecord) -> None:
+        self._figure("both-ways", a, b, partial(self._time_both_ways, a, b))
+
+    def _time_both_ways(self, a: DeviceRecord, b: DeviceRecord, attempt: int) -> Sampled:
+        size = min(self._copy_bytes[a.key, b.key], self._copy_bytes[b.key, a.key])
+        copies = self._sizes.copies
+        flows = [Flow(a.torch_index, b.torch_index), Flow(b.torch_index, a.torch_index)]
+        times = [self.backend.flow_seconds(flows, size, copies) for _ in range(self._sizes.samples)]
+
+        def of(bytes_moved: int, seconds: Sequence[float]) -> Sampled:
+            return Sampled(tuple(gigabytes_per_second(bytes_moved, one) for one in seconds))
+
+        payload = copies * size
+        there, back = (of(payload, [t.each[place] for t in times]) for place in (0, 1))
+        together = of(2 * payload, [t.together for t in times])
+        direct = self.granted[a.key, b.key] and self.granted[b.key, a.key]
+        engine = self.backend.copy_engine if direct else STAGED
+        for src, dst, sampled in ((a, b, there), (b, a, back)):
+            direction = f"{src.key} writes into {dst.key} while {dst.key} writes into {src.key}"
+            self._report.figure(
+                "both-ways", src, dst, engine, direction, sampled, size, copies, attempt=attempt
+            )
+        self._report.figure(
+            "together", a, b, engine, f"{a.key} and {b.key} write into each other, both added",
+            together, size, copies, attempt=attempt,
+            # nvbandwidth's total adds the two rates, although the slower one ends alone.
+            details={"rates_added_gbs": round(there.median + back.median, 3)},
+        )  # fmt: skip
+        return together
+
+    def _latency(self, src: DeviceRecord, dst: DeviceRecord) -> None:
+        small, copies = self._sizes.small_bytes, self._sizes.small_copies
+        flow = Flow(src.torch_index, dst.torch_index)
+        sampled = sample(
+            lambda: 1e6 * self.backend.flow_seconds([flow], small, copies).together / copies,
+            self._sizes.samples,
+        )
+        self._report.figure(
+            "latency", src, dst,
+            self.backend.copy_engine if self.granted[src.key, dst.key] else STAGED,
+            f"{src.key} writes {small} bytes into {dst.key}, copy after copy",
+            sampled, small, copies, unit="us", counted=f"one copy of {small} bytes",
+        )  # fmt: skip
+
+    def _open_kernels(self, indices: "list[int]") -> None:
+        self.backend.open_kernels(indices)
+        if self.backend.no_kernels:
+            self._report.note(
+                "kernels",
+                f"No kernels of our own: {one_line(self.backend.no_kernels, 200)}. What a kernel "
+                f"writes comes from torch's; reading and the pointer chase are left out.",
+            )
+
+    def _other_paths(self, src: DeviceRecord, dst: DeviceRecord) -> None:
+        size, granted = self._copy_bytes[src.key, dst.key], self.granted[src.key, dst.key]
+        read = partial(self._paths.read, src, dst, size, granted)
+        self._figure("read_bandwidth", src, dst, read)
+        # Where bytes went astray a pointer from there could lead anywhere.
+        if (src.key, dst.key) in self._arrived:
+            for reads, name in ((False, "kernel_write"), (True, "kernel_read")):
+                kernel = partial(self._paths.kernel, src, dst, size, reads)
+                self._figure(name, src, dst, kernel)
+            self._paths.chase(src, dst)
+
+    def _extras(self, src: DeviceRecord, dst: DeviceRecord) -> None:
+        granted, direct = self.granted[src.key, dst.key], self._direct[src.key, dst.key]
+        self._paths.staging(src, dst, direct, granted, 1)
+        self._paths.sweep(src, dst, self._plan.sweep_factor, direct, granted)
+
+
+def _until_steady(speed: Callable[[], float], seconds: float) -> None:
+    """Try until two trials agree, or for so long."""
+    until = time.monotonic() + seconds
+    before = speed()
+    while time.monotonic() < until:
+        now = speed()
+        if abs(now / before - 1) < STEADY:
+            return
+        before = now

@@ -1,0 +1,64 @@
+"""A train step: forward and backward of a few transformer layers, alone and data parallel.
+
+The layers are those of Llama 3 8B in bf16, without embedding, vocabulary head and optimizer. The
+model's FLOP are counted by the source documents' formula. Eager PyTorch: torch.compile costs a
+minute before its first step, and its gain is a property of the version, not of the machine.
+"""
+
+from collections.abc import Callable
+from typing import Optional
+
+from ...crew.crew import Crew, Trouble
+from ...crew.probe import run_crew
+from ...devices.gpus import drop_overruled_variables
+from ...protocol.messages import Measurement, Message, Note, Request
+from ...protocol.spec import ProbeSpec
+from .model import Stack
+from .rank import TOGETHER, TrainMember, steps
+
+SPEC = ProbeSpec(
+    name="train-step",
+    title="Train step",
+    measures=(
+        "Model TFLOP/s and tokens per second of Llama-like layers in bf16, forward and backward: "
+        "each GPU alone, then data parallel with gradients added up during the backward pass."
+    ),
+    method="train-step/1",
+    minimum_gpus=1,
+    memory_bytes_per_gpu=Stack(layers=4, sequence=4096).memory_bytes,
+    start_seconds=6.0,
+    seconds_per_gpu=0.2,
+    seconds_per_pair=0.0,
+    seconds_alone=3.2,
+    level_factors={"quick": 0.7, "normal": 1.0, "full": 3.0},
+    loads=("links", "memory", "compute"),
+    private_folder=True,
+)
+
+Emit = Callable[[Message], None]
+
+
+def run(request: Request, emit: Emit) -> None:
+    """Run all ranks; ProbeStopped where they do not reach the end. A rank itself comes here too."""
+    dropped = drop_overruled_variables()
+    if dropped:
+        emit(Note("environment", f"Left out for this run: {', '.join(dropped)}."))
+    run_crew(request, emit, SPEC, steps, TrainMember, answer=_answer)
+
+
+def _answer(trouble: Trouble, crew: Crew) -> Optional[Measurement]:
+    """That training together does not end is a figure's answer too."""
+    if trouble.step.kind not in (TOGETHER, "init"):
+        return None
+    return Measurement(
+        name="train_step",
+        src="",
+        dst="",
+        method=SPEC.method,
+        device_kind=crew.device_kind,
+        engine=f"PyTorch, eager, {crew.library}",
+        direction=trouble.step.what,
+        verdict=trouble.error,
+        why=trouble.text,
+        variant="data parallel",
+    )

@@ -1,0 +1,251 @@
+"""All ranks of one run, seen from the worker: started, heard, ended in time, their logs read.
+
+Each rank is this worker's own script with the same request and its number in it, and speaks the
+same lines. A rank is tied to the worker by the kernel (`lifeline`), the worker to the keeper, and
+the keeper kills what is left: so no rank outlives a kill of any of them.
+"""
+
+import contextlib
+import dataclasses
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Optional
+
+from ..protocol.messages import (
+    ASKING,
+    IMPORTING,
+    MOST_TO_IMPORT,
+    Done,
+    Failure,
+    Hello,
+    Message,
+    Progress,
+    ProtocolError,
+    Request,
+    decode,
+    encode,
+)
+from ..protocol.outcome import ended_by
+from ..protocol.plaintext import one_line
+from .steps import Step
+
+_WORKER = str(Path(__file__).resolve().parent.parent / "worker.py")
+_TICK_SECONDS = 0.1
+_LAST_WORDS_SECONDS = 1.0
+"""After the first rank failed the others have this long to say why they do."""
+_REAP_SECONDS = 5.0
+
+Emit = Callable[[Message], None]
+
+
+@dataclasses.dataclass
+class _Rank:
+    """One process and what is known of it."""
+
+    number: int
+    process: "subprocess.Popen[bytes]"
+    place: int = 0
+    """Of its step in the list of steps."""
+    imported_after: Optional[float] = None
+    """Seconds until it had imported torch; None before that."""
+    buffer: bytes = b""
+    done: bool = False
+    failure: Optional[Failure] = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Trouble:
+    """Why a run did not reach its end."""
+
+    error: str
+    """no-torch, refused, timed-out or failed."""
+    text: str
+    step: Step
+    """The earliest step that is not done."""
+
+
+class Crew:
+    """The ranks of one run, one for each environment; they go through the steps of `plan`."""
+
+    def __init__(
+        self,
+        request: Request,
+        plan: Sequence[Step],
+        environments: Sequence[Mapping[str, str]],
+        emit: Emit,
+        seconds: float,
+    ) -> None:
+        self._emit = emit
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+        self.hello: Optional[Hello] = None
+        self._steps = plan
+        self._shown = -1
+        self._ranks: list[_Rank] = []
+        try:
+            for number, environment in enumerate(environments):
+                self._ranks.append(self._start(request, number, environment, len(environments)))
+        except BaseException:
+            self.end()
+            raise
+
+    @staticmethod
+    def _start(request: Request, number: int, environment: Mapping[str, str], ranks: int) -> _Rank:
+        process = subprocess.Popen(
+            [sys.executable, _WORKER],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=dict(environment),
+            close_fds=True,
+        )
+        place = {"rank": number, "ranks": ranks, "parent": os.getpid()}
+        line = encode(dataclasses.replace(request, params={**request.params, **place}))
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(line)  # type: ignore[union-attr]
+            process.stdin.flush()  # type: ignore[union-attr]
+        return _Rank(number, process)
+
+    def watch(self) -> Optional[Trouble]:
+        """Pass on what the ranks say until all are done; the reason if they do not get there."""
+        failed_at: Optional[float] = None
+        with selectors.DefaultSelector() as selector:
+            for rank in self._ranks:
+                selector.register(rank.process.stdout, selectors.EVENT_READ, rank)  # type: ignore[arg-type]
+            while selector.get_map():
+                now = time.monotonic()
+                if failed_at is not None and now > failed_at + _LAST_WORDS_SECONDS:
+                    break
+                if now >= self._end:
+                    return self._too_late()
+                for key, _ in selector.select(_TICK_SECONDS):
+                    if not self._read(key.data):
+                        selector.unregister(key.fileobj)
+                        self._ended(key.data)
+                if failed_at is None and any(rank.failure for rank in self._ranks):
+                    failed_at = time.monotonic()
+        return self._trouble()
+
+    def end(self) -> None:
+        """Kill every rank that still runs and wait, bounded, until it is gone."""
+        for rank in self._ranks:
+            rank.process.kill()
+        give_up = time.monotonic() + _REAP_SECONDS
+        for rank in self._ranks:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                rank.process.wait(max(0.0, give_up - time.monotonic()))
+
+    def key_of(self, rank: int) -> str:
+        """What measurements call the device of a rank."""
+        return self.hello.devices[rank].key if self.hello is not None else f"rank {rank}"
+
+    @property
+    def device_kind(self) -> str:
+        """As in a Measurement."""
+        return self.hello.device_kind if self.hello is not None else "gpu"
+
+    @property
+    def library(self) -> str:
+        """The name of the library that the ranks use, for people."""
+        if self.device_kind == "cpu":
+            return "gloo"
+        return "RCCL" if self.hello is not None and self.hello.hip else "NCCL"
+
+    def _read(self, rank: _Rank) -> bool:
+        chunk = os.read(rank.process.stdout.fileno(), 65536)  # type: ignore[union-attr]
+        *lines, rank.buffer = (rank.buffer + chunk).split(b"\n")
+        for line in lines:
+            self._take(rank, line)
+        return bool(chunk)
+
+    def _take(self, rank: _Rank, line: bytes) -> None:
+        try:
+            message = decode(line)
+        except ProtocolError as error:
+            rank.failure = rank.failure or Failure("failed", f"its answer is none: {error}")
+            return
+        if isinstance(message, Done):
+            rank.done = True
+        elif isinstance(message, Failure):
+            rank.failure = rank.failure or message
+        elif isinstance(message, Progress):
+            rank.place = message.done
+            if message.what == ASKING:
+                rank.imported_after = time.monotonic() - (self._end - self._seconds)
+            if message.done > self._shown:
+                self._shown = message.done
+                self._emit(message)
+        else:
+            if isinstance(message, Hello):
+                self.hello = message
+            self._emit(message)
+
+    def _ended(self, rank: _Rank) -> None:
+        """Its pipe is closed: it has said all."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            rank.process.wait(_LAST_WORDS_SECONDS)
+        if rank.done or rank.failure:
+            return
+        exit_code, signal_name = ended_by(rank.process.poll())
+        how = f"was ended by {signal_name}" if signal_name else f"ended with code {exit_code}"
+        rank.failure = Failure("failed", f"its process {how}")
+
+    def _step(self) -> Step:
+        unfinished = [rank.place for rank in self._ranks if not rank.done]
+        return self._steps[min(unfinished, default=len(self._steps) - 1)]
+
+    def _too_late(self) -> Trouble:
+        step = self._step()
+        late = [
+            f"rank {rank.number} ({self.key_of(rank.number)}): {self._at(rank)}"
+            for rank in self._ranks
+            if not rank.done
+        ]
+        text = f"No end after {self._seconds:.0f} s. " + "; ".join(late) + "."
+        # Importing torch waits for a file system: that says nothing of a GPU.
+        imports = [rank.imported_after for rank in self._ranks]
+        slow = any(one is None or one > MOST_TO_IMPORT * self._seconds for one in imports)
+        return Trouble("failed" if slow else "timed-out", text, step)
+
+    def _at(self, rank: _Rank) -> str:
+        """What it does."""
+        if rank.place == 0:
+            return IMPORTING if rank.imported_after is None else ASKING
+        return self._steps[rank.place].what
+
+    def _trouble(self) -> Optional[Trouble]:
+        failed = [rank for rank in self._ranks if rank.failure is not None]
+        if not failed:
+            return None
+        first = min(failed, key=_blame)
+        assert first.failure is not None
+        error, text = first.failure.error, reason(first.failure.text)
+        if error in ("no-torch", "refused"):
+            return Trouble(error, text, self._step())
+        what = self._steps[first.place].what
+        where = f"rank {first.number} ({self.key_of(first.number)})"
+        return Trouble("failed", f"{where}, {what}: {text}", self._steps[first.place])
+
+
+def _blame(rank: _Rank) -> "tuple[int, int]":
+    """Whoever only lost sight of another rank comes last."""
+    failure = rank.failure
+    if failure is None or failure.error in ("no-torch", "refused"):
+        return 0, rank.number
+    if failure.text.startswith("its process"):
+        return 1, rank.number
+    words = ("ncclRemoteError", "closed by", "Broken pipe", "reset by peer", "Connection refused")
+    return (3 if any(word in failure.text for word in words) else 2), rank.number
+
+
+def reason(text: str) -> str:
+    """The library's own words out of torch's message: its error, and the last one it noted."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith("nccl")]
+    after = lines[lines.index("Last error:") + 1 :] if "Last error:" in lines else []
+    chosen = [*named, *after[:2]] if named else lines
+    return one_line(" ".join(dict.fromkeys(chosen)), 600)

@@ -1,0 +1,185 @@
+"""One rank of a run: a process with one GPU that sees all of them, as under torchrun.
+
+The ranks meet in a file of the run's private folder (torch's FileStore), so nothing of ours
+listens; NCCL's own bootstrap uses the interface that the environment gives it. What a rank does for
+a step is said by the probe's `Member`.
+"""
+
+import dataclasses
+import datetime
+import gc
+import importlib
+import inspect
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from typing import Any, Callable
+
+from ..devices.devices import Backend, select
+from ..devices.opening import open_backend
+from ..protocol.messages import ASKING, DeviceRecord, Hello, Measurement, Message, Progress, Request
+from ..protocol.sizing import reserve_bytes, spare_bytes, too_full
+from ..protocol.spec import ProbeSpec, ProbeStopped
+from ..protocol.timing import Sampled
+from .accelerator import Accelerator
+from .steps import Step, Steps
+
+_FOREVER = datetime.timedelta(days=2)
+"""torch's own deadline must never come first: it would write dumps and abort."""
+
+Emit = Callable[[Message], None]
+
+
+class Member:
+    """One rank among the others; a probe's subclass says what it does for a step.
+
+    `here`: its device. `dist`: torch.distributed. `devices`: of all ranks, in their order.
+    """
+
+    def __init__(
+        self,
+        here: Accelerator,
+        dist: Any,
+        store: Any,
+        devices: Sequence[DeviceRecord],
+        rank: int,
+        emit: Emit,
+        spec: ProbeSpec,
+        params: Mapping[str, Any],
+    ) -> None:
+        self.here = here
+        self.dist = dist
+        self.store = store
+        self.devices = tuple(devices)
+        self.rank = rank
+        self.ranks = len(devices)
+        self.emit = emit
+        self.spec = spec
+        self.params = params
+
+    def take(self, step: Step) -> None:
+        """Do one step and report it."""
+        raise NotImplementedError
+
+    def needed_bytes(self) -> int:
+        """Memory that each GPU must have free, beside what is left to others."""
+        return self.spec.memory_bytes_per_gpu
+
+    def share(self, topic: str, value: str) -> "list[str]":
+        """Tell all ranks, hear all ranks: some milliseconds. A topic is used once in a run."""
+        self.store.set(f"{topic}/{self.rank}", value)
+        return [self.store.get(f"{topic}/{r}").decode() for r in range(self.ranks)]
+
+    def meet(self, topic: str) -> None:
+        """Wait until all ranks are here."""
+        self.share(topic, "here")
+
+    def initialise(self, *, eager: bool) -> None:
+        """The process group of all ranks; `eager`: with its communicator, where torch can."""
+        here, dist = self.here, self.dist
+        more: dict[str, Any] = {}
+        known = inspect.signature(dist.init_process_group).parameters
+        if eager and here.backend == "nccl" and "device_id" in known:
+            more["device_id"] = here.torch_device()
+        dist.init_process_group(
+            here.backend,
+            store=dist.PrefixStore("group", self.store),
+            rank=self.rank,
+            world_size=self.ranks,
+            timeout=_FOREVER,
+            **more,
+        )
+
+    def memory_refusal(self, free_bytes: int) -> str:
+        """Why there is too little memory on some GPU, the same in every rank; else empty."""
+        free = [int(text) for text in self.share("free", str(free_bytes))]
+        self.devices = tuple(
+            dataclasses.replace(device, free_bytes=one) for device, one in zip(self.devices, free)
+        )
+        needed = self.needed_bytes()
+        forced = self.params.get("force") is True
+        counted = [device for device in self.devices if device.memory_bytes]
+        if all(spare_bytes(device, forced=forced) >= needed for device in counted):
+            return ""
+        return str(too_full(counted, needed, forced=forced))
+
+    def reserve_bytes(self, device: DeviceRecord) -> int:
+        """What is left to others."""
+        return reserve_bytes(device, forced=self.params.get("force") is True)
+
+    def figure(
+        self, name: str, src: str, dst: str, direction: str, taken: Sampled, **more: Any
+    ) -> None:
+        """Emit the median of several figures, in GB/s unless `more` has another unit."""
+        samples = tuple(round(figure, 3) for figure in taken.samples)
+        found = {
+            "value": round(taken.median, 3), "unit": "GB/s", "minimum": min(samples),
+            "maximum": max(samples), "samples": samples, **more,
+        }  # fmt: skip
+        self.say(name, src, dst, direction, **found)
+
+    def say(self, name: str, src: str, dst: str, direction: str, **more: Any) -> None:
+        """Emit a measurement; `more` has its other fields."""
+        kind = "cpu" if self.here.device == "cpu" else "gpu"
+        method, engine = self.spec.method, self.here.library
+        self.emit(Measurement(name, src, dst, method, kind, engine, direction, **more))
+
+
+def in_rank_order(devices: Sequence[DeviceRecord]) -> "tuple[DeviceRecord, ...]":
+    """By PCI address; the devices of a self-test by their number."""
+    return tuple(sorted(devices, key=lambda d: (d.pci_address or "", d.torch_index)))
+
+
+def run_rank(
+    request: Request, emit: Emit, spec: ProbeSpec, steps: Steps, member: "type[Member]"
+) -> None:
+    """Go through all steps as the rank that the request names."""
+    params = request.params
+    rank, ranks = int(params["rank"]), int(params["ranks"])
+    if os.getppid() != params["parent"]:
+        os._exit(1)
+    plan = steps(ranks, params, params["cpu"] is True)
+    emit(Progress(0, len(plan), plan[0].what))
+    backend = open_backend(params, lambda: emit(Progress(0, len(plan), ASKING)))
+    records = backend.devices()
+    chosen = in_rank_order(select(records, request.devices, spec.minimum_gpus))
+    if len(chosen) != ranks:
+        raise ProbeStopped("refused", f"{ranks} GPUs were named, and {len(chosen)} are different.")
+    torch = importlib.import_module("torch")
+    dist = importlib.import_module("torch.distributed")
+    if not dist.is_available() or not (backend.kind == "cpu" or dist.is_nccl_available()):
+        raise ProbeStopped("refused", f"torch {torch.__version__} is built without NCCL or RCCL.")
+    mine = chosen[rank]
+    here = Accelerator(torch, mine.torch_index, cpu=backend.kind == "cpu")
+    store = dist.FileStore(str(params["store"]), ranks)
+    store.set_timeout(_FOREVER)
+    one = member(here, dist, store, chosen, rank, emit, spec, params)
+    refusal = one.memory_refusal(backend.free_bytes(mine.torch_index))
+    if rank == 0:
+        emit(_hello(backend, records, one.devices, spec))
+    if refusal:
+        raise ProbeStopped("refused", refusal)
+    # A collection of garbage in one rank makes all of them wait, for a millisecond or more.
+    gc.collect()
+    gc.disable()
+    for place, step in enumerate(plan[1:], 1):
+        if step.takes_part(rank):
+            emit(Progress(place, len(plan), step.what))
+            one.take(step)
+    one.meet("end")
+
+
+def _hello(
+    backend: Backend, seen: Sequence[DeviceRecord], used: Sequence[DeviceRecord], spec: ProbeSpec
+) -> Hello:
+    """Who answers; the selected devices come first, in the order of their ranks."""
+    keys = {device.key for device in used}
+    others = [dataclasses.replace(d, selected=False) for d in seen if d.key not in keys]
+    return Hello(
+        probe=spec.name,
+        method=spec.method,
+        python=platform.python_version(),
+        device_kind=backend.kind,
+        devices=(*used, *others),
+        **dataclasses.asdict(backend.versions()),
+    )

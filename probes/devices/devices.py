@@ -1,0 +1,174 @@
+"""Devices as a probe handles them: what a backend must do, and how a selection is read."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Optional, Protocol
+
+from ..protocol.messages import DeviceRecord
+from ..protocol.plaintext import one_line
+from ..protocol.spec import ProbeStopped
+
+
+@dataclass(frozen=True)
+class StoreCheck:
+    """What the owner found after a store: rung 3 of the ladder."""
+
+    checked_bytes: int
+    wrong_bytes: int
+    first_wrong_offset: Optional[int]
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Software under a backend; None is "not found out"."""
+
+    torch: str
+    cuda: Optional[str] = None
+    hip: Optional[str] = None
+    driver: Optional[str] = None
+    nccl: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Copies from one device's outgoing buffer into another's incoming one."""
+
+    src: int
+    dst: int
+    reads: bool = False
+    """On a stream of `dst`, which fetches; else on one of `src`, which writes."""
+    src_slot: int = 0
+    dst_slot: int = 0
+    """So many copies' lengths into the buffers: flows at the same time do not share bytes."""
+
+    @property
+    def doer(self) -> int:
+        """Whose stream, and whose kernel, does it."""
+        return self.dst if self.reads else self.src
+
+
+@dataclass(frozen=True)
+class FlowTimes:
+    """How long flows took that were started together."""
+
+    ends: tuple[tuple[float, ...], ...]
+    """Of each flow, by the clock of its doer from the doer's first start: seconds until each of its
+    copies was done, the last one alone where nothing else ran."""
+
+    @property
+    def each(self) -> tuple[float, ...]:
+        """Seconds of each flow."""
+        return tuple(ends[-1] for ends in self.ends)
+
+    @property
+    def together(self) -> float:
+        """Seconds until the last flow was done."""
+        return max(self.each)
+
+
+class Backend(Protocol):
+    """Devices that a probe can copy between. Indices are torch's, and stay inside the worker."""
+
+    kind: str
+    grantor: str
+    """Who answers can_access."""
+    copy_engine: str
+    store_engine: str
+    no_kernels: Optional[str]
+    """Why there are no kernels of our own, asked after `open_kernels`; None where there are."""
+
+    @property
+    def kernel_engine(self) -> str:
+        """What kernel_seconds runs."""
+
+    def versions(self) -> Versions:
+        """Software versions."""
+
+    def devices(self) -> tuple[DeviceRecord, ...]:
+        """Every device torch sees; touches none."""
+
+    def open(self, indices: Sequence[int]) -> None:
+        """Create the contexts of these devices, all at once where that can be."""
+
+    def free_bytes(self, index: int) -> int:
+        """Free memory of one device; creates its context."""
+
+    def allocate(self, indices: Sequence[int], buffer_bytes: int) -> None:
+        """An outgoing buffer of random data and an incoming one on each device."""
+
+    def release(self) -> None:
+        """Give all memory back, whatever happened before."""
+
+    def can_access(self, src: int, dst: int) -> bool:
+        """Whether the driver grants `src` access to the memory of `dst`."""
+
+    def store(self, src: int, dst: int, size_bytes: int) -> StoreCheck:
+        """Store random bytes from `src` into the memory of `dst`; `dst` compares them itself."""
+
+    def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
+        """Each flow's copies, one after the other, by the copy engine; all flows at once."""
+
+    def open_kernels(self, indices: Sequence[int]) -> None:
+        """Compile and load kernels of our own, or find out why not (`no_kernels`)."""
+
+    def kernel_seconds(self, flow: Flow, size_bytes: int, copies: int) -> Optional[float]:
+        """The same by a kernel of the doer; None where no kernel can go that way."""
+
+    def staged_seconds(self, src: int, dst: int, size_bytes: int) -> float:
+        """One copy through two pinned host buffers, the next chunk coming while one goes."""
+
+    def chase_seconds(self, src: int, dst: int, hops: int) -> Optional[float]:
+        """A kernel of `src` follows pointers in memory of `dst`; None without our own kernels."""
+
+    def clear(self, index: int) -> None:
+        """Overwrite the incoming buffer, so that what lies there later has just come."""
+
+    def copied_right(self, src: int, dst: int, size_bytes: int) -> bool:
+        """Whether what `dst` received equals what `src` sent (slots 0), each summed in place."""
+
+    def trace_store(self, src: int, dst: int, size_bytes: int) -> list[dict[str, Any]]:
+        """The kernels and copies that a profiler saw during `store`."""
+
+
+def hidden_by() -> str:
+    """The variables that are set and hide devices, in brackets; empty where none is."""
+    names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+    said = [f"{name}={os.environ[name]}" for name in names if name in os.environ]
+    return f" ({one_line(', '.join(said))})" if said else ""
+
+
+def normal_pci(text: str) -> Optional[str]:
+    """A PCI address as Linux writes it (0000:06:00.0), from any usual spelling; else None."""
+    match = re.fullmatch(
+        r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})(?:\.([0-7]))?", text.strip().lower()
+    )
+    if match is None:
+        return None
+    domain, bus, device, function = match.groups()
+    return f"{int(domain or '0', 16):04x}:{bus}:{device}.{function or '0'}"
+
+
+def select(
+    devices: Sequence[DeviceRecord], wanted: Sequence[str], minimum: int
+) -> tuple[DeviceRecord, ...]:
+    """The wanted devices in the wanted order, all if none is named; ProbeStopped otherwise."""
+    if not devices:
+        raise ProbeStopped("refused", "No GPU: this torch sees none.")
+    chosen = list(devices) if not wanted else []
+    for name in wanted:
+        key = normal_pci(name) or name.strip().lower()
+        found = [
+            d for d in devices if key in (d.pci_address, (d.uuid or "").lower(), d.key.lower())
+        ]
+        if len(found) != 1:
+            what = "is not visible to" if not found else "means more than one device of"
+            raise ProbeStopped("refused", f"{name} {what} this torch{hidden_by()}.")
+        if found[0] not in chosen:
+            chosen.append(found[0])
+    if len(chosen) < minimum:
+        raise ProbeStopped(
+            "refused", f"{minimum} GPUs are needed, and {len(chosen)} can be used here."
+        )
+    return tuple(chosen)

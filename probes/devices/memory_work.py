@@ -1,0 +1,158 @@
+"""One device's own memory under load: what is done to it, how it is timed, whether it was done.
+
+Kernels are ours (kernels.py) where they can be compiled, else ATen's. "Driver copy" is the driver's
+memcpy on a stream: within one GPU the driver chooses by itself whether its copy engine or a kernel
+of its own moves the bytes. nvbandwidth's device_local_copy and torch's copy_ are that too.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from ..protocol.timing import Sampled, gigabytes_per_second, sample, warm
+from .driver import Driver
+from .held import HeldStreams, Lane
+from .kernels import Kernels
+
+READ_WRITTEN = "bytes read + bytes written"
+_CHUNK_WORDS = 16 << 20
+_SCALE = 3.0
+_WORD = 0x5A17C3E9
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something that is done to whole arrays."""
+
+    name: str
+    """Of the figure."""
+    variant: str
+    what: str
+    counted: str
+    arrays: int
+    """How many arrays are read or written, which is what their size is multiplied by."""
+
+
+DRIVER_COPY = Operation("memory_copy", "driver copy", "copies", READ_WRITTEN, 2)
+KERNEL_COPY = Operation("memory_copy", "kernel copy", "copies", READ_WRITTEN, 2)
+READ = Operation("memory_read", "", "adds up", "bytes read", 1)
+WRITE = Operation("memory_write", "", "fills", "bytes written", 1)
+TRIAD = Operation("memory_triad", "", "adds a multiple of one array to another in", READ_WRITTEN, 3)
+OPERATIONS = (DRIVER_COPY, KERNEL_COPY, READ, WRITE, TRIAD)
+
+
+class Arrays:
+    """Three arrays in the memory of one device. For the thread that made it."""
+
+    def __init__(
+        self, torch: Any, index: int, size_bytes: int, kernels: Optional[Kernels], *, cpu: bool
+    ) -> None:
+        self._torch = torch
+        self._index = index
+        self._cpu = cpu
+        self._kernels = kernels
+        self._device = "cpu" if cpu else f"cuda:{index}"
+        is_hip = getattr(torch.version, "hip", None) is not None
+        self._call = None if cpu else Driver(is_hip).copy_call()
+        self._held = HeldStreams(torch)
+        self._stream = None if cpu else torch.cuda.Stream(device=index)
+        words = size_bytes // 4
+        self._all = [torch.empty(words, device=self._device) for _ in range(3)]
+        for array in self._all[:2]:
+            array.normal_()
+        self._total = torch.zeros(1, dtype=torch.int32, device=self._device)
+        self._wait()
+        self.kernel_engine = "kernel" if kernels is not None else "ATen kernel"
+        self.copy_engine = "host memcpy" if cpu else "driver copy"
+        if cpu:
+            self.kernel_engine = "ATen on the host"
+
+    def measure(
+        self, operation: Operation, size_bytes: int, copies: int, samples: int, warm_seconds: float
+    ) -> Sampled:
+        """GB/s, counted as the operation says."""
+        work = self._work(operation, size_bytes)
+        warm(lambda: self._seconds(work, 2), warm_seconds)
+        counted = operation.arrays * size_bytes * copies
+        self._seconds(work, 1)
+        return sample(lambda: gigabytes_per_second(counted, self._seconds(work, copies)), samples)
+
+    def _seconds(self, work: Callable[[], object], times: int) -> float:
+        if self._cpu:
+            start = time.perf_counter()
+            for _ in range(times):
+                work()
+            return time.perf_counter() - start
+        return self._held.seconds([Lane(self._index, self._stream, work, times)])[0][-1]
+
+    def _work(self, operation: Operation, size_bytes: int) -> Callable[[], object]:
+        torch, stream, kernels, index = self._torch, self._stream, self._kernels, self._index
+        a, b, c = (array[: size_bytes // 4] for array in self._all)
+        ends = c.data_ptr(), a.data_ptr()
+        if operation is DRIVER_COPY:
+            call = self._call
+            if call is None or stream is None:
+                return lambda: c.copy_(a, non_blocking=True)
+            return lambda: call(*ends, size_bytes, stream.cuda_stream)
+        if kernels is None:
+            # A memcpy in disguise would be no kernel: so a copy that multiplies by one.
+            return {
+                KERNEL_COPY: lambda: torch.mul(a, 1.0, out=c),
+                READ: lambda: a.sum(),
+                WRITE: lambda: c.view(torch.int32).fill_(_WORD),
+                TRIAD: lambda: torch.add(a, b, alpha=_SCALE, out=c),
+            }[operation]
+        return {
+            KERNEL_COPY: lambda: kernels.copy(index, *ends, size_bytes, stream),
+            READ: lambda: kernels.read(index, ends[1], size_bytes, self._total.data_ptr(), stream),
+            WRITE: lambda: kernels.fill(index, ends[0], size_bytes, _WORD, stream),
+            TRIAD: lambda: kernels.triad(
+                index, ends[0], ends[1], b.data_ptr(), _SCALE, size_bytes, stream
+            ),
+        }[operation]
+
+    def is_right(self, operation: Operation, size_bytes: int) -> bool:
+        """Do it once more and look at every word."""
+        torch = self._torch
+        self._all[2].zero_()
+        self._total.zero_()
+        self._wait()
+        work = self._work(operation, size_bytes)
+        if operation is READ and self._kernels is None:
+            added = sum(
+                float(a.sum(dtype=torch.float64).item()) for a, _, _ in self._chunks(size_bytes)
+            )
+            # A float32 sum in any order is closer; half the array is sqrt(words) away.
+            total: Any = work()
+            return abs(float(total.item()) - added) <= 1e-6 * (size_bytes // 4) + 1
+        self._seconds(work, 1)
+        if operation is READ:
+            words = sum(
+                int(a.view(torch.int32).sum().item()) for a, _, _ in self._chunks(size_bytes)
+            )
+            return (int(self._total.item()) - words) % (1 << 32) == 0
+        return all(self._chunk_is_right(operation, *each) for each in self._chunks(size_bytes))
+
+    def _chunk_is_right(self, operation: Operation, a: Any, b: Any, c: Any) -> bool:
+        torch = self._torch
+        if operation is WRITE:
+            return bool((c.view(torch.int32) == _WORD).all().item())
+        if operation is TRIAD:
+            # The kernel may round once where ATen rounds twice.
+            return bool(torch.allclose(c, torch.add(a, b, alpha=_SCALE), rtol=1e-5, atol=1e-5))
+        return bool(torch.equal(c.view(torch.int32), a.view(torch.int32)))
+
+    def _chunks(self, size_bytes: int) -> Any:
+        for start in range(0, size_bytes // 4, _CHUNK_WORDS):
+            end = min(start + _CHUNK_WORDS, size_bytes // 4)
+            yield tuple(array[start:end] for array in self._all)
+
+    def _wait(self) -> None:
+        if not self._cpu:
+            self._torch.cuda.synchronize(self._index)
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._wait()
+        self._all, self._total = [], None

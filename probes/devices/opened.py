@@ -1,0 +1,113 @@
+"""The first steps of a probe: torch imported, devices chosen and introduced, memory looked at."""
+
+import dataclasses
+import os
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..protocol.messages import (
+    ASKING,
+    IMPORTING,
+    DeviceRecord,
+    Hello,
+    Message,
+    Note,
+    Progress,
+    Request,
+)
+from ..protocol.sizing import spare_bytes
+from ..protocol.spec import ProbeSpec
+from .devices import Backend, select
+from .gpus import drop_overruled_variables
+from .opening import open_backend
+
+Emit = Callable[[Message], None]
+
+_MEMORY_INFO = Path("/proc/meminfo")
+_GROUPS = (
+    (Path("/sys/fs/cgroup"), "memory.max", "memory.current"),
+    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+"""Version 2 and version 1, as a container sees its own."""
+
+
+def open_devices(
+    request: Request, spec: ProbeSpec, emit: Emit
+) -> "tuple[Backend, tuple[DeviceRecord, ...]]":
+    """The backend and the selected devices, each with its free memory; a Hello says who answers.
+
+    ProbeStopped where there is no torch, no device or not the one asked for.
+    """
+    dropped = drop_overruled_variables()
+    emit(Progress(0, 1, IMPORTING))
+    backend = open_backend(request.params, lambda: emit(Progress(0, 1, ASKING)))
+    return backend, tuple(_introduce(backend, request, spec, emit, dropped))
+
+
+def _introduce(
+    backend: Backend, request: Request, spec: ProbeSpec, emit: Emit, dropped: Sequence[str]
+) -> "list[DeviceRecord]":
+    """The requested devices with their free memory; emits a Hello. ProbeStopped if too few.
+
+    `dropped`: names of variables that were taken out of this process's environment.
+    """
+    records = backend.devices()
+    chosen = select(records, request.devices, spec.minimum_gpus)
+    emit(Progress(0, 1, f"opening {', '.join(record.key for record in chosen)}"))
+    backend.open([record.torch_index for record in chosen])
+    opened = [
+        dataclasses.replace(record, free_bytes=backend.free_bytes(record.torch_index))
+        for record in chosen
+    ]
+    others = [dataclasses.replace(r, selected=False) for r in records if r not in chosen]
+    emit(
+        Hello(
+            probe=spec.name,
+            method=spec.method,
+            python=platform.python_version(),
+            device_kind=backend.kind,
+            devices=(*opened, *others),
+            **dataclasses.asdict(backend.versions()),
+        )
+    )
+    if dropped:
+        emit(Note("environment", f"Left out for this run: {', '.join(dropped)}."))
+    return opened
+
+
+def largest_fitting(
+    sizes: Sequence[int], devices: Sequence[DeviceRecord], *, forced: bool
+) -> "int | None":
+    """The first of these sizes, largest first, that every device has to spare; None if none is."""
+    spare = min(spare_bytes(device, forced=forced) for device in devices)
+    return next((size for size in sizes if size <= spare), None)
+
+
+def host_free_bytes(
+    memory_info: Path = _MEMORY_INFO, groups: "Sequence[tuple[Path, str, str]]" = _GROUPS
+) -> int:
+    """Host memory this process may still take: available on the machine, and in its cgroup."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = 1024 * _numbers(memory_info).get("MemAvailable:", free // 1024)
+    for folder, limit_name, used_name in groups:
+        limit, used = _text(folder / limit_name).strip(), _text(folder / used_name).strip()
+        if limit.isdigit() and used.isdigit():
+            counts = _numbers(folder / "memory.stat")
+            # The kernel gives up cached files before it refuses memory.
+            cached = counts.get("total_inactive_file", counts.get("inactive_file", 0))
+            free = min(free, max(0, int(limit) - int(used) + cached))
+    return free
+
+
+def _numbers(path: Path) -> "dict[str, int]":
+    """Lines of a name and a number."""
+    words = [line.split() for line in _text(path).splitlines()]
+    return {each[0]: int(each[1]) for each in words if len(each) > 1 and each[1].isdigit()}
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

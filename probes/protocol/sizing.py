@@ -1,0 +1,129 @@
+"""How much memory a run takes and how long its samples are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from .messages import DeviceRecord
+from .spec import ProbeStopped, level_of
+
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+_SCRATCH_BYTES = 64 * MIB
+_GPU_BUFFERS = {"quick": (256 * MIB, 64 * MIB), "normal": (GIB, 512 * MIB, 64 * MIB)}
+"""Of each of a GPU's two buffers, the largest that fits; the level "full" is as "normal"."""
+_LARGEST_COPY_BYTES = 512 * MIB
+_SMALLEST_BYTES = 64 * MIB
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """One run's sizes and repeats."""
+
+    buffer_bytes: int
+    copy_bytes: int
+    """One copy of a fast pair."""
+    smallest_bytes: int
+    """Slow pairs use shorter copies, down to this."""
+    copies: int
+    """Copies in one sample."""
+    samples: int
+    sample_seconds: float
+    """About how long a sample takes at most."""
+    small_bytes: int
+    small_copies: int
+    """Bytes and number of the copies that latency is taken from."""
+    store_bytes: int
+    """What the storing kernel writes."""
+    first_warm_seconds: float
+    """For a source not used before; at the level "quick" only as long as it gets faster."""
+    warm_seconds: float
+    hops: int
+    """Of a pointer chase, in one sample."""
+    smallest_sweep_bytes: int
+
+    def fitting(self, bytes_per_second: float, most_bytes: Optional[int] = None) -> int:
+        """Bytes of one copy so that a sample takes at most `sample_seconds`; halved, never odd."""
+        size = self.copy_bytes if most_bytes is None else most_bytes
+        while (
+            size // 2 >= self.smallest_bytes
+            and self.copies * size > self.sample_seconds * bytes_per_second
+        ):
+            size //= 2
+        return size
+
+    def sweep(self, factor: int) -> tuple[int, ...]:
+        """Sizes of copies from `smallest_sweep_bytes` up to 1 GiB, or to what the buffers hold."""
+        sizes = [self.smallest_sweep_bytes]
+        while sizes[-1] * factor <= min(self.buffer_bytes, GIB):
+            sizes.append(sizes[-1] * factor)
+        return tuple(sizes)
+
+    def sweep_copies(self, size_bytes: int, bytes_per_second: float) -> int:
+        """Copies of one sample of a sweep: 2 GiB together, 4 at least and 64 at most.
+
+        Fewer on a slow pair, down to one: about `sample_seconds` are enough.
+        """
+        enough = int(self.sample_seconds * bytes_per_second / size_bytes)
+        return max(1, min(enough, max(4, min(64, 2 * GIB // size_bytes))))
+
+
+def choose_sizes(kind: str, devices: Sequence[DeviceRecord], params: Mapping[str, Any]) -> Sizes:
+    """Sizes that leave a fifth of each GPU, and 1 GiB at least, free; ProbeStopped if none do.
+
+    `force` shrinks what is left free to 256 MiB. `samples` (3 to 25) is how often each is timed,
+    `level` as in spec.py.
+    """
+    quick = level_of(params) == "quick"
+    samples = params.get("samples", 3 if quick else 5)
+    if type(samples) is not int or not 3 <= samples <= 25:
+        raise ProbeStopped("refused", "samples is a number from 3 to 25.")
+    if kind == "cpu":
+        return Sizes(
+            buffer_bytes=8 * MIB, copy_bytes=8 * MIB, smallest_bytes=8 * MIB, copies=4,
+            samples=samples, sample_seconds=1.0, small_bytes=16, small_copies=50,
+            store_bytes=MIB, first_warm_seconds=0.01, warm_seconds=0.0, hops=2000,
+            smallest_sweep_bytes=4 * KIB,
+        )  # fmt: skip
+    buffers, forced = _GPU_BUFFERS["quick" if quick else "normal"], params.get("force") is True
+    for buffer_bytes in buffers:
+        wanted = 2 * buffer_bytes + _SCRATCH_BYTES
+        if all(wanted <= spare_bytes(device, forced=forced) for device in devices):
+            return Sizes(
+                buffer_bytes=buffer_bytes,
+                copy_bytes=min(buffer_bytes, _LARGEST_COPY_BYTES),
+                smallest_bytes=min(buffer_bytes, _SMALLEST_BYTES),
+                copies=8 if quick else 16,
+                samples=samples,
+                sample_seconds=0.03 if quick else 0.06,
+                small_bytes=16,
+                small_copies=200,
+                store_bytes=MIB if quick else 4 * MIB,
+                first_warm_seconds=0.25,
+                warm_seconds=0.0 if quick else 0.02,
+                hops=20_000,
+                smallest_sweep_bytes=4 * KIB,
+            )
+    raise too_full(devices, 2 * buffers[-1] + _SCRATCH_BYTES, forced=forced)
+
+
+def reserve_bytes(device: DeviceRecord, *, forced: bool) -> int:
+    """What stays free of a GPU for others: a fifth of it, 1 GiB at least; `forced`: 256 MiB."""
+    return 256 * MIB if forced else max((device.memory_bytes or 0) // 5, GIB)
+
+
+def spare_bytes(device: DeviceRecord, *, forced: bool) -> int:
+    """What a probe may take of a GPU; below 0 where less is free than shall stay so."""
+    return (device.free_bytes or 0) - reserve_bytes(device, forced=forced)
+
+
+def too_full(devices: Sequence[DeviceRecord], wanted_bytes: int, *, forced: bool) -> ProbeStopped:
+    """The refusal that names the GPU with the least to spare."""
+    full = min(devices, key=lambda device: spare_bytes(device, forced=forced))
+    reserve = reserve_bytes(full, forced=forced)
+    return ProbeStopped(
+        "refused",
+        f"{full.key} has {(full.free_bytes or 0) // MIB} MiB free: the probe wants "
+        f"{wanted_bytes // MIB} MiB and leaves {reserve // MIB} MiB free.",
+    )

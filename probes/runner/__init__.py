@@ -1,0 +1,1 @@
+"""The process around a probe: started, watched, heard and ended."""

@@ -1,0 +1,209 @@
+"""The app's side of a probe: start, stream, deadline, cancel, kill, reap.
+
+All of it is synchronous: the caller gives it a thread, and that thread has to live as long as the
+worker, because the kernel ties the child to the thread that started it (see `lifeline`).
+"""
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Optional
+
+from ..protocol.messages import Message, Request
+from ..protocol.outcome import Outcome
+from ..protocol.plaintext import one_line
+from . import leftovers
+from .conversation import Conversation
+
+WORKER = Path(__file__).resolve().parent.parent / "worker.py"
+_KEEPER = Path(__file__).resolve().parent / "keeper.py"
+
+_TERM_SECONDS = 2.0
+_TERM_RANKS_SECONDS = 8.0
+"""Where the keeper has a folder, and a process on every GPU to wait for."""
+_KILL_SECONDS = 2.0
+_CLOSE_SECONDS = 3.0
+"""After its last message a worker has this long to leave: freeing GPU memory takes a while."""
+_LEFT_BEHIND = 125
+
+Listener = Callable[[Message], None]
+
+
+def run_probe(
+    request: Request,
+    interpreter: str,
+    on_event: Listener,
+    deadline_seconds: float,
+    cancel: threading.Event,
+    *,
+    worker: Path = WORKER,
+    private_folder: bool = False,
+) -> Outcome:
+    """Run one probe in a worker of its own and wait for its end; see `Session`."""
+    with Session(interpreter, cancel, worker=worker, private_folder=private_folder) as session:
+        return session.run(request, on_event, deadline_seconds, last=True)
+
+
+class Session:
+    """A worker that answers one request after the other; used as a context manager.
+
+    It starts with the first request. A probe that does not reach its end takes the worker along;
+    the next request starts another. `private_folder`: probes get one as the parameter `folder`. It
+    is gone when the worker is, with the files that NCCL may have left in /dev/shm.
+    """
+
+    def __init__(
+        self,
+        interpreter: str,
+        cancel: threading.Event,
+        *,
+        worker: Path = WORKER,
+        private_folder: bool = False,
+    ) -> None:
+        # Not resolve(): a virtual environment is known by its link.
+        self._python = os.path.abspath(interpreter)
+        self._cancel = cancel
+        self._worker = worker
+        self._private_folder = private_folder
+        self._folder = "-"
+        self._shared: frozenset[tuple[str, int]] = frozenset()
+        self._process: Optional[subprocess.Popen[bytes]] = None
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether a worker waits for a request."""
+        return self._process is not None and self._process.poll() is None
+
+    def run(
+        self,
+        request: Request,
+        on_event: Listener,
+        deadline_seconds: float,
+        *,
+        last: bool = False,
+    ) -> Outcome:
+        """Run one probe and wait for its end, however it ends; `last`: the worker's end too.
+
+        `on_event` gets every message as it comes, in this thread. Setting the session's `cancel`
+        ends the run within a tenth of a second. Nothing is raised for what a worker may do; what
+        `on_event` raises comes through, after the worker is gone.
+        """
+        if not self.alive:
+            self.close()
+            refusal = self._start()
+            if refusal:
+                return Outcome("failed", refusal, 0.0)
+        process = self._process
+        assert process is not None
+        if self._private_folder:
+            params = {**request.params, "folder": self._folder}
+            request = dataclasses.replace(request, params=params)
+        talk = Conversation(request, on_event, deadline_seconds, self._cancel)
+        code: Optional[int] = None
+        left_behind, over = False, True
+        try:
+            talk.talk(process)
+            over = last or not talk.finished
+        finally:
+            if over:
+                code, left_behind = self._end(talk)
+        return talk.outcome(code, left_behind)
+
+    def close(self) -> None:
+        """End the worker, in peace where it is idle."""
+        if self._process is not None:
+            self._end(None)
+
+    def _start(self) -> str:
+        """Start keeper and worker; a sentence when they cannot be."""
+        python = self._python
+        if not os.access(python, os.X_OK) or os.path.isdir(python):
+            return f"{one_line(python)} is not a program that can be run."
+        if self._private_folder:
+            self._shared = leftovers.shared_files()
+            try:
+                self._folder = leftovers.folder_path()
+            except OSError:
+                return "No folder for temporary files can be written; TMPDIR names another."
+        keeper = sys.executable or python
+        command = [keeper, "-I", "-S", str(_KEEPER), str(os.getpid()), self._folder]
+        command += [python, str(self._worker), "--watched"]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                cwd="/",
+            )
+        except OSError as error:
+            return f"The probe could not be started: {error.strerror}."
+        return ""
+
+    def _end(self, talk: Optional[Conversation]) -> "tuple[Optional[int], bool]":
+        """See the worker off; its return code, and whether something would not go."""
+        process = self._process
+        assert process is not None
+        self._process = None
+        if talk is None or not talk.left_early:
+            with contextlib.suppress(OSError):
+                process.stdin.close()  # type: ignore[union-attr]
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_CLOSE_SECONDS)
+        seconds = _TERM_RANKS_SECONDS if self._private_folder else _TERM_SECONDS
+        left_behind = _make_go(process, seconds)
+        if self._private_folder and (process.returncode or 0) < 0:
+            # The keeper does this; here it was killed itself.
+            leftovers.remove_folder(self._folder)
+            leftovers.remove_shared_files(self._shared)
+        if talk is not None:
+            talk.drain(process)
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            with contextlib.suppress(OSError):
+                pipe.close()  # type: ignore[union-attr]
+        return process.returncode, left_behind
+
+
+def _make_go(process: "subprocess.Popen[bytes]", term_seconds: float) -> bool:
+    """Make sure that the keeper and all it kept are gone; True if something would not go."""
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(term_seconds)
+    if process.returncode is None or process.returncode < 0:
+        # A keeper that was killed has not cleared up: its group is what is left.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_KILL_SECONDS)
+        _wait_for_group(process.pid)
+    return process.returncode in (None, _LEFT_BEHIND)
+
+
+def _wait_for_group(group: int) -> None:
+    """Wait, bounded, until nothing of a process group is left."""
+    give_up = time.monotonic() + _KILL_SECONDS
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < give_up:
+            os.killpg(group, 0)
+            time.sleep(0.01)

@@ -1,0 +1,194 @@
+"""Find a Python that has torch, without importing torch."""
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+from ..protocol.plaintext import one_line
+from .asking import NoAnswer, ask
+
+_LOOK_SECONDS = 10.0
+_MOST_BYTES = 1 << 16
+"""An answer has a few hundred; a start-up file may greet before it."""
+_NO_ANSWER = {
+    "late": f"gave no answer in {_LOOK_SECONDS:.0f} s",
+    "too much": "is no Python that answers",
+    "cancelled": "was not asked to the end",
+}
+_MOST_ON_PATH = 8
+
+# Asked of a candidate. Finding a package's spec does not import it; torch/version.py is text that
+# says which build it is. The alarm ends the process even if nobody is left to do so.
+_QUESTION = r"""
+import signal
+signal.alarm(12)
+import importlib.util, json, os, re, sys
+answer = {"python": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable,
+          "prefix": sys.prefix}
+try:
+    spec = importlib.util.find_spec("torch")
+    origin = spec.origin if spec else None
+except (ImportError, ValueError):
+    origin = None
+if origin:
+    answer["torch"] = ""
+    try:
+        with open(os.path.join(os.path.dirname(origin), "version.py")) as file:
+            text = file.read(20000)
+        for key, name in (("torch", "__version__"), ("cuda", "cuda"), ("hip", "hip")):
+            found = re.search(r"^%s\b[^=\n]*=\s*['\"]([^'\"]+)['\"]" % name, text, re.M)
+            answer[key] = found.group(1) if found else None
+    except OSError:
+        pass
+os.write(1, (json.dumps(answer) + "\n").encode())
+"""
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python, and whether a probe can run under it."""
+
+    path: str
+    """As it was found: a venv is known by its link, a wrapper by its own name."""
+    how_found: str
+    """--python, this Python, VIRTUAL_ENV, CONDA_PREFIX, PATH."""
+    python_version: Optional[str] = None
+    torch_version: Optional[str] = None
+    cuda: Optional[str] = None
+    hip: Optional[str] = None
+    identity: Optional[tuple[str, ...]] = None
+    """Real path, prefix and torch: the same Python under another name has the same."""
+    why_not: Optional[str] = None
+    """Why a probe cannot run under it; None when it can."""
+
+    @property
+    def has_gpu_build(self) -> bool:
+        """Whether its torch was built for CUDA or HIP."""
+        return self.why_not is None and (self.cuda or self.hip) is not None
+
+    def sentence(self) -> str:
+        """One line about it."""
+        where = f"{one_line(self.path)} ({self.how_found})"
+        if self.why_not is not None:
+            return f"{where}: {self.why_not}"
+        build = f"CUDA {self.cuda}" if self.cuda else f"HIP {self.hip}" if self.hip else "CPU only"
+        return f"{where}: Python {self.python_version}, torch {self.torch_version}, {build}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen interpreter, if any, and all that were looked at, in order."""
+
+    chosen: Optional[Interpreter]
+    looked_at: tuple[Interpreter, ...]
+
+    def sentences(self) -> tuple[str, ...]:
+        """What to tell people: the chosen one first, then why not the others before it."""
+        if self.chosen is None:
+            lines = ["No Python with torch was found; --python names one."]
+        else:
+            lines = [f"Probes run under {self.chosen.sentence()}"]
+        for other in self.looked_at:
+            if other is not self.chosen:
+                lines.append("Not under " + other.sentence())
+        return tuple(lines)
+
+
+def find_interpreter(
+    explicit: Optional[str] = None, cancel: Optional[threading.Event] = None
+) -> Choice:
+    """`explicit` alone if given; else the first with a GPU build of torch, else with any torch.
+
+    Setting `cancel` ends the search within a tenth of a second, with what was found until then.
+    """
+    looked_at: list[Interpreter] = []
+    seen: set[object] = set()
+    for path, how_found in [(explicit, "--python")] if explicit else candidates():
+        if path in seen:
+            continue
+        if cancel is not None and cancel.is_set():
+            break
+        found = inspect(path, how_found, cancel)
+        seen.add(path)
+        if found.identity is not None:
+            if found.identity in seen:
+                continue
+            seen.add(found.identity)
+        looked_at.append(found)
+        if found.has_gpu_build:
+            break
+    usable = [i for i in looked_at if i.why_not is None]
+    chosen = next((i for i in usable if i.has_gpu_build), usable[0] if usable else None)
+    return Choice(chosen, tuple(looked_at))
+
+
+def candidates() -> Iterator[tuple[str, str]]:
+    """Paths to try and how each was come by: this one, the active environment, PATH."""
+    if sys.executable:
+        yield sys.executable, "this Python"
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        if os.environ.get(variable):
+            yield str(Path(os.environ[variable]) / "bin" / "python"), variable
+    left = _MOST_ON_PATH
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        for name in ("python3", "python"):
+            path = os.path.join(folder, name)
+            if os.path.isabs(path) and os.access(path, os.X_OK) and left > 0:
+                left -= 1
+                yield path, "PATH"
+
+
+def inspect(path: str, how_found: str, cancel: Optional[threading.Event] = None) -> Interpreter:
+    """Ask one candidate about its torch; never raises, takes at most ten seconds.
+
+    It is asked with all that it started in one process group, which is gone afterwards.
+    """
+    path = os.path.abspath(path)
+    if not os.access(path, os.X_OK) or os.path.isdir(path):
+        return Interpreter(path, how_found, why_not="is not a program that can be run")
+    try:
+        said = ask([path, "-c", _QUESTION], _LOOK_SECONDS, _MOST_BYTES, cancel)
+    except NoAnswer as none:
+        return Interpreter(path, how_found, why_not=_NO_ANSWER[none.reason])
+    except OSError as error:
+        return Interpreter(path, how_found, why_not=f"cannot be run: {error.strerror}")
+    try:
+        answer = json.loads(said.strip().splitlines()[-1])
+        python = str(answer["python"])
+        real = os.path.realpath(str(answer["executable"] or path))
+        identity = (real, str(answer["prefix"]), str(answer.get("torch")))
+    except (ValueError, IndexError, KeyError, TypeError, RecursionError):
+        return Interpreter(path, how_found, why_not="is no Python that answers")
+    torch = answer.get("torch")
+    version = None if torch is None else one_line(str(torch), 40) or "of unknown version"
+    return Interpreter(
+        path=path,
+        how_found=how_found,
+        python_version=one_line(python, 20),
+        torch_version=version,
+        cuda=_text(answer.get("cuda")),
+        hip=_text(answer.get("hip")),
+        identity=identity,
+        why_not=_why_not(python, version),
+    )
+
+
+def _text(value: object) -> Optional[str]:
+    return one_line(str(value), 40) if value else None
+
+
+def _why_not(python: str, torch: Optional[str]) -> Optional[str]:
+    numbers = [int(part) for part in python.split(".")[:2] if part.isdigit()]
+    if numbers < [3, 9]:
+        return f"Python {one_line(python, 20)} is older than 3.9"
+    if torch is None:
+        return "has no torch"
+    parts = torch.split("+")[0].split(".")[:2]
+    if len(parts) == 2 and all(p.isdigit() for p in parts) and [int(p) for p in parts] < [2, 1]:
+        return f"torch {torch} is older than 2.1"
+    return None

@@ -1,0 +1,72 @@
+"""Which GPUs a check may measure: those that nobody uses."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from gputop.checking.idle import idle
+from gputop.measuring.guard import HANGS
+from gputop.topology.model.readings import GpuProcess, GpuReading
+from gputop.topology.model.source import SourceAbsent
+
+from ...support.rule_cases import base
+
+LIVE = base("hgx-h200-4gpu-live")
+ADDRESSES = tuple(gpu.address for gpu in LIVE.machine.gpus)
+NAMES = {address: f"GPU{number}" for number, address in enumerate(ADDRESSES)}
+GIB = 1 << 30
+
+
+def reading(address: str, **fields: Any) -> GpuReading:
+    given: dict[str, Any] = {
+        "utilization_percent": 0.0, "memory_used_bytes": 0, "memory_free_bytes": 100 * GIB,
+        "processes": (),
+    }  # fmt: skip
+    return GpuReading(address=address, **{**given, **fields})
+
+
+def test_each_gpu_is_judged_by_itself() -> None:
+    job = (GpuProcess(pid=4711, kind="compute", memory_bytes=30 * GIB),)
+    sample = [reading(ADDRESSES[0]), reading(ADDRESSES[1], processes=job)]
+    found = idle(ADDRESSES[:2], NAMES, lambda: lambda: sample)
+    assert found.free == (ADDRESSES[0],)
+    ((address, why),) = found.busy
+    assert address == ADDRESSES[1]
+    assert "4711" in why
+
+
+def test_work_that_just_ended_gets_a_moment() -> None:
+    asked = []
+
+    def read() -> Sequence[GpuReading]:
+        asked.append(1)
+        return [reading(ADDRESSES[0], utilization_percent=90.0 if len(asked) < 5 else 0.0)]
+
+    assert idle(ADDRESSES[:1], NAMES, lambda: read).free == ADDRESSES[:1]
+
+
+def test_without_an_answer_nothing_is_proven() -> None:
+    def absent() -> Any:
+        raise SourceAbsent("no NVIDIA driver")
+
+    found = idle(ADDRESSES, NAMES, absent)
+    assert found.free == ADDRESSES
+    assert "no NVIDIA driver" in found.blind[0]
+
+
+def test_a_driver_that_hangs_is_not_loaded() -> None:
+    release = threading.Event()
+
+    def hang() -> Any:
+        release.wait(30)
+        return list
+
+    began = time.monotonic()
+    found = idle(ADDRESSES[:2], NAMES, hang, deadline_seconds=0.2)
+    release.set()
+    assert time.monotonic() - began < 5
+    assert found.free == ()
+    assert {why for _, why in found.busy} == {HANGS}

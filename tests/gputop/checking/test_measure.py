@@ -1,0 +1,255 @@
+"""The measuring part of a check: who is left out, what runs, what is kept of the readings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from gputop.checking import check as checking
+from gputop.checking import measure as check_measure
+from gputop.checking.check import Wanted
+from gputop.checking.idle import Idle
+from gputop.checking.measure import Measured, Ran, after, measure
+from gputop.checking.runs import RUN_RULES, run_rules
+from gputop.measuring.guard import HANGS
+from gputop.measuring.planning import Plan
+from gputop.measuring.running import Ended
+from gputop.measuring.runs import Told
+from gputop.probes.protocol.outcome import Outcome
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import Diagnosis, diagnose
+from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.report import Report
+
+from ...support.checked import checked
+from ...support.rule_cases import base, edited
+
+LIVE = base("hgx-h200-4gpu-live")
+ADDRESSES = tuple(gpu.address for gpu in LIVE.machine.gpus)
+
+
+class Attended:
+    """In place of workers: every probe ends as it is told to."""
+
+    plans: ClassVar[list[Plan]] = []
+    how: ClassVar[dict[str, str]] = {}
+    stopped: ClassVar[bool] = False
+
+    def __init__(self, plan: Plan) -> None:
+        self.plans.append(plan)
+        self.interrupted = self.stopped
+        self._plan = plan
+
+    def ends(self) -> Iterator[Ended]:
+        for planned in self._plan.steps:
+            name = planned.wish.probe
+            status = self.how.get(name, "finished")
+            figures = () if status != "finished" else (figure(name),)
+            outcome = Outcome(status, f"{name} {status}", 1.0)
+            yield Ended(planned, Told(outcome=outcome, measurements=figures))
+
+
+def figure(probe: str) -> Measurement:
+    return Measurement(
+        probe=probe, quantity="made_up", src=ADDRESSES[0], value=1.0, unit="GB/s", device_kind="gpu"
+    )
+
+
+@pytest.fixture(autouse=True)
+def made_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.setattr("gputop.measuring.attended.Attended", Attended)
+    monkeypatch.setattr(Attended, "plans", [])
+    monkeypatch.setattr(Attended, "how", {})
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+
+def free(addresses: Sequence[str], names: dict[str, str]) -> Idle:
+    return Idle(free=tuple(addresses))
+
+
+def test_a_default_check_takes_the_quick_level_of_five_probes() -> None:
+    found = measure(LIVE, ADDRESSES, look=free)
+    (plan,) = Attended.plans
+    assert plan.level == "quick"
+    assert {step.wish.probe for step in plan.steps} == set(check_measure.PROBES)
+    assert plan.estimate_seconds < 30
+    assert len(found.measurements) == len(found.runs) == 5
+    assert found.gpus == ADDRESSES
+
+
+def test_one_gpu_has_no_pairs() -> None:
+    measure(LIVE, ADDRESSES[:1], look=free)
+    assert [step.wish.probe for step in Attended.plans[0].steps] == ["host", "memory", "gemm"]
+
+
+def test_full_measures_everything() -> None:
+    measure(LIVE, ADDRESSES, full=True, look=free)
+    assert Attended.plans[0].level == "full"
+    assert len(Attended.plans[0].steps) == 9
+
+
+def test_a_busy_gpu_is_left_out_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    def look(addresses: Sequence[str], names: dict[str, str]) -> Idle:
+        return Idle(free=ADDRESSES[1:], busy=((ADDRESSES[0], "GPU0 works: 99 % utilisation"),))
+
+    found = measure(LIVE, ADDRESSES, look=look)
+    assert Attended.plans[0].addresses == ADDRESSES[1:]
+    assert "left out: GPU0 works" in capsys.readouterr().err
+    (finding,) = told(found).findings
+    assert (finding.id, finding.severity) == ("not-measured", "notice")
+    assert finding.evidence[0].value == "works: 99 % utilisation"
+
+
+def test_force_asks_nobody() -> None:
+    def look(addresses: Sequence[str], names: dict[str, str]) -> Idle:
+        raise AssertionError
+
+    assert measure(LIVE, ADDRESSES, force=True, look=look).gpus == ADDRESSES
+    assert Attended.plans[0].force
+
+
+def test_where_all_are_busy_the_check_cannot_tell() -> None:
+    def look(addresses: Sequence[str], names: dict[str, str]) -> Idle:
+        return Idle(busy=tuple((address, "works") for address in addresses))
+
+    found = measure(LIVE, ADDRESSES, look=look)
+    assert Attended.plans == []
+    assert told(found).verdict == "cannot tell"
+
+
+def test_a_driver_that_is_silent_is_not_taken_for_use(capsys: pytest.CaptureFixture[str]) -> None:
+    def look(addresses: Sequence[str], names: dict[str, str]) -> Idle:
+        return Idle(busy=tuple((address, HANGS) for address in addresses))
+
+    found = measure(LIVE, ADDRESSES, look=look)
+    assert capsys.readouterr().err.count("left out") == 1
+    assert "since the driver did not answer" in told(found).findings[0].title
+
+
+WELL = (Ran(probe="host", status="finished", text="", figures=3),)
+
+
+def told(measured: Measured, now: NodeSnapshot = LIVE) -> Diagnosis:
+    """What the rules about the run say."""
+    return diagnose(Case(Report(now)), run_rules(measured))
+
+
+@pytest.mark.parametrize("status", ["no-torch", "died", "failed", "refused", "garbled"])
+def test_what_was_not_measured_is_never_healthy(status: str) -> None:
+    found = told(Measured(runs=(Ran(probe="p2p", status=status, text="why"),), gpus=ADDRESSES))
+    assert found.verdict == "cannot tell"
+    assert found.findings[0].evidence[0].value == "why"
+
+
+def test_one_reason_for_several_probes_is_one_finding() -> None:
+    runs = tuple(Ran(probe=name, status="no-torch", text="why") for name in ("p2p", "host"))
+    (finding,) = told(Measured(runs=runs, gpus=ADDRESSES)).findings
+    assert "p2p, host" in finding.title
+
+
+def test_a_probe_that_hangs_is_broken() -> None:
+    run = Ran(probe="collectives", status="timed-out", text="gave up after 60 s")
+    found = told(Measured(runs=(run,), gpus=ADDRESSES))
+    assert [one.id for one in found.findings] == ["probe-hangs"]
+    assert found.verdict == "broken"
+
+
+def test_a_gpu_that_went_away_is_broken() -> None:
+    now, gone = after(LIVE, lambda: edited(LIVE, [{"path": "machine.gpus[2]", "remove": True}]))
+    found = told(Measured(runs=WELL, gpus=ADDRESSES, gone=gone), now=now)
+    assert [one.id for one in found.findings] == ["gpu-gone"]
+    assert found.findings[0].devices == (ADDRESSES[2],)
+    assert "GPU2" in found.findings[0].title
+
+
+def test_a_driver_that_names_no_gpu_any_more_is_broken() -> None:
+    now, gone = after(LIVE, lambda: NodeSnapshot(taken_at=2.0))
+    assert now is LIVE
+    found = told(Measured(runs=WELL, gpus=ADDRESSES, gone=gone), now=now)
+    assert [(one.id, one.devices) for one in found.findings] == [("gpu-gone", ADDRESSES)]
+    assert found.verdict == "broken"
+
+
+def test_nobody_looks_for_lost_gpus_where_nothing_was_measured() -> None:
+    assert "gpu-gone" in told(Measured()).unexamined
+
+
+def test_all_is_well_where_every_probe_finished_or_was_skipped() -> None:
+    runs = (
+        Ran(probe="host", status="finished", text="", figures=3),
+        Ran(probe="p2p", status="skipped", text=""),
+    )
+    found = told(Measured(runs=runs, gpus=ADDRESSES))
+    assert found.verdict == "healthy"
+    assert set(found.examined) == {rule.id for rule in RUN_RULES}
+
+
+def test_our_own_load_is_taken_out_of_the_second_reading() -> None:
+    hot = edited(
+        LIVE,
+        [
+            {"path": "readings.gpus[0].utilization_percent", "value": 97.0},
+            {"path": "readings.gpus[0].throttle_reasons", "value": ["software power cap"]},
+            {"path": "readings.gpus[0].pcie_replays", "value": 12},
+            {"path": "readings.gpus[0].ecc.uncorrected_volatile", "value": 2},
+            {"path": "machine.gpus[1].nvlinks[3].active", "value": False},
+        ],
+    )
+    found, gone = after(LIVE, lambda: hot)
+    assert gone == ()
+    first, before = found.readings.gpus[0], LIVE.readings.gpus[0]
+    assert first.utilization_percent == before.utilization_percent
+    assert first.throttle_reasons == before.throttle_reasons
+    assert first.pcie_replays == 12
+    assert first.ecc is not None
+    assert first.ecc.uncorrected_volatile == 2
+    assert found.machine.gpus[1].nvlinks[3].active is False
+
+
+def test_counters_of_before_are_the_earlier_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticked = msgspec.structs.replace(
+        edited(LIVE, [{"path": "readings.gpus[0].pcie_replays", "value": 12}]),
+        taken_at=LIVE.taken_at + 20,
+    )
+    seen: list[Case] = []
+
+    def ask(case: Case, rules: object) -> Diagnosis:
+        seen.append(case)
+        return Diagnosis()
+
+    monkeypatch.setattr(checking, "diagnose", ask)
+    monkeypatch.setattr("gputop.checking.node.read_snapshot", lambda *asked: LIVE)
+    monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked: ticked)
+    monkeypatch.setattr("gputop.checking.idle.idle", free)
+    answer = checking.check(Wanted(mode="default"), time.monotonic())
+    (case,) = seen
+    assert case.earlier is LIVE
+    assert case.readings.gpus[0].pcie_replays == 12
+    assert len(case.snapshot.measurements) == 5
+    assert answer.probes == tuple(run.probe for run in answer.measured.runs)
+    assert answer.mode == "default"
+
+
+def test_ctrl_c_tells_what_was_found_and_is_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gputop.checking.node.read_snapshot", lambda *asked: LIVE)
+    monkeypatch.setattr(check_measure, "read_snapshot", lambda *asked: LIVE)
+    monkeypatch.setattr("gputop.checking.idle.idle", free)
+    monkeypatch.setattr(Attended, "stopped", True)
+    monkeypatch.setattr(Attended, "how", {"gemm": "cancelled", "collectives": "cancelled"})
+    done = checked(capsys, "--json")
+    assert done.code == 130
+    statuses = {run["probe"]: run["status"] for run in done.document["measured"]}
+    assert statuses["gemm"] == "cancelled"
+    assert statuses["host"] == "finished"
+    # What was cut short proves no health.
+    assert done.document["verdict"] == "cannot tell"
+    assert done.document["exit_code"] == 130
+    (finding,) = [one for one in done.document["findings"] if one["id"] == "not-measured"]
+    assert "gemm, collectives" in finding["title"]
+    assert finding["fix"][0]["command"] == "gputop check"

@@ -1,0 +1,102 @@
+"""The lines for people: width, signs with words, ids whole, the verdict last."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.commands.check.text import lines
+from gputop.live.findings import SIGNS
+from gputop.topology.diagnosis.engine import Diagnosis, Silenced
+from gputop.topology.diagnosis.finding import SEVERITIES, Evidence, Finding, Fix
+
+LONG = "GPU0, GPU1, GPU2 and GPU3 have fewer links than the others of this board by far, really"
+
+
+def finding(severity: str, name: str = "made-up-rule", title: str = LONG) -> Finding:
+    return Finding(
+        id=name,
+        severity=severity,
+        title=title,
+        evidence=(Evidence(what="links " * 30, value="16 of 18", source="NVML"),),
+        disproof="a look",
+        consequence="It is slow. " * 20,
+        fix=(
+            Fix(text="Do it " * 30, command="sudo " + "x" * 100, needs_root=True),
+            Fix(text="Or that."),
+        ),
+    )
+
+
+def test_every_severity_has_a_sign_of_its_own() -> None:
+    assert set(SIGNS) == set(SEVERITIES)
+    assert len({sign for sign, _, _ in SIGNS.values()}) == len(SIGNS)
+
+
+def everything() -> Diagnosis:
+    return Diagnosis(
+        findings=tuple(finding(severity, f"rule-{severity}") for severity in SEVERITIES),
+        silenced=(Silenced(finding=finding("slow", "silent-rule"), reason="because " * 30),),
+        examined=("a", "b"),
+        unexamined=("c",),
+        verdict="broken",
+    )
+
+
+def test_a_file_gets_one_whole_line_a_finding() -> None:
+    shown = list(lines(everything(), None, measured=("p2p", "host", "memory", "gemm")))
+    assert len(shown) == len(SEVERITIES) + 2
+    for severity, line in zip(SEVERITIES, shown, strict=False):
+        word = severity.replace("-", " ")
+        assert line == f"{SIGNS[severity][0]} {word:<11} {LONG} [rule-{severity}]"
+    assert "[silent-rule] (because because" in shown[-2]
+    assert shown[-1].startswith("✗ broken: rule-broken, rule-slow")
+    assert shown[-1].endswith("measured p2p, host, memory, gemm")
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_a_terminal_gets_the_same_wrapped(width: int) -> None:
+    shown = list(lines(everything(), width))
+    assert max(map(len, shown)) <= width
+    whole = " ".join(" ".join(shown).split())
+    for line in lines(everything(), None):
+        assert " ".join(line.split()) in whole
+
+
+def test_a_title_that_fits_stays_whole() -> None:
+    shown = list(lines(Diagnosis(findings=(finding("notice", title="GPU0 sleeps"),)), 80))
+    assert shown[0] == "• notice      GPU0 sleeps [made-up-rule]"
+
+
+def test_many_ids_are_all_named() -> None:
+    many = tuple(finding("slow", f"a-rule-with-a-name-{number}") for number in range(30))
+    *_, verdict = lines(Diagnosis(findings=many, verdict="slow"), None)
+    assert all(one.id in verdict for one in many)
+
+
+def test_verbose_says_all_of_it_and_leaves_commands_whole() -> None:
+    diagnosis = Diagnosis(findings=(finding("broken"),), verdict="broken")
+    shown = list(lines(diagnosis, 80, verbose=True))
+    text = "\n".join(shown)
+    assert "16 of 18 (NVML)" in " ".join(text.split())
+    assert f"{LONG} [made-up-rule]" in " ".join(text.split())
+    assert "Not if: a look" in text
+    assert "(needs root)" in " ".join(text.split())
+    assert any(line.strip() == "sudo " + "x" * 100 for line in shown)
+    assert all(len(line) <= 80 for line in shown if "sudo" not in line)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "sign"), [("healthy", "✓"), ("slow", "▼"), ("broken", "✗"), ("cannot tell", "?")]
+)
+def test_the_verdict_has_its_sign(verdict: str, sign: str) -> None:
+    (line,) = lines(Diagnosis(verdict=verdict, examined=("a",)), 80)
+    assert line == f"{sign} {verdict}; 1 of 1 rules examined, nothing measured"
+
+
+def test_control_characters_do_not_pass() -> None:
+    shown = "\n".join(
+        lines(Diagnosis(findings=(finding("slow", title="\x1b[31m\u202e\n✓ healthy"),)), 80)
+    )
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert len(shown.splitlines()) == 2

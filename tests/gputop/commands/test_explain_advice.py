@@ -1,0 +1,64 @@
+"""Advice of `gputop explain` for a job on a part of an Instinct board: what check says too."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from gputop.commands.explain.command import command
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.rules.amd.few_gpus import FEW
+from gputop.topology.report import Report
+from tests.support.snapshots import demo_report
+
+EXPORT = "export NCCL_MIN_NCHANNELS=32"
+
+
+def explained(*words: str) -> str:
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def document(*words: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(explained(*words, "--json"))
+    return found
+
+
+@pytest.mark.parametrize(("demo", "gpus"), [("mi300x-8", 2), ("mi300x-8", 4), ("mi355x-8", 2)])
+def test_a_part_of_a_mesh_is_told_what_check_tells(demo: str, gpus: int) -> None:
+    chosen = ",".join(map(str, range(gpus)))
+    snapshot = demo_report(demo).snapshot
+    addresses = [gpu.address for gpu in snapshot.machine.gpus[:gpus]]
+    (finding,) = FEW.check(Case(Report(snapshot), gpus=addresses)) or ()
+    (told,) = document("--demo", demo, "--gpus", chosen)["advice"]
+    assert (told["id"], told["title"], told["command"]) == ("amd-few-gpus", finding.title, EXPORT)
+    assert finding.evidence[0].value in told["why"]
+    text = " ".join(explained("--demo", demo, "--gpus", chosen).split())
+    assert f"{finding.title}: {finding.evidence[0].value}" in text
+    assert text.endswith(EXPORT)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--demo", "mi300x-8"),
+        ("--demo", "mi250x-8", "--gpus", "0,1"),
+        ("--demo", "hgx-h100-8", "--gpus", "0,1"),
+    ],
+)
+def test_others_are_told_nothing(words: tuple[str, ...]) -> None:
+    assert document(*words)["advice"] == []
+    assert EXPORT not in explained(*words)
+
+
+def test_one_who_follows_it_is_not_told_again() -> None:
+    words = ("--demo", "mi300x-8", "--gpus", "0,1", "--set", "NCCL_MIN_NCHANNELS=32")
+    (told,) = document(*words)["advice"]
+    assert (told["text"], told["command"]) == ("", "")
+    assert "1 of 7 links of each GPU is in use" in told["why"]
+    fewer = document("--demo", "mi300x-8", "--gpus", "0,1", "--set", "NCCL_MIN_NCHANNELS=8")
+    assert fewer["advice"][0]["command"] == EXPORT

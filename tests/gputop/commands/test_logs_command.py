@@ -1,0 +1,134 @@
+"""`gputop log`: what it prints, its JSON and its exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gputop.__main__ import run
+from gputop.exits import ANSWERED, CANNOT_TELL, USAGE
+from tests.support.nccl_logs import RECORDED, lines_of
+from tests.support.places import CAPTURES
+
+LOG = str(RECORDED / "h200-p2pdis.log.gz")
+TOPOLOGY = CAPTURES / "hgx-h200-4gpu-vm" / "nccl-topo.xml"
+
+
+def test_it_says_what_the_log_says(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["log", LOG]) == ANSWERED
+    out = capsys.readouterr().out
+    assert "NCCL 2.28.9 for cuda13.0" in out
+    assert "agrees with the log in all" in out
+    assert "NVLink is there and a flag keeps NCCL from using it" in out
+    assert "NCCL_P2P_DISABLE=1  line 77, 4 times" in out
+    assert "SHM/direct/direct" in out
+    assert "Ring: 2 channels × 20.0 GB/s PHB/PIX" in out
+    assert "0000:00:06.0" in out
+    assert max(map(len, out.splitlines())) <= 80
+
+
+def test_json_has_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["log", LOG, "--json"]) == ANSWERED
+    found = json.loads(capsys.readouterr().out)
+    assert found["schema"] == "gputop.log/1"
+    assert set(found) >= {"gputop", "source", "assumptions"}
+    assert found["source"] == ["h200-p2pdis.log.gz"]
+    assert found["library"]["version"] == "2.28.9"
+    assert found["agreement"]["differ"] == 0
+    assert found["agreement"]["comparable"]
+    (comm,) = found["communicators"]
+    assert comm["transports"][0]["label"] == "SHM/direct/direct"
+    assert {one["id"] for one in found["findings"]} == {"nvlink-unused-by-flag", "nvls-off-by-flag"}
+
+
+def test_stdin_and_the_rules_of_another_version(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Stdin:
+        buffer = io.BytesIO(b"\n".join(lines_of("h200-default")))
+
+    monkeypatch.setattr("sys.stdin", Stdin)
+    assert run(["log", "-", "--nccl", "2.30.7"]) == ANSWERED
+    assert "nccl-2.30.7" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not TOPOLOGY.exists(), reason="needs shared/captures")
+def test_a_node_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["log", LOG, "--from", str(TOPOLOGY)]) == ANSWERED
+    assert "nccl-topo.xml" in capsys.readouterr().out
+
+
+def test_a_node_with_other_gpus_is_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["log", LOG, "--demo", "pcie-l40s-8"]) == ANSWERED
+    assert "not compared: the GPUs of the log are not those of this node" in capsys.readouterr().out
+
+
+def test_exit_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = tmp_path / "bare.txt"
+    bare.write_bytes(b"epoch 1 loss 0.3\n")
+    broken = tmp_path / "broken.gz"
+    broken.write_bytes(b"\x1f\x8bnot gzip at all")
+    assert run(["log", str(bare)]) == CANNOT_TELL
+    assert "NCCL_DEBUG=INFO" in capsys.readouterr().err
+    assert run(["log", str(broken)]) == CANNOT_TELL
+    assert "gzip" in capsys.readouterr().err
+    assert run(["log", str(tmp_path / "missing")]) == USAGE
+    assert "no such file" in capsys.readouterr().err
+    assert run(["log", str(tmp_path)]) == USAGE
+    assert "not a plain file" in capsys.readouterr().err
+    assert run(["log"]) == USAGE
+    assert run(["log", LOG, "--nccl", "gloo"]) == USAGE
+
+
+def test_files_of_the_kernel_and_devices_are_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["log", "/proc/self/status"]) == CANNOT_TELL
+    assert "size is 0 bytes" in capsys.readouterr().err
+    opened: list[str] = []
+    open_it = os.open
+
+    def told(path: str, flags: int, *rest: int) -> int:
+        opened.append(str(path))
+        return open_it(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", told)
+    for arguments in (["log", "/dev/zero"], ["topo", "--from", "/dev/zero"]):
+        assert run(arguments) == USAGE
+        assert "/dev/zero: not a plain file" in capsys.readouterr().err
+    assert "/dev/zero" not in opened
+
+
+def test_from_points_to_this_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "job.log"
+    log.write_bytes(b"\n".join(lines_of("h200-default")))
+    assert run(["topo", "--from", str(log)]) == CANNOT_TELL
+    assert "gputop log FILE" in capsys.readouterr().err
+
+
+def test_hostile_text_is_harmless(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    head = b"v\x1b[31mm:1:1 [0] NCCL "
+    evil = b"\x1b]0;owned\x07[bold red]\x00\xe2\x80\xae" + b"A" * 5000
+    log = tmp_path / "evil.log"
+    log.write_bytes(
+        b"\n".join(
+            [
+                head + b"WARN " + evil,
+                head + b"INFO NCCL_ALGO set by environment to " + evil,
+                head + b"INFO Channel 00/0 : 0[0] -> 1[1] via NET/" + evil[:60] + b"/0",
+                head + b"INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId "
+                b"60 commId 0x1 - Init START",
+                head + b"INFO === System : maxBw 9.. totalBw 1 ===",
+                head + b"INFO + PCI[...] - GPU/0-60 (0)",
+            ]
+        )
+    )
+    for options in ([], ["--json"]):
+        assert run(["log", str(log), *options]) == ANSWERED
+        out = capsys.readouterr().out
+        assert all(char.isprintable() or char == "\n" for char in out)
+        assert "\u202e" not in out or options

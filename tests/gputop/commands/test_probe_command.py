@@ -1,0 +1,215 @@
+"""`gputop probe` as it is typed: every probe through the self-test, lists, wrong usage."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import psutil
+import pytest
+
+from gputop.commands.probe.document import worst
+from gputop.commands.probe.list import print_list
+from gputop.measuring.attended import Attended
+from gputop.measuring.planning import plan
+from gputop.probes import catalog
+from gputop.probes.protocol.messages import Request
+from gputop.probes.runner.client import Session
+from gputop.topology.model.machine import Gpu, Machine
+from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from tests.support.command import gputop
+from tests.support.places import ROOT
+
+TWO = Machine(
+    gpus=tuple(Gpu(address=f"0000:0{n}:00.0", vendor="nvidia", index=n) for n in range(2))
+)
+DOCUMENT_KEYS = {
+    "schema", "gputop", "source", "assumptions", "probe", "level", "gpus", "status", "message",
+    "elapsed_seconds", "interpreter", "versions", "measurements", "notes", "four_numbers",
+    "patterns",
+}  # fmt: skip
+
+
+def check_run(run: dict[str, Any]) -> None:
+    """One probe's answer has the shape that the schema promises."""
+    assert set(run) >= DOCUMENT_KEYS
+    assert run["schema"] == "gputop.probe/1"
+    assert run["status"] == "finished", run["message"]
+    assert run["measurements"]
+    fields = {*Measurement.__struct_fields__, "expected"} - {"gaps"}
+    for figure in run["measurements"]:
+        assert set(figure) >= fields
+        assert figure["device_kind"] == "cpu"
+        assert figure["expected"] is None
+        assert figure["value"] is None or figure["value"] >= 0
+        assert figure["method"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", catalog.NAMES)
+def test_each_probe_alone(name: str, tmp_path: Path) -> None:
+    done = gputop(
+        "probe", name, "--selftest", "--quick", "--json", seconds=110, XDG_STATE_HOME=str(tmp_path)
+    )
+    assert done.returncode == 0, done.stderr
+    run = json.loads(done.stdout)
+    assert run["probe"] == name
+    assert run["level"] == "quick"
+    check_run(run)
+    assert not any(tmp_path.iterdir()), "a self-test is not kept in the history"
+
+
+@pytest.mark.slow
+def test_all_probes_give_one_document() -> None:
+    done = gputop("probe", "--selftest", "--quick", "--json", seconds=115)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["schema"] == "gputop.probe/1"
+    assert {run["probe"] for run in document["runs"]} == set(catalog.NAMES)
+    for run in document["runs"]:
+        check_run(run)
+
+
+def test_people_get_at_most_80_columns() -> None:
+    done = gputop("probe", "p2p", "nccl", "--selftest", "--quick", seconds=90)
+    assert done.returncode == 0, done.stderr
+    assert "one way, GB/s" in done.stdout
+    assert "2 of 2 probes finished" in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+
+
+def test_the_list_fits_and_names_every_probe() -> None:
+    done = gputop("probe", "--list")
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in catalog.NAMES)
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+    document = json.loads(gputop("probe", "--list", "--json").stdout)
+    assert {spec["name"] for spec in document["probes"]} == set(catalog.NAMES)
+    assert all(entry["seconds"]["quick"] > 0 for entry in document["estimates"])
+
+
+@pytest.mark.parametrize(
+    ("machine", "source", "counts"),
+    [(None, [], {2, 4, 8}), (TWO, ["live"], {2})],
+)
+def test_a_list_says_which_machine_its_costs_are_for(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    machine: Machine | None,
+    source: list[str],
+    counts: set[int],
+) -> None:
+    node = NodeSnapshot(taken_at=0.0, machine=machine or Machine())
+    monkeypatch.setattr("gputop.commands.probe.list.settle", lambda feed: node)
+    print_list(("memory",), None, as_json=True)
+    document = json.loads(capsys.readouterr().out)
+    assert document["source"] == source
+    assert {entry["gpus"] for entry in document["estimates"]} == counts
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("p2p", "--quick", "--full"), "exclude"),
+        (("nothing",), "no probe 'nothing'"),
+        (("p2p", "--set", "NCCL_DEBUG=INFO"), "for the probe nccl"),
+        (("p2p", "--logs", "x"), "for the probe nccl"),
+        (("nccl", "--trace"), "for the probe p2p"),
+        (("--list", "--history"), "exclude"),
+        (("memory", "--deadline", "nan"), "number of seconds"),
+        (("memory", "--python", ""), "--python is empty"),
+        (("host", "--selftest", "--gpus", "0"), "measures no GPU"),
+    ],
+)
+def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
+    done = gputop("probe", *arguments, "--selftest")
+    assert done.returncode == 64
+    assert word in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_python_that_is_none_is_said_once() -> None:
+    done = gputop("probe", "p2p", "nccl", "--selftest", "--python", "/nowhere/python")
+    assert done.returncode == 3
+    assert done.stderr.count("/nowhere/python") == 1
+
+
+def test_nobody_has_to_read_the_messages() -> None:
+    command = f"{sys.executable} -m gputop probe p2p --selftest --quick 2>&-"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "one way, GB/s" in done.stdout
+
+
+def test_without_a_folder_for_its_files_a_probe_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.gettempdir", full_disk)
+    request = Request("nccl", params={"device": "cpu"})
+    with Session(sys.executable, threading.Event(), private_folder=True) as session:
+        outcome = session.run(request, lambda message: None, 5.0)
+    assert outcome.status == "failed"
+    assert "TMPDIR" in outcome.message
+
+
+def full_disk() -> str:
+    """What tempfile.gettempdir does where it can write nowhere."""
+    raise FileNotFoundError(2, "No usable temporary directory found")
+
+
+def test_ctrl_c_ends_everything_and_keeps_what_was_measured() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gputop", "probe", "--selftest", "--json"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("Probes run under"):
+            break
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        below = psutil.Process(process.pid).children(recursive=True)
+        if any("worker.py" in " ".join(child.cmdline()) for child in below):
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    out, err = process.communicate(timeout=30)
+    assert time.monotonic() - started < 10
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    statuses = {run["status"] for run in json.loads(out)["runs"]}
+    assert "cancelled" in statuses
+    assert statuses <= {"finished", "cancelled"}
+    _, alive = psutil.wait_procs(below, timeout=5)
+    assert not alive
+
+
+def test_what_is_broken_counts_more_than_what_could_not_be_told() -> None:
+    assert worst([0, 2, 3, 1]) == 2
+    assert worst([0, 3, 1]) == 3
+    assert worst([0, 2, 130, 3]) == 130
+    assert worst([0]) == 0
+
+
+def test_a_second_interrupt_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    attended = Attended(plan(("memory",), Machine(), selftest=True))
+    monkeypatch.setattr(attended, "_run", lambda: None)  # a driver call that never ends
+
+    def interrupt(timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(attended, "_events", SimpleNamespace(get=interrupt))
+    began = time.monotonic()
+    assert list(attended.ends()) == []
+    assert attended.interrupted
+    assert time.monotonic() - began < 5.0

@@ -1,0 +1,237 @@
+"""The recipes of README: they parse, they run as written, and they answer as they promise."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gputop.checking.policy import site
+from gputop.checking.rules import RULES
+from gputop.topology.expectation.reference import named
+from tests.support.places import ROOT
+
+from ...support.checked import saved
+from ...support.rule_cases import base, edited
+
+RECIPES = ROOT / "recipes"
+SCRIPTS = sorted((RECIPES / "slurm").glob("*.sh"))
+FAKE = """#!/bin/bash
+printf '%s\\n' "$*" >> "$FAKE_SAID"
+case "$1" in
+    snapshot) printf '{}' > "$3"; exit "${FAKE_SNAPSHOT:-0}" ;;
+    check) [[ $* == *--gpus* && -n $FAKE_OF_GPUS ]] && exit "$FAKE_OF_GPUS"
+           printf 'a finding\\nverdict of fake %s\\n' "$FAKE_CODE"; exit "$FAKE_CODE" ;;
+esac
+exit 64
+"""
+SRUN = """#!/bin/bash
+# Starts the task once a node, as srun does; the highest exit code is its own.
+nodes=2 worst=0
+while [[ $1 == --* ]]; do [[ $1 == --nodes=* ]] && nodes=${1#--nodes=}; shift; done
+for ((node = nodes; node > 0; node--)); do
+    SLURMD_NODENAME=gpu0$node FAKE_CODE=$((node - 1)) "$@" || { code=$?; ((code > worst)) && worst=$code; }
+done
+exit $worst
+"""  # noqa: E501 - a shell script
+
+
+@pytest.fixture
+def launcher(tmp_path: Path) -> dict[str, str]:
+    """What slurmd sets for a prolog, and a gputop that says what it was asked."""
+    program = tmp_path / "gputop"
+    program.write_text(FAKE)
+    program.chmod(0o755)
+    return {
+        "GPUTOP": str(program),
+        "GPUTOP_STATE": str(tmp_path / "state"),
+        "FAKE_SAID": str(tmp_path / "said"),
+        "FAKE_CODE": "0",
+        "SLURM_JOB_ID": "4711",
+        "SLURM_JOB_GPUS": "0,1",
+    }
+
+
+def run(script: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """As slurmd does: nothing in the environment but what is given."""
+    return subprocess.run(
+        [str(RECIPES / "slurm" / script)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_parse(script: Path) -> None:
+    done = subprocess.run(["bash", "-n", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert os.access(script, os.X_OK)
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
+def test_scripts_pass_shellcheck() -> None:
+    done = subprocess.run(["shellcheck", *SCRIPTS], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_readme_names_every_recipe() -> None:
+    text = (ROOT / "README.md").read_text()
+    for path in RECIPES.rglob("*.*"):
+        assert path.relative_to(ROOT).as_posix() in text
+
+
+@pytest.mark.parametrize(
+    ("code", "answer"), [(0, 0), (1, 0), (2, 1), (3, 0), (64, 0), (70, 0), (130, 0)]
+)
+def test_only_a_broken_node_fails_the_prolog(
+    launcher: dict[str, str], code: int, answer: int
+) -> None:
+    done = run("prolog.sh", launcher | {"FAKE_CODE": str(code)})
+    assert done.returncode == answer, done.stderr
+    assert ("verdict of fake" in done.stdout) is (code != 0)
+    snapshot, check, *again = Path(launcher["FAKE_SAID"]).read_text().splitlines()
+    assert len(again) == (code == 64)
+    before = f"{launcher['GPUTOP_STATE']}/4711.json"
+    assert snapshot == f"snapshot -o {before}"
+    assert check == f"check --quick --from {before} --gpus 0,1"
+    assert Path(before).stat().st_mode & 0o077 == 0
+
+
+def test_epilog_compares_with_the_prolog_and_cleans_up(launcher: dict[str, str]) -> None:
+    assert run("prolog.sh", launcher).returncode == 0
+    before = Path(launcher["GPUTOP_STATE"]) / "4711.json"
+    assert before.exists()
+    assert run("epilog.sh", launcher | {"FAKE_CODE": "2"}).returncode == 1
+    *_, check = Path(launcher["FAKE_SAID"]).read_text().splitlines()
+    assert check == f"check --quick --since {before} --gpus 0,1"
+    assert not before.exists()
+    assert run("epilog.sh", launcher | {"FAKE_CODE": "1"}).returncode == 0
+    *_, check = Path(launcher["FAKE_SAID"]).read_text().splitlines()
+    assert "--since" not in check
+
+
+@pytest.mark.parametrize("script", ["prolog.sh", "epilog.sh"])
+def test_a_job_without_gpus_is_not_held_up(launcher: dict[str, str], script: str) -> None:
+    del launcher["SLURM_JOB_GPUS"]
+    assert run(script, launcher).returncode == 0
+    assert not Path(launcher["FAKE_SAID"]).exists()
+
+
+@pytest.mark.parametrize("script", ["prolog.sh", "epilog.sh"])
+def test_a_gputop_that_is_missing_drains_no_node(launcher: dict[str, str], script: str) -> None:
+    done = run(script, launcher | {"GPUTOP": "/nowhere/gputop"})
+    assert done.returncode == 0
+    assert "no answer" in done.stdout
+
+
+@pytest.mark.parametrize("script", ["prolog.sh", "epilog.sh"])
+@pytest.mark.parametrize(("code", "answer"), [(0, 0), (2, 1), (64, 0)])
+def test_where_a_gpu_of_the_job_is_gone_the_whole_node_tells(
+    launcher: dict[str, str], script: str, code: int, answer: int
+) -> None:
+    done = run(script, launcher | {"FAKE_OF_GPUS": "64", "FAKE_CODE": str(code)})
+    assert done.returncode == answer, done.stderr
+    *_, picked, whole = Path(launcher["FAKE_SAID"]).read_text().splitlines()
+    assert picked == f"{whole} --gpus 0,1"
+
+
+def test_a_snapshot_that_fails_does_not_stop_the_check(launcher: dict[str, str]) -> None:
+    assert run("prolog.sh", launcher | {"FAKE_SNAPSHOT": "3"}).returncode == 0
+    *_, check = Path(launcher["FAKE_SAID"]).read_text().splitlines()
+    assert check == "check --quick --gpus 0,1"
+
+
+def test_the_prolog_with_the_real_program(launcher: dict[str, str], tmp_path: Path) -> None:
+    whole = base("hgx-h200-4gpu-live")
+    broken = edited(whole, [{"path": "machine.gpus[0].name", "value": "NVIDIA A40"}])
+    node = tmp_path / "node.json"
+    program = tmp_path / "gputop"
+    # Only the machine is another one: reading it live is answered from a file.
+    program.write_text(
+        f"#!/bin/bash\n"
+        f"export PYTHONPATH={ROOT} XDG_CONFIG_HOME={tmp_path / 'config'}\n"
+        f'if [ "$1" = snapshot ]; then cp {node} "$3"; exit; fi\n'
+        f'[ "$3" = --from ] || set -- "$1" "$2" --from {node} "${{@:3}}"\n'
+        f'exec {sys.executable} -m gputop "$@"\n'
+    )
+    (tmp_path / "config" / "gputop").mkdir(parents=True)
+    (tmp_path / "config" / "gputop" / "check.toml").write_text(
+        f'expect = "{saved(whole, tmp_path / "sister.json")}"\n'
+    )
+    saved(broken, node)
+    done = run("prolog.sh", launcher)
+    assert done.returncode == 1, done
+    assert "[unexpected-gpus]" in done.stdout
+    assert "broken: unexpected-gpus" in done.stdout.splitlines()[-1]
+    saved(whole, node)
+    done = run("prolog.sh", launcher)
+    assert done.returncode == 0, done
+    saved(msgspec.structs.replace(whole, taken_at=whole.taken_at + 60), node)
+    done = run("epilog.sh", launcher)
+    assert done.returncode == 0, done
+    assert "no answer" not in done.stdout
+
+
+def test_verdicts_of_nodes_side_by_side(launcher: dict[str, str], tmp_path: Path) -> None:
+    srun = tmp_path / "srun"
+    srun.write_text(SRUN)
+    srun.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [RECIPES / "slurm" / "check-nodes.sh", "--nodes=3", "--gpus-per-node=8"],
+        env=launcher | {"PATH": path, "CHECK": "--quick --expect dgx-h100"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    verdicts = [f"{f'gpu0{code + 1}':<24} verdict of fake {code}" for code in range(3)]
+    assert done.stdout.splitlines() == verdicts, done.stderr
+    assert done.returncode == 2
+    said = Path(launcher["FAKE_SAID"]).read_text().splitlines()
+    assert set(said) == {"check --quick --expect dgx-h100"}
+
+
+def test_the_pod_starts_on_a_fit_node_alone(launcher: dict[str, str], tmp_path: Path) -> None:
+    text = (RECIPES / "kubernetes" / "pod.yaml").read_text()
+    commands = [json.loads(found) for found in re.findall(r"command: (\[.*\])", text)]
+    checks = [one for one in commands if "gputop check" in one[-1]]
+    assert len(checks) == 2
+    assert "initContainers" in text
+    assert "readinessProbe" in text
+    # Else the 64 MiB of the init container's own /dev/shm would be examined.
+    assert text.count("mountPath: /dev/shm") == len(checks)
+    assert "\t" not in text
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    for command in checks:
+        for code, starts in ((0, True), (1, True), (2, False), (3, False), (64, False)):
+            done = subprocess.run(
+                command,
+                env=launcher | {"PATH": path, "FAKE_CODE": str(code)},
+                capture_output=True,
+                check=False,
+                timeout=60,
+            )
+            assert (done.returncode == 0) is starts
+
+
+def test_the_policy_of_the_recipe_is_one() -> None:
+    path = RECIPES / "check.toml"
+    found = site(path, (), RULES)
+    assert found.notes == ()
+    assert found.policy.ignored
+    assert found.policy.thresholds
+    assert named(found.expect).gpus == 8
+    assert set(tomllib.loads(path.read_text())) == {"expect", "ignore", "thresholds"}

@@ -1,0 +1,172 @@
+"""From a wish to a request, and from figures to messages and tables."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from gputop.commands.probe.figures import tables
+from gputop.live.probing import Probing
+from gputop.measuring import planning
+from gputop.measuring import runs as measuring
+from gputop.measuring.runs import said
+from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted, SuiteChanged
+from gputop.probes.protocol import messages as protocol
+from gputop.topology.model.machine import Gpu, GpuPair, Machine
+from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+
+A, B = "0000:01:00.0", "0000:02:00.0"
+MACHINE = Machine(
+    gpus=(
+        Gpu(address=A, vendor="nvidia", index=0),
+        Gpu(address=B, vendor="nvidia", index=1),
+    ),
+    pairs=(GpuPair(src=A, dst=B, ancestor="single"), GpuPair(src=B, dst=A, ancestor="single")),
+)
+NODE = NodeSnapshot(taken_at=0.0, machine=MACHINE)
+
+
+def test_no_name_means_every_gpu_and_pairs_know_their_kind() -> None:
+    wish = measuring.wish_for("p2p", MACHINE, ())
+    assert wish.addresses == (A, B)
+    assert dict(wish.names) == {A: "GPU0", B: "GPU1"}
+    assert dict(wish.kinds) == {f"{A} {B}": "PIX", f"{B} {A}": "PIX"}
+
+
+def test_a_request_says_level_kinds_and_when_to_give_up() -> None:
+    wish = measuring.wish_for(
+        "nccl", MACHINE, (), force=True, level="quick", params=(("loopback", True),)
+    )
+    request = measuring.request_of(wish, 60.0)
+    assert request.devices == (A, B)
+    assert request.params["level"] == "quick"
+    assert request.params["force"] is True
+    assert request.params["loopback"] is True
+    assert request.params["kinds"][f"{A} {B}"] == "PIX"
+    assert 30 < request.params["seconds"] < 60
+
+
+def selftests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every plan be one of the self-test."""
+    plan = planning.plan
+
+    def on_cpu(names: Any, machine: Machine, addresses: Any, **more: Any) -> planning.Plan:
+        return plan(names, Machine(), (), **{**more, "selftest": True})
+
+    monkeypatch.setattr(planning, "plan", on_cpu)
+
+
+def test_the_app_hears_start_progress_figures_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[Any] = []
+    done = threading.Event()
+
+    def post(message: Any) -> None:
+        posted.append(message)
+        if isinstance(message, ProbeEnded):
+            done.set()
+
+    selftests(monkeypatch)
+    probing = Probing(post)
+    probing.start("p2p", (), False, NODE)
+    assert done.wait(60)
+    kinds = [type(message) for message in posted]
+    assert kinds[0] is SuiteChanged
+    assert ProbeStarted in kinds
+    assert {ProbeProgress, ProbeMeasured} <= set(kinds)
+    assert posted[-1].status == "finished"
+    figures = [m.measurement for m in posted if isinstance(m, ProbeMeasured)]
+    assert {figure.probe for figure in figures} == {"p2p"}
+    assert all(dict(figure.versions)["torch"] for figure in figures)
+
+
+def test_cancelling_ends_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    posted: list[Any] = []
+    done = threading.Event()
+    probing: Probing
+
+    def post(message: Any) -> None:
+        posted.append(message)
+        if isinstance(message, ProbeProgress):
+            probing.cancel()
+        if isinstance(message, ProbeEnded):
+            done.set()
+
+    selftests(monkeypatch)
+    probing = Probing(post)
+    probing.start("p2p", (), False, NODE)
+    assert done.wait(60)
+    assert isinstance(posted[-1], ProbeEnded)
+    assert posted[-1].status == "cancelled"
+
+
+def test_tables_name_rows_columns_and_what_is_odd() -> None:
+    figures = [
+        Measurement(
+            probe="p2p", quantity="write_bandwidth", src=A, dst=B,
+            value=396.4, low=396.0, high=397.0, engine="copy engine",
+        ),
+        Measurement(probe="p2p", quantity="bytes_arrive", src=A, dst=B, verdict="not-granted"),
+        Measurement(
+            probe="p2p", quantity="latency", src=B, dst=A, why_none="odd \x1b[31m thing"
+        ),
+    ]  # fmt: skip
+    text = tables(figures, {A: "GPU0", B: "GPU1"})
+    assert "396.4" in text
+    assert "copy engine" in text
+    assert "not-granted" in text
+    assert "GPU1 -> GPU0: odd" in text
+    assert "\x1b" not in text
+
+
+def test_a_forced_figure_says_who_was_in_the_way_on_its_gpus() -> None:
+    names = ((A, "GPU1"), (B, "GPU10"))
+    wish = measuring.Wish(probe="p2p", addresses=(A, B), names=names)
+    busy = ("GPU10 is in use by process 7", "GPU10: 3 GB of its memory is held")
+
+    def found(src: str, who: tuple[str, ...] = ()) -> dict[str, Any]:
+        figure = protocol.Measurement("gemm", src, "", "gemm/1", "gpu", "", "")
+        return measuring.circumstances(wish, figure, who)
+
+    assert found(A, busy) == {}
+    assert found(B, busy) == {"forced": "; ".join(busy)}
+    assert found("", busy) == {"forced": "; ".join(busy), "devices": [A, B]}
+    assert found("") == {"devices": [A, B]}
+
+
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_run_that_is_not_kept_is_a_note_and_the_suite_goes_on(
+    monkeypatch: pytest.MonkeyPatch, raises: bool
+) -> None:
+    posted: list[Any] = []
+    done = threading.Event()
+
+    def post(message: Any) -> None:
+        posted.append(message)
+        if isinstance(message, ProbeEnded):
+            done.set()
+
+    def keep_told(*given: Any) -> str:
+        if raises:
+            raise RuntimeError("no such luck")
+        return "the run is not kept in the history: Read-only file system"
+
+    selftests(monkeypatch)
+    monkeypatch.setattr("gputop.measuring.history.keep_told", keep_told)
+    Probing(post).start_suite(("memory", "launch"), (), False, "quick", NODE)
+    assert done.wait(90)
+    assert posted[-1].status == "finished"
+    last = [message.state for message in posted if isinstance(message, SuiteChanged)][-1]
+    said = "RuntimeError: no such luck" if raises else "Read-only file system"
+    assert [step.state for step in last.steps] == ["finished", "finished"]
+    for step in last.steps:
+        assert step.figures
+        assert step.notes[-1] == f"the run is not kept in the history: {said}"
+
+
+def test_a_worker_names_addresses_and_people_read_labels() -> None:
+    names = {"0000:1b:00.0": "GPU3", "0000:1b:00.0/1": "GPU4"}
+    note = protocol.Note("wiring", "0000:1b:00.0 to 0000:1b:00.0/1 keeps 40 %")
+    assert said([note], names) == ("GPU3 to GPU4 keeps 40 %",)
+    assert said([note], {}) == (note.text,)

@@ -1,0 +1,292 @@
+"""A suite: order, what shares a worker, every way a probe can end, and that the rest goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import psutil
+import pytest
+
+from gputop.measuring import planning, running
+from gputop.measuring.busy import Verdict
+from gputop.measuring.guard import Guard
+from gputop.measuring.running import Changed, Ended, Event, Figure, Ran, Suite
+from gputop.measuring.runs import MOST_NOTES, NOTE_LIMIT, said
+from gputop.measuring.state import ENDED
+from gputop.probes import catalog
+from gputop.probes.protocol.spec import ProbeSpec
+from gputop.probes.runner.client import Session
+from gputop.probes.runner.interpreters import Choice, Interpreter
+from gputop.topology.model.machine import Gpu, Machine
+from tests.support.places import TESTS
+
+WORKER = TESTS / "probe_workers" / "answers.py"
+A, B = "0000:01:00.0", "0000:02:00.0"
+ONE = Machine(gpus=(Gpu(address=A, vendor="nvidia", index=0),))
+TWO = Machine(gpus=(*ONE.gpus, Gpu(address=B, vendor="nvidia", index=1)))
+SPECS = {
+    name: ProbeSpec(
+        name=name,
+        title=name,
+        measures=name,
+        method=f"{name}/1",
+        minimum_gpus=2 if name in ("p2p", "p2p-concurrent", "collectives", "nccl") else 1,
+        memory_bytes_per_gpu=1 << 30,
+        start_seconds=4.0,
+        seconds_per_gpu=1.0,
+        seconds_per_pair=0.5,
+        private_folder=name in ("collectives", "train-step", "nccl"),
+    )
+    for name in planning.ORDER
+}
+
+
+@pytest.fixture(autouse=True)
+def made_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every probe of the order, whatever the real catalogue has; answered by a made-up worker."""
+    monkeypatch.setattr(catalog, "NAMES", tuple(reversed(planning.ORDER)))
+    monkeypatch.setattr(catalog, "load", lambda name: type("Module", (), {"SPEC": SPECS[name]}))
+    monkeypatch.setattr(running, "find_interpreter", lambda *asked: choice())
+
+
+def choice() -> Choice:
+    import sys
+
+    here = Interpreter(sys.executable, "this Python", "3.11", "2.5", "12.4")
+    return Choice(here, (here,))
+
+
+class Free(Guard):
+    """Finds every GPU free; counts how often it is asked."""
+
+    def __init__(self, verdict: Verdict | None = None, later: Verdict | None = None) -> None:
+        self.verdict, self.later = verdict or Verdict(), later or Verdict()
+        self.asked_again = 0
+
+    def begin(self, *, patient: bool = True) -> Callable[[], Verdict]:
+        return lambda: self.verdict
+
+    def again(self) -> Verdict:
+        self.asked_again += 1
+        return self.later
+
+
+def go(
+    plan: planning.Plan,
+    *,
+    guard: Guard | None = None,
+    cancel: threading.Event | None = None,
+    hear: Callable[[Event], None] = lambda event: None,
+) -> tuple[Ran, list[Event]]:
+    events: list[Event] = []
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        hear(event)
+
+    ran = Suite(
+        plan,
+        listen,
+        cancel or threading.Event(),
+        session=functools.partial(Session, worker=WORKER),
+        guard=guard or Free(),
+    ).run()
+    assert all(step.state in ENDED for step in ran.state.steps)
+    assert [end.planned.step.name for end in ran.ends] == [s.name for s in ran.state.steps]
+    assert not ran.state.running
+    return ran, events
+
+
+def states(ran: Ran) -> dict[str, str]:
+    return {step.name: step.state for step in ran.state.steps}
+
+
+def workers_of(events: Sequence[Event]) -> dict[str, str]:
+    """The worker that answered for each probe, as it named itself."""
+    return {
+        step.name: step.what
+        for event in events
+        if isinstance(event, Changed)
+        for step in event.state.steps
+        if step.what
+    }
+
+
+def how(plan: planning.Plan, **words: str) -> planning.Plan:
+    """The plan whose probes behave so; dashes are underscores."""
+    import msgspec
+
+    steps = []
+    for one in plan.steps:
+        word = words.get(one.step.name.replace("-", "_"))
+        if word is not None:
+            wish = msgspec.structs.replace(one.wish, params=(("how", word),))
+            one = msgspec.structs.replace(one, wish=wish)
+        steps.append(one)
+    return msgspec.structs.replace(plan, steps=tuple(steps))
+
+
+def test_first_use_comes_first_and_ranks_last() -> None:
+    plan = planning.plan((), TWO)
+    assert [one.step.name for one in plan.steps] == list(planning.ORDER)
+    named = planning.plan(("nccl", "gemm", "launch", "gemm"), TWO)
+    assert [one.step.name for one in named.steps] == ["launch", "gemm", "nccl"]
+
+
+def test_only_the_first_of_those_that_share_a_worker_pays_its_start() -> None:
+    plan = planning.plan(("host", "memory", "nccl"), TWO)
+    host, memory, nccl = (one.step.estimate_seconds for one in plan.steps)
+    assert host - memory == pytest.approx(4.0)
+    assert nccl == pytest.approx(host)
+    assert plan.estimate_seconds == pytest.approx(host + memory + nccl)
+    quick = planning.plan(("host", "memory", "nccl"), TWO, level="quick")
+    assert quick.estimate_seconds < plan.estimate_seconds
+    assert "3 probes on 2 GPUs" in plan.sentence
+    assert "1.0 GiB" in plan.sentence
+
+
+def test_one_process_answers_what_needs_one_and_ranks_get_their_own() -> None:
+    before = psutil.Process().children(recursive=True)
+    guard = Free()
+    ran, events = go(planning.plan((), TWO), guard=guard)
+    assert set(states(ran).values()) == {"finished"}
+    by = workers_of(events)
+    assert len({by[name] for name in planning.ORDER[:6]}) == 1
+    assert len(set(by.values())) == 4
+    assert guard.asked_again == 3, "before each worker but the first"
+    assert psutil.Process().children(recursive=True) == before
+    assert sum(isinstance(event, Figure) for event in events) == len(planning.ORDER)
+    assert f"{len(planning.ORDER)} of {len(planning.ORDER)} probes finished" in ran.state.text
+    assert ran.state.status == "finished"
+
+
+@pytest.mark.parametrize("name", planning.ORDER)
+@pytest.mark.parametrize(("word", "state"), [("dies", "died"), ("rubbish", "garbled")])
+def test_a_death_is_named_and_the_rest_goes_on(name: str, word: str, state: str) -> None:
+    plan = how(planning.plan((), TWO), **{name.replace("-", "_"): word})
+    before = psutil.Process().children(recursive=True)
+    ran, _ = go(plan)
+    assert states(ran) == {**dict.fromkeys(planning.ORDER, "finished"), name: state}
+    assert f"{state}: {name}" in ran.state.text
+    (ended,) = (end for end in ran.ends if end.planned.step.name == name)
+    assert ended.told.measurements, "what was measured before the death stands"
+    assert psutil.Process().children(recursive=True) == before
+
+
+def test_a_probe_that_hangs_meets_its_deadline_and_the_rest_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = how(planning.plan(("memory", "gemm", "nccl"), TWO), memory="hangs")
+    monkeypatch.setattr(running, "seconds_of", lambda *asked: 1.0)
+    ran, _ = go(plan)
+    assert states(ran) == {"memory": "timed-out", "gemm": "finished", "nccl": "finished"}
+
+
+def test_a_refusal_of_one_is_no_end_of_all() -> None:
+    ran, _ = go(how(planning.plan(("memory", "gemm"), TWO), memory="refuses"))
+    assert states(ran) == {"memory": "refused", "gemm": "finished"}
+    assert ran.state.steps[0].text == "too little memory on GPU1"
+    assert ran.ends[0].told.outcome.message == "too little memory on 0000:02:00.0"
+
+
+@pytest.mark.parametrize("name", ["launch", "memory", "nccl"])
+def test_a_cancel_ends_all_at_once(name: str) -> None:
+    cancel = threading.Event()
+    asked: list[float] = []
+
+    def hear(event: Event) -> None:
+        step = event.state.current if isinstance(event, Changed) else None
+        if step is not None and step.name == name and step.figures:
+            asked.append(time.monotonic())
+            cancel.set()
+
+    before = psutil.Process().children(recursive=True)
+    plan = how(planning.plan((), TWO), **{name: "hangs"})
+    ran, _ = go(plan, cancel=cancel, hear=hear)
+    assert time.monotonic() - asked[0] < 2.0
+    place = planning.ORDER.index(name)
+    assert all(states(ran)[one] == "finished" for one in planning.ORDER[:place])
+    assert all(states(ran)[one] == "cancelled" for one in planning.ORDER[place:])
+    assert ran.state.status == "cancelled"
+    assert psutil.Process().children(recursive=True) == before
+
+
+def test_on_one_gpu_what_needs_two_is_skipped_unless_it_was_named() -> None:
+    ran, _ = go(planning.plan((), ONE))
+    skipped = {name for name, state in states(ran).items() if state == "skipped"}
+    assert skipped == {"p2p", "p2p-concurrent", "collectives", "nccl"}
+    assert states(ran)["gemm"] == "finished"
+    step = ran.state.step("p2p")
+    assert step is not None
+    assert "needs 2 GPUs; 1 is used here" in step.text
+    named, _ = go(planning.plan(("p2p", "gemm"), ONE))
+    assert states(named) == {"p2p": "refused", "gemm": "finished"}
+
+
+def test_busy_gpus_are_left_alone_and_force_goes_on() -> None:
+    busy = Verdict(busy=("GPU0 is in use by process 7",))
+    ran, events = go(planning.plan(("gemm", "nccl"), TWO), guard=Free(busy))
+    assert set(states(ran).values()) == {"refused"}
+    assert ran.state.forcible
+    assert "--force" in ran.state.steps[0].text
+    assert not workers_of(events)
+    forced, _ = go(planning.plan(("gemm", "nccl"), TWO, force=True), guard=Free(busy))
+    assert set(states(forced).values()) == {"finished"}
+
+
+def test_a_stranger_who_comes_later_stops_what_is_not_begun() -> None:
+    stranger = Verdict(busy=("GPU0 is in use by process 7 since this began",))
+    ran, _ = go(planning.plan(("gemm", "memory", "nccl"), TWO), guard=Free(later=stranger))
+    assert states(ran) == {"memory": "finished", "gemm": "finished", "nccl": "refused"}
+    assert ran.state.forcible
+
+
+def test_without_a_torch_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "find_interpreter", lambda *asked: Choice(None, ()))
+    ran, events = go(planning.plan((), TWO))
+    assert set(states(ran).values()) == {"no-torch"}
+    assert not workers_of(events)
+
+
+def test_a_state_says_how_much_is_left() -> None:
+    state = planning.plan(("memory", "gemm"), TWO).state()
+    whole = state.left_seconds
+    assert whole == pytest.approx(state.estimate_seconds)
+    memory = dataclasses.replace(state.steps[0], state="running", done=1, total=2)
+    half = dataclasses.replace(state, steps=(memory, state.steps[1]))
+    assert half.left_seconds == pytest.approx(whole - memory.estimate_seconds / 2)
+    assert isinstance(half.current, type(memory))
+
+
+def test_ends_come_as_they_happen() -> None:
+    ended: list[str] = []
+
+    def hear(event: Event) -> None:
+        if isinstance(event, Ended):
+            ended.append(event.planned.step.name)
+        elif isinstance(event, Changed) and event.state.current is not None:
+            over = [step.name for step in event.state.steps if step.over]
+            assert over == ended
+
+    go(planning.plan(("memory", "gemm", "nccl"), TWO), hear=hear)
+    assert ended == ["memory", "gemm", "nccl"]
+
+
+def test_notes_travel_with_their_step_as_bounded_plain_lines() -> None:
+    ran, events = go(how(planning.plan(("gemm", "memory"), TWO), gemm="notes"))
+    gemm, memory = ran.state.step("gemm"), ran.state.step("memory")
+    assert gemm is not None
+    assert memory is not None
+    assert gemm.notes[:2] == ("read by [bold]a kernel\ufffd[31m", "two lines")
+    assert len(gemm.notes) <= MOST_NOTES
+    assert max(len(note) for note in gemm.notes) <= NOTE_LIMIT
+    assert memory.notes == ()
+    states_then = [event.state for event in events if isinstance(event, Changed)]
+    running_then = [state.step("gemm") for state in states_then if state.running]
+    assert any(one is not None and one.state == "running" and one.notes for one in running_then)
+    told = next(end.told for end in ran.ends if end.planned.step.name == "gemm")
+    assert said(told.outcome.notes, {}) == gemm.notes

@@ -1,0 +1,86 @@
+"""What was found of a GPU, where that GPU is: its sign in the table, and the first words of why."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from gputop.app import GpuTop
+from gputop.live.findings import explained_with, shown
+from gputop.screens import NAMES
+from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW
+from gputop.topology.explain.fact import Explanation, Fact
+from gputop.topology.report import Report
+from tests.support.app import SIZES, demo_report, give, picture, press, text
+from tests.support.findings_made import diagnosis, finding
+
+PLAIN = Explanation(title="GPU3", claim="a GPU", facts=(Fact(question="own?", answer="own"),))
+
+
+def addresses(report: Report) -> list[str]:
+    return [gpu.address for gpu in report.snapshot.machine.gpus]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_the_table_has_a_sign_beside_the_gpu(size: tuple[int, int]) -> None:
+    async with GpuTop().run_test(size=size) as pilot:
+        report = demo_report("hgx-h100-8")
+        gpus = addresses(report)
+        await give(pilot, report)
+        plain = text(pilot, "#gpus").splitlines()[-8:]
+        found = diagnosis(
+            finding("gpu-lost", BROKEN, "lost", gpus[3]),
+            finding("pcie-width", SLOW, "narrow", *gpus[2:4]),
+            finding("persistence-off", NOTICE, "off", *gpus),
+        )
+        await give(pilot, report.told(found, ()))
+        lines = text(pilot, "#gpus").splitlines()[-8:]
+        assert [line[1] for line in lines] == [" ", " ", "▼", "✗", " ", " ", " ", " "]
+        assert [line[:1] + line[2:] for line in lines] == [line[:1] + line[2:] for line in plain]
+        pilot.app.silence(found.findings[0].key)  # type: ignore[attr-defined]
+        await give(pilot, report.told(found, ()))
+        assert [line[1] for line in text(pilot, "#gpus").splitlines()[-6:-4]] == ["▼", "▼"]
+        await give(pilot, report.told(diagnosis(), ()))
+        assert text(pilot, "#gpus").splitlines()[-8:] == plain
+
+
+@pytest.mark.parametrize("view", ["node", "map"])
+async def test_why_of_a_gpu_begins_with_what_was_found_of_it(view: str) -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        report = demo_report("hgx-h100-8")
+        first, second, *_ = addresses(report)
+        mine = finding("pcie-width", SLOW, "GPU0 [b]is narrow[/b]", first)
+        other = finding("gpu-lost", BROKEN, "GPU1 is lost", second)
+        await give(pilot, report.told(diagnosis(other, mine), ()))
+        await press(pilot, str(NAMES.index(view) + 1))
+        if view == "map":
+            diagram = pilot.app.screen.query_one("#wiring")
+            while diagram.box.members != (first,):  # type: ignore[attr-defined]
+                await press(pilot, "tab")
+        await press(pilot, "w")
+        told = picture(pilot)
+        assert "▸ slow: GPU0 [b]is narrow[/b]" in told
+        assert "what follows of pcie-width · rule pcie-width" in told
+        facts = pilot.app.screen.explanation.facts  # type: ignore[attr-defined]
+        assert all("GPU1 is lost" not in fact.answer for fact in facts)
+        await press(pilot, "y")
+        assert pilot.app.clipboard == "fix --pcie-width"
+
+
+def test_findings_come_first_and_the_worst_is_mended() -> None:
+    report = demo_report("hgx-h100-8")
+    gpus = addresses(report)
+    notice = finding("persistence-off", NOTICE, "off", *gpus)
+    bad, worse = finding("a", SLOW, "narrow", gpus[3]), finding("b", BROKEN, "lost", gpus[3])
+    seen = shown(report.told(diagnosis(worse, bad, notice), ()))
+    assert seen is not None
+    why = explained_with(PLAIN, seen, f"{gpus[3]}/0")
+    assert [fact.answer for fact in why.facts] == ["lost", "narrow", "off", "own"]
+    assert [fact.decides for fact in why.facts] == [True, True, False, False]
+    assert why.to_copy == ("fix --b",)
+    assert "mend b (needs root)" in why.fix
+    # Its own cure stays, and a notice mends nothing.
+    own = replace(PLAIN, fix="do that", to_copy=("that",))
+    assert explained_with(own, seen, gpus[3]).to_copy == ("that",)
+    assert explained_with(PLAIN, seen, gpus[0]).fix == ""
+    assert explained_with(PLAIN, seen, "0000:ff:00.0") == PLAIN

@@ -1,0 +1,299 @@
+"""The Flags screen: search, explanation, what-if; predictions stay off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from gputop.app import GpuTop
+from gputop.screens.flags import controller as flag_desk
+from gputop.screens.flags import work as flag_work
+from gputop.screens.flags.list import FlagList, rows_of
+from gputop.screens.flags.screen import FlagsScreen
+from gputop.topology.flags.catalogue.catalogue import catalogue
+from gputop.topology.flags.what_if.study import Study
+from gputop.topology.model.snapshot import EnvironmentVariable
+from gputop.topology.nccl.prediction import Library
+from gputop.topology.recorded.feeds import DemoFeed
+from gputop.topology.report import Report, examine
+from tests.support.app import (
+    SIZES,
+    StepFeed,
+    demo_report,
+    give,
+    picture,
+    press,
+    report_of,
+    settle,
+    snapshot_of,
+    text,
+)
+
+NCCL = Library(name="nccl", version="2.28.9")
+
+
+def screen_of(pilot: Pilot[Any]) -> FlagsScreen:
+    assert isinstance(pilot.app.screen, FlagsScreen)
+    return pilot.app.screen
+
+
+async def calm(pilot: Pilot[Any]) -> None:
+    """Wait until what is wanted has been worked out and drawn."""
+    for _ in range(200):
+        await settle(pilot)
+        screen = screen_of(pilot)
+        if screen.loaded and (screen.study is None or screen.done == screen.wish != ()):
+            await settle(pilot)
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("nothing was worked out")
+
+
+async def open_flags(pilot: Pilot[Any], report: Report) -> None:
+    await give(pilot, report)
+    await press(pilot, "5")
+    await calm(pilot)
+
+
+async def write(pilot: Pilot[Any], words: str) -> None:
+    """Put words into the line that is open, and send it off."""
+    line = pilot.app.screen.query_one(Input)
+    line.value = words
+    await press(pilot, "enter")
+
+
+def report_with(demo: str = "pcie-l40s-8", **values: str) -> Report:
+    snapshot = DemoFeed(demo).at(7)
+    environment = tuple(
+        EnvironmentVariable(name=name, value=value, origin="environment")
+        for name, value in values.items()
+    )
+    report = examine(replace(snapshot, environment=environment))
+    report.decide()
+    return report
+
+
+@pytest.mark.parametrize("size", SIZES, ids=str)
+async def test_the_selected_flag_is_explained_for_this_node(size: tuple[int, int]) -> None:
+    async with GpuTop().run_test(size=size) as pilot:
+        await open_flags(pilot, demo_report("pcie-l40s-8"))
+        await press(pilot, "down")
+        await calm(pilot)
+        told = text(pilot, "#told")
+        assert told.startswith("NCCL_P2P_LEVEL\n")
+        assert "Of 28 pairs, 4 behind one PCIe switch (PIX) use P2P now" in " ".join(told.split())
+        assert f"{len(catalogue().flags)} flags" in text(pilot, "#list")
+        assert all(len(line) <= size[0] for line in picture(pilot).splitlines())
+
+
+async def test_the_filter_narrows_the_list_and_goes() -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        await open_flags(pilot, demo_report("hgx-h100-8"))
+        await press(pilot, "slash")
+        await write(pilot, "gdr level")
+        await calm(pilot)
+        names = [line.split()[0] for line in text(pilot, "#list").splitlines()[1:]]
+        assert names[:2] == ["NCCL_NET_GDR_LEVEL", "NCCL_IB_GDR_LEVEL"] or len(names) < 10
+        await press(pilot, "escape")
+        await calm(pilot)
+        assert f"{len(catalogue().flags)} flags" in text(pilot, "#list")
+        await press(pilot, "slash")
+        await write(pilot, "no such words")
+        await settle(pilot)
+        assert "nothing matches" in text(pilot, "#list")
+
+
+async def test_the_filter_selects_its_best_match_and_leaves_it_selected() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await open_flags(pilot, demo_report("hgx-h100-8"))
+        assert "none set, defaults hold" in text(pilot, "#setting")
+        await press(pilot, "end", "slash")
+        await write(pilot, "p2p level")
+        await settle(pilot)
+        assert text(pilot, "#list").splitlines()[1].startswith(" ›NCCL_P2P_LEVEL")
+        await press(pilot, "escape")
+        await settle(pilot)
+        assert " ›NCCL_P2P_LEVEL" in picture(pilot)
+
+
+async def test_a_change_is_predicted_summed_up_copied_and_undone() -> None:
+    app = GpuTop()
+    async with app.run_test(size=(160, 50)) as pilot:
+        await open_flags(pilot, demo_report("pcie-l40s-8"))
+        await press(pilot, "down", "e")
+        await write(pilot, "PHB")
+        await calm(pilot)
+        assert "export NCCL_P2P_LEVEL=PHB" in text(pilot, "#setting")
+        assert "8 of 28 pairs change" in text(pilot, "#setting")
+        assert "What changes with NCCL_P2P_LEVEL=PHB" in text(pilot, "#told")
+        assert "(not set) -> PHB" in text(pilot, "#list")
+        await press(pilot, "slash")
+        await write(pilot, "nccl_shm_disable")
+        await press(pilot, "v")
+        await calm(pilot)
+        await press(pilot, "y")
+        assert app.clipboard == "export NCCL_P2P_LEVEL=PHB NCCL_SHM_DISABLE=1"
+        await press(pilot, "u")
+        await calm(pilot)
+        assert "NCCL_SHM_DISABLE=1" not in text(pilot, "#setting")
+        await press(pilot, "u")
+        await calm(pilot)
+        assert "what if" not in text(pilot, "#setting")
+        await press(pilot, "u")
+        assert "nothing is changed" in {str(n.message) for n in app._notifications}
+
+
+async def test_values_to_try_go_round() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await open_flags(pilot, demo_report("pcie-l40s-8"))
+        await press(pilot, "down")
+        screen = screen_of(pilot)
+        seen = []
+        for _ in range(7):
+            await press(pilot, "v")
+            seen.append(screen.tried.now("NCCL_P2P_LEVEL"))
+        assert seen == ["LOC", "NVL", "PIX", "PXB", "PHB", "SYS", None]
+        assert not screen.tried.wanted
+
+
+async def test_what_is_set_stands_first_with_its_mark_and_origin() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await open_flags(
+            pilot,
+            report_with(NCCL_P2P_LEVEL="phb", NCCL_P2P_DISABLED="1", NCCL_SHM_DISABLE="1"),
+        )
+        lines = text(pilot, "#list").splitlines()[1:4]
+        assert [line[:2] for line in lines] == ["?›", "! ", "* "]
+        assert "(environment)" in lines[2]
+        assert "3 set, 1 without effect, 1 unknown" in text(pilot, "#setting")
+        assert "NCCL_P2P_DISABLE" in text(pilot, "#told")
+        await press(pilot, "down", "down", "delete")
+        await calm(pilot)
+        assert "unset NCCL_SHM_DISABLE" in text(pilot, "#setting")
+
+
+async def test_a_machine_without_gpus_lists_the_flags_and_what_is_set() -> None:
+    bare = snapshot_of(())
+    shm = EnvironmentVariable(name="NCCL_SHM_DISABLE", value="1", origin="environment")
+    feed = StepFeed(bare)
+    async with GpuTop(feed, interval=0.05).run_test(size=(100, 30)) as pilot:
+        await press(pilot, "5")
+        for _ in range(100):
+            await settle(pilot)
+            if "flags" in text(pilot, "#list"):
+                break
+        await calm(pilot)
+        assert "No prediction: no GPU takes part." in text(pilot, "#told")
+        assert "none set" in text(pilot, "#setting")
+        feed.put(replace(bare, environment=(shm,)))
+        for _ in range(100):
+            await settle(pilot)
+            if "1 set" in text(pilot, "#setting"):
+                break
+        assert "NCCL_SHM_DISABLE" in text(pilot, "#list").splitlines()[1]
+
+
+async def test_hostile_values_are_plain_text() -> None:
+    evil = "[red]x[/]\x1b[31m\u202e" + "A" * 400
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await open_flags(pilot, report_with(NCCL_TOPO_FILE=evil, **{"NCCL_[b]X": evil}))
+        await press(pilot, "down", "e")
+        await settle(pilot)
+        shown = picture(pilot)
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+        assert "[red]x[/]" in shown
+
+
+async def test_without_a_gpu_the_catalogue_is_still_there() -> None:
+    report = report_of()
+    report.decide()
+    async with GpuTop().run_test(size=(100, 30)) as pilot:
+        await open_flags(pilot, report)
+        assert "No prediction: no GPU takes part." in text(pilot, "#told")
+        assert "NCCL_P2P_DISABLE" in text(pilot, "#list")
+        await press(pilot, "w")
+        assert "P2P level to LOC" in " ".join(text(pilot, "Panel Board").split())
+
+
+async def test_a_slow_prediction_does_not_hold_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, asked = threading.Event(), []
+
+    def slow(study: Any, name: str, changes: Any) -> flag_work.Told:
+        asked.append(name)
+        held.wait(20)
+        return flag_work.Told(name=name)
+
+    async with GpuTop().run_test(size=(100, 30)) as pilot:
+        await open_flags(pilot, demo_report("hgx-h100-8"))
+        monkeypatch.setattr(flag_work, "work_out", slow)
+        monkeypatch.setattr(flag_desk, "PAUSE_SECONDS", 1.0)
+        table = pilot.app.screen.query_one(FlagList)
+        before = table.place
+        for _ in range(5):
+            await pilot.press("down")
+        await settle(pilot)
+        assert table.place == before + 5
+        assert "working out" in text(pilot, "#told")
+        await asyncio.sleep(1.5)
+        assert len(asked) <= 1, "moving through the list asks for the last flag alone"
+        held.set()
+        await calm(pilot)
+
+
+async def test_a_mistake_of_ours_is_said_and_the_screen_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(study: Any, name: str, changes: Any) -> None:
+        raise RuntimeError("broken here")
+
+    app = GpuTop()
+    async with app.run_test(size=(100, 30)) as pilot:
+        await open_flags(pilot, demo_report("hgx-h100-8"))
+        monkeypatch.setattr(flag_work, "work_out", broken)
+        await press(pilot, "down")
+        for _ in range(40):
+            await settle(pilot)
+            if app.trouble:
+                break
+        assert "broken here" in app.trouble
+
+
+def test_rows_follow_filter_set_and_changed() -> None:
+    values = {"NCCL_ALGO": "Ring", "NCCL_NOTHING": "1"}
+    rows = rows_of(catalogue(), NCCL, values, {"NCCL_PROTO": "LL", "NCCL_ALGO": None})
+    assert [(row.mark, row.name) for row in rows[:3]] == [
+        ("+", "NCCL_ALGO"),
+        ("?", "NCCL_NOTHING"),
+        ("+", "NCCL_PROTO"),
+    ]
+    assert rows[0].value == "Ring -> (not set)"
+    assert len(rows) == len(catalogue().flags) + 1
+    assert rows_of(catalogue(), NCCL, values, {}, "nccl_nothing")[0].name == "NCCL_NOTHING"
+
+
+KEYS: dict[str, tuple[str, ...]] = {"flag": ("down",), "what-if": ("down", "v", "v")}
+
+
+@pytest.mark.parametrize("case", KEYS)
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+def test_picture(snap_compare: Any, size: tuple[int, int], case: str) -> None:
+    async def draw(pilot: Pilot[Any]) -> None:
+        await open_flags(pilot, demo_report("pcie-l40s-8"))
+        for key in KEYS[case]:
+            await press(pilot, key)
+            await calm(pilot)
+
+    assert snap_compare(GpuTop(), terminal_size=size, run_before=draw)
+
+
+def test_a_name_that_nobody_knows_is_told_without_gpus_too() -> None:
+    told = flag_work.work_out(Study(snapshot_of(())), "NCCL_P2P_LVL", {})
+    assert told is not None
+    assert "NCCL_P2P_LEVEL" in str(told.flag)

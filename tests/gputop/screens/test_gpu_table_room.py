@@ -1,0 +1,48 @@
+"""Tables and panes beside their scroll bars: nothing is hidden, cut, or said twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.app import GpuTop
+from gputop.screens.node.gpu_detail import detail_lines
+from gputop.screens.node.gpu_table import GpuTable
+from gputop.topology.model.record import Gap
+from gputop.widgets.board import Board
+from gputop.widgets.gpu_cells import Row
+from gputop.widgets.spans import text_of, width_of
+from tests.support.app import demo_report, give, gpu, press, report_of, settle
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+async def test_columns_leave_room_for_the_scroll_bar_at_once(width: int) -> None:
+    async with GpuTop().run_test(size=(width, 24)) as pilot:
+        # A file is drawn once: no later tick mends it.
+        await give(pilot, report_of(tuple(gpu(number) for number in range(16))))
+        await settle(pilot)
+        table = pilot.app.screen.query_one(GpuTable)
+        assert table.show_vertical_scrollbar
+        room = table.scrollable_content_region.width
+        assert room == width - 1
+        assert max(map(width_of, table.lines)) <= room
+
+
+async def test_the_heading_over_a_jobs_variables_is_whole() -> None:
+    async with GpuTop().run_test(size=(120, 40)) as pilot:
+        await give(pilot, demo_report("mi250x-8"))
+        await press(pilot, "7")
+        for _ in range(50):
+            await settle(pilot)
+            board = pilot.app.screen.query_one("#job", Board)
+            if "by the rules of" in board.text():
+                break
+        assert "by the rules of" in " ".join(board.text().split())
+        assert max(map(width_of, board.lines)) <= board.scrollable_content_region.width
+
+
+def test_why_no_link_was_read_is_said_once() -> None:
+    card = gpu(0, nvlinks=(), gaps=(Gap("nvlinks", "Invalid Argument"), Gap("vbios", "no answer")))
+    lines = [text_of(line) for line in detail_lines(Row(card, None, {}), 80)]
+    assert sum("Invalid Argument" in line for line in lines) == 1
+    assert any("NVLink" in line and "not read: Invalid Argument" in line for line in lines)
+    assert any("Not readable" in line and "vbios: no answer" in line for line in lines)

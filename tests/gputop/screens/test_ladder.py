@@ -1,0 +1,111 @@
+"""The four rungs of P2P, each answered by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gputop.screens.pairs.ladder import ladder_lines
+from gputop.topology.explain.ladder import NO, OPEN, YES, ladder
+from gputop.topology.model.machine import GpuPair
+from gputop.topology.model.snapshot import Measurement
+from gputop.widgets.spans import text_of, width_of
+from tests.support.app import demo_report, gpu, report_of
+
+A, B, C = (gpu(number) for number in range(3))
+
+
+def fact(quantity: str, verdict: str, src: str | None = A.address, dst: str | None = B.address,
+         probe: str = "p2p", **more: Any) -> Measurement:  # fmt: skip
+    return Measurement(
+        probe=probe, quantity=quantity, src=src, dst=dst, verdict=verdict, device_kind="gpu", **more
+    )
+
+
+def states(*figures: Measurement, **parts: Any) -> list[tuple[str, str]]:
+    report = report_of((A, B, C), measurements=figures, **parts)
+    return [(one.state, one.answer) for one in ladder(report, A.address, B.address)]
+
+
+def test_nothing_asked_is_nothing_known() -> None:
+    could, *rest = states()
+    assert could == (YES, "NV6")
+    assert rest == [(OPEN, "not asked"), (OPEN, "not tried"), (OPEN, "not tried")]
+
+
+def test_all_well() -> None:
+    pairs = (GpuPair(src=A.address, dst=B.address, p2p_read="ok", p2p_write="ok"),)
+    found = states(
+        fact("bytes_arrive", "arrived"),
+        fact("collective_finishes", "finished", None, None, "nccl"),
+        fact("send_receive", "verified", probe="nccl"),
+        pairs=pairs,
+    )
+    assert [state for state, _ in found] == [YES] * 4
+
+
+@pytest.mark.parametrize(
+    ("figure", "rung", "answer"),
+    [
+        (fact("can_access", "not-granted"), 1, "not by CUDA"),
+        (fact("bytes_arrive", "wrong-bytes"), 2, "wrong bytes"),
+        (fact("write_bandwidth", "wrong-data", value=300.0), 2, "wrong bytes"),
+        (fact("bytes_arrive", "failed", why_none="CUDA error 719"), 2, "failed"),
+        (fact("collective_finishes", "timed-out", None, None, "nccl"), 3, "timed out"),
+        (fact("send_receive", "failed", probe="nccl"), 3, "failed"),
+    ],
+)
+def test_each_rung_says_no_by_itself(figure: Measurement, rung: int, answer: str) -> None:
+    found = states(figure)
+    assert found[rung] == (NO, answer)
+    assert [state for index, (state, _) in enumerate(found) if index != rung].count(NO) == 0
+
+
+def test_the_way_back_counts() -> None:
+    back = fact("bytes_arrive", "wrong-bytes", B.address, A.address)
+    assert states(fact("bytes_arrive", "arrived"), back)[2] == (NO, "back: wrong bytes")
+
+
+def test_the_self_test_and_other_gpus_prove_nothing() -> None:
+    from msgspec.structs import replace
+
+    arrived = fact("bytes_arrive", "arrived")
+    assert states(replace(arrived, device_kind="cpu"))[2][0] == OPEN
+    others = (
+        fact("collective_finishes", "finished", None, None, "nccl"),
+        fact("send_receive", "verified", B.address, C.address, "nccl"),
+    )
+    assert states(*others)[3] == (OPEN, "not tried")
+    assert states(others[0])[3] == (YES, "finishes")
+
+
+def test_mig_and_refusals_are_told_with_a_reason() -> None:
+    parted = gpu(0, mig_enabled=True)
+    report = report_of((parted, B))
+    first = ladder(report, parted.address, B.address)[0]
+    assert (first.state, first.answer) == (NO, "MIG is on")
+    pairs = (GpuPair(src=A.address, dst=B.address, p2p_read="gpu not supported"),)
+    report = report_of((A, B), pairs=pairs)
+    lines = [text_of(line) for line in ladder_lines(report, A.address, B.address, 60)]
+    assert "✗ gpu not suppo" in lines[1]
+    assert "by design of the model" in " ".join(" ".join(lines[2:]).split())
+
+
+def test_nics_have_no_ladder() -> None:
+    report = demo_report("hgx-h100-8")
+    gpu_ = report.snapshot.machine.gpus[0].address
+    nic = report.snapshot.machine.rdma[0].address or ""
+    assert ladder(report, gpu_, nic) == ()
+    assert ladder(report, gpu_, gpu_) == ()
+    assert ladder_lines(report, gpu_, nic, 60) == ()
+
+
+@pytest.mark.parametrize("width", [20, 44, 59, 79, 120])
+def test_it_fits(width: int) -> None:
+    report = report_of((A, B), measurements=(fact("bytes_arrive", "wrong-bytes", value=None),))
+    lines = ladder_lines(report, A.address, B.address, width)
+    assert all(width_of(line) <= max(width, 32) for line in lines)
+    if width >= 59:
+        assert "3 bytes arrive" in text_of(lines[0])
+        assert "✗ wrong bytes" in text_of(lines[1])

@@ -1,0 +1,155 @@
+"""What Node, Pairs and Log show of predictions and of a run of NCCL."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from textual.pilot import Pilot
+
+from gputop.app import GpuTop
+from gputop.live.log_reading import ReadLog, examine
+from gputop.measuring.nccl_check import NcclCheck, PairCheck, transports
+from gputop.messages import NcclChecked
+from gputop.screens import NAMES
+from gputop.topology.logs.reading.read import read_log
+from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
+from gputop.topology.recorded.load import load
+from gputop.topology.report import Report
+from gputop.topology.report import examine as report_of
+from tests.support.app import SIZES, app_of, demo_report, give, press, settle, text
+from tests.support.nccl_logs import lines_of
+from tests.support.places import RECORDINGS
+
+LOG = str(NAMES.index("log") + 1)
+REAL = RECORDINGS / "nccl-topologies" / "real.xml"
+
+
+def real(**environment: str) -> NodeSnapshot:
+    """The 4-GPU machine, with variables set."""
+    found = load([str(REAL)]).snapshot
+    return replace(
+        found,
+        environment=tuple(
+            EnvironmentVariable(name=name, value=value, origin="environment")
+            for name, value in environment.items()
+        ),
+    )
+
+
+def decided(snapshot: NodeSnapshot) -> Report:
+    report = report_of(snapshot)
+    report.decide()
+    return report
+
+
+def checked(snapshot: NodeSnapshot, label: str) -> tuple[NcclCheck, ReadLog]:
+    """A run of which every pair logged `label`."""
+    prediction = decided(snapshot).prediction
+    assert prediction is not None
+    pairs = tuple(
+        PairCheck(
+            src=pair.src,
+            dst=pair.dst,
+            src_bus_id=pair.src_bus_id,
+            dst_bus_id=pair.dst_bus_id,
+            predicted=pair.labels,
+            logged=(label,),
+            agrees=label in pair.labels,
+        )
+        for pair in prediction.pairs
+    )
+    log = read_log(io.BytesIO(b"\n".join(lines_of("h200-default"))), name="probe nccl")
+    check = NcclCheck(finished="finished", pairs=pairs, engine="NCCL", logged_version="2.28.9")
+    return check, examine(log, snapshot)
+
+
+async def pairs(pilot: Pilot[Any], report: Report, measure: int) -> str:
+    await give(pilot, report)
+    await press(pilot, "3", *("m" * measure))
+    await settle(pilot)
+    return text(pilot, "#matrix")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_node_says_what_nccl_will_do(size: tuple[int, int]) -> None:
+    async with GpuTop().run_test(size=size) as pilot:
+        await give(pilot, demo_report("pcie-l40s-8"))
+        await settle(pilot)
+        line = text(pilot, "#nccl")
+        assert line.strip().startswith("NCCL 2.27.7: P2P 8, SHM 48 of 56 pairs")
+
+
+@pytest.mark.parametrize("name", ["dgx-1v", "pcie-l40s-8", "hgx-h100-8"])
+async def test_a_sentence_that_is_too_long_loses_whole_clauses(name: str) -> None:
+    from gputop.topology.nccl.decide.summary import sentence
+
+    report = demo_report(name)
+    assert report.prediction is not None
+    whole = sentence(report.prediction)
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, report)
+        line = text(pilot, "#nccl").strip()
+        assert len(line) < 80
+        assert line == whole or line.endswith(" …")
+        assert whole[len(line.removesuffix(" …")) :][:1] in {"", ";", ","}
+
+
+async def test_node_says_that_the_version_is_assumed_and_when_nccl_would_stop() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await give(pilot, decided(real()))
+        assert "NCCL 2.28.9 (assumed): P2P/CUMEM between all 4 GPUs" in text(pilot, "#nccl")
+        off = real(NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1", NCCL_NET_DISABLE_INTRA="1")
+        await give(pilot, decided(off))
+        assert "would stop" in text(pilot, "#nccl")
+
+
+async def test_pairs_show_path_and_transport_with_the_librarys_questions_first() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        assert "PHB" in await pairs(pilot, demo_report("pcie-l40s-8"), 1)
+        await press(pilot, "m", "right", "right")
+        assert "[SHM]" in text(pilot, "#matrix")
+        steps = text(pilot, "#steps")
+        assert steps.index("NCCL: near enough for P2P?") < steps.index("How do they hang together?")
+        assert "changed by NCCL_P2P_LEVEL" in " ".join(steps.split())
+
+
+async def test_before_the_prediction_there_are_no_cells() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        assert "…" in await pairs(pilot, report_of(real()), 2)
+        assert "P2P" not in text(pilot, "#matrix")
+
+
+async def test_a_run_as_predicted_and_one_that_is_not() -> None:
+    for label, sign in (("P2P/CUMEM", "P2P ="), ("SHM/direct/direct", "SHM ≠")):
+        snapshot = real()
+        check, _ = checked(snapshot, label)
+        shown = replace(snapshot, measurements=transports(check, 1.0))
+        async with GpuTop().run_test(size=(160, 50)) as pilot:
+            assert sign in await pairs(pilot, decided(shown), 3)
+            assert "What did NCCL or RCCL use when it ran?" in text(pilot, "#steps")
+
+
+async def test_the_log_of_a_run_is_on_the_log_screen() -> None:
+    snapshot = real()
+    check, read = checked(snapshot, "P2P/CUMEM")
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await give(pilot, decided(snapshot))
+        await press(pilot, LOG)
+        assert "press o" in text(pilot, "#log-text")
+        pilot.app.post_message(NcclChecked(check, read=read))
+        await settle(pilot)
+        assert "probe nccl" in text(pilot, "#log-head")
+        said = [str(one.message) for one in app_of(pilot)._notifications]
+        assert any("12 of 12 pairs use the transport that was predicted" in one for one in said)
+
+
+async def test_n_asks_for_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(GpuTop, "start_probe", lambda self, *given: started.append(given))
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        await press(pilot, "3", "n", LOG, "n")
+    assert started == [((), False, "nccl"), ((), False, "nccl")]

@@ -1,0 +1,272 @@
+"""The Pairs screen: measures, cursor, explanation, and a probe that runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gputop.app import GpuTop
+from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted
+from gputop.topology.model.machine import GpuPair
+from gputop.topology.model.snapshot import Measurement
+from gputop.widgets.measure import Value, heats
+from gputop.widgets.measures import MEASURES
+from gputop.widgets.pair_matrix import PairMatrix
+from tests.support.app import (
+    StepFeed,
+    app_of,
+    demo_report,
+    give,
+    gpu,
+    picture,
+    press,
+    report_of,
+    settle,
+    snapshot_of,
+    text,
+)
+from tests.support.measured import with_figures
+
+A, B = gpu(0).address, gpu(1).address
+BY_ID = {measure.id: measure for measure in MEASURES}
+
+
+def figure(quantity: str, src: str, dst: str, **fields: Any) -> Measurement:
+    return Measurement(probe="p2p", quantity=quantity, src=src, dst=dst, **fields)
+
+
+def cells(measure: str, **parts: Any) -> dict[tuple[str, str], Value]:
+    return BY_ID[measure].values(report_of((gpu(0), gpu(1)), **parts), (A, B))
+
+
+def test_grant_spells_what_the_driver_said() -> None:
+    pairs = (
+        GpuPair(src=A, dst=B, p2p_read="ok", p2p_write="ok", p2p_nvlink="not supported"),
+        GpuPair(src=B, dst=A),
+    )
+    found = cells("grant", pairs=pairs)
+    assert found[A, B].word == "rw-??"
+    assert found[B, A].word == "–"
+
+
+def test_measured_words_and_numbers() -> None:
+    found = cells(
+        "one-way",
+        measurements=(
+            figure("write_bandwidth", A, B, value=396.1, unit="GB/s"),
+            figure("can_access", B, A, verdict="not-granted"),
+        ),
+    )
+    assert (found[A, B].number, found[A, B].word) == (396.1, "396")
+    assert found[B, A] == Value(word="no P2P", ink="warn")
+
+
+def test_the_speed_of_wrong_data_is_no_figure() -> None:
+    wrong = figure("write_bandwidth", A, B, value=396.1, unit="GB/s", verdict="wrong-data")
+    for measure in ("one-way", "share"):
+        assert cells(measure, measurements=(wrong,))[A, B] == Value(word="WRONG", ink="bad")
+
+
+def test_figures_of_the_self_test_are_not_shown_as_gpu_figures() -> None:
+    found = cells(
+        "one-way", measurements=(figure("write_bandwidth", A, B, value=9.0, device_kind="cpu"),)
+    )
+    assert found[A, B].number is None
+
+
+def test_share_needs_an_expected_figure() -> None:
+    measurements = (figure("write_bandwidth", A, B, value=75.0),)
+    found = cells("share", measurements=measurements)
+    expected = cells("expected")[A, B].number
+    assert expected is not None
+    assert found[A, B].word == f"{100 * 75.0 / expected:.0f}"
+    assert found[B, A].word == "–"
+
+
+def test_heat_is_brightest_at_the_best_value() -> None:
+    values = {("a", "b"): Value(number=100.0), ("b", "a"): Value(number=10.0)}
+    assert heats(values, less_is_better=False) == {("a", "b"): "heat-5", ("b", "a"): "heat-1"}
+    assert heats(values, less_is_better=True) == {("a", "b"): "heat-1", ("b", "a"): "heat-5"}
+    assert heats({("a", "b"): Value(number=0.0)}, less_is_better=False) == {("a", "b"): "heat-0"}
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_measures_are_stepped_through_and_named(size: tuple[int, int]) -> None:
+    async with GpuTop().run_test(size=size) as pilot:
+        await give(pilot, demo_report("dgx-1v"))
+        await press(pilot, "3")
+        for measure in [*MEASURES, MEASURES[0]]:
+            assert measure.title in text(pilot, "#measure")
+            assert measure.unit.split()[0] in text(pilot, "#measure")
+            assert app_of(pilot).trouble == ""
+            await press(pilot, "m")
+        await press(pilot, "M")
+        assert MEASURES[0].title in text(pilot, "#measure")
+
+
+async def test_cursor_steps_over_the_diagonal_and_explains() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await give(pilot, demo_report("dgx-1v"))
+        await press(pilot, "3")
+        matrix = pilot.app.screen.query_one("#matrix", PairMatrix)
+        assert matrix.places == (0, 1)
+        await press(pilot, "left")
+        assert matrix.places == (0, 1)
+        await press(pilot, "down")
+        assert matrix.places == (2, 1)
+        await press(pilot, "up", "up")
+        assert matrix.places == (0, 1)
+        await press(pilot, "down", "right")
+        assert matrix.places == (2, 3)
+        assert "GPU2 to GPU3" in text(pilot, "#steps")
+        await press(pilot, "y")
+        assert "NV2" in pilot.app.clipboard
+
+
+async def test_nics_have_rows_for_the_relation_only() -> None:
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        await press(pilot, "3")
+        assert "NIC" in text(pilot, "#matrix")
+        await press(pilot, "m")
+        assert "NIC" not in text(pilot, "#matrix")
+
+
+async def test_sixteen_gpus_scroll_with_heads_that_stay() -> None:
+    gpus = tuple(gpu(number) for number in range(16))
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, report_of(gpus))
+        await press(pilot, "3", "m", "m")
+        await pilot.press(*["down"] * 16, *["right"] * 16)
+        await settle(pilot)
+        matrix = pilot.app.screen.query_one("#matrix", PairMatrix)
+        assert matrix.places == (15, 14)
+        drawn = picture(pilot)
+        assert "GPU15" in drawn
+        assert "↓ to →" in drawn
+
+
+@pytest.mark.parametrize("count", [0, 1])
+async def test_without_a_pair_it_says_so(count: int) -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, report_of(tuple(gpu(number) for number in range(count))))
+        await press(pilot, "3")
+        assert "needs two GPUs" in picture(pilot)
+        await press(pilot, "down", "w", "y", "m")
+        assert app_of(pilot).trouble == ""
+
+
+class FakeProbing:
+    """Keeps what was asked of it."""
+
+    def __init__(self, post: Any) -> None:
+        self.post = post
+        self.running = False
+        self.started: list[tuple[str, tuple[str, ...], bool]] = []
+        self.cancelled = self.closed = 0
+
+    def start(self, probe: str, addresses: tuple[str, ...], force: bool, machine: Any) -> None:
+        self.running = True
+        self.started.append((probe, addresses, force))
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+async def test_probe_runs_streams_and_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gputop.live.probing.Probing", FakeProbing)
+    feed = StepFeed(snapshot_of((gpu(0), gpu(1))))
+    async with GpuTop(feed, 0.05).run_test(size=(160, 50)) as pilot:
+        app = app_of(pilot)
+        for _ in range(100):
+            await pilot.pause(0.02)
+            if app.report is not None:
+                break
+        await press(pilot, "3", *"mmmmmmm", "p")
+        probing: Any = app._probing
+        assert probing.started == [("p2p", (A, B), False)]
+        app.post_message(ProbeStarted("p2p", "/usr/bin/python3", "found on PATH"))
+        app.post_message(ProbeProgress(1, 2, "[b]GPU0[/b] to GPU1"))
+        app.post_message(ProbeMeasured(figure("write_bandwidth", A, B, value=123.0)))
+        await settle(pilot)
+        assert "1/2" in text(pilot, "#status")
+        assert "[b]GPU0[/b] to GPU1" in text(pilot, "#status")
+        for _ in range(100):
+            await pilot.pause(0.02)
+            if "123" in text(pilot, "#matrix"):
+                break
+        assert "123" in text(pilot, "#matrix")
+        await press(pilot, "a")
+        assert len(probing.started) == 1
+        await press(pilot, "escape")
+        assert probing.cancelled == 1
+        probing.running = False
+        app.post_message(ProbeEnded("cancelled", "cancelled by you"))
+        await settle(pilot)
+        assert "cancelled by you" in text(pilot, "#status")
+        await press(pilot, "escape")
+        assert text(pilot, "#status").strip() == ""
+    assert probing.closed == 1
+
+
+async def test_busy_refusal_names_the_key_that_forces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gputop.live.probing.Probing", FakeProbing)
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        app = app_of(pilot)
+        await give(pilot, report_of((gpu(0), gpu(1))))
+        await press(pilot, "p")
+        probing: Any = app._probing
+        probing.running = False
+        app.post_message(ProbeEnded("refused", "GPU0 is busy: pid 7", forcible=True))
+        await settle(pilot)
+        assert "GPU0 is busy: pid 7" in text(pilot, "#status")
+        assert "P forces it" in text(pilot, "#status")
+        await press(pilot, "P")
+        assert probing.started[-1] == ("p2p", (), True)
+
+
+async def test_demos_and_files_are_not_measured() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        await press(pilot, "p")
+        assert app_of(pilot).probe is None
+        assert app_of(pilot)._probing is None
+
+
+async def test_a_refusal_that_force_cannot_help_offers_no_force() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, report_of((gpu(0), gpu(1))))
+        pilot.app.post_message(ProbeEnded("refused", "p2p needs 2 GPUs, and 1 was chosen."))
+        await settle(pilot)
+        assert "needs 2 GPUs" in picture(pilot)
+        assert "forces it" not in picture(pilot)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+async def test_the_pattern_is_told_beside_every_measure(size: tuple[int, int]) -> None:
+    healthy = demo_report("hgx-h100-8")
+    addresses = [gpu.address for gpu in healthy.snapshot.machine.gpus]
+    figures = [
+        figure(
+            "write_bandwidth", src, dst, unit="GB/s", device_kind="gpu", engine="copy engine",
+            value=150.0 if addresses[3] in (src, dst) else 380.0,
+        )
+        for src in addresses for dst in addresses if src != dst
+    ]  # fmt: skip
+    report = with_figures(healthy, *figures)
+    async with GpuTop().run_test(size=size) as pilot:
+        await give(pilot, report)
+        await press(pilot, "3")
+        assert "to and from GPU3" not in text(pilot, "#steps")
+        await press(pilot, "down", "down")
+        # The relation was measured by nobody, but the pair is.
+        told = " ".join(text(pilot, "#steps").split())
+        assert "Everything to and from GPU3 is low" in told
+        assert told.count("to and from GPU3") == 1
+        await press(pilot, *["m"] * [measure.id for measure in MEASURES].index("one-way"))
+        assert "to and from GPU3" in text(pilot, "#pattern")
+        assert "to and from GPU3" not in text(pilot, "#steps")

@@ -1,0 +1,116 @@
+"""A probe that is not done in time: a finding about a GPU, or about something else."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from gputop.commands.probe.document import exit_code
+from gputop.measuring.planning import Planned, step_of
+from gputop.measuring.running import _fair
+from gputop.measuring.runs import Wish, tell
+from gputop.probes import catalog
+from gputop.probes.crew.crew import Crew
+from gputop.probes.crew.steps import INIT, OPEN
+from gputop.probes.devices.opened import open_devices
+from gputop.probes.protocol.messages import (
+    ASKING,
+    IMPORTING,
+    Measurement,
+    Message,
+    Progress,
+    Request,
+)
+from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.protocol.spec import ProbeStopped
+from gputop.probes.runner.client import run_probe
+from tests.support.places import TESTS
+
+WORKERS = TESTS / "probe_workers"
+STUCK = Measurement(
+    "collective", "", "", "nccl/1", "gpu", "NCCL", "all to all", verdict="timed-out"
+)
+
+
+@pytest.mark.parametrize(
+    ("worker", "status", "said", "code"),
+    [
+        ("imports_for_ever.py", "failed", "before it touched a GPU", 3),
+        ("imports_slowly.py", "failed", "of it to import torch", 3),
+        ("driver_hangs.py", "timed-out", "during: asking the driver for its GPUs", 2),
+        ("hangs.py", "timed-out", "What never ends is a finding", 2),
+    ],
+)
+def test_a_slow_import_is_no_copy_that_hangs(
+    worker: str, status: str, said: str, code: int
+) -> None:
+    outcome = run_probe(
+        Request("memory"),
+        sys.executable,
+        lambda message: None,
+        0.6,
+        threading.Event(),
+        worker=WORKERS / worker,
+    )
+    assert outcome.status == status
+    assert said in outcome.message
+    told = tell(Wish(probe="memory", addresses=()), outcome, None, ())
+    assert exit_code(told) == code
+
+
+@pytest.mark.parametrize(
+    ("place", "imported", "error", "said"),
+    [
+        (0, None, "failed", "importing torch"),
+        (0, 0.1, "timed-out", "asking the driver"),
+        (0, 0.9, "failed", "asking the driver"),
+        (1, 0.1, "timed-out", "initialising"),
+        (1, 0.9, "failed", "initialising"),
+    ],
+)
+def test_a_rank_that_still_imports_is_no_collective_that_hangs(
+    place: int, imported: float | None, error: str, said: str
+) -> None:
+    """A driver that hangs is one to tell, unless the import left it next to no time."""
+    crew = Crew(Request("nccl"), (OPEN, INIT), [], lambda message: None, 1.0)
+    kind = dataclasses.make_dataclass("Rank", ["number", "place", "done", "imported_after"])
+    crew._ranks = [kind(0, 1, True, 0.1), kind(1, place, False, imported)]
+    trouble = crew._too_late()
+    assert trouble.error == error
+    assert f"rank 1 (rank 1): {said}" in trouble.text
+
+
+def test_the_driver_is_asked_in_a_step_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hangs there is the driver, and no file system."""
+    said: list[Message] = []
+
+    def available() -> bool:
+        assert said[-1] == Progress(0, 1, ASKING)
+        raise ProbeStopped("failed", "seen")
+
+    torch = SimpleNamespace(__version__="2.11", cuda=SimpleNamespace(is_available=available))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(ProbeStopped, match="seen"):
+        open_devices(Request("memory"), catalog.load("memory").SPEC, said.append)
+    assert said[0] == Progress(0, 1, IMPORTING)
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "kept", "code"),
+    [(1.0, "failed", 0, 3), (None, "timed-out", 1, 2), (600.0, "timed-out", 1, 2)],
+)
+def test_too_little_time_is_no_finding(
+    given: float | None, status: str, kept: int, code: int
+) -> None:
+    """Less time than the probe needs was asked for: that it is late proves nothing."""
+    spec = catalog.load("nccl").SPEC
+    wish = Wish(probe="nccl", addresses=("a", "b"), deadline_seconds=given)
+    planned = Planned(step=step_of(spec, 2, "normal"), spec=spec, wish=wish, named=True)
+    late = Outcome("timed-out", "No end.", 1.0, measurements=(STUCK,))
+    outcome = _fair(late, planned)
+    assert (outcome.status, len(outcome.measurements)) == (status, kept)
+    assert exit_code(tell(wish, outcome, None, ())) == code

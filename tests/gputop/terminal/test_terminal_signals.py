@@ -1,0 +1,175 @@
+"""Signals at the app in a real terminal: it leaves in order, with its code, at every moment."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import time
+
+import psutil
+import pytest
+
+from gputop.terminal.hangup import RESET
+from tests.support.terminal import Terminal
+
+pytestmark = pytest.mark.terminal
+
+ENDS = (
+    signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU,
+)  # fmt: skip
+TAKEN = b"\x1b[?1049h"
+GIVEN_BACK = b"\x1b[?1049l"
+SHELL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.environ["PS1"] = "READY> "
+os.execvp("bash", ["bash", "--norc", "-i"])
+"""
+FAILS = """
+import sys
+from gputop.app import GpuTop
+from gputop.__main__ import main
+
+def fail(self, message):
+    raise ValueError("made by the test")
+
+GpuTop.on_report_ready = fail
+sys.argv[1:] = ["--demo", "hgx-h100-8"]
+main()
+"""
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_leaves_in_order_with_its_own_code(number: signal.Signals) -> None:
+    with Terminal(["--demo", "hgx-h100-8"]) as terminal:
+        terminal.wait_for("H100")
+        os.kill(terminal.process.pid, number)
+        terminal.wait_end(3)
+        assert terminal.process.returncode == 128 + number
+        assert terminal.sane()
+        assert terminal.written.count(TAKEN) == terminal.written.count(GIVEN_BACK)
+        assert "Traceback" not in terminal.text()
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_while_the_screen_is_set_up_gives_it_back(number: signal.Signals) -> None:
+    with Terminal(["--demo", "hgx-h100-8"]) as terminal:
+        # The escape is written just before the modes change and long before the app listens.
+        while TAKEN not in terminal.written:
+            terminal.read(0.005)
+            assert terminal.process.poll() is None
+        _read(terminal, 0.02)
+        os.kill(terminal.process.pid, number)
+        terminal.wait_end(3)
+        assert terminal.process.returncode == 128 + number
+        assert terminal.sane()
+        assert GIVEN_BACK in terminal.written
+        assert "Traceback" not in terminal.text()
+
+
+def test_what_is_undone_is_all_that_was_asked_of_the_terminal() -> None:
+    with Terminal(["--demo", "hgx-h100-8"]) as terminal:
+        terminal.wait_for("H100")
+        asked = terminal.written
+        terminal.send("q")
+        terminal.wait_end()
+    pairs_itself = {b"2026"}  # one picture at a time: on and off around each
+    switched_on = set(re.findall(rb"\x1b\[\?(\d+)h", asked)) - pairs_itself
+    switched_off = set(re.findall(rb"\x1b\[\?(\d+)l", asked)) - pairs_itself
+    assert {b"1049", b"1000"} <= switched_on
+    assert switched_on <= set(re.findall(rb"\x1b\[\?(\d+)l", RESET))
+    assert switched_off <= set(re.findall(rb"\x1b\[\?(\d+)h", RESET))
+
+
+def _app_in_shell(terminal: Terminal) -> psutil.Process:
+    """The app, started by a shell with job control and drawn."""
+    terminal.wait_for("READY> ")
+    terminal.send(f"{sys.executable} -m gputop --demo hgx-h100-8\n")
+    terminal.wait_for("H100 80GB")
+    (app,) = psutil.Process(terminal.process.pid).children()
+    _read(terminal, 0.5)
+    return app
+
+
+def test_ctrl_z_stops_and_the_shell_brings_the_picture_back() -> None:
+    with Terminal([], command=[sys.executable, "-c", SHELL]) as terminal:
+        app = _app_in_shell(terminal)
+        terminal.forget()
+        terminal.send("\x1a")
+        terminal.wait_for("Stopped", 5)
+        assert GIVEN_BACK in terminal.written
+        assert app.status() == psutil.STATUS_STOPPED
+        terminal.forget()
+        terminal.send("fg\n")
+        terminal.wait_for("H100 80GB", 5)
+        terminal.send("q")
+        terminal.forget()
+        terminal.wait_for("READY> ", 5)
+        terminal.send("exit\n")
+        terminal.wait_end()
+
+
+def test_a_stop_that_nobody_hears_is_made_good_too() -> None:
+    with Terminal([], command=[sys.executable, "-c", SHELL]) as terminal:
+        app = _app_in_shell(terminal)
+        app.suspend()
+        terminal.wait_for("Stopped", 5)
+        terminal.forget()
+        terminal.send("bg\n")
+        _read(terminal, 0.5)
+        assert TAKEN not in terminal.written, "the terminal is the shell's"
+        terminal.send("fg\n")
+        terminal.wait_for("H100 80GB", 5)
+        assert TAKEN in terminal.written
+        terminal.forget()
+        terminal.send("q")
+        terminal.wait_for("READY> ", 5)
+        terminal.send("exit\n")
+        terminal.wait_end()
+
+
+def test_being_continued_without_a_stop_changes_nothing() -> None:
+    with Terminal(["--demo", "hgx-h100-8"]) as terminal:
+        terminal.wait_for("H100")
+        _read(terminal, 0.5)
+        process = psutil.Process(terminal.process.pid)
+        threads = process.num_threads()
+        for _ in range(3):
+            terminal.forget()
+            os.kill(terminal.process.pid, signal.SIGCONT)
+            terminal.wait_for("H100 80GB", 5)
+        assert process.num_threads() <= threads + 1
+        terminal.send("q")
+        terminal.wait_end(3)
+        assert terminal.process.returncode == 0
+        assert terminal.sane()
+
+
+def test_ctrl_z_without_a_shell_stops_nothing() -> None:
+    with Terminal(["--demo", "hgx-h100-8"]) as terminal:
+        terminal.wait_for("H100")
+        terminal.send("\x1a")
+        terminal.wait_for(r"Ctrl\+Z stops gputop only", 3)  # the rest is wrapped
+        assert psutil.Process(terminal.process.pid).status() != psutil.STATUS_STOPPED
+        terminal.send("q")
+        terminal.wait_end()
+
+
+def test_a_fault_of_ours_is_one_line_and_70() -> None:
+    with Terminal([], command=[sys.executable, "-c", FAILS]) as terminal:
+        terminal.wait_end(10)
+        assert terminal.process.returncode == 70
+        said = terminal.text()[terminal.text().rindex("gputop: ") :].splitlines()
+        assert said == [
+            "gputop: ValueError: made by the test (our fault; GPUTOP_DEBUG=1 shows where)"
+        ]
+        assert "Traceback" not in terminal.text()
+        assert terminal.sane()
+
+
+def _read(terminal: Terminal, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        terminal.read(0.01)

@@ -1,0 +1,203 @@
+"""The plain commands: exit codes, stdout for documents alone, one line for every refusal."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.command import gputop
+from tests.support.places import RECORDINGS, ROOT, TESTS
+
+RECORDING = str(RECORDINGS / "hgx-h200-4gpu-vm")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("bogus",),
+        ("topo", "--format", "poster"),
+        ("topo", "--demo", "no-such-node"),
+        ("topo", "--from", "/nonexistent"),
+        ("topo", "--from", ""),
+        ("topo", "--from", RECORDING, "--demo", "hgx-h100-8"),
+        ("probe", "no-such-probe"),
+        ("--bogus",),
+    ],
+)
+def test_wrong_usage_is_64(arguments: tuple[str, ...]) -> None:
+    done = gputop(*arguments)
+    assert done.returncode == 64, done
+    assert done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unusable_file_is_3(tmp_path: Path) -> None:
+    path = tmp_path / "x\x1b[31m.json"
+    path.write_text("{")
+    done = gputop("snapshot", "--from", str(path))
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert "\x1b" not in done.stderr
+
+
+def test_demos_are_listed() -> None:
+    done = gputop("--demo")
+    assert done.returncode == 0
+    assert "hgx-h100-8" in done.stdout
+    assert gputop("topo", "--demo").stdout == done.stdout
+
+
+def test_a_snapshot_is_one_document_and_reads_back(tmp_path: Path) -> None:
+    path = tmp_path / "node.json"
+    assert gputop("snapshot", "--demo", "sick-h100-8", "-o", str(path)).returncode == 0
+    document = json.loads(path.read_text())
+    assert document["schema"] == "gputop.snapshot/1"
+    assert document["source"] == ["demo sick-h100-8"]
+    again = gputop("snapshot", "--from", str(path), "--json")
+    assert json.loads(again.stdout)["machine"] == document["machine"]
+
+
+@pytest.mark.parametrize("form", ["matrix", "tree", "dot", "graphml", "json"])
+def test_every_form_of_topo(form: str) -> None:
+    done = gputop("topo", "--demo", "hgx-h100-8", "--format", form)
+    assert done.returncode == 0, done.stderr
+    assert "GPU" in done.stdout
+    if form == "json":
+        document = json.loads(done.stdout)
+        assert document["schema"] == "gputop.topo/1"
+        assert {"gputop", "source", "assumptions"} <= document.keys()
+
+
+def test_topo_of_the_recording_is_what_nvidia_smi_printed() -> None:
+    printed = (Path(RECORDING) / "nvidia-smi-topo-m.txt").read_text()
+    printed = printed.replace("\x1b[4m", "").replace("\x1b[0m", "")
+    done = gputop("topo", "--from", RECORDING)
+    cells = [line.split("\t") for line in done.stdout.splitlines()[:5]]
+    assert cells == [line.split("\t") for line in printed.splitlines()[:5]]
+
+
+def test_redaction_takes_the_uuid_out() -> None:
+    plain = json.loads(gputop("snapshot", "--demo", "dgx-1v").stdout)
+    done = gputop("snapshot", "--demo", "dgx-1v", "--redact")
+    for gpu in plain["machine"]["gpus"]:
+        assert gpu["uuid"] not in done.stdout
+        assert gpu["address"] in done.stdout
+
+
+def test_without_a_gpu_there_is_nothing_to_measure() -> None:
+    fakes = str(TESTS / "fakes")
+    done = gputop("probe", "p2p", PYTHONPATH=fakes, GPUTOP_FAKE_NVML="absent")
+    assert done.returncode == 3
+    assert "no GPU to measure" in done.stderr
+
+
+def test_the_selftest_goes_through_the_real_worker() -> None:
+    done = gputop("probe", "p2p", "--selftest", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["schema"] == "gputop.probe/1"
+    assert document["status"] == "finished"
+    figures = document["measurements"]
+    assert {figure["device_kind"] for figure in figures} == {"cpu"}
+    assert {figure["verdict"] for figure in figures if figure["quantity"] == "bytes_arrive"} == {
+        "arrived"
+    }
+
+
+def test_a_python_without_torch_is_said(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
+    python.chmod(0o755)
+    done = gputop("probe", "p2p", "--selftest", "--python", str(python))
+    assert done.returncode == 3
+    assert "torch" in done.stderr
+
+
+def test_probes_are_listed_with_their_cost() -> None:
+    done = gputop("probe", "--list")
+    assert done.returncode == 0
+    assert "p2p" in done.stdout
+    assert json.loads(gputop("probe", "--list", "--json").stdout)["schema"] == "gputop.probes/1"
+
+
+def test_ctrl_c_ends_the_worker_and_says_so() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gputop", "probe", "p2p", "--selftest"],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    seen = psutil.Process(process.pid)
+    end = time.monotonic() + 20
+    below: list[psutil.Process] = []
+    while time.monotonic() < end and not any(_is_worker(one) for one in below):
+        time.sleep(0.01)
+        below = seen.children(recursive=True)
+    assert below
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "Cancelled" in said
+    assert "Traceback" not in said
+    assert not [one for one in below if one.is_running() and one.status() != "zombie"]
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        # The keeper names the worker too, as its argument; the worker runs it.
+        return any(word.endswith("worker.py") for word in process.cmdline()[1:2])
+    except psutil.Error:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "end", "code"),
+    [
+        ("flags --all", "| head -1", 0),
+        ("explain --json --demo pcie-l40s-8", "| true", 0),
+        ("snapshot --demo hgx-h100-8", ">&-", 0),
+        ("--version", ">&-", 0),
+        ("--version", "> /dev/full", 3),
+        ("--bogus", "2> /dev/full", 64),
+        ("flags --demo hgx-h100-8", ">&-", 0),
+        ("explain --demo hgx-h100-8", "> /dev/full", 3),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_no_fault_of_ours(
+    arguments: str, end: str, code: int
+) -> None:
+    if "/dev/full" in end and not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full here")
+    line = f"{shlex.quote(sys.executable)} -m gputop {arguments} {end}"
+    status = "exit ${PIPESTATUS[0]}"
+    done = subprocess.run(
+        ["bash", "-c", f"{line}; {status}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done
+    assert "our fault" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reason_of_two_sources_is_said_once() -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("a driver answers here")
+    lines = gputop("snapshot").stderr.splitlines()
+    reasons = [line.partition(": ")[2] for line in lines]
+    assert len(reasons) == len(set(reasons))

@@ -1,0 +1,24 @@
+"""Pictures of Node and Pairs: six demo shapes, two sizes, one tick."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from gputop.app import GpuTop
+from tests.support.app import SHAPES, SIZES, demo_report, give, press
+
+KEYS: dict[str, tuple[str, ...]] = {"node": (), "pairs": ("3", "m", "m", "down")}
+
+
+@pytest.mark.parametrize("screen", KEYS)
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("shape", [*SHAPES, "mi250x-8", "mi300x-8"])
+def test_picture(snap_compare: Any, shape: str, size: tuple[int, int], screen: str) -> None:
+    async def draw(pilot: Pilot[Any]) -> None:
+        await give(pilot, demo_report(shape))
+        await press(pilot, *KEYS[screen])
+
+    assert snap_compare(GpuTop(), terminal_size=size, run_before=draw)

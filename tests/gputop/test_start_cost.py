@@ -1,0 +1,47 @@
+"""What a plain command must not load: a cold start reads each module from a slow disk."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.places import ROOT
+
+HEAVY = ("networkx", "textual", "rich", "psutil", "asyncio", "torch")
+"""Libraries of screens, drawings and measurements."""
+RUN = """
+import json, sys
+from gputop.__main__ import run
+code = run(sys.argv[1:])
+print(json.dumps([code, sorted(set({heavy}) & set(sys.modules))]), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "check --quick --demo hgx-h100-8",
+        "check --quick --demo mi300x-8",
+        "check --quick --demo sick-h100-8",
+        "snapshot --demo mi300x-8",
+        "topo --demo hgx-h100-8",
+        "explain --demo mi300x-8",
+        "flags NCCL_ALGO --demo hgx-h100-8",
+    ],
+)
+def test_a_plain_command_loads_no_heavy_library(command: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", RUN.format(heavy=HEAVY), *command.split()],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=True,
+    )
+    code, loaded = json.loads(ended.stderr.splitlines()[-1])
+    assert code in (0, 1, 2)
+    assert ended.stdout
+    assert loaded == []

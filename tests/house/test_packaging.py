@@ -1,0 +1,80 @@
+"""What an installed gputop holds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gputop import __version__
+from tests.support.places import ROOT
+
+CONFIG = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_every_folder_with_code_or_data_is_packaged() -> None:
+    folders = {
+        ".".join(("gputop", *path.parent.relative_to(ROOT).parts)).replace(
+            "gputop.gputop", "gputop"
+        )
+        for top in ("gputop", "topology", "probes", "themes")
+        for path in (ROOT / top).rglob("*.py")
+        if "__pycache__" not in path.parts
+    }
+    assert folders == set(CONFIG["tool"]["setuptools"]["packages"])
+
+
+def test_version_is_quick() -> None:
+    best = 9.0
+    for _ in range(5):
+        started = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-m", "gputop", "--version"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        best = min(best, time.perf_counter() - started)
+    assert done.stdout == f"gputop {__version__}\n"
+    assert best < 0.15
+
+
+@pytest.mark.slow
+def test_wheel_holds_one_top_level_name(tmp_path: Path) -> None:
+    # Through a copy: a wheel made in the checkout would pick up an old build folder.
+    source = tmp_path / "source"
+    files = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+    for name in files:
+        origin = ROOT / name
+        if origin.is_file() and not name.startswith("tests/"):
+            target = source / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(origin.read_bytes())
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(source)],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("gputop-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"gputop"}
+    for needed in (
+        "topology/recorded/shapes/hgx-h100-8.toml",
+        "themes/gputop.tcss",
+        "probes/worker.py",
+        "probes/devices/kernels.cu",
+    ):
+        assert f"gputop/{needed}" in names

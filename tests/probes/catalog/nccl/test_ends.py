@@ -1,0 +1,129 @@
+"""The probe nccl when its processes are killed: nothing of a run stays."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from gputop.probes.protocol.messages import Message, Progress
+from tests.support.nccl_rank_runs import (
+    GONE_SECONDS,
+    MARK,
+    fake,
+    on_event_once,
+    private_folders,
+    rank_processes,
+    ready,
+    request,
+    run,
+    shared_files,
+    wait_until,
+)
+from tests.support.places import ROOT
+
+pytestmark = pytest.mark.usefixtures("own_temporary_folder")
+
+
+def test_a_rank_that_is_killed_is_named() -> None:
+    def on_event(message: Message) -> None:
+        wait_until(lambda: ready(2))
+        next(p for p in rank_processes() if p.environ()["NCCL_DEBUG_FILE"][-5] == "1").kill()
+
+    outcome = run(request(changes=fake(pauses="all", shared_memory=MARK)), on_event_once(on_event))
+    assert outcome.status == "failed"
+    assert "rank 1" in outcome.message
+    assert "SIGKILL" in outcome.message
+
+
+@pytest.mark.parametrize("victim", ["worker", "keeper"])
+def test_kill_9_of_the_worker_or_its_keeper_leaves_nothing(victim: str) -> None:
+    ranks: list[psutil.Process] = []
+
+    def on_event(message: Message) -> None:
+        wait_until(lambda: ready(2))
+        ranks.extend(rank_processes())
+        worker = ranks[0].parent()
+        assert worker is not None
+        keeper = worker.parent()
+        assert keeper is not None
+        (worker if victim == "worker" else keeper).kill()
+
+    started = time.monotonic()
+    outcome = run(request(changes=fake(pauses="all", shared_memory=MARK)), on_event_once(on_event))
+    assert outcome.status == "died"
+    assert len(ranks) == 2
+    assert not any(rank.is_running() and rank.status() != "zombie" for rank in ranks)
+    assert time.monotonic() - started < 10
+
+
+def test_a_cancel_ends_every_rank() -> None:
+    cancel = threading.Event()
+
+    def on_event(message: Message) -> None:
+        wait_until(lambda: ready(3))
+        cancel.set()
+
+    asked = request(3, changes=fake(pauses="all", shared_memory=MARK))
+    assert run(asked, on_event_once(on_event), cancel).status == "cancelled"
+
+
+APP = """
+import json, sys, threading
+from gputop.probes import leftovers
+from gputop.probes.client import run_probe
+from gputop.probes.protocol import Request
+
+def probe():
+    run_probe(Request("nccl", params=json.loads(sys.argv[1])), sys.executable,
+              lambda message: print(flush=True), 60, threading.Event(), private_folder=True)
+
+thread = threading.Thread(target=probe)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
+def test_the_app_is_killed_and_nothing_stays(number: signal.Signals) -> None:
+    params = request(changes=fake(pauses="all", shared_memory=MARK)).params
+    with subprocess.Popen(
+        [sys.executable, "-c", APP, json.dumps(params)], stdout=subprocess.PIPE, cwd=ROOT
+    ) as app:
+        wait_until(lambda: ready(2))
+        assert len(shared_files()) == 6
+        below = psutil.Process(app.pid).children(recursive=True)
+        assert len(below) == 4
+        app.send_signal(number)
+        app.wait()
+        wait_until(
+            lambda: not any(p.is_running() and p.status() != "zombie" for p in below),
+            GONE_SECONDS,
+        )
+        wait_until(lambda: shared_files() == [] and private_folders() == [], GONE_SECONDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", range(1, 8))
+def test_kill_9_of_the_worker_at_every_step(place: int) -> None:
+    killed: list[int] = []
+
+    def on_event(message: Message) -> None:
+        if isinstance(message, Progress) and message.done >= place and not killed:
+            worker = rank_processes()[0].parent()
+            assert worker is not None
+            killed.append(worker.pid)
+            worker.kill()
+
+    changes = fake(shared_memory=MARK)
+    outcome = run(request(3, changes=changes), on_event)
+    assert killed
+    assert outcome.status == "died"

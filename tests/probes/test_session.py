@@ -1,0 +1,95 @@
+"""One worker for several requests: kept while probes finish, replaced when one does not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from gputop.probes.protocol.messages import Hello, Message, Progress, Request
+from gputop.probes.runner.client import Session
+
+CPU = Request("p2p", params={"device": "cpu", "count": 2, "level": "quick"})
+SECONDS = 60.0
+
+
+def workers() -> set[int]:
+    """Processes below this one, the keeper's child included."""
+    return {child.pid for child in psutil.Process().children(recursive=True)}
+
+
+def gone(pids: set[int]) -> bool:
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        if not {p for p in pids if psutil.pid_exists(p)}:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_two_requests_share_a_worker() -> None:
+    seen: list[set[int]] = []
+    with Session(sys.executable, threading.Event()) as session:
+        before = workers()
+        for _ in range(2):
+            outcome = session.run(CPU, lambda message: None, SECONDS)
+            assert outcome.status == "finished"
+            assert outcome.measurements
+            assert session.alive
+            seen.append(workers() - before)
+    assert seen[0] == seen[1] != set()
+    assert gone(seen[0])
+
+
+def test_after_a_kill_the_next_request_gets_another_worker() -> None:
+    pids: set[int] = set()
+
+    def kill(message: Message) -> None:
+        if isinstance(message, Hello):
+            mine = psutil.Process().children()[-1].children()[0].pid
+            pids.add(mine)
+            os.kill(mine, signal.SIGKILL)
+
+    with Session(sys.executable, threading.Event()) as session:
+        died = session.run(CPU, kill, SECONDS)
+        assert died.status == "died"
+        assert died.signal_name == "SIGKILL"
+        assert not session.alive
+        assert session.run(CPU, lambda message: None, SECONDS).status == "finished"
+    assert gone(pids)
+
+
+def test_a_refusal_ends_the_worker_and_not_the_session() -> None:
+    with Session(sys.executable, threading.Event()) as session:
+        refused = session.run(
+            Request("p2p", params={"device": "cpu", "count": 99}), lambda message: None, SECONDS
+        )
+        assert refused.status == "refused"
+        assert session.run(CPU, lambda message: None, SECONDS).status == "finished"
+
+
+def test_what_the_listener_raises_takes_the_worker_along() -> None:
+    def stumble(message: Message) -> None:
+        if isinstance(message, Progress):
+            raise KeyError("ours")
+
+    before = workers()
+    session = Session(sys.executable, threading.Event())
+    with pytest.raises(KeyError):
+        session.run(CPU, stumble, SECONDS)
+    assert gone(workers() - before)
+
+
+def test_cancel_between_requests_ends_the_next_one() -> None:
+    cancel = threading.Event()
+    with Session(sys.executable, cancel) as session:
+        session.run(CPU, lambda message: None, SECONDS)
+        cancel.set()
+        started = time.monotonic()
+        assert session.run(CPU, lambda message: None, SECONDS).status == "cancelled"
+        assert time.monotonic() - started < 3

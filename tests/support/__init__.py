@@ -1,0 +1,1 @@
+"""What several folders of tests share: machines made up or recorded, stand-ins, places."""

@@ -1,0 +1,115 @@
+"""Runs of the probe nccl with real processes on the CPU, and what they may leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from gputop.probes.protocol.messages import Measurement, Message, Request
+from gputop.probes.protocol.outcome import Outcome
+from gputop.probes.runner import leftovers
+from gputop.probes.runner.client import run_probe
+from tests.support.places import TESTS
+
+RANKS = TESTS / "probe_ranks"
+GONE_SECONDS = 5.0
+MARK = f"{os.getpid()}x"
+"""Part of the names that ranks of this process give their files."""
+
+
+@pytest.fixture
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Private folders are made here, so that a test sees its own alone."""
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+
+def shared_files() -> list[str]:
+    """Files in shared memory that ranks of these tests made; other runs have their own."""
+    return [name for name, _ in leftovers.shared_files() if name.startswith(f"nccl-{MARK}")]
+
+
+def private_folders() -> list[Path]:
+    return list(Path(os.environ["TMPDIR"]).iterdir())
+
+
+def request(
+    count: int = 2,
+    seconds: float = 60,
+    changes: dict[str, str] | None = None,
+    *,
+    loopback: bool = False,
+) -> Request:
+    params = {"device": "cpu", "count": count, "seconds": seconds, "loopback": loopback}
+    return Request("nccl", params={**params, "set": changes or {}})
+
+
+def fake(**wish: Any) -> dict[str, str]:
+    """Variables that make each rank do as told before it does its work."""
+    return {"PYTHONPATH": str(RANKS), "FAKE_RANK": json.dumps(wish)}
+
+
+def run(
+    asked: Request,
+    on_event: Callable[[Message], None] = lambda message: None,
+    cancel: threading.Event | None = None,
+    deadline_seconds: float = 90.0,
+) -> Outcome:
+    outcome = run_probe(
+        asked, sys.executable, on_event, deadline_seconds,
+        cancel or threading.Event(), private_folder=True,
+    )  # fmt: skip
+    assert private_folders() == []
+    assert shared_files() == []
+    assert not rank_processes()
+    return outcome
+
+
+def rank_processes() -> list[psutil.Process]:
+    """Ranks below this process; the worker is not one of them."""
+    found = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and "NCCL_DEBUG_FILE" in process.environ():
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def ready(count: int) -> bool:
+    """Whether so many ranks hold their files in /dev/shm."""
+    return len(list(Path(os.environ["TMPDIR"]).glob("gputop-probe-*/ready*"))) == count
+
+
+def figures(outcome: Outcome, name: str) -> list[Measurement]:
+    return [m for m in outcome.latest() if m.name == name]
+
+
+def on_event_once(listener: Callable[[Message], None]) -> Callable[[Message], None]:
+    heard: list[Message] = []
+
+    def hear(message: Message) -> None:
+        if not heard:
+            heard.append(message)
+            listener(message)
+
+    return hear

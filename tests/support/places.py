@@ -1,0 +1,13 @@
+"""Where things lie that tests read or run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
+"""The checkout."""
+RECORDINGS = TESTS / "recordings"
+SHARED = ROOT.parent / "shared"
+"""Beside the checkout, where it is there at all."""
+CAPTURES = SHARED / "captures"

@@ -1,0 +1,69 @@
+"""Shared by the tests of rules about GPUs: bases with values set, and what these rules say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import Diagnosis, diagnose
+from gputop.topology.diagnosis.finding import Finding
+from gputop.topology.diagnosis.rules.devices import (
+    clocks_held,
+    driver,
+    models,
+    modes,
+    power,
+    recovery_action,
+    throttle_hardware,
+    throttle_thermal,
+)
+from gputop.topology.diagnosis.rules.devices import presence as gpu_presence
+from gputop.topology.diagnosis.rules.jobs import gpu_use, sharing
+from gputop.topology.diagnosis.rules.memory import ecc
+from gputop.topology.diagnosis.rules.memory import errors as memory_errors
+from gputop.topology.diagnosis.rules.nvlink import fabric, fabric_manager, imex
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.report import Report
+
+from ...support.rule_cases import base, edited
+
+MODULES = (
+    gpu_presence,
+    recovery_action,
+    driver,
+    ecc,
+    fabric_manager,
+    fabric,
+    imex,
+    memory_errors,
+    gpu_use,
+    sharing,
+    throttle_hardware,
+    clocks_held,
+    throttle_thermal,
+    power,
+    models,
+    modes,
+)
+RULES = tuple(rule for module in MODULES for rule in module.RULES)
+H100, H200, L40S, MI300X = (
+    "demo hgx-h100-8",
+    "hgx-h200-4gpu-live",
+    "demo pcie-l40s-8",
+    "demo mi300x-8",
+)
+
+
+def at(name: str, *edits: tuple[str, Any]) -> NodeSnapshot:
+    """A base with the values at some paths set."""
+    return edited(base(name), [{"path": path, "value": value} for path, value in edits])
+
+
+def told(snapshot: NodeSnapshot, **rest: Any) -> Diagnosis:
+    """What the rules about GPUs say."""
+    return diagnose(Case(Report(snapshot), **rest), RULES)
+
+
+def about(rule: str, snapshot: NodeSnapshot, **rest: Any) -> list[Finding]:
+    """What one of them says."""
+    return [one for one in told(snapshot, **rest).findings if one.id == rule]

@@ -1,0 +1,183 @@
+"""What happens while one watches: ticks with their amount, states with their begin and end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from gputop.topology.diagnosis.events import Event, Watcher
+from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW
+from gputop.topology.model.machine import Fabric, Gpu, Interface, Machine, RdmaDevice, RdmaPort
+from gputop.topology.model.readings import EccCounts, NvLinkReading, Readings
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.recorded.demos import demo
+from gputop.topology.recorded.feeds import DemoFeed
+from gputop.widgets.spans import text_of
+from gputop.widgets.status import news_line
+from tests.support.app import gpu, reading
+
+A, B = gpu(0), gpu(1)
+
+
+def at(seconds: float, gpus: tuple[Gpu, ...] = (A, B), **moved: Any) -> NodeSnapshot:
+    """A node of two GPUs, the first of which reads so."""
+    machine = moved.pop("machine", None) or Machine(gpus=gpus)
+    readings = tuple(reading(one, **(moved if one.address == A.address else {})) for one in gpus)
+    return NodeSnapshot(taken_at=seconds, machine=machine, readings=Readings(gpus=readings))
+
+
+def watched(*snapshots: NodeSnapshot) -> tuple[Event, ...]:
+    watcher = Watcher()
+    for snapshot in snapshots:
+        watcher.see(snapshot)
+    return watcher.events
+
+
+def link(number: int, **counters: Any) -> NvLinkReading:
+    return NvLinkReading(link=number, **counters)
+
+
+def test_a_total_is_no_news_and_a_tick_is() -> None:
+    assert watched(at(1, pcie_replays=4000)) == ()
+    assert watched(at(1, pcie_replays=4000), at(2, pcie_replays=4000)) == ()
+    (event,) = watched(
+        at(1, pcie_replays=4000),
+        at(2, pcie_replays=4003),
+        at(3, pcie_replays=4003),
+        at(9, pcie_replays=4010),
+    )
+    assert (event.device, event.amount, event.times) == (A.address, 10, 2)
+    assert (event.first_at, event.last_at) == (2, 9)
+    assert event.text == "GPU0: +10 PCIe replays"
+
+
+def test_the_newest_comes_first_though_the_clock_was_set_back() -> None:
+    first, second = watched(
+        at(9001, pcie_replays=1),
+        at(9002, pcie_replays=2),
+        at(1002, pcie_replays=2, throttle_reasons=()),
+        at(1003, pcie_replays=2, throttle_reasons=("hw thermal",)),
+    )
+    assert (first.what, second.what) == ("throttled: hw thermal", "PCIe replays")
+    assert "hw thermal" in text_of(news_line((first, second), 1004.0, 6))
+    assert "more" not in text_of(news_line((first, second), 1004.0, 6))
+
+
+def test_links_of_one_gpu_are_one_event() -> None:
+    quiet = (link(3, replay_errors=7, crc_errors=0), link(4, replay_errors=0, crc_errors=0))
+    ticked = (link(3, replay_errors=8, crc_errors=0), link(4, replay_errors=5, crc_errors=2))
+    crc, replays = sorted(
+        watched(at(1, nvlinks=quiet), at(2, nvlinks=ticked)), key=lambda one: one.what
+    )
+    assert replays.text == "GPU0, links 3 and 4: +6 NVLink replays"
+    assert replays.times == 1
+    assert crc.text == "GPU0, link 4: +2 NVLink CRC errors"
+
+
+def test_a_counter_that_was_not_read_is_not_zero() -> None:
+    assert watched(at(1), at(2, pcie_replays=9)) == ()
+    assert watched(at(1, pcie_replays=9), at(2), at(3, pcie_replays=9)) == ()
+    (event,) = watched(at(1, pcie_replays=9), at(2), at(3, pcie_replays=11))
+    assert event.amount == 2
+
+
+def test_a_reset_and_another_card_begin_anew() -> None:
+    assert watched(at(1, pcie_replays=9), at(2, pcie_replays=0)) == ()
+    (event,) = watched(at(1, pcie_replays=9), at(2, pcie_replays=0), at(3, pcie_replays=1))
+    assert event.amount == 1
+    other = replace(A, uuid="GPU-another")
+    swapped = at(2, (other, B), pcie_replays=500)
+    assert watched(at(1, pcie_replays=9), swapped) == ()
+
+
+def test_ecc_counts_by_their_harm() -> None:
+    found = watched(
+        at(1, ecc=EccCounts(corrected_volatile=1, uncorrected_volatile=0, remap_pending=False)),
+        at(2, ecc=EccCounts(corrected_volatile=3, uncorrected_volatile=1, remap_pending=True)),
+    )
+    assert {one.what: one.harm for one in found} == {
+        "corrected ECC errors": NOTICE,
+        "uncorrected ECC errors": BROKEN,
+        "row remapping waits for a reset": SLOW,
+    }
+
+
+def test_throttling_begins_and_ends_and_comes_back() -> None:
+    hot: dict[str, Any] = {"throttle_reasons": ("sw power cap", "hw thermal")}
+    calm: dict[str, Any] = {"throttle_reasons": ("sw power cap",)}
+    (begun,) = watched(at(1, **calm), at(2, **hot), at(3, **hot))
+    assert (begun.text, begun.lasting, begun.last_at) == ("GPU0: throttled: hw thermal", True, 2)
+    (over,) = watched(at(1, **calm), at(2, **hot), at(3, **calm))
+    assert (over.text, over.last_at) == ("GPU0: throttled: hw thermal, over", 3)
+    (again,) = watched(at(1, **calm), at(2, **hot), at(3, **calm), at(4, **hot))
+    assert again.text == "GPU0: throttled: hw thermal, 2 times"
+    # What held from the start is a finding; a power cap is every day's.
+    assert watched(at(1, **hot), at(2, **hot)) == ()
+    assert watched(at(1, throttle_reasons=()), at(2, **calm)) == ()
+    # A reading that says nothing ends nothing.
+    (still,) = watched(at(1, **calm), at(2, **hot), at(3, throttle_reasons=None))
+    assert still.lasting
+
+
+def test_a_gpu_is_lost_or_gone() -> None:
+    (lost,) = watched(at(1), at(2, lost=True))
+    assert (lost.text, lost.harm) == ("GPU0: lost", BROKEN)
+    (gone,) = watched(at(1), at(2, (B,)))
+    assert gone.text == "GPU0: gone from the node"
+    (back,) = watched(at(1), at(2, (B,)), at(3))
+    assert back.text == "GPU0: gone from the node, over"
+    # A GPU that only PCI shows, and the driver names later under a number, was never gone.
+    bare = Gpu(address=A.address, vendor="nvidia")
+    assert watched(at(1, (bare, B)), at(2), at(3)) == ()
+
+
+def test_links_fabric_and_ports() -> None:
+    links = tuple(replace(one, active=one.link != 2) for one in A.nvlinks)
+    well = replace(A, fabric=Fabric(state="completed"))
+    sick = replace(A, nvlinks=links, fabric=Fabric(state="in progress"))
+    found = watched(at(1, (well, B)), at(2, (sick, B)))
+    assert {one.text for one in found} == {
+        "GPU0: NVLink 2 down",
+        "GPU0: not in the NVSwitch fabric",
+    }
+
+    def net(state: str, up: bool) -> NodeSnapshot:
+        ports = (RdmaPort(port=1, state=state), RdmaPort(port=2, state="ACTIVE"))
+        return at(
+            1,
+            machine=Machine(
+                gpus=(A, B),
+                rdma=(RdmaDevice(name="mlx5_0", address="0000:18:00.0", ports=ports),),
+                interfaces=(
+                    Interface(name="ib0", address="0000:18:00.0", up=up),
+                    Interface(name="ib0d1", address="0000:18:00.0", up=not up),
+                    Interface(name="veth1", up=up),
+                ),
+            ),
+        )
+
+    found = watched(net("ACTIVE", True), net("DOWN", False), net("DOWN", False))
+    assert {one.text for one in found} == {
+        "mlx5_0: port 1 not active",
+        "ib0: link down",
+        "ib0d1: link down, over",
+    }
+
+
+def test_the_newest_comes_first_and_nothing_new_is_the_same_object() -> None:
+    watcher = Watcher()
+    assert not watcher.see(at(1, pcie_replays=0, lost=False))
+    assert watcher.see(at(2, pcie_replays=1))
+    assert watcher.see(at(3, pcie_replays=1, lost=True))
+    assert [one.what for one in watcher.events] == ["lost", "PCIe replays"]
+    before = watcher.events
+    assert not watcher.see(at(4, pcie_replays=1, lost=True))
+    assert watcher.events is before
+    assert watcher.since == 1
+
+
+def test_a_healthy_demo_makes_no_news() -> None:
+    for name in demo.names():
+        feed = DemoFeed(name)
+        assert watched(*(feed.at(tick) for tick in range(0, 60, 5))) == (), name

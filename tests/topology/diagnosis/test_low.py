@@ -1,0 +1,66 @@
+"""No figure that is judged low ends as healthy, whatever else is known of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import diagnose
+from gputop.topology.expectation.judgement import LOW
+from gputop.topology.report import Report
+
+from ...support.rule_cases import base, edited, with_figures
+
+LIVE = "hgx-h200-4gpu-live"
+KINDS = ("p2p", "host", "on_device", "collectives")
+JUDGED = (
+    "write_bandwidth",
+    "write_sweep",
+    "read_bandwidth",
+    "kernel_write_bandwidth",
+    "both_ways_bandwidth",
+    "together_bandwidth",
+    "kernel_latency",
+    "h2d_bandwidth",
+    "d2h_bandwidth",
+    "memory_copy",
+    "memory_triad",
+    "gemm",
+    "all_reduce_busbw",
+    "all_gather_busbw",
+)
+KNOWN: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "eight lanes under load": {"pcie_width": 8, "pcie_generation": 5},
+    "generation 4 under load": {"pcie_width": 16, "pcie_generation": 4},
+    "heat": {"throttle": ["sw-thermal"]},
+    "a power cap": {"throttle": ["sw-power-cap"]},
+    "set clocks": {"throttle": ["application-clocks"]},
+}
+
+
+@pytest.mark.parametrize("quantity", JUDGED)
+@pytest.mark.parametrize("known", KNOWN)
+@pytest.mark.parametrize("one_gpu", [False, True])
+def test_a_low_figure_is_told(quantity: str, known: str, *, one_gpu: bool) -> None:
+    whole = with_figures(base(LIVE), KINDS)
+    where = f"measurements[quantity={quantity}"
+    if one_gpu and "busbw" not in quantity:
+        where += ",src=0000:00:07.0"
+    falls = 3.0 if quantity == "kernel_latency" else 0.5
+    edits: list[dict[str, Any]] = [{"path": f"{where}].value", "times": falls}]
+    edits += [
+        {"path": f"{where}].details.{name}", "value": value} for name, value in KNOWN[known].items()
+    ]
+    report = Report(edited(whole, edits))
+    report.decide()
+    case = Case(report)
+    low = [figure for figure, judgement in case.judged if judgement.verdict == LOW]
+    assert low
+    found = diagnose(case)
+    assert found.verdict != "healthy", [one.title for one in found.findings]
+    told = {device for one in found.findings if one.severity != "notice" for device in one.devices}
+    # Where all that a GPU sends is low, the finding names that GPU.
+    assert all(told & {figure.src, figure.dst} for figure in low if figure.src)

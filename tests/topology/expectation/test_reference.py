@@ -1,0 +1,135 @@
+"""What a node is held against: names of reference nodes, and what each of them says."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.topology.diagnosis.engine import diagnose
+from gputop.topology.expectation.reference import UnknownReferenceError, named, names, of_snapshot
+from gputop.topology.hardware.specs import table
+from gputop.topology.recorded.demos import demo
+
+from ...support.rule_cases import base, diagnosed, edited, ids
+
+NODES = table("nodes")["node"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_node_is_found_by_its_name(name: str) -> None:
+    found = named(name)
+    assert found.name in NODES
+    assert named(found.name).name == found.name
+    assert found.gpus == NODES[found.name]["gpus"]
+
+
+@pytest.mark.parametrize("node", NODES)
+def test_every_alias_is_the_node_or_a_node_of_that_name(node: str) -> None:
+    for alias in NODES[node].get("aliases", ()):
+        assert named(alias.upper()).name == node
+
+
+@pytest.mark.parametrize(
+    ("typed", "node"),
+    [
+        ("aws-p5.48xlarge", "AWS p5.48xlarge"),
+        ("P5.48xlarge", "AWS p5.48xlarge"),
+        ("DGX  H100", "DGX H100"),
+        ("hgx-h100-8", "DGX H100"),
+        ("mi300x-8", "MI300X UBB8"),
+        ("ND96amsr_A100_v4", "Azure ND96asr_v4"),
+    ],
+)
+def test_names_as_people_type_them(typed: str, node: str) -> None:
+    assert named(typed).name == node
+
+
+@pytest.mark.parametrize("typed", ["p5", "h100", "", "aws", "../nodes", "x" * 5000])
+def test_what_is_no_name_is_refused_with_names_that_are(typed: str) -> None:
+    with pytest.raises(UnknownReferenceError) as refused:
+        named(typed)
+    assert len(str(refused.value)) < 400
+
+
+def test_what_no_source_confirms_is_not_compared() -> None:
+    assert "nics" in NODES["DGX-1V"]
+    assert named("L40S PCIe 8-GPU box").ports is None
+    assert named("aws-p3.16xlarge").ports is None
+    assert named("aws-p3.16xlarge").letters(0, 1, 8) is None
+
+
+def test_letters_of_a_mesh() -> None:
+    mesh = named("dgx-1v")
+    assert mesh.letters(0, 1, 8) == "NV1"
+    assert mesh.letters(0, 3, 8) == "NV2"
+    assert mesh.letters(0, 5, 8) == "PCIe"
+    assert mesh.letters(0, 1, 4) is None
+
+
+@pytest.mark.parametrize("name", [one for one in demo.names() if not one.startswith("sick")])
+def test_every_demo_is_what_its_own_reference_says(name: str) -> None:
+    found = diagnosed(base(f"demo {name}"), reference=named(name))
+    assert not [one for one in ids(found) if one.startswith("unexpected")]
+    assert "unexpected-gpus" in found.examined
+
+
+@pytest.mark.parametrize("name", ["hgx-h200-4gpu-live", "demo dgx-1v", "demo mi300x-8"])
+def test_a_node_is_its_own_sister(name: str) -> None:
+    found = diagnosed(base(name), reference=of_snapshot(base(name), "itself"))
+    assert not [one for one in ids(found) if one.startswith("unexpected")]
+
+
+def test_an_amd_link_that_is_down_is_missed() -> None:
+    edits = [{"path": "machine.gpus[1].xgmi[0].active", "value": False}]
+    found = diagnosed(edited(base("demo mi300x-8"), edits), reference=named("mi300x-8"))
+    assert "unexpected-links" in {one.id for one in found.findings} or "xgmi-link-down" in {
+        one.id for one in found.findings
+    }
+
+
+def test_another_model_in_a_mixed_box_is_named() -> None:
+    edits = [{"path": "machine.gpus[5].name", "value": "NVIDIA H200"}]
+    found = diagnosed(edited(base("demo hgx-h100-8"), edits), reference=named("dgx-h100"))
+    (one,) = [one for one in found.findings if one.id == "unexpected-gpus"]
+    assert one.devices == (base("demo hgx-h100-8").machine.gpus[5].address,)
+    assert "NVIDIA H200" in one.evidence[0].value
+
+
+def test_who_picks_gpus_is_not_told_that_others_are_missing() -> None:
+    from gputop.topology.diagnosis.case import Case
+    from gputop.topology.report import Report
+
+    node = base("demo hgx-h100-8")
+    picked = [gpu.address for gpu in node.machine.gpus[:2]]
+    found = diagnose(Case(Report(node), gpus=picked, reference=named("dgx-h100")))
+    assert "unexpected-gpus" not in ids(found)
+
+
+def test_a_sister_measured_otherwise_is_not_compared() -> None:
+    one = {
+        "probe": "p2p", "quantity": "latency", "src": "0000:00:06.0", "dst": "0000:00:07.0",
+        "unit": "us", "device_kind": "gpu",
+    }  # fmt: skip
+    node = edited(
+        base("hgx-h200-4gpu-live"), [{"path": "measurements", "append": {**one, "value": 2.0}}]
+    )
+    for sister, low in (({**one, "value": 1.0}, True), ({**one, "value": 3.0}, False)):
+        edits = [{"path": "measurements", "append": sister}]
+        other = edited(base("hgx-h200-4gpu-live"), edits)
+        found = diagnosed(node, reference=of_snapshot(other, "sister"))
+        assert ("unexpected-figures" in ids(found)) is low
+    edits = [{"path": "measurements", "append": {**one, "value": 1.0, "unit": "ms"}}]
+    other = edited(base("hgx-h200-4gpu-live"), edits)
+    found = diagnosed(node, reference=of_snapshot(other, "sister"))
+    assert "unexpected-figures" in found.unexamined
+
+
+def test_a_name_out_of_a_list_of_pci_ids_is_no_other_model() -> None:
+    node = base("demo hgx-h100-8")
+    unnamed = [
+        {"path": f"machine.gpus[{number}].{field}", "value": value}
+        for number in range(len(node.machine.gpus))
+        for field, value in (("uuid", None), ("name", "GH100[H100 SXM5 80GB]"))
+    ]
+    sister = of_snapshot(edited(node, unnamed), "topology.xml")
+    assert sister.names == ()
+    assert "unexpected-gpus" not in ids(diagnosed(node, reference=sister))

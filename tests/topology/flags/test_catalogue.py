@@ -1,0 +1,218 @@
+"""The catalogue of variables: whole, consistent, in our own plain sentences, and easy to ask."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.topology.flags.catalogue.catalogue import KINDS, Flag, catalogue
+from gputop.topology.flags.catalogue.elsewhere import INTERNAL, elsewhere
+from gputop.topology.flags.values.values import READERS, ignored, read_value, unread
+from gputop.topology.model.variable_names import NAMES, PREFIXES, listed
+from gputop.topology.model.versions import numbers
+from gputop.topology.nccl.prediction import Library
+
+NCCL = Library(name="nccl", version="2.28.9")
+GROUPS = {"nccl", "rccl", "rocm", "cuda", "pytorch", "efa"}
+FLAGS = catalogue().flags
+
+
+def test_it_is_large_and_covers_every_group() -> None:
+    assert len(FLAGS) >= 150
+    assert {flag.group for flag in FLAGS} == GROUPS
+    for group in GROUPS:
+        assert sum(flag.group == group for flag in FLAGS) >= 8, group
+
+
+def test_no_name_is_there_twice() -> None:
+    names = catalogue().names()
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("flag", FLAGS, ids=lambda flag: flag.name)
+def test_an_entry_is_whole(flag: Flag) -> None:
+    assert flag.type in READERS
+    assert flag.kind in KINDS
+    for text in (flag.values, flag.default, flag.source, flag.subject):
+        assert text.strip() == text != ""
+    for sentence in (flag.changes, flag.set_when, flag.trap):
+        if sentence is not None:
+            assert sentence.endswith("."), sentence
+            assert "—" not in sentence
+            assert sentence.isascii(), sentence
+    for version in (flag.since, flag.until):
+        assert version is None or len(numbers(version)) >= 2
+    if flag.type in ("enum", "policy") and flag.group == "nccl":
+        assert flag.options
+
+
+@pytest.mark.parametrize("flag", [f for f in FLAGS if f.tries], ids=lambda flag: flag.name)
+def test_what_is_worth_trying_counts(flag: Flag) -> None:
+    if unread(flag, NCCL):
+        return
+    for value in flag.tries:
+        reading = read_value(flag, value, NCCL)
+        assert not reading.fatal, value
+        assert not reading.ignored, value
+
+
+def test_every_name_may_be_shown_and_nothing_else_is_listed() -> None:
+    assert all(listed(name) for name in catalogue().names())
+    assert {name for name in NAMES if catalogue().flag(name) is None} == set()
+    assert all(prefix.endswith(("_", "TUNABLE")) for prefix in PREFIXES)
+    for name in (
+        "HOME",
+        "PATH",
+        "AWS_SECRET_ACCESS_KEY",
+        "FI_PASSWORD",
+        "HIP_TOKEN",
+        "GPU_KEY",
+        "NCCL_FOO_TOKEN",
+        "RCCL_PASSWORD",
+    ):
+        assert not listed(name)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("NCCL_P2P_DISABLED", "NCCL_P2P_DISABLE"),
+        ("NCCL_SHM_DISABLED", "NCCL_SHM_DISABLE"),
+        ("NCCL_P2PLEVEL", "NCCL_P2P_LEVEL"),
+        ("nccl_algo", "NCCL_ALGO"),
+        ("NCCL_SOCKET_IFACE", "NCCL_SOCKET_IFNAME"),
+        ("NCCL_IB_TIMOUT", "NCCL_IB_TIMEOUT"),
+        ("NCCL_DEBUG_SUBSYSTEM", "NCCL_DEBUG_SUBSYS"),
+        ("CUDA_VISIBLE_DEVICE", "CUDA_VISIBLE_DEVICES"),
+    ],
+)
+def test_a_typing_error_finds_its_name(typed: str, meant: str) -> None:
+    assert catalogue().closest(typed)[0] == meant
+
+
+def test_what_is_like_nothing_finds_nothing() -> None:
+    assert catalogue().closest("NCCL_ZZZZZZ_QQ") == ()
+    assert catalogue().closest("") == ()
+    assert catalogue().closest("X" * 5000) == ()
+
+
+def test_an_old_name_leads_to_the_flag() -> None:
+    flag = catalogue().flag("NCCL_MAX_NRINGS")
+    assert flag is not None
+    assert flag.name == "NCCL_MAX_NCHANNELS"
+    assert catalogue().alias("NCCL_MAX_NRINGS")
+    assert not catalogue().alias("NCCL_MAX_NCHANNELS")
+    assert catalogue().flag("NCCL_NOTHING") is None
+
+
+def test_search_wants_every_word_and_puts_names_first() -> None:
+    found = catalogue().search("gdr level")
+    assert found[0].name in ("NCCL_NET_GDR_LEVEL", "NCCL_IB_GDR_LEVEL")
+    assert catalogue().search("") == FLAGS
+    assert catalogue().search("no such words at all") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "version", "value"),
+    [
+        ("NCCL_IB_TIMEOUT", "nccl", "2.13.4", "14"),
+        ("NCCL_IB_TIMEOUT", "nccl", "2.22.3", "18"),
+        ("NCCL_IB_TIMEOUT", "nccl", "2.28.9", "20"),
+        ("NCCL_IB_TIMEOUT", "rccl", "2.21.5", "18"),
+        ("NCCL_PXN_DISABLE", "rccl", "2.21.5", "1"),
+        ("NCCL_NET_DISABLE_INTRA", "rccl", "2.21.5", "1"),
+        ("NCCL_DMABUF_ENABLE", "rccl", "2.21.5", "0"),
+        ("NCCL_CUMEM_ENABLE", "nccl", "2.18.5", "0"),
+        ("NCCL_CUMEM_ENABLE", "rccl", "2.21.5", "0"),
+        ("NCCL_CUMEM_ENABLE", "rccl", "2.30.4", "-2 (decide: on gfx1250 alone)"),
+        ("NCCL_PXN_C2C", "rccl", "2.30.4", "0"),
+        ("NCCL_ALLGATHERV_ENABLE", "rccl", "2.30.4", "0"),
+        ("NCCL_NCHANNELS_PER_NET_PEER", "nccl", "2.18.5", "2"),
+        ("NCCL_NVLS_NCHANNELS", "nccl", "2.20.5", "16"),
+    ],
+)
+def test_defaults_follow_library_and_version(
+    name: str, library: str, version: str, value: str
+) -> None:
+    flag = catalogue().flag(name)
+    assert flag is not None
+    assert flag.default_of(library, numbers(version)) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "since", "until"),
+    [
+        ("NCCL_SHM_USE_CUDA_MEMCPY", "2.13.4", "2.30.4"),
+        ("NCCL_IPC_USE_ABSTRACT_SOCKET", "2.29.2", None),
+        ("NCCL_TREE_THRESHOLD", "2.4.2", "2.4.8"),
+        ("NCCL_CONF_FILE", "2.23.4", None),
+        ("NCCL_MNNVL_ENABLE", "2.21.5", None),
+        ("NCCL_P2P_MAX_PEERS", "2.30.3", None),
+        ("NCCL_IB_SUBNET_PREFIX_LEN", "2.30.7", None),
+    ],
+)
+def test_since_and_until_are_those_of_the_source(name: str, since: str, until: str | None) -> None:
+    flag = catalogue().flag(name)
+    assert flag is not None
+    assert (flag.since, flag.until) == (since, until)
+
+
+def test_versions_compare_as_numbers() -> None:
+    assert numbers("nccl-2.28.9") == (2, 28, 9)
+    assert numbers("2.30.7+cuda13.0") == (2, 30, 7)
+    assert numbers("abc") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "who"),
+    [
+        ("NCCL_FASTRAK_CTRL_DEV", "Google's TCPXO network plugin"),
+        ("NCCL_IBEXT_DISABLE", "NVIDIA's RDMA and SHARP plugin"),
+        ("NCCL_INSPECTOR_ENABLE", "NCCL's inspector plugin"),
+        ("NCCL_CHUNK_SIZE", "some releases of the library"),
+        ("NCCL_P2P_DISABLED", ""),
+    ],
+)
+def test_what_others_read_is_no_typing_error(name: str, who: str) -> None:
+    assert who in elsewhere(name)
+    assert bool(elsewhere(name)) == bool(who)
+    told = {one for one, _, _ in ignored({name: "1"}, NCCL, catalogue())}
+    assert told == (set() if who else {name})
+
+
+def test_what_is_read_elsewhere_is_not_in_the_catalogue_as_well() -> None:
+    assert [name for name in catalogue().names() if name in INTERNAL] == []
+
+
+def test_the_variables_of_a_container_image_are_nothing_to_warn_of() -> None:
+    image = {"NCCL_VERSION": "2.27.7-1", "NCCL_HOME": "/usr", "NVIDIA_VISIBLE_DEVICES": "all"}
+    assert ignored(image, NCCL, catalogue()) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "trap"),
+    [
+        ("NCCL_MIN_NCHANNELS", "fewer than eight ranks"),
+        ("HSA_FORCE_FINE_GRAIN_PCIE", "BAR"),
+        ("HSA_ENABLE_PEER_SDMA", "HSA_ENABLE_SDMA is 0"),
+        ("HSA_OVERRIDE_CPU_AFFINITY_DEBUG", "every CPU"),
+        ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+        ("ROCR_VISIBLE_DEVICES", "Applied first"),
+        ("GPU_MAX_HW_QUEUES", "nothing overlaps"),
+        ("PYTORCH_TUNABLEOP_ENABLED", "PYTORCH_TUNABLE_OPS"),
+        ("PYTORCH_TUNABLEOP_HIPBLASLT_ENABLED", "anything but 1"),
+        ("DISABLE_ADDMM_HIP_LT", "TunableOp"),
+        ("TORCH_BLAS_PREFER_HIPBLASLT", "TORCH_BLAS_PREFER_CUBLASLT"),
+        ("ROC_GLOBAL_CU_MASK", "measurement is low"),
+    ],
+)
+def test_amd_variables_have_their_traps(name: str, trap: str) -> None:
+    flag = catalogue().flag(name)
+    assert flag is not None
+    assert trap in (flag.trap or "")
+    assert listed(name)
+
+
+def test_a_name_that_nothing_reads_leads_to_the_right_one() -> None:
+    for wrong in ("PYTORCH_TUNABLE_OPS", "PYTORCH_TUNABLEOPS_ENABLED"):
+        assert catalogue().flag(wrong) is None
+        assert catalogue().closest(wrong) == ("PYTORCH_TUNABLEOP_ENABLED",)

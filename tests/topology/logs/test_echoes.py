@@ -1,0 +1,106 @@
+"""Which of several lines is the cause: an echo is told only where nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.topology.logs.reading.read import read_log
+from gputop.topology.logs.report.report import LogReport
+from gputop.topology.logs.symptoms.explain import explain, table, unexplained
+from tests.topology.logs.log_examples import EXAMPLES, OTHER_FORMS
+
+N = "n1:7:8 [0] "
+
+
+def read(*lines: str) -> LogReport:
+    return read_log([line.encode() for line in lines])
+
+
+def told(*lines: str) -> list[str]:
+    report = read(*lines)
+    assert not unexplained(report)
+    return [one.id for one in explain(report)]
+
+
+@pytest.mark.parametrize(
+    ("ident", "line"), [(ident, line) for ident, lines in OTHER_FORMS.items() for line in lines]
+)
+def test_other_versions_say_it_otherwise(ident: str, line: str) -> None:
+    assert told(N + line) == [ident]
+
+
+def test_an_echo_needs_rows_that_exist() -> None:
+    known = {row.id for row in table()} | {"errors"}
+    for row in table():
+        assert set(row.after) <= known - {row.id}, row.id
+
+
+def test_echoes_are_silent_beside_their_cause() -> None:
+    full = N + OTHER_FORMS["shm-full"][0]
+    assert told(full, *EXAMPLES["shm-failed"]) == ["shm-full"]
+    assert told(full, *EXAMPLES["proxy-echo"], *EXAMPLES["reported-by-framework"]) == ["shm-full"]
+
+
+def test_an_echo_after_an_echo_names_one() -> None:
+    lines = (*EXAMPLES["proxy-echo"], *EXAMPLES["reported-by-framework"])
+    assert told(*lines) == ["proxy-echo"]
+    assert told(*EXAMPLES["reported-by-framework"]) == ["reported-by-framework"]
+
+
+def test_an_allocation_that_fails_is_not_called_a_lack_of_memory() -> None:
+    # enqueue.cc on a GPU that the build has no code for: alloc.h says the same after it.
+    lines = (*EXAMPLES["no-kernel-image"], *EXAMPLES["cuda-alloc-failed"])
+    assert told(*lines) == ["no-kernel-image"]
+    assert told(*EXAMPLES["cuda-alloc-failed"]) == ["cuda-alloc-failed"]
+    memory = N + "enqueue.cc:57 NCCL WARN Cuda failure 2 'out of memory'"
+    assert told(memory, *EXAMPLES["cuda-alloc-failed"]) == ["cuda-out-of-memory"]
+
+
+def test_a_missing_attribute_is_laid_to_a_file_only_where_one_is_used() -> None:
+    line = N + "graph/xml.h:57 NCCL WARN Attribute class of node nic not found"
+    assert told(line) == ["topology-unreadable"]
+    loaded = N + "NCCL INFO Loading topology file /x.xml"
+    assert "topology-file-bad" in told(loaded, line)
+    assert "topology-unreadable" not in told(loaded, line)
+
+
+def test_importing_a_peers_memory_is_not_choosing_a_gpu() -> None:
+    line = "Cuda failure 101 'invalid device ordinal'"
+    assert told(f"{N}transport/p2p.cc:275 NCCL WARN {line}") == ["ipc-open-failed"]
+    assert told(f"{N}init.cc:275 NCCL WARN {line}") == ["gpu-unavailable"]
+
+
+def test_a_path_that_newer_versions_do_without_is_no_error() -> None:
+    text = "Could not find real path of /sys/class/pci_bus/ffff:ff/../../ffff:ff:ff.0"
+    assert told(f"{N}NCCL INFO {text}") == []
+
+
+def test_a_rank_that_is_missing_is_named_and_all_that_wait_are_not_called_missing() -> None:
+    first, second = EXAMPLES["init-stuck"]
+    found = {one.id: one for one in explain(read(first, second))}
+    assert set(found) == {"init-stuck"}
+    assert "rank 1, the last of all 2" in found["init-stuck"].proof[0].text
+    found = {one.id: one for one in explain(read(first))}
+    assert set(found) == {"init-unfinished"}
+    assert "not in this log: ranks 1 of 2" in [one.text for one in found["init-unfinished"].proof]
+    ready = second.replace("START", "COMPLETE")
+    assert [one.id for one in explain(read(first, ready))] == ["init-unfinished"]
+
+
+def test_the_source_of_a_warning_is_read_without_a_host() -> None:
+    # As people cut the heads off before they post a log.
+    line = "[1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'invalid argument'"
+    assert told(line) == ["shm-failed"]
+
+
+def test_a_narrow_end_is_told_in_the_words_of_its_log_and_a_start_by_where_it_was() -> None:
+    lines = [line.replace("NVL[", "XGMI[") for line in EXAMPLES["nvlink-unequal"]]
+    lines = [line.replace("NVS/0-0", "GPU/0-70", 1) for line in lines[:5]] + [
+        line.replace("NVS/0-0", "GPU/0-60") for line in lines[5:]
+    ]
+    found = {one.id: one for one in explain(read(*lines))}["nvlink-unequal"]
+    assert found.proof[0].text == "GPU/0-70 + XGMI[185.4] - GPU/0-60, where others have 370.8"
+    assert "amd-smi xgmi" in found.look[0]
+    stuck = {one.id: one for one in explain(read(*EXAMPLES["init-stuck"]))}["init-stuck"]
+    assert "on one host P2P" in stuck.cause
+    assert any("NCCL_P2P_DISABLE=1" in text for text in stuck.fix)

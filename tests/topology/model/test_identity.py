@@ -1,0 +1,37 @@
+"""The first line of Node: facts stay whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.library_words import words_for
+from gputop.screens.node.identity import identity_lines
+from gputop.widgets.spans import text_of, width_of
+from tests.support.app import demo_report, gpu
+
+
+@pytest.mark.parametrize("name", ["mi300x-8", "dgx-1v", "hgx-h100-8"])
+def test_no_fact_is_broken_over_two_lines(name: str) -> None:
+    snapshot = demo_report(name).snapshot
+    facts = text_of(identity_lines(snapshot, 1000)[0]).strip().split(" · ")
+    assert len(facts) > 5
+    for width in range(60, 200):
+        lines = identity_lines(snapshot, width, most=9)
+        assert all(width_of(line) < width for line in lines)
+        told = [fact for line in lines for fact in text_of(line).strip().split(" · ")]
+        assert told == facts
+
+
+def test_texts_name_the_library_of_the_node_alone() -> None:
+    nvidia, amd = gpu(0), gpu(1, vendor="amd")
+    both = "a debug log of NCCL or RCCL"
+    assert words_for((nvidia,), both) == "a debug log of NCCL"
+    assert words_for((amd,), both) == "a debug log of RCCL"
+    assert words_for((nvidia, amd), both) == words_for((), both) == both
+
+
+def test_the_dies_of_a_package_are_not_counted_as_packages() -> None:
+    (line, *_) = identity_lines(demo_report("mi250x-8").snapshot, 160)
+    assert "8 GCDs of MI250X" in text_of(line)
+    (line, *_) = identity_lines(demo_report("mi300x-8").snapshot, 160)
+    assert "8 × MI300X" in text_of(line)

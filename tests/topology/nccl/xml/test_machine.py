@@ -1,0 +1,286 @@
+"""A topology XML as a machine: what it says, what stays unknown, and what becomes of the file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gputop.topology.explain.absence import why_no_gpu
+from gputop.topology.exports.graph_files import as_tree
+from gputop.topology.exports.nccl_xml import as_nccl_xml
+from gputop.topology.model.element import NOT_IN_XML, Element
+from gputop.topology.model.machine import Machine
+from gputop.topology.model.redact import redacted
+from gputop.topology.model.snapshot import decode, encode
+from gputop.topology.model.source import Part
+from gputop.topology.nccl.xml.machine import cpus_of, kernel_family, nccl_family, part_of_topology
+from gputop.topology.nccl.xml.read import read_topology
+from gputop.topology.recorded.load import LoadError, load
+from gputop.topology.report import Report, examine
+from tests.support.places import CAPTURES, RECORDINGS
+
+TOPOLOGIES = RECORDINGS / "nccl-topologies"
+RECORDED = sorted(TOPOLOGIES.glob("*.xml"))
+CAPTURED = sorted(CAPTURES.glob("*-graph/topologies/*.xml"))
+
+# Two sockets; a switch in a switch, a NIC of two ports, a GPU of RCCL's, odd links.
+MADE = """<system version="2" name="node17.lab.example">
+  <cpu numaid="0" affinity="00000001,0000ffff" arch="x86_64" vendor="AuthenticAMD"
+       familyid="175" modelid="17">
+    <pci busid="0000:01:00.0" class="0x060400" vendor="0x1000" device="0xc030"
+         link_speed="32.0 GT/s PCIe" link_width="16">
+      <pci busid="0000:02:00.0" class="0x060400" link_speed="16 GT/s" link_width="8">
+        <pci busid="00000000:0C:00.0" class="0x120000" vendor="0x1002" device="0x74a1"
+             link_speed="32.0 GT/s PCIe" link_width="16">
+          <gpu dev="0" sm="304" gcn="gfx942" arch="38911" rank="0" gdr="1">
+            <xgmi target="0000:1c:00.0" count="2" tclass="0x120000"/>
+            <xgmi target="0000:ff:00.0" count="1" tclass="0x120000"/>
+          </gpu>
+        </pci>
+      </pci>
+      <pci busid="0000:03:00.0" class="0x020700" vendor="0x15b3" link_width="0" link_speed="">
+        <nic>
+          <net name="mlx5_0" dev="0" speed="400000" port="1" guid="0xf01cbc0103dd6838" gdr="1"/>
+          <net name="mlx5_1" dev="1" speed="-1" port="2" guid="0x1"/>
+        </nic>
+      </pci>
+    </pci>
+  </cpu>
+  <cpu numaid="1">
+    <pci busid="0000:1c:00.0" class="0x120000" vendor="0x1002" link_speed="Unknown">
+      <gpu dev="1" sm="304" gcn="910" rank="1" gdr="1"/>
+    </pci>
+    <nic><net name="eth0" dev="2" speed="25000" port="0"/></nic>
+  </cpu>
+</system>
+"""
+
+
+def part(text: str) -> Part:
+    return part_of_topology(read_topology(text.encode(), "made.xml"))
+
+
+def machine_of(path: Path) -> Machine:
+    return load([str(path)]).snapshot.machine
+
+
+def report(tmp_path: Path, text: str) -> Report:
+    (tmp_path / "made.xml").write_text(text)
+    return examine(load([str(tmp_path / "made.xml")]).snapshot)
+
+
+def test_gpus_and_their_links() -> None:
+    found = part(MADE)
+    one, other = found.gpus
+    assert (one.address, one.vendor, one.index, one.numa_node) == ("0000:0c:00.0", "amd", 0, 0)
+    assert (one.compute_capability, other.compute_capability) == ("gfx942", "gfx90a")
+    assert (one.core_count, one.pci_id) == (304, "1002:74a1")
+    assert (one.pcie_gen_max, one.pcie_width_max) == (5, 16)
+    # The second bundle ends at a device that is not in the file.
+    (link,) = one.xgmi
+    assert (link.remote_address, link.links, link.hops) == ("0000:1c:00.0", 2, 1)
+    assert other.pcie_gen_max is None
+    assert other.why("pcie_gen_max") == "the XML says 'Unknown'"
+    assert one.why("memory_bytes") == one.why("uuid") == NOT_IN_XML
+
+
+def test_nvlinks_to_switches_peers_and_nowhere() -> None:
+    (four,) = {len(gpu.nvlinks) for gpu in machine_of(TOPOLOGIES / "real.xml").gpus}
+    assert four == 18
+    gpu = machine_of(TOPOLOGIES / "real.xml").gpus[0]
+    assert {(x.remote_kind, x.remote_address, x.active) for x in gpu.nvlinks} == {
+        ("nvswitch", None, True)
+    }
+    gpu = machine_of(TOPOLOGIES / "ring_nvb_intel.xml").gpus[0]
+    assert {x.remote_kind for x in gpu.nvlinks} == {"gpu"}
+    gpu = machine_of(TOPOLOGIES / "pcie_2s_2sw_intel.xml").gpus[0]
+    assert gpu.nvlinks == ()
+    assert "not in it" in (gpu.why("nvlinks") or "")
+
+
+def test_pci_devices_hang_as_the_file_has_them() -> None:
+    devices = {device.address: device for device in part(MADE).pci}
+    assert [(one.address, one.parent, one.kind) for one in devices.values()] == [
+        ("0000:01:00.0", "cpu 0", "switch"),
+        ("0000:02:00.0", "0000:01:00.0", "switch"),
+        ("0000:0c:00.0", "0000:02:00.0", "gpu"),
+        ("0000:03:00.0", "0000:01:00.0", "nic"),
+        ("0000:1c:00.0", "cpu 1", "gpu"),
+    ]
+    inner, nic = devices["0000:02:00.0"], devices["0000:03:00.0"]
+    assert (inner.link_speed_max_gts, inner.link_width_max) == (16.0, 8)
+    assert (nic.link_speed_max_gts, nic.link_width_max) == (None, None)
+    assert nic.why("link_width_max") == "the XML says '0'"
+    assert (inner.numa_node, inner.local_cpus) == (0, "0-15,32")
+
+
+def test_network_devices() -> None:
+    found = part(MADE)
+    one, other = found.rdma
+    assert (one.name, one.address, one.kind, one.numa_node) == (
+        "mlx5_0", "0000:03:00.0", "infiniband", 0,
+    )  # fmt: skip
+    assert one.guid == "3868:dd03:01bc:1cf0"
+    assert (one.ports[0].port, one.ports[0].rate_gbit) == (1, 400.0)
+    assert (other.guid, other.ports[0].port, other.ports[0].rate_gbit) == (None, 2, None)
+    (eth,) = found.interfaces
+    assert (eth.name, eth.address, eth.speed_mbps, eth.numa_node) == ("eth0", None, 25000, 1)
+
+
+def test_the_host() -> None:
+    host = part(MADE).host
+    assert host is not None
+    assert (host.cpu_vendor, host.cpu_family, host.cpu_model) == ("AuthenticAMD", 25, 17)
+    assert host.architecture == "x86_64"
+    assert [(node.node, node.cpus) for node in host.numa] == [(0, "0-15,32"), (1, None)]
+    assert host.why("hostname") == NOT_IN_XML
+
+
+@pytest.mark.parametrize(("nccl", "kernel"), [(6, 6), (143, 23), (175, 25), (31, 16), (7, 7)])
+def test_cpu_families(nccl: int, kernel: int) -> None:
+    assert kernel_family(nccl) == kernel
+    assert nccl_family(kernel) == nccl
+
+
+def test_masks_of_cpus() -> None:
+    assert cpus_of("00000000,ffffffff") == "0-31"
+    assert cpus_of("ff") == "0-7"
+    assert cpus_of("1,00000000") == "32"
+    assert cpus_of("") is cpus_of(None) is cpus_of("00000000") is cpus_of(",,x") is None
+
+
+def test_relations_and_the_tree(tmp_path: Path) -> None:
+    examined = report(tmp_path, MADE)
+    matrix = examined.matrix
+    assert [[cell.letters for cell in row.cells] for row in matrix.rows] == [
+        ["X", "XGMI", "PXB", "PXB"],
+        ["XGMI", "X", "SYS", "SYS"],
+        # NCCL names both ports of a card by its first function.
+        ["PXB", "SYS", "X", "X"],
+        ["PXB", "SYS", "X", "X"],
+    ]
+    tree = as_tree(examined)
+    assert "switch 01:00.0 · PCIe gen5 x16, 63.0 GB/s" in tree
+    assert tree.index("switch 01:00.0") < tree.index("switch 02:00.0") < tree.index("0000:0c:00.0")
+    assert "2 xGMI links" in tree
+    assert why_no_gpu(examined.snapshot) == ()
+
+
+def test_two_devices_of_one_cpu_are_no_further_known(tmp_path: Path) -> None:
+    cell = examine(load([str(TOPOLOGIES / "pcie_2s_nosw_intel.xml")]).snapshot).matrix.rows[0].cells
+    assert [one.letters for one in cell] == ["X", "NODE", "SYS", "SYS"]
+    assert (cell[1].basis, cell[2].basis) == ("assumed", "read")
+    assert "topology XML" in cell[1].evidence[0]
+
+
+def test_devices_on_bus_0_share_the_root_complex() -> None:
+    assert {device.parent for device in machine_of(TOPOLOGIES / "real.xml").pci} == {"pci0000:00"}
+    spread = machine_of(TOPOLOGIES / "pcie_2s_nosw_intel.xml")
+    assert {device.parent for device in spread.pci} == {"cpu 0", "cpu 1"}
+
+
+def test_a_file_without_a_gpu(tmp_path: Path) -> None:
+    examined = report(tmp_path, '<system version="1"><cpu numaid="0"/></system>')
+    (reason,) = why_no_gpu(examined.snapshot)
+    assert reason.sentence == "The topology XML has no GPU in it."
+    assert part('<system version="1"/>').host is None
+
+
+def test_only_the_first_of_several_hosts_is_shown() -> None:
+    cpu = '<cpu host_hash="{}" numaid="0"><pci busid="0000:0{}:00.0"><gpu dev="0"/></pci></cpu>'
+    found = part(f'<system version="1">{cpu.format("0x1", 1)}{cpu.format("0x2", 2)}</system>')
+    assert [gpu.address for gpu in found.gpus] == ["0000:01:00.0"]
+    assert "other hosts" in found.problems[0].text
+
+
+def test_what_has_no_address_or_comes_twice_is_left_out() -> None:
+    found = part(
+        '<system version="1"><cpu numaid="0"><pci class="0x03"><gpu dev="0"/></pci>'
+        '<pci busid="0000:01:00.0"><gpu dev="1"/></pci>'
+        '<pci busid="0000:01:00.0"><gpu dev="2"/></pci><nic><net/></nic></cpu></system>'
+    )
+    assert [(gpu.address, gpu.index) for gpu in found.gpus] == [("0000:01:00.0", 1)]
+    assert (found.rdma, found.interfaces) == ((), ())
+
+
+@pytest.mark.parametrize("path", [*RECORDED, *CAPTURED], ids=lambda path: path.stem)
+def test_a_snapshot_keeps_the_file(path: Path) -> None:
+    snapshot = load([str(path)]).snapshot
+    again = decode(encode(snapshot))
+    assert again == snapshot
+    own = read_topology(path.read_bytes(), path.name)
+    assert again.machine.nccl_topology == own
+    written = as_nccl_xml(again)
+    assert read_topology(written.text.encode(), "again") == own
+    assert written.assumptions == ()
+    ranked = sum(1 for one in own.walk() if one.tag == "gpu")
+    assert len(snapshot.machine.gpus) == ranked
+    examined = examine(snapshot)
+    assert len(examined.matrix.rows) >= ranked
+    assert as_tree(examined).count("GPU0") >= 1
+
+
+def test_a_snapshot_file_keeps_it_too(tmp_path: Path) -> None:
+    snapshot = load([str(TOPOLOGIES / "real.xml")]).snapshot
+    (tmp_path / "node.json").write_bytes(encode(snapshot))
+    assert machine_of(tmp_path / "node.json") == snapshot.machine
+
+
+def test_a_snapshot_with_a_nonsense_topology_is_refused(tmp_path: Path) -> None:
+    snapshot = load([str(TOPOLOGIES / "real.xml")]).snapshot
+    bad = Element(tag="system", attributes=(("version", "9"),))
+    machine = msgspec.structs.replace(snapshot.machine, nccl_topology=bad)
+    (tmp_path / "node.json").write_bytes(encode(msgspec.structs.replace(snapshot, machine=machine)))
+    with pytest.raises(LoadError, match="version '9'"):
+        load([str(tmp_path / "node.json")])
+
+
+def test_a_folder_merges_and_uses_one_topology(tmp_path: Path) -> None:
+    for name in ("nvml.json", "sysfs.tar.gz"):
+        shutil.copy(RECORDINGS / "hgx-h200-4gpu-vm" / name, tmp_path)
+    shutil.copy(TOPOLOGIES / "real.xml", tmp_path / "b.xml")
+    shutil.copy(TOPOLOGIES / "one_no_nvlink.xml", tmp_path / "c.xml")
+    loaded = load([str(tmp_path)])
+    assert loaded.snapshot.source == ("nvml.json", "sysfs.tar.gz", "b.xml")
+    assert loaded.skipped == (("c.xml", "a second topology XML; b.xml is the one used"),)
+    machine = loaded.snapshot.machine
+    assert machine.nccl_topology == machine_of(TOPOLOGIES / "real.xml").nccl_topology
+    assert len(machine.gpus) == 4
+    # The driver and sysfs know better than the file what they say themselves.
+    assert machine.gpus[0].nvlinks[0].raw_gbs == 26.562
+    assert {device.driver for device in machine.pci if device.kind == "gpu"} == {"nvidia"}
+
+
+def test_a_broken_file_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "bad.xml").write_text('<system version="1">\n<cpu numaid="x"/></system>')
+    with pytest.raises(LoadError, match=r"bad\.xml:2: broken NCCL topology XML: numaid='x'"):
+        load([str(tmp_path / "bad.xml")])
+
+
+def test_a_graph_xml_stays_refused(tmp_path: Path) -> None:
+    (tmp_path / "graph.xml").write_text('<graphs version="1"><graph id="0"/></graphs>')
+    with pytest.raises(LoadError, match="an NCCL graph XML"):
+        load([str(tmp_path / "graph.xml")])
+
+
+def test_redaction(tmp_path: Path) -> None:
+    snapshot = report(
+        tmp_path, MADE.replace('numaid="0"', 'numaid="0" host_hash="0xdf41"')
+    ).snapshot
+    plain = redacted(snapshot).machine
+    text = as_nccl_xml(redacted(snapshot)).text
+    for secret in ("node17", "0xdf41", "0xf01cbc0103dd6838", "3868:dd03"):
+        assert secret not in text
+        assert secret not in encode(redacted(snapshot)).decode()
+    assert 'name="mlx5_0"' in text
+    assert 'busid="0000:01:00.0"' in text
+    # It is still a topology that can be read.
+    assert read_topology(text.encode(), "redacted") == plain.nccl_topology
+
+
+def test_zero_is_no_identity() -> None:
+    snapshot = load([str(TOPOLOGIES / "real.xml")]).snapshot
+    assert 'guid="0x0"' in as_nccl_xml(redacted(snapshot)).text

@@ -1,0 +1,166 @@
+"""`nvidia-smi -q -x` of machines that nobody here has, as published, and what is said of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import diagnose
+from gputop.topology.model.machine import Gpu, Machine, PciDevice
+from gputop.topology.model.readings import GpuReading, Readings
+from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.recorded.formats.nvidia import smi_xml
+from gputop.topology.recorded.load import load
+from gputop.topology.report import examine
+from gputop.topology.sources.collect import merge
+from gputop.topology.sources.nvidia.words import fabric_health
+from tests.support.places import RECORDINGS
+
+FOLDER = RECORDINGS / "nvidia-public"
+FILES = sorted(FOLDER.glob("*.xml"))
+VGPU = b"""<nvidia_smi_log><attached_gpus>1</attached_gpus><gpu id="00000000:00:0B.0">
+<product_name>GRID P4-1Q</product_name><gpu_virtualization_mode>
+<virtualization_mode>VGPU</virtualization_mode></gpu_virtualization_mode>
+<pci><pci_device_id>000000DE</pci_device_id></pci><clocks_throttle_reasons>N/A
+</clocks_throttle_reasons><temperature><gpu_temp>0 C</gpu_temp></temperature>
+<max_clocks><sm_clock>0 MHz</sm_clock></max_clocks></gpu></nvidia_smi_log>"""
+
+
+def snapshot(name: str) -> NodeSnapshot:
+    return load([str(FOLDER / name)]).snapshot
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_public_machine_raises_an_alarm(path: Path) -> None:
+    report = examine(load([str(path)]).snapshot)
+    found = diagnose(Case(report)).findings
+    assert {finding.severity for finding in found} <= {"notice", "by-design"}
+    assert predict(report.snapshot).pairs or len(report.snapshot.machine.gpus) == 1
+
+
+def test_a_driver_that_renamed_its_version() -> None:
+    text = (FOLDER / "rubin-4.xml").read_text()
+    for tag in ("driver_version", "cuda_version"):  # as CUDA 14.0 will print it
+        text = "\n".join(line for line in text.splitlines() if not line.startswith(f"\t<{tag}>"))
+    software = smi_xml.FORMAT.parse(text.encode(), FOLDER).software
+    assert software is not None
+    assert (software.nvidia_driver, software.cuda_driver) == ("615.23", "13.4")
+
+
+def test_a_gpu_that_is_in_no_table_hangs_on_its_fabric() -> None:
+    prediction = predict(snapshot("rubin-4.xml"))
+    assert {pair.path for pair in prediction.pairs} == {"NVL"}
+    said = " ".join(prediction.assumptions)
+    assert "36 are assumed, as the fabric is up" in said
+    assert "10.7 is assumed, as its architecture is Rubin" in said
+    assert "C2C is on; its 395 GB/s are taken from the table" in said
+    assert "arm64 is assumed, as C2C is on" in said
+
+
+def test_the_health_of_a_fabric_reads_as_nvml_tells_it() -> None:
+    text = (FOLDER / "rubin-4.xml").read_text()
+    fabric = snapshot("rubin-4.xml").machine.gpus[0].fabric
+    assert fabric is not None
+    assert dict(fabric.health) == {
+        "summary": "healthy",
+        **dict(fabric_health(0b01_01_0001_10_10_10_10)),
+    }
+    bad = text.replace("<bandwidth>Full", "<bandwidth>Degraded", 1)
+    part = smi_xml.FORMAT.parse(bad.encode(), FOLDER)
+    node = merge([part], taken_at=0.0, source=("text",), gputop="")
+    found = diagnose(Case(examine(node))).findings
+    assert [(one.id, one.severity) for one in found] == [("fabric-health", "slow")]
+
+
+def test_a_reason_for_slow_clocks_that_is_new_is_not_lost() -> None:
+    text = (FOLDER / "rubin-4.xml").read_text()
+    old = "<clocks_event_reason_board_limit>Not Active"
+    part = smi_xml.FORMAT.parse(text.replace(old, old.replace("Not ", ""), 1).encode(), FOLDER)
+    assert part.gpu_readings[0].throttle_reasons == ("gpu idle", "board limit")
+    assert part.gpu_readings[1].throttle_reasons == ("gpu idle",)
+
+
+def test_grace_is_no_x86() -> None:
+    said = " ".join(predict(snapshot("gb200-4.xml")).assumptions)
+    assert "arm64 is assumed" in said
+    assert "C2C is on; its 224 GB/s" in said  # two GPUs share a Grace
+    assert "x86_64" not in said
+    assert "x86_64 is assumed" in " ".join(predict(snapshot("t4.xml")).assumptions)
+
+
+def test_parts_of_an_a100_without_uuid() -> None:
+    (gpu,) = snapshot("a100-mig.xml").machine.gpus
+    assert gpu.mig_enabled is True
+    assert [one.gpu_instance for one in gpu.mig_instances] == [3, 4, 5, 6]
+
+
+def test_what_a_virtual_gpu_prints_as_zero_is_unknown() -> None:
+    part = smi_xml.FORMAT.parse(VGPU, FOLDER)
+    (gpu,), (reading,) = part.gpus, part.gpu_readings
+    assert (gpu.clock_sm_max_mhz, gpu.why("clock_sm_max_mhz")) == (None, "nvidia-smi prints 0")
+    assert (reading.temperature_c, reading.why("temperature_c")) == (None, "nvidia-smi prints 0")
+    cold = VGPU.replace(b"VGPU", b"None")
+    assert smi_xml.FORMAT.parse(cold, FOLDER).gpu_readings[0].temperature_c == 0
+
+
+def test_an_id_of_another_maker_is_none_of_nvidias() -> None:
+    (gpu,) = smi_xml.FORMAT.parse(VGPU, FOLDER).gpus
+    assert (gpu.pci_id, gpu.why("pci_id")) == (None, "no device of NVIDIA's: 000000de")
+
+
+@pytest.mark.parametrize("rest", [1.0, 0.4], ids=["whole", "cut"])
+def test_of_many_outputs_the_last_whole_one_is_read(rest: float) -> None:
+    first = (FOLDER / "t4.xml").read_bytes()
+    last = first.replace(b"<gpu_util>0 %", b"<gpu_util>44 %")
+    assert last != first
+    part = smi_xml.FORMAT.parse(first + b"\n" + last[: int(len(last) * rest)], FOLDER)
+    assert part.gpu_readings[0].utilization_percent == (44.0 if rest == 1.0 else 0.0)
+    assert part.assumptions == (
+        "the file holds 2 outputs of nvidia-smi, of which the last whole one is read",
+    )
+
+
+def resting(gen: int, gts: float, slot_gts: float | None) -> tuple[str, ...]:
+    """Findings on four GPUs below root ports, of which one rests with two lanes."""
+    gpus, pci, readings = [], [], []
+    for number in range(4):
+        lanes = 2 if number == 0 else 16
+        own, port = f"0000:{number + 1:02x}:00.0", f"0000:00:{number + 1:02x}.0"
+        gpus.append(Gpu(address=own, vendor="nvidia", index=number, name="X", pcie_gen_max=gen,
+                        pcie_width_max=16))  # fmt: skip
+        readings.append(GpuReading(address=own, pcie_gen=gen, pcie_width=lanes))
+        end = PciDevice(
+            address=own,
+            parent=port,
+            kind="gpu",
+            link_speed_max_gts=gts,
+            link_width_max=16,
+            link_width_now=lanes,
+        )
+        root = {"address": port, "parent": "pci0000:00", "kind": "root port",
+                "link_speed_max_gts": slot_gts}  # fmt: skip
+        pci.append(msgspec.structs.replace(end, **root))
+        pci.append(end)
+    machine = Machine(gpus=tuple(gpus), pci=tuple(pci))
+    made = NodeSnapshot(taken_at=0.0, machine=machine, readings=Readings(gpus=tuple(readings)))
+    bare = msgspec.structs.replace(made, machine=msgspec.structs.replace(machine, pci=()))
+    return tuple(
+        finding.id
+        for one in (made, bare)
+        for finding in diagnose(Case(examine(one))).findings
+        if finding.id == "pcie-width"
+    )
+
+
+def test_lanes_that_a_link_of_generation_six_gives_up_at_rest_are_no_fault() -> None:
+    assert resting(5, 32.0, 32.0) == ("pcie-width", "pcie-width")
+    assert resting(6, 64.0, 64.0) == ()
+    assert resting(6, 64.0, None) == ()
+
+
+def test_lanes_that_a_slot_of_generation_five_misses_are_a_fault_of_a_newer_gpu_too() -> None:
+    assert resting(5, 64.0, 32.0) == ("pcie-width", "pcie-width")

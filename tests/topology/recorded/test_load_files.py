@@ -1,0 +1,83 @@
+"""`--from`: files that wait, never end or are none, and folders full of other things."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from gputop.topology.recorded.load import HEAD_BYTES, LoadError, load
+from gputop.topology.recorded.plain_file import NotPlainError, read_plain
+from tests.support.command import gputop
+
+
+def test_a_long_file_is_read_to_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "long"
+    path.write_bytes(b"x" * 5000)
+    assert len(read_plain(path, 99)) == 100
+    assert read_plain(path, 5000) == b"x" * 5000
+
+
+def test_a_pipe_that_nobody_writes_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(NotPlainError):
+        read_plain(path, 99)
+    with pytest.raises(LoadError, match="not a plain file") as refused:
+        load([str(path)])
+    assert refused.value.unreadable
+
+
+def test_a_file_of_proc_that_waits_for_news_is_refused_at_once() -> None:
+    path = Path("/proc/kmsg")
+    if not os.access(path, os.R_OK):
+        pytest.skip("/proc/kmsg may not be read here")
+    refused: list[str] = []
+
+    def ask() -> None:
+        try:
+            load([str(path)])
+        except LoadError as error:
+            refused.append(str(error))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert refused
+
+
+def test_a_folder_of_other_things_is_told_in_few_words(tmp_path: Path) -> None:
+    for number in range(300):
+        (tmp_path / f"note-{number:03}").write_text("call Bob about GPU 3")
+    (tmp_path / "node.json").write_bytes(b'{"schema": "gputop.snapshot/1", "taken_at": 1}')
+    done = gputop("topo", "--from", str(tmp_path))
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert "note-019 and 280 more" in line
+
+
+def test_a_pipe_is_not_even_opened_for_its_writer_would_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+
+    def refuse(*_: object) -> int:
+        raise AssertionError
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(NotPlainError):
+        read_plain(path, 99)
+
+
+@pytest.mark.parametrize("filler", [b" ", b"|", b"\t ", b"GPU0 ", b"CPU "])
+def test_a_long_line_of_nothing_costs_nothing(tmp_path: Path, filler: bytes) -> None:
+    path = tmp_path / "text"
+    path.write_bytes(filler * (HEAD_BYTES // len(filler) - 1) + b"x\n")
+    spent = time.process_time()
+    with pytest.raises(LoadError, match="not a format"):
+        load([str(path)])
+    assert time.process_time() - spent < 2

@@ -1,0 +1,201 @@
+"""No word of NVIDIA's on a node of AMD's GPUs: every screen, its help, and what the probes say."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from gputop.app import GpuTop
+from gputop.library_words import words_for
+from gputop.screens.flags.why import explanation as why_flag
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import diagnose, load
+from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.diagnosis.rules.devices.models import MIXED
+from gputop.topology.diagnosis.vendors import disproof
+from gputop.topology.explain.why import why_device
+from gputop.topology.flags.account.account import account
+from gputop.topology.flags.catalogue.catalogue import catalogue
+from gputop.topology.flags.section import drawn
+from gputop.topology.flags.what_if.study import Study
+from gputop.topology.nccl.wording import named_for
+from gputop.topology.recorded.feeds import DemoFeed
+from gputop.topology.recorded.load import load as load_files
+from gputop.topology.report import Report, examine
+from tests.support.app import SIZES, demo_report, give, picture, press
+from tests.support.mixed_made import mixed_report
+
+NVIDIAS = frozenset(rule.id for rule in load() if rule.vendor == "nvidia")
+AMDS = frozenset(rule.id for rule in load() if rule.vendor == "amd")
+WRONG = re.compile(
+    r"\b(?:CUDA|NVLinks?|NVSwitch(?:es)?|NCCL|cuBLAS(?:Lt)?|NVML|cuda|nvidia-smi)\b(?![_=.])"
+)
+
+
+def examined(demo: str) -> Report:
+    report = demo_report(demo)
+    return report.told(diagnose(Case(report)), ())
+
+
+async def everything(pilot: Pilot[Any]) -> list[str]:
+    """All lines of all screens, with their help and what stands behind w."""
+    seen: list[str] = []
+    for number in range(1, 9):
+        await press(pilot, str(number))
+        for keys in ((), ("w",), ("escape", "question_mark"), ("escape", "m"), ("m",), ("m",)):
+            await press(pilot, *keys)
+            seen += picture(pilot).splitlines()
+        await press(pilot, "escape")
+    await press(pilot, "6")
+    for _ in range(4):
+        await press(pilot, "down", "w", "pagedown")
+        seen += picture(pilot).splitlines()
+        await press(pilot, "escape")
+    return seen
+
+
+@pytest.mark.parametrize("demo", ["mi300x-8", "mi250x-8", "sick-mi300x-8"])
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_screens_of_a_node_of_amds(size: tuple[int, int], demo: str) -> None:
+    async with GpuTop().run_test(size=size) as pilot:
+        await give(pilot, examined(demo))
+        seen = await everything(pilot)
+    assert any("run RCCL" in line for line in seen)
+    assert any("RCCL path" in line for line in seen)
+    wrong = [line.strip() for line in seen if WRONG.search(line)]
+    assert not wrong, wrong[:5]
+
+
+async def test_screens_of_an_h100_node_keep_their_words() -> None:
+    async with GpuTop().run_test(size=SIZES[1]) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        await press(pilot, "3")
+        assert "run NCCL" in picture(pilot)
+        assert "NCCL path" in picture(pilot)
+
+
+def test_advice_on_a_flag_names_the_level_that_rccl_has() -> None:
+    study = Study(DemoFeed("mi300x-8").at(0))
+    flag = catalogue().flag("NCCL_P2P_DISABLE")
+    assert flag is not None
+    text = " ".join(drawn(account(flag, study), 400))
+    assert "NCCL_P2P_LEVEL=XGMI keeps xGMI" in text
+    assert "NCCL_P2P_LEVEL=NVL" not in text
+    told = Study(DemoFeed("hgx-h100-8").at(0))
+    assert "NCCL_P2P_LEVEL=NVL keeps NVLink" in " ".join(drawn(account(flag, told), 400))
+
+
+def test_what_a_user_wrote_stays() -> None:
+    study = Study(DemoFeed("mi300x-8").at(0), values={"NCCL_P2P_LEVEL": "NVL"})
+    flag = catalogue().flag("NCCL_P2P_LEVEL")
+    assert flag is not None
+    text = " ".join(drawn(account(flag, study), 400))
+    assert "NCCL_P2P_LEVEL=NVL. It is ignored: RCCL calls this level XGMI" in text
+
+
+def test_variables_keep_their_names() -> None:
+    gpus = DemoFeed("mi300x-8").at(0).machine.gpus
+    text = "NCCL or RCCL reads NCCL_DEBUG, NCCL's log, NVLink, CUDA, CUDA_VISIBLE_DEVICES, NCCL"
+    assert words_for(gpus, text) == (
+        "RCCL reads NCCL_DEBUG, RCCL's log, xGMI, HIP, CUDA_VISIBLE_DEVICES, RCCL"
+    )
+    assert words_for((), text) == text
+    assert words_for(DemoFeed("hgx-h100-8").at(0).machine.gpus, text) == text.replace(
+        "NCCL or RCCL", "NCCL"
+    )
+
+
+@pytest.mark.parametrize(
+    ("demo", "others"), [("mi300x-8", NVIDIAS), ("hgx-h100-8", AMDS), ("mi250x-8", NVIDIAS)]
+)
+def test_rules_about_the_other_vendor_are_not_missed(demo: str, others: frozenset[str]) -> None:
+    assert {"fabric-state", "amd-iommu"} & others
+    found = examined(demo).diagnosis
+    assert found is not None
+    assert others.isdisjoint((*found.unexamined, *found.examined))
+    assert set(found.elsewhere) == others
+
+
+def test_a_mixed_node_is_asked_about_both() -> None:
+    found = diagnose(Case(mixed_report()))
+    assert {*found.unexamined, *found.examined} >= NVIDIAS | AMDS
+
+
+@pytest.mark.parametrize("rule", load(), ids=lambda rule: rule.id)
+def test_what_would_disprove_a_finding_is_asked_of_the_vendors_tool(rule: Rule) -> None:
+    amds, nvidias = (DemoFeed(name).at(0).machine.gpus for name in ("mi300x-8", "hgx-h100-8"))
+    if rule.vendor != "nvidia":
+        assert "nvidia-smi" not in disproof(amds, rule.disproof, rule.disproof_amd)
+    if rule.vendor != "amd":
+        assert "amd-smi" not in disproof(nvidias, rule.disproof, rule.disproof_amd)
+    assert rule.vendor in ("", "nvidia", "amd")
+    # Without need it would be text that nobody reads.
+    assert not rule.disproof_amd or "`nvidia-smi" in rule.disproof
+
+
+def test_a_rule_on_links_of_both_vendors_names_those_that_are_here() -> None:
+    text = "GPUs that NVLink or xGMI joins, NVLinks and xGMI links of each, NVLinks, NCCL"
+    told = "GPUs that xGMI joins, xGMI links of each, xGMI links, RCCL"
+    assert named_for("rccl", text) == told
+    assert named_for("nccl", text) == text
+
+
+def facts_of(demo: str) -> dict[str, str]:
+    report = demo_report(demo)
+    why = why_device(report, report.snapshot.machine.gpus[0].address)
+    return {fact.question: fact.answer for fact in why.facts}
+
+
+def test_why_a_gpu_of_amds_names_what_its_own_tools_name() -> None:
+    told = facts_of("mi300x-8")
+    assert told["Which CPUs are near?"] == "NUMA node 0, CPUs 0-95,192-287"
+    assert told["What holds its clocks?"] == "power cap (PPT) (harmless)"
+    assert told["What does its memory protection say?"].endswith("loaded; 0 bad pages")
+    nvidias = facts_of("hgx-h100-8")
+    assert nvidias["What holds its clocks?"] == "sw power cap (harmless)"
+    assert nvidias["What does its memory protection say?"].endswith("; 0 rows remapped")
+
+
+def test_why_a_part_that_kfd_alone_tells_of_gives_its_model_and_no_dashes() -> None:
+    report = examine(load_files(["tests/recordings/kfd/mi308x-8-cpx.tar.gz"]).snapshot)
+    why = why_device(report, report.snapshot.machine.gpus[0].address)
+    told = {fact.question: fact.answer for fact in why.facts}
+    assert why.claim.startswith("GPU0: MI308X. ")
+    assert told["What is it?"] == "MI308X, part 0 of package 0000:0a:00.0, 48.0 GiB"
+    assert told["How is it attached?"] == "its PCIe link was not read"
+    assert told["Which CPUs are near?"] == "not known"
+
+
+def test_no_job_over_gpus_of_two_vendors_is_spoken_of_as_a_slow_one() -> None:
+    (mixed,) = (one for one in diagnose(Case(mixed_report())).findings if one.id == MIXED.id)
+    assert mixed.consequence.startswith("No job runs over GPUs of two vendors")
+
+
+async def test_a_gpu_without_a_name_goes_by_the_model_of_its_pci_id() -> None:
+    report = examine(load_files(["tests/recordings/kfd/mi300x-8-cpx.tar.gz"]).snapshot)
+    async with GpuTop().run_test(size=SIZES[1]) as pilot:
+        await give(pilot, report)
+        seen = picture(pilot)
+    assert re.search(r"›  0  05:00\.0  MI300X ", seen)
+    assert "GPU 0 by PCI address · MI300X, by its PCI id" in seen
+
+
+async def test_a_variable_that_is_not_set_has_no_consequence_and_nothing_to_mend() -> None:
+    study = Study(DemoFeed("mi300x-8").at(0))
+    unset, given = (why_flag("HSA_ENABLE_SDMA", value, study) for value in (None, "0"))
+    assert unset is not None
+    assert given is not None
+    asked = {fact.question: fact.answer for fact in unset.facts}
+    assert asked["what to watch for"] == "Copies to the host become slower."
+    assert (unset.consequence, unset.fix) == ("", "")
+    assert given.consequence == "Copies to the host become slower."
+
+
+async def test_jobs_say_whose_order_of_interfaces_is_taken() -> None:
+    async with GpuTop().run_test(size=SIZES[1]) as pilot:
+        await give(pilot, demo_report("mi300x-8"))
+        await press(pilot, "7", "down")
+        assert "the first in RCCL's order" in picture(pilot)

@@ -1,0 +1,58 @@
+"""Reading the PCI tree again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gputop.topology.model.source import SourceAbsent
+from gputop.topology.sources.files.tree import FolderTree
+from gputop.topology.sources.pci import pci
+
+parse = pci.SOURCE.parse
+GPU = {"class": "0x030200", "vendor": "0x10de", "device": "0x2330"}
+
+
+def machine(root: Path, addresses: list[str]) -> None:
+    links = root / "sys/bus/pci/devices"
+    links.mkdir(parents=True, exist_ok=True)
+    for address in addresses:
+        folder = root / f"sys/devices/pci0000:00/{address}"
+        folder.mkdir(parents=True)
+        for name, text in {
+            **GPU,
+            "max_link_speed": "32.0 GT/s PCIe",
+            "current_link_speed": "2.5 GT/s PCIe",
+            "current_link_width": "16",
+        }.items():
+            (folder / name).write_text(text + "\n")
+        (links / address).symlink_to(f"../../../devices/pci0000:00/{address}")
+
+
+def test_the_reader_follows_what_moves(tmp_path: Path) -> None:
+    machine(tmp_path, ["0000:00:01.0"])
+    reader = pci.Reader(FolderTree(tmp_path))
+    assert [one.link_speed_gts for one in parse(reader()).pci_readings] == [2.5]
+    device = tmp_path / "sys/devices/pci0000:00/0000:00:01.0"
+    (device / "current_link_speed").write_text("32.0 GT/s PCIe\n")
+    machine(tmp_path, ["0000:00:02.0"])
+    part = parse(reader())
+    assert [one.link_speed_gts for one in part.pci_readings] == [32.0, 2.5]
+    (tmp_path / "sys/bus/pci/devices/0000:00:02.0").unlink()
+    assert [one.address for one in parse(reader()).pci] == ["0000:00:01.0"]
+
+
+def test_a_sleeping_device_is_not_woken(tmp_path: Path) -> None:
+    machine(tmp_path, ["0000:00:01.0"])
+    power = tmp_path / "sys/devices/pci0000:00/0000:00:01.0/power"
+    power.mkdir()
+    (power / "runtime_status").write_text("suspended\n")
+    part = parse(pci.read(FolderTree(tmp_path)))
+    assert part.pci_readings[0].why("link_speed_gts") == pci.ASLEEP
+    assert part.pci[0].why("link_width_now") == pci.ASLEEP
+
+
+def test_no_bus_is_absence(tmp_path: Path) -> None:
+    with pytest.raises(SourceAbsent, match="no PCI device"):
+        pci.read(FolderTree(tmp_path))

@@ -1,0 +1,192 @@
+"""Threads that read, and what a hanging or failing one does to the others."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gputop.topology.model.machine import Gpu
+from gputop.topology.model.readings import GpuProcess, GpuReading, ProcessReading
+from gputop.topology.model.source import Part, Source, SourceAbsent
+from gputop.topology.sources.live import LiveFeed
+
+GPU = Gpu(address="0000:01:00.0", vendor="nvidia", index=0)
+
+
+def source(name: str, read: Callable[[], Any], parse: Callable[[Any], Part], **more: Any) -> Source:
+    return Source(
+        id=name,
+        interval_seconds=more.get("interval", 0.02),
+        deadline_seconds=more.get("deadline", 0.1),
+        reader=lambda: read,
+        parse=parse,
+    )
+
+
+def until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+@pytest.fixture
+def feeds() -> Iterator[list[LiveFeed]]:
+    opened: list[LiveFeed] = []
+    yield opened
+    for feed in opened:
+        feed.close()
+
+
+def test_a_hanging_source_delays_only_itself(feeds: list[LiveFeed]) -> None:
+    release = threading.Event()
+    feed = LiveFeed(
+        [
+            source("stuck", lambda: release.wait(30), lambda _: Part()),
+            source("quick", lambda: {}, lambda _: Part(gpus=(GPU,))),
+        ]
+    )
+    feeds.append(feed)
+    assert until(lambda: bool(feed.snapshot().machine.gpus))
+    assert until(lambda: any(p.kind == "not answering" for p in feed.snapshot().problems))
+    problem = next(p for p in feed.snapshot().problems if p.kind == "not answering")
+    assert problem.source == "stuck"
+    started = time.perf_counter()
+    feed.snapshot()
+    feed.close()
+    assert time.perf_counter() - started < 0.1
+    release.set()
+
+
+def test_a_failing_source_says_so_and_recovers(feeds: list[LiveFeed]) -> None:
+    state = {"broken": True}
+
+    def read() -> dict[str, str]:
+        if state["broken"]:
+            raise RuntimeError("driver said no")
+        return {}
+
+    feed = LiveFeed([source("shaky", read, lambda _: Part(gpus=(GPU,)))])
+    feeds.append(feed)
+    assert until(lambda: any("driver said no" in p.text for p in feed.snapshot().problems))
+    state["broken"] = False
+    assert until(lambda: bool(feed.snapshot().machine.gpus) and not feed.snapshot().problems)
+
+
+def test_absence_is_a_kind_of_problem_not_a_failure(feeds: list[LiveFeed]) -> None:
+    def read() -> None:
+        raise SourceAbsent("no driver here", kind="absent")
+
+    feed = LiveFeed([source("nothing", read, lambda _: Part())])
+    feeds.append(feed)
+    assert until(lambda: bool(feed.snapshot().problems))
+    (problem,) = feed.snapshot().problems
+    assert (problem.kind, problem.text) == ("absent", "no driver here")
+
+
+def test_the_machine_stays_the_same_object_while_only_readings_move(feeds: list[LiveFeed]) -> None:
+    ticks = iter(range(1_000_000))
+
+    def readings(_: Any) -> Part:
+        return Part(gpu_readings=(GpuReading(address=GPU.address, power_watts=next(ticks)),))
+
+    feed = LiveFeed(
+        [
+            source("wiring", lambda: {}, lambda _: Part(gpus=(GPU,))),
+            source("moving", lambda: {}, readings),
+        ]
+    )
+    feeds.append(feed)
+    assert until(lambda: feed.snapshot().readings.gpus != () and feed.snapshot().machine.gpus != ())
+    first = feed.snapshot()
+    assert until(lambda: feed.snapshot().readings != first.readings)
+    assert feed.snapshot().machine is first.machine
+
+
+def test_an_old_answer_stays_with_its_age_when_the_source_fails_later(
+    feeds: list[LiveFeed],
+) -> None:
+    calls = {"count": 0}
+
+    def read() -> dict[str, str]:
+        calls["count"] += 1
+        if calls["count"] > 1:
+            raise OSError("gone")
+        return {}
+
+    feed = LiveFeed([source("once", read, lambda _: Part(gpus=(GPU,)))])
+    feeds.append(feed)
+    assert until(lambda: bool(feed.snapshot().problems))
+    assert feed.snapshot().machine.gpus == (GPU,)
+    first = feed.snapshot().states[0].age_seconds
+    calls_then = calls["count"]
+    assert until(lambda: calls["count"] > calls_then + 2), "it goes on asking"
+    assert (feed.snapshot().states[0].age_seconds or 0) > (first or 0), "a failure is no answer"
+
+
+def test_settled_means_answered_not_merely_late(feeds: list[LiveFeed]) -> None:
+    release = threading.Event()
+    feed = LiveFeed([source("slow", lambda: release.wait(30), lambda _: Part(gpus=(GPU,)))])
+    feeds.append(feed)
+    assert until(lambda: any(p.kind == "not answering" for p in feed.snapshot().problems))
+    assert not feed.settled(), "a driver that wakes its GPUs is late, and still worth waiting for"
+    release.set()
+    assert until(feed.settled)
+    assert feed.snapshot().machine.gpus == (GPU,)
+
+
+def test_the_processes_of_the_gpus_are_described_before_all_is_settled(
+    feeds: list[LiveFeed],
+) -> None:
+    """A plain command takes one snapshot: the driver's PIDs come after the first look at none."""
+
+    class Describer:
+        pids: frozenset[int] = frozenset()
+        with_args = False
+
+        def __call__(self) -> list[int]:
+            assert self.with_args or not self.pids
+            return sorted(self.pids)
+
+    def readings() -> tuple[GpuReading, ...]:
+        time.sleep(0.1)
+        users = (GpuProcess(pid=7, kind="compute"),)
+        return (GpuReading(address=GPU.address, processes=users),)
+
+    described = Source(
+        id="processes",
+        interval_seconds=3600.0,
+        deadline_seconds=1.0,
+        reader=Describer,
+        parse=lambda pids: Part(processes=tuple(ProcessReading(pid=pid) for pid in pids)),
+    )
+    watched = source("nvml_readings", readings, lambda found: Part(gpu_readings=found))
+    feed = LiveFeed([described, watched], with_args=True, thorough=True)
+    feeds.append(feed)
+    assert until(feed.settled)
+    assert feed.snapshot().readings.processes == (ProcessReading(pid=7),)
+
+
+@pytest.mark.parametrize(("gpus", "told"), [((GPU,), []), ((), ["amdsmi"])])
+def test_a_driver_whose_maker_has_no_gpu_here_is_no_problem_beside_another(
+    feeds: list[LiveFeed], gpus: tuple[Gpu, ...], told: list[str]
+) -> None:
+    def refuse() -> Any:
+        raise SourceAbsent("the Python package amdsmi is not installed")
+
+    feed = LiveFeed(
+        [
+            source("nvml", lambda: gpus, lambda found: Part(gpus=found)),
+            source("amdsmi", refuse, lambda _: Part()),
+        ]
+    )
+    feeds.append(feed)
+    assert until(feed.settled)
+    feed.snapshot()
+    assert [problem.source for problem in feed.snapshot().problems] == told

@@ -1,1 +1,0 @@
-"""Specifications of GPUs, links and reference nodes, with their sources."""

@@ -1,0 +1,1 @@
+"""What is wrong with a node: rules, their evidence and their findings."""

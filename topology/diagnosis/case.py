@@ -1,0 +1,242 @@
+"""Case: one node as the rules see it, with what several of them ask for found once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from ..expectation.judge import Judge
+from ..expectation.judgement import Judgement
+from ..expectation.reference import Reference
+from ..hardware.specs import Sku, sku_for
+from ..jobs.grouping import GpuUser, gpu_users
+from ..model.machine import Gpu, Host, PciDevice
+from ..model.readings import GpuReading, ProcessReading
+from ..model.snapshot import Measurement, NodeSnapshot
+from ..nccl.prediction import Prediction
+from ..report import Report
+from ..sources.collect import ONLY_PCI
+from ..wiring.graph import climb, gpu_label
+from ..wiring.relations import RelationMatrix
+from .given import GIVEN, KEPT, access, keeps_back
+from .pairs import Pair, pairs_of
+from .policy import Policy
+from .rule import Rule
+
+ENVIRONMENT = "environment"
+"""Origin of a variable that a process has, not a file."""
+
+
+class Case:
+    """What is examined. Everything is read from the report; nothing here asks the machine."""
+
+    def __init__(
+        self,
+        report: Report,
+        *,
+        earlier: NodeSnapshot | None = None,
+        reference: Reference | None = None,
+        policy: Policy | None = None,
+        gpus: Sequence[str] = (),
+        prediction: Prediction | None = None,
+    ) -> None:
+        """Examine a report, of which only `gpus` count: PCI addresses, () for all.
+
+        `earlier`: a reading of the same node, for counters; `reference`: what the node should be;
+        `prediction`: of these GPUs, instead of the report's.
+        """
+        self.report = report
+        self.snapshot = report.snapshot
+        self.machine = report.snapshot.machine
+        self.readings = report.snapshot.readings
+        self.earlier = earlier
+        self.reference = reference
+        self.policy = policy or Policy()
+        self._chosen = frozenset(gpus)
+        self._prediction = prediction
+
+    @cached_property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """The GPUs that count, by address.
+
+        Those that a container or a job was not given do not, though its /sys shows them.
+        """
+        served = {gpu.vendor for gpu in self.machine.gpus if gpu.why("uuid") != ONLY_PCI}
+        return tuple(
+            gpu
+            for gpu in self.machine.gpus
+            if (not self._chosen or gpu.address in self._chosen)
+            and not (gpu.vendor in served and gpu.why("uuid") == ONLY_PCI and self._withheld(gpu))
+        )
+
+    def _withheld(self, gpu: Gpu) -> bool:
+        """Whether this process may have been kept from a GPU that only PCI shows."""
+        if gpu.vendor == "amd" and any(
+            one.source == "kfd" and one.kind == "denied" for one in self.snapshot.problems
+        ):
+            return True  # KFD says so itself where the devices of a process are fewer
+        reach = access(self.host, gpu)
+        return reach == KEPT or (reach != GIVEN and self.may_hide_devices)
+
+    @cached_property
+    def host(self) -> Host:
+        """The host; one without a single fact where none was read."""
+        return self.machine.host or Host()
+
+    @property
+    def prediction(self) -> Prediction | None:
+        """What NCCL or RCCL will do, where it was predicted."""
+        return self._prediction or self.report.prediction
+
+    @property
+    def chosen(self) -> bool:
+        """Whether somebody picked some of the GPUs."""
+        return bool(self._chosen)
+
+    @property
+    def matrix(self) -> RelationMatrix:
+        """The relations of `nvidia-smi topo -m`."""
+        return self.report.matrix
+
+    @cached_property
+    def variables(self) -> dict[str, tuple[str, str]]:
+        """Name of a listed variable: its value and its origin ("environment" or a file)."""
+        return {one.name: (one.value, one.origin) for one in self.snapshot.environment}
+
+    @property
+    def in_container(self) -> bool | None:
+        """Whether this is a container; None where nobody looked."""
+        container = self.host.container
+        return None if container is None else container.kind is not None
+
+    @property
+    def may_hide_devices(self) -> bool:
+        """Whether this process may have been given some of the devices: a container or a job.
+
+        Slurm's ConstrainDevices and its like hide GPUs from the driver's library, not from /sys.
+        A GPU that a cgroup keeps back shows it whoever made the cgroup.
+        """
+        container = self.host.container
+        known = container is not None and (container.kind or container.job) is not None
+        return known or keeps_back(self.host)
+
+    @property
+    def in_vm(self) -> bool | None:
+        """Whether this is a virtual machine; None where that is not known."""
+        if self.host.hypervisor is not None:
+            return True
+        unknown = self.machine.host is None or self.host.why("hypervisor") is not None
+        return None if unknown else False
+
+    def threshold(self, rule: Rule, name: str) -> float:
+        """A limit of a rule: the site's, else the rule's own. KeyError if it has no such limit."""
+        own = dict(rule.thresholds)[name]
+        return self.policy.thresholds.get(rule.id, {}).get(name, own)
+
+    def name(self, address: str) -> str:
+        """A device as people call it: "GPU3", "mlx5_0", else its address."""
+        return self._names.get(address, address)
+
+    def names(self, addresses: Sequence[str]) -> str:
+        """Devices as people call them, in one phrase: "GPU0, GPU1 and GPU3"."""
+        found = [self.name(address) for address in addresses]
+        return " and ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
+
+    def reading(self, gpu: Gpu) -> GpuReading | None:
+        """What moves of one GPU."""
+        return self._readings.get(gpu.address)
+
+    def earlier_reading(self, gpu: Gpu) -> GpuReading | None:
+        """The same at the earlier moment; None without one, or where another GPU sat there."""
+        if self.earlier is None:
+            return None
+        before = self.earlier.machine.gpu(gpu.address)
+        if before is None or before.uuid != gpu.uuid:
+            return None
+        return self.earlier.readings.gpu(gpu.address)
+
+    def sku(self, gpu: Gpu) -> Sku | None:
+        """The model; None where it is not in the table or the GPU is a part of one."""
+        if gpu.address not in self._skus:
+            self._skus[gpu.address] = sku_for(gpu)
+        return self._skus[gpu.address]
+
+    def pci(self, address: str) -> PciDevice | None:
+        """One PCI function."""
+        return self._pci.get(address)
+
+    def way_up(self, address: str) -> tuple[PciDevice, ...]:
+        """The device and the bridges above it, up to its root port; () where no tree was read."""
+        steps = (address, *climb(self._parents, address))
+        return tuple(found for step in steps if (found := self._pci.get(step)))
+
+    def figures(self, quantity: str, variant: str | None = None) -> tuple[Measurement, ...]:
+        """Figures of one kind that a GPU gave, of GPUs that count."""
+        counted = {gpu.address for gpu in self.gpus}
+        return tuple(
+            one
+            for one in self._figures.get(quantity, ())
+            if (variant is None or one.variant == variant)
+            and all(end is None or end in counted for end in (one.src or None, one.dst or None))
+        )
+
+    @cached_property
+    def gpu_users(self) -> tuple[GpuUser, ...]:
+        """Every process that a driver names, with its GPUs; by PID."""
+        return gpu_users(self.readings)
+
+    @cached_property
+    def processes(self) -> tuple[tuple[ProcessReading, tuple[Gpu, ...]], ...]:
+        """Processes on GPUs that count, and on which; without those only the driver knows."""
+        on: dict[int, dict[str, Gpu]] = {}
+        for gpu in self.gpus:
+            reading = self.reading(gpu)
+            for one in (reading.processes if reading is not None else None) or ():
+                on.setdefault(one.pid, {})[gpu.address] = gpu
+        return tuple(
+            (one, tuple(on[one.pid].values())) for one in self.readings.processes if one.pid in on
+        )
+
+    @cached_property
+    def pairs(self) -> tuple[Pair, ...]:
+        """Every pair of GPUs that count, without an order."""
+        return pairs_of(self)
+
+    @cached_property
+    def judged(self) -> tuple[tuple[Measurement, Judgement], ...]:
+        """Every figure with what it should be."""
+        figures = [one for one in self.snapshot.measurements if one.device_kind != "cpu"]
+        if not figures:
+            return ()
+        judge = Judge(self.snapshot, self.prediction, lambda: self.report.graph)
+        return tuple(zip(figures, judge.judge(figures), strict=True))
+
+    @cached_property
+    def _figures(self) -> dict[str, list[Measurement]]:
+        found: dict[str, list[Measurement]] = {}
+        for one in self.snapshot.measurements:
+            if one.device_kind != "cpu":
+                found.setdefault(one.quantity, []).append(one)
+        return found
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        rdma = {one.address: one.name for one in self.machine.rdma if one.address}
+        interfaces = {one.address: one.name for one in self.machine.interfaces if one.address}
+        return interfaces | rdma | {gpu.address: gpu_label(gpu) for gpu in self.machine.gpus}
+
+    @cached_property
+    def _readings(self) -> dict[str, GpuReading]:
+        return {one.address: one for one in self.readings.gpus}
+
+    @cached_property
+    def _pci(self) -> dict[str, PciDevice]:
+        return {device.address: device for device in self.machine.pci}
+
+    @cached_property
+    def _parents(self) -> dict[str, str]:
+        return {device.address: device.parent for device in self.machine.pci}
+
+    @cached_property
+    def _skus(self) -> dict[str, Sku | None]:
+        return {}

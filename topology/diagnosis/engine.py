@@ -1,0 +1,200 @@
+"""All rules on one case: what was found, what was silenced, what could not be examined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+
+import msgspec
+
+from ..model.record import Record
+from ..nccl.wording import named_for
+from . import vendors
+from .case import Case
+from .finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Evidence, Finding
+from .rule import Rule
+from .rules import NAMES
+
+HEALTHY = "healthy"
+VERDICTS = (HEALTHY, SLOW, BROKEN, "cannot tell")
+FAILED = "rule-failed"
+"""Id of the finding that a rule of ours raised."""
+NOTHING = "nothing-to-examine"
+"""Id of the finding that there is no GPU, or nothing known of those that are there."""
+
+
+class Silenced(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding that somebody does not want to hear of."""
+
+    finding: Finding
+    reason: str = ""
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """What all rules say together."""
+
+    findings: tuple[Finding, ...] = ()
+    """The most harmful first; among equals in the order of the registry."""
+    silenced: tuple[Silenced, ...] = ()
+    examined: tuple[str, ...] = ()
+    """Ids of the rules that had their evidence."""
+    unexamined: tuple[str, ...] = ()
+    """Ids of the rules that had not."""
+    elsewhere: tuple[str, ...] = ()
+    """Ids of the rules about GPUs of a vendor that has none here: neither asked nor missed."""
+    verdict: str = HEALTHY
+    """One of VERDICTS."""
+
+
+@cache
+def load() -> tuple[Rule, ...]:
+    """Every rule, in the order of the registry."""
+    modules = (import_module(f"{__package__}.rules.{name}") for name in NAMES)
+    return tuple(rule for module in modules for rule in module.RULES)
+
+
+def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
+    """Ask every rule; one that raises becomes a finding of its own."""
+    if not case.gpus:
+        return _verdict((_nothing(case),), (), tuple(rule.id for rule in rules or load()), case)
+    found: list[tuple[Rule, Finding]] = []
+    examined: list[str] = []
+    unexamined: list[str] = []
+    elsewhere: list[str] = []
+    failed: list[Finding] = []
+    for rule in load() if rules is None else rules:
+        if not rule.concerns(case.gpus):
+            elsewhere.append(rule.id)
+            continue
+        try:
+            answer = rule.check(case)
+            said = None if answer is None else tuple(answer)
+        except Exception as error:  # noqa: BLE001 - the rules' border: a bug is told, not hidden
+            failed.append(_failed(rule, error))
+            continue
+        (unexamined if said is None else examined).append(rule.id)
+        found += [(rule, _worded(case, rule, finding)) for finding in said or ()]
+    kept = tuple(finding for rule, finding in found if not _implied(rule, finding, found))
+    if (unexamined and not examined) or _blind(case):
+        # Every rule about the GPUs lacked its evidence: that is no proof of health.
+        failed.append(_nothing(case))
+    told = _verdict((*failed, *kept), tuple(examined), tuple(unexamined), case)
+    return msgspec.structs.replace(told, elsewhere=tuple(elsewhere))
+
+
+def _worded(case: Case, rule: Rule, finding: Finding) -> Finding:
+    """The same with the tool that knows the GPUs it is about, and with their library's name."""
+    gpus = [gpu for gpu in case.gpus if gpu.address in finding.devices] or case.gpus
+    disproof = vendors.disproof(gpus, finding.disproof, rule.disproof_amd)
+    library = "rccl" if vendors.amd(case.gpus) else "nccl"
+    return msgspec.structs.replace(
+        finding,
+        title=named_for(library, finding.title),
+        disproof=named_for(library, disproof),
+        consequence=named_for(library, finding.consequence),
+        fix=tuple(
+            msgspec.structs.replace(fix, text=named_for(library, fix.text)) for fix in finding.fix
+        ),
+    )
+
+
+def _implied(rule: Rule, finding: Finding, found: Sequence[tuple[Rule, Finding]]) -> bool:
+    """Whether a finding that explains this one speaks of one of its devices, or of the node.
+
+    What is less harmful explains nothing: else a notice would take a slow job out of the verdict.
+    """
+    why = [
+        other
+        for _, other in found
+        if other.id in rule.implied_by
+        and SEVERITIES.index(other.severity) <= SEVERITIES.index(finding.severity)
+    ]
+    if not finding.devices or any(not other.devices for other in why):
+        return bool(why)
+    explained = {device for other in why for device in other.devices}
+    if rule.each:
+        return explained.issuperset(finding.devices)
+    return not explained.isdisjoint(finding.devices)
+
+
+def _verdict(
+    findings: Sequence[Finding],
+    examined: tuple[str, ...],
+    unexamined: tuple[str, ...],
+    case: Case,
+) -> Diagnosis:
+    ignored = case.policy.ignored
+    loud = sorted(
+        (one for one in findings if one.id not in ignored),
+        key=lambda one: SEVERITIES.index(one.severity),
+    )
+    worst = {one.severity for one in loud}
+    verdict = HEALTHY
+    for severity, word in ((BROKEN, BROKEN), (SLOW, SLOW), (CANNOT_TELL, "cannot tell")):
+        if severity in worst:
+            verdict = word
+            break
+    return Diagnosis(
+        findings=tuple(loud),
+        silenced=tuple(
+            Silenced(finding=one, reason=ignored[one.id]) for one in findings if one.id in ignored
+        ),
+        examined=examined,
+        unexamined=unexamined,
+        verdict=verdict,
+    )
+
+
+def _failed(rule: Rule, error: Exception) -> Finding:
+    what = f"{type(error).__name__}: {error}"[:300]
+    return Finding(
+        id=FAILED,
+        severity=CANNOT_TELL,
+        title=f"rule {rule.id} failed",
+        evidence=(Evidence(what=f"error in the rule {rule.id}", value=what, source="gputop"),),
+        disproof="a version of gputop in which the rule runs",
+        consequence=f"Not examined: {rule.title}.",
+        sources=rule.sources,
+    )
+
+
+_PLACE = frozenset(("address", "vendor", "index", "index_shared", "place", "minor", "gaps"))
+"""What says where a GPU is and nothing of how it is."""
+
+
+def _blind(case: Case) -> bool:
+    """Whether of no GPU more is known than where it is: no fact, no reading, no neighbour."""
+    machine, gpus = case.machine, {gpu.address for gpu in case.gpus}
+    if machine.pairs or machine.relations or machine.pci or machine.nccl_topology is not None:
+        return False
+    readings = [one for one in case.snapshot.readings.gpus if one.address in gpus]
+    return not any(map(_said, (*case.gpus, *readings)))
+
+
+def _said(record: Record) -> bool:
+    bare = {field.name: field.default for field in msgspec.structs.fields(record)}
+    return any(
+        value != bare[name]
+        for name, value in msgspec.structs.asdict(record).items()
+        if name not in _PLACE
+    )
+
+
+def _nothing(case: Case) -> Finding:
+    problems = [
+        Evidence(what=f"source {one.source}", value=one.text, source=one.source)
+        for one in case.snapshot.problems
+    ]
+    count = len(case.gpus)
+    gpus = Evidence(what="GPUs", value=str(count), source=", ".join(case.snapshot.source))
+    return Finding(
+        id=NOTHING,
+        severity=CANNOT_TELL,
+        title="nothing is known of the GPUs" if count else "no GPU to examine",
+        evidence=(gpus, *problems),
+        disproof="an answer of the driver"
+        if count
+        else "a GPU on the PCI bus, or one that the driver names",
+        consequence="Nothing was examined, so nothing is called healthy.",
+    )

@@ -1,0 +1,258 @@
+"""What happened since somebody began to watch: counters that ticked, states that began and ended.
+
+A counter's total says nothing, since it may be from before a reset or from years of use; a tick
+while one watches is news (peers D22). Nothing here asks the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ..model.machine import Gpu, Machine
+from ..model.readings import EccCounts, GpuReading
+from ..model.snapshot import NodeSnapshot
+from ..sources.nvidia.recovery import NONE
+from ..wiring.graph import gpu_label
+from .finding import BROKEN, NOTICE, SLOW
+
+THROTTLES = ("hw slowdown", "hw thermal", "hw power brake", "sw thermal")
+"""Reasons of lower clocks that are news; a power cap or idleness is every day's (peers D34)."""
+NVLINK_COUNTERS = (
+    ("replay_errors", "NVLink replays", SLOW),
+    ("recovery_errors", "NVLink recoveries", BROKEN),
+    ("crc_errors", "NVLink CRC errors", SLOW),
+)
+ECC_COUNTERS = (
+    ("corrected_volatile", "corrected ECC errors", NOTICE),
+    ("uncorrected_volatile", "uncorrected ECC errors", BROKEN),
+    ("rows_remapped_corrected", "rows remapped after corrected errors", NOTICE),
+    ("rows_remapped_uncorrected", "rows remapped after uncorrected errors", BROKEN),
+    ("pages_retired_single", "pages retired after single-bit errors", NOTICE),
+    ("pages_retired_double", "pages retired after double-bit errors", BROKEN),
+)
+ECC_STATES = (
+    ("remap_pending", "row remapping waits for a reset", SLOW),
+    ("remap_failed", "row remapping failed", BROKEN),
+    ("retirement_pending", "page retirement waits for a reset", SLOW),
+)
+RECOVERY = "waits for what the driver asks for"
+_Key = tuple[str, str, str]
+"""Device, its name and what happens to it: two ports of one PCI function differ by name alone."""
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of thing that happened to one device, however often."""
+
+    device: str
+    """PCI address; the name of a network device where it has none."""
+    name: str
+    """The device as people call it."""
+    what: str
+    """"NVLink replays", "throttled: hw thermal", "lost"."""
+    harm: str
+    """"broken", "slow" or "notice", as of a finding."""
+    first_at: float
+    """Seconds since the epoch, as `last_at`; a counter ticked between this reading and the one
+    before."""
+    last_at: float
+    amount: int | None = None
+    """By how much a counter has grown since the start; None for a state."""
+    parts: tuple[int, ...] = ()
+    """Numbers of the links that ticked."""
+    times: int = 1
+    """In how many readings it ticked, or how often the state began."""
+    lasting: bool = False
+    """Whether the state holds still."""
+
+    @property
+    def text(self) -> str:
+        """What happened, without the time: "GPU3, links 4 and 7: +12 NVLink replays"."""
+        who = self.name
+        if self.parts:
+            numbers = [str(part) for part in self.parts]
+            listed = " and ".join(filter(None, (", ".join(numbers[:-1]), numbers[-1])))
+            who += f", link{'s' if len(numbers) > 1 else ''} {listed}"
+        if self.amount is not None:
+            return f"{who}: +{self.amount} {self.what}"
+        often = f", {self.times} times" if self.times > 1 else ""
+        return f"{who}: {self.what}{often}{'' if self.lasting else ', over'}"
+
+
+class Watcher:
+    """Compares each snapshot with the one before; `events` grows by devices, not by time."""
+
+    def __init__(self) -> None:
+        self.events: tuple[Event, ...] = ()
+        """The newest first; the same object as long as nothing happens."""
+        self.since: float | None = None
+        """When the first snapshot was seen; None before."""
+        self._found: dict[_Key, Event] = {}
+        self._moved: dict[_Key, int] = {}
+        """In which reading each of them moved last."""
+        self._readings = 0
+        self._counters: dict[tuple[_Key, int | None], int] = {}
+        self._states: dict[_Key, bool] = {}
+        self._known: dict[str, tuple[str, str | None]] = {}
+        """Address of a GPU that a driver named: its name for people and its UUID."""
+        self._last: tuple[object, object] = (None, None)
+
+    def see(self, snapshot: NodeSnapshot) -> bool:
+        """Take in a later snapshot; says whether anything is new."""
+        now = (snapshot.machine, snapshot.readings)
+        if now[0] is self._last[0] and now[1] is self._last[1]:
+            return False
+        known, self._last = now[0] is self._last[0], now
+        self._readings += 1
+        if self.since is None:
+            self.since = snapshot.taken_at
+        # What stays is looked through when it changed, not with each reading.
+        news = not known and self._changed_gpus(snapshot.machine, snapshot.taken_at)
+        for device, name, what, harm, part, value in _counters(snapshot):
+            key = (device, name, what)
+            before = self._counters.get((key, part))
+            self._counters[key, part] = value
+            if before is not None and value > before:
+                self._tick(device, name, what, harm, part, value - before, snapshot.taken_at)
+                news = True
+        for device, name, what, harm, on in _states(snapshot, lasting=not known):
+            news |= self._turn(device, name, what, harm, on, snapshot.taken_at)
+        if news:
+            # Not by their times: the clock of the host may have been set back in between.
+            self.events = tuple(
+                self._found[key]
+                for key in sorted(self._found, key=self._moved.__getitem__, reverse=True)
+            )
+        return news
+
+    def _changed_gpus(self, machine: Machine, at: float) -> bool:
+        """GPUs that the driver no longer names; another GPU in an old place counts from anew."""
+        here = {gpu.address: gpu for gpu in machine.gpus}
+        news = False
+        for address, (name, uuid) in list(self._known.items()):
+            gpu = here.get(address)
+            if gpu is not None and gpu.uuid not in (None, uuid):
+                self._counters = {
+                    key: value for key, value in self._counters.items() if key[0][0] != address
+                }
+            news |= self._turn(address, name, "gone from the node", BROKEN, gpu is None, at)
+        for address, gpu in here.items():
+            if gpu.uuid is not None:
+                self._known[address] = gpu_label(gpu), gpu.uuid
+                self._states.setdefault((address, gpu_label(gpu), "gone from the node"), False)
+        return news
+
+    def _tick(
+        self, device: str, name: str, what: str, harm: str, part: int | None, by: int, at: float
+    ) -> None:
+        before = self._found.get((device, name, what))
+        parts = set(before.parts if before is not None else ())
+        parts |= set() if part is None else {part}
+        self._moved[device, name, what] = self._readings
+        self._found[device, name, what] = Event(
+            device=device,
+            name=name,
+            what=what,
+            harm=harm,
+            first_at=at if before is None else before.first_at,
+            last_at=at,
+            amount=by + (before.amount or 0 if before is not None else 0),
+            parts=tuple(sorted(parts)),
+            times=1 if before is None else before.times + (before.last_at != at),
+        )
+
+    def _turn(self, device: str, name: str, what: str, harm: str, on: bool, at: float) -> bool:
+        before = self._states.get((device, name, what))
+        self._states[device, name, what] = on
+        # What held at the start is a finding, not news; that it ended is.
+        if before is None or before == on:
+            return False
+        known = self._found.get((device, name, what))
+        self._moved[device, name, what] = self._readings
+        self._found[device, name, what] = Event(
+            device=device,
+            name=name,
+            what=what,
+            harm=harm,
+            first_at=at if known is None else known.first_at,
+            last_at=at,
+            times=1 if known is None else known.times + on,
+            lasting=on,
+        )
+        return True
+
+
+def _counters(
+    snapshot: NodeSnapshot,
+) -> Iterator[tuple[str, str, str, str, int | None, int]]:
+    """Device, name, what, harm, link number and value of every counter that was read."""
+    for gpu, reading in _read(snapshot):
+        name = gpu_label(gpu)
+        if reading.pcie_replays is not None:
+            yield gpu.address, name, "PCIe replays", SLOW, None, reading.pcie_replays
+        for link in reading.nvlinks:
+            for field, what, harm in NVLINK_COUNTERS:
+                value = getattr(link, field)
+                if value is not None:
+                    yield gpu.address, name, what, harm, link.link, value
+        for field, what, harm in ECC_COUNTERS:
+            value = getattr(reading.ecc or EccCounts(), field)
+            if value is not None:
+                yield gpu.address, name, what, harm, None, value
+
+
+def _states(snapshot: NodeSnapshot, *, lasting: bool) -> Iterator[tuple[str, str, str, str, bool]]:
+    """Device, name, what, harm and whether it holds; what was not read is left out.
+
+    `lasting`: those of the machine too, not of its readings alone.
+    """
+    for gpu, reading in _read(snapshot):
+        name = gpu_label(gpu)
+        yield gpu.address, name, "lost", BROKEN, reading.lost
+        if reading.throttle_reasons is not None:
+            for reason in THROTTLES:
+                on = reason in reading.throttle_reasons
+                yield gpu.address, name, f"throttled: {reason}", SLOW, on
+        for field, what, harm in ECC_STATES:
+            value = getattr(reading.ecc or EccCounts(), field)
+            if value is not None:
+                yield gpu.address, name, what, harm, value
+        action = reading.recovery_action
+        if action is not None:
+            # One state for all actions: a drain is followed by what the GPU needs next.
+            yield gpu.address, name, RECOVERY, BROKEN, action != NONE
+    if lasting:
+        yield from _links(snapshot.machine)
+        yield from _ports(snapshot.machine)
+
+
+def _links(machine: Machine) -> Iterator[tuple[str, str, str, str, bool]]:
+    for gpu in machine.gpus:
+        name = gpu_label(gpu)
+        for link in gpu.nvlinks:
+            if link.active is not None:
+                yield gpu.address, name, f"NVLink {link.link} down", BROKEN, not link.active
+        if gpu.fabric is not None and gpu.fabric.state is not None:
+            well = gpu.fabric.state in ("completed", "not supported")
+            yield gpu.address, name, "not in the NVSwitch fabric", BROKEN, not well
+
+
+def _ports(machine: Machine) -> Iterator[tuple[str, str, str, str, bool]]:
+    for device in machine.rdma:
+        for port in device.ports:
+            if port.state is not None:
+                what = f"port {port.port} not active"
+                # The PCI address is the key of findings too; two ports share it.
+                yield device.address or device.name, device.name, what, SLOW, port.state != "ACTIVE"
+    for interface in machine.interfaces:
+        if interface.up is not None and interface.address is not None:
+            yield interface.address, interface.name, "link down", SLOW, not interface.up
+
+
+def _read(snapshot: NodeSnapshot) -> Iterator[tuple[Gpu, GpuReading]]:
+    gpus = {gpu.address: gpu for gpu in snapshot.machine.gpus}
+    for reading in snapshot.readings.gpus:
+        gpu = gpus.get(reading.address)
+        if gpu is not None:
+            yield gpu, reading

@@ -1,0 +1,130 @@
+"""Pairs of GPUs as the rules see them: letters, grants, NCCL's choice, and the PCIe way between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..model.machine import Gpu, GpuPair, PciDevice
+
+if TYPE_CHECKING:
+    from .case import Case
+
+FAST = ("NV", "XGMI")
+THROUGH_HOST = ("PHB", "NODE", "SYS")
+BELOW_SWITCH = ("PIX", "PXB")
+"""Letters of `nvidia-smi topo -m`."""
+OK = "ok"
+NOT_GRANTED = "not granted to CUDA or HIP"
+"""Where a probe asked and the management library said nothing, or something else."""
+_ASKED = {"granted": OK, "not-granted": NOT_GRANTED}
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """Two GPUs that count, without an order."""
+
+    one: Gpu
+    other: Gpu
+    letters: str
+    """Relation as `nvidia-smi topo -m` writes it."""
+    grants: tuple[GpuPair, ...] = ()
+    """What the driver says of the one or two directions that were asked."""
+    asked: tuple[str, ...] = ()
+    """What the runtime answered a probe, in the same words."""
+    transports: tuple[str, ...] = ()
+    """What NCCL or RCCL will use, by direction; () without a prediction."""
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Both addresses."""
+        return self.one.address, self.other.address
+
+    @property
+    def fast(self) -> bool:
+        """Whether NVLink or xGMI joins them."""
+        return self.letters.startswith(FAST)
+
+    @property
+    def mig(self) -> bool:
+        """Whether MIG takes P2P away."""
+        return bool(self.one.mig_enabled or self.other.mig_enabled)
+
+    @property
+    def granted(self) -> bool | None:
+        """Whether the driver lets both read and write; None where it did not say."""
+        words = self.words
+        if any(word != OK for word in words):
+            return False
+        return True if words else None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The driver's words for reading and writing, both ways, as far as they are known."""
+        said = ((grant.p2p_read, grant.p2p_write) for grant in self.grants)
+        return (*(word for words in said for word in words if word is not None), *self.asked)
+
+
+def pairs_of(case: Case) -> tuple[Pair, ...]:
+    """Every pair of GPUs that count and are whole."""
+    matrix = case.matrix
+    place = {row.address: index for index, row in enumerate(matrix.rows) if row.kind == "gpu"}
+    asked = {(pair.src, pair.dst): pair for pair in case.machine.pairs}
+    chosen: dict[tuple[str, str], str] = {}
+    if case.prediction is not None:
+        chosen = {(p.src_bus_id, p.dst_bus_id): p.transport for p in case.prediction.pairs}
+    seen = {
+        (one.src, one.dst): _ASKED[one.verdict]
+        for one in case.figures("can_access")
+        if one.verdict in _ASKED
+    }
+    found = []
+    for one, other in combinations([gpu for gpu in case.gpus if gpu.address in place], 2):
+        a, b = one.address, other.address
+        found.append(
+            Pair(
+                one=one,
+                other=other,
+                letters=matrix.rows[place[a]].cells[place[b]].letters,
+                grants=tuple(asked[ends] for ends in ((a, b), (b, a)) if ends in asked),
+                asked=tuple(seen[ends] for ends in ((a, b), (b, a)) if ends in seen),
+                transports=tuple(chosen[ends] for ends in ((a, b), (b, a)) if ends in chosen),
+            )
+        )
+    return tuple(found)
+
+
+def named(case: Case, pairs: Sequence[Pair], most: int = 4) -> str:
+    """Pairs for people: "GPU0-GPU1, GPU0-GPU2 and 4 more"."""
+    names = [f"{case.name(pair.ends[0])}-{case.name(pair.ends[1])}" for pair in pairs[:most]]
+    rest = len(pairs) - len(names)
+    return ", ".join(names) + (f" and {rest} more" if rest > 0 else "")
+
+
+def devices_of(pairs: Sequence[Pair]) -> list[str]:
+    """Addresses of all ends, each once, in order."""
+    return sorted({end for pair in pairs for end in pair.ends})
+
+
+def way(case: Case, a: str, b: str) -> tuple[PciDevice, ...] | None:
+    """The bridges where traffic between two PCI devices could be turned away.
+
+    Those below the place where both ways up meet; where they meet in the host alone, all of them,
+    root ports included. None where the tree was not read.
+    """
+    one, other = case.way_up(a)[1:], case.way_up(b)[1:]
+    if not case.way_up(a) or not case.way_up(b):
+        return None
+    met = {device.address for device in one} & {device.address for device in other}
+    return tuple(device for device in (*one, *other) if device.address not in met)
+
+
+def meet_in_switch(case: Case, a: str, b: str) -> bool:
+    """Whether two devices share a PCIe switch."""
+    above = [{device.address for device in case.way_up(end)[1:]} for end in (a, b)]
+    both = above[0] & above[1]
+    return any(
+        device is not None and device.kind.startswith("switch") for device in map(case.pci, both)
+    )

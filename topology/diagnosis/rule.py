@@ -1,0 +1,74 @@
+"""Rule: one thing that can be wrong, what proves it, and what would disprove it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .finding import Evidence, Finding, Fix
+
+if TYPE_CHECKING:
+    from ..model.machine import Gpu
+    from .case import Case
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule. `check` says None where its evidence is missing, else what it found."""
+
+    id: str
+    """Kebab-case, stable: people silence it by this name."""
+    title: str
+    """What is looked for, a noun phrase: "NVLinks that are down"."""
+    evidence: str
+    """What has to be read for it, in words."""
+    disproof: str
+    """What would show that a finding is wrong."""
+    sources: tuple[str, ...]
+    """Where the rule comes from: documents, threads, files of source code."""
+    check: Callable[[Case], Iterable[Finding] | None]
+    vendor: str = ""
+    """Whose GPUs alone it is about, "nvidia" or "amd": where there are none of these it is neither
+    asked nor missed. Empty where it is about any."""
+    disproof_amd: str = ""
+    """The disproof with AMD's tools, for a rule about any GPU whose `disproof` asks NVIDIA's."""
+    peers: str = ""
+    """Number in the field's collection of diagnosis rules, "D07"."""
+    implied_by: tuple[str, ...] = ()
+    """Ids of rules that explain this one: a finding about a device that such a rule names too is
+    left out, so that one cause gives one finding."""
+    each: bool = False
+    """Whether its findings gather devices that each have a cause of their own: then one is left
+    out only where all its devices are explained."""
+    thresholds: tuple[tuple[str, float], ...] = ()
+    """Limits that a site may set, with the default: ("minimum_bytes", 1e9)."""
+
+    def concerns(self, gpus: Sequence[Gpu]) -> bool:
+        """Whether it is about any of these GPUs."""
+        return not self.vendor or any(gpu.vendor == self.vendor for gpu in gpus)
+
+    def finding(
+        self,
+        severity: str,
+        title: str,
+        *,
+        devices: Sequence[str] = (),
+        evidence: Sequence[Evidence],
+        consequence: str,
+        fix: Sequence[Fix] = (),
+        disproof: str = "",
+    ) -> Finding:
+        """Make a finding of this rule."""
+        return Finding(
+            id=self.id,
+            peers=self.peers,
+            severity=severity,
+            title=title,
+            devices=tuple(devices),
+            evidence=tuple(evidence),
+            disproof=disproof or self.disproof,
+            consequence=consequence,
+            fix=tuple(fix),
+            sources=self.sources,
+        )

@@ -1,0 +1,1 @@
+"""Rules about AMD GPUs and xGMI."""

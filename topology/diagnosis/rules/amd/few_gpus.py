@@ -1,0 +1,96 @@
+"""A part of a full mesh of xGMI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....model.units import figure, gbs
+from ... import vendors
+from ...case import Case
+from ...finding import BY_DESIGN, Evidence, Finding, Fix
+from ...rule import Rule
+
+
+def _check_few(case: Case) -> Iterable[Finding] | None:
+    gpus = [gpu for gpu in vendors.amds(case) if gpu.partition is None]
+    models = [case.sku(gpu) for gpu in gpus] if len(gpus) == len(case.gpus) else []
+    sku = models[0] if models else None
+    if (
+        sku is None
+        or any(one != sku for one in models)
+        or not sku.pair_gbs
+        or not sku.link_count
+        or not sku.world_size
+    ):
+        return None
+    # Cards with bridges, or without any, are no board.
+    wired = sku.fabric == "point_to_point" and all(pair.fast for pair in case.pairs)
+    # Of packages of two dies some pairs have no link, others several.
+    full = wired and sku.link_count + 1 == sku.world_size and sku.devices == 1
+    if not full or not 1 < len(gpus) < sku.world_size:
+        return []
+    count = len(gpus)
+    known = next(
+        (
+            one
+            for one in sku.figures
+            if one.quantity == "allreduce_busbw" and one.gpus == sku.world_size and one.fraction
+        ),
+        None,
+    )
+    used = "is" if count == 2 else "are"
+    price = f"{count - 1} of {sku.link_count} links of each GPU {used} in use"
+    paper = (count - 1) * sku.pair_gbs
+    exact = next(
+        (
+            one
+            for one in sku.figures
+            if (one.quantity, one.kind, one.gpus) == ("allreduce_busbw", "typical", count)
+        ),
+        None,
+    )
+    if exact is not None and known is not None:
+        price += (
+            f": all-reduce reaches {gbs(exact.measured)} busbw as others measured, where "
+            f"{sku.world_size} GPUs reach {gbs(known.measured)}"
+        )
+    elif known is not None and known.fraction:
+        reach = known.fraction * (count - 1) * sku.pair_gbs
+        price += (
+            f": all-reduce reaches about {gbs(reach)} busbw (an estimate), where {sku.world_size} "
+            f"GPUs reach {gbs(known.measured)}"
+        )
+    return [
+        FEW.finding(
+            BY_DESIGN,
+            f"{count} of {sku.world_size} GPUs of a full mesh",
+            devices=[gpu.address for gpu in gpus],
+            evidence=[
+                Evidence(
+                    what="GPUs that take part",
+                    value=f"{count} {sku.name}; one link of {gbs(sku.pair_gbs)} for each pair, on "
+                    f"paper {count - 1} x {figure(sku.pair_gbs)} = {gbs(paper)} for each GPU, "
+                    f"{gbs(sku.link_count * sku.pair_gbs)} with all {sku.world_size}",
+                    source="amdsmi, data sheet",
+                )
+            ],
+            consequence=f"{price}. That is how the board is wired; do not compare it with two GPUs "
+            "on NVSwitches.",
+            fix=[Fix(text="More channels help a little.", command="export NCCL_MIN_NCHANNELS=32")],
+        )
+    ]
+
+
+FEW = Rule(
+    id="amd-few-gpus",
+    peers="D27",
+    title="A part of a full mesh of xGMI",
+    evidence="number of GPUs that take part, and the model's links",
+    vendor="amd",
+    disproof="all GPUs of the board in `amd-smi list`",
+    sources=("ROCm/rccl PR 1270", "ROCm/rccl PR 1204", "stas00/ml-engineering network"),
+    check=_check_few,
+)
+
+
+RULES = (FEW,)

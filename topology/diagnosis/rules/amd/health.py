@@ -1,0 +1,219 @@
+"""What AMD's driver tells of a GPU: what holds it down, its blocks, its pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....model.machine import Gpu
+from ....model.readings import EccBlock
+from ... import vendors
+from ...case import Case
+from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+
+HEAT = {
+    "socket thermal": "the package",
+    "hbm thermal": "its memory",
+    "vr thermal": "its voltage regulators",
+}
+"""Words of throttle_reasons that name a sensor."""
+_PROCHOT = "prochot"
+_UNTOLD = "throttled, reason not told"
+_MEMORY_BLOCK = "UMC"
+_XGMI_BLOCK = "XGMI_WAFL"
+
+
+def _check_throttle(case: Case) -> Iterable[Finding] | None:
+    told = [
+        (gpu, reading, reading.throttle_reasons)
+        for gpu in vendors.amds(case)
+        if (reading := case.reading(gpu)) is not None and reading.throttle_reasons is not None
+    ]
+    if not told:
+        return None
+    words = (_PROCHOT, *HEAT, _UNTOLD)
+    hit = [(gpu, now, why) for gpu, now, why in told if any(word in words for word in why)]
+    if not hit:
+        return []
+    limit = case.threshold(THROTTLE, "busy_percent")
+    found = []
+    groups: dict[str, list[int]] = {}
+    for place, (_, now, why) in enumerate(hit):
+        named = _PROCHOT in why or any(word in HEAT for word in why)
+        busy = now.utilization_percent is None or now.utilization_percent >= limit
+        groups.setdefault(SLOW if named and busy else NOTICE, []).append(place)
+    for severity, places in groups.items():
+        chosen = [hit[place] for place in places]
+        addresses = [gpu.address for gpu, _, _ in chosen]
+        causes = {word for _, _, why in chosen for word in why if word in words}
+        found.append(
+            THROTTLE.finding(
+                severity,
+                f"{_cause(causes)} slows {case.names(addresses)} down",
+                devices=addresses,
+                evidence=[
+                    Evidence(
+                        what=f"clocks of {case.name(gpu.address)} are held by",
+                        value=", ".join(
+                            [
+                                *(word for word in why if word in words),
+                                *([f"{now.temperature_c} °C"] if now.temperature_c else []),
+                                *(
+                                    [f"memory {now.temperature_memory_c} °C"]
+                                    if now.temperature_memory_c
+                                    else []
+                                ),
+                            ]
+                        ),
+                        source="amdsmi gpu_metrics, amdsmi_get_violation_status",
+                    )
+                    for gpu, now, why in chosen
+                ],
+                consequence="Clocks drop under load; a collective waits for the slowest GPU."
+                if severity == SLOW
+                else "At rest, or without a reason, this costs nothing that can be shown; look "
+                "again under load.",
+                fix=[
+                    Fix(text="Check fans, air flow, coolant, inlet temperature, power supplies."),
+                    Fix(
+                        text="Watch whether it stays.",
+                        command="amd-smi metric --power --temperature --clock",
+                    ),
+                ],
+            )
+        )
+    return found
+
+
+def _cause(words: set[str]) -> str:
+    hot = [HEAT[word] for word in HEAT if word in words]
+    if hot:
+        return f"heat ({', '.join(hot)})"
+    return "PROCHOT" if _PROCHOT in words else "something"
+
+
+def _check_blocks(case: Case) -> Iterable[Finding] | None:
+    known = [
+        (gpu, one)
+        for gpu in vendors.amds(case)
+        if (reading := case.reading(gpu)) is not None
+        for one in reading.ecc_blocks
+        if one.block not in (_MEMORY_BLOCK, _XGMI_BLOCK) and one.uncorrected is not None
+    ]
+    if not known:
+        return None
+    new: list[tuple[Gpu, EccBlock, int]] = []
+    old: list[tuple[Gpu, EccBlock, int]] = []
+    for gpu, one in known:
+        count = one.uncorrected or 0
+        before = _before(case, gpu, one.block)
+        grown = 0 if before is None else count - before if count >= before else count
+        if grown:
+            new.append((gpu, one, grown))
+        elif count and before is None:
+            old.append((gpu, one, count))
+    return [
+        _block_finding(case, severity, those)
+        for severity, those in ((BROKEN, new), (NOTICE, old))
+        if those
+    ]
+
+
+def _before(case: Case, gpu: Gpu, block: str) -> int | None:
+    reading = case.earlier_reading(gpu)
+    found = (one for one in (reading.ecc_blocks if reading else ()) if one.block == block)
+    return next((one.uncorrected for one in found), None)
+
+
+def _block_finding(case: Case, severity: str, those: list[tuple[Gpu, EccBlock, int]]) -> Finding:
+    addresses = list(dict.fromkeys(gpu.address for gpu, _, _ in those))
+    fresh = severity == BROKEN
+    return BLOCKS.finding(
+        severity,
+        f"{'new ' if fresh else ''}uncorrected errors in parts of {case.names(addresses)}",
+        devices=addresses,
+        evidence=[
+            Evidence(
+                what=f"uncorrected errors in {one.block} of {case.name(gpu.address)}",
+                value=f"{count} since the {'earlier reading' if fresh else 'driver loaded'}",
+                source="amdsmi amdsmi_get_gpu_ecc_count",
+            )
+            for gpu, one, count in those
+        ],
+        consequence="Each ends the process that met it, and the driver may reset the whole hive."
+        if fresh
+        else "When they came, one reading does not tell; a second one shows whether they go on "
+        "(`gputop check --since FILE`).",
+        fix=[
+            Fix(text="Read the counters of all blocks.", command="amd-smi metric --ecc-blocks"),
+            Fix(text="If they go on, drain the GPU and have it looked at."),
+        ],
+    )
+
+
+def _check_pages(case: Case) -> Iterable[Finding] | None:
+    known = [
+        (gpu, reading.ecc.pages_retired_double)
+        for gpu in vendors.amds(case)
+        if (reading := case.reading(gpu)) is not None and reading.ecc is not None
+        if reading.ecc.pages_retired_double is not None
+    ]
+    if not known:
+        return None
+    bad = [(gpu, count) for gpu, count in known if count]
+    if not bad:
+        return []
+    addresses = [gpu.address for gpu, _ in bad]
+    return [
+        PAGES.finding(
+            NOTICE,
+            f"bad pages of memory on {case.names(addresses)}",
+            devices=addresses,
+            evidence=[
+                Evidence(
+                    what=f"bad pages of {case.name(gpu.address)}",
+                    value=str(count),
+                    source="amdsmi amdsmi_get_gpu_bad_page_info",
+                )
+                for gpu, count in bad
+            ],
+            consequence="The driver keeps a page from jobs once it has reserved it. A number that "
+            "grows tells of memory that fails.",
+            fix=[
+                Fix(text="List the pages.", command="amd-smi bad-pages", needs_root=True),
+                Fix(text="If their number grows, have the GPU replaced."),
+            ],
+        )
+    ]
+
+
+THROTTLE = Rule(
+    id="amd-throttled",
+    title="AMD GPUs that heat or PROCHOT slows down",
+    evidence="what held the clocks down, by the driver's counters",
+    vendor="amd",
+    disproof="no such reason in `amd-smi metric` while a job runs; the power limit alone is normal",
+    sources=("ROCm/amdsmi amdsmi_get_violation_status", "amdgpu gpu_metrics"),
+    check=_check_throttle,
+    thresholds=(("busy_percent", 5.0),),
+)
+BLOCKS = Rule(
+    id="amd-ecc-block",
+    title="uncorrected errors in parts of an AMD GPU other than memory and xGMI",
+    evidence="error counters of each block",
+    vendor="amd",
+    disproof="the same counts in a second reading of `amd-smi metric --ecc-blocks`",
+    sources=("ROCm/amdsmi amdsmi_get_gpu_ecc_count", "Linux Documentation/gpu/amdgpu/ras.rst"),
+    check=_check_blocks,
+    implied_by=("ecc-uncorrected",),
+)
+PAGES = Rule(
+    id="amd-bad-pages",
+    title="bad pages of an AMD GPU's memory",
+    evidence="the list of bad pages",
+    vendor="amd",
+    disproof="`amd-smi bad-pages` without an entry",
+    sources=("ROCm/amdsmi amdsmi_get_gpu_bad_page_info", "Linux amdgpu bad_page_threshold"),
+    check=_check_pages,
+)
+RULES = (BLOCKS, THROTTLE, PAGES)

@@ -1,0 +1,219 @@
+"""xGMI links that run below their rate, send again, or are no direct links at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ....model.machine import Gpu, GpuPair, XgmiLink
+from ....model.units import figure, gbs
+from ....model.units import seconds as time_of
+from ...case import Case
+from ...finding import BY_DESIGN, NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.counters import elapsed_seconds, growth
+
+HOP_WEIGHT = 15
+"""What amdgpu counts for one hop of xGMI (peers D25)."""
+BITS = 8
+_BLOCK = "XGMI_WAFL"
+"""The part of an AMD GPU whose ECC watches the xGMI links."""
+_MOST = 8
+
+
+def _links(case: Case) -> Iterator[tuple[Gpu, XgmiLink]]:
+    here = {gpu.address for gpu in case.machine.gpus}
+    for gpu in case.gpus:
+        for link in gpu.xgmi:
+            if link.active is not False and link.remote_address in here:
+                yield gpu, link
+
+
+def _best(case: Case, known: list[tuple[Gpu, XgmiLink, float]]) -> dict[str, float]:
+    """Rate of one link that the model gives, by GPU: the data sheet's or that of its sisters."""
+    best: dict[str | None, float] = {}
+    for gpu, _, rate in known:
+        sku = case.sku(gpu)
+        sheet = (sku.link_gbs if sku is not None else None) or 0.0
+        best[gpu.name] = max(best.get(gpu.name, 0.0), rate, sheet)
+    return {gpu.address: best[gpu.name] for gpu, _, _ in known}
+
+
+def _check_slow(case: Case) -> Iterable[Finding] | None:
+    known = [
+        (gpu, link, link.speed_gts * link.width / BITS)
+        for gpu, link in _links(case)
+        if link.speed_gts and link.width
+    ]
+    if not known:
+        return None
+    best = _best(case, known)
+    least = case.threshold(SLOW_LINK, "minimum_share")
+    low = [one for one in known if one[2] < least * best[one[0].address]]
+    if not low:
+        return []
+    ends = {frozenset((gpu.address, link.remote_address)) for gpu, link, _ in low}
+    who = sorted({end for pair in ends for end in pair})
+    names = sorted("-".join(sorted(case.name(end) for end in pair)) for pair in ends)
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    share = min(rate / best[gpu.address] for gpu, _, rate in low)
+    return [
+        SLOW_LINK.finding(
+            SLOW,
+            f"xGMI links run below their rate: {', '.join(names[:4])}{more}",
+            devices=who,
+            evidence=[
+                Evidence(
+                    what=f"xGMI link of {case.name(gpu.address)} to "
+                    f"{case.name(link.remote_address)}",
+                    value=f"{figure(link.speed_gts)} GT/s x{link.width}, {gbs(rate)} one way; "
+                    f"{gbs(best[gpu.address])} is usual",
+                    source="amdsmi; data sheet and sister links",
+                )
+                for gpu, link, rate in low[:_MOST]
+            ],
+            consequence=f"These pairs carry {100 * share:.0f} % of what they could, and a ring "
+            "over all GPUs runs at the rate of its slowest link.",
+            fix=[
+                Fix(text="Read the links.", command="amd-smi xgmi -m"),
+                Fix(
+                    text="Look for xGMI errors in the kernel's log, then restart the node.",
+                    command="dmesg | grep -i xgmi",
+                    needs_root=True,
+                ),
+            ],
+        )
+    ]
+
+
+def _check_errors(case: Case) -> Iterable[Finding] | None:
+    elapsed = elapsed_seconds(case)
+    if elapsed is None:
+        return None
+    counts: dict[str, dict[str, int]] = {}
+    for gpu in case.gpus:
+        now, before = case.reading(gpu), case.earlier_reading(gpu)
+        if now is None or before is None:
+            continue
+        blocks = {one.block: one for one in before.ecc_blocks}
+        grown: dict[str, int] = {}
+        for one in now.ecc_blocks:
+            if one.block == _BLOCK and one.block in blocks:
+                grown |= growth(one, blocks[one.block], ("corrected", "uncorrected"))
+        links = {one.remote_address: one for one in before.xgmi}
+        for link in now.xgmi:
+            if link.remote_address in links:
+                new = growth(link, links[link.remote_address], ("errors",))
+                if new:
+                    grown[f"errors to {case.name(link.remote_address)}"] = new["errors"]
+        if grown:
+            counts[gpu.address] = grown
+    if not counts:
+        return None
+    sick = {who: {w: n for w, n in grown.items() if n} for who, grown in counts.items()}
+    sick = {who: grown for who, grown in sick.items() if grown}
+    if not sick:
+        return []
+    hard = any(word != "corrected" for grown in sick.values() for word in grown)
+    return [
+        ERRORS.finding(
+            SLOW if hard else NOTICE,
+            f"xGMI errors of {case.names(list(sick))} grew in {time_of(elapsed)}",
+            devices=list(sick),
+            evidence=[
+                Evidence(
+                    what=f"added on the xGMI links of {case.name(address)} in {time_of(elapsed)}",
+                    value=", ".join(f"{count} {word}" for word, count in grown.items()),
+                    source=f"amdsmi, block {_BLOCK} and link counters, two readings",
+                )
+                for address, grown in sick.items()
+            ],
+            consequence="Such a link often goes down next, and then a job hangs or ends."
+            if hard
+            else "The links corrected these by themselves, which costs nothing. Watch whether it "
+            "goes on.",
+            fix=[
+                Fix(text="Watch the counters.", command="amd-smi metric --ecc-blocks"),
+                Fix(text="If they go on, drain the node and have the board looked at."),
+            ],
+        )
+    ]
+
+
+def _check_hops(case: Case) -> Iterable[Finding] | None:
+    chosen = {gpu.address for gpu in case.gpus}
+    known = [
+        pair
+        for pair in case.machine.pairs
+        if pair.link_type == "xgmi" and pair.weight and {pair.src, pair.dst} <= chosen
+    ]
+    if not known:
+        return None
+    far = [pair for pair in known if (pair.weight or 0) > HOP_WEIGHT and not _direct(case, pair)]
+    ends = sorted({tuple(sorted((pair.src, pair.dst))) for pair in far})
+    if not ends:
+        return []
+    weights = {tuple(sorted((pair.src, pair.dst))): pair.weight or 0 for pair in far}
+    rates = [link.raw_gbs for _, link in _links(case) if link.raw_gbs]
+    least = f" A direct link has {gbs(min(rates))} or more." if rates else ""
+    who = sorted({end for pair in ends for end in pair})
+    return [
+        HOPS.finding(
+            BY_DESIGN,
+            f"{len(ends)} pairs of GPUs have no xGMI link of their own"
+            if len(ends) > 1
+            else "one pair of GPUs has no xGMI link of its own",
+            devices=who,
+            evidence=[
+                Evidence(
+                    what=f"weight of {case.name(a)} to {case.name(b)}",
+                    value=f"{weights[a, b]}, {HOP_WEIGHT} for each hop",
+                    source="the driver's io_links",
+                )
+                for a, b in ends[:_MOST]
+            ],
+            consequence="amd-smi calls such a pair XGMI with one hop all the same, but its bytes "
+            "pass through other GPUs and share their links; RCCL before 2.30 counts it over PCIe."
+            f"{least} A job on few GPUs is fastest on those that are joined directly.",
+        )
+    ]
+
+
+def _direct(case: Case, pair: GpuPair) -> bool:
+    gpu = case.machine.gpu(pair.src)
+    return gpu is not None and any(link.remote_address == pair.dst for link in gpu.xgmi)
+
+
+SLOW_LINK = Rule(
+    id="xgmi-link-slow",
+    peers="D25",
+    title="xGMI links below their rate",
+    evidence="rate and width of each xGMI link that is up, and the model's",
+    vendor="amd",
+    disproof="the full rate and width of these links in `amd-smi xgmi -m`",
+    sources=("ROCm/amdsmi amdsmi_get_link_metrics", "ROCm/rocm-systems#5763"),
+    check=_check_slow,
+    implied_by=("xgmi-link-down",),
+    thresholds=(("minimum_share", 0.95),),
+)
+ERRORS = Rule(
+    id="xgmi-errors",
+    peers="D22",
+    title="xGMI errors that were added between two readings",
+    evidence="errors of each xGMI link and of the block XGMI_WAFL, now and earlier on one boot",
+    vendor="amd",
+    disproof="equal counters in two readings of `amd-smi metric --ecc-blocks`",
+    sources=("Azure/azurehpc-health-checks", "ROCm/amdsmi amdsmi_get_gpu_ecc_count"),
+    check=_check_errors,
+)
+HOPS = Rule(
+    id="xgmi-several-hops",
+    peers="D25",
+    title="pairs of GPUs that xGMI joins only over other GPUs",
+    evidence="link type and weight of each pair, links of each GPU",
+    vendor="amd",
+    disproof="a bandwidth other than 0-0 of the pair in `rocm-smi --shownodesbw`",
+    sources=("ROCm/rocm-systems#5763", "open-mpi/hwloc#775", "ROCm/rocm_smi_lib#108"),
+    check=_check_hops,
+)
+
+RULES = (ERRORS, SLOW_LINK, HOPS)

@@ -1,0 +1,1 @@
+"""Rules about the GPUs themselves and their driver."""

@@ -1,0 +1,262 @@
+"""The driver as a whole: versions that do not fit, no answer, device nodes that are closed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ....model.machine import Gpu
+from ....model.snapshot import Problem, SourceState
+from ....sources.collect import ONLY_PCI
+from ....sources.linux.device_nodes import KEPT_BACK, NO_PERMISSION
+from ... import vendors
+from ...case import Case
+from ...finding import BROKEN, CANNOT_TELL, NOTICE, Evidence, Finding, Fix
+from ...given import minors
+from ...rule import Rule
+from .presence import COMPUTE_CLASSES, unmanaged
+
+_NVML = ("nvml", "nvml_readings")
+"""Sources that ask NVIDIA's driver."""
+_SILENT = ("not answering", "failed", "absent")
+_NODE = re.compile(r"/dev/nvidia(\d{1,4})$")
+_KFD = "/dev/kfd"
+_CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", _KFD)
+"""Nodes without which nobody computes."""
+_VERSION = re.compile(r"^\d{1,2}\.(\d{2,4}\.\d{1,4}(?:\.\d{1,4})?)$")
+"""NVML's own version: the CUDA release, then that of the library, "13.580.159.04"."""
+_RESTART = Fix(
+    text="Restart the node, or unload and load the modules when nothing uses a GPU.",
+    command="modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia && modprobe nvidia",
+    needs_root=True,
+)
+
+
+def _nvidia(case: Case) -> list[Gpu]:
+    return [gpu for gpu in case.gpus if gpu.vendor == "nvidia"]
+
+
+def _mismatch(case: Case) -> Iterable[Finding] | None:
+    told = [
+        Evidence(what="what NVML said", value=one.text, source="NVML nvmlInit")
+        for one in case.snapshot.problems
+        if one.kind == "mismatch" and one.source in _NVML
+    ]
+    module, library = case.host.nvidia_module_version, _library(case)
+    others = {
+        one.name: one.version
+        for one in case.host.modules
+        if one.name.startswith("nvidia_") and one.name != "nvidia_peermem"
+        if one.version is not None and module is not None and _release(one.version)
+    }
+    if not told and (module is None or (library is None and not others)):
+        return None
+    found: list[Evidence] = list(told)
+    if module and library and module != library:
+        found.append(
+            Evidence(what="library", value=library, source="NVML nvmlSystemGetNVMLVersion")
+        )
+    found += [
+        Evidence(what=f"module {name}", value=version, source=f"/sys/module/{name}/version")
+        for name, version in sorted(others.items())
+        if version != module
+    ]
+    if not found:
+        return []
+    if module:
+        loaded = Evidence(what="module nvidia", value=module, source="/proc/driver/nvidia/version")
+        found.append(loaded)
+    return [
+        MISMATCH.finding(
+            BROKEN,
+            "NVIDIA's library and the loaded kernel driver have different versions",
+            devices=[gpu.address for gpu in _nvidia(case)],
+            evidence=found,
+            consequence="CUDA does not start for new jobs; those that run go on until they end.",
+            fix=[_RESTART],
+        )
+    ]
+
+
+def _release(version: str) -> bool:
+    return re.fullmatch(r"\d{2,4}\.\d{1,4}(\.\d{1,4})?", version) is not None
+
+
+def _library(case: Case) -> str | None:
+    said = case.machine.software.nvml if case.machine.software else None
+    match = _VERSION.match(said or "")
+    return match.group(1) if match else None
+
+
+def _not_answering(case: Case) -> Iterable[Finding] | None:
+    found: list[Finding] = []
+    told = [one for one in case.snapshot.problems if one.source in _NVML and one.kind in _SILENT]
+    if not told and any(one.source == _NVML[0] and _waits(one) for one in case.snapshot.states):
+        return None  # asked for the first time and still within its deadline
+    nvidia = _nvidia(case)
+    known = [gpu for gpu in nvidia if gpu.why("uuid") != ONLY_PCI]
+    hanging = any(one.kind != "absent" for one in told)
+    if told and nvidia and (hanging or not known):
+        found.append(
+            _silence(
+                case,
+                nvidia,
+                [Evidence(what=one.kind, value=one.text, source=one.source) for one in told],
+            )
+        )
+        return found
+    for vendor in ("nvidia", "amd"):
+        of_vendor = [gpu for gpu in case.gpus if gpu.vendor == vendor]
+        hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == vendor]
+        if hidden and len(hidden) == len(of_vendor):
+            evidence = [
+                Evidence(
+                    what=f"GPUs of {vendor.upper()} that anything but PCI describes",
+                    value=f"0 of {len(hidden)}",
+                    source=", ".join(case.snapshot.source),
+                )
+            ]
+            found.append(_silence(case, hidden, evidence))
+    return found
+
+
+def _waits(state: SourceState) -> bool:
+    return state.age_seconds is None and state.waiting_seconds is None
+
+
+def _silence(case: Case, gpus: list[Gpu], evidence: list[Evidence]) -> Finding:
+    addresses = [gpu.address for gpu in gpus]
+    tool = "amd-smi list" if gpus[0].vendor == "amd" else "nvidia-smi -L"
+    return NOT_ANSWERING.finding(
+        CANNOT_TELL,
+        f"no answer from the driver of {case.names(addresses)}",
+        devices=addresses,
+        evidence=evidence,
+        consequence="State, links and errors of these GPUs are unknown; nothing of them is proven.",
+        fix=[
+            Fix(text="Ask the vendor's own tool; one that hangs too points to the driver.",
+                command=f"timeout 20 {tool}"),
+            Fix(
+                text="Read the kernel's log for what the driver reported.",
+                command="dmesg | grep -iE 'NVRM|Xid|amdgpu' | tail -n 50",
+                needs_root=True,
+            ),
+        ],
+    )  # fmt: skip
+
+
+def _computes(case: Case, gpu: Gpu) -> bool:
+    device = case.pci(gpu.address)
+    code = device.class_code if device is not None else None
+    return code is None or code >> 8 in COMPUTE_CLASSES
+
+
+def _denied(case: Case) -> Iterable[Finding] | None:
+    nodes = case.host.device_nodes
+    told = [one for one in case.snapshot.problems if one.source in _NVML and one.kind == "denied"]
+    if nodes is None and not told:
+        return None
+    closed = [
+        node.removesuffix(NO_PERMISSION) for node in nodes or () if node.endswith(NO_PERMISSION)
+    ]
+    # Without a control node nobody computes, whatever keeps it closed; a GPU may be another job's.
+    closed += [
+        node
+        for kept in nodes or ()
+        if (node := kept.removesuffix(KEPT_BACK)) in _CONTROL and node != kept
+    ]
+    known = minors(case.host)
+    by_minor = {
+        minor: gpu
+        for gpu in _nvidia(case)
+        if (minor := known.get(gpu.address) if gpu.minor is None else gpu.minor) is not None
+    }
+    numbers = {node: int(match.group(1)) for node in closed if (match := _NODE.match(node))}
+    own = [by_minor[number] for number in numbers.values() if number in by_minor]
+    hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == "nvidia"]
+    here = {gpu.vendor for gpu in case.gpus}
+    shut = [
+        node
+        for node in closed
+        # amdgpu makes its node for the graphics of a processor too.
+        if (node in _CONTROL and ("amd" if node == _KFD else "nvidia") in here)
+        or (node in numbers and (numbers[node] in by_minor or (hidden and not by_minor)))
+    ]
+    found = []
+    mine = [node for node in shut if node != _KFD]
+    if mine or told:
+        whole = bool(told) or any(node in _CONTROL for node in mine)
+        gpus = _nvidia(case) if whole else own or hidden
+        severity = CANNOT_TELL if told or hidden else BROKEN
+        found.append(_denied_finding(case, severity, gpus, mine, told))
+    if _KFD in shut:
+        gpus = vendors.amds(case)
+        # Beside GPUs that NVIDIA's driver serves, AMD's display controllers may be for the screen.
+        screens = "nvidia" in here and not any(_computes(case, gpu) for gpu in gpus)
+        found.append(_denied_finding(case, NOTICE if screens else BROKEN, gpus, [_KFD], ()))
+    return found
+
+
+def _denied_finding(
+    case: Case, severity: str, gpus: list[Gpu], shut: list[str], told: Sequence[Problem]
+) -> Finding:
+    evidence = [
+        Evidence(what=node, value="may not be read and written", source="access(2)")
+        for node in shut
+    ]
+    evidence += [Evidence(what="what NVML said", value=one.text, source="NVML") for one in told]
+    addresses = [gpu.address for gpu in gpus]
+    return DENIED.finding(
+        severity,
+        f"no permission to use {case.names(addresses)}",
+        devices=addresses,
+        evidence=evidence,
+        consequence=(
+            "These GPUs could not be examined, and a job of this user does not get them."
+            if severity == CANNOT_TELL
+            else "A job of this user finds no GPU, or fewer; the GPUs themselves may be well."
+        ),
+        fix=[
+            Fix(
+                text="Add the user to the groups that own the nodes.",
+                command="usermod -aG render,video USER",
+                needs_root=True,
+            )
+            if _KFD in shut
+            else Fix(
+                text="See who owns the nodes; the driver's default lets everybody use them.",
+                command="ls -l /dev/nvidia*",
+            ),
+            Fix(text="In a container or a job's cgroup, ask for the GPUs when it is started."),
+        ],
+    )
+
+
+MISMATCH = Rule(
+    id="driver-mismatch",
+    title="a library and a kernel driver of different versions",
+    evidence="the versions of the loaded modules and of NVML, and whether NVML starts",
+    vendor="nvidia",
+    disproof="`nvidia-smi` that starts, and one version in /proc/driver/nvidia/version and in it",
+    sources=("nvml.h NVML_ERROR_LIB_RM_VERSION_MISMATCH",),
+    check=_mismatch,
+)
+NOT_ANSWERING = Rule(
+    id="driver-not-answering",
+    title="a driver that does not answer",
+    evidence="the answers of the driver's library",
+    disproof="an answer of `nvidia-smi -q` or `amd-smi static` within seconds",
+    sources=("NVIDIA Xid 119 (GSP timeout)", "NVIDIA NVML API: nvmlInit"),
+    check=_not_answering,
+    implied_by=("driver-mismatch", "device-node-denied", "gpu-without-driver", "gpu-lost"),
+)
+DENIED = Rule(
+    id="device-node-denied",
+    title="device nodes that this user may not open",
+    evidence="the rights on /dev/nvidia*, /dev/kfd",
+    disproof="a process of this user that opens the node for reading and writing",
+    sources=("NVIDIA driver README: device nodes", "ROCm install: render and video groups"),
+    check=_denied,
+    implied_by=("driver-mismatch",),
+)
+RULES = (MISMATCH, DENIED, NOT_ANSWERING)

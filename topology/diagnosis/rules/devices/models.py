@@ -1,0 +1,237 @@
+"""GPUs of one node that are not alike: models, firmware, settings."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ....model.machine import Gpu
+from ... import vendors
+from ...case import Case
+from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+
+_SETTINGS = (
+    ("power_limit_watts", "power limit", " W", "nvmlDeviceGetEnforcedPowerLimit"),
+    ("clock_sm_max_mhz", "highest SM clock", " MHz", "nvmlDeviceGetMaxClockInfo"),
+    ("clock_memory_max_mhz", "highest memory clock", " MHz", "nvmlDeviceGetMaxClockInfo"),
+    ("ecc_enabled", "ECC", "", "nvmlDeviceGetEccMode"),
+)
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SLOWING = ("power_limit_watts", "clock_sm_max_mhz", "clock_memory_max_mhz")
+"""Settings whose lowest value sets the pace of a job over all GPUs."""
+_ALIKE = 0.95
+"""Share from which two limits cost nothing that shows: siblings differ by 5 % anyway (peers C5)."""
+_FIRMWARE = (
+    ("vbios", "VBIOS", "nvmlDeviceGetVbiosVersion"),
+    ("gsp_firmware", "GSP firmware", "nvmlDeviceGetGspFirmwareVersion"),
+)
+
+
+def _groups(gpus: Sequence[Gpu], field: str) -> dict[object, list[Gpu]]:
+    """GPUs by the value of a field; those that do not tell are left out."""
+    found: dict[object, list[Gpu]] = {}
+    for gpu in gpus:
+        value = getattr(gpu, field)
+        if value is not None:
+            found.setdefault(value, []).append(gpu)
+    return found
+
+
+def _odd(groups: dict[object, list[Gpu]]) -> list[Gpu]:
+    """The GPUs that differ from most; all where none is the most frequent."""
+    ranked = Counter({value: len(gpus) for value, gpus in groups.items()}).most_common()
+    if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
+        return [gpu for gpus in groups.values() for gpu in gpus]
+    return [gpu for value, gpus in groups.items() if value != ranked[0][0] for gpu in gpus]
+
+
+def _evidence(
+    case: Case, groups: dict[object, list[Gpu]], what: str, unit: str, source: str
+) -> list[Evidence]:
+    return [
+        Evidence(
+            what=f"{what} of {case.names([gpu.address for gpu in gpus])}",
+            value=f"{_written(value)}{unit}",
+            source=vendors.source(gpus, source),
+        )
+        for value, gpus in groups.items()
+    ]
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:.0f}" if isinstance(value, float) else str(value)
+
+
+def _mixed(case: Case) -> Iterable[Finding] | None:
+    groups = _groups(case.gpus, "name")
+    if not groups:
+        return None
+    if len(groups) < 2:
+        return []
+    counted = ", ".join(f"{len(gpus)} {name}" for name, gpus in groups.items())
+    return [
+        MIXED.finding(
+            NOTICE,
+            f"different GPU models in one node: {counted}",
+            devices=[gpu.address for gpus in groups.values() for gpu in gpus],
+            evidence=_evidence(case, groups, "model", "", "NVML nvmlDeviceGetName, amd-smi"),
+            consequence=_over_both(case.gpus),
+            fix=[
+                Fix(
+                    text="Let a job see one model only.",
+                    command=vendors.command(
+                        case.gpus, f"export CUDA_VISIBLE_DEVICES={_largest(groups)}"
+                    ),
+                )
+            ],
+        )
+    ]
+
+
+def _over_both(gpus: Sequence[Gpu]) -> str:
+    if len({gpu.vendor for gpu in gpus}) > 1:
+        return (
+            "No job runs over GPUs of two vendors: NCCL joins NVIDIA's alone, RCCL AMD's. What is "
+            "counted for the whole node holds for neither."
+        )
+    return (
+        "A job over both models waits for the slower one and has the smaller memory; "
+        "NCCL may find no fast path between them."
+    )
+
+
+def _largest(groups: dict[object, list[Gpu]]) -> str:
+    """UUIDs of the most frequent model; a command to copy holds nothing that is not one."""
+    uuids = [gpu.uuid or "" for gpu in max(groups.values(), key=len)]
+    return ",".join(uuids) if all(_UUID.fullmatch(uuid) for uuid in uuids) else "UUID,UUID"
+
+
+def _models(case: Case) -> list[list[Gpu]]:
+    """Whole GPUs of one model, where there are at least two of it."""
+    whole = [gpu for gpu in case.gpus if gpu.partition is None]
+    return [gpus for gpus in _groups(whole, "name").values() if len(gpus) > 1]
+
+
+def _settings(case: Case) -> Iterable[Finding] | None:
+    models = _models(case)
+    told = {name for gpus in models for name, *_ in _SETTINGS if _groups(gpus, name)}
+    if not told:
+        return None
+    found = []
+    for gpus in models:
+        full, untouched = all(map(_full, gpus)), all(map(_untouched, gpus))
+        for name, what, unit, call in _SETTINGS:
+            watts = name == "power_limit_watts"
+            groups = _groups(gpus, name)
+            if len(groups) < 2:
+                continue
+            odd = [gpu.address for gpu in _odd(groups)]
+            values = [value for value in groups if isinstance(value, int | float)]
+            alike = min(values, default=0.0) >= _ALIKE * max(values, default=0.0)
+            slows = name in _SLOWING and not alike and not (watts and full)
+            found.append(
+                SETTINGS.finding(
+                    SLOW if slows else NOTICE,
+                    f"{what}: {case.names(odd)} unlike the other GPUs",
+                    devices=odd,
+                    evidence=_evidence(case, groups, what, unit, f"NVML {call}"),
+                    consequence=_consequence(groups, unit)
+                    if slows or (watts and not alike)
+                    else "Ranks of one job meet different conditions on GPUs that look alike.",
+                    fix=[Fix(text="Each has the limit that its board came with: none was changed.")]
+                    if watts and untouched
+                    else [
+                        Fix(
+                            text="Give all GPUs of one model the same setting.",
+                            command=vendors.command(
+                                gpus, "nvidia-smi -q -d POWER,CLOCK,ECC", "amd-smi static"
+                            ),
+                        )
+                    ],
+                )
+            )
+    return found
+
+
+def _full(gpu: Gpu) -> bool:
+    """Whether nobody lowered its power limit by much: boards of one name come with several."""
+    usual = gpu.power_limit_default_watts
+    return bool(usual) and (gpu.power_limit_watts or 0.0) >= _ALIKE * (usual or 0.0)
+
+
+def _untouched(gpu: Gpu) -> bool:
+    """Whether its power limit is to the watt the one that it came with."""
+    now, usual = gpu.power_limit_watts, gpu.power_limit_default_watts
+    return now is not None and usual is not None and abs(now - usual) < 1.0
+
+
+def _consequence(groups: dict[object, list[Gpu]], unit: str) -> str:
+    values = sorted(value for value in groups if isinstance(value, int | float))
+    return (
+        f"A job over all of them runs at the pace of {values[0]:.0f}{unit} "
+        f"where others have {values[-1]:.0f}{unit}."
+    )
+
+
+def _firmware(case: Case) -> Iterable[Finding] | None:
+    # Boards of one name with other part numbers come with other firmware.
+    alike = [
+        gpus
+        for model in _models(case)
+        for gpus in _groups(model, "board_part_number").values() or [model]
+        if len(gpus) > 1
+    ]
+    if not any(_groups(gpus, name) for gpus in alike for name, *_ in _FIRMWARE):
+        return None
+    found = []
+    for gpus in alike:
+        for name, what, call in _FIRMWARE:
+            groups = _groups(gpus, name)
+            if len(groups) < 2:
+                continue
+            odd = [gpu.address for gpu in _odd(groups)]
+            found.append(
+                FIRMWARE.finding(
+                    NOTICE,
+                    f"{what}: {case.names(odd)} unlike the other GPUs",
+                    devices=odd,
+                    evidence=_evidence(case, groups, what, "", f"NVML {call}"),
+                    consequence="Clocks, fan curves and fixed faults may differ between them.",
+                    fix=[Fix(text="Bring all boards to one firmware with the vendor's tool.")],
+                )
+            )
+    return found
+
+
+MIXED = Rule(
+    id="gpu-models-mixed",
+    title="different GPU models in one node",
+    evidence="the name of each GPU",
+    disproof="one name in `nvidia-smi -L` or `amd-smi list`",
+    sources=("NCCL src/graph/paths.cc: P2P read and bandwidth by compute capability",),
+    check=_mixed,
+)
+SETTINGS = Rule(
+    id="gpu-settings-differ",
+    title="settings that differ between GPUs of one model",
+    evidence="power limits, highest clocks and ECC of GPUs of one model",
+    disproof="the same values in `nvidia-smi -q` for all of them",
+    disproof_amd="the same values in `amd-smi static` for all of them",
+    sources=("azurehpc-health-checks", "google cluster-health-scanner configcheck"),
+    check=_settings,
+    implied_by=("power-limit-low", "ecc-off"),
+)
+FIRMWARE = Rule(
+    id="gpu-firmware-mixed",
+    title="firmware that differs between boards of one kind",
+    evidence="VBIOS and GSP firmware of boards with one part number",
+    disproof="one version in `nvidia-smi -q` for all of them",
+    disproof_amd="one version in `amd-smi firmware` for all of them",
+    sources=("NVIDIA NVML API: nvmlDeviceGetVbiosVersion, nvmlDeviceGetGspFirmwareVersion",),
+    check=_firmware,
+)
+RULES = (SETTINGS, MIXED, FIRMWARE)

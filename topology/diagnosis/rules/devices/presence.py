@@ -1,0 +1,299 @@
+"""GPUs that are in the machine and do not serve: no driver, or fallen off the bus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....model.machine import Gpu, Host, PciDevice
+from ....model.snapshot import Problem
+from ....sources.collect import ONLY_PCI
+from ...case import Case
+from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
+from ...given import DENIED, GIVEN, access, excluded
+from ...rule import Rule
+
+_GIVEN_AWAY = ("vfio", "pciback", "pci-stub", "nvgrace")
+"""Parts of the names of drivers that hold a GPU for a virtual machine."""
+_NO_DRIVER = "no driver is bound"
+"""The gap of a PCI function without a driver; other gaps mean that nobody could look."""
+COMPUTE_CLASSES = (0x0302, 0x0380, 0x1200)
+"""3D controller, other display controller (MI200), processing accelerator (MI300); a processor's
+own graphics has another class."""
+_DISPLAY_CLASS = 0x0300
+"""VGA controller: GeForce, RTX and Quadro boards; those of data centres are 3D controllers."""
+
+
+def unmanaged(case: Case) -> list[Gpu]:
+    """GPUs that PCI shows and no driver's library describes; those of a guest left out."""
+    return [
+        gpu
+        for gpu in case.gpus
+        if gpu.why("uuid") == ONLY_PCI
+        and not _given_away(case.pci(gpu.address))
+        and _computes(gpu, case.pci(gpu.address))
+    ]
+
+
+def _given_away(device: PciDevice | None) -> bool:
+    if device is None:
+        return False
+    held = any(part in (device.driver or "") for part in _GIVEN_AWAY)
+    return held or device.physical_function is not None
+
+
+def _computes(gpu: Gpu, device: PciDevice | None) -> bool:
+    """Whether it is no graphics unit inside a processor, which only AMD's PCI class tells."""
+    if gpu.vendor == "nvidia" or device is None or device.class_code is None:
+        return True
+    return device.class_code >> 8 in COMPUTE_CLASSES
+
+
+def _without_driver(case: Case) -> Iterable[Finding] | None:
+    if not any(device.kind == "gpu" for device in case.machine.pci):
+        return None
+    hidden = unmanaged(case)
+    if not hidden:
+        return []
+    if case.in_container is None:
+        return None
+    reach = {gpu.address: access(case.host, gpu) for gpu in hidden}
+    if case.may_hide_devices:
+        # It is often given some GPUs, while /sys shows all; one whose node it may open it was.
+        hidden = [gpu for gpu in hidden if reach[gpu.address] == GIVEN]
+        if not hidden:
+            return None
+    left_out = [gpu for gpu in hidden if excluded(case.host, gpu)]
+    # Where the node's permissions are in the way, device-node-denied says so.
+    hidden = [gpu for gpu in hidden if gpu not in left_out and reach[gpu.address] != DENIED]
+    served = {gpu.vendor for gpu in case.gpus if gpu.why("uuid") != ONLY_PCI}
+    found = [gpu for gpu in hidden if _lacks(gpu, case.pci(gpu.address), served)]
+    screens = [gpu for gpu in found if _may_draw(case, gpu)]
+    rest = [gpu for gpu in found if gpu not in screens]
+    told = [_without_driver_finding(case, rest)] if rest else []
+    told += [_screen(case, screens)] if screens else []
+    return [*told, *([_excluded(case, left_out)] if left_out else [])]
+
+
+def _may_draw(case: Case, gpu: Gpu) -> bool:
+    """Whether it may be for the screen alone, left to another driver or too old for this one.
+
+    So a display controller of another model than every GPU that the driver serves.
+    """
+    device = case.pci(gpu.address)
+    served = {one.pci_id for one in case.gpus if one.uuid is not None and one.vendor == gpu.vendor}
+    return (
+        device is not None
+        and device.class_code is not None
+        and device.class_code >> 8 == _DISPLAY_CLASS
+        and (device.driver == "nouveau" or device.why("driver") == _NO_DRIVER)
+        and bool(served)
+        and gpu.pci_id is not None
+        and not served & {gpu.pci_id, None}
+    )
+
+
+def _screen(case: Case, found: list[Gpu]) -> Finding:
+    names = case.names([gpu.address for gpu in found])
+    return WITHOUT_DRIVER.finding(
+        NOTICE,
+        f"a card of another model without NVIDIA's driver: {names}",
+        devices=[gpu.address for gpu in found],
+        evidence=_bound(case, found),
+        consequence="It may be there for the screen, or be too old for this driver. A job gets "
+        "the GPUs that the driver serves, without it.",
+    )
+
+
+def _excluded(case: Case, found: list[Gpu]) -> Finding:
+    return WITHOUT_DRIVER.finding(
+        NOTICE,
+        f"left out by a setting of the driver: {case.names([gpu.address for gpu in found])}",
+        devices=[gpu.address for gpu in found],
+        evidence=[
+            Evidence(
+                what=f"GPU Excluded of {gpu.address}",
+                value="Yes",
+                source=f"/proc/driver/nvidia/gpus/{gpu.address}/information",
+            )
+            for gpu in found
+        ],
+        consequence="The module was told to leave it alone (NVreg_ExcludedGpus). A job gets the "
+        "other GPUs.",
+    )
+
+
+def _lacks(gpu: Gpu, device: PciDevice | None, served: set[str]) -> bool:
+    """Whether it is proven that its driver does not serve it."""
+    if device is None:
+        return False
+    if device.driver == "nouveau" or device.why("driver") == _NO_DRIVER:
+        return True
+    # With its driver bound: only the answers for its siblings show that the driver was asked.
+    return device.driver is not None and gpu.vendor in served
+
+
+def _without_driver_finding(case: Case, found: list[Gpu]) -> Finding:
+    names = case.names([gpu.address for gpu in found])
+    whole = [gpu for gpu in case.gpus if gpu not in found]
+    evidence = [
+        *_bound(case, found),
+        Evidence(
+            what="GPUs that the driver describes, of those on PCI",
+            value=f"{len(whole)} of {len(case.gpus)}",
+            source="NVML, amd-smi and /sys/bus/pci",
+        ),
+        *(
+            Evidence(what="what the driver said", value=one.text, source=one.source)
+            for one in case.snapshot.problems
+            if one.source == "nvml" and one.kind in ("failed", "lost", "denied")
+        ),
+    ]
+    fixes = [
+        Fix(
+            text="Look for what the driver said when it started this GPU.",
+            command="dmesg | grep -iE 'NVRM|Xid|amdgpu' | tail -n 50",
+            needs_root=True,
+        ),
+        Fix(text="If the GPU does not come back after a cold restart of the node, replace it."),
+    ]
+    bound = {device.driver for gpu in found if (device := case.pci(gpu.address))}
+    if "nouveau" in bound:
+        fixes.insert(0, Fix(text="Keep nouveau away (blacklist it) and install NVIDIA's driver."))
+    return WITHOUT_DRIVER.finding(
+        BROKEN,
+        f"on the PCI bus and without a working driver: {names}",
+        devices=[gpu.address for gpu in found],
+        evidence=evidence,
+        consequence=f"A job on this node gets {len(whole)} of {len(case.gpus)} GPUs.",
+        fix=fixes,
+    )
+
+
+def _bound(case: Case, found: list[Gpu]) -> list[Evidence]:
+    return [
+        Evidence(
+            what=f"driver bound to {gpu.address}",
+            value=(device.driver if device else None) or "none",
+            source=f"/sys/bus/pci/devices/{gpu.address}/driver",
+        )
+        for gpu in found
+        for device in (case.pci(gpu.address),)
+    ]
+
+
+def _lost(case: Case) -> Iterable[Finding] | None:
+    readings = [(gpu, case.reading(gpu)) for gpu in case.gpus]
+    told = [one for one in case.snapshot.problems if one.kind == "lost"]
+    if not told and case.earlier is None and all(reading is None for _, reading in readings):
+        return None
+    gone = [(gpu, reading) for gpu, reading in readings if reading is not None and reading.lost]
+    evidence = [
+        Evidence(
+            what=f"answer of the driver for {case.name(gpu.address)}",
+            value=reading.why("lost") or "GPU is lost",
+            source="NVML, NVML_ERROR_GPU_IS_LOST",
+        )
+        for gpu, reading in gone
+    ]
+    addresses = [gpu.address for gpu, _ in gone]
+    if len(case.gpus) == len(case.machine.gpus):  # some were chosen: the others do not count
+        evidence += [
+            Evidence(what="what the driver said", value=one.text, source=one.source)
+            for one in told
+            if not _names_one(one, addresses)
+        ]
+        vanished = _vanished(case)
+        evidence += [
+            Evidence(
+                what=f"GPU {gpu.address}",
+                value="in the earlier reading, not in this one",
+                source="NVML nvmlDeviceGetHandleByIndex",
+            )
+            for gpu in vanished
+        ]
+        addresses += [gpu.address for gpu in vanished if gpu.address not in addresses]
+    if not evidence:
+        return []
+    return [
+        LOST.finding(
+            BROKEN,
+            f"fallen off the bus: {case.names(addresses) or 'a GPU'}",
+            devices=addresses,
+            evidence=evidence,
+            consequence=_loss(case, addresses),
+            fix=[
+                Fix(
+                    text="Read why: Xid 79 says that the GPU has fallen off the bus.",
+                    command="dmesg | grep -i xid | tail -n 20",
+                    needs_root=True,
+                ),
+                Fix(
+                    text="Drain the node and restart it cold; check power cable, seat and heat.",
+                ),
+            ],
+        )
+    ]
+
+
+def _loss(case: Case, addresses: list[str]) -> str:
+    here = [gpu for gpu in case.gpus if gpu.address not in addresses]
+    total = len({*addresses, *(gpu.address for gpu in case.gpus)})
+    left = f" {len(here)} of {total} GPUs are left." if addresses else ""
+    return f"Its jobs have crashed, and new ones do not get it until the node restarts.{left}"
+
+
+def _names_one(problem: Problem, addresses: list[str]) -> bool:
+    return any(address in problem.text for address in addresses)
+
+
+def _vanished(case: Case) -> list[Gpu]:
+    """GPUs of the earlier reading whose driver answers and does not know them any more."""
+    if case.earlier is None:
+        return []
+    here = {gpu.uuid for gpu in case.machine.gpus}
+    on_bus = {device.address: device for device in case.machine.pci}
+    packages = {gpu.parent or gpu.address for gpu in case.machine.gpus if gpu.uuid is not None}
+    answered = {gpu.vendor for gpu in case.machine.gpus if gpu.uuid is not None}
+    job = _job(case.host)
+    others = case.may_hide_devices and not (job and job == _job(case.earlier.machine.host))
+    return [
+        gpu
+        for gpu in case.earlier.machine.gpus
+        if gpu.uuid is not None
+        and gpu.uuid not in here
+        and gpu.vendor in answered
+        # Another container or job may have been given fewer, and a guest may own it by now.
+        and not (others and (not on_bus or gpu.address in on_bus))
+        and not _given_away(on_bus.get(gpu.address))
+        # Another card sits there by now, or the package shows as other parts.
+        and (gpu.parent or gpu.address) not in packages
+    ]
+
+
+def _job(host: Host | None) -> tuple[str | None, ...]:
+    """A batch job on its host, whose devices stay the same until its end; () outside of one."""
+    box = host.container if host is not None else None
+    return (box.job, box.kind, host.hostname) if host and box and box.job else ()
+
+
+WITHOUT_DRIVER = Rule(
+    id="gpu-without-driver",
+    peers="D33",
+    title="GPUs on the PCI bus that no driver serves",
+    evidence="the GPUs on PCI and the driver bound to each; the GPUs that the driver describes",
+    disproof="the GPU in `nvidia-smi -L` or `amd-smi list`, or a virtual machine that owns it",
+    sources=("NVIDIA/gpu-operator#2511", "oci-hpc healthchecks: GPU count, (rev ff)"),
+    check=_without_driver,
+    implied_by=("gpu-lost",),
+)
+LOST = Rule(
+    id="gpu-lost",
+    peers="D33",
+    title="GPUs that the driver has lost",
+    evidence="the driver's answer for each GPU, and an earlier reading where there is one",
+    disproof="an answer of `nvidia-smi -q -i N` for this GPU",
+    disproof_amd="an answer of `amd-smi static` for this GPU",
+    sources=("NVIDIA Xid 79", "DCGM error FALLEN_OFF_BUS", "NVIDIA/gpu-operator#2511"),
+    check=_lost,
+)
+RULES = (LOST, WITHOUT_DRIVER)

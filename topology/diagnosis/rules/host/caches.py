@@ -1,0 +1,63 @@
+"""Caches of compiled kernels that go with the container."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...case import Case
+from ...finding import NOTICE, Evidence, Finding, Fix
+from ...rule import Rule
+
+EPHEMERAL = ("overlay", "tmpfs", "aufs", "fuse.fuse-overlayfs", "ramfs")
+"""File systems of a container that end with it."""
+VARIABLES = {
+    "CUDA": "CUDA_CACHE_PATH",
+    "Triton": "TRITON_CACHE_DIR",
+    "Inductor": "TORCHINDUCTOR_CACHE_DIR",
+}
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    known = [one for one in case.host.compile_caches if one.filesystem is not None]
+    if not known or case.in_container is None:
+        return None
+    lost = [one for one in known if one.filesystem in EPHEMERAL]
+    if not case.in_container or not lost:
+        return []
+    names = " and ".join(one.name for one in lost)
+    variables = [VARIABLES[one.name] for one in lost if one.name in VARIABLES]
+    return [
+        EPHEMERAL_CACHE.finding(
+            NOTICE,
+            f"what {names} compile{'s' * (len(lost) == 1)} is lost with this container",
+            evidence=[
+                Evidence(
+                    what=f"cache of {one.name}",
+                    value=f"{one.path}, on {one.filesystem}",
+                    source="/proc/self/mountinfo" + (f", {one.variable}" if one.variable else ""),
+                )
+                for one in lost
+            ],
+            consequence="The first calls in every new container compile again, seconds to "
+            "minutes in which the GPUs wait. A first call is no bandwidth.",
+            fix=[
+                Fix(
+                    text="Put the caches on a volume that stays.",
+                    command="; ".join(f"export {one}=/VOLUME/{one.lower()}" for one in variables),
+                )
+            ],
+        )
+    ]
+
+
+EPHEMERAL_CACHE = Rule(
+    id="compile-cache-ephemeral",
+    peers="D37",
+    title="caches of compiled kernels on a file system that ends with the container",
+    evidence="places of the caches and the file systems under them, in a container",
+    disproof="a cache that is still there in the next container",
+    sources=("PyTorch documents, torch.compile caching", "CUDA programming guide, CUDA_CACHE_PATH"),
+    check=_check,
+)
+
+RULES = (EPHEMERAL_CACHE,)

@@ -1,0 +1,74 @@
+"""CPU frequency governors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...case import Case
+from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+
+_FAST = "performance"
+LOWEST = "powersave"
+ADAPTING = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
+"""Drivers that choose the clock themselves, under whatever governor; with the others powersave is
+the lowest clock that there is (Linux Documentation/admin-guide/pm/cpufreq.rst)."""
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    governors = case.host.cpu_governors
+    if governors is None:
+        return None
+    others = [(name, count) for name, count in governors if name != _FAST]
+    if not others:
+        return []
+    total = sum(count for _, count in governors)
+    names = " and ".join(name for name, _ in others)
+    driver = case.host.cpu_frequency_driver
+    lowest = driver is not None and driver not in ADAPTING and LOWEST in dict(others)
+    return [
+        GOVERNOR.finding(
+            SLOW if lowest else NOTICE,
+            f"CPU governor {names} instead of {_FAST}",
+            evidence=[
+                Evidence(
+                    what=f"CPUs with the governor {name}",
+                    value=f"{count} of {total}",
+                    source="/sys/devices/system/cpu/cpufreq/policy*/scaling_governor",
+                )
+                for name, count in others
+            ]
+            + [
+                Evidence(
+                    what="frequency driver",
+                    value=driver or "not read",
+                    source="/sys/devices/system/cpu/cpufreq/policy0/scaling_driver",
+                )
+            ],
+            consequence="These CPUs stay at their lowest clock: kernel launches, small messages "
+            "and data loaders take longer."
+            if lowest
+            else "Cores clock up only once they are busy: kernel launches and small messages may "
+            "take longer. How much depends on the frequency driver; intel_pstate's powersave is "
+            "close to performance.",
+            fix=[
+                Fix(
+                    text="Set the governor until the next boot.",
+                    command=f"cpupower frequency-set -g {_FAST}",
+                    needs_root=True,
+                )
+            ],
+        )
+    ]
+
+
+GOVERNOR = Rule(
+    id="cpu-governor",
+    title="CPU governors other than performance",
+    evidence="the governor of each cpufreq policy",
+    disproof="performance in every scaling_governor, or the same latency with it",
+    sources=("Linux Documentation/admin-guide/pm/cpufreq.rst",),
+    check=_check,
+)
+
+RULES = (GOVERNOR,)

@@ -1,0 +1,189 @@
+"""NUMA: a process far from its GPU, and the kernel moving pages about by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....model.cpulist import members
+from ....model.machine import Gpu
+from ....model.readings import ProcessReading
+from ....wiring.graph import gpu_numa
+from ...case import Case
+from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.near import called, jobs, local_cpus, nodes_of, same_socket, several_nodes, some
+
+SAME = 0.95
+"""Share of the near node's rate from which a far one costs nothing (peers D11)."""
+
+
+def _binding(case: Case) -> Iterable[Finding] | None:
+    if not several_nodes(case):
+        return [] if case.host.numa else None
+    known = [
+        (process, gpus)
+        for process, gpus in jobs(case)
+        if process.cpu_affinity is not None or process.memory_nodes is not None
+    ]
+    if not known:
+        return None
+    # Most processes of a job are bound alike, and there may be thousands.
+    bound = {_binding_of(one, gpus): (one, gpus) for one, gpus in known}
+    ways = {key: _far(case, *example) for key, example in bound.items()}
+    told = [(one, gpus, *ways[_binding_of(one, gpus)]) for one, gpus in known]
+    far = [(one, gpus, words) for one, gpus, words, _ in told if words]
+    inside = all(short for *_, words, short in told if words)
+    if not far:
+        return []
+    devices = sorted({gpu.address for _, gpus, _ in far for gpu in gpus})
+    process, gpus, _ = far[0]
+    rates = _rates(case, devices)
+    same = bool(rates) and all(away >= SAME * near for _, near, away in rates)
+    who = called(process) if len(far) == 1 else f"{len(far)} processes"
+    verb = "is" if len(far) == 1 else "are"
+    return [
+        BINDING.finding(
+            NOTICE if same or inside else SLOW,
+            f"{who} on {some(case, devices)} {verb} bound to the wrong NUMA node",
+            devices=devices,
+            evidence=[
+                Evidence(
+                    what=f"binding of {called(process)} on "
+                    f"{case.names([gpu.address for gpu in gpus])}",
+                    value=words,
+                    source="/proc/PID/status, sysfs numa_node and local_cpulist",
+                )
+                for process, gpus, words in far
+            ]
+            + [
+                Evidence(
+                    what=f"host to {case.name(address)}",
+                    value=f"{near:.3g} GB/s from its own node, {away:.3g} GB/s from another",
+                    source="probe host",
+                )
+                for address, near, away in rates
+            ],
+            consequence="Copies between the host's memory and these GPUs, and NCCL's own threads, "
+            + (
+                "take a longer way inside the socket, which costs little on most hosts."
+                if inside
+                else "cross the link between sockets, which other traffic shares."
+            )
+            + ("" if rates else " The probe host measures what that costs here."),
+            fix=[
+                Fix(
+                    text="Start each rank on the NUMA node of its GPU.",
+                    command=f"numactl --cpunodebind={gpu_numa(gpus[0])} "
+                    f"--membind={gpu_numa(gpus[0])} PROGRAM",
+                ),
+                Fix(
+                    text="Or let NCCL's threads follow the GPU whatever the binding.",
+                    command="export NCCL_IGNORE_CPU_AFFINITY=1",
+                ),
+            ],
+        )
+    ]
+
+
+def _binding_of(process: ProcessReading, gpus: tuple[Gpu, ...]) -> tuple[object, ...]:
+    """All that `_far` looks at."""
+    return process.cpu_affinity, process.memory_nodes, tuple(gpu.address for gpu in gpus)
+
+
+def _rates(case: Case, devices: Iterable[str]) -> list[tuple[str, float, float]]:
+    """Address, and GB/s one way from the GPU's own node and from the slowest other, if measured."""
+    found = []
+    for address in devices:
+        gpu = case.machine.gpu(address)
+        node = gpu_numa(gpu) if gpu is not None else None
+        near: list[float] = []
+        away: list[float] = []
+        for one in case.figures("h2d_bandwidth"):
+            at = one.details.get("numa_node")
+            if one.src == address and _pinned(one.variant) and one.value and at is not None:
+                (near if at == node else away).append(one.value)
+        if near and away:
+            found.append((address, max(near), min(away)))
+    return found
+
+
+def _pinned(variant: str | None) -> bool:
+    return variant == "pinned" or (variant or "").startswith("pinned, NUMA node")
+
+
+def _far(case: Case, process: ProcessReading, gpus: tuple[Gpu, ...]) -> tuple[str, bool]:
+    """Say how a process is bound away from all its GPUs, and whether still in their socket.
+
+    "" where it is not.
+    """
+    near = [local_cpus(case, gpu) for gpu in gpus]
+    cpus = members(process.cpu_affinity)
+    if cpus and all(one is not None and not cpus & one for one in near):
+        where = sorted({str(gpu_numa(gpu)) for gpu in gpus if gpu_numa(gpu) is not None})
+        place = f" (NUMA node {', '.join(where)})" if where else ""
+        words = f"CPUs {process.cpu_affinity}, none of them next to the GPU{place}"
+        return words, same_socket(case, nodes_of(case, cpus), gpus)
+    nodes = members(process.memory_nodes)
+    wanted = [gpu_numa(gpu) for gpu in gpus]
+    if nodes and all(node is not None and node not in nodes for node in wanted):
+        words = f"memory of NUMA node {process.memory_nodes} alone, and the GPU is on {wanted[0]}"
+        return words, same_socket(case, nodes, gpus)
+    return "", False
+
+
+def _balancing(case: Case) -> Iterable[Finding] | None:
+    on = case.host.numa_balancing
+    if on is None or not case.host.numa:
+        return None
+    if not on or not several_nodes(case):
+        return []
+    amd = any(gpu.vendor == "amd" for gpu in case.gpus)
+    return [
+        BALANCING.finding(
+            SLOW if amd else NOTICE,
+            "automatic NUMA balancing is on",
+            evidence=[
+                Evidence(
+                    what="kernel.numa_balancing",
+                    value="1",
+                    source="/proc/sys/kernel/numa_balancing",
+                )
+            ],
+            consequence="The kernel unmaps pages of running jobs to see who uses them: "
+            + (
+                "RCCL warns of it at start, and times of copies and collectives vary."
+                if amd
+                else "times of copies from pageable memory and of host threads may vary."
+            ),
+            fix=[
+                Fix(
+                    text="Switch it off until the next boot.",
+                    command="sysctl kernel.numa_balancing=0",
+                    needs_root=True,
+                ),
+                Fix(text="Keep it off with a file in /etc/sysctl.d.", needs_root=True),
+            ],
+        )
+    ]
+
+
+BINDING = Rule(
+    id="numa-binding",
+    peers="D11",
+    title="processes bound to a NUMA node far from their GPU",
+    evidence="CPUs and memory nodes of GPU processes, NUMA node of the GPUs, two nodes or more",
+    disproof="host probe figures from both NUMA nodes within 5 % of each other",
+    sources=("NVIDIA/nccl#1017", "NVIDIA/nccl-tests#57", "rapidsai/dask-cuda#1358"),
+    check=_binding,
+)
+BALANCING = Rule(
+    id="numa-balancing",
+    peers="D26",
+    title="automatic NUMA balancing",
+    evidence="kernel.numa_balancing on a host of two NUMA nodes or more",
+    disproof="0 in /proc/sys/kernel/numa_balancing",
+    sources=("ROCm/rccl#1026", "RCCL init.cc", "ROCm/amdsmi#81"),
+    check=_balancing,
+)
+
+RULES = (BINDING, BALANCING)

@@ -1,0 +1,1 @@
+"""Rules about what runs, and the variables it runs with."""

@@ -1,0 +1,151 @@
+"""Which GPU a program finds under which number."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ....model.machine import Gpu
+from ....sources.collect import ONLY_PCI
+from ...case import Case
+from ...finding import BROKEN, BY_DESIGN, NOTICE, Evidence, Finding, Fix
+from ...rule import Rule
+
+VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
+BY_BUS = "PCI_BUS_ID"
+LIMIT_SHOWN = 8
+
+
+def _served(case: Case) -> list[Gpu]:
+    """GPUs that CUDA can number: a container shows others on PCI that it was not given."""
+    return [gpu for gpu in case.machine.gpus if gpu.why("uuid") != ONLY_PCI]
+
+
+def visible(case: Case) -> list[Gpu]:
+    """GPUs that count and that a program started here finds; all that count where nobody knows."""
+    value = case.variables.get(VISIBLE, ("", ""))[0]
+    entries = [entry.strip() for entry in value.split(",") if entry.strip()]
+    seen = {gpu.address for gpu in _found(case, entries)}
+    found = [gpu for gpu in case.gpus if gpu.address in seen]
+    return found or [gpu for gpu in case.gpus if gpu.why("uuid") != ONLY_PCI] or list(case.gpus)
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    served = _served(case)
+    if not served or any(gpu.vendor != "nvidia" or gpu.mig_enabled for gpu in served):
+        return None
+    listed = case.variables.get(VISIBLE)
+    mixed = len({gpu.name for gpu in served if gpu.name}) > 1
+    by_bus = case.variables.get(ORDER, ("",))[0] == BY_BUS
+    if listed is None:
+        return [_mixed(case)] if mixed and not by_bus else []
+    entries = [entry.strip() for entry in listed[0].split(",")]
+    if len(set(entries)) < len(entries):
+        return None  # what CUDA makes of a GPU named twice is not documented
+    found = _found(case, entries)
+    if not found:
+        return [_none(case, listed[0])]
+    if len(found) < len(entries):
+        return [_short(case, listed[0], entries, found)]
+    numeric = all(entry.isdecimal() for entry in entries)
+    if mixed and numeric and not by_bus:
+        return [_mixed(case)]
+    if found == served:
+        return []
+    return [_other(case, listed[0], found)]
+
+
+def _found(case: Case, entries: list[str]) -> list[Gpu]:
+    """GPUs that CUDA makes of a list: it ends at the first entry that is none.
+
+    CUDA programming guide, environment variables: indices, or beginnings of UUIDs.
+    """
+    found: list[Gpu] = []
+    gpus = _served(case)
+    for entry in entries:
+        one: Gpu | None = None
+        if re.fullmatch(r"\d{1,6}", entry, re.ASCII) and int(entry) < len(gpus):
+            one = gpus[int(entry)]
+        elif entry.startswith("GPU-") and len(entry) > 4:
+            fit = [gpu for gpu in gpus if (gpu.uuid or "").lower().startswith(entry.lower())]
+            one = fit[0] if len(fit) == 1 else None
+        if one is None:
+            break
+        found.append(one)
+    return found
+
+
+def _evidence(case: Case, value: str) -> list[Evidence]:
+    origin = case.variables[VISIBLE][1]
+    return [Evidence(what=VISIBLE, value=value or "(empty)", source=origin)]
+
+
+def _other(case: Case, value: str, found: list[Gpu]) -> Finding:
+    shown = [f"cuda:{i} is {case.name(gpu.address)}" for i, gpu in enumerate(found[:LIMIT_SHOWN])]
+    more = len(found) - LIMIT_SHOWN
+    return DEVICE_ORDER.finding(
+        BY_DESIGN,
+        f"programs started here count {len(found)} of {len(_served(case))} GPUs their own way",
+        evidence=_evidence(case, value),
+        consequence="; ".join(shown) + (f"; and {more} more" if more > 0 else "")
+        + ". nvidia-smi and the driver's library do not heed the variable.",
+    )  # fmt: skip
+
+
+def _short(case: Case, value: str, entries: list[str], found: list[Gpu]) -> Finding:
+    bad = entries[len(found)]
+    return DEVICE_ORDER.finding(
+        NOTICE,
+        f"{VISIBLE} ends at {bad or 'an empty entry'!r} for CUDA",
+        evidence=_evidence(case, value),
+        consequence=f"CUDA takes {len(found)} of {len(entries)} entries: it stops at the first "
+        "that names no GPU of this machine. A job with more ranks fails.",
+        fix=[Fix(text="Name GPUs that are there.", command=f"export {VISIBLE}={_all(case)}")],
+    )
+
+
+def _none(case: Case, value: str) -> Finding:
+    return DEVICE_ORDER.finding(
+        BROKEN,
+        f"{VISIBLE} hides every GPU",
+        evidence=_evidence(case, value),
+        consequence="A program started here finds no CUDA device.",
+        fix=[Fix(text="Take the variable away.", command=f"unset {VISIBLE}")],
+    )
+
+
+def _mixed(case: Case) -> Finding:
+    names = sorted({gpu.name for gpu in _served(case) if gpu.name})
+    return DEVICE_ORDER.finding(
+        NOTICE,
+        "cuda:N need not be GPU N: the GPUs are of several models",
+        evidence=[
+            Evidence(what="models", value=", ".join(names), source="NVML nvmlDeviceGetName"),
+            Evidence(
+                what=ORDER,
+                value=case.variables.get(ORDER, ("not set",))[0],
+                source="environment",
+            ),
+        ],
+        consequence="CUDA puts the fastest GPU first, nvidia-smi goes by PCI address.",
+        fix=[Fix(text="Let CUDA count by PCI address.", command=f"export {ORDER}={BY_BUS}")],
+    )
+
+
+def _all(case: Case) -> str:
+    return ",".join(str(number) for number in range(len(_served(case))))
+
+
+DEVICE_ORDER = Rule(
+    id="device-order",
+    peers="D29",
+    title="CUDA numbers that are not those of nvidia-smi",
+    evidence="CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and the models of the GPUs",
+    vendor="nvidia",
+    disproof="the PCI address that the program itself prints for cuda:N",
+    sources=("CUDA programming guide, environment variables", "pytorch/tensorpipe#266"),
+    check=_check,
+    implied_by=("gpu-models-mixed",),
+)
+
+RULES = (DEVICE_ORDER,)

@@ -1,0 +1,231 @@
+"""Variables that cost something here, against the same node without them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+
+from ...case import ENVIRONMENT, Case
+from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.flag_costs import LARGE_BYTES, LIBRARY, Cost, cost_of
+from ...shared.near import called, jobs
+
+LIMIT_JOBS = 4
+"""Running jobs whose variables are predicted, each apart."""
+
+
+def _costs(case: Case) -> Iterable[Finding] | None:
+    if case.prediction is None:
+        return None
+    here = {name: value for name, (value, _) in case.variables.items()}
+    origins = {name: origin for name, (_, origin) in case.variables.items()}
+    findings = []
+    cost = cost_of(case, here, tuple(gpu.address for gpu in case.gpus))
+    if cost is not None:
+        findings.append(_finding(case, cost, origins, len(case.gpus)))
+    for values, gpus, who in _running(case, here):
+        cost = cost_of(case, values, gpus)
+        if cost is not None:
+            files = {name: of for name, of in origins.items() if of != ENVIRONMENT}
+            theirs = files | dict.fromkeys((n for n in values if n not in files), who)
+            findings.append(_finding(case, cost, theirs, len(gpus), who))
+    return [*findings, *_networks(case)]
+
+
+def _running(
+    case: Case, here: Mapping[str, str]
+) -> list[tuple[dict[str, str], tuple[str, ...], str]]:
+    """Variables of running jobs where they differ from ours, their GPUs, and who they are."""
+    files = {n: v for n, (v, origin) in case.variables.items() if origin != ENVIRONMENT}
+    ours = {name: value for name, value in here.items() if name.startswith(LIBRARY)}
+    found: dict[tuple[str | None, tuple[tuple[str, str], ...]], tuple[list[str], list[str]]] = {}
+    for process, gpus in jobs(case):
+        named = [one for one in process.variables or () if one[0].startswith(LIBRARY)]
+        values = files | dict(named)
+        if named and values != ours:
+            key = (process.job or str(process.parent), tuple(sorted(values.items())))
+            who, on = found.setdefault(key, ([], []))
+            who.append(called(process))
+            on += [gpu.address for gpu in gpus if gpu.address not in on]
+    return [
+        (
+            dict(values),
+            tuple(sorted(on)),
+            who[0] if len(who) == 1 else f"{who[0]} and {len(who) - 1} more",
+        )
+        for (_, values), (who, on) in list(found.items())[:LIMIT_JOBS]
+    ]
+
+
+def _finding(
+    case: Case, cost: Cost, origins: Mapping[str, str], count: int, who: str = ""
+) -> Finding:
+    given = " and ".join(f"{name}={value}" for name, value in cost.names)
+    measured = None if who else _measured(case)
+    after = measured if measured is not None else cost.after_gbs
+    drop = ""
+    if cost.before_gbs is not None and after is not None and not cost.fails:
+        exact = "" if measured is not None else "about "
+        drop = (
+            f"all-reduce over {count} GPUs drops from about {cost.before_gbs:.3g} to {exact}"
+            f"{after:.3g} GB/s busbw"
+        )
+    title = f"{given}: {drop}" if drop else f"{given} {_verb(cost)} bandwidth"
+    if cost.fails:
+        title = f"with {given} {_library(case)} does not start"
+    evidence = [
+        Evidence(what=name, value=value, source=origins.get(name, ENVIRONMENT))
+        for name, value in cost.names
+    ]
+    evidence.append(
+        Evidence(
+            what="the same node predicted without and with it",
+            value=cost.fails or cost.text,
+            source="prediction",
+        )
+    )
+    if measured is not None:
+        evidence.append(
+            Evidence(
+                what="all-reduce with it",
+                value=f"{measured:.3g} GB/s busbw measured",
+                source="probe collectives",
+            )
+        )
+    if cost.basis:
+        evidence.append(Evidence(what="bandwidths", value=cost.basis, source="table"))
+    says = cost.fails or (f"{drop[0].upper()}{drop[1:]}: {cost.text}." if drop else f"{cost.text}.")
+    if not cost.sure:
+        says += " Through shared memory a byte is copied twice; on some hosts that is still faster."
+    names = [name for name, _ in cost.names]
+    return COSTS.finding(
+        BROKEN if cost.fails else SLOW if cost.sure else NOTICE,
+        f"{who} with {title}" if who and not cost.fails else title,
+        evidence=evidence,
+        consequence=says,
+        fix=[
+            Fix(
+                text="Start the next job without it.",
+                command=_unset(name for name, _ in cost.names),
+            )
+        ]
+        if who
+        else take_away(case, names),
+    )
+
+
+def _verb(cost: Cost) -> str:
+    if not cost.sure:
+        return "may cost"
+    return "costs" if len(cost.names) == 1 else "cost"
+
+
+def _unset(names: Iterable[str]) -> str:
+    return shlex.join(("unset", *names))
+
+
+def _library(case: Case) -> str:
+    return case.prediction.library.name.upper() if case.prediction is not None else "NCCL"
+
+
+def _measured(case: Case) -> float | None:
+    """The all-reduce of the largest message that was measured over these GPUs, GB/s busbw.
+
+    Only with the variables that this environment has: another shell may have had others.
+    """
+    here = {name: value for name, (value, _) in case.variables.items()}
+    fit = [
+        one
+        for one in case.figures("all_reduce_busbw")
+        if one.value
+        and (one.bytes_per_copy or 0) >= LARGE_BYTES
+        and one.details.get("ranks", len(case.gpus)) == len(case.gpus)
+        and isinstance(had := one.details.get("variables", {}), Mapping)
+        and all(here.get(str(name)) == value for name, value in had.items())
+        and (not had or all(name in had for name in here if name.startswith("NCCL_")))
+        and had
+    ]
+    return max(fit, key=lambda one: one.bytes_per_copy or 0).value if fit else None
+
+
+def _networks(case: Case) -> list[Finding]:
+    """RDMA devices that a variable shuts out of jobs over several nodes."""
+    active = [
+        one.name
+        for one in case.machine.rdma
+        if one.kind in ("infiniband", "roce") and any(p.state == "ACTIVE" for p in one.ports)
+    ]
+    if not active:
+        return []
+    value, origin = case.variables.get("NCCL_IB_DISABLE", ("", ""))
+    name = ""
+    if value and number_of(value) not in (None, 0):
+        name = "NCCL_IB_DISABLE"
+    elif "NCCL_IB_HCA" in case.variables:
+        from ....flags.values.fits import matching
+
+        value, origin = case.variables["NCCL_IB_HCA"]
+        name = "" if not value or matching(value, active) else "NCCL_IB_HCA"
+    if not name:
+        return []
+    return [
+        COSTS.finding(
+            SLOW,
+            f"{name}={value} leaves none of {len(active)} RDMA devices",
+            evidence=[
+                Evidence(what=name, value=value, source=origin),
+                Evidence(
+                    what="RDMA devices with an active port",
+                    value=", ".join(active),
+                    source="/sys/class/infiniband",
+                ),
+            ],
+            consequence="Jobs over several nodes go by TCP (NET/Socket). Jobs inside this node "
+            "do not change.",
+            fix=take_away(case, [name]),
+        )
+    ]
+
+
+def take_away(case: Case, names: list[str]) -> list[Fix]:
+    """How to get rid of variables, by where they are set."""
+    fixes = []
+    own = [name for name in names if case.variables[name][1] == ENVIRONMENT]
+    if own:
+        fixes.append(Fix(text="Start the job without it.", command=_unset(own)))
+    for name in names:
+        origin = case.variables[name][1]
+        if origin != ENVIRONMENT:
+            fixes.append(
+                Fix(
+                    text=f"Delete the line of {name} from {origin}.",
+                    command=shlex.join(("grep", "-n", name, origin)) if _plain(origin) else "",
+                    needs_root=origin.startswith("/etc/"),
+                )
+            )
+    return fixes
+
+
+def _plain(path: str) -> bool:
+    return path.startswith("/") and all(c.isalnum() or c in "/._-" for c in path)
+
+
+def number_of(text: str) -> int | None:
+    """The number that C reads at the head of a text; None where there is none."""
+    from ....nccl.settings import strtoll
+
+    value, used = strtoll(text)
+    return value if used else None
+
+
+COSTS = Rule(
+    id="flag-costs",
+    peers="D28",
+    title="variables that make NCCL or RCCL slower here",
+    evidence="variables of the environment and of configuration files, prediction of this node",
+    disproof="the same all-reduce with and without the variable in `gputop probe collectives`",
+    sources=("NVIDIA/nccl-tests#166", "NVIDIA/nccl#360", "NCCL graph/paths.cc, graph/tuning.cc"),
+    check=_costs,
+)
+RULES = (COSTS,)

@@ -1,0 +1,241 @@
+"""GPUs that are in use already: by a process, or by nobody that has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....model.machine import Gpu
+from ....model.readings import GpuProcess, GpuReading, ProcessReading
+from ....model.units import percent, size
+from ... import vendors
+from ...case import Case
+from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+
+_COMPUTE = ("compute", "mps")
+MOST_NAMED = 16
+"""Processes of one GPU that are named; more would bury the rest."""
+LISTING = "NVML nvmlDeviceGetComputeRunningProcesses"
+_NAME_LIMIT = 40
+
+
+def read(case: Case) -> list[tuple[Gpu, GpuReading]]:
+    """The GPUs that count and are there, each with its reading."""
+    return [
+        (gpu, reading)
+        for gpu in case.gpus
+        if (reading := case.reading(gpu)) is not None and not reading.lost
+    ]
+
+
+def computing(reading: GpuReading) -> list[GpuProcess]:
+    """Processes that compute, with or without MPS; those that draw do not count."""
+    return [one for one in reading.processes or () if one.kind in _COMPUTE]
+
+
+def processes(case: Case) -> dict[int, ProcessReading]:
+    """What the operating system says of the processes, by PID."""
+    return {one.pid: one for one in case.readings.processes}
+
+
+def called(process: GpuProcess, known: dict[int, ProcessReading]) -> str:
+    """Say who it is: "pid 41000, python3 of alice, slurm 12, 67.9 GiB"."""
+    about = known.get(process.pid)
+    words = [f"pid {process.pid}"]
+    if about is not None and about.command:
+        owner = f" of {about.user[:_NAME_LIMIT]}" if about.user else ""
+        words.append(f"{about.command[:_NAME_LIMIT]}{owner}")
+    if about is not None and about.job:
+        words.append(about.job[:_NAME_LIMIT])
+    if process.memory_bytes:
+        words.append(size(process.memory_bytes))
+    return ", ".join(words)
+
+
+def _busy(case: Case) -> Iterable[Finding] | None:
+    asked = [
+        (gpu, reading)
+        for gpu, reading in read(case)
+        if reading.processes is not None or reading.utilization_percent is not None
+    ]
+    if not asked:
+        return None
+    known = processes(case)
+    limit = case.threshold(BUSY, "utilization_percent")
+    evidence: list[Evidence] = []
+    addresses: list[str] = []
+    for gpu, reading in asked:
+        working = computing(reading)
+        load = reading.utilization_percent or 0
+        if not working and load <= limit:
+            continue
+        addresses.append(gpu.address)
+        said = [called(one, known) for one in working[:MOST_NAMED]]
+        if len(working) > MOST_NAMED:
+            said.append(f"and {len(working) - MOST_NAMED} more")
+        evidence.append(
+            Evidence(
+                what=f"on {case.name(gpu.address)}",
+                value="; ".join(said) or f"{percent(load)} utilization, no process is named",
+                source=vendors.source(
+                    [gpu], LISTING if said else "NVML nvmlDeviceGetUtilizationRates"
+                ),
+            )
+        )
+    if not evidence:
+        return []
+    fails = case.threshold(BUSY, "must_be_idle") > 0
+    return [
+        BUSY.finding(
+            SLOW if fails else NOTICE,
+            f"in use: {case.names(addresses)}",
+            devices=addresses,
+            evidence=evidence,
+            consequence=(
+                f"{_free(len(asked) - len(addresses), len(asked))} A job that starts on a busy "
+                "one shares its memory and time, and figures measured there are low."
+            ),
+            fix=[
+                Fix(
+                    text="If a job has just ended and these processes are left over, end them.",
+                    command=vendors.command(
+                        case.gpus,
+                        "nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",
+                        "amd-smi process",
+                    ),
+                )
+            ],
+        )
+    ]
+
+
+def _free(free: int, asked: int) -> str:
+    if not free:
+        return "The only GPU is in use." if asked == 1 else f"None of {asked} GPUs is free."
+    return f"{free} of {asked} GPUs {'is' if free == 1 else 'are'} free."
+
+
+def _unlisted(case: Case) -> Iterable[Finding] | None:
+    # In a container the driver hides the processes of others, so an empty list proves nothing; nor
+    # does it under Windows, whose own processes hold the memory too and are never listed.
+    if case.in_container is not False or under_windows(case):
+        return None
+    asked = [
+        (gpu, reading)
+        for gpu, reading in read(case)
+        if reading.processes is not None
+        and reading.memory_used_bytes is not None
+        and gpu.memory_bytes
+        and not gpu.mig_enabled
+        and not _coherent(case, gpu)
+        and not (gpu.virtualization or "").startswith("host")  # its guests hold the memory
+    ]
+    if not asked:
+        return None
+    held = [
+        (gpu, reading)
+        for gpu, reading in asked
+        if not reading.processes and _used(case, gpu, reading) and not _works(case, reading)
+    ]
+    kinds = [[one for one in held if (one[0].vendor == "amd") == amd] for amd in (False, True)]
+    return [_unlisted_finding(case, those) for those in kinds if those]
+
+
+def _unlisted_finding(case: Case, held: list[tuple[Gpu, GpuReading]]) -> Finding:
+    gpus = [gpu for gpu, _ in held]
+    addresses = [gpu.address for gpu in gpus]
+    least = min(
+        (reading.memory_free_bytes or 0) / (gpu.memory_bytes or 1)
+        if reading.memory_free_bytes is not None
+        else 1 - (reading.memory_used_bytes or 0) / (gpu.memory_bytes or 1)
+        for gpu, reading in held
+    )
+    # amdsmi looks through /proc/*/fdinfo, which others than root may read of their own alone.
+    amd = vendors.amd(gpus) and case.host.asked_as_root is not True
+    full = least < case.threshold(UNLISTED, "full_share")
+    return UNLISTED.finding(
+        NOTICE if amd else BROKEN if full else SLOW,
+        f"memory that no process owns on {case.names(addresses)}"
+        if not amd
+        else f"memory without a process that this user may see on {case.names(addresses)}",
+        devices=addresses,
+        evidence=[
+            Evidence(
+                what=f"memory in use on {case.name(gpu.address)}",
+                value=f"{size(reading.memory_used_bytes)} of {size(gpu.memory_bytes)}, "
+                "with no process on the GPU",
+                source=vendors.source([gpu], f"NVML nvmlDeviceGetMemoryInfo, {LISTING}"),
+            )
+            for gpu, reading in held
+        ],
+        consequence=f"A job finds {100 * least:.0f} % of the memory free and may end out of memory."
+        + (" Another user's process may hold it: amdsmi names those to root alone." if amd else ""),
+        fix=[
+            Fix(
+                text="Find what still holds the device open; a zombie's parent has to end.",
+                command=vendors.command(gpus, "fuser -v /dev/nvidia*", "fuser -v /dev/kfd"),
+                needs_root=True,
+            ),
+            Fix(
+                text="If nothing does, reset the GPU.",
+                command=vendors.command(
+                    gpus, "nvidia-smi --gpu-reset", "amd-smi reset --gpureset --gpu all"
+                ),
+                needs_root=True,
+            ),
+        ],
+    )
+
+
+def under_windows(case: Case) -> bool:
+    """Whether this is WSL2, where Windows keeps the GPU and lends it."""
+    return "microsoft" in (case.host.kernel or "").lower()
+
+
+def _coherent(case: Case, gpu: Gpu) -> bool:
+    """Whether the kernel takes the GPU's memory for its own too: its page cache may lie there.
+
+    So on Grace, where the memory is a NUMA node of the host (NVML's GPU NUMA id).
+    """
+    sku = case.sku(gpu)
+    return gpu.gpu_numa_id is not None or bool(sku is not None and sku.c2c_gbs)
+
+
+def _used(case: Case, gpu: Gpu, reading: GpuReading) -> bool:
+    """Whether more is in use than the driver keeps for itself, about half a percent."""
+    least = max(
+        case.threshold(UNLISTED, "minimum_bytes"),
+        case.threshold(UNLISTED, "minimum_share") * (gpu.memory_bytes or 0),
+    )
+    return (reading.memory_used_bytes or 0) > least
+
+
+def _works(case: Case, reading: GpuReading) -> bool:
+    """Whether somebody computes whom the list does not show; that is another finding."""
+    return (reading.utilization_percent or 0) > case.threshold(BUSY, "utilization_percent")
+
+
+BUSY = Rule(
+    id="gpu-busy",
+    title="GPUs that are in use",
+    evidence="the processes that the driver names on each GPU, and its utilization",
+    disproof="no compute process in `nvidia-smi` or `amd-smi process` on these GPUs",
+    sources=("NVIDIA/DCGM#272", "oci-hpc healthchecks", "Slurm documentation: prolog"),
+    check=_busy,
+    thresholds=(("utilization_percent", 5.0), ("must_be_idle", 0.0)),
+)
+UNLISTED = Rule(
+    id="gpu-memory-unlisted",
+    title="memory of a GPU in use without a process",
+    evidence="memory in use and the processes of each GPU, outside a container",
+    disproof="a process on the GPU in `nvidia-smi` or `amd-smi process`, or free memory in a "
+    "second reading",
+    sources=(
+        "NVIDIA NVML API: nvmlDeviceGetMemoryInfo",
+        "nvidia-smi manual: Processes",
+        "ROCm/amdsmi src/amd_smi/fdinfo.cc",
+    ),
+    check=_unlisted,
+    thresholds=(("minimum_bytes", 2.0**31), ("minimum_share", 0.02), ("full_share", 0.2)),
+)
+RULES = (UNLISTED, BUSY)

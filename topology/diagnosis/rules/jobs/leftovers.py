@@ -1,0 +1,191 @@
+"""Variables that nobody reads, that name no file, or that are left over from debugging."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+
+from ...case import ENVIRONMENT, Case
+from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.near import called, jobs
+from .flags import number_of, take_away
+
+FILES = {
+    "NCCL_TOPO_FILE": (SLOW, "NCCL goes on with what it detects: in a virtual machine that is a "
+        "flat tree, in which it cannot tell a near NIC from a far one."),
+    "NCCL_GRAPH_FILE": (BROKEN, "NCCL does not start: it must read the graph that this names."),
+    "NCCL_CONF_FILE": (NOTICE, "NCCL goes on without what the file was to set."),
+}  # fmt: skip
+"""Variables that name a file to be read, how bad it is when there is none, and what then happens
+(graph/xml.cc:ncclTopoGetXmlFromFile, ncclTopoGetXmlGraphFromFile, misc/param.cc)."""
+DEBUG: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "CUDA_LAUNCH_BLOCKING": (("",), "the program waits after every kernel"),
+    "HIP_LAUNCH_BLOCKING": (("",), "the program waits after every kernel"),
+    "AMD_SERIALIZE_KERNEL": (("",), "the program waits before or after every kernel"),
+    "AMD_SERIALIZE_COPY": (("",), "the program waits before or after every copy"),
+    "NCCL_CHECK_POINTERS": (("",), "NCCL checks the pointers of every call"),
+    "TORCH_DISTRIBUTED_DEBUG": (("DETAIL",), "all ranks compare every collective first"),
+    "NCCL_DEBUG": (("TRACE",), "every call of NCCL writes a line"),
+}
+"""Name -> values that cost time ("": any number but 0), and what they do."""
+
+
+def _ignored(case: Case) -> Iterable[Finding] | None:
+    prediction = case.prediction
+    if prediction is None:
+        return None
+    found = [one for one in prediction.ignored if one[0] in case.variables]
+    if not found:
+        return []
+    names = [name for name, _, _ in found]
+    return [
+        IGNORED.finding(
+            NOTICE,
+            f"{prediction.library.name.upper()} makes nothing of {', '.join(names)}",
+            evidence=[
+                Evidence(
+                    what=f"{name}={value}", value=why, source=case.variables[name][1]
+                )
+                for name, value, why in found
+            ],
+            consequence="What whoever set it wanted does not happen; the default holds.",
+            fix=[
+                Fix(
+                    text="See what each of them does here.",
+                    command=f"gputop flags {shlex.quote(names[0])}",
+                )
+            ],
+        )
+    ]  # fmt: skip
+
+
+def _files(case: Case) -> Iterable[Finding] | None:
+    named = [name for name in FILES if name in case.variables]
+    if not named:
+        return [] if case.snapshot.source == ("live",) or case.snapshot.environment else None
+    missing = {
+        name: problem.text.removeprefix(f"{name}: ")
+        for problem in case.snapshot.problems
+        if problem.source == ENVIRONMENT
+        for name in named
+        if problem.text.startswith(f"{name}: ")
+    }
+    return [
+        MISSING.finding(
+            FILES[name][0],
+            f"{name} names a file that cannot be read",
+            evidence=[Evidence(what=name, value=why, source=case.variables[name][1])],
+            consequence=FILES[name][1],
+            fix=take_away(case, [name]),
+        )
+        for name, why in missing.items()
+    ]  # fmt: skip
+
+
+def _debug(case: Case) -> Iterable[Finding] | None:
+    known = bool(case.snapshot.environment) or case.snapshot.source == ("live",)
+    found: list[tuple[str, str, str, str]] = []
+    for name, (value, origin) in case.variables.items():
+        if _slows(name, value):
+            found.append((name, value, origin, DEBUG[name][1]))
+    for process, _ in jobs(case):
+        known = known or process.variables is not None
+        for name, value in process.variables or ():
+            if _slows(name, value) and case.variables.get(name, ("",))[0] != value:
+                found.append((name, value, called(process), DEBUG[name][1]))
+    if not known:
+        return None
+    if not found:
+        return []
+    names = list(dict.fromkeys(f"{name}={value}" for name, value, _, _ in found))
+    return [
+        DEBUG_FLAGS.finding(
+            SLOW,
+            f"left over from debugging: {', '.join(names)}",
+            evidence=[
+                Evidence(what=name, value=value, source=origin)
+                for name, value, origin, _ in found
+            ],
+            consequence=". ".join(
+                dict.fromkeys(f"With {name} {what}" for name, _, _, what in found)
+            )
+            + ".",
+            fix=[
+                Fix(
+                    text="Start the job without it.",
+                    command=shlex.join(("unset", *dict.fromkeys(name for name, *_ in found))),
+                )
+            ],
+        )
+    ]  # fmt: skip
+
+
+def _slows(name: str, value: str) -> bool:
+    if name not in DEBUG:
+        return False
+    wanted = DEBUG[name][0]
+    if wanted == ("",):
+        return number_of(value) not in (None, 0)
+    return value.upper() in wanted
+
+
+def _from_file(case: Case) -> Iterable[Finding] | None:
+    if not case.snapshot.environment:
+        return [] if case.snapshot.source == ("live",) else None
+    found = [(n, v, o) for n, (v, o) in case.variables.items() if o != ENVIRONMENT]
+    if not found:
+        return []
+    files = list(dict.fromkeys(origin for _, _, origin in found))
+    return [
+        FROM_FILE.finding(
+            NOTICE,
+            f"{' and '.join(files)} set{'s' * (len(files) == 1)} "
+            f"{', '.join(name for name, _, _ in found)}",
+            evidence=[
+                Evidence(what=name, value=value, source=origin) for name, value, origin in found
+            ],
+            consequence="NCCL reads this by itself: `env` does not show it, and it holds for every "
+            "job on this node that does not set the name itself.",
+        )
+    ]
+
+
+IGNORED = Rule(
+    id="flag-ignored",
+    peers="D28",
+    title="variables that have no effect as they are written",
+    evidence="variables of the environment and of configuration files",
+    disproof="a line `set by environment` with the name in NCCL_DEBUG=INFO",
+    sources=("NCCL src/misc/param.cc", "NCCL src/graph/paths.cc:ncclGetLevel"),
+    check=_ignored,
+)
+MISSING = Rule(
+    id="flag-file-missing",
+    peers="D28",
+    title="variables that name a file that is not there",
+    evidence="variables that name a file, and whether it can be read",
+    disproof="the file, readable by the user who starts the job",
+    sources=("NCCL src/graph/xml.cc", "NCCL src/misc/param.cc"),
+    check=_files,
+)
+DEBUG_FLAGS = Rule(
+    id="debug-flags",
+    peers="D28",
+    title="variables for debugging that slow a job",
+    evidence="variables of the environment, of configuration files and of GPU processes",
+    disproof="the same step time without the variable",
+    sources=("CUDA programming guide, environment variables", "PyTorch documents, distributed"),
+    check=_debug,
+)
+FROM_FILE = Rule(
+    id="flags-from-file",
+    peers="D28",
+    title="variables that a configuration file sets",
+    evidence="nccl.conf of the user and of the system",
+    disproof="a file without the line",
+    sources=("NCCL src/misc/param.cc", "NCCL user guide, environment variables"),
+    check=_from_file,
+)
+
+RULES = (MISSING, DEBUG_FLAGS, IGNORED, FROM_FILE)

@@ -1,0 +1,187 @@
+"""Ranks of one job that cannot reach each other, or do not decide alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ....jobs.grouping import GpuUser
+from ....model.units import gbs
+from ...case import Case
+from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.job_variables import HANGS, differing
+from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, rank_name, ranks_of
+
+_ZEROS = "0-"
+
+
+def _check_differ(case: Case) -> Iterable[Finding] | None:
+    groups = ranks_of(case)
+    if groups is None:
+        return None
+    return [
+        _differ(case, members, names)
+        for members in groups
+        if (names := differing([user.reading for user in members]))
+    ]
+
+
+def _differ(
+    case: Case, members: Sequence[GpuUser], names: dict[str, dict[str | None, list[int]]]
+) -> Finding:
+    hangs = [name for name in names if name in HANGS]
+    gpus = gpus_of(members)
+    shown = ", ".join(list(names)[:3]) + (" and others" if len(names) > 3 else "")
+    price = (
+        f"{', '.join(hangs)} must be the same on all ranks: where not, they wait for each other "
+        "in different algorithms or buffers, and the job hangs or fails."
+        if hangs
+        else "NCCL does not compare variables between ranks: each rank decides by its own, and "
+        "the slowest choice holds for all of them at best."
+    )
+    return DIFFER.finding(
+        BROKEN if hangs else SLOW,
+        f"ranks of one job on {case.names(gpus)} have different {shown}",
+        devices=gpus,
+        evidence=[
+            Evidence(
+                what=f"{name} at the start of the ranks",
+                value="; ".join(
+                    f"{'not set' if value is None else value} on rank {_ranks(ranks)}"
+                    for value, ranks in values.items()
+                ),
+                source="/proc/PID/environ",
+            )
+            for name, values in list(names.items())[:MOST_SHOWN]
+        ],
+        consequence=price,
+        fix=[
+            Fix(text="Set the variables in one place for all ranks: the job script or nccl.conf."),
+            Fix(
+                text="See what a rank was started with.",
+                command=f"gputop flags --pid {members[0].pid}",
+            ),
+        ],
+    )
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    more = f" and {len(ranks) - MOST_SHOWN} more" if len(ranks) > MOST_SHOWN else ""
+    return ", ".join(map(str, ranks[:MOST_SHOWN])) + more
+
+
+def _check_apart(case: Case) -> Iterable[Finding] | None:
+    groups = ranks_of(case)
+    if groups is None:
+        return None
+    found = []
+    for members in groups:
+        for what, known, source in (
+            ("device of /dev/shm", _shms(members), "root/dev/shm, st_dev"),
+            ("host name", _hosts(members), "ns/uts and its /etc/hostname"),
+        ):
+            # Racks joined by NVLink have P2P between hosts too.
+            if len({word for _, word in known}) > 1 and not _rack(case, members):
+                found.append(_apart(case, known, what, source))
+                break
+    return found
+
+
+def _shms(members: Sequence[GpuUser]) -> list[tuple[GpuUser, str]]:
+    return [
+        (user, str(user.reading.shm_device))
+        for user in members
+        if user.reading.shm_device is not None
+    ]
+
+
+def _hosts(members: Sequence[GpuUser]) -> list[tuple[GpuUser, str]]:
+    """What the host hash of each is made of, where that is proven."""
+    names: dict[str, str] = {}
+    found = []
+    for user in members:
+        one = user.reading
+        uts = dict(one.namespaces or ()).get("uts")
+        if one.variables is None or uts is None:
+            continue
+        chosen = dict(one.variables).get("NCCL_HOSTID")
+        if chosen:
+            found.append((user, f"NCCL_HOSTID {chosen}"))
+        elif one.hostname:
+            # One UTS namespace has one name, whatever two files say.
+            found.append((user, names.setdefault(uts, one.hostname)))
+    return found
+
+
+def _rack(case: Case, members: Sequence[GpuUser]) -> bool:
+    fabrics = [gpu.fabric for gpu in case.gpus if gpu.address in gpus_of(members)]
+    return any(one is not None and (one.cluster_uuid or "").strip(_ZEROS) for one in fabrics)
+
+
+def _apart(case: Case, known: Sequence[tuple[GpuUser, str]], what: str, source: str) -> Finding:
+    sides: dict[str, list[GpuUser]] = {}
+    for user, word in known:
+        sides.setdefault(word, []).append(user)
+    gpus = gpus_of(user for user, _ in known)
+    return APART.finding(
+        SLOW,
+        f"ranks on {case.names(gpus)} take this node for {len(sides)} hosts",
+        devices=gpus,
+        evidence=[
+            Evidence(
+                what=f"{what} of {rank_name(user)} on {case.names(user.gpus)}",
+                value=word,
+                source=f"/proc/{user.pid}/{source}",
+            )
+            for user, word in known[:MOST_SHOWN]
+        ],
+        consequence=_price(case, list(sides.values())),
+        fix=[
+            Fix(text="Start all ranks of a host in one container (or pod) that has all its GPUs."),
+            Fix(
+                text="Or let the containers share /dev/shm and the host name.",
+                command="docker run --ipc=host --uts=host ...",
+            ),
+        ],
+    )
+
+
+def _price(case: Case, sides: Sequence[Sequence[GpuUser]]) -> str:
+    """Which pairs lose what they have."""
+    side_of = {address: at for at, users in enumerate(sides) for address in gpus_of(users)}
+    pairs = [
+        pair
+        for pair in (case.prediction.pairs if case.prediction is not None else ())
+        if pair.src < pair.dst
+        and side_of.get(pair.src_bus_id, -1) != side_of.get(pair.dst_bus_id, -1)
+        and pair.src_bus_id in side_of
+        and pair.dst_bus_id in side_of
+    ]
+    text = "NCCL sends everything between the two sides through a NIC, never by P2P or SHM"
+    labels = sorted({pair.label for pair in pairs if pair.transport != "NET"})
+    if not labels:
+        return f"{text}."
+    best = max((pair.bandwidth_gbs or 0.0 for pair in pairs), default=0.0)
+    model = f", up to {gbs(best)} one way in NCCL's model" if best else ""
+    many = "pair" if len(pairs) == 1 else "pairs"
+    return f"{text}: {len(pairs)} {many} that would use {' or '.join(labels)}{model}."
+
+
+DIFFER = Rule(
+    id="ranks-differ",
+    title="ranks of one job with different variables of NCCL",
+    evidence=f"{MEETING}, and the listed variables that they were started with",
+    disproof="equal lines `set by environment` of all ranks in a log with NCCL_DEBUG=INFO",
+    sources=("NCCL misc/param.cc", "NCCL user guide, environment variables"),
+    check=_check_differ,
+)
+APART = Rule(
+    id="containers-apart",
+    peers="D09",
+    title="ranks of one job that take one node for several hosts",
+    evidence=f"{MEETING}, device of their /dev/shm, their host name",
+    disproof="equal `stat -c %d /dev/shm` and equal `hostname` in both containers",
+    sources=("NCCL transport/p2p.cc:p2pCanConnect", "NVIDIA/nccl#324", "NVIDIA/nccl#797"),
+    check=_check_apart,
+)
+RULES = (DIFFER, APART)

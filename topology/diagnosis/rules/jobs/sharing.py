@@ -1,0 +1,140 @@
+"""GPUs that several jobs use at once: in turns, or through MPS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....model.readings import GpuProcess, ProcessReading
+from ... import vendors
+from ...case import Case
+from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from .gpu_use import LISTING, MOST_NAMED, called, computing, processes, read
+
+
+def _shared(case: Case) -> Iterable[Finding] | None:
+    asked = [(gpu, reading) for gpu, reading in read(case) if reading.processes is not None]
+    if not asked:
+        return None
+    known = processes(case)
+    evidence: list[Evidence] = []
+    addresses: list[str] = []
+    for gpu, reading in asked:
+        working = computing(reading)
+        owners = _owners(working, known)
+        if len(owners) < 2:
+            continue
+        addresses.append(gpu.address)
+        evidence.append(
+            Evidence(
+                what=f"on {case.name(gpu.address)}, through MPS"
+                if all(one.kind == "mps" for one in working)
+                else f"on {case.name(gpu.address)}, in turns",
+                value="; ".join(called(one, known) for one in working[:MOST_NAMED]),
+                source=vendors.source([gpu], LISTING) + ", /proc",
+            )
+        )
+    if not evidence:
+        return []
+    return [
+        SHARED.finding(
+            SLOW,
+            f"jobs of different owners share {case.names(addresses)}",
+            devices=addresses,
+            evidence=evidence,
+            consequence=(
+                "They split its time and memory: each runs at half speed or less, and a "
+                "collective waits for the slowest rank."
+            ),
+            fix=[
+                Fix(
+                    text="Give each job its own GPUs: exclusive allocation in the scheduler, or "
+                    "MIG where parts are enough."
+                )
+            ],
+        )
+    ]
+
+
+def _owners(working: list[GpuProcess], known: dict[int, ProcessReading]) -> set[tuple[str, str]]:
+    """Jobs, or users where no job is known; a process that nobody may look at does not count."""
+    found: set[tuple[str, str]] = set()
+    jobless: set[tuple[str, str]] = set()
+    for one in working:
+        about = known.get(one.pid)
+        if about is None:
+            continue
+        if about.job:
+            found.add(("job", about.job))
+        elif about.user:
+            jobless.add(("user", about.user))
+    users = {
+        ("user", about.user)
+        for one in working
+        if (about := known.get(one.pid)) is not None and about.user
+    }
+    # A process without a job may be a helper of the job beside it: then only its user tells.
+    return found if len(found) > 1 else users if jobless else found
+
+
+def _mps(case: Case) -> Iterable[Finding] | None:
+    clients = [
+        gpu
+        for gpu, reading in read(case)
+        if any(one.kind == "mps" for one in reading.processes or ())
+    ]
+    runs = case.host.mps_daemon
+    if runs is None and not clients:
+        return None
+    if not runs and not clients:
+        return []
+    addresses = [gpu.address for gpu in clients]
+    evidence = []
+    if runs:
+        evidence.append(Evidence(what="daemon of CUDA MPS", value="running", source="/proc/*/comm"))
+    if clients:
+        evidence.append(
+            Evidence(
+                what="GPUs with clients of MPS",
+                value=case.names(addresses),
+                source="NVML nvmlDeviceGetMPSComputeRunningProcesses",
+            )
+        )
+    return [
+        MPS.finding(
+            NOTICE,
+            "CUDA processes here go through MPS",
+            devices=addresses,
+            evidence=evidence,
+            consequence=(
+                "Several ranks may share a GPU at once, and an error of one ends the others. "
+                "Ranks that are to have whole GPUs gain nothing from it."
+            ),
+            fix=[
+                Fix(
+                    text="Stop it where jobs have whole GPUs.",
+                    command="echo quit | nvidia-cuda-mps-control",
+                )
+            ],
+        )
+    ]
+
+
+SHARED = Rule(
+    id="gpu-shared",
+    title="GPUs on which several jobs compute",
+    evidence="the processes of each GPU with their job or user",
+    disproof="processes that are ranks or helpers of one job",
+    sources=("CUDA MPS documentation", "NVIDIA GPU operator: time-slicing"),
+    check=_shared,
+)
+MPS = Rule(
+    id="mps-daemon",
+    title="CUDA MPS",
+    evidence="the daemon nvidia-cuda-mps-control, and clients of MPS that the driver names",
+    vendor="nvidia",
+    disproof="`pgrep -a nvidia-cuda-mps` that finds nothing",
+    sources=("CUDA MPS documentation",),
+    check=_mps,
+)
+RULES = (SHARED, MPS)

@@ -1,0 +1,1 @@
+"""Rules about figures that probes measured."""

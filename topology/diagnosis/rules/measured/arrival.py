@@ -1,0 +1,286 @@
+"""P2P that was granted and measured: bytes that do not arrive, and P2P that does not pay."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from ....model.machine import PciDevice
+from ....model.snapshot import Measurement
+from ....model.units import gbs
+from ...case import Case
+from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from ...pairs import THROUGH_HOST, Pair, devices_of, named, way
+from ...rule import Rule
+from ...shared.kernel_line import kernel_argument
+
+REDIRECTS = ("ReqRedir", "CmpltRedir", "UpstreamFwd")
+"""ACS controls that send a peer's packets up to the root complex."""
+TRANSLATED = ("DMA", "DMA-FQ")
+"""Types of an IOMMU group whose addresses are translated (iommu_groups/N/type)."""
+WRONG = ("wrong-bytes", "wrong-data")
+DIRECT = "DirectTrans"
+"""ACS control that lets packets with translated addresses (ATS) turn all the same."""
+_SHOWN = 6
+
+
+def _check_data(case: Case) -> Iterable[Finding] | None:
+    figures = [one for one in case.snapshot.measurements if _of_pair(case, one)]
+    if not figures:
+        return None
+    wrong = [one for one in figures if one.verdict in WRONG or _failed(one)]
+    if not wrong:
+        return []
+    what = "a copy fails" if all(map(_failed, wrong)) else "the data is wrong"
+    who = sorted({end for one in wrong for end in (one.src, one.dst) if end})
+    ends = list(dict.fromkeys((one.src or "", one.dst or "") for one in wrong))
+    shown = [f"{case.name(src)} to {case.name(dst)}" for src, dst in ends[:4]]
+    more = f" and {len(ends) - 4} more" if len(ends) > 4 else ""
+    causes, fixes = _causes(case, who)
+    return [
+        DATA.finding(
+            BROKEN,
+            f"P2P is granted, but {what}: {', '.join(shown)}{more}",
+            devices=who,
+            evidence=[
+                *(_seen(case, one) for one in wrong[:_SHOWN]),
+                *causes,
+            ],
+            consequence="A job that uses P2P ends with an error of CUDA or HIP."
+            if all(map(_failed, wrong))
+            else "A job computes with wrong numbers, or waits for ever for bytes that never "
+            "come; nothing reports an error.",
+            fix=[
+                *fixes,
+                Fix(
+                    text="Until it is repaired, let NCCL go through host memory.",
+                    command="export NCCL_P2P_DISABLE=1",
+                ),
+            ],
+        )
+    ]
+
+
+def _of_pair(case: Case, one: Measurement) -> bool:
+    counted = {gpu.address for gpu in case.gpus}
+    return (
+        one.src in counted
+        and one.dst in counted
+        and one.device_kind != "cpu"
+        and one.probe != "nccl"
+        and (one.verdict in ("arrived", "verified", *WRONG) or _failed(one))
+    )
+
+
+def _failed(one: Measurement) -> bool:
+    """Whether a store into a peer's memory ended with an error, and not for a full GPU."""
+    failed = one.quantity == "bytes_arrive" and one.verdict == "failed" and one.why_none
+    return bool(failed) and "out of memory" not in (one.why_none or "").lower()
+
+
+def _seen(case: Case, one: Measurement) -> Evidence:
+    what = "bytes" if one.quantity == "bytes_arrive" else one.quantity.replace("_", " ")
+    wrong = one.details.get("wrong_bytes")
+    counted = isinstance(wrong, int) and not isinstance(wrong, bool)
+    return Evidence(
+        what=f"{what}, {case.name(one.src or '')} to {case.name(one.dst or '')}",
+        value=(one.verdict or "")
+        + (f", {wrong} bytes differ" if counted else "")
+        + (f": {one.why_none[:200]}" if one.why_none else ""),
+        source=f"probe {one.probe}, compared by the owner of the memory",
+    )
+
+
+def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
+    """What usually lies behind it, as far as it was read."""
+    evidence: list[Evidence] = []
+    fixes: list[Fix] = []
+    bridges = {
+        device.address: device
+        for one in who
+        for device in case.way_up(one)[1:]
+        # Where bytes are lost, DirectTrans excuses none: few GPUs translate addresses themselves.
+        if _may_redirect(device)
+    }
+    if bridges and case.in_vm is False:
+        evidence.append(
+            Evidence(
+                what="bridges above these GPUs whose ACS redirects",
+                value=", ".join(list(bridges)[:4]),
+                source="PCI config space, ACS control",
+            )
+        )
+        fixes.append(
+            Fix(
+                text="Switch off ACS on the bridges of the path (lost at restart).",
+                command="; ".join(
+                    f"setpci -s {shlex.quote(one)} ECAP_ACS+6.w=0000" for one in list(bridges)[:8]
+                ),
+                needs_root=True,
+            )
+        )
+    kinds = {one: device.iommu_type for one in who if (device := case.pci(one)) is not None}
+    translated = [one for one, kind in kinds.items() if kind in TRANSLATED]
+    if translated:
+        evidence.append(
+            Evidence(
+                what=f"IOMMU type of {case.names(translated)}",
+                value=str(kinds[translated[0]]),
+                source="/sys/kernel/iommu_groups/*/type",
+            )
+        )
+        fixes.append(kernel_argument("Start the kernel with iommu=pt.", "iommu=pt"))
+    return evidence, fixes
+
+
+def _check_staging(case: Case) -> Iterable[Finding] | None:
+    direct = _values(case, "write_bandwidth")
+    staged = _values(case, "staged_bandwidth")
+    both = [ends for ends in direct if ends in staged]
+    if not both:
+        return None
+    least = case.threshold(STAGING, "minimum_share")
+    slow = [ends for ends in both if direct[ends] < least * staged[ends]]
+    if not slow:
+        return []
+    used = {
+        (p.src_bus_id, p.dst_bus_id): p.transport
+        for p in (case.prediction.pairs if case.prediction is not None else ())
+    }
+    taken = [ends for ends in slow if used.get(ends) == "P2P"]
+    src, dst = (taken or slow)[0]
+    names = ", ".join(f"{case.name(a)} to {case.name(b)}" for a, b in (taken or slow)[:4])
+    return [
+        STAGING.finding(
+            SLOW if taken else NOTICE,
+            f"P2P is slower than a copy through host memory: {names}",
+            devices=sorted({end for ends in slow for end in ends}),
+            evidence=[
+                Evidence(
+                    what=f"{case.name(a)} to {case.name(b)}, one way",
+                    value=f"{gbs(direct[a, b])} by P2P, {gbs(staged[a, b])} through host memory",
+                    source="probe p2p, copy engine",
+                )
+                for a, b in slow[:_SHOWN]
+            ],
+            consequence=(
+                f"NCCL takes P2P here: {gbs(direct[src, dst])} where {gbs(staged[src, dst])} are "
+                "possible."
+                if taken
+                else "NCCL does not take P2P for these pairs; other programs may."
+            ),
+            fix=[
+                Fix(
+                    text="Let NCCL use P2P below PCIe switches alone, then measure again.",
+                    command="export NCCL_P2P_LEVEL=PXB",
+                )
+            ],
+        )
+    ]
+
+
+def _values(case: Case, quantity: str) -> dict[tuple[str, str], float]:
+    return {
+        (one.src, one.dst): one.value
+        for one in case.figures(quantity)
+        if one.src and one.dst and one.value and one.verdict != "wrong-data"
+    }
+
+
+def _check_bridge(case: Case) -> Iterable[Finding] | None:
+    if case.host.cpu_vendor is None or case.prediction is None or not case.pairs:
+        return None
+    if case.host.cpu_vendor != "AuthenticAMD" or "NCCL_P2P_LEVEL" in case.variables:
+        return []
+    across = [pair for pair in case.pairs if _across(pair)]
+    arrived = {
+        (one.src, one.dst) for one in case.figures("bytes_arrive") if one.verdict == "arrived"
+    }
+    across = [pair for pair in across if pair.ends not in arrived]
+    if len(case.pairs) != 1 or not across:
+        return []
+    return [_bridge(case, across)]
+
+
+def _across(pair: Pair) -> bool:
+    both = pair.one.vendor == pair.other.vendor == "nvidia"
+    return both and pair.letters in THROUGH_HOST and "P2P" in pair.transports
+
+
+def _bridge(case: Case, across: list[Pair]) -> Finding:
+    pair = across[0]
+    return BRIDGE.finding(
+        NOTICE,
+        f"NCCL uses P2P across the host bridge: {named(case, across)}",
+        devices=devices_of(across),
+        evidence=[
+            Evidence(
+                what=f"relation of {named(case, across)}",
+                value=pair.letters,
+                source="nvidia-smi topo -m",
+            ),
+            Evidence(
+                what="transport of NCCL",
+                value=f"P2P: with two GPUs on an AMD host its limit is SYS, not PXB "
+                f"({case.host.cpu_model_name or case.host.cpu_vendor})",
+                source="NCCL src/graph/paths.cc ncclTopoCheckP2p",
+            ),
+        ],
+        consequence="Some hosts lose bytes on this way, and then a job hangs at its first "
+        "collective; on others it is slower than host memory. It was not measured here.",
+        fix=[
+            Fix(text="Measure it.", command="gputop probe p2p nccl"),
+            Fix(
+                text="If it hangs or is slow, keep P2P below PCIe switches.",
+                command="export NCCL_P2P_LEVEL=PXB",
+            ),
+        ],
+    )
+
+
+def bridges_between(case: Case, pair: Pair) -> tuple[str, ...]:
+    """Bridges on the way of a pair whose ACS redirects; () where none was read."""
+    return tuple(device.address for device in way(case, *pair.ends) or () if redirects(device))
+
+
+def redirects(device: PciDevice) -> bool:
+    """Whether a bridge's ACS sends a peer's packets up for certain."""
+    return _may_redirect(device) and DIRECT not in (device.acs or ())
+
+
+def _may_redirect(device: PciDevice) -> bool:
+    return any(control in REDIRECTS for control in device.acs or ())
+
+
+DATA = Rule(
+    id="p2p-data-wrong",
+    peers="D16",
+    title="P2P whose bytes do not arrive",
+    evidence="probe p2p: bytes written by one GPU, read and compared by the owner of the memory",
+    disproof="the verdict arrived for the pair in a second `gputop probe p2p`",
+    sources=("NVIDIA/nccl#2335", "NVIDIA/nccl#2079", "NVIDIA/nvbandwidth#19"),
+    check=_check_data,
+)
+STAGING = Rule(
+    id="p2p-slower-than-staging",
+    peers="D15",
+    title="P2P slower than a copy through host memory",
+    evidence="probe p2p: the same copy by P2P and through pinned host memory",
+    disproof="a second measurement on idle GPUs in which P2P is the faster one",
+    sources=("NVIDIA/nccl#814", "NVIDIA/nccl-tests#74"),
+    check=_check_staging,
+    implied_by=("p2p-data-wrong",),
+    thresholds=(("minimum_share", 0.9),),
+)
+BRIDGE = Rule(
+    id="p2p-across-host-bridge",
+    peers="D15",
+    title="P2P across the host bridge, which NCCL takes with two GPUs on AMD hosts",
+    evidence="vendor of the CPU, relation of the two GPUs, transport that NCCL will use",
+    disproof="`gputop probe p2p nccl`: bytes arrive, and P2P beats host memory",
+    sources=("NVIDIA/nccl#2079", "NVIDIA/nccl src/graph/paths.cc"),
+    check=_check_bridge,
+    implied_by=("p2p-data-wrong", "acs-redirect", "p2p-slower-than-staging"),
+)
+
+RULES = (DATA, STAGING, BRIDGE)

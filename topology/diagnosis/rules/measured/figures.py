@@ -1,0 +1,254 @@
+"""Figures that probes measured, where they are lower than this hardware gives."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+
+import msgspec
+
+from ....expectation.collectives import COLLECTIVES
+from ....expectation.devices import MEMORY
+from ....expectation.judgement import LOW, Judgement, percent
+from ....hardware.specs import LOOK
+from ....model.machine import Gpu
+from ....model.snapshot import Measurement
+from ....model.units import figure as three
+from ....model.units import size
+from ... import vendors
+from ...case import Case
+from ...finding import SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+
+Judged = tuple[Measurement, Judgement]
+LEAST_SIBLINGS = 3
+_SHOWN = 6
+_AGAIN = "gputop probe {} --gpus {}"
+
+
+def disturbed(one: Measurement) -> bool:
+    """Whether somebody else used the GPU meanwhile, so that the figure proves nothing."""
+    return bool(one.details.get("shared") or one.details.get("forced"))
+
+
+def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
+    """Judged figures of these kinds, of GPUs that count, which prove something."""
+    wanted = set(quantities)
+    counted = {gpu.address for gpu in case.gpus}
+    if not any(one.quantity in wanted for one in case.snapshot.measurements):
+        return []
+    return [
+        (one, judgement)
+        for one, judgement in case.judged
+        if one.quantity in wanted
+        and one.value is not None
+        and one.verdict != "wrong-data"
+        and not disturbed(one)
+        and all(end in counted for end in (one.src, one.dst) if end)
+    ]
+
+
+def told(
+    case: Case, one: Measurement, judgement: Judgement, beside: float | None = None
+) -> Evidence:
+    """A figure, what it should be, and who says so."""
+    ends = " to ".join(case.name(end) for end in (one.src, one.dst) if end)
+    parts = [one.quantity.replace("_", " "), ends, one.variant or ""]
+    unit = one.unit or ""
+    value = f"{three(one.value)} {unit}"
+    source = f"probe {one.probe}"
+    if judgement.band is not None and judgement.verdict == LOW:
+        value += f", about {three(judgement.band.healthy)} {unit} expected"
+        value += f" ({percent(judgement.share)})" if judgement.share is not None else ""
+        source += f"; expected by {judgement.band.source}"
+    elif beside is not None:
+        value += f", {three(beside)} {unit} by its siblings"
+    if judgement.cause:
+        value += f"; {judgement.cause}"
+    return Evidence(what=", ".join(filter(None, parts)), value=value, source=source)
+
+
+class _Poor(msgspec.Struct, frozen=True):
+    """One figure that is low: against the table, or against siblings alone."""
+
+    one: Measurement
+    judgement: Judgement
+    beside: float | None
+
+    @property
+    def share(self) -> float:
+        """Of what it should be."""
+        if self.judgement.verdict == LOW and self.judgement.share is not None:
+            return self.judgement.share
+        return (self.one.value or 0.0) / self.beside if self.beside else 1.0
+
+    @property
+    def healthy(self) -> float | None:
+        """What it should be."""
+        if self.judgement.verdict == LOW and self.judgement.band is not None:
+            return self.judgement.band.healthy
+        return self.beside
+
+
+def _poor(figures: Sequence[Judged], alike: Callable[[Measurement], object]) -> list[_Poor]:
+    groups: dict[object, list[float]] = {}
+    for one, _ in figures:
+        groups.setdefault(alike(one), []).append(one.value or 0.0)
+    middle = {
+        key: median(values) for key, values in groups.items() if len(values) >= LEAST_SIBLINGS
+    }
+    found = []
+    for one, judgement in figures:
+        beside = middle.get(alike(one))
+        behind = beside is not None and (one.value or 0.0) < LOOK * beside
+        if judgement.verdict == LOW or behind:
+            found.append(_Poor(one, judgement, beside if behind else None))
+    return sorted(found, key=lambda poor: poor.share)
+
+
+def of_gpus(
+    case: Case, rule: Rule, figures: Sequence[Judged], what: str, fix: Sequence[Fix]
+) -> list[Finding] | None:
+    """One finding for all GPUs whose figures of one kind are low."""
+    names: Mapping[str, Gpu] = {gpu.address: gpu for gpu in case.machine.gpus}
+
+    def alike(one: Measurement) -> object:
+        gpu = names.get(one.src or "")
+        return one.quantity, one.variant, one.bytes_per_copy, gpu and gpu.name
+
+    mine = [(one, judgement) for one, judgement in figures if one.src]
+    if not mine:
+        return None
+    poor = _poor(mine, alike)
+    if not poor:
+        return []
+    who = sorted({one.one.src or "" for one in poor})
+    worst = poor[0]
+    unit = worst.one.unit or ""
+    healthy = f" instead of about {three(worst.healthy)}" if worst.healthy else ""
+    return [
+        rule.finding(
+            SLOW,
+            f"{what} of {case.names(who)} is low",
+            devices=who,
+            evidence=[told(case, one.one, one.judgement, one.beside) for one in poor[:_SHOWN]],
+            consequence=f"{case.name(worst.one.src or '')} gives {three(worst.one.value)}{healthy} "
+            f"{unit}; a job that waits for all GPUs runs at the pace of this one.",
+            fix=fix,
+        )
+    ]
+
+
+def again(case: Case, probe: str, who: Sequence[str]) -> Fix:
+    """To measure once more."""
+    return Fix(
+        text="Measure once more, with nothing else on the node.",
+        command=_AGAIN.format(probe, shlex.quote(",".join(who))),
+    )
+
+
+def _check_memory(case: Case) -> Iterable[Finding] | None:
+    fix = [
+        again(case, "memory", [gpu.address for gpu in case.gpus]),
+        Fix(
+            text="Look for ECC errors and remapped rows.",
+            command=vendors.command(case.gpus, "nvidia-smi -q -d ECC", "amd-smi metric --ecc"),
+        ),
+    ]
+    return of_gpus(case, MEMORY_LOW, sound(case, MEMORY), "memory bandwidth", fix)
+
+
+def _check_compute(case: Case) -> Iterable[Finding] | None:
+    fix = [
+        again(case, "gemm", [gpu.address for gpu in case.gpus]),
+        Fix(
+            text="See what holds the clocks down, the power limit and the temperature.",
+            command=vendors.command(
+                case.gpus,
+                "nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE",
+                "amd-smi metric --power --temperature --clock",
+            ),
+        ),
+    ]
+    return of_gpus(case, COMPUTE_LOW, sound(case, ("gemm",)), "matrix multiplication", fix)
+
+
+def _check_collectives(case: Case) -> Iterable[Finding] | None:
+    figures = sound(case, COLLECTIVES)
+    if not figures:
+        return None
+    low = [(one, judgement) for one, judgement in figures if judgement.verdict == LOW]
+    if not low:
+        return []
+    worst: dict[str, Judged] = {}
+    for one, judgement in low:
+        known = worst.get(one.quantity)
+        if known is None or (one.bytes_per_copy or 0) > (known[0].bytes_per_copy or 0):
+            worst[one.quantity] = (one, judgement)
+    one, judgement = next(iter(worst.values()))
+    band = judgement.band
+    ranks = one.details.get("ranks")
+    many = f" over {ranks} GPUs" if isinstance(ranks, int) else ""
+    name = one.quantity.removesuffix("_busbw").replace("_", "-")
+    expected = f" instead of about {three(band.healthy)}" if band is not None else ""
+    return [
+        COLLECTIVE_LOW.finding(
+            SLOW,
+            f"{name}{many} reaches {three(one.value)}{expected} GB/s busbw",
+            devices=[gpu.address for gpu in case.gpus],
+            evidence=[told(case, *judged) for judged in worst.values()],
+            consequence=f"Each {name} of {size(one.bytes_per_copy)} takes "
+            f"{1 / max(judgement.share or 1.0, 0.001):.1f} times as long as it should.",
+            fix=[
+                Fix(text="See which transport NCCL takes and why.", command="gputop explain"),
+                Fix(text="See which variables are set.", command="gputop flags"),
+                again(case, "collectives p2p", [gpu.address for gpu in case.gpus]),
+            ],
+        )
+    ]
+
+
+_CLOCKS = ("throttle-hardware", "throttle-thermal", "clocks-held", "power-limit-low")
+_BOARD = ("nvlink-down", "nvlink-missing", "nvlink-slow-rate", "nvlink-p2p-refused")
+MEMORY_LOW = Rule(
+    id="memory-bandwidth-low",
+    peers="D01",
+    title="Memory bandwidth below that of the model",
+    evidence="probe memory on idle GPUs, arrays far beyond the caches",
+    disproof="a healthy figure in a second `gputop probe memory`",
+    sources=("stas00/ml-engineering compute/accelerator",),
+    check=_check_memory,
+    implied_by=_CLOCKS,
+    each=True,
+)
+COMPUTE_LOW = Rule(
+    id="compute-low",
+    peers="D34",
+    title="Matrix multiplication below that of the model",
+    evidence="probe gemm on idle GPUs; 5 % between siblings is normal",
+    disproof="a healthy figure in a second `gputop probe gemm`",
+    sources=("NVIDIA/NVSentinel#890", "stas00/ml-engineering compute/accelerator"),
+    check=_check_compute,
+    implied_by=(*_CLOCKS, "gpu-data-wrong"),
+    each=True,
+)
+COLLECTIVE_LOW = Rule(
+    id="collective-low",
+    peers="D01",
+    title="Collectives below what this node gives",
+    evidence="probe collectives: busbw at 256 MiB and more",
+    disproof="a plateau inside the band in a second `gputop probe collectives`; a small message "
+    "alone proves nothing",
+    sources=("NVIDIA/nccl-tests#212", "NVIDIA/nccl-tests#149"),
+    check=_check_collectives,
+    implied_by=(
+        *_BOARD,
+        "pair-bandwidth-low",
+        "p2p-data-wrong",
+        "xgmi-link-down",
+        "flag-costs",
+        "same-host-net",
+    ),
+)
+RULES = (COLLECTIVE_LOW, MEMORY_LOW, COMPUTE_LOW)

@@ -1,0 +1,186 @@
+"""Pairs of GPUs whose measured bandwidth is low, told by the pattern that they make (peers D40)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+
+from ....expectation.judge import FAR
+from ....expectation.judgement import LOW
+from ....expectation.pairs import LATENCY, OF_PAIRS
+from ....expectation.patterns import Pattern, patterns
+from ....hardware.specs import LOOK
+from ....model.snapshot import Measurement
+from ....model.units import figure as three
+from ... import vendors
+from ...case import Case
+from ...finding import NOTICE, SEVERITIES, SLOW, Finding, Fix
+from ...pairs import FAST
+from ...rule import Rule
+from ...shared.lanes import narrow
+from .figures import Judged, sound, told
+from .host_link import severity
+
+_SHOWN = 6
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    measured = sound(case, OF_PAIRS)
+    if not measured:
+        return None
+    letters = {ends: pair.letters for pair in case.pairs for ends in (pair.ends, pair.ends[::-1])}
+    few = narrow(case)
+    # Of a pair over PCIe with too few lanes that rule tells; over NVLink lanes do not matter.
+    figures = [
+        (one, judgement)
+        for one, judgement in measured
+        if letters.get(_ends(one), "").startswith(FAST) or few.isdisjoint(_ends(one))
+    ]
+    explained = [judged for judged in figures if judged[1].verdict == LOW and judged[1].explained]
+    figures = [judged for judged in figures if judged not in explained]
+    names = {gpu.address: case.name(gpu.address) for gpu in case.gpus}
+    read = patterns(
+        [one for one, _ in figures],
+        names,
+        case.snapshot,
+        prediction=case.prediction,
+        judgements=[judgement for _, judgement in figures],
+    )
+    middles = _middles(figures, letters)
+    found = []
+    told_of: set[tuple[str, str]] = set()
+    for pattern in read:
+        mine = [judged for judged in figures if _belongs(pattern, judged[0])]
+        if not mine:
+            continue
+        mine.sort(key=lambda judged: _share(judged[0], middles, letters))
+        worst = _share(mine[0][0], middles, letters)
+        slow = worst < LOOK or any(map(_low, mine))
+        told_of |= {_ends(one) for one, _ in mine}
+        found.append(_finding(case, pattern.text, mine, SLOW if slow else NOTICE, pattern.devices))
+    rest = [judged for judged in figures if _low(judged) and _ends(judged[0]) not in told_of]
+    for is_time, what in ((False, "low"), (True, "late")):
+        some = [judged for judged in rest if (judged[0].quantity == LATENCY) is is_time]
+        found += [_others(case, some, what, _harm(some))] if some else []
+    found += _explained(case, explained)
+    return found
+
+
+def _harm(figures: Sequence[Judged]) -> str:
+    """A latency wanders by some tenths from run to run; twice the usual one does not."""
+    slow = any(
+        one.quantity != LATENCY or (judgement.share or 0.0) < FAR for one, judgement in figures
+    )
+    return SLOW if slow else NOTICE
+
+
+def _others(case: Case, figures: Sequence[Judged], what: str, harm: str) -> Finding:
+    ordered = sorted(figures, key=lambda judged: judged[1].share or 0.0)
+    who = sorted({end for one, _ in ordered for end in _ends(one)})
+    things = "Small messages" if what == "late" else "Copies"
+    return _finding(case, f"{things} between {case.names(who)} are {what}.", ordered, harm, who)
+
+
+def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
+    """Tell what links that were read account for, where no rule about those links does."""
+    groups: dict[str, list[Judged]] = {}
+    for one, judgement in figures:
+        harm = SLOW
+        pair = [gpu for end in _ends(one) if (gpu := case.machine.gpu(end)) is not None]
+        if not all(any(x.active for x in g.nvlinks) or any(x.active for x in g.xgmi) for g in pair):
+            harm = min((severity(case, gpu) for gpu in pair), key=SEVERITIES.index)
+        groups.setdefault(harm, []).append((one, judgement))
+    what = "as slow as their links"
+    return [_others(case, group, what, harm) for harm, group in groups.items()]
+
+
+def _low(judged: Judged) -> bool:
+    return judged[1].verdict == LOW
+
+
+def _ends(one: Measurement) -> tuple[str, str]:
+    return one.src or "", one.dst or ""
+
+
+def _belongs(pattern: Pattern, one: Measurement) -> bool:
+    if one.quantity != pattern.quantity:
+        return False
+    if pattern.kind == "gpu":
+        return pattern.devices[0] in _ends(one)
+    if pattern.kind in ("sends", "receives"):
+        return _ends(one)[pattern.kind == "receives"] == pattern.devices[0]
+    return set(_ends(one)) <= set(pattern.devices)
+
+
+def _middles(
+    figures: Sequence[Judged], letters: Mapping[tuple[str, str], str]
+) -> dict[tuple[str, str], float]:
+    """Median of the pairs of one kind, by quantity and letters."""
+    groups: dict[tuple[str, str], list[float]] = {}
+    for one, _ in figures:
+        kind = one.quantity, letters.get(_ends(one), "")
+        groups.setdefault(kind, []).append(one.value or 0.0)
+    return {kind: median(values) for kind, values in groups.items()}
+
+
+def _share(
+    one: Measurement,
+    middles: Mapping[tuple[str, str], float],
+    letters: Mapping[tuple[str, str], str],
+) -> float:
+    middle = middles.get((one.quantity, letters.get(_ends(one), "")), 0.0)
+    return (one.value or 0.0) / middle if middle > 0 else 1.0
+
+
+def _finding(
+    case: Case, text: str, figures: Sequence[Judged], severity: str, devices: Sequence[str]
+) -> Finding:
+    one, judgement = figures[0]
+    healthy = judgement.band.healthy if judgement.verdict == LOW and judgement.band else None
+    instead = f" instead of about {three(healthy)}" if healthy else ""
+    ends = f"{case.name(one.src or '')} to {case.name(one.dst or '')}"
+    return PAIRS.finding(
+        severity,
+        text.rstrip("."),
+        devices=sorted(devices),
+        evidence=[told(case, *judged) for judged in figures[:_SHOWN]],
+        consequence=f"{ends} takes {three(one.value)}{instead} {one.unit or ''} for a small "
+        "store: messages of some KiB wait longer."
+        if one.quantity == LATENCY
+        else f"{ends} copies {three(one.value)}{instead} GB/s. A ring is as fast as its slowest "
+        "pair, so that every collective over these GPUs slows down.",
+        fix=[
+            Fix(
+                text="Measure once more, with nothing else on the node.", command="gputop probe p2p"
+            ),
+            Fix(
+                text="Compare the links of these GPUs.",
+                command=vendors.command(case.gpus, "nvidia-smi nvlink -s", "amd-smi xgmi -l"),
+            ),
+        ],
+    )
+
+
+PAIRS = Rule(
+    id="pair-bandwidth-low",
+    peers="D40",
+    title="Pairs of GPUs that copy more slowly than they should",
+    evidence="probe p2p on idle GPUs: GB/s of every ordered pair",
+    disproof="a healthy matrix in a second `gputop probe p2p`",
+    sources=("tinygrad/open-gpu-kernel-modules#6", "NVIDIA/nccl-tests#268"),
+    check=_check,
+    implied_by=(
+        "nvlink-down",
+        "nvlink-missing",
+        "nvlink-slow-rate",
+        "nvlink-p2p-refused",
+        "pcie-generation",
+        "p2p-data-wrong",
+        "p2p-slower-than-staging",
+        "acs-redirect",
+        "iommu-translated",
+        "xgmi-link-down",
+    ),
+)
+
+RULES = (PAIRS,)

@@ -1,0 +1,202 @@
+"""What probes tried and what came of it: collectives that fail, wrong data, odd products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....expectation.judgement import LOW
+from ....model.snapshot import Measurement
+from ....model.units import figure as three
+from ...case import Case
+from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
+from ...rule import Rule
+from .figures import again, disturbed, told
+
+FAILED = ("failed", "timed-out", "wrong-data")
+_SHOWN = 6
+
+
+def _check_finishes(case: Case) -> Iterable[Finding] | None:
+    figures = [
+        one
+        for one in case.snapshot.measurements
+        if one.probe in ("nccl", "collectives") and one.device_kind != "cpu" and one.verdict
+    ]
+    if not figures:
+        return None
+    bad = [one for one in figures if one.verdict in FAILED]
+    if not bad:
+        return []
+    who = sorted({end for one in bad for end in (one.src, one.dst) if end})
+    words = ", ".join(sorted({one.verdict or "" for one in bad}))
+    return [
+        COLLECTIVE_FAILS.finding(
+            BROKEN,
+            f"a collective does not do its work: {words}",
+            devices=who or [gpu.address for gpu in case.gpus],
+            evidence=[_failure(case, one) for one in bad[:_SHOWN]],
+            consequence="A job hangs, stops with an error, or computes with wrong numbers as soon "
+            "as its GPUs talk to each other.",
+            fix=[
+                Fix(
+                    text="Read the library's own log.",
+                    command="NCCL_DEBUG=INFO gputop probe nccl",
+                ),
+                Fix(
+                    text="See whether it works through host memory.",
+                    command="NCCL_P2P_DISABLE=1 gputop probe nccl",
+                ),
+            ],
+        )
+    ]
+
+
+def _failure(case: Case, one: Measurement) -> Evidence:
+    ends = " to ".join(case.name(end) for end in (one.src, one.dst) if end)
+    what = ", ".join(filter(None, (one.quantity.replace("_", " "), ends, one.variant or "")))
+    why = f": {one.why_none[:200]}" if one.why_none else ""
+    return Evidence(what=what, value=f"{one.verdict}{why}", source=f"probe {one.probe}")
+
+
+def _check_wrong(case: Case) -> Iterable[Finding] | None:
+    counted = {gpu.address for gpu in case.gpus}
+    figures = [
+        one
+        for one in case.snapshot.measurements
+        if one.src in counted
+        and not one.dst
+        and one.device_kind != "cpu"
+        and one.probe not in ("nccl", "collectives")
+        and one.verdict in ("verified", "wrong-data")
+    ]
+    if not figures:
+        return None
+    bad = [one for one in figures if one.verdict == "wrong-data"]
+    if not bad:
+        return []
+    who = sorted({one.src or "" for one in bad})
+    return [
+        WRONG.finding(
+            BROKEN,
+            f"{case.names(who)} gave wrong data",
+            devices=who,
+            evidence=[_failure(case, one) for one in bad[:_SHOWN]],
+            consequence="What this GPU computes or copies cannot be trusted.",
+            fix=[
+                again(case, bad[0].probe, who),
+                Fix(text="If it repeats, drain the node and have the GPU looked at."),
+            ],
+        )
+    ]
+
+
+def _check_disturbed(case: Case) -> Iterable[Finding] | None:
+    if not case.snapshot.measurements:
+        return None
+    counted = {gpu.address for gpu in case.gpus}
+    low = [
+        (one, judgement)
+        for one, judgement in case.judged
+        if disturbed(one)
+        and judgement.verdict == LOW
+        and all(end in counted for end in (one.src, one.dst) if end)
+    ]
+    if not low:
+        return []
+    who = sorted({end for one, _ in low for end in (one.src, one.dst) if end})
+    named = case.names(who) or "several GPUs"
+    return [
+        DISTURBED.finding(
+            NOTICE,
+            f"low figures of {named} prove nothing: they were not alone",
+            devices=who,
+            evidence=[told(case, one, judgement) for one, judgement in low[:_SHOWN]],
+            consequence="Another process had a part of the time, memory or links of these GPUs. "
+            "Whether they are well is not known.",
+            fix=[again(case, low[0][0].probe, who)],
+        )
+    ]
+
+
+def _check_linear(case: Case) -> Iterable[Finding] | None:
+    speeds: dict[tuple[object, ...], dict[str, float]] = {}
+    for one in case.figures("gemm"):
+        entry = one.details.get("entry")
+        if entry in ("matmul", "linear") and one.value and not disturbed(one):
+            key = (one.src, *(one.details.get(name) for name in ("dtype", "m", "k", "n")))
+            speeds.setdefault(key, {})[entry] = one.value
+    both = {key: found for key, found in speeds.items() if len(found) == 2}
+    if not both:
+        return None
+    least = case.threshold(LINEAR, "minimum_share")
+    far = [
+        (key, found)
+        for key, found in both.items()
+        if min(found.values()) < least * max(found.values())
+    ]
+    if not far:
+        return []
+    key, found = min(far, key=lambda item: min(item[1].values()) / max(item[1].values()))
+    slower = min(found, key=lambda entry: found[entry])
+    return [
+        LINEAR.finding(
+            NOTICE,
+            f"matmul and F.linear differ for the same product, most on {case.name(str(key[0]))}",
+            devices=sorted({str(one[0]) for one, _ in far}),
+            evidence=[
+                Evidence(
+                    what=f"{case.name(str(one[0]))}, {one[1]} M{one[2]} K{one[3]} N{one[4]}",
+                    value=f"matmul {three(pair['matmul'])}, F.linear {three(pair['linear'])} "
+                    "TFLOP/s",
+                    source="probe gemm",
+                )
+                for one, pair in far[:_SHOWN]
+            ],
+            consequence=f"{slower} is the slower one: the library picks another kernel for the "
+            "other layout of the weight. A model pays this in every layer.",
+            fix=[Fix(text="Try another version of torch or cuBLAS, or the other layout.")],
+        )
+    ]
+
+
+COLLECTIVE_FAILS = Rule(
+    id="collective-fails",
+    peers="D02",
+    title="Collectives that hang, fail or give wrong sums",
+    evidence="probe nccl or collectives: the fourth rung, two kernels that wait for each other",
+    disproof="the verdict finished in a second `gputop probe nccl`",
+    sources=("NVIDIA/nccl-tests#117", "noonghunna/club-3090 PR 902"),
+    check=_check_finishes,
+    implied_by=("nvlink-p2p-refused", "p2p-data-wrong", "fabric-state", "gpu-lost"),
+)
+WRONG = Rule(
+    id="gpu-data-wrong",
+    peers="D32",
+    title="GPUs that compute or copy wrongly",
+    evidence="probes host, memory, gemm and train-step: results that were compared",
+    disproof="the verdict verified in a second run",
+    sources=("NVIDIA/nvbandwidth#19",),
+    check=_check_wrong,
+)
+LINEAR = Rule(
+    id="matmul-linear-differ",
+    title="Products whose speed depends on how they are called",
+    evidence="probe gemm: matmul and F.linear of the same shape",
+    disproof="equal speeds in a second `gputop probe gemm`",
+    sources=("stas00/ml-engineering compute/accelerator/benchmarks",),
+    check=_check_linear,
+    implied_by=("compute-low",),
+    thresholds=(("minimum_share", 0.9),),
+)
+
+DISTURBED = Rule(
+    id="figures-disturbed",
+    peers="D24",
+    title="Low figures that were measured beside another process",
+    evidence="figures of probes, and who else used the GPUs meanwhile",
+    disproof="a healthy figure while nobody else uses the GPU",
+    sources=("NVIDIA/DCGM#272",),
+    check=_check_disturbed,
+)
+
+RULES = (COLLECTIVE_FAILS, WRONG, LINEAR, DISTURBED)

@@ -1,0 +1,1 @@
+"""Rules about the memory of the GPUs."""

@@ -1,0 +1,256 @@
+"""Ports of the NICs, and how far a NIC is from each GPU."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable
+
+from ....model.machine import Gpu, RdmaDevice, RdmaPort
+from ....model.units import figure
+from ...case import Case
+from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+
+DOWN = ("DOWN", "INIT", "ARMED")
+"""States of an InfiniBand port that NCCL passes over (it wants ACTIVE)."""
+RDMA_SOURCE = "/sys/class/infiniband/*/ports"
+Group = list[tuple[RdmaDevice, RdmaPort]]
+
+
+def _groups(case: Case) -> list[Group]:
+    """Ports that should be alike: the same board, driver, PCI function and port number.
+
+    Of a card with two ports the second is often without a cable on purpose, on all cards alike.
+    """
+    found: dict[tuple[object, ...], Group] = defaultdict(list)
+    for device in case.machine.rdma:
+        pci = case.pci(device.address) if device.address else None
+        if device.board_id is None and device.driver is None:
+            continue
+        if pci is not None and pci.physical_function is not None:
+            continue  # a virtual function waits for a guest, which may never come
+        place = (device.address or ".0").rpartition(".")[2]
+        for port in device.ports:
+            key = (device.kind, device.driver, device.board_id, place, port.port)
+            found[key].append((device, port))
+    return list(found.values())
+
+
+def _down(case: Case) -> Iterable[Finding] | None:
+    ports = [(one, port) for one in case.machine.rdma for port in one.ports if port.state]
+    if not ports:
+        return _nothing(case)
+    if not any(port.state == "ACTIVE" for _, port in ports):
+        return [_none_up(ports)]
+    findings = []
+    for group in _groups(case):
+        down = [(device, port) for device, port in group if port.state in DOWN]
+        active = [one for one in group if one[1].state == "ACTIVE"]
+        if not down or not active:
+            continue
+        most = len(active) > len(down) and all(_beside(case, device) for device, _ in down)
+        names = [device.name for device, _ in down]
+        findings.append(
+            PORT_DOWN.finding(
+                SLOW if most else NOTICE,
+                f"port of {_listed(names)} is down, and {len(active)} like it "
+                f"{'is' if len(active) == 1 else 'are'} up",
+                devices=[device.address for device, _ in down if device.address],
+                evidence=[
+                    Evidence(
+                        what=f"port {port.port} of {device.name}",
+                        value=f"{port.state}"
+                        + (f", {port.physical_state}" if port.physical_state else ""),
+                        source=RDMA_SOURCE,
+                    )
+                    for device, port in down
+                ],
+                consequence=f"NCCL leaves it out: jobs over several nodes have {len(active)} of "
+                f"{len(group)} such ports{_lost(active, group)}. Jobs inside this node do not "
+                "need it.",
+                fix=[
+                    Fix(
+                        text="Polling means no signal: cable or switch. LinkUp without ACTIVE "
+                        "means no subnet manager.",
+                        command=f"ibstat {shlex.quote(names[0])}",
+                    )
+                ],
+            )
+        )
+    return findings
+
+
+def _nothing(case: Case) -> list[Finding] | None:
+    """Without an RDMA device there is nothing to find; None where nobody looked for one."""
+    return [] if case.machine.interfaces and not case.machine.rdma else None
+
+
+def _none_up(ports: Group) -> Finding:
+    return PORT_DOWN.finding(
+        NOTICE,
+        f"none of {len(ports)} RDMA port{'s' * (len(ports) != 1)} is up",
+        devices=[device.address for device, _ in ports if device.address],
+        evidence=[
+            Evidence(
+                what=f"port {port.port} of {device.name}",
+                value=f"{port.state}" + (f", {port.physical_state}" if port.physical_state else ""),
+                source=RDMA_SOURCE,
+            )
+            for device, port in ports
+        ],
+        consequence="Jobs over several nodes go by TCP (NET/Socket). Jobs inside this node do not "
+        "need RDMA.",
+    )
+
+
+def _lost(active: Group, group: Group) -> str:
+    rates = [port.rate_gbit for _, port in active if port.rate_gbit]
+    if len(rates) < len(active):
+        return ""
+    return f", {figure(sum(rates) / 8)} of {figure(max(rates) * len(group) / 8)} GB/s one way"
+
+
+def _slow(case: Case) -> Iterable[Finding] | None:
+    if not any(port.rate_gbit for one in case.machine.rdma for port in one.ports):
+        return _nothing(case)
+    findings = []
+    for group in _groups(case):
+        rated = [
+            (device, port, port.rate_gbit)
+            for device, port in group
+            if port.state == "ACTIVE" and port.rate_gbit
+        ]
+        best = max((rate for _, _, rate in rated), default=0.0)
+        slow = [one for one in rated if one[2] < best]
+        if not slow:
+            continue
+        few = 2 * len(slow) < len(rated) and all(_beside(case, one[0]) for one in slow)
+        findings.append(
+            PORT_SLOW.finding(
+                SLOW if few else NOTICE,
+                f"port of {_listed([one[0].name for one in slow])} runs at "
+                f"{slow[0][2]:g} Gbit/s, others of its kind at {best:g}",
+                devices=[one[0].address for one in slow if one[0].address],
+                evidence=[
+                    Evidence(
+                        what=f"rate of {device.name}, port {port.port}",
+                        value=port.rate or f"{rate:g} Gbit/s",
+                        source=RDMA_SOURCE,
+                    )
+                    for device, port, rate in slow
+                ],
+                consequence=f"{figure(slow[0][2] / 8)} instead of {figure(best / 8)} GB/s one way. "
+                "A ring between nodes is as fast as its slowest NIC.",
+                fix=[
+                    Fix(
+                        text="Look at cable, lanes and the port of the switch.",
+                        command=f"mlxlink -d {shlex.quote(slow[0][0].name)}",
+                        needs_root=True,
+                    )
+                ],
+            )
+        )
+    return findings
+
+
+def near_nics(case: Case, gpu: Gpu) -> list[RdmaDevice]:
+    """NICs that a GPU reaches without crossing a host bridge, by the PCI tree."""
+    above = {one.address for one in case.way_up(gpu.address)[1:]}
+    return [
+        nic
+        for nic in case.machine.rdma
+        if nic.address and above & {one.address for one in case.way_up(nic.address)[1:]}
+    ]
+
+
+def _beside(case: Case, nic: RdmaDevice) -> bool:
+    """Whether a NIC is one for GPUs: below a switch with one, or nobody knows where it is.
+
+    One at a port of its own may well be for storage.
+    """
+    if case.in_vm is not False or not nic.address or case.pci(nic.address) is None:
+        return True
+    above = {one.address for one in case.way_up(nic.address)[1:]}
+    return any(
+        above & {one.address for one in case.way_up(gpu.address)[1:]} for gpu in case.machine.gpus
+    )
+
+
+def _far(case: Case) -> Iterable[Finding] | None:
+    nics = [nic for nic in case.machine.rdma if nic.address and case.pci(nic.address)]
+    # Inside a virtual machine the tree is not the real one (peers D06).
+    if not case.machine.rdma:
+        return _nothing(case)
+    if not nics or case.in_vm is not False or any(not case.pci(g.address) for g in case.gpus):
+        return None
+    near = {gpu.address: near_nics(case, gpu) for gpu in case.machine.gpus}
+    have = [gpu for gpu in case.machine.gpus if near[gpu.address]]
+    vendors = {gpu.vendor for gpu in have}  # no job runs over two, so no board is like the other's
+    without = [gpu for gpu in case.gpus if not near[gpu.address] and gpu.vendor in vendors]
+    if not without or not have:
+        return []
+    skus = [case.sku(gpu) for gpu in without]
+    board = all(sku is not None and sku.fabric in ("switched", "point_to_point") for sku in skus)
+    whole = not case.in_container  # that may have been given some NICs alone; a job sees all
+    addresses = [gpu.address for gpu in without]
+    verb, many = ("have", "their switches") if len(without) > 1 else ("has", "its switch")
+    return [
+        NIC_FAR.finding(
+            SLOW if board and whole and len(have) > len(without) else NOTICE,
+            f"{case.names(addresses)} {verb} no NIC below {many}, {len(have)} other GPUs have one",
+            devices=addresses,
+            evidence=[
+                Evidence(
+                    what="NICs that a GPU reaches without the host bridge",
+                    value=f"{case.name(have[0].address)}: "
+                    f"{_listed([nic.name for nic in near[have[0].address]])}; "
+                    f"{case.names(addresses)}: none",
+                    source="PCI tree of sysfs",
+                )
+            ],
+            consequence="Between nodes NCCL sends its data through the host's memory, or lets "
+            "another GPU relay it (PXN) and share that GPU's NIC.",
+            fix=[
+                Fix(
+                    text="See whether a NIC is missing from the PCI bus or lost its driver.",
+                    command="lspci -d ::0207; lspci -d ::0200",
+                )
+            ],
+        )
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+PORT_DOWN = Rule(
+    id="nic-port-down",
+    peers="D20",
+    title="ports of NICs that are down while others like them are up",
+    evidence="state of each RDMA port, board and driver of its device",
+    disproof="state 4: ACTIVE in the port's folder of sysfs",
+    sources=("NVIDIA/nccl#719", "NCCL transport/net_ib/init.cc"),
+    check=_down,
+)
+PORT_SLOW = Rule(
+    id="nic-port-slow",
+    peers="D20",
+    title="ports of NICs slower than others like them",
+    evidence="rate of each active RDMA port, board and driver of its device",
+    disproof="the same rate in every port's folder of sysfs",
+    sources=("NVIDIA/nccl#366", "NVIDIA/nccl#1405"),
+    check=_slow,
+)
+NIC_FAR = Rule(
+    id="nic-far",
+    peers="D20",
+    title="GPUs without a NIC below their PCIe switch, where others have one",
+    evidence="PCI tree of bare metal, RDMA devices",
+    disproof="a drawing of this board on which these GPUs have no NIC",
+    sources=("NVIDIA/nccl#366", "NCCL graph/topo.cc:ncclTopoGetLocalNet"),
+    check=_far,
+)
+
+RULES = (PORT_DOWN, PORT_SLOW, NIC_FAR)

@@ -1,0 +1,157 @@
+"""RDMA to the memory of GPUs: peer memory or DMA-BUF, and the plugin of EFA."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ....model.machine import RdmaDevice
+from ...case import Case
+from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.near import some
+from .nics import near_nics
+
+DMABUF_KERNEL = (5, 12)
+CLIENTS = {"nvidia": ("nv_mem", "nv_mem_nc"), "amd": ("amdkfd",)}
+"""Names of GPU drivers in /sys/kernel/mm/memory_peers (NCCL transport/net_ib, gdr support)."""
+
+
+def _peermem(case: Case) -> Iterable[Finding] | None:
+    pairs = [
+        (gpu, nic)
+        for gpu in case.gpus
+        if gpu.vendor in CLIENTS
+        for nic in near_nics(case, gpu)
+        if _verbs(nic)
+    ]
+    if not pairs:
+        # Beyond the host bridge NCCL leaves GDR off by choice (peers D05).
+        return [] if case.machine.pci else None
+    vendor = pairs[0][0].vendor
+    host = case.host
+    registered = host.memory_peers
+    if registered is not None and any(name in CLIENTS[vendor] for name in registered):
+        return []
+    kernel = _kernel(host.kernel)
+    module = host.nvidia_module if vendor == "nvidia" else "open"
+    if registered is None or kernel is None or module is None:
+        return None
+    if module == "open" and kernel >= DMABUF_KERNEL:
+        return []
+    addresses = sorted({gpu.address for gpu, _ in pairs})
+    names = sorted({nic.name for _, nic in pairs})
+    why = "the closed kernel module" if module != "open" else f"Linux {host.kernel}"
+    modules = [one.name for one in host.modules]
+    return [
+        PEERMEM.finding(
+            SLOW,
+            f"{names[0]}{' and others' if len(names) > 1 else ''} cannot reach the memory of "
+            f"{some(case, addresses)}",
+            devices=addresses,
+            evidence=[
+                Evidence(
+                    what="clients of the kernel's peer memory",
+                    value=", ".join(registered) or "none",
+                    source="/sys/kernel/mm/memory_peers",
+                ),
+                Evidence(
+                    what="DMA-BUF",
+                    value=f"not with {why}",
+                    source="/proc/driver/nvidia/version, /proc/sys/kernel/osrelease",
+                ),
+                Evidence(
+                    what="module nvidia_peermem",
+                    value="loaded" if "nvidia_peermem" in modules else "not loaded",
+                    source="/proc/modules",
+                ),
+            ],
+            consequence="GPUDirect RDMA is off: between nodes every byte goes through the host's "
+            "memory. Jobs inside this node do not need it.",
+            fix=[
+                Fix(text="Load the module.", command="modprobe nvidia-peermem", needs_root=True),
+                Fix(
+                    text="If it loads and does not register, install the driver again after the "
+                    "RDMA drivers, or use the open kernel module, which has DMA-BUF.",
+                    needs_root=True,
+                ),
+            ]
+            if vendor == "nvidia"
+            else [Fix(text="Use a newer kernel or amdgpu driver.", needs_root=True)],
+        )
+    ]
+
+
+def _verbs(nic: RdmaDevice) -> bool:
+    states = [port.state for port in nic.ports]
+    return nic.kind in ("infiniband", "roce") and ("ACTIVE" in states or None in states)
+
+
+def _kernel(text: str | None) -> tuple[int, int] | None:
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", text or "", re.ASCII)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _efa(case: Case) -> Iterable[Finding] | None:
+    efa = [nic for nic in case.machine.rdma if nic.kind == "efa"]
+    if not efa:
+        return [] if case.machine.interfaces or case.machine.rdma else None
+    software = case.machine.software
+    plugins = software.nccl_plugins if software is not None else None
+    if plugins is None:
+        return None
+    if plugins or "NCCL_NET_PLUGIN" in case.variables:
+        return []
+    # Jobs bring the plugin with them in their containers: what the host has is not what they have.
+    return [
+        EFA.finding(
+            SLOW if case.may_hide_devices else NOTICE,
+            f"{len(efa)} EFA device{'s' * (len(efa) != 1)}, and no plugin for NCCL",
+            devices=[nic.address for nic in efa if nic.address],
+            evidence=[
+                Evidence(
+                    what="EFA devices",
+                    value=", ".join(nic.name for nic in efa),
+                    source="/sys/class/infiniband",
+                ),
+                Evidence(
+                    what="libnccl-net*.so where the loader looks",
+                    value="none",
+                    source="LD_LIBRARY_PATH, /etc/ld.so.conf.d, usual folders",
+                ),
+            ],
+            consequence="NCCL speaks to EFA through a plugin alone: jobs over several nodes that "
+            "do not bring one go by TCP (NET/Socket).",
+            fix=[
+                Fix(
+                    text="Put the folder of aws-ofi-nccl on the loader's path.",
+                    command="export LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib:$LD_LIBRARY_PATH",
+                ),
+                Fix(
+                    text="Let a job without the plugin fail at once.",
+                    command="export NCCL_NET=Libfabric",
+                ),
+            ],
+        )
+    ]
+
+
+PEERMEM = Rule(
+    id="rdma-without-peermem",
+    peers="D05",
+    title="NICs beside a GPU that cannot reach its memory",
+    evidence="NIC and GPU below one PCIe switch, memory_peers, kernel, kind of kernel module",
+    disproof="/GDRDMA in the lines of NCCL_DEBUG=INFO of a job over two nodes",
+    sources=("NVIDIA/nccl#1343", "NVIDIA/nccl#1537", "NVIDIA/nccl#1939", "NCCL user guide"),
+    check=_peermem,
+)
+EFA = Rule(
+    id="efa-without-plugin",
+    title="EFA without its plugin for NCCL",
+    evidence="EFA devices and the network plugins that the loader would find",
+    disproof="\"Using network AWS Libfabric\" in the lines of NCCL_DEBUG=INFO",
+    sources=("NVIDIA-NeMo/RL#2359", "aws/aws-ofi-nccl documents"),
+    check=_efa,
+)  # fmt: skip
+
+RULES = (PEERMEM, EFA)

@@ -1,0 +1,102 @@
+"""Slingshot NICs, which the kernel lists as plain interfaces: without a plugin they are sockets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable
+
+from ....model.machine import Interface
+from ....nccl.settings import Settings
+from ....nccl.xml.ports import network_ports
+from ....wiring.relations import SLINGSHOT
+from ... import vendors
+from ...case import Case
+from ...finding import NOTICE, Evidence, Finding, Fix
+from ...rule import Rule
+
+_NUMBER = re.compile(r"[0-9]{1,4}$")
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    fabric = [
+        one
+        for one in case.machine.interfaces
+        if (one.driver or "").startswith(SLINGSHOT) and one.up is not False
+    ]
+    if not fabric:
+        return [] if case.machine.interfaces else None
+    software = case.machine.software
+    plugins = software.nccl_plugins if software is not None else None
+    if plugins or "NCCL_NET_PLUGIN" in case.variables:
+        return []
+    amd = vendors.amd(case.gpus)
+    ports = network_ports(case.machine, Settings.of(case.snapshot), gdr=False, rccl=amd, notes=[])
+    used = {port.name for port in ports}
+    own = {one.name for one in fabric}
+    # Where RDMA adapters are used, or the fabric is not, sockets carry nothing of it.
+    beside = [one for one in case.machine.interfaces if one.name in used - own]
+    if not own & used or not beside:
+        return []
+    return [_finding(case, fabric, beside, plugins is not None, amd=amd)]
+
+
+def _finding(
+    case: Case, fabric: list[Interface], beside: list[Interface], looked: bool, *, amd: bool
+) -> Finding:
+    library, plugin = ("RCCL", "aws-ofi-rccl") if amd else ("NCCL", "aws-ofi-nccl")
+    names = ", ".join(one.name for one in beside)
+    return SHARED.finding(
+        NOTICE,
+        f"{library}'s sockets would use {names} beside the Slingshot NICs",
+        devices=[one.address for one in fabric if one.address],
+        evidence=[
+            Evidence(
+                what="interfaces that sockets would use",
+                value=", ".join(_rate(one) for one in (*fabric, *beside)),
+                source="/sys/class/net, misc/socket.cc",
+            ),
+            Evidence(
+                what=f"network plugin, as {plugin}",
+                value="none where the loader looks" if looked else "not looked for",
+                source="LD_LIBRARY_PATH, /etc/ld.so.conf.d, usual folders",
+            ),
+        ],
+        consequence=f"Without {plugin} the NICs are plain interfaces, and a job over several nodes "
+        f"sends a part of its data over {names} too"
+        + (", and RCCL may not recognise a node that it has rings ready for." if amd else ".")
+        + " Jobs inside this node do not care.",
+        fix=[
+            Fix(
+                text="Name the Slingshot NICs alone.",
+                command=f"export NCCL_SOCKET_IFNAME={shlex.quote(_prefix(fabric))}",
+            ),
+            Fix(text=f"Better: put the folder of {plugin} on the loader's path."),
+        ],
+    )
+
+
+def _rate(one: Interface) -> str:
+    if one.speed_mbps is None:
+        return f"{one.name} at an unknown rate"
+    return f"{one.name} {one.speed_mbps / 1000:g} Gbit/s"
+
+
+def _prefix(fabric: list[Interface]) -> str:
+    """What the names begin with, "hsn"; all of them where that is not one word."""
+    stems = {_NUMBER.sub("", one.name) for one in fabric}
+    stem = stems.pop()
+    return stem if not stems and stem else ",".join(one.name for one in fabric)
+
+
+SHARED = Rule(
+    id="slingshot-sockets",
+    peers="",
+    title="Another network beside the Slingshot NICs",
+    evidence="interfaces with their drivers and rates, NCCL_SOCKET_IFNAME, network plugins",
+    disproof="NET/OFI in the library's log, or NET/Socket with the Slingshot NICs alone",
+    sources=("ROCm/rccl src/misc/socket.cc", "ROCm/rccl src/graph/rome_models.cc"),
+    check=_check,
+)
+
+RULES = (SHARED,)

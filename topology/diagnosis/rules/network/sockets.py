@@ -1,0 +1,124 @@
+"""The interface that NCCL takes for its sockets when nobody names one."""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+from collections.abc import Iterable
+
+from ....model.machine import Interface
+from ....nccl.xml.names import listed
+from ....nccl.xml.ports import PLACES
+from ...case import Case
+from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
+from ...rule import Rule
+
+CHOICE = "NCCL_SOCKET_IFNAME"
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    running = [one for one in case.machine.interfaces if one.up and one.ips]
+    if not running or any(one.index is None or one.default_route is None for one in running):
+        return None
+    wanted = case.variables.get(CHOICE, ("", ""))
+    first = chosen(running, wanted[0])
+    if first is None:
+        return [_nothing(case, running, wanted)]
+    routed = [one for one in running if one.default_route and one is not first]
+    odd = _odd(first)
+    if first.default_route or not odd or not routed or _odd(routed[0]):
+        return []
+    cluster = any(port.state == "ACTIVE" for one in case.machine.rdma for port in one.ports)
+    return [
+        INTERFACE.finding(
+            BROKEN if cluster else NOTICE,
+            f"NCCL would take {first.name} for its sockets, {odd}",
+            evidence=[
+                Evidence(
+                    what=f"first interface of NCCL's order{' by ' + CHOICE if wanted[0] else ''}",
+                    value=f"{first.name}, {', '.join(first.ips)}",
+                    source=wanted[1] if wanted[0] else "/sys/class/net, misc/socket.cc",
+                ),
+                Evidence(
+                    what="interface of the default route",
+                    value=f"{routed[0].name}, {', '.join(routed[0].ips)}",
+                    source="/proc/net/route",
+                ),
+            ],
+            consequence="Ranks of a job over several nodes give each other an address that leads "
+            "nowhere from outside: the start hangs. Jobs inside this node work.",
+            fix=[
+                Fix(
+                    text="Name the interface.",
+                    command=f"export {CHOICE}=={shlex.quote(routed[0].name)}",
+                )
+            ],
+        )
+    ]
+
+
+def chosen(running: list[Interface], wanted: str = "") -> Interface | None:
+    """The interface that the bootstrap takes: the first place that matches, in getifaddrs's order.
+
+    misc/socket.cc:ncclFindInterfaces: the user's list, else ib*, then all but docker, lo and
+    virbr, then those. Addresses of IPv4 come before those of IPv6.
+    """
+    order = sorted(running, key=lambda one: (not _v4(one), one.index or 0))
+    places = ((wanted,),) if len(wanted) > 1 else PLACES
+    for (names,) in places:
+        for one in order:
+            if listed(names, one.name):
+                return one
+    return None
+
+
+def _v4(one: Interface) -> bool:
+    return any("." in ip and ":" not in ip for ip in one.ips)
+
+
+def _odd(one: Interface) -> str:
+    """What is odd about an interface for a job over several nodes; "" for nothing."""
+    if one.kind in ("bridge", "veth", "virtual", "tun", "loopback"):
+        return f"which is {'the loopback' if one.kind == 'loopback' else 'virtual'}"
+    if all(_link_local(ip) for ip in one.ips):
+        return "which has a link-local address alone"
+    return ""
+
+
+def _link_local(text: str) -> bool:
+    try:
+        return ipaddress.ip_interface(text).is_link_local
+    except ValueError:
+        return False
+
+
+def _nothing(case: Case, running: list[Interface], wanted: tuple[str, str]) -> Finding:
+    return INTERFACE.finding(
+        BROKEN,
+        f"{CHOICE}={wanted[0]} fits no interface of this machine",
+        evidence=[
+            Evidence(what=CHOICE, value=wanted[0], source=wanted[1]),
+            Evidence(
+                what="interfaces that are up and have an address",
+                value=", ".join(one.name for one in running),
+                source="/sys/class/net",
+            ),
+        ],
+        consequence="NCCL does not start: Bootstrap : no socket interface found. That holds for "
+        "jobs inside this node too.",
+        fix=[Fix(text="Take it away, or name one of these.", command=f"unset {CHOICE}")],
+    )
+
+
+INTERFACE = Rule(
+    id="socket-interface",
+    peers="D10",
+    title="a wrong interface for NCCL's sockets",
+    evidence="interfaces that are up with their addresses and numbers, default route, "
+    "NCCL_SOCKET_IFNAME",
+    disproof="the line \"Bootstrap: Using\" of NCCL_DEBUG=INFO names the right interface",
+    sources=("NVIDIA/nccl#913", "NVIDIA/nccl#286", "horovod/horovod#310", "uccl-project/uccl#1034"),
+    check=_check,
+)  # fmt: skip
+
+RULES = (INTERFACE,)

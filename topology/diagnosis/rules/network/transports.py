@@ -1,0 +1,103 @@
+"""GPUs of one host that talk over the network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...case import Case
+from ...finding import BY_DESIGN, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.near import some
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    prediction = case.prediction
+    logged = case.figures("transport")
+    if prediction is None and not logged:
+        return None
+    evidence = []
+    ends: set[str] = set()
+    chosen = False
+    seen = [one for one in logged if (one.verdict or "").startswith("NET")]
+    for one in seen[:8]:
+        ends |= {one.src or "", one.dst or ""}
+        evidence.append(
+            Evidence(
+                what=f"transport from {case.name(one.src or '')} to {case.name(one.dst or '')}",
+                value=one.verdict or "",
+                source="NCCL's log, probe nccl",
+            )
+        )
+    if prediction is not None and prediction.hosts == 1:
+        counted = {gpu.address for gpu in case.gpus}
+        pairs = [
+            pair
+            for pair in prediction.pairs
+            if pair.transport == "NET" and {pair.src_bus_id, pair.dst_bus_id} <= counted
+        ]
+        if pairs:
+            ends |= {end for pair in pairs for end in (pair.src_bus_id, pair.dst_bus_id)}
+            # With an RDMA device NCCL may prefer it to SHM (graph/paths.cc:ncclTopoCheckNet).
+            chosen = not seen and not any("Socket" in pair.label for pair in pairs)
+            reason = next((step.because for step in pairs[0].steps if step.answer == "no"), "")
+            evidence.append(
+                Evidence(
+                    what="pairs that NCCL sends over the network",
+                    value=f"{len(pairs)} of {len(prediction.pairs)}, as {pairs[0].label}"
+                    + (f": {reason}" if reason else ""),
+                    source="prediction",
+                )
+            )
+    if not evidence:
+        return []
+    devices = sorted(ends - {""})
+    if chosen:
+        return [
+            SAME_HOST.finding(
+                BY_DESIGN,
+                f"NCCL sends between {some(case, devices)} over the NICs of this machine",
+                devices=devices,
+                evidence=evidence,
+                consequence="It takes a NIC for faster than shared memory between these GPUs.",
+                fix=[
+                    Fix(
+                        text="Measure it against shared memory.",
+                        command="export NCCL_NET_DISABLE_INTRA=1",
+                    )
+                ],
+            )
+        ]
+    return [
+        SAME_HOST.finding(
+            SLOW,
+            f"{some(case, devices)} are in one machine and talk over the network",
+            devices=devices,
+            evidence=evidence,
+            consequence="Each such hop runs at the rate of a NIC, or of TCP sockets inside the "
+            "machine: 4 GB/s busbw was measured on four H200 so, and 353 with P2P.",
+            fix=[
+                Fix(
+                    text="Ranks in different containers need one /dev/shm and one hostname: for "
+                    "Docker.",
+                    command="--ipc=host --uts=host",
+                ),
+                Fix(
+                    text="See which question NCCL answers with no.",
+                    command="gputop explain",
+                ),
+            ],
+        )
+    ]
+
+
+SAME_HOST = Rule(
+    id="same-host-net",
+    title="GPUs of one host with the network between them",
+    evidence="NCCL's transports as predicted, or as its log tells them",
+    disproof="`via P2P` or `via SHM` in the lines of NCCL_DEBUG=INFO",
+    sources=("NVIDIA/nccl#324", "NVIDIA/nccl#248", "NVIDIA/nccl#797", "NCCL transport/shm.cc"),
+    check=_check,
+    implied_by=("flag-costs", "nvlink-down", "nvlink-missing", "xgmi-link-down"),
+)
+
+RULES = (SAME_HOST,)

@@ -1,0 +1,1 @@
+"""Rules about NVLink, NVSwitch and the fabric."""

@@ -1,0 +1,255 @@
+"""NVLinks that are down or not there: held against siblings first, the model second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ....model.element import NOT_IN_XML
+from ....model.machine import Gpu
+from ....model.units import gbs
+from ...case import Case
+from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.price import all_reduce
+
+STATE = "NVML nvmlDeviceGetNvLinkState"
+WIRED = ("switched", "point_to_point")
+"""Boards that always have all their links; on the others a bridge may not be fitted."""
+REPAIR = (
+    Fix(text="Read the state of each link.", command="nvidia-smi nvlink -s"),
+    Fix(
+        text="Look for Xid 74 and 144 to 150 in the kernel's log.",
+        command="dmesg | grep -i xid",
+        needs_root=True,
+    ),
+    Fix(
+        text="Drain the node, reset its GPUs or restart it; if the link stays down, have the GPU, "
+        "baseboard or bridge looked at.",
+        command="nvidia-smi --gpu-reset",
+        needs_root=True,
+    ),
+)
+
+
+def up(gpu: Gpu) -> int:
+    """How many NVLinks are active."""
+    return sum(1 for link in gpu.nvlinks if link.active)
+
+
+def down(gpu: Gpu) -> tuple[int, ...]:
+    """Numbers of the NVLinks that are not."""
+    return tuple(link.link for link in gpu.nvlinks if link.active is False)
+
+
+def links_read(case: Case) -> list[Gpu]:
+    """GPUs whose links were read; under MIG links say nothing (peers D12)."""
+    return [
+        gpu
+        for gpu in case.gpus
+        if not gpu.mig_enabled and any(link.active is not None for link in gpu.nvlinks)
+    ]
+
+
+def _most(case: Case, gpu: Gpu) -> tuple[int, str]:
+    """Links that should be up, and who says so: the same model in this box, else the table."""
+    sku = case.sku(gpu)
+    if _part_of_a_mesh(case, gpu):
+        return 0, "a part of a mesh"
+    beside = max((up(other) for other in alike(case, gpu)), default=0)
+    counted = sku is not None and sku.fabric in WIRED and "link_count" not in sku.unconfirmed
+    of_model = (sku.link_count or 0) if sku is not None and counted else 0
+    if beside >= of_model:
+        return beside, "the other GPUs of this model here"
+    return of_model, "the model's data sheet"
+
+
+def _part_of_a_mesh(case: Case, gpu: Gpu) -> bool:
+    """Whether a guest has some GPUs of a mesh: its links to the others are down."""
+    sku = case.sku(gpu)
+    if sku is None or sku.fabric != "point_to_point" or case.in_vm is False:
+        return False
+    return len(case.machine.gpus) < (sku.world_size or 0)
+
+
+def alike(case: Case, gpu: Gpu) -> list[Gpu]:
+    """The other GPUs of its model here, without those under MIG."""
+    return [
+        other
+        for other in case.machine.gpus
+        if other.address != gpu.address and other.name == gpu.name and not other.mig_enabled
+    ]
+
+
+def _check_down(case: Case) -> Iterable[Finding] | None:
+    known = links_read(case)
+    if not known:
+        return None
+    none_up = not any(up(gpu) for gpu in case.machine.gpus)
+    if none_up:
+        return _all_down(case, known)
+    sick = []
+    for gpu in known:
+        most, by = _most(case, gpu)
+        sku = case.sku(gpu)
+        bridged = sku is None or sku.fabric not in WIRED
+        # No link up on a board with bridges: none is fitted (DCGM#49).
+        if down(gpu) and up(gpu) < most and (up(gpu) or not bridged):
+            sick.append((gpu, most, by))
+    return [_down(case, sick)] if sick else []
+
+
+def _all_down(case: Case, known: Sequence[Gpu]) -> list[Finding]:
+    """No link is up anywhere: a fault on a whole board, else how the machine was handed out."""
+    wired = [gpu for gpu in known if (sku := case.sku(gpu)) is not None and sku.fabric in WIRED]
+    # One GPU alone has nobody to talk to; its links may well be switched off.
+    if len(wired) < 2:
+        return []
+    handed_out = case.in_vm is not False
+    who = [gpu.address for gpu in wired]
+    return [
+        DOWN.finding(
+            NOTICE if handed_out else SLOW,
+            f"no NVLink of {case.names(who)} is up",
+            devices=who,
+            evidence=[
+                Evidence(
+                    what=f"NVLinks of {case.name(gpu.address)} that are up",
+                    value=f"0 of {len(gpu.nvlinks)}",
+                    source=STATE,
+                )
+                for gpu in wired
+            ],
+            consequence="All traffic between GPUs goes over PCIe or host memory, at a tenth of "
+            "what NVLink gives."
+            + (
+                " A cloud may hand out GPUs of such a board without their links."
+                if handed_out
+                else ""
+            ),
+            fix=REPAIR,
+        )
+    ]
+
+
+def _down(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> Finding:
+    who = [gpu.address for gpu, _, _ in sick]
+    links = sum(most - up(gpu) for gpu, most, _ in sick)
+    many = f"{links} NVLink{'s' * (links > 1)} of {case.names(who)}"
+    return DOWN.finding(
+        SLOW,
+        f"{many} {'are' if links > 1 else 'is'} down",
+        devices=who,
+        evidence=[
+            Evidence(
+                what=f"NVLinks of {case.name(gpu.address)} that are up",
+                value=f"{up(gpu)} of {most}; down: {', '.join(map(str, down(gpu)))}",
+                source=f"{STATE}; {most} by {by}",
+            )
+            for gpu, most, by in sick
+        ],
+        consequence=_price(case, sick),
+        fix=REPAIR,
+    )
+
+
+def _price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
+    """What is left, in figures of the model."""
+    gpu, most, _ = min(sick, key=lambda one: up(one[0]) / one[1])
+    sku = case.sku(gpu)
+    share = up(gpu) / most
+    if not share:
+        return (
+            f"Nothing of {case.name(gpu.address)} goes over NVLink: it reaches the others over "
+            "PCIe, host memory or the network, and so does every collective that it is part of."
+        )
+    text = f"{case.name(gpu.address)} has {share:.0%} of its NVLink bandwidth".replace("%", " %")
+    if sku is not None and sku.link_gbs:
+        whole = most * sku.link_gbs
+        text += f": {gbs(whole * share)} instead of {gbs(whole)} of payload one way"
+        known = sku.figure("p2p_uni")
+        if known is not None and known.fraction and sku.fabric == "switched":
+            reach = known.fraction * whole
+            text += f", a copy about {gbs(reach * share)} instead of {gbs(reach)}"
+    cost = all_reduce(case, share)
+    tail = "a collective runs at the pace of its slowest GPU"
+    return f"{text}; {cost or tail}."
+
+
+def _check_missing(case: Case) -> Iterable[Finding] | None:
+    known = links_read(case)
+    if not known:
+        return None
+    sick = []
+    for gpu in case.gpus:
+        if gpu.vendor != "nvidia" or gpu.mig_enabled or down(gpu) or gpu.why("nvlinks") is not None:
+            continue
+        # A GPU that no driver describes has no list of links; NCCL's XML has one, and no UUID.
+        told = gpu.uuid is not None or (gpu.nvlinks and _switched(gpu))
+        told = told or _left_out(case, gpu)
+        if not told or any(link.active is None for link in gpu.nvlinks):
+            continue
+        most, by = _most(case, gpu)
+        sku = case.sku(gpu)
+        if up(gpu) < most and (up(gpu) or (sku is not None and sku.fabric in WIRED)):
+            sick.append((gpu, most, by))
+    if not sick:
+        return []
+    who = [gpu.address for gpu, _, _ in sick]
+    return [
+        MISSING.finding(
+            SLOW,
+            f"{case.names(who)} {'shows' if len(who) == 1 else 'show'} fewer NVLinks than "
+            "belong there",
+            devices=who,
+            evidence=[
+                Evidence(
+                    what=f"NVLinks of {case.name(gpu.address)}",
+                    value=f"{up(gpu)} of {most}",
+                    source=f"{STATE if gpu.uuid else ', '.join(case.snapshot.source)}; "
+                    f"{most} by {by}",
+                )
+                for gpu, most, by in sick
+            ],
+            consequence=_price(case, sick),
+            fix=REPAIR,
+        )
+    ]
+
+
+def _switched(gpu: Gpu) -> bool:
+    return all(link.remote_kind == "nvswitch" for link in gpu.nvlinks)
+
+
+def _left_out(case: Case, gpu: Gpu) -> bool:
+    """Whether NCCL's own file gives others of the model links to NVSwitches, and this one none."""
+    others = [other for other in alike(case, gpu) if other.nvlinks]
+    listed = gpu.why("uuid") == NOT_IN_XML and not gpu.nvlinks
+    return listed and bool(others) and all(_switched(other) for other in others)
+
+
+DOWN = Rule(
+    id="nvlink-down",
+    peers="D12",
+    title="NVLinks that are down",
+    evidence="state of each NVLink of a GPU, and of its siblings",
+    vendor="nvidia",
+    disproof="every link listed with a rate in `nvidia-smi nvlink -s`, or the same links inactive "
+    "by design (a board with fewer links, no bridge fitted, MIG)",
+    sources=("Azure/azhpc-diagnostics#73", "NVIDIA/nccl#557", "NVIDIA/DCGM#198"),
+    check=_check_down,
+    implied_by=("gpu-lost", "gpu-without-driver"),
+)
+
+MISSING = Rule(
+    id="nvlink-missing",
+    peers="D12",
+    title="NVLinks that are not there at all",
+    evidence="the list of NVLinks of a GPU, and of its siblings",
+    vendor="nvidia",
+    disproof="as many links in `nvidia-smi nvlink -s` as the siblings have",
+    sources=("NVIDIA/nccl#340", "NVIDIA/open-gpu-kernel-modules#1150"),
+    check=_check_missing,
+)
+
+
+RULES = (DOWN, MISSING)

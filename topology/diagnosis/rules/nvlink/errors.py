@@ -1,0 +1,104 @@
+"""NVLink errors that were added between two readings of one node (peers D22).
+
+DCGM's health check takes one replay or recovery for a failure, and CRC errors from 100 a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....model.machine import Gpu
+from ....model.units import seconds as time_of
+from ...case import Case
+from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.counters import elapsed_seconds, growth, rate
+
+COUNTERS = {
+    "replay_errors": "replays",
+    "recovery_errors": "recoveries",
+    "crc_errors": "CRC errors",
+}
+"""A replay sends a packet again; a recovery trains the link again, and all waits for it."""
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    elapsed = elapsed_seconds(case)
+    if elapsed is None:
+        return None
+    read = False
+    found: list[tuple[Gpu, dict[int, dict[str, int]]]] = []
+    for gpu in case.gpus:
+        now, before = case.reading(gpu), case.earlier_reading(gpu)
+        if now is None or before is None:
+            continue
+        links = {link.link: link for link in before.nvlinks}
+        grown: dict[int, dict[str, int]] = {}
+        for link in now.nvlinks:
+            if link.link not in links:
+                continue
+            counts = growth(link, links[link.link], tuple(COUNTERS))
+            read = read or bool(counts)
+            if any(counts.values()):
+                grown[link.link] = {name: count for name, count in counts.items() if count}
+        if grown:
+            found.append((gpu, grown))
+    if not read:
+        return None
+    return [_finding(case, found, elapsed)] if found else []
+
+
+def _finding(
+    case: Case, found: list[tuple[Gpu, dict[int, dict[str, int]]]], elapsed: float
+) -> Finding:
+    who = [gpu.address for gpu, _ in found]
+    counts = [one for _, links in found for one in links.values()]
+    hard = any(one.keys() - {"crc_errors"} for one in counts)
+    crc = max(rate(one.get("crc_errors", 0), elapsed, 1.0) for one in counts)
+    often = crc >= case.threshold(ERRORS, "crc_per_second")
+    return ERRORS.finding(
+        SLOW if hard or often else NOTICE,
+        f"NVLink errors of {case.names(who)} grew in {time_of(elapsed)}",
+        devices=who,
+        evidence=[
+            Evidence(
+                what=f"added on NVLink {link} of {case.name(gpu.address)} in {time_of(elapsed)}",
+                value=", ".join(f"{count} {COUNTERS[name]}" for name, count in counts.items()),
+                source="NVML nvmlDeviceGetNvLinkErrorCounter, two readings",
+            )
+            for gpu, links in found
+            for link, counts in list(links.items())[:6]
+        ],
+        consequence=(
+            "Packets are sent again, or the link is trained again while all traffic over it "
+            "waits. Such a link often goes down next, and then a job hangs or ends."
+            if hard or often
+            else "The links correct a few CRC errors by themselves, which costs nothing. Watch "
+            "whether it goes on."
+        ),
+        fix=[
+            Fix(text="Watch the counters.", command="nvidia-smi nvlink -e"),
+            Fix(
+                text="Look for Xid 74 and 144 to 150, and for SXid of the NVSwitches.",
+                command="dmesg | grep -iE 'xid'",
+                needs_root=True,
+            ),
+            Fix(text="If they go on, drain the node and have the link looked at."),
+        ],
+    )
+
+
+ERRORS = Rule(
+    id="nvlink-errors",
+    peers="D22",
+    title="NVLink errors that were added between two readings",
+    evidence="error counters of each NVLink, now and earlier on the same boot",
+    vendor="nvidia",
+    disproof="equal counters in two readings of `nvidia-smi nvlink -e`; a total says nothing, and "
+    "counters that stand still do not clear the switch",
+    sources=("NVIDIA/NVSentinel#364", "NVIDIA/DCGM DCGM_LIMIT_MAX_NVLINK_CRC_ERROR"),
+    check=_check,
+    thresholds=(("crc_per_second", 100.0),),
+)
+
+RULES = (ERRORS,)

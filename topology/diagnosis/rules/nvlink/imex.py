@@ -1,0 +1,78 @@
+"""IMEX channels, without which NVLink between hosts is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...case import Case
+from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
+from ...rule import Rule
+from .fabric import FABRIC_SOURCE, UP
+
+
+def _imex(case: Case) -> Iterable[Finding] | None:
+    known = [gpu for gpu in case.gpus if gpu.fabric is not None and gpu.fabric.cluster_uuid]
+    if case.host.imex_channels is None or not known:
+        return None
+    # A single HGX board has a cluster of zeros: NCCL's mnnvl.cc takes the same sign.
+    rack = [
+        gpu
+        for gpu in known
+        if gpu.fabric is not None
+        and gpu.fabric.state == UP
+        and (gpu.fabric.cluster_uuid or "").strip("0-")
+    ]
+    if not rack or case.host.imex_channels:
+        return []
+    addresses = [gpu.address for gpu in rack]
+    # A container or a job is given a channel only where it asks for one.
+    return [
+        IMEX.finding(
+            NOTICE if case.may_hide_devices else BROKEN,
+            "no IMEX channel may be opened, though NVLink here joins several hosts",
+            devices=addresses,
+            evidence=[
+                Evidence(
+                    what="channels that may be opened",
+                    value="0",
+                    source="/dev/nvidia-caps-imex-channels",
+                ),
+                Evidence(
+                    what=f"NVLink cluster of {case.name(addresses[0])}",
+                    value="spans hosts (its UUID is not zero)",
+                    source=FABRIC_SOURCE,
+                ),
+            ],
+            consequence=(
+                "A job on this host alone is not touched. One over several hosts of this NVLink "
+                "domain fails when NCCL starts, or takes the network instead of NVLink."
+            ),
+            fix=[
+                Fix(
+                    text="Create a channel and start the IMEX daemon on every host of the domain.",
+                    command="nvidia-modprobe -c 0 && systemctl start nvidia-imex",
+                    needs_root=True,
+                ),
+                Fix(text="In a container, hand the channel in (NVIDIA_IMEX_CHANNELS=0)."),
+                Fix(
+                    text="Until then, let NCCL take the network between hosts.",
+                    command="export NCCL_MNNVL_ENABLE=0",
+                ),
+            ],
+        )
+    ]
+
+
+IMEX = Rule(
+    id="imex-channel",
+    peers="D19",
+    title="no IMEX channel on a board whose NVLink spans hosts",
+    evidence="the channels that may be opened, and the UUID of the NVLink cluster",
+    vendor="nvidia",
+    disproof="a channel in /dev/nvidia-caps-imex-channels that this user can open",
+    sources=("NVIDIA/nccl#1925", "NVIDIA/nccl#2186", "NCCL src/mnnvl.cc"),
+    check=_imex,
+)
+
+
+RULES = (IMEX,)

@@ -1,0 +1,78 @@
+"""NVLinks that run at a lower rate than their siblings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....model.units import gbs
+from ...case import Case
+from ...finding import SLOW, Evidence, Finding
+from ...rule import Rule
+from .down import REPAIR, alike, links_read
+
+SPEED = "NVML field NVLINK_SPEED_MBPS"
+_SAME_RATE = 0.98
+
+
+def _check_rate(case: Case) -> Iterable[Finding] | None:
+    rates = {
+        gpu.address: [(link.link, link.raw_gbs) for link in gpu.nvlinks if link.active]
+        for gpu in links_read(case)
+    }
+    known = [raw for links in rates.values() for _, raw in links if raw]
+    if not known:
+        return None
+    found = []
+    for gpu in case.gpus:
+        those = [gpu.address, *(other.address for other in alike(case, gpu))]
+        best = max((raw for a in those for _, raw in rates.get(a, ()) if raw), default=0.0)
+        sku = case.sku(gpu)
+        # The payload of the data sheet is below the raw rate of every generation.
+        best = max(best, (sku.link_gbs or 0.0) if sku is not None else 0.0)
+        slow = [
+            (link, raw)
+            for link, raw in rates.get(gpu.address, ())
+            if raw and raw < _SAME_RATE * best
+        ]
+        if slow:
+            found.append((gpu, slow, best))
+    if not found:
+        return []
+    who = [gpu.address for gpu, _, _ in found]
+    gpu, slow, best = found[0]
+    return [
+        RATE.finding(
+            SLOW,
+            f"NVLinks of {case.names(who)} run at a lower rate than their siblings",
+            devices=who,
+            evidence=[
+                Evidence(
+                    what=f"raw rate one way of NVLink {link} of {case.name(one.address)}",
+                    value=f"{gbs(raw)} instead of {gbs(most)}",
+                    source=SPEED,
+                )
+                for one, links, most in found
+                for link, raw in links[:4]
+            ],
+            consequence=f"Each slow link of {case.name(gpu.address)} carries "
+            f"{(slow[0][1] or 0) / best:.0%} of what it should, and a collective runs at the pace "
+            "of its slowest GPU.".replace("%", " %"),
+            fix=REPAIR,
+        )
+    ]
+
+
+RATE = Rule(
+    id="nvlink-slow-rate",
+    peers="D21",
+    title="NVLinks that run slower than their siblings",
+    evidence="raw rate of each active NVLink",
+    vendor="nvidia",
+    disproof="equal rates in `nvidia-smi nvlink -s`; raw, payload and measured rates are three "
+    "different figures",
+    sources=("NVIDIA/nccl#1054", "open-mpi/hwloc#574"),
+    check=_check_rate,
+)
+
+
+RULES = (RATE,)

@@ -1,0 +1,136 @@
+"""How the GPUs are wired: in islands of NVLink or xGMI, or by PCIe alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....model.machine import Gpu
+from ... import vendors
+from ...case import Case
+from ...finding import BY_DESIGN, Evidence, Finding
+from ...pairs import THROUGH_HOST
+from ...rule import Rule
+
+NO_LINKS = ("Not Supported", "Invalid Argument", "the driver lists no link")
+"""What NVML says of the links of a GPU that has none."""
+_MATRIX = "nvidia-smi topo -m"
+
+
+def _check_islands(case: Case) -> Iterable[Finding] | None:
+    counted = {gpu.address for gpu in case.gpus}
+    groups = [found for one in case.report.islands if len(found := sorted(counted & set(one))) > 1]
+    if not groups:
+        return None
+    joined = {address for group in groups for address in group}
+    # No job spans two vendors: only sisters of those that are joined can be missed there.
+    makers = {gpu.vendor for gpu in case.gpus if gpu.address in joined}
+    alone = sorted(
+        gpu.address
+        for gpu in case.gpus
+        if gpu.address not in joined and gpu.vendor in makers and _read(gpu)
+    )
+    if len(groups) + len(alone) < 2:
+        return []
+    shown = ["{" + ", ".join(map(case.name, group)) + "}" for group in groups]
+    shown += ["{" + case.name(one) + "}" for one in alone]
+    largest = max(map(len, groups))
+    return [
+        ISLANDS.finding(
+            BY_DESIGN,
+            f"{_kind(case)} joins GPUs in islands: {' '.join(shown)}",
+            devices=sorted(counted),
+            evidence=[
+                Evidence(
+                    what=f"GPUs that {_kind(case)} joins",
+                    value=" ".join(shown),
+                    source=vendors.source(case.gpus, _MATRIX),
+                )
+            ],
+            consequence=f"A job on up to {largest} GPUs of one island keeps to the fast links; one "
+            "on more crosses PCIe, at PCIe's pace. Put tensor parallel groups inside an island.",
+        )
+    ]
+
+
+def _kind(case: Case) -> str:
+    amd = all(gpu.vendor == "amd" for gpu in case.gpus if gpu.nvlinks or gpu.xgmi)
+    return "xGMI" if amd and any(gpu.xgmi for gpu in case.gpus) else "NVLink"
+
+
+def _read(gpu: Gpu) -> bool:
+    """Whether the links of a GPU were read, none included."""
+    return bool(gpu.nvlinks or gpu.xgmi or gpu.why("nvlinks") in NO_LINKS)
+
+
+def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
+    pairs = case.pairs
+    if not pairs or any(pair.letters == "?" for pair in pairs):
+        return None
+    wired = [gpu for gpu in case.gpus if (sku := case.sku(gpu)) is None or sku.fabric != "none"]
+    if not all(map(_read, wired)):
+        return None  # where links were not read, their absence is not known
+    if any(pair.fast for pair in pairs):
+        return []
+    if case.in_vm is not False and any(gpu.xgmi for gpu in case.gpus):
+        return None  # a guest may show its xGMI links as down although they work (peers D25)
+    kinds = sorted({pair.letters for pair in pairs})
+    far = set(kinds) <= set(THROUGH_HOST)
+    through = sorted({one for pair in pairs for one in pair.transports})
+    evidence = [
+        Evidence(
+            what="relations of the GPUs",
+            value=", ".join(kinds),
+            source=vendors.source(case.gpus, _MATRIX),
+        ),
+    ]
+    if through:
+        evidence.append(
+            Evidence(
+                what="transports of NCCL or RCCL",
+                value=", ".join(through),
+                source="gputop explain",
+            )
+        )
+    where = (
+        "No two of them share a PCIe switch, so all traffic crosses the host."
+        if far
+        else "GPUs below one switch copy directly, the others through the host."
+    )
+    return [
+        PCIE_ONLY.finding(
+            BY_DESIGN,
+            f"{len(case.gpus)} GPUs are joined by PCIe alone",
+            devices=[gpu.address for gpu in case.gpus],
+            evidence=evidence,
+            consequence=f"{where} Collectives run at PCIe's pace: prefer data or pipeline "
+            "parallelism to tensor parallelism here.",
+        )
+    ]
+
+
+ISLANDS = Rule(
+    id="gpu-islands",
+    peers="D12",
+    title="GPUs that NVLink or xGMI joins in groups only",
+    evidence="relations of all pairs of GPUs",
+    disproof="NV# between every pair in `nvidia-smi topo -m`, XGMI in `rocm-smi --showtopotype`",
+    disproof_amd="XGMI between every pair in `rocm-smi --showtopotype`",
+    sources=("NVIDIA/nccl-tests#178", "deepspeedai/DeepSpeed#1444"),
+    check=_check_islands,
+    implied_by=("nvlink-down", "nvlink-missing", "nvlink-p2p-refused"),
+)
+
+PCIE_ONLY = Rule(
+    id="pcie-only",
+    peers="D12",
+    title="GPUs that are joined by PCIe alone",
+    evidence="relations of all pairs of GPUs, NVLinks and xGMI links of each",
+    disproof="NV# or XGMI between any two in `nvidia-smi topo -m`",
+    disproof_amd="XGMI between any two in `rocm-smi --showtopotype`",
+    sources=("NVIDIA/DCGM#49", "NVIDIA/nccl-tests#178"),
+    check=_check_pcie_only,
+    implied_by=("nvlink-down", "nvlink-missing", "xgmi-link-down"),
+)
+
+
+RULES = (ISLANDS, PCIE_ONLY)

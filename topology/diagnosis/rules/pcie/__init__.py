@@ -1,0 +1,1 @@
+"""Rules about PCIe and the P2P over it."""

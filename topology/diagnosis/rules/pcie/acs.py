@@ -1,0 +1,224 @@
+"""What sends peer traffic through the root complex: ACS on the path, an IOMMU that translates."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from ...case import Case
+from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
+from ...pairs import BELOW_SWITCH, Pair, devices_of, meet_in_switch, named, way
+from ...rule import Rule
+from ...shared.kernel_line import kernel_argument
+from ..measured.arrival import TRANSLATED, bridges_between, redirects
+
+CONTROL = "PCI config space, ACS control (extended capability 0x000D, offset 6)"
+_FORWARD_ONLY = "iommu.passthrough=1"
+PASS_THROUGH = ("iommu=pt", "iommu=off", "intel_iommu=off", "amd_iommu=off", _FORWARD_ONLY)
+_SHOWN = 6
+
+
+def _peers(case: Case) -> list[Pair]:
+    """Pairs that copy over PCIe: granted, no NVLink, and below a switch unless NCCL goes far."""
+    return [
+        pair
+        for pair in case.pairs
+        if not pair.fast
+        and not pair.mig
+        and pair.granted is not False
+        and (pair.letters in BELOW_SWITCH or "P2P" in pair.transports)
+    ]
+
+
+def _check_acs(case: Case) -> Iterable[Finding] | None:
+    # In a virtual machine ACS has to stay on: it keeps the guests apart.
+    if case.in_vm is not False:
+        return None
+    found: list[Finding] = []
+    read = False
+    pairs = _peers(case)
+    redirected: list[Pair] = []
+    for pair in pairs:
+        bridges = way(case, *pair.ends) or ()
+        read = read or any(device.acs is not None for device in bridges)
+        if bridges_between(case, pair):
+            redirected.append(pair)
+    if redirected:
+        found.append(_acs(case, redirected))
+    nics = _nics(case)
+    read = read or bool(nics)
+    behind = [(gpu, nic, bad) for gpu, nic, bad in nics if bad]
+    if behind and not redirected:
+        found.append(_acs_nic(case, behind))
+    if not read and (pairs or not case.pairs):
+        return None
+    return found
+
+
+def _acs(case: Case, pairs: Sequence[Pair]) -> Finding:
+    bridges = list(dict.fromkeys(one for pair in pairs for one in bridges_between(case, pair)))
+    translated = [
+        one
+        for one in devices_of(pairs)
+        if (device := case.pci(one)) is not None and device.iommu_type in TRANSLATED
+    ]
+    arrived = {(m.src, m.dst) for m in case.figures("bytes_arrive") if m.verdict == "arrived"}
+    proven = all(pair.ends in arrived for pair in pairs)
+    evidence = [_control(case, one) for one in bridges[:_SHOWN]]
+    if translated:
+        evidence.append(_type(case, translated))
+    hang = bool(translated) and not proven
+    turned = any(pair.letters in BELOW_SWITCH for pair in pairs)
+    return ACS_RULE.finding(
+        BROKEN if hang else SLOW if turned else NOTICE,
+        f"ACS sends P2P through the root complex: {named(case, pairs)}",
+        devices=devices_of(pairs),
+        evidence=evidence,
+        consequence=(
+            "Together with an IOMMU that translates, the peer's packets can be dropped: a job "
+            "hangs at its first collective, or computes with zeros."
+            if hang
+            else "Each packet goes up to the CPU and down again instead of turning in the switch: "
+            "less bandwidth, and on some hosts packets are lost."
+            if turned
+            else "NCCL uses P2P between these root ports. On some hosts that redirect it packets "
+            "are lost, and a job hangs at its first collective: measure it."
+        ),
+        fix=_clear(bridges),
+    )
+
+
+def _control(case: Case, bridge: str) -> Evidence:
+    device = case.pci(bridge)
+    controls = (device.acs if device is not None else None) or ()
+    kind = device.kind if device is not None else "bridge"
+    return Evidence(what=f"ACS of {kind} {bridge}", value=" ".join(controls), source=CONTROL)
+
+
+def _type(case: Case, addresses: Sequence[str]) -> Evidence:
+    kinds = {d.iommu_type for one in addresses if (d := case.pci(one)) is not None}
+    return Evidence(
+        what=f"IOMMU type of {case.names(addresses)}",
+        value=", ".join(sorted(filter(None, kinds))),
+        source="/sys/kernel/iommu_groups/*/type",
+    )
+
+
+def _clear(bridges: Sequence[str]) -> list[Fix]:
+    command = "; ".join(f"setpci -s {shlex.quote(one)} ECAP_ACS+6.w=0000" for one in bridges[:16])
+    return [
+        Fix(
+            text="Switch off ACS on these bridges; it comes back at the next start.",
+            command=command,
+            needs_root=True,
+        ),
+        Fix(text="Switch off ACS, or the IOMMU where nothing needs it, in the firmware setup."),
+        Fix(
+            text="Until then, keep NCCL's P2P to NVLink; the rest goes through host memory.",
+            command="export NCCL_P2P_LEVEL=NVL",
+        ),
+    ]
+
+
+def _nics(case: Case) -> list[tuple[str, str, tuple[str, ...]]]:
+    """GPU, RDMA device under the same switch, and the bridges between that redirect."""
+    found = []
+    for nic in case.machine.rdma:
+        if nic.address is None:
+            continue
+        for gpu in case.gpus:
+            if not meet_in_switch(case, gpu.address, nic.address):
+                continue
+            bridges = way(case, gpu.address, nic.address) or ()
+            if any(device.acs is not None for device in bridges):
+                bad = [device.address for device in bridges if redirects(device)]
+                found.append((gpu.address, nic.address, tuple(bad)))
+    return found
+
+
+def _acs_nic(case: Case, behind: Sequence[tuple[str, str, tuple[str, ...]]]) -> Finding:
+    bridges = list(dict.fromkeys(one for _, _, bad in behind for one in bad))
+    names = [f"{case.name(gpu)} and {case.name(nic)}" for gpu, nic, _ in behind]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ACS_RULE.finding(
+        SLOW,
+        f"ACS sends GPUDirect RDMA through the root complex: {', '.join(names[:3])}{more}",
+        devices=sorted({end for gpu, nic, _ in behind for end in (gpu, nic)}),
+        evidence=[_control(case, one) for one in bridges[:_SHOWN]],
+        consequence="GPU and NIC share a switch, but their packets go up to the CPU and back: "
+        "RDMA between nodes is slower. A job on this node alone does not notice.",
+        fix=_clear(bridges)[:2],
+    )
+
+
+def _check_iommu(case: Case) -> Iterable[Finding] | None:
+    if case.in_vm is not False:
+        return None
+    known = [
+        gpu
+        for gpu in case.gpus
+        if (device := case.pci(gpu.address)) is not None and device.iommu_type is not None
+    ]
+    flags = case.host.cmdline_flags
+    if not known:
+        return None
+    translated = {
+        gpu.address
+        for gpu in known
+        if gpu.vendor == "nvidia"
+        and (device := case.pci(gpu.address)) is not None
+        and device.iommu_type in TRANSLATED
+    }
+    pairs = [pair for pair in _peers(case) if set(pair.ends) <= translated]
+    if not pairs:
+        return []
+    arrived = {(m.src, m.dst) for m in case.figures("bytes_arrive") if m.verdict == "arrived"}
+    proven = all(pair.ends in arrived for pair in pairs)
+    evidence = [_type(case, devices_of(pairs))]
+    if flags is not None and not any(flag in PASS_THROUGH for flag in flags):
+        shown = " ".join(flags) or "no argument about the IOMMU"
+        evidence.append(Evidence(what="kernel arguments", value=shown, source="/proc/cmdline"))
+    return [
+        IOMMU.finding(
+            NOTICE if proven else SLOW,
+            f"the IOMMU translates P2P over PCIe: {named(case, pairs)}",
+            devices=devices_of(pairs),
+            evidence=evidence,
+            consequence="Each packet goes up to the IOMMU and down again. "
+            + (
+                "The bytes were measured and arrived."
+                if proven
+                else "NVIDIA does not support P2P over PCIe in this state: data may be wrong "
+                "without an error. Measure whether the bytes arrive."
+            ),
+            fix=[
+                Fix(text="Measure it.", command="gputop probe p2p nccl"),
+                kernel_argument("Start the kernel with iommu=pt.", "iommu=pt"),
+            ],
+        )
+    ]
+
+
+ACS_RULE = Rule(
+    id="acs-redirect",
+    peers="D02",
+    title="ACS that sends peer traffic through the root complex",
+    evidence="ACS control of each bridge between two devices (root reads it), on bare metal",
+    disproof="no ReqRedir+, CmpltRedir+ or UpstreamFwd+ in `lspci -vvv` of a bridge between the "
+    "two; SrcValid+ alone does not redirect",
+    sources=("NVIDIA/nccl#2079", "NVIDIA/nccl#606", "NCCL user guide, troubleshooting"),
+    check=_check_acs,
+    implied_by=("p2p-data-wrong",),
+)
+IOMMU = Rule(
+    id="iommu-translated",
+    peers="D02",
+    title="An IOMMU that translates addresses of P2P over PCIe",
+    evidence="type of the IOMMU group of each GPU, on bare metal",
+    disproof="identity in /sys/kernel/iommu_groups/*/type of the GPU's group",
+    sources=("NVIDIA/nccl#257", "NVIDIA/nccl#667", "CUDA C++ programming guide, IOMMU on Linux"),
+    check=_check_iommu,
+    implied_by=("p2p-data-wrong", "acs-redirect"),
+)
+
+RULES = (ACS_RULE, IOMMU)

@@ -1,0 +1,89 @@
+"""PCIe uplinks that several GPUs share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....model.units import gbs
+from ...case import Case
+from ...finding import BY_DESIGN, Evidence, Finding
+from ...rule import Rule
+
+
+def _check_uplink(case: Case) -> Iterable[Finding] | None:
+    """Copies that are fast one by one and slow together, through one uplink (peers D39)."""
+    alone = _host_figures(case, "pinned")
+    together = _host_figures(case, "pinned, all GPUs at once")
+    both = [address for address in alone if address in together]
+    if not both:
+        return None
+    least = case.threshold(UPLINK, "minimum_share")
+    slow = [one for one in both if together[one] < least * alone[one]]
+    found = []
+    for port, below in _shared(case, slow).items():
+        if len(below) < 2:
+            continue
+        what = case.pci(port)
+        kind = what.kind if what is not None else "port"
+        found.append(
+            UPLINK.finding(
+                BY_DESIGN,
+                f"{case.names(below)} share one PCIe uplink",
+                devices=below,
+                evidence=[
+                    *(
+                        Evidence(
+                            what=f"host to {case.name(one)}",
+                            value=f"{gbs(alone[one])} alone, {gbs(together[one])} with all at once",
+                            source="probe host",
+                        )
+                        for one in below[:6]
+                    ),
+                    Evidence(
+                        what="the port above all of them",
+                        value=f"{kind} {port}",
+                        source="sysfs bus/pci/devices",
+                    ),
+                ],
+                consequence="GPUs that load data at the same time divide the uplink: "
+                f"{gbs(sum(together[one] for one in below))} for {len(below)} together.",
+            )
+        )
+    return found
+
+
+def _host_figures(case: Case, variant: str) -> dict[str, float]:
+    return {
+        one.src: one.value
+        for one in case.figures("h2d_bandwidth", variant)
+        if one.src and one.value and one.verdict != "wrong-data"
+    }
+
+
+def _shared(case: Case, addresses: list[str]) -> dict[str, list[str]]:
+    """Upper end of the nearest uplink that several of these GPUs share -> those GPUs."""
+    above: dict[str, list[str]] = {}
+    for address in addresses:
+        for device in case.way_up(address):
+            if device.kind == "switch upstream":
+                above.setdefault(device.address, []).append(address)
+    kept: dict[str, list[str]] = {}
+    for port, below in sorted(above.items(), key=lambda item: len(item[1])):
+        if len(below) > 1 and not any(set(below) >= set(other) for other in kept.values()):
+            kept[port] = below
+    return kept
+
+
+UPLINK = Rule(
+    id="shared-uplink",
+    peers="D39",
+    title="PCIe uplinks that several GPUs share",
+    evidence="probe host: each GPU alone and all at once; the PCI tree",
+    disproof="the same GB/s with all GPUs at once as alone",
+    sources=("NVIDIA/nccl#44",),
+    check=_check_uplink,
+    thresholds=(("minimum_share", 0.75),),
+)
+
+
+RULES = (UPLINK,)

@@ -1,0 +1,158 @@
+"""PCIe links that are slower under load than both ends allow, and replays that were added."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from ....expectation.links import pcie_gbs
+from ....model.machine import Gpu
+from ....model.snapshot import Measurement
+from ....model.units import gbs
+from ....model.units import seconds as time_of
+from ....wiring.wires import PCIE_GTS
+from ... import vendors
+from ...case import Case
+from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.counters import added, elapsed_seconds, rate
+
+MINUTE_SECONDS = 60.0
+LIVE = ("h2d_bandwidth", "d2h_bandwidth")
+
+
+def _check_generation(case: Case) -> Iterable[Finding] | None:
+    figures = [
+        one
+        for quantity in LIVE
+        for one in case.figures(quantity, "pinned")
+        if one.value is not None and isinstance(one.details.get("pcie_generation"), int)
+    ]
+    if not figures:
+        return None
+    least = case.threshold(GENERATION, "minimum_share")
+    slow: dict[str, tuple[Gpu, Measurement, int, float]] = {}
+    for one in figures:
+        gpu = case.machine.gpu(one.src or "")
+        most = _generation(case, gpu) if gpu is not None else None
+        seen = one.details["pcie_generation"]
+        if gpu is None or most is None or not 0 < seen < most:
+            continue
+        whole = pcie_gbs(most, gpu.pcie_width_max or 16)
+        # A port inside a switch may name a low speed; what was copied decides (nccl#1614).
+        if whole is not None and (one.value or 0.0) < least * whole:
+            slow.setdefault(gpu.address, (gpu, one, most, whole))
+    if not slow:
+        return []
+    who = list(slow)
+    _, one, most, whole = slow[who[0]]
+    seen = one.details["pcie_generation"]
+    return [
+        GENERATION.finding(
+            SLOW,
+            f"PCIe of {case.names(who)} stays at gen{seen} under load, gen{most} is possible",
+            devices=who,
+            evidence=[
+                Evidence(
+                    what=f"PCIe of {case.name(gpu.address)} while a copy ran",
+                    value=f"gen{figure.details['pcie_generation']} of gen{best}, "
+                    f"{gbs(figure.value)} of {gbs(rate_)}",
+                    source=f"probe {figure.probe}, {vendors.source([gpu], 'NVML')} during the copy",
+                )
+                for gpu, figure, best, rate_ in slow.values()
+            ],
+            consequence=f"Host copies get {gbs(one.value)} where the link could carry {gbs(whole)} "
+            "one way.",
+            fix=[
+                Fix(
+                    text="See what each end can do and what came up.",
+                    command=f"lspci -vv -s {shlex.quote(who[0])} | grep -E 'LnkCap|LnkSta'",
+                    needs_root=True,
+                ),
+                Fix(text="Seat the card again; set the slot's speed and switch off ASPM."),
+            ],
+        )
+    ]
+
+
+def _generation(case: Case, gpu: Gpu) -> int | None:
+    """The generation that GPU and slot can both do."""
+    rates = [d.link_speed_max_gts for d in case.way_up(gpu.address)[:2] if d.link_speed_max_gts]
+    slot = max((gen for gen, gts in PCIE_GTS.items() if rates and gts <= min(rates)), default=None)
+    known = [gen for gen in (gpu.pcie_gen_max, slot) if gen is not None]
+    return min(known, default=None)
+
+
+def _check_replays(case: Case) -> Iterable[Finding] | None:
+    elapsed = elapsed_seconds(case)
+    if elapsed is None:
+        return None
+    grown: dict[str, int] = {}
+    for gpu in case.gpus:
+        now, before = case.reading(gpu), case.earlier_reading(gpu)
+        count = added(now.pcie_replays, before.pcie_replays) if now and before else None
+        if count is not None:
+            grown[gpu.address] = count
+    if not grown:
+        return None
+    sick = [address for address, count in grown.items() if count]
+    if not sick:
+        return []
+    worst = max(rate(grown[address], elapsed, MINUTE_SECONDS) for address in sick)
+    often = worst >= case.threshold(REPLAYS, "per_minute")
+    return [
+        REPLAYS.finding(
+            SLOW if often else NOTICE,
+            f"PCIe replays of {case.names(sick)} grew in {time_of(elapsed)}",
+            devices=sick,
+            evidence=[
+                Evidence(
+                    what=f"replays added on {case.name(address)} in {time_of(elapsed)}",
+                    value=str(grown[address]),
+                    source=vendors.source(case.gpus, "NVML nvmlDeviceGetPcieReplayCounter")
+                    + ", two readings",
+                )
+                for address in sick
+            ],
+            consequence="Packets are sent again: host copies and P2P over PCIe slow down, and the "
+            "link may lose lanes or speed."
+            if often
+            else "A few packets were sent again, which costs nothing. Watch whether it goes on.",
+            fix=[
+                Fix(
+                    text="Watch the counter.",
+                    command=vendors.command(
+                        case.gpus,
+                        "nvidia-smi -q -d PCIE | grep -i replay",
+                        "amd-smi metric --pcie",
+                    ),
+                ),
+                Fix(text="If it goes on, seat the card or its riser again."),
+            ],
+        )
+    ]
+
+
+GENERATION = Rule(
+    id="pcie-generation",
+    peers="D07",
+    title="PCIe links that stay slow under load",
+    evidence="probe host: PCIe generation read while a copy ran, and its GB/s; never at rest",
+    disproof="the full generation during a copy, or more than three quarters of the link's rate",
+    sources=("NVIDIA/open-gpu-kernel-modules#731", "NVIDIA/open-gpu-kernel-modules#1010"),
+    check=_check_generation,
+    implied_by=("pcie-width",),
+    thresholds=(("minimum_share", 0.75),),
+)
+REPLAYS = Rule(
+    id="pcie-replays",
+    peers="D07",
+    title="PCIe replays that were added between two readings",
+    evidence="replay counter of each GPU, now and earlier on the same boot",
+    disproof="equal counters in two readings; a total says nothing",
+    sources=("NVIDIA/DCGM DCGM_LIMIT_MAX_PCIREPLAY_RATE", "local-inference-lab/rtx6kpro PR 88"),
+    check=_check_replays,
+    thresholds=(("per_minute", 8.0),),
+)
+
+RULES = (GENERATION, REPLAYS)

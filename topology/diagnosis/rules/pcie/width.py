@@ -1,0 +1,123 @@
+"""PCIe links with fewer lanes than both ends have."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from ....expectation.links import pcie_gbs
+from ....model.units import gbs
+from ...case import Case
+from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+from ...shared.lanes import (
+    Narrow,
+    by_siblings,
+    generation_of,
+    links_of,
+    loaded,
+    too_few,
+    under_load,
+    width_now,
+)
+
+
+def _check(case: Case) -> Iterable[Finding] | None:
+    ends = [gpu.address for gpu in case.gpus]
+    ends += [nic.address for nic in case.machine.rdma if nic.address and case.pci(nic.address)]
+    read = False
+    found: list[Narrow] = []
+    for end in ends:
+        links = links_of(case, end)
+        read = read or bool(links)
+        found += too_few(case, end)
+    loads = loaded(case)
+    widths = [width_now(case, gpu) for gpu in case.gpus]
+    if not read and sum(width is not None for width in widths) < 2 and not loads:
+        return None
+    found += by_siblings(case, {one.device for one in found})
+    found += under_load(case, {one.device for one in found})
+    gpus = {gpu.address for gpu in case.gpus}
+    # A bridge above several devices is one link.
+    shared = {one.link for one in found if one.device in gpus}
+    of_gpus = [one for one in found if one.link in shared]
+    of_nics = [one for one in found if one.link not in shared]
+    made = [_finding(case, of_gpus, SLOW)] if of_gpus else []
+    if of_nics:
+        # A root port may name more lanes than its slot has: a sister with more proves a fault.
+        sisters = any(_behind(case, one) for one in of_nics)
+        made.append(_finding(case, of_nics, SLOW if sisters else NOTICE))
+    return made
+
+
+def _behind(case: Case, link: Narrow) -> bool:
+    """Whether another RDMA device of the same kind has more lanes."""
+    mine = case.pci(link.device)
+    others = (case.pci(nic.address) for nic in case.machine.rdma if nic.address)
+    return mine is not None and any(
+        other.link_width_now is not None and other.link_width_now > link.now
+        for other in others
+        if other is not None and other.device_id == mine.device_id
+    )
+
+
+def _finding(case: Case, found: Sequence[Narrow], severity: str) -> Finding:
+    who = list(dict.fromkeys(one.device for one in found))
+    links = list({one.link: one for one in found}.values())
+    first = links[0]
+    return WIDTH.finding(
+        severity,
+        f"PCIe of {case.names(who)} has x{first.now} instead of x{first.most}",
+        devices=who,
+        evidence=[
+            Evidence(
+                what=f"lanes of the link of {case.name(one.link)}"
+                + (f", on the way to {case.name(one.device)}" if one.link != one.device else ""),
+                value=f"x{one.now} of x{one.most}",
+                source=one.source,
+            )
+            for one in links[:6]
+        ],
+        consequence=_price(case, first),
+        fix=[
+            Fix(
+                text="See what each end can do and what came up.",
+                command=f"lspci -vv -s {shlex.quote(first.link)} | grep -E 'LnkCap|LnkSta'",
+                needs_root=True,
+            ),
+            Fix(text="Seat the card or its riser again; look at the slot's bifurcation."),
+        ],
+    )
+
+
+def _price(case: Case, link: Narrow) -> str:
+    gpu = case.machine.gpu(link.device)
+    device = case.pci(link.link)
+    gen = generation_of(device.link_speed_max_gts if device is not None else None)
+    if gen is None and gpu is not None:
+        gen = gpu.pcie_gen_max
+    now, whole = (pcie_gbs(gen, lanes) if gen else None for lanes in (link.now, link.most))
+    if now is None or whole is None:
+        return f"Host copies and PCIe traffic get {link.now} of {link.most} lanes."
+    text = f"The link carries {gbs(now)} instead of {gbs(whole)} one way"
+    sku = case.sku(gpu) if gpu is not None else None
+    known = sku.figure("h2d") if sku is not None else None
+    if known is not None and known.fraction:
+        reach = known.fraction * now
+        text += f"; a host copy reaches about {gbs(reach)} instead of {gbs(known.fraction * whole)}"
+    return text + "."
+
+
+WIDTH = Rule(
+    id="pcie-width",
+    peers="D07",
+    title="PCIe links with fewer lanes than both ends have",
+    evidence="lanes now and at most of each link from a GPU or RDMA device up, and lanes while the "
+    "probe host copied",
+    disproof="LnkSta Width equal to the smaller LnkCap Width of both ends in `lspci -vv`",
+    sources=("NVIDIA/open-gpu-kernel-modules#1010", "NVIDIA/nccl#1614", "NVIDIA/NVSentinel#890"),
+    check=_check,
+)
+
+
+RULES = (WIDTH,)

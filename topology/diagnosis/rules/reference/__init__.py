@@ -1,0 +1,1 @@
+"""Rules that hold a node against what it should be (--expect)."""

@@ -1,0 +1,290 @@
+"""What the node should be: GPUs, links, wiring and network against a reference (--expect)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ....expectation.reference import LINK_LETTERS, Reference, model_text
+from ....model.machine import Gpu
+from ... import vendors
+from ...case import Case
+from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+
+_SOURCES = ("gputop check --expect; reference nodes in nodes.toml with the source of each",)
+
+
+def _gpus(case: Case) -> Iterable[Finding] | None:
+    reference = case.reference
+    if reference is None:
+        return None
+    evidence = []
+    count = len(case.gpus)
+    # Who picks some GPUs knows that there are others, and a container or a job may have some.
+    kept = case.may_hide_devices and count < (reference.gpus or 0)
+    whole = len(case.machine.gpus) == reference.gpus or not case.machine.pci
+    given = case.chosen or (kept and whole)
+    if reference.gpus is not None and count != reference.gpus and not given:
+        evidence.append(
+            Evidence(
+                what="GPUs",
+                value=f"{count}, and {reference.name} has {reference.gpus}",
+                source=_sources(case, reference),
+            )
+        )
+    others = [gpu for gpu in case.gpus if _is_other(case, reference, gpu)]
+    evidence += [
+        Evidence(
+            what=f"model of {case.name(gpu.address)}",
+            value=f"{gpu.name}, and {reference.name} has "
+            f"{' or '.join(reference.names) or model_text(reference.models)}",
+            source=_sources(case, reference),
+        )
+        for gpu in others
+    ]
+    if not evidence:
+        return []
+    return [
+        GPUS.finding(
+            BROKEN,
+            f"the GPUs are not those of {reference.name}: "
+            f"{f'{count} of {reference.gpus}' if not others else 'another model'}",
+            devices=[gpu.address for gpu in others],
+            evidence=evidence,
+            consequence="A job that asks for that node does not start here, or runs on other GPUs.",
+            fix=[
+                Fix(
+                    text="See which GPUs the PCI bus has",
+                    command=vendors.command(case.gpus, "lspci -d 10de: -nn", "lspci -d 1002: -nn"),
+                ),
+                Fix(text="Compare with another reference: --expect takes its name or a snapshot."),
+            ],
+        )
+    ]
+
+
+def _is_other(case: Case, reference: Reference, gpu: Gpu) -> bool:
+    if reference.sister is not None:
+        return bool(reference.names and gpu.name) and gpu.name not in reference.names
+    sku = case.sku(gpu)
+    return sku is not None and bool(reference.models) and sku.name not in reference.models
+
+
+def _links(case: Case) -> Iterable[Finding] | None:
+    reference = case.reference
+    wanted = None if reference is None else reference.links_per_gpu
+    counted = {
+        gpu.address: count
+        for gpu in case.gpus
+        if not gpu.mig_enabled and (count := _up(gpu)) is not None
+    }
+    if reference is None or wanted is None or not counted:
+        return None
+    few = {address: count for address, count in counted.items() if count < wanted}
+    if not few:
+        return []
+    return [
+        LINKS.finding(
+            SLOW,
+            f"{_who(case, list(few))}: fewer links than {reference.name} has",
+            devices=list(few),
+            evidence=[
+                Evidence(
+                    what=f"links of {case.name(address)} that are up",
+                    value=f"{count}, and {reference.name} has {wanted}",
+                    source=_sources(case, reference),
+                )
+                for address, count in few.items()
+            ],
+            consequence=f"Over NVLink or xGMI {_who(case, list(few))} can move at most "
+            f"{100 * min(few.values()) / wanted:.0f} % of what this kind of node moves.",
+            fix=[
+                Fix(
+                    text="See the state of every link",
+                    command=vendors.command(
+                        case.gpus, "nvidia-smi nvlink --status", "amd-smi xgmi -l"
+                    ),
+                )
+            ],
+        )
+    ]
+
+
+def _up(gpu: Gpu) -> int | None:
+    """Links that are up; None where one of them does not say."""
+    if gpu.xgmi:
+        known = [(link.links or 1, link.active) for link in gpu.xgmi]
+        return None if any(a is None for _, a in known) else sum(n for n, a in known if a)
+    if not gpu.nvlinks or any(link.active is None for link in gpu.nvlinks):
+        return None
+    return sum(bool(link.active) for link in gpu.nvlinks)
+
+
+def _wiring(case: Case) -> Iterable[Finding] | None:
+    reference = case.reference
+    if reference is None or len(case.gpus) < 2:
+        return None
+    places = {gpu.address: place for place, gpu in enumerate(case.machine.gpus)}
+    compared = 0
+    wrong: list[tuple[Gpu, Gpu, str, str]] = []
+    for index, first in enumerate(case.gpus):
+        for second in case.gpus[index + 1 :]:
+            wanted = reference.letters(
+                places[first.address], places[second.address], len(case.machine.gpus)
+            )
+            cell = case.matrix.cell(first.address, second.address)
+            if wanted is None or cell is None or cell.letters == "?":
+                continue
+            compared += 1
+            if not _alike(case, cell.letters, wanted):
+                wrong.append((first, second, cell.letters, wanted))
+    if not compared:
+        return None
+    return [_wiring_finding(case, reference, wrong)] if wrong else []
+
+
+def _alike(case: Case, found: str, wanted: str) -> bool:
+    if found == wanted:
+        return True
+    linked = [letters.startswith(LINK_LETTERS) for letters in (found, wanted)]
+    if any(linked):
+        # A reference prints links; how many of them are up is another rule's question there.
+        return all(linked) and case.reference is not None and case.reference.sister is None
+    # The tree of a virtual machine is its hypervisor's, so its letters prove nothing.
+    return wanted == "PCIe" or case.in_vm is not False
+
+
+def _wiring_finding(
+    case: Case, reference: Reference, wrong: Sequence[tuple[Gpu, Gpu, str, str]]
+) -> Finding:
+    kinds = Counter((found, wanted) for _, _, found, wanted in wrong)
+    devices = list(dict.fromkeys(gpu.address for pair in wrong for gpu in pair[:2]))
+    return WIRING.finding(
+        SLOW,
+        f"{_pairs(len(wrong))} not joined as in {reference.name}",
+        devices=devices,
+        evidence=[
+            Evidence(
+                what=f"{_pairs(count)}: {_example(case, wrong, kind)}",
+                value=f"{kind[0]} here, {kind[1]} there",
+                source=_sources(case, reference),
+            )
+            for kind, count in kinds.items()
+        ],
+        consequence="Collectives take the slowest of these ways, so every job over these GPUs is "
+        "slower than on that node.",
+        fix=[
+            Fix(
+                text="See how the GPUs hang together",
+                command=vendors.command(case.gpus, "nvidia-smi topo -m", "amd-smi topology"),
+            )
+        ],
+    )
+
+
+def _pairs(count: int) -> str:
+    return f"{count} pair{'' if count == 1 else 's'} of GPUs"
+
+
+def _example(case: Case, wrong: Sequence[tuple[Gpu, Gpu, str, str]], kind: tuple[str, str]) -> str:
+    first, second, *_ = next(pair for pair in wrong if pair[2:] == kind)
+    return f"{case.name(first.address)} - {case.name(second.address)}"
+
+
+def _network(case: Case) -> Iterable[Finding] | None:
+    reference = case.reference
+    wanted = None if reference is None else reference.ports
+    # Without a single interface nobody looked at the network at all.
+    if reference is None or not wanted or not (case.machine.rdma or case.machine.interfaces):
+        return None
+    gbit = reference.port_gbit
+    ports = [port for device in case.machine.rdma for port in device.ports]
+    rates = [port.rate_gbit for port in ports]
+    # Whether few fast ports or many slow ones: a job sees their sum.
+    share = len(ports) / wanted
+    if gbit and None not in rates:
+        share = sum(rate or 0.0 for rate in rates) / (wanted * gbit)
+    if share >= case.threshold(NETWORK, "minimum_share"):
+        return []
+    rate = f" of {gbit:.0f} Gbit/s" if gbit else ""
+    here = ", ".join(
+        f"{count} of {'unknown rate' if one is None else f'{one:.0f} Gbit/s'}"
+        for one, count in Counter(rates).items()
+    )
+    return [
+        NETWORK.finding(
+            SLOW,
+            f"{100 * share:.0f} % of the RDMA network of {reference.name}",
+            evidence=[
+                Evidence(what="RDMA ports", value=here or "none", source="/sys/class/infiniband"),
+                Evidence(
+                    what=f"RDMA ports of {reference.name}",
+                    value=f"{wanted}{rate}",
+                    source=reference.source,
+                ),
+            ],
+            consequence=f"Jobs over several nodes have {100 * share:.0f} % of the network that "
+            "this kind of node has; jobs on this node alone lose nothing.",
+            fix=[
+                Fix(text="See what the kernel names", command="ls /sys/class/infiniband"),
+                Fix(text="In a container: hand /dev/infiniband and the devices in."),
+            ],
+        )
+    ]
+
+
+def _who(case: Case, addresses: Sequence[str]) -> str:
+    """Devices in one short phrase."""
+    if len(addresses) <= 3:
+        return case.names(addresses)
+    every = len(addresses) == len(case.gpus)
+    return f"{'all ' if every else ''}{len(addresses)} GPUs"
+
+
+def _sources(case: Case, reference: Reference) -> str:
+    return f"{', '.join(case.snapshot.source)}; {reference.source}"
+
+
+GPUS = Rule(
+    id="unexpected-gpus",
+    title="GPUs that are not those of the expected node",
+    evidence="--expect, and the GPUs by their names",
+    disproof="a reference that this node is meant to be, with as many GPUs of the same model",
+    sources=_SOURCES,
+    implied_by=("gpu-lost", "gpu-without-driver"),
+    check=_gpus,
+)
+LINKS = Rule(
+    id="unexpected-links",
+    title="GPUs with fewer links than the expected node has",
+    evidence="--expect NAME, and the state of every link",
+    disproof="the missing links as active in `nvidia-smi nvlink --status`",
+    disproof_amd="the missing links up in `amd-smi xgmi -l`",
+    sources=_SOURCES,
+    peers="D12",
+    implied_by=("nvlink-down", "nvlink-missing", "xgmi-link-down"),
+    check=_links,
+)
+WIRING = Rule(
+    id="unexpected-wiring",
+    title="GPUs joined in another way than in the expected node",
+    evidence="--expect, and the relation of every pair of GPUs",
+    disproof="the reference's letters in `nvidia-smi topo -m`",
+    disproof_amd="the reference's links in `amd-smi topology`",
+    sources=_SOURCES,
+    implied_by=("unexpected-gpus", "unexpected-links"),
+    check=_wiring,
+)
+NETWORK = Rule(
+    id="unexpected-network",
+    title="less RDMA network than the expected node has",
+    evidence="--expect, and the RDMA devices of the kernel",
+    disproof="ports of the same rates together in /sys/class/infiniband",
+    sources=_SOURCES,
+    peers="D20",
+    check=_network,
+    thresholds=(("minimum_share", 0.9),),
+)
+
+RULES = (GPUS, LINKS, WIRING, NETWORK)

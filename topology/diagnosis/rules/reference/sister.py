@@ -1,0 +1,267 @@
+"""What differs from a healthy sister (--expect SNAPSHOT): settings, software, figures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ....model.machine import Gpu
+from ....model.snapshot import Measurement, NodeSnapshot
+from ....model.units import size
+from ...case import Case
+from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
+from ...rule import Rule
+
+_SOURCES = ("gputop check --expect with the snapshot of a healthy node of the same kind",)
+_LESS = (
+    ("pcie_width_max", "PCIe lanes"),
+    ("pcie_gen_max", "PCIe generation"),
+    ("power_limit_watts", "power limit, W"),
+    ("memory_bytes", "memory"),
+    ("bar1_bytes", "BAR1"),
+)
+"""Fields of a GPU of which less is worse."""
+_OTHER = (
+    ("ecc_enabled", "ECC"),
+    ("mig_enabled", "MIG"),
+    ("persistence", "persistence mode"),
+    ("compute_mode", "compute mode"),
+    ("vbios", "VBIOS"),
+    ("gsp_firmware", "GSP firmware"),
+)
+"""Fields of a GPU that should be equal."""
+_HOST = (
+    ("shm_bytes", "/dev/shm"),
+    ("numa_balancing", "kernel.numa_balancing"),
+    ("cmdline_flags", "kernel command line"),
+    ("nvidia_module", "kind of the NVIDIA module"),
+    ("kernel", "kernel"),
+)
+_SOFTWARE = (
+    ("nvidia_driver", "driver"),
+    ("amd_driver", "driver"),
+    ("cuda_driver", "CUDA of the driver"),
+    ("rocm", "ROCm"),
+    ("nccl", "NCCL"),
+    ("rccl", "RCCL"),
+    ("torch", "torch"),
+)
+_SAME_SHARE = 0.999
+_MOST = 12
+"""So many differences are listed."""
+
+
+def _sister(case: Case) -> NodeSnapshot | None:
+    return None if case.reference is None else case.reference.sister
+
+
+def _pairs(case: Case, sister: NodeSnapshot) -> list[tuple[Gpu, Gpu]]:
+    """Each GPU with its counterpart: at the same address, else at the same place."""
+    places = {gpu.address: place for place, gpu in enumerate(case.machine.gpus)}
+    others = sister.machine.gpus
+    if len(others) != len(places):
+        return []
+    return [
+        (gpu, sister.machine.gpu(gpu.address) or others[places[gpu.address]]) for gpu in case.gpus
+    ]
+
+
+def _settings(case: Case) -> Iterable[Finding] | None:
+    sister = _sister(case)
+    pairs = [] if sister is None else _pairs(case, sister)
+    if not pairs:
+        return None
+    less = [
+        (gpu, _shown(what, getattr(gpu, field), getattr(other, field)))
+        for field, what in _LESS
+        for gpu, other in pairs
+        if _below(getattr(gpu, field), getattr(other, field))
+    ]
+    if not less:
+        return []
+    devices = list(dict.fromkeys(gpu.address for gpu, _ in less))
+    return [
+        SETTINGS.finding(
+            SLOW,
+            f"{case.names(devices)}: less than on {_name(case)}: "
+            + ", ".join(dict.fromkeys(what for _, (what, _) in less)),
+            devices=devices,
+            evidence=_evidence(
+                case, [(f"{case.name(gpu.address)}: {what}", said) for gpu, (what, said) in less]
+            ),
+            consequence="What is less here bounds what these GPUs can do, whatever the job does.",
+            fix=[
+                Fix(
+                    text="Look at the limits and the PCIe link of each GPU",
+                    command="nvidia-smi -q -d POWER,MEMORY,PERFORMANCE",
+                )
+            ],
+        )
+    ]
+
+
+def _software(case: Case) -> Iterable[Finding] | None:
+    sister = _sister(case)
+    if sister is None:
+        return None
+    found = [
+        (f"{case.name(gpu.address)}: {what}", said)
+        for field, label in _OTHER
+        for gpu, other in _pairs(case, sister)
+        if _unlike(getattr(gpu, field), getattr(other, field))
+        for what, said in [_shown(label, getattr(gpu, field), getattr(other, field))]
+    ]
+    ours, theirs = case.host, sister.machine.host
+    if theirs is not None:
+        found += [
+            _shown(what, getattr(ours, field), getattr(theirs, field))
+            for field, what in _HOST
+            if _unlike(getattr(ours, field), getattr(theirs, field))
+        ]
+    here, there = case.machine.software, sister.machine.software
+    if here is not None and there is not None:
+        found += [
+            _shown(what, getattr(here, field), getattr(there, field))
+            for field, what in _SOFTWARE
+            if _unlike(getattr(here, field), getattr(there, field))
+        ]
+    if not found:
+        return []
+    what = ", ".join(dict.fromkeys(name.rpartition(": ")[2] for name, _ in found))
+    return [
+        SOFTWARE.finding(
+            NOTICE,
+            f"not as on {_name(case)}: {what}",
+            evidence=_evidence(case, found),
+            consequence="Figures of the two nodes may differ for these reasons alone.",
+        )
+    ]
+
+
+def _figures(case: Case) -> Iterable[Finding] | None:
+    sister = _sister(case)
+    if sister is None:
+        return None
+    pairs = {gpu.address: other.address for gpu, other in _pairs(case, sister)}
+    theirs = {one.key: one for one in sister.measurements if one.value}
+    least = case.threshold(FIGURES, "minimum_share")
+    compared: list[tuple[float, Measurement, Measurement]] = []
+    for one in case.snapshot.measurements:
+        ends = [None if end is None else pairs.get(end) for end in (one.src, one.dst)]
+        key = (one.probe, one.quantity, *ends, one.direction, one.variant, one.bytes_per_copy)
+        other = theirs.get(key)
+        if other is None or not one.value or not other.value or one.unit != other.unit:
+            continue
+        falling = one.unit in ("us", "ms", "s")
+        share = other.value / one.value if falling else one.value / other.value
+        compared.append((share, one, other))
+    if not compared:
+        return None
+    low = sorted((one for one in compared if one[0] < least), key=lambda found: found[0])
+    return [_low(case, low)] if low else []
+
+
+def _low(case: Case, low: Sequence[tuple[float, Measurement, Measurement]]) -> Finding:
+    ends = Counter(end for _, one, _ in low for end in (one.src, one.dst) if end)
+    known = [gpu.address for gpu in case.gpus if gpu.address in ends]
+    share, worst, _ = low[0]
+    return FIGURES.finding(
+        SLOW,
+        f"{worst.quantity} at {100 * share:.0f} % of what {_name(case)} gave"
+        + (f", and {len(low) - 1} more low figures" if len(low) > 1 else ""),
+        devices=known,
+        evidence=_evidence(
+            case,
+            [
+                (
+                    " ".join(filter(None, (one.quantity, one.variant, _ends(case, one)))),
+                    f"{one.value:.4g} here, {other.value:.4g} there, {one.unit}",
+                )
+                for _, one, other in low
+            ],
+            f"probe {worst.probe}",
+        ),
+        consequence=f"What is bounded by it takes {1 / share:.1f} times as long as on that node.",
+        fix=[
+            Fix(
+                text="Measure both nodes again with the same options",
+                command="gputop probe --full",
+            )
+        ],
+    )
+
+
+def _ends(case: Case, one: Measurement) -> str:
+    return " -> ".join(case.name(end) for end in (one.src, one.dst) if end)
+
+
+def _evidence(case: Case, found: Sequence[tuple[str, str]], source: str = "") -> list[Evidence]:
+    of = source or ", ".join(case.snapshot.source)
+    told = [
+        Evidence(what=what, value=said, source=f"{of}; {_name(case)}")
+        for what, said in found[:_MOST]
+    ]
+    if len(found) > _MOST:
+        more = Evidence(what="more of them", value=str(len(found) - _MOST), source=of)
+        told.append(more)
+    return told
+
+
+def _name(case: Case) -> str:
+    return "" if case.reference is None else case.reference.name
+
+
+def _below(here: float | None, there: float | None) -> bool:
+    return here is not None and there is not None and here < _SAME_SHARE * there
+
+
+def _unlike(here: object, there: object) -> bool:
+    """Whether both are known and differ."""
+    return here is not None and there is not None and here != there
+
+
+def _shown(what: str, here: object, there: object) -> tuple[str, str]:
+    return what, f"{_word(what, here)} here, {_word(what, there)} there"
+
+
+def _word(what: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple):
+        return " ".join(map(str, value)) or "nothing"
+    if isinstance(value, int) and what in ("memory", "BAR1", "/dev/shm"):
+        return size(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+SETTINGS = Rule(
+    id="unexpected-settings",
+    title="GPUs with less than those of the expected node",
+    evidence="--expect SNAPSHOT, and limits, lanes and memory of each GPU",
+    disproof="the same values on both nodes in `nvidia-smi -q`",
+    disproof_amd="the same values on both nodes in `amd-smi static`",
+    sources=_SOURCES,
+    implied_by=("unexpected-gpus", "pcie-width", "power-limit-low", "bar1-small"),
+    check=_settings,
+)
+SOFTWARE = Rule(
+    id="unexpected-software",
+    title="software and modes that differ from the expected node",
+    evidence="--expect SNAPSHOT, and versions and modes",
+    disproof="the same versions on both nodes",
+    sources=_SOURCES,
+    check=_software,
+)
+FIGURES = Rule(
+    id="unexpected-figures",
+    title="figures lower than those of the expected node",
+    evidence="--expect SNAPSHOT with measurements, and the same measured here",
+    disproof="a second run of the same probes that is not lower",
+    sources=_SOURCES,
+    peers="D01",
+    implied_by=("unexpected-gpus", "unexpected-links", "unexpected-settings"),
+    check=_figures,
+    thresholds=(("minimum_share", 0.85),),
+)
+
+RULES = (SETTINGS, SOFTWARE, FIGURES)

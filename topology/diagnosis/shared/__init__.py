@@ -1,0 +1,1 @@
+"""What several rules need; no rule stands here."""

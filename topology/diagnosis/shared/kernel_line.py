@@ -1,0 +1,15 @@
+"""Arguments of the kernel's command line, as a cure."""
+
+from __future__ import annotations
+
+from ..finding import Fix
+
+
+def kernel_argument(text: str, argument: str) -> Fix:
+    """Give the command of Red Hat's kin, and the file where others have no such command."""
+    return Fix(
+        text=f"{text} Without grubby (Debian, Ubuntu): add {argument} to GRUB_CMDLINE_LINUX in "
+        "/etc/default/grub, then run update-grub.",
+        command=f"grubby --update-kernel=ALL --args={argument}",
+        needs_root=True,
+    )

@@ -1,0 +1,203 @@
+"""Lanes of PCIe links: fewer than both ends have, or than siblings have where a guest hides one.
+
+Lanes that a probe read while a copy ran count as well: a link may lose some only under load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+
+from ...expectation.links import pcie_gbs
+from ...model.machine import Gpu, PciDevice
+from ...model.snapshot import Measurement
+from ...wiring.wires import PCIE_GTS
+from .. import vendors
+from ..case import Case
+
+_WIDTH = "sysfs current_link_width, max_link_width"
+FIRST_RESTING = 6
+"""PCIe generation from which a link gives up lanes at rest (L0p): few then prove nothing."""
+COPIES = ("h2d_bandwidth", "d2h_bandwidth")
+LEAST_SHARE = 0.75
+"""Share of a link's rate from which a copy shows that nothing of it is missing (peers D07)."""
+
+
+class Narrow(msgspec.Struct, frozen=True):
+    """One link with fewer lanes than it should have."""
+
+    device: str
+    """The GPU or NIC that it serves."""
+    link: str
+    """Its lower end."""
+    now: int
+    most: int
+    source: str
+
+
+def narrow(case: Case) -> set[str]:
+    """Addresses of the GPUs whose way up has a link with too few lanes."""
+    found = {one.device for gpu in case.gpus for one in too_few(case, gpu.address)}
+    found |= {one.device for one in by_siblings(case, found)}
+    return found | {one.device for one in under_load(case, found)}
+
+
+def links_of(case: Case, end: str) -> list[Narrow]:
+    """Every link of the way up of which both ends were read.
+
+    A GPU that NVLink-C2C joins to its CPU does not copy over PCIe (peers D36).
+    """
+    gpu = case.machine.gpu(end)
+    sku = case.sku(gpu) if gpu is not None else None
+    coherent = gpu is not None and (
+        gpu.c2c_enabled or (sku is not None and sku.c2c_gbs and gpu.c2c_enabled is not False)
+    )
+    chain = () if coherent else case.way_up(end)
+    found = []
+    for device, above in pairwise(chain):
+        most = None if _rests(device, above) else _most(device, above)
+        if device.link_width_now and most:
+            found.append(Narrow(end, device.address, device.link_width_now, most, _WIDTH))
+    return found
+
+
+def too_few(case: Case, end: str) -> list[Narrow]:
+    """Links of the way up with too few lanes, unless more went over them than those carry."""
+    few = [link for link in links_of(case, end) if link.now < link.most]
+    return [link for link in few if not _refuted(case, link)]
+
+
+def _refuted(case: Case, link: Narrow) -> bool:
+    device = case.pci(link.link)
+    gen = generation_of(device.link_speed_max_gts if device is not None else None)
+    carries = pcie_gbs(gen, link.now) if gen else None
+    return carries is not None and any(
+        one.src == link.device and (one.value or 0.0) > carries
+        for quantity in COPIES
+        for one in case.figures(quantity, "pinned")
+    )
+
+
+def generation_of(gts: float | None) -> int | None:
+    """PCIe generation of a rate in GT/s; None for a rate that none has."""
+    return next((gen for gen, rate in PCIE_GTS.items() if rate == gts), None)
+
+
+def loaded(case: Case) -> dict[str, tuple[int, Measurement]]:
+    """Lanes of each GPU as a probe read them while it copied, and the slowest copy with them."""
+    found: dict[str, tuple[int, Measurement]] = {}
+    for quantity in COPIES:
+        for one in case.figures(quantity, "pinned"):
+            lanes = one.details.get("pcie_width")
+            if not one.src or one.value is None or isinstance(lanes, bool):
+                continue
+            if isinstance(lanes, int) and lanes > 0:
+                known = found.get(one.src)
+                if known is None or one.value < (known[1].value or 0.0):
+                    found[one.src] = lanes, one
+    return found
+
+
+def under_load(case: Case, known: set[str]) -> list[Narrow]:
+    """GPUs with fewer lanes while a copy ran than both ends have, at rest, or siblings had then."""
+    loads = loaded(case)
+    found = []
+    for gpu in case.gpus:
+        if gpu.address in known or gpu.address not in loads:
+            continue
+        now, figure = loads[gpu.address]
+        most, beside = _should(case, gpu, loads)
+        whole = pcie_gbs(_loaded_gen(figure) or gpu.pcie_gen_max or 0, most)
+        if now >= most or (whole is not None and (figure.value or 0.0) >= LEAST_SHARE * whole):
+            continue
+        said = vendors.source([gpu], "NVML")
+        source = f"probe {figure.probe}, {said} during the copy; x{most} by {beside}"
+        found.append(Narrow(gpu.address, gpu.address, now, most, source))
+    return found
+
+
+def _should(case: Case, gpu: Gpu, loads: dict[str, tuple[int, Measurement]]) -> tuple[int, str]:
+    """Lanes that a GPU should have under load, and who says so; 0 where nobody does."""
+    chain = case.way_up(gpu.address)
+    if _slot_known(chain) and chain[0].link_width_max:
+        return min(chain[0].link_width_max, chain[1].link_width_max or 0), "both ends"
+    # NVML counts a slot in where it sees one, so that its greatest width proves nothing in a guest.
+    same = [
+        loads[other.address][0]
+        for other in case.machine.gpus
+        if other.address in loads and other.name == gpu.name
+    ]
+    most = max(same, default=0)
+    if gpu.name and sum(1 for one in same if one < most) * 2 <= len(same):
+        rest = width_now(case, gpu) or 0
+        return (rest, "the reading at rest") if rest > most else (most, "its siblings")
+    return width_now(case, gpu) or 0, "the reading at rest"
+
+
+def _loaded_gen(figure: Measurement) -> int | None:
+    gen = figure.details.get("pcie_generation")
+    return gen if isinstance(gen, int) and not isinstance(gen, bool) and gen > 0 else None
+
+
+def _rests(device: PciDevice, above: PciDevice) -> bool:
+    """Whether both ends may know L0p, which an older one of the two forbids."""
+    gen, slot = (generation_of(one.link_speed_max_gts) for one in (device, above))
+    return (gen or 0) >= FIRST_RESTING and (slot is None or slot >= FIRST_RESTING)
+
+
+def _most(device: PciDevice, above: PciDevice) -> int | None:
+    """Lanes that both ends have; None where the slot's end hides (a guest, an inner port)."""
+    if above.link_width_max is None or device.link_width_max is None:
+        return None
+    if device.kind == "switch downstream":
+        return None  # inside the switch there is no link
+    return min(device.link_width_max, above.link_width_max)
+
+
+def by_siblings(case: Case, known: set[str]) -> list[Narrow]:
+    """GPUs with fewer lanes than GPUs of their model here, where the slot's end is hidden.
+
+    Where all have the same few lanes, that may be how the machine is built.
+    """
+    widths = {
+        gpu.address: width
+        for gpu in case.machine.gpus
+        if (width := width_now(case, gpu)) is not None
+        and gpu.name
+        and (gpu.pcie_gen_max or 0) < FIRST_RESTING
+    }
+    found = []
+    for gpu in case.gpus:
+        chain = case.way_up(gpu.address)
+        if gpu.address in known or gpu.address not in widths or _slot_known(chain):
+            continue
+        same = [o for o in case.machine.gpus if o.address in widths and o.name == gpu.name]
+        most = max((widths[o.address] for o in same), default=0)
+        now = widths[gpu.address]
+        few = sum(1 for o in same if widths[o.address] == now)
+        if now < most and few * 2 <= len(same):
+            found.append(
+                Narrow(
+                    gpu.address,
+                    gpu.address,
+                    now,
+                    most,
+                    f"{vendors.source([gpu], 'NVML')} or sysfs, siblings",
+                )
+            )
+    return found
+
+
+def _slot_known(chain: Sequence[PciDevice]) -> bool:
+    return len(chain) > 1 and chain[1].link_width_max is not None
+
+
+def width_now(case: Case, gpu: Gpu) -> int | None:
+    """Lanes of a GPU's own link now; None where nobody says."""
+    device = case.pci(gpu.address)
+    if device is not None and device.link_width_now:
+        return device.link_width_now
+    reading = case.reading(gpu)
+    return (reading.pcie_width or None) if reading is not None else None

@@ -1,0 +1,46 @@
+"""What the driver grants of P2P, for the rules about it."""
+
+from __future__ import annotations
+
+from .. import vendors
+from ..case import Case
+from ..finding import Evidence
+from ..pairs import NOT_GRANTED, OK, Pair
+
+STATUS = "NVML nvmlDeviceGetP2PStatus"
+SHOWN = 4
+
+
+def whole_pairs(case: Case) -> list[Pair]:
+    """Pairs whose P2P means something: under MIG and confidential computing it is off."""
+    software = case.machine.software
+    if software is not None and software.confidential_computing == "on":
+        return []
+    return [pair for pair in case.pairs if not pair.mig and _kept(pair)]
+
+
+def _kept(pair: Pair) -> bool:
+    return "vgpu" not in (pair.one.virtualization, pair.other.virtualization)
+
+
+def grant_of(case: Case, pair: Pair) -> Evidence:
+    """The word against P2P, of the management library or of the runtime that a probe asked."""
+    said = {word for grant in pair.grants for word in (grant.p2p_read, grant.p2p_write)}
+    if not pair.grants or (NOT_GRANTED in pair.asked and said <= {OK, None}):
+        return Evidence(
+            what=f"P2P of {case.name(pair.ends[0])} and {case.name(pair.ends[1])}",
+            value=NOT_GRANTED if NOT_GRANTED in pair.asked else "granted",
+            source="probe p2p, cudaDeviceCanAccessPeer or hipDeviceCanAccessPeer",
+        )
+    grant = next((g for g in pair.grants if g.p2p_read != OK or g.p2p_nvlink != OK), pair.grants[0])
+    words = {
+        "read": grant.p2p_read,
+        "write": grant.p2p_write,
+        "NVLink": grant.p2p_nvlink,
+        "PCI": grant.p2p_pci,
+    }
+    return Evidence(
+        what=f"P2P of {case.name(grant.src)} to {case.name(grant.dst)}",
+        value=", ".join(f"{what}: {word}" for what, word in words.items() if word is not None),
+        source=vendors.source([pair.one], STATUS),
+    )

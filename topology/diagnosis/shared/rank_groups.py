@@ -1,0 +1,42 @@
+"""The processes on the GPUs as rules see them: who is a rank of which communicator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...jobs.grouping import GpuUser, communicators
+from ..case import Case
+
+MEETING = "rank, number of ranks and meeting place of the processes on the GPUs"
+MOST_SHOWN = 8
+
+
+def users_of(case: Case) -> tuple[GpuUser, ...] | None:
+    """Processes on the GPUs that count; None where nobody could say.
+
+    An empty list proves nothing inside a container.
+    """
+    counted = {gpu.address for gpu in case.gpus}
+    lists = [one.processes for one in case.readings.gpus if one.address in counted]
+    if not lists or None in lists:
+        return None
+    users = tuple(one for one in case.gpu_users if not counted.isdisjoint(one.gpus))
+    return users if users or case.in_container is False else None
+
+
+def ranks_of(case: Case) -> tuple[tuple[GpuUser, ...], ...] | None:
+    """Communicators; None where the variables of no process may be read."""
+    users = users_of(case)
+    if users is None or (users and all(user.reading.variables is None for user in users)):
+        return None
+    return communicators(users)
+
+
+def rank_name(user: GpuUser) -> str:
+    """Name a rank by number and process: "rank 3 (pid 4711)"."""
+    return f"rank {user.reading.rank} (pid {user.pid})"
+
+
+def gpus_of(users: Iterable[GpuUser]) -> list[str]:
+    """The GPUs that these hold, by address."""
+    return sorted({address for user in users for address in user.gpus})

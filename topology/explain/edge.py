@@ -1,0 +1,90 @@
+"""Why an edge is as fast as it is."""
+
+from __future__ import annotations
+
+from ..model.units import UNKNOWN, gbs
+from ..report import Report
+from ..wiring.wires import PCIE_GENERATION, Wire
+from .fact import ASSUMED, READ, Explanation, Fact
+
+RATES = "raw = signalling, payload = after the line code; packet headers take a part of that too"
+
+
+def why_edge(report: Report, a: str, b: str) -> Explanation:
+    """Explain the edge between two nodes of the graph; says so when they are not neighbours."""
+    nodes = report.graph.nodes
+    title = f"{name(report, a)} — {name(report, b)}"
+    if a not in nodes or b not in nodes or not report.graph.has_edge(a, b):
+        return Explanation(title=title, claim="No wire joins the two directly.")
+    wire: Wire = report.graph.edges[a, b]["wire"]
+    if wire.inside:
+        return Explanation(
+            title=title,
+            claim=f"This step is {wire.name()}: no link of its own, and its rate is not published.",
+            facts=(Fact(question="How is it known?", answer=wire.source, source="the PCI tree"),),
+        )
+    facts = [*rate_facts(wire), *_now(report, a, b, wire)]
+    return Explanation(title=title, claim=f"{wire.words()}.", facts=tuple(facts))
+
+
+def rate_facts(wire: Wire, question: str = "What is it?") -> list[Fact]:
+    """State what a wire is and what it carries."""
+    basis = ASSUMED if wire.assumed else READ
+    what = wire.name()
+    if wire.kind == "nvlink" and wire.generation is not None:
+        what += f" of version {wire.generation}"
+    facts = [Fact(question=question, answer=what, because=wire.source, basis=basis)]
+    if wire.inside:
+        return facts
+    if wire.payload_gbs is None:
+        why = wire.source or "nothing says how fast it is"
+        facts.append(Fact(question="How fast is it?", answer=UNKNOWN, because=why, basis=basis))
+        return facts
+    because = RATES
+    if wire.kind in ("nvlink", "xgmi", "c2c"):
+        because += f"; a data sheet adds both ways: {gbs(2 * wire.payload_gbs)}"
+    rate = f"{gbs(wire.payload_gbs)} payload one way"
+    if wire.raw_gbs is not None:
+        rate = f"{gbs(wire.raw_gbs)} raw, {rate}"
+    facts.append(Fact(question="How fast is it?", answer=rate, because=because, basis=basis))
+    return facts
+
+
+def _now(report: Report, a: str, b: str, wire: Wire) -> list[Fact]:
+    if wire.kind != "pcie":
+        return []
+    readings = {reading.address: reading for reading in report.snapshot.readings.pci}
+    speeds = [
+        speed
+        for end in (a, b)
+        if end in readings and (speed := readings[end].link_speed_gts) is not None
+    ]
+    facts: list[Fact] = []
+    if wire.count and wire.count_max and wire.count < wire.count_max:
+        facts.append(
+            Fact(
+                question="Are all lanes up?",
+                answer=f"x{wire.count} of x{wire.count_max}",
+                because="lanes do not drop while a device sleeps, so this is how it trained",
+                source="sysfs current_link_width",
+            )
+        )
+    if speeds and wire.gts is not None:
+        low = min(speeds) < wire.gts
+        facts.append(
+            Fact(
+                question="How fast does it run at this moment?",
+                answer=f"gen{PCIE_GENERATION.get(min(speeds), UNKNOWN)} ({min(speeds)} GT/s)",
+                because="an idle link slows down to save power: only a reading under load tells"
+                if low
+                else "as fast as both ends can do",
+                source="sysfs current_link_speed",
+            )
+        )
+    return facts
+
+
+def name(report: Report, node: str) -> str:
+    """Name a node for a sentence: "GPU0", "mlx5_0", its id where it has no name."""
+    attributes = report.graph.nodes.get(node)
+    return node if attributes is None else str(attributes["label"])

@@ -1,0 +1,123 @@
+"""What was measured of a pair, beside what a healthy one gives."""
+
+from __future__ import annotations
+
+from ..expectation.judge import Judge
+from ..expectation.judgement import ESTIMATE, Expected, Judgement, percent
+from ..expectation.pairs import OF_PAIRS, QUANTITIES
+from ..model.machine import Gpu
+from ..model.snapshot import Measurement
+from ..model.units import figure, gbs
+from ..report import Report
+from ..wiring.paths import Path
+from .fact import ASSUMED, MEASURED, READ, Fact
+
+TITLES = {
+    "write_bandwidth": "How fast was it, one way?",
+    "both_ways_bandwidth": "How fast was it while the other way ran too?",
+    "together_bandwidth": "How fast were both ways, added?",
+    "read_bandwidth": "How fast was reading, one way?",
+    "kernel_write_bandwidth": "How fast did a kernel write there?",
+    "kernel_read_bandwidth": "How fast did a kernel read there?",
+    "staged_bandwidth": "How fast was it through the host's memory?",
+    "concurrent_bandwidth": "How fast was it while others copied?",
+    "latency": "How long does a small copy take?",
+    "kernel_latency": "How long does a load of a kernel take?",
+    "bytes_arrive": "Do bytes arrive?",
+    "can_access": "Can one reach the other's memory?",
+    "send_receive": "How fast does NCCL or RCCL move data here?",
+    "transport": "What did NCCL or RCCL use when it ran?",
+}
+SWEEPS = ("write_sweep",)
+"""A curve, which is drawn and not told."""
+
+
+def measured_facts(report: Report, one: Gpu, other: Gpu, path: Path | None) -> list[Fact]:
+    """State every figure that the snapshot holds for a pair, newest kept by the collector."""
+    found = [
+        item
+        for item in report.snapshot.measurements
+        if (item.src, item.dst) == (one.address, other.address) and item.quantity not in SWEEPS
+    ]
+    judge = Judge(report.snapshot, report.prediction, lambda: report.graph)
+    judged = zip(found, judge.judge(found), strict=True)
+    facts = [_measured(item, path, judgement) for item, judgement in judged]
+    if not any(item.quantity in QUANTITIES for item in found):
+        asked = Measurement(
+            probe="", quantity="write_bandwidth", src=one.address, dst=other.address, unit="GB/s"
+        )
+        facts.append(_expected(judge.expected(asked), path))
+    if not found:
+        facts.append(
+            Fact(
+                question="What was measured?",
+                answer="nothing yet",
+                because="press p to measure this pair; a grant and a link state prove no transfer",
+            )
+        )
+    return facts
+
+
+def _expected(expected: Expected, path: Path | None) -> Fact:
+    question = "What should a copy reach, one way?"
+    made = expected.band
+    if made is None:
+        return Fact(question=question, answer="no reference", because=expected.note)
+    parts = []
+    if path is not None and path.payload_gbs:
+        share = made.healthy / path.payload_gbs
+        parts.append(f"{percent(share)} of the payload rate, as others measured")
+    if made.reach is not None:
+        parts.append(f"{gbs(made.reach)} with what is there")
+    parts += made.scaled
+    return Fact(
+        question=question,
+        answer=f"about {gbs(made.healthy)}",
+        because="; ".join(parts),
+        source=f"{made.basis} figure of {made.source}",
+        basis=ASSUMED if made.basis == ESTIMATE else READ,
+    )
+
+
+def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fact:
+    question = TITLES.get(item.quantity, f"{item.quantity}?")
+    how = [text for text in (item.engine, item.direction, item.method) if text]
+    source = f"probe {item.probe}" + (f" ({', '.join(how)})" if how else "")
+    if item.value is None:
+        answer = item.verdict or "no figure"
+        because = item.why_none or item.why("value") or _verdict(item)
+        return Fact(
+            question=question, answer=answer, because=because, source=source, basis=MEASURED
+        )
+    answer = f"{figure(item.value)} {item.unit or ''}".strip()
+    if item.low is not None and item.high is not None:
+        answer += f" ({figure(item.low)} to {figure(item.high)})"
+    parts: list[str] = []
+    _, ways = QUANTITIES.get(item.quantity, ("", None))
+    if item.verdict == "wrong-data":
+        parts.append("the data that arrived was wrong, so the speed means nothing")
+    elif item.quantity in OF_PAIRS:
+        if ways and path is not None and path.payload_gbs and item.unit == "GB/s":
+            payload = path.payload_gbs * ways
+            parts.append(f"{percent(item.value / payload)} of {gbs(payload)} payload")
+        parts.append(_judged(judgement))
+    return Fact(
+        question=question, answer=answer, because="; ".join(parts), source=source, basis=MEASURED
+    )
+
+
+def _judged(judgement: Judgement) -> str:
+    made = judgement.band
+    told = judgement.verdict
+    told += f" ({judgement.note})" if judgement.note else ""
+    told += f", {judgement.cause}" if judgement.cause else ""
+    if made is None or made.basis == ESTIMATE:
+        return told
+    unit = gbs(made.healthy) if made.unit == "GB/s" else f"{figure(made.healthy)} {made.unit}"
+    return f"healthy is about {unit} ({made.basis} figure of {made.source}): {told}"
+
+
+def _verdict(item: Measurement) -> str:
+    if item.quantity == "bytes_arrive" and item.verdict == "arrived":
+        return "a kernel stored into the other GPU's memory and that GPU read it back, byte by byte"
+    return ""

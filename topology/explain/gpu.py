@@ -1,0 +1,287 @@
+"""Why a GPU is as it is: identity, PCIe, NUMA, links, fabric, clocks, memory errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..hardware.specs import sku_for
+from ..model.machine import Gpu
+from ..model.readings import EccCounts, GpuReading
+from ..model.units import UNKNOWN, size, text, whole
+from ..report import Report
+from ..sources.amd.words import held
+from ..sources.nvidia.recovery import NONE
+from ..wiring.graph import climb, gpu_id, gpu_label, gpu_numa
+from ..wiring.wires import Wire
+from .fact import Explanation, Fact, origin
+from .links import LinkTrouble, link_facts, missing_links
+
+HARMLESS = {
+    "gpu idle": "nothing runs",
+    "applications clocks": "somebody set these clocks",
+    "sw power cap": "the power limit is reached: normal under full load",
+    "sync boost": "it keeps step with a group of GPUs",
+    "display clock": "a display holds the clock",
+}
+"""Reasons that are no fault (NVML's clocks event reasons; AzNHC and gpud treat them so)."""
+NOTABLE = {
+    "sw thermal": "the driver slows it down because it is hot: look at the cooling",
+    "socket thermal": "it is slowed down because the package is hot: look at the cooling",
+    "vr thermal": "it is slowed down because its voltage regulators are hot: look at the cooling",
+    "hbm thermal": "it is slowed down because its memory is hot: look at the cooling",
+    "throttled, reason not told": "this model says that it is slowed down, not why",
+}
+HARMFUL = {
+    "prochot": "the board pulls PROCHOT: too hot, or the power supply asks it to brake",
+    "hw slowdown": "the hardware brakes: heat or power supply",
+    "hw thermal": "the hardware brakes because it is too hot",
+    "hw power brake": "the power supply asks it to brake",
+}
+UNNAMED = "GPU of unknown name"
+AWAKE = 2
+"""Performance states up to P2 run the PCIe link at full speed; a higher one may slow it down."""
+
+
+def explain_gpu(report: Report, gpu: Gpu) -> Explanation:
+    """Explain one GPU: what was read of it, and what of that is proven to be wrong."""
+    now = report.snapshot.readings.gpu(gpu.address)
+    wire = _slot(report, gpu)
+    lost = now is not None and now.lost
+    trouble = [item for item in (_lost(now), _width(report, gpu, now, wire), *_errors(now)) if item]
+    missing = missing_links(report, gpu)
+    if missing is not None:
+        trouble.append((missing.claim, missing.fix))
+    facts = [
+        *_identity(gpu),
+        *_pcie(gpu, now, wire),
+        *_c2c(gpu),
+        *_place(report, gpu),
+        *link_facts(report, gpu),
+    ]
+    if now is not None and not lost:
+        facts += [*_clocks(gpu, now), *_ecc(gpu, now)]
+    label = gpu_label(gpu)
+    sound = f"{label}: {_model(gpu)}. Nothing that was read proves a fault."
+    return Explanation(
+        title=f"{label} · {gpu.address}",
+        claim=" ".join(claim for claim, _ in trouble) or sound,
+        facts=tuple(facts),
+        consequence=_consequence(missing),
+        fix="\n".join(fix for _, fix in trouble if fix),
+    )
+
+
+def _consequence(missing: LinkTrouble | None) -> str:
+    return "" if missing is None else missing.consequence
+
+
+def _slot(report: Report, gpu: Gpu) -> Wire | None:
+    """Return the wire between a GPU and the port above it."""
+    parents = {device.address: device.parent for device in report.snapshot.machine.pci}
+    above, node = climb(parents, gpu.address), gpu_id(gpu)
+    if not above or not report.graph.has_edge(node, above[0]):
+        return None
+    wire: Wire = report.graph.edges[node, above[0]]["wire"]
+    return wire
+
+
+def _lost(now: GpuReading | None) -> tuple[str, str] | None:
+    if now is None or not now.lost:
+        return None
+    return (
+        f"The driver answered before and now says that this GPU is gone: {now.why('lost')}.",
+        "Read the kernel's log (dmesg | grep -i xid); it takes a reset or a reboot to come back.",
+    )
+
+
+def lanes(gpu: Gpu, now: GpuReading | None, wire: Wire | None) -> tuple[int | None, int | None]:
+    """Count the lanes that are up, and those that both ends of the link can do."""
+    current = now.pcie_width if now is not None else None
+    most = gpu.pcie_width_max
+    if wire is not None:
+        current = current or wire.count
+        most = wire.count_max or most
+    return current, most
+
+
+def _width(
+    report: Report, gpu: Gpu, now: GpuReading | None, wire: Wire | None
+) -> tuple[str, str] | None:
+    current, most = lanes(gpu, now, wire)
+    if not current or not most or current >= most:
+        return None
+    if gpu.c2c_enabled:
+        return None  # a coherent CPU is reached by NVLink-C2C; few or no lanes are wired
+    host = report.snapshot.machine.host
+    fix = "Reseat the card or its riser, and look at the slot's settings in the firmware."
+    if host is not None and host.hypervisor is not None:
+        # Some cloud instances pass a GPU through with fewer lanes (peers D07: x8 by design).
+        fix = "In a virtual machine: ask who runs the host; some instances have fewer by design."
+    return f"Its PCIe link came up with {current} of {most} lanes.", fix
+
+
+def _errors(now: GpuReading | None) -> Iterator[tuple[str, str]]:
+    if now is not None and now.recovery_action not in (None, NONE):
+        asks = f"To clear a fault the driver asks for this: {now.recovery_action}."
+        yield asks, "End the jobs on it, then do what the driver asks."
+    ecc = now.ecc if now is not None else None
+    if ecc is None:
+        return
+    if ecc.remap_failed:
+        yield "Remapping a memory row failed: the GPU is out of spare rows.", "Replace the GPU."
+    if ecc.remap_pending or ecc.retirement_pending:
+        yield "A memory row waits to be remapped.", "Reset the GPU when no job runs on it."
+
+
+def _identity(gpu: Gpu) -> Iterator[Fact]:
+    source = "NVML" if gpu.vendor == "nvidia" else "driver"
+    known = (
+        _model(gpu),
+        f"part {gpu.partition} of package {gpu.parent}" if gpu.parent is not None else "",
+        size(gpu.memory_bytes),
+        _named("power limit ", whole(gpu.power_limit_watts, "W")),
+    )
+    numbers = (
+        _named("UUID ", text(gpu.uuid)),
+        _named("serial ", text(gpu.serial)),
+        _named("index ", text(gpu.index)),
+    )
+    yield Fact(
+        question="What is it?",
+        answer=", ".join(one for one in known if one not in ("", UNKNOWN)),
+        because=", ".join(filter(None, numbers)),
+        source=source if gpu.uuid is not None else origin(gpu, gpu.why("uuid") or ""),
+    )
+
+
+def _model(gpu: Gpu) -> str:
+    """Its name; the model's, by its PCI id, where no driver names it."""
+    sku = None if gpu.name else sku_for(gpu)
+    return gpu.name or (UNNAMED if sku is None else sku.name)
+
+
+def _named(what: str, value: str) -> str:
+    return "" if value == UNKNOWN else f"{what}{value}"
+
+
+def _link(generation: int | None, width: int | None, when: str) -> str:
+    if generation is None and width is None:
+        return ""
+    return f"gen{text(generation)} x{text(width)} {when}"
+
+
+def _pcie(gpu: Gpu, now: GpuReading | None, wire: Wire | None) -> Iterator[Fact]:
+    current, most = lanes(gpu, now, wire)
+    generation = now.pcie_gen if now is not None else None
+    highest = gpu.pcie_gen_max
+    told = (_link(generation, current, "at this moment"), _link(highest, most, "possible"))
+    yield Fact(
+        question="How is it attached?",
+        answer="; ".join(filter(None, told)) or "its PCIe link was not read",
+        because=_pcie_because(now, generation, highest, current, most),
+        source=origin(gpu, "driver and sysfs"),
+    )
+
+
+def _pcie_because(
+    now: GpuReading | None,
+    generation: int | None,
+    highest: int | None,
+    current: int | None,
+    most: int | None,
+) -> str:
+    said: list[str] = []
+    if current and most and current < most:
+        said.append("lanes do not drop while a GPU sleeps: this is how the link trained")
+    if generation is not None and highest is not None and generation < highest:
+        state = now.performance_state if now is not None else None
+        idle = now is not None and "gpu idle" in (now.throttle_reasons or ())
+        if idle or (state is not None and state > AWAKE):
+            said.append(
+                "it sleeps, and a sleeping link is slow; only under load this means anything"
+            )
+        else:
+            said.append("below what is possible: measure host copies under load before you worry")
+    return "; ".join(said)
+
+
+def _c2c(gpu: Gpu) -> Iterator[Fact]:
+    if gpu.c2c_enabled:
+        yield Fact(
+            question="What joins it to the CPU?",
+            answer="NVLink-C2C",
+            because="host copies go this way, so lanes and generation of PCIe say little",
+            source=origin(gpu, "NVML nvmlDeviceGetC2cModeInfoV"),
+        )
+
+
+def _place(report: Report, gpu: Gpu) -> Iterator[Fact]:
+    node, row = gpu_numa(gpu), report.matrix.row(gpu.address)
+    cpus = gpu.cpu_affinity or (row.cpu_affinity if row is not None else None)
+    why = gpu.why("numa_node") or "the machine does not say"
+    known = [f"NUMA node {node}" * (node is not None), f"CPUs {cpus}" * (cpus is not None)]
+    driver = gpu.cpu_affinity is not None or cpus is None
+    yield Fact(
+        question="Which CPUs are near?",
+        answer=", ".join(filter(None, known)) or "not known",
+        because=why if node is None else "",
+        source=origin(
+            gpu,
+            "sysfs numa_node and the driver's affinity"
+            if driver
+            else "sysfs numa_node and local_cpulist",
+        ),
+    )
+
+
+def _clocks(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
+    reasons = now.throttle_reasons
+    if reasons is None:
+        why = now.why("throttle_reasons") or "not asked"
+        yield Fact(question="What holds its clocks?", answer=UNKNOWN, because=why)
+        return
+    words = {**HARMLESS, **NOTABLE, **HARMFUL}
+    told = [
+        f"{held(reason, gpu.vendor)}: {words.get(reason, 'no meaning known')}" for reason in reasons
+    ]
+    bad = [reason for reason in reasons if reason in HARMFUL]
+    answer = ", ".join(held(reason, gpu.vendor) for reason in reasons) or "nothing"
+    if reasons and not bad and all(reason in HARMLESS for reason in reasons):
+        answer += " (harmless)"
+    if bad:
+        told.append("one reading is a moment; it counts when it comes back again and again")
+    yield Fact(
+        question="What holds its clocks?",
+        answer=answer,
+        because="; ".join(told),
+        source="amdsmi amdsmi_get_violation_status"
+        if gpu.vendor == "amd"
+        else "NVML nvmlDeviceGetCurrentClocksEventReasons",
+    )
+
+
+def _ecc(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
+    ecc = now.ecc
+    if ecc is None:
+        return
+    spent = _spent(gpu, ecc)
+    yield Fact(
+        question="What does its memory protection say?",
+        answer=(
+            f"ECC {'on' if gpu.ecc_enabled else 'off' if gpu.ecc_enabled is False else UNKNOWN}; "
+            f"{text(ecc.uncorrected_volatile)} uncorrected and {text(ecc.corrected_volatile)} "
+            f"corrected errors since the driver loaded{spent}"
+        ),
+        because="counts over a life mean little; one that grows does",
+        source="NVML" if gpu.vendor == "nvidia" else "driver",
+    )
+
+
+def _spent(gpu: Gpu, ecc: EccCounts) -> str:
+    """Memory that was taken out of use: NVIDIA remaps rows, AMD retires pages."""
+    if gpu.vendor == "amd":
+        pages = ecc.pages_retired_double
+        return "" if pages is None else f"; {pages} bad page{'s' * (pages != 1)}"
+    remapped = [ecc.rows_remapped_corrected, ecc.rows_remapped_uncorrected]
+    rows = UNKNOWN if None in remapped else str(sum(filter(None, remapped)))
+    return f"; {rows} rows remapped"

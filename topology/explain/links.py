@@ -1,0 +1,174 @@
+"""What is known of a GPU's NVLinks or xGMI links, and whether some are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ..hardware.specs import sku_for
+from ..model.machine import Gpu
+from ..model.units import gbs
+from ..report import Report
+from ..wiring.graph import gpu_label
+from ..wiring.paths import Path
+from ..wiring.wires import nvlink_wire
+from .fact import ASSUMED, READ, Fact, origin
+
+
+class LinkTrouble(msgspec.Struct, frozen=True):
+    """NVLinks that should be up and are not."""
+
+    claim: str
+    consequence: str
+    fix: str
+
+
+def _xgmi(gpu: Gpu) -> Fact:
+    up = [link for link in gpu.xgmi if link.active is not False]
+    rates = sorted({link.raw_gbs for link in up if link.raw_gbs is not None})
+    because = "" if not rates else f"{gbs(rates[0])} one way to each"
+    known = [link for link in gpu.xgmi if link.active is not None]
+    if len(rates) > 1:
+        because = f"{gbs(rates[0])} to {gbs(rates[-1])} one way, by the number of links to each"
+    if not known:
+        return Fact(
+            question="Which xGMI links are up?",
+            answer=f"not read; {len(gpu.xgmi)} neighbours are listed",
+            because="; ".join(filter(None, (because, "no source tells their state"))),
+            source=origin(gpu, "driver"),
+        )
+    return Fact(
+        question="Which xGMI links are up?",
+        answer=f"{len(up)} of {len(gpu.xgmi)} neighbours",
+        because=because,
+        source=origin(gpu, "driver"),
+    )
+
+
+def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
+    """Set the rate of one pair beside that of the GPU to all its neighbours: few read the latter.
+
+    On a mesh a GPU has a wire of its own to each neighbour; no traffic to one takes another's.
+    """
+    if gpu.partition is not None or gpu.parent is not None or (path and path.relayed):
+        # Parts share the wires of their package: those of one part do not add up.
+        return
+    up = [link for link in gpu.xgmi if link.active is not False and (link.hops or 1) == 1]
+    rates = [link.raw_gbs for link in up if link.raw_gbs is not None]
+    if path is None or path.kind != "xgmi" or path.payload_gbs is None or len(rates) != len(up) > 1:
+        return
+    because = "each neighbour has its own wire, and no wire carries for another pair"
+    if len(set(rates)) == 1:
+        each = rates[0]
+        parts = [
+            f"{count} GPUs {gbs((count - 1) * each)}" for count in (2, 4) if count <= len(rates)
+        ]
+        because += f": for each GPU of a job there is, on {', on '.join(parts)}"
+        if len(rates) > 1 and gpu.vendor == "amd":
+            # amd-few-gpus gives the same advice, with its figures, where such a job is checked.
+            because += "; NCCL_MIN_NCHANNELS=32 helps such a job a little"
+    yield Fact(
+        question="Is that all that the GPU can send?",
+        answer=f"{gbs(path.payload_gbs)} to this one, {gbs(sum(rates))} to all {len(up)} together",
+        because=because,
+        source="the same links, added",
+    )
+
+
+def link_facts(report: Report, gpu: Gpu) -> Iterator[Fact]:
+    """State the links of a GPU, their rate, and its registration with the fabric."""
+    if gpu.nvlinks:
+        yield _nvlinks(gpu)
+    if gpu.xgmi:
+        yield _xgmi(gpu)
+    fabric = gpu.fabric
+    if fabric is not None and fabric.state not in (None, "not supported"):
+        status = "" if fabric.status is None else f", status {fabric.status}"
+        bad = [f"{what}: {word}" for what, word in fabric.health if word == "true"]
+        yield Fact(
+            question="Is it registered with the NVSwitch fabric?",
+            answer=f"{fabric.state}{status}",
+            because="; ".join(bad),
+            source="NVML nvmlDeviceGetGpuFabricInfoV",
+        )
+    island = next((group for group in report.islands if gpu.address in group), ())
+    others = [other for other in report.snapshot.machine.gpus if other.address in island]
+    names = [gpu_label(other) for other in others if other.address != gpu.address]
+    if names:
+        outside = len(island) < len(report.snapshot.machine.gpus)
+        yield Fact(
+            question="Which GPUs does it reach by fast links?",
+            answer=", ".join(names),
+            because="a job on other GPUs besides crosses PCIe" if outside else "all there are here",
+        )
+
+
+def _nvlinks(gpu: Gpu) -> Fact:
+    up = [link for link in gpu.nvlinks if link.active]
+    down = [str(link.link) for link in gpu.nvlinks if link.active is False]
+    because = f"down: link {', '.join(down)}" if down else "an active link is trained, no more"
+    if not up:
+        return Fact(
+            question="Which NVLinks are up?",
+            answer=f"0 of {len(gpu.nvlinks)}",
+            because="without a bridge or with MIG on this is normal",
+            source=origin(gpu, "NVML nvmlDeviceGetNvLinkState"),
+        )
+    wire = nvlink_wire(up, len(gpu.nvlinks))
+    raw = "" if wire.raw_gbs is None else f"{gbs(wire.raw_gbs)} raw, "
+    rate = "" if wire.payload_gbs is None else f"; {raw}{gbs(wire.payload_gbs)} payload one way"
+    return Fact(
+        question="Which NVLinks are up?",
+        answer=f"{len(up)} of {len(gpu.nvlinks)}, version {wire.generation or 'not told'}{rate}",
+        because=because,
+        source=f"{origin(gpu, 'NVML nvmlDeviceGetNvLinkState')}; {wire.source}",
+        basis=ASSUMED if wire.assumed else READ,
+    )
+
+
+def missing_links(report: Report, gpu: Gpu) -> LinkTrouble | None:
+    """Say which NVLinks are missing; None where it is not proven.
+
+    Proof is a GPU of the same model in this node with more active links, or a GPU that is on
+    switches with a part of the links that its model always has there. MIG takes links down, cards
+    of a model that takes bridges have spare ones, and a GPU that shares no switch with another (a
+    partition of one GPU, a single Grace Hopper) has none up.
+    """
+    up = sum(1 for link in gpu.nvlinks if link.active)
+    down = [link.link for link in gpu.nvlinks if link.active is False]
+    if not down or gpu.mig_enabled:
+        return None
+    twins = [
+        sum(1 for link in other.nvlinks if link.active)
+        for other in report.snapshot.machine.gpus
+        if other.name == gpu.name and other.address != gpu.address and not other.mig_enabled
+    ]
+    sku = sku_for(gpu)
+    fabric = sku.fabric if sku is not None else _fabric_seen(report, gpu)
+    by_model = sku.link_count if sku is not None and fabric == "switched" and up else None
+    fixed = fabric in ("switched", "point_to_point")
+    expected = max([*(twins if fixed else []), by_model or 0], default=0)
+    if expected <= up:
+        return None
+    numbers = ", ".join(map(str, down))
+    verb = "is" if len(down) == 1 else "are"
+    return LinkTrouble(
+        claim=f"{up} of {expected} NVLinks are up: link {numbers} {verb} down.",
+        consequence=f"Every pair with this GPU has {up} NVLinks instead of {expected}, and a "
+        "collective runs at the pace of its slowest member.",
+        fix="nvidia-smi nvlink -s shows the links; look for Xid messages in the kernel's log, "
+        "then reset the GPU; what stays down is hardware.",
+    )
+
+
+def _fabric_seen(report: Report, gpu: Gpu) -> str | None:
+    """Tell whether GPUs of a model that no table knows are on switches here; else None."""
+    ends = {
+        link.remote_kind
+        for other in report.snapshot.machine.gpus
+        if other.name == gpu.name
+        for link in other.nvlinks
+        if link.active
+    }
+    return "switched" if "nvswitch" in ends else None

@@ -1,0 +1,64 @@
+"""What NCCL or RCCL will do with a pair, as facts of an explanation."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..nccl.decide.summary import library_name
+from ..nccl.prediction import PairDecision, Prediction
+from ..report import Report
+from .fact import Explanation, Fact
+
+ABOUT = "nccl"
+
+
+def pair_decision(report: Report, a: str, b: str) -> PairDecision | None:
+    """The decision for two GPUs by PCI address; None when nothing was predicted for them."""
+    prediction = report.prediction
+    if prediction is None:
+        return None
+    return next(
+        (pair for pair in prediction.pairs if (pair.src_bus_id, pair.dst_bus_id) == (a, b)), None
+    )
+
+
+def transport_claim(prediction: Prediction, pair: PairDecision) -> str:
+    """One sentence on what is used: "NCCL 2.28.9 will use P2P/CUMEM (path type NVL)"."""
+    name = library_name(prediction)
+    if pair.transport == "none":
+        return f"{name} finds no transport for this pair and stops."
+    labels = " and ".join(pair.labels)
+    return f"{name} will use {labels} (path type {pair.path})."
+
+
+def transport_facts(report: Report, a: str, b: str) -> list[Fact]:
+    """The library's questions about a pair, in its order."""
+    pair = pair_decision(report, a, b)
+    if pair is None or report.prediction is None:
+        return []
+    name = report.prediction.library.name.upper()
+    return [
+        Fact(
+            question=f"{name}: {step.question}",
+            answer=step.answer,
+            because=step.because,
+            source=step.source,
+            basis=step.basis,
+            flag=step.flag or "",
+            decides=step.decides,
+            about=ABOUT,
+        )
+        for step in pair.steps
+    ]
+
+
+def library_first(why: Explanation) -> Explanation:
+    """The same explanation with the library's questions in front of all others."""
+    facts = sorted(why.facts, key=lambda fact: fact.about != ABOUT)
+    claim = why.claim
+    for name in ("NCCL ", "RCCL "):
+        before, found, after = claim.partition(f". {name}")
+        if found:
+            claim = f"{name}{after} {before}."
+            break
+    return msgspec.structs.replace(why, facts=tuple(facts), claim=claim)

@@ -1,0 +1,146 @@
+"""What is known of a NIC, a bridge, a switch, a NUMA node or a socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..model.machine import Interface, NumaNode, PciDevice, RdmaDevice, RdmaPort, Socket
+from ..model.units import size, text
+from ..report import Report
+from ..wiring.graph import CPU_ROOT, climb
+from ..wiring.wires import Wire
+from .edge import name, rate_facts
+from .fact import Explanation, Fact, origin
+
+
+def explain_node(report: Report, node: str, kind: str, label: str, record: object) -> Explanation:
+    """Explain a node of the graph that is no GPU."""
+    title = label if label == node else f"{label} · {node}"
+    facts = [*_own(record), *_function(report, node), *_links(report, node), *_below(report, node)]
+    return Explanation(title=title, claim=f"{label}: {_words(kind)}.", facts=tuple(facts))
+
+
+def _words(kind: str) -> str:
+    return {
+        "nic": "a network adapter",
+        "nvswitch": "NVSwitch, which joins the NVLinks of the GPUs",
+        "root complex": "a PCIe host bridge of the CPU",
+        "root port": "a PCIe port of the CPU",
+        "switch upstream": "the upper side of a PCIe switch",
+        "switch downstream": "a port below a PCIe switch",
+        "switch": "a PCIe switch, which NCCL names by its upper port",
+        "numa": "memory and the CPUs next to it",
+        "socket": "a CPU package",
+        "nvme": "a disk on PCIe",
+    }.get(kind, kind)
+
+
+def _own(record: object) -> Iterator[Fact]:
+    if isinstance(record, RdmaDevice):
+        for port in record.ports:
+            layer = text(port.link_layer)
+            yield Fact(
+                question=f"Port {port.port}?",
+                answer=f"{text(port.state)}, {_rate(port)}, {layer}",
+                because=f"physical state {text(port.physical_state)}",
+                source=origin(record, "sysfs infiniband"),
+            )
+        names = ", ".join(record.interfaces) or "none"
+        yield Fact(question="Which interfaces?", answer=names, source=origin(record, "sysfs"))
+    elif isinstance(record, Interface):
+        up = "up" if record.up else "down" if record.up is False else "state not told"
+        yield Fact(question="Is it up?", answer=up, source=origin(record, "sysfs operstate"))
+    elif isinstance(record, NumaNode):
+        yield Fact(
+            question="What is in it?",
+            answer=f"CPUs {text(record.cpus)}, {size(record.memory_bytes)}",
+            source=origin(record, "sysfs node"),
+        )
+    elif isinstance(record, Socket):
+        yield Fact(
+            question="How large is it?",
+            answer=f"{text(record.cores)} cores, {text(record.threads)} threads",
+            source=origin(record, "sysfs cpu topology"),
+        )
+
+
+def _rate(port: RdmaPort) -> str:
+    if port.rate is None and port.rate_gbit is not None:
+        return f"{port.rate_gbit:g} Gb/s"
+    return text(port.rate)
+
+
+def _function(report: Report, node: str) -> Iterator[Fact]:
+    device = report.snapshot.machine.pci_device(node)
+    if device is None:
+        return
+    what = " ".join(word for word in (device.vendor_name, device.device_name) if word)
+    numbers = f"{device.vendor_id or 0:04x}:{device.device_id or 0:04x}"
+    yield Fact(
+        question="Which PCI function is it?",
+        answer=what or numbers,
+        because=f"id {numbers}, driver {text(device.driver)}, NUMA {text(device.numa_node)}",
+        source=origin(device, "sysfs"),
+    )
+    if device.kind in ("root port", "switch upstream", "switch downstream", "bridge"):
+        yield _acs(device)
+
+
+def _acs(device: PciDevice) -> Fact:
+    question = "Does ACS send peer traffic up to the CPU?"
+    if device.acs is None:
+        because = device.why("acs") or "config space is not readable"
+        return Fact(question=question, answer="not known", because=because)
+    redirects = [name for name in device.acs if name in ("ReqRedir", "CmpltRedir", "UpstreamFwd")]
+    if redirects:
+        return Fact(
+            question=question,
+            answer=f"yes: {', '.join(redirects)}",
+            because="P2P below this port goes through the CPU; in a virtual machine it has to",
+            source="PCI config space, ACS control",
+        )
+    return Fact(
+        question=question,
+        answer="no",
+        because="SrcValid alone redirects nothing" if device.acs else "no control is on",
+        source="PCI config space, ACS control",
+    )
+
+
+def _links(report: Report, node: str) -> Iterator[Fact]:
+    """State the link upwards, and for an NVSwitch the NVLinks it holds."""
+    above = climb({d.address: d.parent for d in report.snapshot.machine.pci}, node)
+    upper = above[0] if above else ""
+    if upper.startswith(CPU_ROOT):
+        near = (other for other in report.graph[node] if other.startswith("numa:"))
+        upper = next(near, upper)
+    if report.graph.has_edge(node, upper):
+        wire: Wire = report.graph.edges[node, upper]["wire"]
+        if not wire.inside:
+            yield from rate_facts(wire, "How is it attached?")
+    nvlinks = {
+        other: edge["wire"]
+        for other, edge in report.graph[node].items()
+        if edge["wire"].kind == "nvlink"
+    }
+    if nvlinks and report.graph.nodes[node]["kind"] == "nvswitch":
+        told = [f"{name(report, other)} {wire.count}" for other, wire in nvlinks.items()]
+        total = sum(wire.count or 0 for wire in nvlinks.values())
+        yield Fact(
+            question="Which NVLinks end here?",
+            answer=f"{total}: {', '.join(told)}",
+            source="NVML, remote end of each link",
+        )
+
+
+def _below(report: Report, node: str) -> Iterator[Fact]:
+    parents = {device.address: device.parent for device in report.snapshot.machine.pci}
+    ends = [
+        name(report, address)
+        for address in parents
+        if address in report.graph
+        and report.graph.nodes[address]["kind"] in ("gpu", "nic", "nvswitch", "nvme")
+        and node in climb(parents, address)
+    ]
+    if ends:
+        yield Fact(question="What is below?", answer=", ".join(ends), source="the PCI tree")

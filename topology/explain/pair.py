@@ -1,0 +1,271 @@
+"""Why a pair of devices is as fast as it is: topology, grant, figures."""
+
+from __future__ import annotations
+
+from ..model.machine import Gpu, GpuPair
+from ..model.units import gbs
+from ..report import Report
+from ..wiring.letters import Relation, switch_links
+from ..wiring.links import same_fabric
+from ..wiring.packages import packages
+from ..wiring.paths import Path, path_between
+from ..wiring.relations import relation
+from .edge import name, rate_facts
+from .fact import ASSUMED, READ, Explanation, Fact
+from .figures import measured_facts
+from .links import mesh_facts, missing_links
+from .nccl import pair_decision, transport_claim, transport_facts
+
+GRANT = "NVML nvmlDeviceGetP2PStatus"
+AMD_GRANT = "amdsmi amdsmi_topo_get_p2p_status"
+KFD_GRANT = "KFD io_links and p2p_links, and their flags"
+KFD_LISTS = "the kernel lists the pair as joined for peers; no byte was moved"
+LETTERS = "letters of nvidia-smi topo -m; NCCL's path types are another alphabet"
+RCCL_LETTERS = (
+    "letters of PCIe distance, XGMI as rocm-smi has it; RCCL's path types are another alphabet"
+)
+UNTOLD = "which GPUs lie between is not told: this is the widest of the shortest ways"
+NOT_A_TEST = "the driver looks this up by model, chipset and topology; no byte was moved"
+WORDS = {
+    "gpu not supported": "the driver offers these GPUs no P2P: by design of the model, or MIG",
+    "chipset not supported": "the driver does not offer P2P on this chipset",
+    "topology not supported": "the driver does not offer P2P across this part of the topology",
+    "disabled by registry key": "a registry key of the driver module switches P2P off",
+    "not supported": "the driver does not offer it for this pair",
+}
+"""What the words of nvmlGpuP2PStatus_t (nvml.words.P2P_STATUS) mean for a pair."""
+
+
+def why_pair(report: Report, a: str, b: str) -> Explanation:
+    """Explain how `a` reaches `b`, in the order of the questions: could they, may they, do they."""
+    title = f"{name(report, a)} → {name(report, b)}"
+    if a == b:
+        return Explanation(title=title, claim="A device and itself: nothing has to be crossed.")
+    machine = report.snapshot.machine
+    found = report.matrix.cell(a, b) or relation(machine, a, b)
+    path = path_between(report.graph, a, b)
+    one, other = machine.gpu(a), machine.gpu(b)
+    ends = [gpu for gpu in (one, other) if gpu is not None]
+    amd = bool(ends) and all(gpu.vendor == "amd" for gpu in ends)
+    facts = [_relation(found, amd=amd), *_path(report, path)]
+    trouble = ("", "")
+    dies = any({a, b} == set(one.members) for one in packages(report.graph) if not one.shared)
+    claim = _claim(found, path, machine.pair(a, b), dies=dies)
+    if one is not None and other is not None:
+        pair = machine.pair(a, b) or machine.pair(b, a)
+        facts += mesh_facts(one, path)
+        facts += [*_fabric(report, one, other), *_mig(report, one, other), *_grant(pair, one)]
+        trouble = _trouble(report, one, other, pair)
+        if one.mig_enabled or other.mig_enabled:
+            claim = f"{found.letters} on the board, but MIG is on: no P2P between the two."
+        facts += measured_facts(report, one, other, path)
+        decision = pair_decision(report, a, b)
+        if decision is not None and report.prediction is not None:
+            claim += f" {transport_claim(report.prediction, decision)}"
+            facts += transport_facts(report, a, b)
+    return Explanation(
+        title=title,
+        claim=claim,
+        facts=tuple(facts),
+        consequence=trouble[0] or _consequence(path),
+        fix=trouble[1],
+    )
+
+
+def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bool) -> str:
+    if path is None:
+        return f"{found.letters}: {found.meaning}. No path between the two can be drawn."
+    if found.letters == "?" and path.kind == "pcie" and path.payload_gbs is None:
+        return f"{found.letters}: {found.meaning}."
+    if path.kind == "xgmi" and path.wires[0].inside:
+        return f"{found.letters}: {path.wires[0].source}."
+    way = {
+        "nvlink": "NVLink joins them directly",
+        "nvswitch": "NVLink through the NVSwitches joins them",
+        "xgmi": f"xGMI joins them directly{', as the two dies of one package' * dies}",
+        "net": "only a network interface joins them",
+    }.get(path.kind, "PCIe joins them")
+    weight = None if pair is None else pair.weight
+    told = "" if weight is None else f" (the driver's weight is {weight}, 15 for each hop)"
+    if path.relayed:
+        way = f"xGMI leads over other GPUs{told}"
+    elif found.letters == "XGMI" and path.kind == "pcie":
+        way = f"the driver says xGMI{told}, of which no link was read; PCIe, which it need not take"
+    unread = "at a rate that no source tells"
+    rate = unread if path.payload_gbs is None else f"{gbs(path.payload_gbs)} one way"
+    limit = "" if path.complete or path.payload_gbs is None else " at most"
+    return f"{found.letters}: {way}, {rate}{limit} (payload)."
+
+
+def _relation(found: Relation, *, amd: bool) -> Fact:
+    return Fact(
+        question="How do they hang together?",
+        answer=f"{found.letters}: {found.meaning}",
+        because="; ".join(found.evidence),
+        source=RCCL_LETTERS if amd else LETTERS,
+        basis=found.basis,
+    )
+
+
+def _path(report: Report, path: Path | None) -> list[Fact]:
+    if path is None:
+        return []
+    names = [name(report, node) for node in path.nodes]
+    switches = {end for edge in path.edges for end in edge} - {path.nodes[0], path.nodes[-1]}
+    if path.kind == "nvswitch" and len(switches) > 1:
+        names[1] = f"{len(switches)} NVSwitches"
+    facts = [_way(names, path)]
+    if path.narrowest is None or path.bottleneck is None:
+        alone = path.wires[0] if len(path.wires) == 1 else None
+        return facts if alone is None else [*facts, *rate_facts(alone, "What is that wire?")]
+    if len(path.wires) > 1:
+        step = path.bottleneck
+        because = f"the narrowest of {len(path.wires)} steps"
+        if not path.complete and not path.relayed:
+            between = any(node.startswith("socket:") for node in path.nodes)
+            part = "the rate between CPUs" if between else "a part of the way"
+            because += f"; {part} cannot be read and could be lower"
+        at = f"{names[step]} – {names[step + 1]}: {path.narrowest.words()}"
+        basis = READ if path.complete and not path.narrowest.assumed else ASSUMED
+        facts.append(
+            Fact(question="Where is it narrowest?", answer=at, because=because, basis=basis)
+        )
+    return [*facts, *rate_facts(path.narrowest, "What is that wire?")]
+
+
+def _way(names: list[str], path: Path) -> Fact:
+    question, answer = "Which way does data take?", " → ".join(names)
+    if not path.relayed:
+        return Fact(question=question, answer=answer, because="")
+    return Fact(
+        question=question,
+        answer=f"xGMI, for example {answer}",
+        because=f"{UNTOLD}; the driver maps the memory of all GPUs of a hive over xGMI, also where "
+        "RCCL counts a pair without a link of its own over PCIe",
+        source="amdgpu amdgpu_xgmi_same_hive",
+        basis=ASSUMED,
+    )
+
+
+def _fabric(report: Report, one: Gpu, other: Gpu) -> list[Fact]:
+    if not switch_links(one) or not switch_links(other):
+        return []
+    states: list[str] = []
+    for gpu in (one, other):
+        fabric = gpu.fabric
+        state = None if fabric is None else fabric.state
+        words = "not told" if state is None else state
+        if fabric is not None and state == "completed" and fabric.status is not None:
+            words += f" ({fabric.status})"
+        states.append(f"{name(report, gpu.address)} {words}")
+    because = "GPUs have to register with the NVSwitch fabric before NVLink carries P2P"
+    told = {None if gpu.fabric is None else gpu.fabric.state for gpu in (one, other)}
+    if told == {None}:
+        because = one.why("fabric") or other.why("fabric") or "the driver was not asked"
+    elif told <= {None, "not supported"}:
+        because = "boards before Hopper do not register, so this says nothing here"
+    elif not same_fabric(one, other):
+        because = "they registered with different cliques: the fabric keeps them apart"
+    return [
+        Fact(
+            question="Is the NVSwitch fabric up?",
+            answer=", ".join(states),
+            because=because,
+            source="NVML nvmlDeviceGetGpuFabricInfoV",
+        )
+    ]
+
+
+def _words(pair: GpuPair) -> list[tuple[str, str | None]]:
+    if pair.link_type is not None or pair.p2p_dma is not None:
+        return [
+            ("read", pair.p2p_read),
+            ("write", pair.p2p_write),
+            ("atomics", pair.p2p_atomics),
+            ("copy engines", pair.p2p_dma),
+        ]
+    return [
+        ("read", pair.p2p_read),
+        ("write", pair.p2p_write),
+        ("NVLink", pair.p2p_nvlink),
+        ("atomics", pair.p2p_atomics),
+        ("PCIe", pair.p2p_pci),
+    ]
+
+
+def _mig(report: Report, one: Gpu, other: Gpu) -> list[Fact]:
+    parted = [name(report, gpu.address) for gpu in (one, other) if gpu.mig_enabled]
+    if not parted:
+        return []
+    return [
+        Fact(
+            question="Is MIG on?",
+            answer=f"yes: {', '.join(parted)}",
+            because="parts of a GPU get no P2P, neither over NVLink nor over PCIe: by design",
+            source="NVML nvmlDeviceGetMigMode",
+        )
+    ]
+
+
+def _grant(pair: GpuPair | None, gpu: Gpu) -> list[Fact]:
+    question = "Does the driver grant P2P?"
+    if pair is None or pair.p2p_read is None:
+        why = pair.why("p2p_read") if pair is not None else "no driver was asked"
+        return [Fact(question=question, answer="not known", because=why or "not asked", source="")]
+    words = ", ".join(f"{what} {word or 'not known'}" for what, word in _words(pair))
+    because = WORDS.get(pair.p2p_read, NOT_A_TEST)
+    if pair.link_type is not None and gpu.kfd_node is not None and gpu.index is None:
+        because = KFD_LISTS if pair.p2p_read == "ok" else because
+        return [Fact(question=question, answer=words, because=because, source=KFD_GRANT)]
+    if pair.p2p_read == "ok" and pair.p2p_nvlink == "ok" and pair.p2p_pci == "not supported":
+        because += "; PCIe not supported beside NVLink ok is normal on boards with NVLink"
+    elif pair.p2p_read == "ok" and pair.p2p_nvlink not in ("ok", None):
+        because += "; granted over PCIe, not over NVLink"
+    source = GRANT if pair.link_type is None else AMD_GRANT
+    return [Fact(question=question, answer=words, because=because, source=source)]
+
+
+def _trouble(report: Report, one: Gpu, other: Gpu, pair: GpuPair | None) -> tuple[str, str]:
+    """Say what is proven to be wrong with a pair, and what to do; ("", "") for nothing."""
+    if one.mig_enabled or other.mig_enabled:
+        return "With MIG on there are no peer copies between the two: NCCL goes by the host.", ""
+    joined = path_between(report.graph, one.address, other.address)
+    if joined is None or joined.kind not in ("nvlink", "nvswitch") or pair is None:
+        return "", ""
+    for gpu in (one, other):
+        fabric = gpu.fabric
+        failed = fabric is not None and fabric.state == "completed"
+        if failed and fabric is not None and fabric.status not in (None, "Success"):
+            return (
+                f"{name(report, gpu.address)} registered with the fabric with the status "
+                f"{fabric.status!r}: NVLink P2P can fail although the links are up.",
+                "Read the fabric manager's log (journalctl -u nvidia-fabricmanager), restart it "
+                "or reset the GPU; in a virtual machine or container its owner has to.",
+            )
+    if pair.p2p_nvlink is not None and pair.p2p_nvlink != "ok":
+        return (
+            f"NVLinks between the two are up, but the driver says {pair.p2p_nvlink!r} to P2P over "
+            "NVLink: copies and collectives take another way, or fail.",
+            "See whether the fabric is up on every GPU (nvidia-smi -q, section Fabric) and "
+            "whether the module disables P2P (/proc/driver/nvidia/params).",
+        )
+    for gpu in (one, other):
+        missing = missing_links(report, gpu)
+        if missing is not None:
+            return (
+                f"{name(report, gpu.address)}: {missing.claim} {missing.consequence}",
+                missing.fix,
+            )
+    return "", ""
+
+
+def _consequence(path: Path | None) -> str:
+    if path is None:
+        return ""
+    if path.kind in ("nvlink", "nvswitch", "xgmi"):
+        return "Peer copies between the two need not touch PCIe or the CPUs."
+    if any(node.startswith("socket:") for node in path.nodes):
+        return "Traffic of this pair shares the link between the CPUs with everything else there."
+    if any(node.startswith(("pci", "numa:")) for node in path.nodes):
+        return "Traffic of this pair goes through the CPU's PCIe root, with or without P2P."
+    return "Peer copies between the two can stay below their PCIe switch."

@@ -1,0 +1,1 @@
+"""A node as files for other programs and as text. One module a format."""

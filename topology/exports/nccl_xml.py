@@ -1,0 +1,31 @@
+"""A snapshot as the text of a topology XML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.snapshot import NodeSnapshot
+from ..nccl.settings import Settings
+from ..nccl.xml.base import base_topology
+from ..nccl.xml.detect import detect
+from ..nccl.xml.write import write_topology
+
+
+@dataclass(frozen=True)
+class Written:
+    """The text, and what had to be assumed for it."""
+
+    text: str
+    assumptions: tuple[str, ...] = ()
+
+
+def as_nccl_xml(snapshot: NodeSnapshot) -> Written:
+    """The topology XML that the snapshot was made of, else the one that NCCL would detect."""
+    own = snapshot.machine.nccl_topology
+    if own is not None:
+        return Written(write_topology(own))
+    settings = Settings.of(snapshot)
+    base = base_topology(snapshot, settings)
+    found = detect(snapshot.machine, settings, base.element)
+    remarks = () if base.remark is None else (base.remark,)
+    return Written(write_topology(found.element), (*remarks, *found.assumptions))

@@ -1,0 +1,146 @@
+"""The tables of `rocm-smi --showtopo` and `--shownodesbw` for a node with AMD GPUs.
+
+Layout: rocm_smi.py (showWeightTopology, showHopsTopology, showTypeTopology, showNumaTopology,
+showNodesBw); the blanks that it leaves at the ends of lines are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..model.machine import Gpu, GpuPair, Machine
+from ..model.units import printable
+from ..wiring.graph import gpu_numa, numbered, row_labels
+from ..wiring.letters import has_a_row
+
+WIDTH = 90
+NOT_TOLD = "N/A"
+"""What rocm-smi prints for a weight that the library would not give."""
+HOP_WEIGHT = 15
+NOTE = (
+    "Hops as rocm-smi counts them: 1 = xGMI, directly or over other GPUs; 2 = by one CPU; "
+    "3 = by two."
+)
+
+RATES = (
+    "Format: min-max; Units: mps",
+    '"0-0" min-max bandwidth indicates devices are not connected directly',
+)
+"""Below the bandwidths; mps = MB/s one way, of one link and of all links of the pair."""
+
+_Cell = Callable[[Gpu, Gpu, GpuPair | None], str]
+
+
+def has_tables(machine: Machine) -> bool:
+    """Whether these are AMD's GPUs alone, and a driver told how pairs of them are joined."""
+    return (
+        bool(machine.gpus)
+        and all(gpu.vendor == "amd" for gpu in machine.gpus)
+        and any(pair.link_type is not None or pair.weight is not None for pair in machine.pairs)
+    )
+
+
+def format_showtopo(machine: Machine) -> str:
+    """Write the tables; a note below says what the hops leave out."""
+    gpus = [gpu for gpu in machine.gpus if gpu.vendor == "amd" and has_a_row(gpu)]
+    gpus.sort(key=numbered)
+    pairs = {(pair.src, pair.dst): pair for pair in machine.pairs}
+    lines = [_bar(" ROCm System Management Interface ")]
+    for title, cell in (
+        (" Weight between two GPUs ", _weight),
+        (" Hops between two GPUs ", _hops),
+        (" Link Type between two GPUs ", _type),
+    ):
+        lines += [_bar(title), *_table(gpus, pairs, cell), ""]
+    lines += [_bar(" Numa Nodes "), *_numa(gpus)]
+    if any(link.bandwidth_max_gbs is not None for gpu in gpus for link in gpu.xgmi):
+        lines += ["", _bar(" Bandwidth "), *_table(gpus, pairs, _bandwidth, NOT_TOLD), *RATES]
+    lines.append(_bar(" End of ROCm SMI Log "))
+    return "\n".join([*lines, *_notes(gpus, pairs)]) + "\n"
+
+
+def _bar(title: str) -> str:
+    # rocm_smi.py makes an odd title even with one more sign.
+    title += "=" * (len(title) % 2)
+    side = "=" * ((WIDTH - len(title)) // 2)
+    return f"{side}{title}{side}"
+
+
+def _table(
+    gpus: Sequence[Gpu],
+    pairs: dict[tuple[str, str], GpuPair],
+    cell: _Cell,
+    itself: str = "0",
+) -> list[str]:
+    labels = row_labels(gpus)
+    width = max(len(label) for label in ("GPU000", *labels))
+    lines = [" " * (width + 1) + " ".join(f"{label:<12}" for label in labels)]
+    for label, src in zip(labels, gpus, strict=True):
+        cells = (
+            itself if src is dst else cell(src, dst, _pair(pairs, src.address, dst.address))
+            for dst in gpus
+        )
+        lines.append(f"{label:<{width}} " + " ".join(f"{printable(text):<12}" for text in cells))
+    return [line.rstrip() for line in lines]
+
+
+def _pair(pairs: dict[tuple[str, str], GpuPair], a: str, b: str) -> GpuPair | None:
+    return pairs.get((a, b)) or pairs.get((b, a))
+
+
+def _weight(_src: Gpu, _dst: Gpu, pair: GpuPair | None) -> str:
+    return NOT_TOLD if pair is None or pair.weight is None else str(pair.weight)
+
+
+def _hops(_src: Gpu, _dst: Gpu, pair: GpuPair | None) -> str:
+    if pair is not None and pair.link_type == "xgmi":
+        # rocm_smi.cc gives 1 for any pair that xGMI joins, however many GPUs lie between.
+        return "1"
+    return NOT_TOLD if pair is None or pair.hops is None else str(pair.hops)
+
+
+def _type(_src: Gpu, _dst: Gpu, pair: GpuPair | None) -> str:
+    return NOT_TOLD if pair is None or pair.link_type is None else pair.link_type.upper()
+
+
+def _bandwidth(src: Gpu, dst: Gpu, pair: GpuPair | None) -> str:
+    for link in src.xgmi:
+        least, most = link.bandwidth_min_gbs, link.bandwidth_max_gbs
+        if link.remote_address == dst.address and least is not None and most is not None:
+            return f"{least * 1000:.0f}-{most * 1000:.0f}"
+    far = pair is not None and pair.link_type == "xgmi" and _over_others(pair)
+    return "0-0" if far else NOT_TOLD
+
+
+def _over_others(pair: GpuPair) -> bool:
+    """Whether xGMI leads over other GPUs, by the driver's weight."""
+    weight = pair.weight or 0
+    return weight > HOP_WEIGHT and weight % HOP_WEIGHT == 0
+
+
+def _numa(gpus: Sequence[Gpu]) -> list[str]:
+    lines: list[str] = []
+    for label, gpu in zip(row_labels(gpus), gpus, strict=True):
+        near = gpu_numa(gpu)
+        head = f"GPU[{label.removeprefix('GPU')}]\t\t: (Topology) Numa"
+        node = NOT_TOLD if near is None else str(near)
+        lines += [f"{head} Node: {node}", f"{head} Affinity: {node}"]
+    return lines
+
+
+def _notes(gpus: Sequence[Gpu], pairs: dict[tuple[str, str], GpuPair]) -> list[str]:
+    """Say which pairs that read 1 hop have no xGMI link of their own."""
+    names = dict(zip((gpu.address for gpu in gpus), row_labels(gpus), strict=True))
+    far = [
+        f"{names[pair.src]}-{names[pair.dst]} {(pair.weight or 0) // HOP_WEIGHT}"
+        for pair in pairs.values()
+        if pair.link_type == "xgmi"
+        and _over_others(pair)
+        and pair.src < pair.dst
+        and pair.src in names
+        and pair.dst in names
+    ]
+    lines = ["", NOTE]
+    if far:
+        lines.append(f"xGMI hops by the driver's weight ({HOP_WEIGHT} each): {', '.join(far)}.")
+    return lines

@@ -1,0 +1,1 @@
+"""A variable explained for one node."""

@@ -1,0 +1,286 @@
+"""One flag explained for one node, as an experienced colleague would: sections of plain text."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...model.snapshot import NodeSnapshot
+from ...model.units import sentence
+from ...model.versions import numbers
+from ...nccl.decide.summary import duration, message_size
+from ...nccl.prediction import Prediction
+from ...nccl.wording import NCCL
+from ..catalogue.catalogue import Flag
+from ..section import Section
+from ..values.fits import fit
+from ..values.own_words import for_library
+from ..values.values import overridden, read_value, unread
+from ..what_if.effects import SIZES, Effect, choice_of, described, named
+from ..what_if.figures import hops_in_words, order_in_words, pairs_in_words, ways
+from ..what_if.outcomes import outcomes
+from ..what_if.study import Study
+from .cautions import measured, p2p_cautions
+from .short import short
+
+PAIR_KINDS = ("p2p", "shm", "paths")
+NET_KINDS = ("net", "gdr", "pxn")
+
+
+def account(flag: Flag, study: Study) -> tuple[Section, ...]:
+    """Everything to say of a flag on a node. Makes predictions: not for the event loop."""
+    without = study.without(flag)
+    library = without.library
+    flag = for_library(flag, library)
+    tries = bool(flag.tries) and not unread(flag, without.library)
+    sections = []
+    summary = short(flag, study.tries(flag), without) if tries else ""
+    if summary:
+        sections.append(Section(title="In short", paragraphs=(summary,)))
+    sections += [_what(flag, without, study), _here(flag, without)]
+    if tries:
+        sections.append(outcomes(flag, study, without))
+    if flag.set_when:
+        sections.append(Section(title="When to set it", paragraphs=(flag.set_when,)))
+    sections += [_watch(flag, study.snapshot, without), _unknown(flag, without)]
+    if tries and flag.of_library and flag.kind != "none":
+        sections.append(_try(flag, study, without))
+    sections.append(Section(title="Source", paragraphs=(_source(flag),)))
+    full = (one for one in sections if one.paragraphs or one.table or one.bullets)
+    return tuple(_named(one, library.name) for one in full)
+
+
+def _named(section: Section, library: str) -> Section:
+    """The sentences about the library itself under its own name."""
+    if library != "rccl":
+        return section
+    return msgspec.structs.replace(
+        section,
+        paragraphs=tuple(NCCL.sub("RCCL", text) for text in section.paragraphs),
+        bullets=tuple(NCCL.sub("RCCL", text) for text in section.bullets),
+    )
+
+
+def plain(flag: Flag) -> tuple[Section, ...]:
+    """A flag as the catalogue has it, without a node."""
+    sections = [
+        Section(title="What it does", paragraphs=(flag.changes, *_standing(flag, None))),
+        Section(title="When to set it", paragraphs=(flag.set_when,) if flag.set_when else ()),
+        Section(title="What to watch for", paragraphs=(flag.trap,) if flag.trap else ()),
+        Section(title="Source", paragraphs=(_source(flag),)),
+    ]
+    return tuple(one for one in sections if one.paragraphs)
+
+
+def _what(flag: Flag, without: Prediction, study: Study) -> Section:
+    paragraphs = [flag.changes, *_standing(flag, without)]
+    names = [name for name in (flag.name, *flag.aliases) if name in study.values]
+    if not names:
+        paragraphs.append("It is not set here.")
+    for name in names:
+        value = study.values[name]
+        held = next((v for v in study.snapshot.environment if v.name == name), None)
+        origin = "by --set or in the process"
+        if held is not None and held.value == value:
+            origin = "in the environment" if held.origin == "environment" else f"in {held.origin}"
+        paragraphs.append(_reading_in_words(flag, name, origin, without, study))
+    closed = unread(flag, without.library)
+    if closed:
+        paragraphs.append(f"On this node: {closed}.")
+    return Section(title="What it does", paragraphs=tuple(paragraphs))
+
+
+def _standing(flag: Flag, prediction: Prediction | None) -> tuple[str, ...]:
+    """Values, default, versions and other names."""
+    default = flag.default
+    where = "Default"
+    if prediction is not None and flag.of_library:
+        library = prediction.library
+        default = flag.default_of(library.name, numbers(library.version))
+        where = f"Default in {library.name.upper()} {library.version}"
+    found = [f"Values: {flag.values}.", f"{where}: {default}."]
+    if flag.since or flag.until:
+        since = f"read since {flag.since}" if flag.since else "read"
+        until = f", last by {flag.until}" if flag.until else ""
+        found.append(f"Versions: {since}{until}.")
+    if flag.aliases:
+        found.append(f"Read under another name too: {', '.join(flag.aliases)}.")
+    if not flag.confirmed:
+        found.append("Neither source nor documents settle this entry: take it with care.")
+    return (" ".join(found),)
+
+
+def _reading_in_words(flag: Flag, name: str, origin: str, without: Prediction, study: Study) -> str:
+    value = study.values[name]
+    reading = read_value(flag, value, without.library)
+    void = overridden(study.values).get(name)
+    text = f"It is set {origin}: {name}={value}."
+    fitting = fit(flag.name, value, study.snapshot)
+    if fitting is not None and not reading.ignored:
+        text = f"{text} {fitting.told}"
+    if void:
+        return f"{text} It has no effect: {void}."
+    if reading.fatal:
+        return f"{text} The start fails over it: {reading.why}."
+    if reading.ignored:
+        return f"{text} It is ignored: {reading.why}."
+    return f"{text} Mind: {reading.why}." if reading.why else text
+
+
+def _here(flag: Flag, without: Prediction) -> Section:
+    count = len({rank for view in without.views for rank in view.ranks})
+    library = f"{without.library.name.upper()} {without.library.version}"
+    title = f"This node without it: {count} GPU{'s' * (count != 1)}, rules of {library}"
+    if not flag.of_library or flag.kind == "none":
+        return Section(title=title)
+    if flag.kind in PAIR_KINDS:
+        return Section(title=title, table=_ways_table(without), paragraphs=_pace(without))
+    if flag.kind in NET_KINDS:
+        return Section(title=title, table=_nets_table(without), paragraphs=_net_words(without))
+    if flag.kind == "tuning":
+        return Section(title=title, table=_choices_table(without))
+    return Section(title=title, table=_graphs_table(without))
+
+
+def _ways_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    rows = [("pairs", "path", "via", "which (ranks)")]
+    for way, pairs in ways(prediction):
+        rows.append((str(len(pairs)), way.path, way.label, pairs_in_words(pairs)))
+    return tuple(rows)
+
+
+def _pace(prediction: Prediction) -> tuple[str, ...]:
+    ring = prediction.graphs.ring
+    hops = hops_in_words(prediction)
+    if ring is None or not hops:
+        return ()
+    order = order_in_words(ring.orders[0])
+    return (
+        f"The ring {order} takes {hops}. The search gives it {described(ring)} (channels x GB/s "
+        f"each){_log(prediction)}.",
+    )
+
+
+def _log(prediction: Prediction) -> str:
+    count = prediction.coll_channels
+    ring = prediction.graphs.ring
+    if count is None or ring is None:
+        return ""
+    twice = " (each is used twice)" if count == 2 * ring.channels else ""
+    return f"; the log will say {count} coll channels{twice}"
+
+
+def _nets_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for view in prediction.views:
+        for net in view.nets:
+            relay = "another GPU" if net.pxn_rank >= 0 else "itself"
+            gdr = "yes" if net.gdr_recv != "Disabled" else "no"
+            found.setdefault((net.to[2], gdr, relay), []).append(f"{net.rank}>{net.net}")
+    rows = [("count", "path", "GPUDirect", "through", "GPU (rank) > NIC (device)")]
+    for (path, gdr, relay), pairs in sorted(found.items()):
+        some = " ".join(pairs[:6]) + (f" and {len(pairs) - 6} more" if len(pairs) > 6 else "")
+        rows.append((str(len(pairs)), path, gdr, relay, some))
+    return tuple(rows) if len(rows) > 1 else ()
+
+
+def _net_words(prediction: Prediction) -> tuple[str, ...]:
+    net = sum(1 for p in prediction.pairs if p.src < p.dst and p.transport == "NET")
+    if net:
+        return (f"{net} pairs of this node go through the network.",)
+    return ("No pair inside this node goes through the network.",)
+
+
+def _choices_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    if not prediction.choices:
+        return ()
+    rows = [("all-reduce", "chosen", "predicted")]
+    for bytes_ in SIZES:
+        choice = choice_of(prediction, bytes_)
+        rows.append(
+            (message_size(bytes_), named(choice), duration(choice.time_us if choice else None))
+        )
+    return tuple(rows)
+
+
+def _graphs_table(prediction: Prediction) -> tuple[tuple[str, ...], ...]:
+    rows = [("graph", "channels x GB/s, path type")]
+    graphs = prediction.graphs
+    rows += [("ring", described(graphs.ring)), ("tree", described(graphs.tree))]
+    rows.append(("nvls", described(graphs.nvls)))
+    count = prediction.coll_channels
+    rows.append(("coll channels", "not modelled" if count is None else str(count)))
+    return tuple(rows)
+
+
+def _watch(flag: Flag, snapshot: NodeSnapshot, without: Prediction) -> Section:
+    bullets: list[str] = [flag.trap] if flag.trap else []
+    if flag.kind == "p2p" and flag.type == "level":
+        more = {
+            (pair.src, pair.dst)
+            for pair in without.pairs
+            if pair.src < pair.dst and pair.transport not in ("P2P",)
+        }
+        bullets += p2p_cautions(snapshot, without, sorted(more))
+        if more and without.library.name == "nccl":
+            bullets.append(
+                "Set it on every rank alike: NCCL does not compare it, and two ranks that "
+                "disagree about a pair may hang."
+            )
+    found = measured(snapshot, without) if flag.kind in PAIR_KINDS else ""
+    if found:
+        bullets.append(found)
+    return Section(title="What to watch for", bullets=tuple(bullets))
+
+
+def _unknown(flag: Flag, without: Prediction) -> Section:
+    if not flag.of_library or flag.kind == "none":
+        return Section(title="What the prediction does not know")
+    bullets = list(without.assumptions)
+    if flag.kind in PAIR_KINDS:
+        beside = ("GPUDirect", "tuning rules")
+        bullets = [text for text in bullets if not any(word in text for word in beside)]
+        bullets.insert(
+            0,
+            "How fast P2P really is between these GPUs: NCCL counts with constants for each kind "
+            "of link and so does the prediction.",
+        )
+    return Section(
+        title="What the prediction does not know",
+        bullets=tuple(sentence(text) for text in bullets),
+    )
+
+
+def _try(flag: Flag, study: Study, without: Prediction) -> Section:
+    """Commands that show the difference on this node; none where no value makes one."""
+    title = "Try it"
+    moving = [one for one in study.tries(flag) if not one.effect.nothing]
+    if not moving:
+        return Section(title=title)
+    best = next((one for one in moving if _gains(one.effect)), moving[-1])
+    value = best.changes[0].after
+    ranks = len({rank for view in without.views for rank in view.ranks})
+    run = f"{flag.name}={value} all_reduce_perf -b 1M -e 1G -f 2 -g {ranks}, and once without it"
+    if flag.kind in NET_KINDS:
+        run = f"{flag.name}={value} all_reduce_perf over two nodes, and once without it"
+    if flag.kind not in PAIR_KINDS:
+        return Section(title=title, bullets=(run,))
+    group = best.effect.pairs[0] if best.effect.pairs else None
+    one, two = group.pairs[0] if group else (0, 1)
+    return Section(
+        title=title,
+        bullets=(
+            f"gputop probe p2p (writes, for example between {one} and {two})",
+            run,
+            f"gputop explain {one} {two} --set {flag.name}={value}",
+        ),
+    )
+
+
+def _gains(effect: Effect) -> bool:
+    """Whether pairs come to P2P."""
+    return any(g.after.transport == "P2P" != g.before.transport for g in effect.pairs)
+
+
+def _source(flag: Flag) -> str:
+    group = {"nccl": "NCCL", "rccl": "RCCL"}.get(flag.group, "")
+    return f"{group} {flag.source}".strip()

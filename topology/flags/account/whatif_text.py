@@ -1,0 +1,115 @@
+"""A what-if in lines of text, for the commands and for the screen."""
+
+from __future__ import annotations
+
+from ...nccl.decide.summary import duration, message_size
+from ..catalogue.catalogue import catalogue
+from ..section import Section, drawn
+from ..what_if.effects import Effect, choice_of, named
+from ..what_if.figures import change, pairs_in_words
+from ..what_if.net_changes import nets_in_words
+from ..what_if.nothing import verdict
+from ..what_if.outcomes import group_in_words, taking_part
+from ..what_if.whatif import Change, Comparison
+
+
+def comparison_lines(comparison: Comparison, width: int) -> list[str]:
+    """Before and after, at most `width` characters a line."""
+    return drawn(sections(comparison), width)
+
+
+def sections(comparison: Comparison) -> tuple[Section, ...]:
+    """Before and after: pairs, graphs, choices by size with times, and the line to copy."""
+    effect = comparison.effect
+    set_to = " ".join(
+        f"{one.name}={one.after}" if one.after is not None else f"without {one.name}"
+        for one in comparison.changes
+    )
+    bullets = [text for one in comparison.changes if (text := _reading(one))]
+    found = [
+        Section(
+            title=f"What changes with {set_to}" if set_to else "Nothing is changed",
+            bullets=(*bullets, *told(comparison)),
+        )
+    ]
+    if any(one.before_us is not None or one.after_us is not None for one in effect.times):
+        found.append(Section(title="Predicted all-reduce", table=_times(comparison)))
+    if comparison.export:
+        found.append(Section(title="To set it up", paragraphs=(comparison.export,)))
+    return tuple(found)
+
+
+def told(comparison: Comparison) -> tuple[str, ...]:
+    """What changed, a sentence or clause each; the reason when nothing did."""
+    effect = comparison.effect
+    if effect.failure[1]:
+        return (f"The start fails: {effect.failure[1]}.",)
+    if effect.nothing:
+        return tuple(_nothing(one, comparison) for one in comparison.changes) or (
+            "The predictions are the same.",
+        )
+    found = [f"The start no longer fails: {effect.failure[0]}"] if effect.failure[0] else []
+    if effect.ranks[0] != effect.ranks[1]:
+        found.append(taking_part(effect))
+    if effect.pairs_total:
+        found.append(_pairs(effect))
+    found += [f"{group_in_words(g)}: {pairs_in_words(g.pairs)}" for g in effect.pairs[:8]]
+    if effect.nodes[0] != effect.nodes[1]:
+        found.append(
+            f"NCCL counts {effect.nodes[1]} nodes instead of {effect.nodes[0]}: GPUs that reach "
+            "each other by P2P or SHM make one"
+        )
+    for graph in effect.graphs:
+        rest = "another order of GPUs" if graph.order else f"{graph.before} -> {graph.after}"
+        found.append(f"{graph.graph}: {rest}")
+    if effect.channels[0] != effect.channels[1]:
+        found.append(f"coll channels: {effect.channels[0]} -> {effect.channels[1]}")
+    found += nets_in_words(effect.nets)
+    if effect.pairs and not effect.times_changed:
+        found.append(
+            "the predicted times stay: NCCL's model does not ask by which transport bytes go; "
+            "measure it"
+        )
+    return tuple(found)
+
+
+def _pairs(effect: Effect) -> str:
+    if not effect.pairs:
+        if effect.ranks[0] == effect.ranks[1]:
+            return f"none of {effect.pairs_total} pairs changes its path or transport"
+        if effect.pairs_total == 1:
+            return "the one pair that is left keeps its path and transport"
+        return f"none of {effect.pairs_total} pairs that are left changes its path or transport"
+    return f"{effect.pairs_changed} of {effect.pairs_total} pairs change"
+
+
+def _nothing(one: Change, comparison: Comparison) -> str:
+    flag = catalogue().flag(one.name)
+    if one.reading is None or flag is None:
+        why = "the predictions are the same" if one.reading is None else f"it is {one.reading.why}"
+        return f"{one.name}: nothing changes here, because {why}."
+    return f"{one.name}: {verdict(flag, one.reading, comparison.baseline, comparison.changed)}."
+
+
+def _reading(one: Change) -> str:
+    reading = one.reading
+    if reading is None or not reading.why or reading.ignored:
+        return ""
+    return f"{one.name}={one.after}: {reading.why}"
+
+
+def _times(comparison: Comparison) -> tuple[tuple[str, ...], ...]:
+    rows = [("size", "before", "after", "time", "chosen")]
+    for one in comparison.effect.times:
+        old = named(choice_of(comparison.baseline, one.bytes))
+        new = named(choice_of(comparison.changed, one.bytes))
+        rows.append(
+            (
+                message_size(one.bytes),
+                duration(one.before_us),
+                duration(one.after_us),
+                change(one.share) if one.after_us is not None else "fails",
+                new if old == new else f"{old} -> {new}",
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,151 @@
+"""The catalogue of variables: looked up by name, by old name, by typing error, by word."""
+
+from __future__ import annotations
+
+import tomllib
+from difflib import SequenceMatcher
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from ...model.versions import numbers
+
+FILE = Path(__file__).with_name("catalogue.toml")
+NEAR = 0.78
+"""Likeness from which a name counts as a typing error of another (difflib's ratio)."""
+BESIDE = 0.06
+"""How much less like it than the best one a name may be to be named beside it."""
+MISNAMED = {"PYTORCH_TUNABLE_OPS": "PYTORCH_TUNABLEOP_ENABLED"}
+"""Names of well-known texts that nothing reads, and the ones they mean."""
+KINDS = ("paths", "p2p", "shm", "net", "gdr", "pxn", "search", "tuning", "none")
+
+
+class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What held when the variable was not set, from one version of one library on."""
+
+    library: str
+    since: str
+    value: str
+
+
+class OnRccl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sentences that hold of RCCL in place of those that name NVIDIA's hardware."""
+
+    values: str | None = None
+    changes: str | None = None
+    set_when: str | None = None
+    trap: str | None = None
+
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One variable. The head of catalogue.toml says what the fields mean."""
+
+    name: str
+    group: str
+    subject: str
+    type: str
+    kind: str
+    values: str
+    default: str
+    changes: str
+    source: str
+    options: tuple[str, ...] = ()
+    exact: bool = False
+    """Whether the case of `options` counts."""
+    fallback: str | None = None
+    """What an unknown word of an enum means; None: it is ignored."""
+    history: tuple[Default, ...] = ()
+    since: str | None = None
+    until: str | None = None
+    aliases: tuple[str, ...] = ()
+    read_by: tuple[str, ...] = ()
+    set_when: str | None = None
+    trap: str | None = None
+    tries: tuple[str, ...] = ()
+    on_rccl: OnRccl | None = None
+    confirmed: bool = True
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Who reads it: "nccl", "rccl", or another library of the group's name."""
+        return self.read_by or {"nccl": ("nccl", "rccl")}.get(self.group, (self.group,))
+
+    @property
+    def of_library(self) -> bool:
+        """Whether NCCL or RCCL itself reads it, so that versions and predictions mean something."""
+        return "nccl" in self.libraries or "rccl" in self.libraries
+
+    def default_of(self, library: str, version: tuple[int, ...]) -> str:
+        """What holds for this version of "nccl" or "rccl" while the variable is not set."""
+        found = self.default
+        best: tuple[int, ...] | None = None
+        for one in self.history:
+            since = numbers(one.since)
+            if one.library == library and since <= version and (best is None or since >= best):
+                found, best = one.value, since
+        return found
+
+
+class Catalogue:
+    """All flags, in the order of the file."""
+
+    def __init__(self, flags: tuple[Flag, ...]) -> None:
+        self.flags = flags
+        self._by_name = {flag.name: flag for flag in flags}
+        self._by_alias = {alias: flag for flag in flags for alias in flag.aliases}
+
+    def flag(self, name: str) -> Flag | None:
+        """The flag of this name, or the one that this is another name of; None for neither."""
+        return self._by_name.get(name) or self._by_alias.get(name)
+
+    def alias(self, name: str) -> bool:
+        """Whether the name is read as another name of a flag."""
+        return name in self._by_alias and name not in self._by_name
+
+    def names(self) -> tuple[str, ...]:
+        """Every name that is read, aliases included."""
+        return (*self._by_name, *self._by_alias)
+
+    def closest(self, name: str, count: int = 3) -> tuple[str, ...]:
+        """Names that `name` may be a typing error of, best first; () when none is near.
+
+        Compared without case and without the prefix that nearly all of them share.
+        """
+        typed = name.upper()
+        if typed in MISNAMED:
+            return (MISNAMED[typed],)
+        scored: list[tuple[float, str]] = []
+        for known in self.names():
+            bare = typed, known
+            if typed.startswith("NCCL_") and known.startswith("NCCL_"):
+                bare = typed[5:], known[5:]
+            matcher = SequenceMatcher(None, *bare, autojunk=False)
+            if matcher.real_quick_ratio() >= NEAR and matcher.quick_ratio() >= NEAR:
+                ratio = matcher.ratio()
+                if ratio >= NEAR:
+                    scored.append((ratio, known))
+        scored.sort(key=lambda one: (-one[0], one[1]))
+        good = [known for ratio, known in scored if ratio >= scored[0][0] - BESIDE]
+        return tuple(good[:count])
+
+    def search(self, text: str) -> tuple[Flag, ...]:
+        """Flags that hold every word of `text`, those with it in the name first."""
+        words = text.lower().split()
+        found = [flag for flag in self.flags if all(word in _haystack(flag) for word in words)]
+        return tuple(
+            sorted(found, key=lambda flag: not all(word in flag.name.lower() for word in words))
+        )
+
+
+@cache
+def _haystack(flag: Flag) -> str:
+    parts = (flag.name, *flag.aliases, flag.group, flag.subject, flag.values, flag.changes)
+    return " ".join((*parts, flag.set_when or "", flag.trap or "")).lower()
+
+
+@cache
+def catalogue() -> Catalogue:
+    """The catalogue that comes with the program; read at first use (some 60 ms)."""
+    with FILE.open("rb") as file:
+        return Catalogue(tuple(msgspec.convert(tomllib.load(file)["flag"], list[Flag])))

@@ -1,0 +1,75 @@
+"""Whether a filter of devices matches anything on this very node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ...model.snapshot import NodeSnapshot
+
+LIMIT_NAMED = 6
+
+
+class Fit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a filter leaves of the devices of a node."""
+
+    told: str
+    """One sentence."""
+    fatal: bool = False
+    """The library refuses to start over it."""
+
+
+def fit(name: str, value: str, snapshot: NodeSnapshot) -> Fit | None:
+    """What NCCL_SOCKET_IFNAME or NCCL_IB_HCA leaves here; None for other flags or without a list.
+
+    misc/socket.cc:ncclFindInterfaces ends the start when no interface is left;
+    transport/net_ib/init.cc:ncclIbInitDevices goes on without InfiniBand.
+    """
+    if name == "NCCL_SOCKET_IFNAME":
+        return _told(
+            value,
+            [one.name for one in snapshot.machine.interfaces if one.up is not False],
+            "interface",
+            "the start fails with no socket interface found",
+            fatal=True,
+        )
+    if name == "NCCL_IB_HCA":
+        return _told(
+            value,
+            [one.name for one in snapshot.machine.rdma],
+            "RDMA device",
+            "NCCL goes on without InfiniBand",
+            fatal=False,
+        )
+    return None
+
+
+def matching(value: str, names: Iterable[str]) -> list[str]:
+    """The names that a filter leaves: [^][=]name[:port],... (misc/utils.cc:matchIfList)."""
+    without = value.startswith("^")
+    body = value.removeprefix("^")
+    exact = body.startswith("=")
+    wanted = [part.split(":")[0] for part in body.removeprefix("=").split(",")]
+    wanted = [part for part in wanted if part]
+
+    def hit(name: str) -> bool:
+        return any(name == part if exact else name.startswith(part) for part in wanted)
+
+    return [name for name in names if hit(name) != without]
+
+
+def _told(value: str, names: list[str], what: str, otherwise: str, *, fatal: bool) -> Fit | None:
+    if not names or not value:
+        return None
+    left = matching(value, names)
+    if left:
+        return Fit(told=f"On this node it leaves {_named(left)} of {len(names)} {what}s.")
+    return Fit(
+        told=f"It matches no {what} of this node ({_named(names)}): {otherwise}.", fatal=fatal
+    )
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - LIMIT_NAMED} more" if len(names) > LIMIT_NAMED else ""
+    return ", ".join(names[:LIMIT_NAMED]) + more

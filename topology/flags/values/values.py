@@ -1,0 +1,249 @@
+"""What a library makes of a value as it is written: its effect, or why it has none.
+
+Integers go through C's strtoll (misc/param.cc:ncclLoadParam), levels and words through the
+comparisons at the place that each flag's `source` names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...model.versions import numbers
+from ...nccl.prediction import Library
+from ...nccl.settings import INTEGER, Settings, strtoll
+from ...nccl.system.levels import level
+from ...nccl.versions import rules_for
+from ..catalogue.catalogue import Catalogue, Flag
+from ..catalogue.elsewhere import elsewhere
+from .reading import Reading, skipped
+from .words import (
+    read_bool,
+    read_devices,
+    read_enum,
+    read_filter,
+    read_functions,
+    read_list,
+    read_policy,
+    read_spoken,
+)
+
+LIBRARY = ("NCCL_", "RCCL_")
+"""How the names of NCCL's and RCCL's own variables begin."""
+SPOKEN_SINCE = (2, 30, 7)
+SPOKEN = ("NCCL_SET_THREAD_NAME", "NCCL_WARN_ENABLE_DEBUG_INFO", "NCCL_PARAM_DUMP_ALL")
+"""Read as 1, T, TRUE, 0, F or FALSE alone from that version on (param/parser_default.h)."""
+
+POSITIVE = ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_NVLS_NCHANNELS", "NCCL_NCHANNELS_PER_NET_PEER")
+"""Ignored where they are 0 or less (init.cc:envConfigOverride)."""
+
+CAPPED = (
+    "NCCL_MIN_CTAS",
+    "NCCL_MAX_CTAS",
+    "NCCL_MIN_NCHANNELS",
+    "NCCL_MAX_NCHANNELS",
+    "NCCL_MIN_P2P_NCHANNELS",
+    "NCCL_MAX_P2P_NCHANNELS",
+)
+"""Cut at the most channels there are (MAXCHANNELS): 64, and 32 before 2.25; RCCL's has 128."""
+LEAST = {"NCCL_MAX_NCHANNELS": 1, "NCCL_MIN_NCHANNELS": 0}
+"""What smaller values count as (graph/connect.cc:ncclMinNchannels, ncclMaxNchannels)."""
+THREADS = {"NCCL_NTHREADS": (64, 512), "NCCL_LL128_NTHREADS": (160, 640)}
+"""Fewest and most threads."""
+
+
+def read_value(flag: Flag, text: str, library: Library) -> Reading:
+    """What `library` makes of `text` for `flag`."""
+    closed = unread(flag, library)
+    if closed:
+        return skipped(closed)
+    if flag.name in SPOKEN and library.name == "nccl" and numbers(library.version) >= SPOKEN_SINCE:
+        return read_spoken(text)
+    return READERS[flag.type](flag, text, library)
+
+
+def unread(flag: Flag, library: Library) -> str:
+    """Why this library does not read the flag at all; "" when it does, or is not the one asked."""
+    if not flag.of_library:
+        return ""
+    title = library.name.upper()
+    if library.name not in flag.libraries:
+        only = " and ".join(name.upper() for name in flag.libraries)
+        return f"{title} does not read it, {only} does"
+    if flag.group == "rocm":
+        return ""
+    version = numbers(library.version)
+    if flag.since and version and version < numbers(flag.since):
+        return f"{title} {library.version} does not read it: it came with {flag.since}"
+    if flag.until and version > numbers(flag.until):
+        return f"{title} {library.version} no longer reads it: {flag.until} was the last that did"
+    return ""
+
+
+def overridden(values: Mapping[str, str]) -> dict[str, str]:
+    """Variables that another set variable makes void: name -> why."""
+    settings = Settings(values)
+    found: dict[str, str] = {}
+    if settings.integer("NCCL_P2P_DISABLE", 0) == 1 and "NCCL_P2P_LEVEL" in values:
+        found["NCCL_P2P_LEVEL"] = "NCCL_P2P_DISABLE=1 beats it"
+    for old, new in (
+        ("NCCL_MAX_NRINGS", "NCCL_MAX_NCHANNELS"),
+        ("NCCL_MIN_NRINGS", "NCCL_MIN_NCHANNELS"),
+    ):
+        if values.get(old) and values.get(new):
+            found[old] = f"{new} is set and takes its place"
+    if settings.integer("NCCL_IB_GID_INDEX", -1) >= 0:
+        for name in ("NCCL_IB_ROCE_VERSION_NUM", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ADDR_RANGE"):
+            if name in values:
+                found[name] = "NCCL_IB_GID_INDEX is set and leaves nothing to choose"
+    return found
+
+
+def ignored(
+    values: Mapping[str, str], library: Library, known: Catalogue
+) -> tuple[tuple[str, str, str], ...]:
+    """(name, value, why) of all that is set and has no effect as written, in order of name.
+
+    Names that begin like NCCL's count too where nothing is known to read them.
+    """
+    void = overridden(values)
+    found: list[tuple[str, str, str]] = []
+    for name, value in sorted(values.items()):
+        flag = known.flag(name)
+        if flag is None:
+            if name.startswith(LIBRARY) and not elsewhere(name):
+                found.append((name, value, unknown(name, known)))
+            continue
+        reading = read_value(flag, value, library)
+        why = void.get(name) or (reading.why if reading.ignored else "")
+        if why:
+            found.append((name, value, why))
+    return tuple(found)
+
+
+def may_be_read(name: str, known: Catalogue) -> bool:
+    """Whether something may well read a name that the catalogue does not hold.
+
+    The catalogue is complete for NCCL and RCCL alone, so that nothing can be said of others.
+    """
+    if name.startswith(LIBRARY):
+        return bool(elsewhere(name))
+    return not known.closest(name, 1)
+
+
+def unknown(name: str, known: Catalogue) -> str:
+    """What to say of a name that the catalogue does not hold."""
+    reader = elsewhere(name)
+    if reader:
+        return f"{reader}; what it does is not described here"
+    near = known.closest(name, 2)
+    if near:
+        return f"not a name that is known; {' or '.join(near)} is"
+    if not name.startswith(LIBRARY):
+        return "not described here"
+    return "not a name that is known here: the library does not read it, though a plugin may"
+
+
+def _integer(flag: Flag, text: str, library: Library) -> Reading:
+    if not text:
+        return skipped("empty counts as not set, the default holds")
+    value, used = strtoll(text)
+    if used == 0:
+        return Reading(
+            effective="0",
+            ignored=_off(flag, 0),
+            why="no number leads it: it counts as 0",
+        )
+    if value in (2**63 - 1, -(2**63)):
+        return skipped("out of range, the default holds")
+    notes = _notes(flag, text, value, used)
+    if flag.name in POSITIVE and value <= 0:
+        return skipped("0 and less is ignored")
+    if flag.name in THREADS:
+        return _threads(value, *THREADS[flag.name])
+    if flag.name in CAPPED:
+        most = 64 if numbers(library.version) >= (2, 25) else 32
+        most = 128 if library.name == "rccl" else most
+        least = LEAST.get(flag.name, value)
+        if value > most:
+            value, notes = most, f"{text} is more than there can be: {most}"
+        elif value < least:
+            value, notes = least, f"{text} is less than there can be: {least}"
+    return Reading(effective=str(value), why=notes)
+
+
+def _threads(value: int, least: int, most: int) -> Reading:
+    """Threads of a block (graph/tuning.cc:getNthreads)."""
+    if value <= 0:
+        return skipped("0 and less leaves the default")
+    if value % 32:
+        return Reading(effective=str(most), why=f"not a multiple of 32: it counts as {most}")
+    kept = max(least, min(most, value))
+    return Reading(effective=str(kept), why="" if kept == value else f"it counts as {kept}")
+
+
+def _notes(flag: Flag, text: str, value: int, used: int) -> str:
+    if used < len(text):
+        unit = " and units mean nothing" if flag.type == "size" else ""
+        return f"only the leading number is read{unit}: it counts as {value}"
+    match = INTEGER.match(text)
+    if match and match[2] not in ("0", str(abs(value))):
+        return f"a leading 0 or 0x changes the base: it counts as {value}"
+    return ""
+
+
+def _off(flag: Flag, value: int) -> bool:
+    """Whether a switch that reads as `value` leaves things as they are when it is not set."""
+    default = flag.default.split(":")[0].split(";")[0]
+    return default == str(value) or (default == "unset" and value == 0)
+
+
+def _one(flag: Flag, text: str, library: Library) -> Reading:
+    value = strtoll(text)[0]
+    if value == 1:
+        return Reading(effective="1", why="" if text == "1" else "it counts as 1")
+    if flag.default.startswith("1"):
+        return _integer(flag, text, library)
+    if text.strip() == "0":
+        return Reading(effective="0")
+    return Reading(effective="0", ignored=True, why=f"only 1 counts, this reads as {value}")
+
+
+def _level(flag: Flag, text: str, library: Library) -> Reading:
+    rules, _ = rules_for(f"{library.name}-{library.version}")
+    found = level(Settings({flag.name: text}), rules, flag.name)
+    if found.path is None:
+        return skipped(found.ignored)
+    name = rules.name_of(found.path)
+    why = "" if name == text else f"the old number {text[:20]} means {name}"
+    return Reading(effective=name, why=why)
+
+
+def _text(_flag: Flag, text: str, _library: Library) -> Reading:
+    return Reading(effective=text)
+
+
+def _path(_flag: Flag, text: str, _library: Library) -> Reading:
+    if not text:
+        return skipped("empty names no file")
+    if text.startswith("~"):
+        return Reading(effective=text, why="~ is not expanded: it is looked for as it stands")
+    return Reading(effective=text)
+
+
+READERS: dict[str, Callable[[Flag, str, Library], Reading]] = {
+    "one": _one,
+    "switch": _integer,
+    "integer": _integer,
+    "size": _integer,
+    "level": _level,
+    "string": _text,
+    "path": _path,
+    "enum": read_enum,
+    "policy": read_policy,
+    "list": read_list,
+    "filter": read_filter,
+    "devices": read_devices,
+    "bool": read_bool,
+    "functions": read_functions,
+}
+"""How each type of flag is read."""

@@ -1,0 +1,1 @@
+"""Two predictions of one node, and what changes between them."""

@@ -1,0 +1,159 @@
+"""Pairs of ranks, hops of a ring and what becomes of a time, in few words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ...nccl.prediction import Prediction
+from .effects import Way, way_of
+
+LIMIT_PAIRS = 6
+"""Pairs named one by one before the rest is counted."""
+LIMIT_ORDER = 16
+"""Ranks of a ring named one by one, and runs of them before the rest is left out."""
+
+
+def pairs_in_words(pairs: Iterable[tuple[int, int]]) -> str:
+    """Unordered pairs: "0-1 2-3", "0..3 with 4..7", "0..7 among themselves"."""
+    edges = {tuple(sorted(pair)) for pair in pairs}
+    parts: list[str] = []
+    rest: list[tuple[int, ...]] = []
+    for part in _components(edges):
+        inside = {edge for edge in edges if edge[0] in part}
+        sides = _sides(part, inside)
+        if len(inside) > 1 and len(inside) == len(part) * (len(part) - 1) // 2:
+            parts.append(f"{_ranks(part)} among themselves")
+        elif sides and len(inside) > 1 and len(inside) == len(sides[0]) * len(sides[1]):
+            parts.append(f"{_ranks(sides[0])} with {_ranks(sides[1])}")
+        else:
+            rest += sorted(inside)
+    named = " ".join(f"{a}-{b}" for a, b in sorted(rest)[:LIMIT_PAIRS])
+    if len(rest) > LIMIT_PAIRS:
+        named += f" and {len(rest) - LIMIT_PAIRS} more"
+    return "; ".join([*([named] if named else []), *parts])
+
+
+def _components(edges: set[tuple[int, ...]]) -> list[set[int]]:
+    """Sets of ranks that hang together, in order of their lowest rank."""
+    found: list[set[int]] = []
+    for edge in sorted(edges):
+        joined = set(edge)
+        apart: list[set[int]] = []
+        for one in found:
+            if one & joined:
+                joined |= one
+            else:
+                apart.append(one)
+        found = [*apart, joined]
+    return sorted(found, key=min)
+
+
+def _sides(part: set[int], edges: set[tuple[int, ...]]) -> tuple[set[int], set[int]] | None:
+    """Two sets such that every edge leads from the one to the other; None when there are none."""
+    first = min(part)
+    right = {b if a == first else a for a, b in edges if first in (a, b)}
+    left = part - right
+    if any((a in left) == (b in left) for a, b in edges):
+        return None
+    return left, right
+
+
+def _ranks(ranks: Iterable[int]) -> str:
+    """Ranks, runs of three and more with dots: "0..3", "0,2"."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and runs[-1][-1] == rank - 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    return ",".join(
+        f"{run[0]}..{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs
+    )
+
+
+def order_in_words(order: Sequence[int]) -> str:
+    """Ranks in the order of a ring: "0-3-2-1", and of many only the runs: "0..7-16..23-8..15"."""
+    if len(order) <= LIMIT_ORDER:
+        return "-".join(map(str, order))
+    runs: list[list[int]] = []
+    for rank in order:
+        if runs and runs[-1][-1] == rank - 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    words = [_ranks(run).replace(",", "-") for run in runs]
+    more = f"-... ({len(order)} ranks)" if len(words) > LIMIT_ORDER else ""
+    return "-".join(words[:LIMIT_ORDER]) + more
+
+
+def ways(prediction: Prediction) -> list[tuple[Way, list[tuple[int, int]]]]:
+    """The pairs (lower rank first) by how they talk, nearest paths first as far as names sort."""
+    found: dict[Way, list[tuple[int, int]]] = {}
+    for pair in prediction.pairs:
+        if pair.src < pair.dst:
+            found.setdefault(way_of(pair), []).append((pair.src, pair.dst))
+    return sorted(found.items(), key=lambda item: (distance(item[0].path), item[0]))
+
+
+def distance(path: str) -> int:
+    """The place of a path type in the order from near to far."""
+    order = ("LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET")
+    return order.index(path) if path in order else len(order)
+
+
+def p2p_groups(prediction: Prediction) -> list[set[int]]:
+    """Sets of three and more ranks that use nothing but P2P among themselves, where plain.
+
+    Empty when all ranks do, and where such sets overlap.
+    """
+    pairs = {(p.src, p.dst) for p in prediction.pairs if p.transport == "P2P" and p.src < p.dst}
+    groups = [
+        part
+        for part in _components({tuple(pair) for pair in pairs})
+        if len(part) > 2
+        and sum(1 for a, b in pairs if a in part) == len(part) * (len(part) - 1) // 2
+    ]
+    ranks = {p.src for p in prediction.pairs}
+    return [] if groups and groups[0] == ranks else groups
+
+
+def ranks_in_words(ranks: Iterable[int]) -> str:
+    """Ranks, runs of three and more with dots: "0..3", "0,2"."""
+    return _ranks(ranks)
+
+
+def ring_hops(prediction: Prediction) -> Counter[tuple[str, str]]:
+    """(path type, transport) -> how many hops of the first ring go that way; empty without one."""
+    ring = prediction.graphs.ring
+    counted: Counter[tuple[str, str]] = Counter()
+    if ring is None or not ring.orders:
+        return counted
+    known = {(pair.src, pair.dst): pair for pair in prediction.pairs}
+    order = ring.orders[0]
+    for place, rank in enumerate(order):
+        pair = known.get((rank, order[(place + 1) % len(order)]))
+        if pair is not None:
+            counted[pair.path, pair.transport] += 1
+    return counted
+
+
+def hops_in_words(prediction: Prediction) -> str:
+    """Say how the ring goes: `4 PIX by P2P, 2 PHB by SHM`; "" without a ring."""
+    hops = sorted(ring_hops(prediction).items(), key=lambda item: distance(item[0][0]))
+    words = [f"{count} {path} by {transport}" for (path, transport), count in hops]
+    return ", ".join(words).replace(" ", " hops " if hops and hops[0][1] != 1 else " hop ", 1)
+
+
+def change(share: float | None) -> str:
+    """What became of a time: "same", "12 % longer", "1.8 x shorter"."""
+    if share is None:
+        return "not known"
+    if abs(share - 1) < 0.005:
+        return "same"
+    longer = share > 1
+    factor = share if longer else 1 / share
+    if factor >= 1.5:
+        return f"{factor:.1f} x {'longer' if longer else 'shorter'}"
+    percent = (share - 1) * 100 if longer else (1 - share) * 100
+    return f"{percent:.0f} % {'longer' if longer else 'shorter'}"

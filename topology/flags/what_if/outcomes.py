@@ -1,0 +1,229 @@
+"""What each value of a flag would do on a node: a table and what to make of it."""
+
+from __future__ import annotations
+
+from ...nccl.decide.summary import duration, message_size
+from ...nccl.prediction import Prediction
+from ..catalogue.catalogue import Flag
+from ..section import Section
+from .effects import MIB, ChoiceChange, Effect, PairGroup, described, time_of
+from .figures import change, hops_in_words, p2p_groups, ranks_in_words, ring_hops
+from .net_changes import nets_in_words
+from .nothing import because, unpredicted
+from .study import Study
+from .whatif import Comparison
+
+SMALL, BIG = MIB, 256 * MIB
+"""Sizes whose times stand in the table; training sends messages of the order of the second."""
+
+
+def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
+    """The section on what each value would do."""
+    found = study.tries(flag)
+    third = "P2P hops" if flag.kind in ("p2p", "shm", "paths") else "ring"
+    if flag.kind == "tuning":
+        third = message_size(SMALL)
+    head = ("value", "what changes", third, message_size(BIG))
+    rows: list[tuple[str, ...]] = [head, _row("not set", "", without, None, third)]
+    told_already: dict[tuple[str, ...], str] = {}
+    timed = time_of(without, BIG) is not None
+    for one in found:
+        value = one.changes[0].after or ""
+        clauses = () if one.effect.nothing else tuple(parts(one.effect))
+        same = told_already.get(clauses) if clauses else None
+        what = f"the same as {same}{_absent(flag, value, without)}" if same else told(flag, one)
+        told_already.setdefault(clauses, value)
+        row = _row(value, what, one.changed, one.effect, third)
+        if rows[-1][1:] == row[1:]:
+            row = (f"{rows.pop()[0]} {value}", *row[1:])
+        rows.append(row)
+    if not timed:
+        kept = 2 if third == message_size(SMALL) else 3
+        rows = [row[:kept] for row in rows]
+    return Section(
+        title="What each value would do here" + (", with times of an all-reduce" * timed),
+        table=tuple(rows),
+        paragraphs=tuple(remarks(flag, found, without)),
+    )
+
+
+def _absent(flag: Flag, value: str, without: Prediction) -> str:
+    """Why a level is the same as the one below: no pair is just so far apart."""
+    if flag.type != "level" or any(pair.path == value for pair in without.pairs):
+        return ""
+    return f": no pair is {value}"
+
+
+def told(flag: Flag, one: Comparison) -> str:
+    """One comparison in a clause."""
+    effect = one.effect
+    reading = one.changes[0].reading
+    if effect.failure[1] and not effect.failure[0]:
+        return f"the start fails: {effect.failure[1]}"
+    if effect.nothing and reading is not None:
+        if why := unpredicted(flag, reading, one.baseline):
+            return f"not predicted: {why}"
+        return f"nothing: {because(flag, reading, one.baseline, one.changed)}"
+    return "; ".join(parts(effect)) or "nothing that is predicted"
+
+
+def taking_part(effect: Effect) -> str:
+    """How many GPUs take part, before and after."""
+    before, after = effect.ranks
+    take = "1 GPU takes part" if after == 1 else f"{after} GPUs take part"
+    return f"{take} instead of {before}"
+
+
+def parts(effect: Effect) -> list[str]:
+    """Clauses on all that changed, the most telling first."""
+    found = [group_in_words(group) for group in effect.pairs]
+    if effect.ranks[0] != effect.ranks[1]:
+        found.append(taking_part(effect))
+    if effect.nodes[0] != effect.nodes[1]:
+        found.append(f"counts as {effect.nodes[1]} nodes")
+    found += [
+        f"{graph.graph}: another order of GPUs"
+        if graph.order
+        else f"{graph.graph} {graph.before} -> {graph.after}"
+        for graph in effect.graphs
+    ]
+    if effect.channels[0] != effect.channels[1]:
+        found.append(f"coll channels {effect.channels[0]} -> {effect.channels[1]}")
+    if effect.choices:
+        found.append(_choice(effect.choices))
+    return found + nets_in_words(effect.nets)
+
+
+def _choice(changes: tuple[ChoiceChange, ...]) -> str:
+    """The change at the size that training sends, or at the first size that changes."""
+    one = next((c for c in changes if c.bytes == BIG), changes[0])
+    what = (
+        message_size(one.bytes)
+        if one.collective == "AllReduce"
+        else f"{one.collective} {one.bytes}"
+    )
+    if one.after == "none":
+        return f"{what}: nothing is left to choose, the call fails"
+    return f"{what}: {one.before} -> {one.after}"
+
+
+def group_in_words(group: PairGroup) -> str:
+    """Say what became of one group: `4 PIX pairs: P2P -> SHM (path then PHB)`."""
+    count = len(group.pairs)
+    one, two = group.before, group.after
+    head = f"{count} {one.path} pair{'s' * (count != 1)}"
+    then = "" if two.path in (one.path, two.transport) else f" (path then {two.path})"
+    if one.label == two.label:
+        return f"{head}: {one.path} -> {two.path}" if then else head
+    moved = (one.transport, two.transport)
+    if one.transport == two.transport:
+        moved = (one.label, two.label)
+    return f"{head}: {moved[0]} -> {moved[1]}{then}"
+
+
+def _row(
+    value: str, what: str, prediction: Prediction, effect: Effect | None, third: str
+) -> tuple[str, ...]:
+    hops = ring_hops(prediction)
+    p2p = sum(count for (_, transport), count in hops.items() if transport == "P2P")
+    cells = {
+        "P2P hops": f"{p2p} of {hops.total()}" + " a node" * (prediction.nodes > 1),
+        "ring": described(prediction.graphs.ring),
+        message_size(SMALL): _took(prediction, effect, SMALL),
+    }
+    return (value, what or "as above", cells[third], _took(prediction, effect, BIG))
+
+
+def _took(prediction: Prediction, effect: Effect | None, bytes_: int) -> str:
+    if prediction.failure:
+        return "fails"
+    value = time_of(prediction, bytes_)
+    took = duration(value)
+    if effect is None:
+        return took
+    if value is None:
+        return "fails" if any(c.bytes == bytes_ for c in effect.choices) else took
+    share = next(one for one in effect.times if one.bytes == bytes_).share
+    return f"{took} ({change(share)})"
+
+
+def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> list[str]:
+    """What to make of the table."""
+    title = without.library.name.upper()
+    if time_of(without, BIG) is None:
+        return [f"Times are not predicted for {title} {without.library.version}."]
+    if flag.subject == "channels":
+        wider = any((one.effect.channels[1] or 0) > (one.effect.channels[0] or 0) for one in found)
+        really = (
+            "More channels than that go over the same links once more and take more SMs from the "
+            "program; they help where one channel does not fill its link."
+            if wider
+            else "With fewer of them the links are not filled, and large messages take longer "
+            "than predicted."
+        )
+        return [
+            f"{title}'s own model counts with the channels that the search found, so the time "
+            f"stays the same whatever the cap. {really}"
+        ]
+    moved = [one for one in found if any(_moves(group) for group in one.effect.pairs)]
+    if any(_only_nvls(one.changed) for one in moved):
+        return [
+            "Without P2P the search still finds NVLS, and the model prefers it. Whether such a job "
+            "runs is not known: set NCCL_NVLS_ENABLE=0 as well where no NVLink is wanted."
+        ]
+    silent = [one for one in moved if not one.effect.times_changed]
+    if not silent:
+        return []
+    shm = any(_pcie(group) for one in silent for group in one.effect.pairs)
+    which = "No value changes a predicted time" if silent == moved else "Not every time changes"
+    text = [
+        f"{which}, although transports change: {title}'s own model takes the speed of a hop from "
+        "its table of links and does not ask by which transport the bytes go. The machine does "
+        "ask."
+    ]
+    if shm:
+        text.append(
+            "Through shared memory a byte is written to the host's memory by one GPU and read "
+            "from it by the other: two copies, and the sockets' memory in the way of everybody. "
+            "P2P over PCIe is one copy, but processors differ in how fast they pass PCIe traffic "
+            "from one root port to another, and many are slow between sockets. Which of the two is "
+            "faster here only a measurement tells."
+        )
+    more = [one for one in moved if _p2p(one.changed) > _p2p(without)]
+    if more and shm:
+        step = more[0]
+        value = step.changes[0].after
+        text.append(
+            f"With {value} the ring takes {hops_in_words(step.changed)}. A ring is as fast as its "
+            "slowest hop: while one hop stays on shared memory, an all-reduce over all GPUs "
+            "gains little."
+            if any(t == "SHM" for _, t in ring_hops(step.changed))
+            else f"With {value} every hop of the ring is P2P."
+        )
+        groups = p2p_groups(step.changed)
+        if groups:
+            text.append(
+                f"With {value} GPUs {' and GPUs '.join(map(ranks_in_words, groups))} use nothing "
+                "but P2P among themselves: a job on one such group gains or loses most."
+            )
+    return text
+
+
+def _moves(group: PairGroup) -> bool:
+    return group.before.transport != group.after.transport
+
+
+def _pcie(group: PairGroup) -> bool:
+    """Whether pairs on PCIe change between P2P and shared memory."""
+    ways = {group.before.transport, group.after.transport}
+    return ways == {"P2P", "SHM"} and group.before.path in ("PIX", "PXB", "PHB", "SYS")
+
+
+def _only_nvls(prediction: Prediction) -> bool:
+    """Whether NVLS is chosen although no pair uses P2P."""
+    chosen = any(choice.algorithm.startswith("NVLS") for choice in prediction.choices)
+    return chosen and bool(prediction.pairs) and _p2p(prediction) == 0
+
+
+def _p2p(prediction: Prediction) -> int:
+    return sum(1 for pair in prediction.pairs if pair.transport == "P2P")

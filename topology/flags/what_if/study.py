@@ -1,0 +1,139 @@
+"""Predictions of one node under changing variables, each made once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+
+from ...model.snapshot import NodeSnapshot
+from ...nccl.decide.predict import NoGpusError, predict
+from ...nccl.prediction import Library, Prediction
+from ...nccl.settings import Settings
+from ...nccl.versions import preferred, rules_for
+from ..catalogue.catalogue import Flag
+from .whatif import Changes, Comparison, compare
+
+LIMIT_KEPT = 64
+
+
+class Stopped(Exception):  # noqa: N818 - a wish was overtaken, which is no error
+    """Nobody waits for this any more."""
+
+
+class Study:
+    """One node, one communicator, one library version.
+
+    Making a prediction takes up to some tenths of a second: never on the event loop.
+    """
+
+    def __init__(
+        self,
+        snapshot: NodeSnapshot,
+        *,
+        library: str | None = None,
+        gpus: Sequence[str] | None = None,
+        nodes: int = 1,
+        values: Mapping[str, str] | None = None,
+        made: Prediction | None = None,
+    ) -> None:
+        """`made`: the prediction of the node as it is set up, where it is there already."""
+        self.snapshot = snapshot
+        self.library = library
+        self.gpus = gpus
+        self.nodes = nodes
+        self.values = dict(Settings.of(snapshot).values if values is None else values)
+        self.overtaken: Callable[[], bool] = lambda: False
+        self._lock = threading.Lock()
+        self._made: dict[tuple[tuple[str, str], ...], Prediction] = {}
+        if made is not None:
+            self._made[tuple(sorted(self.values.items()))] = made
+
+    def stop_when(self, overtaken: Callable[[], bool]) -> Study:
+        """The same study for one wish: it raises Stopped once that is overtaken."""
+        wish = copy(self)
+        wish.overtaken = overtaken
+        return wish
+
+    def predict(self, changes: Changes | None = None) -> Prediction:
+        """The prediction with these changes.
+
+        Raises NoGpusError, UnknownVersionError, and Stopped.
+        """
+        if self.overtaken():
+            raise Stopped
+        values = dict(self.values)
+        for name, value in (changes or {}).items():
+            if value is None:
+                values.pop(name, None)
+            else:
+                values[name] = value
+        key = tuple(sorted(values.items()))
+        with self._lock:
+            found = self._made.get(key)
+        if found is None:
+            found = predict(
+                self.snapshot,
+                Settings(values),
+                library=self.library,
+                gpus=self.gpus,
+                nodes=self.nodes,
+            )
+            with self._lock:
+                if len(self._made) >= LIMIT_KEPT:
+                    self._made.pop(next(iter(self._made)))
+                self._made[key] = found
+        return found
+
+    def trouble(self) -> str | None:
+        """Why nothing can be predicted on this node; None when it can.
+
+        Raises UnknownVersionError when it was asked for rules that do not exist.
+        """
+        try:
+            self.baseline()
+        except NoGpusError as error:
+            return str(error)
+        return None
+
+    def whose(self) -> Library:
+        """The library whose rules hold, with or without GPUs."""
+        name = self.library or preferred(self.snapshot.machine)[0]
+        rules, _ = rules_for(name)
+        return Library(name=rules.library, version=name.rpartition("-")[2].lstrip("v"))
+
+    def baseline(self) -> Prediction:
+        """The node as it is set up."""
+        return self.predict()
+
+    def change(self, changes: Changes) -> Comparison:
+        """The node as it is set up against the node with these changes."""
+        return compare(self.baseline(), self.predict(changes), changes)
+
+    def without(self, flag: Flag) -> Prediction:
+        """The node as it would be were this flag not set under any of its names."""
+        return self.predict(dict.fromkeys((flag.name, *flag.aliases)))
+
+    def set_here(self, name: str) -> Comparison:
+        """The node without a variable that is set, against the node as it is set up."""
+        value = self.values[name]
+        return compare(self.predict({name: None}), self.baseline(), {name: value})
+
+    def tries(self, flag: Flag) -> tuple[Comparison, ...]:
+        """What each value worth trying would do, against the node without the variable."""
+        without = self.without(flag)
+        found = []
+        values = _values(flag, without)
+        now = self.values.get(flag.name)
+        for value in values if now is None or now in values else (*values, now):
+            changes = {flag.name: value}
+            after = self.predict({**dict.fromkeys(flag.aliases), **changes})
+            found.append(compare(without, after, changes))
+        return tuple(found)
+
+
+def _values(flag: Flag, without: Prediction) -> tuple[str, ...]:
+    """RCCL's name of the NVLink level is its own."""
+    if flag.type != "level" or without.library.name != "rccl":
+        return flag.tries
+    return tuple("XGMI" if value == "NVL" else value for value in flag.tries)

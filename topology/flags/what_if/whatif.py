@@ -1,0 +1,94 @@
+"""A node as it is set up against the same node with some variables changed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+import msgspec
+
+from ...nccl.prediction import Prediction
+from ..catalogue.catalogue import Catalogue, catalogue
+from ..values.reading import Reading, skipped
+from ..values.values import may_be_read, overridden, read_value, unknown
+from .effects import Effect, effect_of
+
+Changes = Mapping[str, str | None]
+"""Name -> the new value; None takes the variable away."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One variable of a what-if."""
+
+    name: str
+    before: str | None
+    """The value that is set now; None when it is not set."""
+    after: str | None
+    reading: Reading | None
+    """What the library makes of the new value; None when it is taken away."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Before and after."""
+
+    changes: tuple[Change, ...]
+    baseline: Prediction
+    changed: Prediction
+    effect: Effect
+    export: str
+    """One line for a shell that sets it up."""
+
+
+def compare(baseline: Prediction, changed: Prediction, changes: Changes) -> Comparison:
+    """Put two predictions side by side; `changes` is what led from the one to the other."""
+    void = overridden(changed.environment)
+    known = catalogue()
+    return Comparison(
+        changes=tuple(
+            Change(
+                name=name,
+                before=baseline.environment.get(name),
+                after=value,
+                reading=_reading(name, value, changed, known, void),
+            )
+            for name, value in sorted(changes.items())
+        ),
+        baseline=baseline,
+        changed=changed,
+        effect=effect_of(baseline, changed),
+        export=export_line(changes),
+    )
+
+
+def export_line(changes: Changes) -> str:
+    """`export A=1`, with `unset B; ` in front for variables that are taken away."""
+    values = [
+        f"{name}={shlex.quote(value)}"
+        for name, value in sorted(changes.items())
+        if value is not None
+    ]
+    gone = [name for name, value in sorted(changes.items()) if value is None]
+    parts = []
+    if gone:
+        parts.append(f"unset {' '.join(map(shlex.quote, gone))}")
+    if values:
+        parts.append(f"export {' '.join(values)}")
+    return "; ".join(parts)
+
+
+def _reading(
+    name: str,
+    value: str | None,
+    changed: Prediction,
+    known: Catalogue,
+    void: Mapping[str, str],
+) -> Reading | None:
+    if value is None:
+        return None
+    flag = known.flag(name)
+    if flag is None:
+        why = unknown(name, known)
+        return Reading(effective=value, why=why) if may_be_read(name, known) else skipped(why)
+    if name in void:
+        return skipped(void[name])
+    return read_value(flag, value, changed.library)

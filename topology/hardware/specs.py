@@ -1,0 +1,209 @@
+"""What is known of GPU models: data sheets and measured figures, each with its source.
+
+The tables are read when first asked for: a hundredth of a second that no first screen waits for.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..model.machine import Gpu
+
+FOLDER = Path(__file__).parent
+GOOD, LOOK = 0.95, 0.85
+"""Shares of the healthy figure from which a measurement is good, and below which it is low."""
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One published figure of a model."""
+
+    quantity: str
+    kind: str
+    """"typical" (what to expect), "best" (best run) or "floor" (somebody's pass line)."""
+    measured: float
+    fraction: float | None
+    """Measured / peak of the data sheet; None where the two are not of one kind."""
+    unit: str
+    note: str = ""
+    source: str = ""
+    peak: float | None = None
+    """What `fraction` is of."""
+    per_device: bool = False
+    """Of one of the devices that a package shows as (MI250X: one GCD)."""
+    gpus: int | None = None
+    """GPUs that took part, of a collective."""
+    algorithm: str = ""
+    """"RING", "NVLS" or "P2P", of a collective; "" where the source does not say."""
+    curve: tuple[tuple[int, float], ...] = ()
+    """Message size in bytes and busbw, from small to large, as one run gave them."""
+    from_bytes: int | None = None
+    """Smallest message that a collective's figure without a curve stands for; None: 1 GiB."""
+    mkn: tuple[int, int, int] | None = None
+    """M, K, N of a GEMM of one shape."""
+
+
+class PciePair(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pair of GPUs reached over PCIe, by relation."""
+
+    relations: tuple[str, ...]
+    """Letters of `nvidia-smi topo -m`."""
+    gen: int
+    width: int
+    figure: Figure
+
+
+class Sku(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU model. Rates are GB/s of payload one way."""
+
+    name: str
+    vendor: str
+    fabric: str
+    """"switched", "point_to_point", "bridge" or "none"."""
+    pcie_gen: int
+    pcie_width: int
+    link_count: int | None = None
+    link_gbs: float | None = None
+    total_gbs: float | None = None
+    pair_gbs: float | None = None
+    """Most that one pair can carry when nothing else runs."""
+    figures: tuple[Figure, ...] = ()
+    unconfirmed: tuple[str, ...] = ()
+    source: str = ""
+    link_kind: str = "none"
+    """"nvlink4", "xgmi-32", ..., "none"."""
+    tflops: dict[str, float] = {}
+    """Dense peaks of one device by type, TFLOP/s (int8: TOPS); of one GCD where a package is two.
+    The keys are explained at the head of specs.toml."""
+    hbm_gbs: float | None = None
+    """Peak of the memory bus of one device, GB/s."""
+    tdp_watts: float | None = None
+    world_size: int | None = None
+    """GPUs in one domain of fast links."""
+    devices: int = 1
+    """GPUs that one package shows as (MI250X: two GCDs)."""
+    c2c_gbs: float | None = None
+    """To the CPU over NVLink-C2C, one way."""
+
+    @property
+    def full_mesh(self) -> bool:
+        """Whether each GPU has one bundle of links of its own to each other one, for sure."""
+        sure = self.link_count is not None and "link_count" not in self.unconfirmed
+        mesh = self.fabric == "point_to_point" and self.world_size is not None
+        return sure and mesh and (self.link_count or 0) + 1 == self.world_size
+
+    def figure(self, quantity: str) -> Figure | None:
+        """Pick what to expect: the typical figure, else the best; a pass line is no expectation."""
+        for kind in ("typical", "best"):
+            for figure in self.figures:
+                if (figure.quantity, figure.kind) == (quantity, kind):
+                    return figure
+        return None
+
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    """Read one table: "specs", "links" or "nodes"."""
+    return tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def skus() -> dict[str, Sku]:
+    """Return all models by name."""
+    sources = table("specs")["sources"]
+    return {name: _sku(name, facts, sources) for name, facts in table("specs")["sku"].items()}
+
+
+@cache
+def pcie_pairs() -> tuple[PciePair, ...]:
+    """Return what pairs of GPUs reached over PCIe."""
+    specs = table("specs")
+    return tuple(
+        PciePair(
+            relations=tuple(item["relations"]),
+            gen=item["gen"],
+            width=item["width"],
+            figure=_figure(item, specs["sources"]),
+        )
+        for item in specs["pcie_pair"]
+    )
+
+
+def sku_for(gpu: Gpu) -> Sku | None:
+    """Find the model of a GPU by its name, else by its PCI id; None when that is ambiguous."""
+    return _match(" ".join((gpu.name or "").split()), gpu.pci_id)
+
+
+@cache
+def _match(name: str, pci_id: str | None) -> Sku | None:
+    specs = table("specs")
+    ambiguous = any(re.search(item["name_pattern"], name, re.I) for item in specs["ambiguous"])
+    named = [
+        sku
+        for sku, facts in specs["sku"].items()
+        if any(re.search(pattern, name, re.I) for pattern in facts["name_patterns"])
+    ]
+    if ambiguous or len(named) > 1:
+        named = []
+    # "GH100 [H100 SXM5 80GB]" is the id written out by pci.ids; other names are a driver's own.
+    if not named and (ambiguous or not name or name.endswith("]")):
+        ids = [sku for sku, facts in specs["sku"].items() if pci_id in facts.get("pci_ids", ())]
+        named = ids if len(ids) == 1 else []
+    return skus()[named[0]] if named else None
+
+
+def _sku(name: str, facts: dict[str, Any], sources: dict[str, str]) -> Sku:
+    return Sku(
+        name=name,
+        vendor=facts["vendor"],
+        fabric=facts["fabric"],
+        pcie_gen=facts["pcie_gen"],
+        pcie_width=facts["pcie_width"],
+        link_count=facts.get("link_count"),
+        link_gbs=facts.get("link_gbps_per_direction_each"),
+        total_gbs=facts.get("link_total_gbps_per_direction"),
+        pair_gbs=facts.get("p2p_pair_gbps_per_direction"),
+        figures=tuple(_figure(item, sources) for item in facts["realistic"]),
+        unconfirmed=tuple(facts.get("unconfirmed", ())),
+        source=facts["source"],
+        link_kind=facts["link_kind"],
+        tflops=_tflops(facts),
+        hbm_gbs=facts.get("per_device", facts).get("hbm_gbps"),
+        tdp_watts=facts.get("tdp_w"),
+        world_size=facts.get("world_size"),
+        devices=facts.get("enumerates_as", 1),
+        c2c_gbs=facts.get("c2c_gbps_per_direction"),
+    )
+
+
+def _tflops(facts: dict[str, Any]) -> dict[str, float]:
+    whole: dict[str, float] = facts.get("tflops", {})
+    part = facts.get("per_device")
+    return whole if part is None else {key: part[key] for key in whole if key in part}
+
+
+def _figure(item: dict[str, Any], sources: dict[str, str]) -> Figure:
+    cited = [
+        sources.get(piece.split()[0], piece).split(" (")[0] for piece in item["source"].split("; ")
+    ]
+    return Figure(
+        quantity=item["quantity"],
+        kind=item["kind"],
+        measured=item["measured"],
+        fraction=item.get("fraction"),
+        unit=item["unit"],
+        note=item.get("note", ""),
+        source="; ".join(cited),
+        peak=item.get("peak"),
+        per_device=item.get("per_device", False),
+        gpus=item.get("gpus"),
+        algorithm=item.get("algorithm", ""),
+        curve=tuple((size, float(value)) for size, value in item.get("curve", ())),
+        from_bytes=item.get("from_bytes"),
+        mkn=tuple(item["mkn"]) if "mkn" in item else None,
+    )

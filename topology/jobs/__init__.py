@@ -1,0 +1,1 @@
+"""The processes on the GPUs: who they belong to and where they run."""

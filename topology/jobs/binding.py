@@ -1,0 +1,62 @@
+"""Where a process runs, against where its GPU is: CPUs and memory by NUMA node. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..model.cpulist import members
+from ..model.machine import Gpu, Host, Machine
+from ..model.readings import ProcessReading
+from ..wiring.graph import gpu_numa
+
+NEAR, PARTLY, FAR, ONE_NODE = "near", "partly", "far", "one node"
+
+
+class Binding(msgspec.Struct, frozen=True, kw_only=True):
+    """One process against one GPU."""
+
+    gpu: str
+    """PCI address."""
+    node: int | None = None
+    """NUMA node of the GPU; None where it is not known, which does not mean far."""
+    cpus: str | None = None
+    """NEAR: all its CPUs are on that node; PARTLY: some; FAR: none; ONE_NODE: the host has but
+    one; None: not known."""
+    memory: str | None = None
+    """NEAR: its memory may come from that node alone; PARTLY: from others too; FAR: not from that
+    node; ONE_NODE; None: not known."""
+
+
+def binding(machine: Machine, process: ProcessReading, gpu: Gpu) -> Binding:
+    """Compare the CPUs and the memory that a process may use with the node of a GPU."""
+    host = machine.host or Host()
+    node = gpu_numa(gpu)
+    if len([one for one in host.numa if not one.without_cpus]) == 1:
+        return Binding(gpu=gpu.address, node=node, cpus=ONE_NODE, memory=ONE_NODE)
+    own = members(process.cpu_affinity)
+    near = next((members(one.cpus) for one in host.numa if one.node == node), None)
+    if not near:
+        near = members(gpu.cpu_affinity) if node is None else None
+    nodes = members(process.memory_nodes)
+    return Binding(
+        gpu=gpu.address,
+        node=node,
+        cpus=_word(own, near),
+        memory=None if node is None else _word(nodes, frozenset({node})),
+    )
+
+
+def together(parts: tuple[Binding, ...]) -> str | None:
+    """One word for the CPUs of a process with several GPUs; None where one is not known."""
+    words = {part.cpus for part in parts}
+    if not words or None in words:
+        return None
+    return words.pop() if len(words) == 1 else PARTLY
+
+
+def _word(own: frozenset[int] | None, near: frozenset[int] | None) -> str | None:
+    if not own or not near:
+        return None
+    if own <= near:
+        return NEAR
+    return PARTLY if own & near else FAR

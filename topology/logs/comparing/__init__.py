@@ -1,0 +1,1 @@
+"""A debug log beside the prediction for the same GPUs."""

@@ -1,0 +1,230 @@
+"""A log beside the prediction for the same GPUs: transports, paths, graphs, tuning, choices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...model.units import size
+from ...nccl.prediction import Prediction
+from ..report.communicator import Communicator
+from ..report.places import first_host, normal, places
+from ..report.report import LogReport
+from .agreement import Agreement, Item, PairAgreement
+from .compare_graphs import Mapping, graph_items, path_items, ring_items, tree_items
+from .reasons import reasons
+
+ROUNDING = 0.0511
+"""The log prints one decimal."""
+_FLAVOUR = re.compile(r"\AP2P/(?:CUMEM|IPC)(?=(?:/read)?\Z)")
+"""Memory that two processes share; the copy engine ("/CE") takes it within one, too."""
+
+
+def compare(log: LogReport, prediction: Prediction, *, hosts: int = 1) -> Agreement:
+    """Lay the main communicator of a log beside a prediction.
+
+    Ranks are matched by PCI address. Ranks of other hosts than the first, and of GPUs that the
+    prediction does not know, are outside it. Nothing is alarming here: a difference comes with
+    sentences about what may be behind it. `hosts`: for how many equal hosts was predicted.
+    """
+    comm = log.main
+    library = f"{prediction.library.name}-{prediction.library.version}"
+    if comm is None:
+        return _not(library, "the log shows no communicator")
+    seen = places(comm)
+    if not seen:
+        return _not(library, "the log does not say which GPU each rank uses (no Init lines)")
+    ranks = _matched(comm, prediction)
+    outside = tuple(rank for rank in seen if rank not in ranks)
+    if not ranks:
+        return _not(library, "the GPUs of the log are not those of the prediction", outside)
+    skipped: list[str] = []
+    pairs = tuple(_pairs(comm, prediction, ranks))
+    items = [*path_items(comm, prediction, ranks)]
+    if _same_shape(comm, prediction, hosts, skipped):
+        items += _whole(comm, prediction, ranks, skipped)
+    found = Agreement(
+        library=library,
+        ranks={str(rank): predicted for rank, predicted in ranks.items()},
+        outside=outside,
+        pairs=pairs,
+        items=tuple(items),
+        skipped=tuple(skipped),
+    )
+    if not found.differing:
+        return found
+    return Agreement(
+        library=library,
+        ranks=found.ranks,
+        outside=outside,
+        pairs=pairs,
+        items=found.items,
+        skipped=found.skipped,
+        reasons=reasons(log, comm, prediction, found, hosts),
+    )
+
+
+def _not(library: str, why: str, outside: tuple[int, ...] = ()) -> Agreement:
+    return Agreement(comparable=False, why_not=why, library=library, outside=outside)
+
+
+def _matched(comm: Communicator, prediction: Prediction) -> Mapping:
+    """Rank in the log -> rank in the prediction, for the first host."""
+    predicted: dict[str, int] = {}
+    for pair in prediction.pairs:
+        predicted.setdefault(normal(pair.src_bus_id), pair.src)
+    host = first_host(comm)
+    return {
+        rank: predicted[place.address]
+        for rank, place in places(comm).items()
+        if place.host == host and place.address in predicted
+    }
+
+
+def _same_shape(comm: Communicator, prediction: Prediction, hosts: int, skipped: list[str]) -> bool:
+    """Graphs, channels and tuning hold for the whole communicator: it must be the same."""
+    predicted = len({pair.src for pair in prediction.pairs}) * hosts
+    if comm.nranks == predicted:
+        return True
+    skipped.append(
+        f"rings, trees, channels and tuning: the log's communicator has {comm.nranks} ranks, "
+        f"the prediction {predicted}"
+    )
+    return False
+
+
+def _pairs(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterator[PairAgreement]:
+    lines: dict[tuple[int, int], int] = {}
+    direct = prediction.environment.get("NCCL_P2P_DIRECT_DISABLE", "0") in ("", "0")
+    for one in comm.transports:
+        key = (one.src, one.dst)
+        lines[key] = min(one.line, lines.get(key, one.line))
+    for src, predicted_src in ranks.items():
+        for dst, predicted_dst in ranks.items():
+            pair = prediction.pair(predicted_src, predicted_dst)
+            if pair is None:
+                continue
+            logged = comm.labels(src, dst)
+            labels = pair.labels
+            if direct and _share_one(comm, src, dst):
+                labels = tuple(_FLAVOUR.sub("P2P/direct pointer", label) for label in labels)
+            yield PairAgreement(
+                src=src,
+                dst=dst,
+                src_bus_id=pair.src_bus_id,
+                dst_bus_id=pair.dst_bus_id,
+                logged=logged,
+                predicted=labels,
+                agrees=_plain(logged) <= _plain(labels) if logged else None,
+                line=lines.get((src, dst)),
+            )
+
+
+def _share_one(comm: Communicator, src: int, dst: int) -> bool:
+    """Whether one process runs both ranks, which then see each other's pointers.
+
+    The prediction has one process for each GPU (transport/p2p.cc:p2pSendSetup).
+    """
+    a, b = comm.rank(src), comm.rank(dst)
+    if a is None or b is None or a.pid is None:
+        return False
+    return (a.host, a.pid) == (b.host, b.pid)
+
+
+def _plain(labels: tuple[str, ...]) -> set[str]:
+    """Labels without what tells the connection of send/receive from that of rings and trees.
+
+    Which of the two a pair uses depends on what the job called, and on the trees between nodes.
+    """
+    return {label.removesuffix("/Shared") for label in labels}
+
+
+def _whole(
+    comm: Communicator, prediction: Prediction, ranks: Mapping, skipped: list[str]
+) -> list[Item]:
+    items = [
+        *graph_items(comm, prediction, ranks),
+        *ring_items(comm, prediction, ranks),
+        *tree_items(comm, prediction, ranks),
+    ]
+    if comm.nodes is not None:
+        items.append(
+            Item(
+                topic="nodes",
+                subject="nodes as the library counts",
+                logged=str(comm.nodes),
+                predicted=str(prediction.nodes),
+                agrees=comm.nodes == prediction.nodes,
+                line=comm.shape.line if comm.shape else None,
+            )
+        )
+    if comm.counts is not None and prediction.coll_channels is not None:
+        items.append(
+            Item(
+                topic="channels",
+                subject="channels for collectives",
+                logged=str(comm.counts.coll),
+                predicted=str(prediction.coll_channels),
+                agrees=comm.counts.coll == prediction.coll_channels,
+                line=comm.counts.line,
+            )
+        )
+    items += _tuning(comm, prediction)
+    items += _choices(comm, prediction)
+    for name, there in (("graphs", comm.graphs), ("tuning table", comm.tuning)):
+        if not there:
+            subsystem = "GRAPH" if name == "graphs" else "TUNING"
+            skipped.append(f"{name}: not in the log (NCCL_DEBUG_SUBSYS lacks {subsystem})")
+    return items
+
+
+def _tuning(comm: Communicator, prediction: Prediction) -> Iterator[Item]:
+    """One item a row of the table: a collective with one algorithm, its protocols together."""
+    for collective, algorithms in comm.tuning.items():
+        for algorithm, protocols in algorithms.items():
+            expected = prediction.tuning.get(collective, {}).get(algorithm)
+            if expected is None:
+                continue
+            common = [protocol for protocol in protocols if protocol in expected]
+            agrees = all(
+                abs(a - b) <= ROUNDING
+                for protocol in common
+                for a, b in zip(protocols[protocol], expected[protocol], strict=True)
+            )
+            yield Item(
+                topic="tuning",
+                subject=f"{collective} {algorithm}",
+                logged=_figures(protocols, common),
+                predicted=_figures(expected, common),
+                agrees=agrees,
+                line=comm.tuning_line,
+            )
+
+
+def _figures(table: dict[str, tuple[float, float]], names: list[str]) -> str:
+    return ", ".join(f"{name} {table[name][0]:.1f} us {table[name][1]:.1f} GB/s" for name in names)
+
+
+def _choices(comm: Communicator, prediction: Prediction) -> Iterator[Item]:
+    expected = {(one.collective, one.bytes): one for one in prediction.choices}
+    for choice in comm.choices:
+        one = expected.get((choice.collective, choice.bytes))
+        if one is None:
+            continue
+        same = (choice.algorithm, choice.protocol) == (one.algorithm, one.protocol)
+        if choice.channels is not None:
+            same = same and choice.channels == one.channels
+        channels = one.channels if choice.channels is not None else None
+        yield Item(
+            topic="choice",
+            subject=f"{choice.collective} of {size(choice.bytes)}",
+            logged=_chosen(choice.algorithm, choice.protocol, choice.channels),
+            predicted=_chosen(one.algorithm, one.protocol, channels),
+            agrees=same,
+            line=choice.line,
+        )
+
+
+def _chosen(algorithm: str, protocol: str, channels: tuple[int, int] | None) -> str:
+    text = f"{algorithm} {protocol}"
+    return text if channels is None else f"{text}, channels {channels[0]} to {channels[1]}"

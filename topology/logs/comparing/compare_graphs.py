@@ -1,0 +1,201 @@
+"""Paths, searched graphs, rings and trees of a log beside those of a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from ...nccl.prediction import Prediction, SearchGraph, View
+from ..report.communicator import Communicator, LoggedGraph
+from ..report.places import gpu_ranks
+from .agreement import Item
+
+Mapping = dict[int, int]
+"""Rank in the log -> rank in the prediction."""
+
+ROUNDING = 0.0511
+NAMES = {1: "tree", 2: "tree", 3: "tree", 4: "ring", 5: "nvls"}
+"""Pattern number -> graph (graph/topo.h)."""
+
+
+def path_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterator[Item]:
+    """Every path between GPUs, and from GPUs to NICs, that a System block shows."""
+    done: set[tuple[int, str]] = set()
+    for system in comm.systems:
+        gpus = {name: rank for name, rank in gpu_ranks(comm, system).items() if rank in ranks}
+        for name, rank in gpus.items():
+            for target, cell in system.paths.get(name, {}).items():
+                expected = None
+                if target in gpus and target != name:
+                    expected = _path(prediction, ranks[rank], ranks[gpus[target]])
+                    subject = f"path {rank} to {gpus[target]}"
+                elif target.startswith("NET/"):
+                    expected = _net(prediction, ranks[rank], target)
+                    subject = f"path {rank} to {target}"
+                if expected is None or (rank, subject) in done:
+                    continue
+                done.add((rank, subject))
+                yield Item(
+                    topic="net" if target.startswith("NET/") else "path",
+                    subject=subject,
+                    logged=_cell(*cell),
+                    predicted=_cell(*expected),
+                    agrees=cell[0] == expected[0]
+                    and cell[2] == expected[2]
+                    and abs(cell[1] - expected[1]) <= ROUNDING,
+                    line=system.line,
+                )
+
+
+def _path(prediction: Prediction, src: int, dst: int) -> tuple[int, float, str] | None:
+    pair = prediction.pair(src, dst)
+    if pair is None or pair.hops is None or pair.bandwidth_gbs is None:
+        return None
+    return pair.hops, pair.bandwidth_gbs, pair.path
+
+
+def _net(prediction: Prediction, rank: int, target: str) -> tuple[int, float, str] | None:
+    try:
+        number = int(target.rpartition("-")[2].rpartition("/")[2], 16)
+    except ValueError:
+        return None
+    return next(
+        (
+            net.to
+            for view in prediction.views
+            for net in view.nets
+            if net.rank == rank and net.net == number
+        ),
+        None,
+    )
+
+
+def _cell(hops: int, gbs: float, kind: str) -> str:
+    return f"{kind}, {gbs:.1f} GB/s, {hops} hops"
+
+
+def graph_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterator[Item]:
+    """The searched ring, tree and NVLS graph of each view."""
+    for view in prediction.views:
+        logged = _graphs_of(comm, view, ranks)
+        for name in ("ring", "tree", "nvls"):
+            expected: SearchGraph | None = getattr(view.graphs, name)
+            seen = logged.get(name)
+            if expected is not None and not expected.channels:
+                expected = None
+            if seen is not None and not seen.channels:
+                seen = None
+            if not logged or (expected is None and seen is None):
+                continue
+            where = "" if len(prediction.views) == 1 else f" of ranks {_list(view.ranks)}"
+            yield Item(
+                topic="graph",
+                subject=name + where,
+                logged="none" if seen is None else _graph(seen),
+                predicted="none" if expected is None else _graph(expected),
+                agrees=seen is not None
+                and expected is not None
+                and _graph(seen) == _graph(expected),
+                line=None if seen is None else seen.line,
+            )
+
+
+def _graphs_of(comm: Communicator, view: View, ranks: Mapping) -> dict[str, LoggedGraph]:
+    """The graphs that the ranks of a view printed."""
+    members = {rank for rank, predicted in ranks.items() if predicted in view.ranks}
+    found: dict[str, LoggedGraph] = {}
+    for graph in comm.graphs:
+        name = NAMES.get(graph.pattern)
+        if name is not None and members & set(graph.ranks):
+            found.setdefault(name, graph)
+    return found
+
+
+def _graph(graph: LoggedGraph | SearchGraph) -> str:
+    """A graph in words; two graphs agree when their words do."""
+    intra, inter = f"{graph.bw_intra:.2f}", f"{graph.bw_inter:.2f}"
+    text = f"{graph.channels} channels x {intra.rstrip('0').rstrip('.')}"
+    if intra != inter:
+        text += f"/{inter.rstrip('0').rstrip('.')}"
+    text += f" GB/s, {graph.type_intra}/{graph.type_inter}"
+    return text + ("" if graph.same_channels else ", channels differ")
+
+
+def ring_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterator[Item]:
+    """The orders of the final rings, inside one view; each must be one that was predicted."""
+    ring = prediction.graphs.ring
+    if ring is None or len(prediction.views) > 1 or prediction.nodes > 1 or not ring.orders:
+        return
+    expected = {_turned(order) for order in ring.orders}
+    if comm.rings and all(rank in ranks for one in comm.rings for rank in one.order):
+        seen = {_turned(tuple(ranks[rank] for rank in one.order)) for one in comm.rings}
+        yield Item(
+            topic="rings",
+            subject="orders of the rings",
+            logged=_orders(seen),
+            predicted=_orders(expected),
+            agrees=seen == expected,
+            line=comm.rings[0].line,
+        )
+        return
+    edges = {(a, b) for order in expected for a, b in _around(order)}
+    shown = {
+        (ranks[one.rank], ranks[one.after])
+        for one in comm.neighbours
+        if one.rank in ranks and one.after in ranks
+    }
+    if shown:
+        yield Item(
+            topic="rings",
+            subject="neighbours in the rings",
+            logged=", ".join(f"{a} to {b}" for a, b in sorted(shown)[:16]),
+            predicted=_orders(expected),
+            agrees=shown <= edges,
+        )
+
+
+def _turned(order: tuple[int, ...]) -> tuple[int, ...]:
+    """A ring begun at its lowest rank."""
+    start = order.index(min(order)) if order else 0
+    return order[start:] + order[:start]
+
+
+def _around(order: tuple[int, ...]) -> list[tuple[int, int]]:
+    return list(zip(order, order[1:] + order[:1], strict=True))
+
+
+def _orders(orders: set[tuple[int, ...]]) -> str:
+    shown = [" ".join(str(rank) for rank in order) for order in sorted(orders)[:8]]
+    more = f" and {len(orders) - 8} more" if len(orders) > 8 else ""
+    return "; ".join(shown) + more
+
+
+def tree_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterator[Item]:
+    """The edges of the trees inside one view: a chain along the searched order."""
+    tree = prediction.graphs.tree
+    if tree is None or len(prediction.views) > 1 or prediction.nodes > 1 or not tree.orders:
+        return
+    expected = {(b, a) for order in tree.orders for a, b in pairwise(order)}
+    shown = {
+        (ranks[one.rank], ranks[one.parent])
+        for one in comm.trees
+        if one.rank in ranks and one.parent in ranks
+    }
+    shown |= {
+        (ranks[child], ranks[one.rank])
+        for one in comm.trees
+        for child in one.children
+        if one.rank in ranks and child in ranks
+    }
+    if shown:
+        yield Item(
+            topic="trees",
+            subject="parents in the trees",
+            logged=", ".join(f"{child} below {parent}" for child, parent in sorted(shown)[:16]),
+            predicted=", ".join(f"{a} below {b}" for a, b in sorted(expected)[:16]),
+            agrees=shown <= expected,
+        )
+
+
+def _list(ranks: tuple[int, ...]) -> str:
+    return ", ".join(str(rank) for rank in ranks[:16])

@@ -1,0 +1,252 @@
+"""The topology XML behind a System block, so that a log alone can be predicted and compared.
+
+The block holds the figures of NCCL's own tables, not what the hardware said, so the way back is
+exact for bandwidths: a PCI link of 24 GB/s becomes a speed and width that NCCL takes for 24. What
+the block does not hold (compute capability, GPUDirect, network names) is taken from other lines
+or assumed, and said so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from ...model.element import Element
+from ..report.communicator import Communicator, LoggedSystem, SystemLink, SystemNode
+from ..report.places import address_of, first_host, gpu_ranks
+from ..report.report import LogReport
+from .link_figures import PER_LINK, architecture, capability, count_of, lanes
+
+ARCHITECTURES = {"1": "x86_64", "2": "ppc64", "3": "arm64"}
+VENDORS = {"1": "GenuineIntel", "2": "AuthenticAMD", "3": "  Shanghai  "}
+INTEL_MODELS = {"1": "79", "2": "85", "3": "143", "4": "207"}
+"""One model number of each class (graph/topo.cc:ncclTopoAddCpu)."""
+SWITCH_TARGET = "fffffff:ff:ff.0"
+LOCAL_GBS = 5000.0
+_NIC_NAME = re.compile(r"Filled (\S+) in topo|for HCA (\d+) '([^']+)'")
+_MINUS_ONE = re.compile(r"f{14,16}$")
+
+
+class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
+    """A topology made of a log."""
+
+    element: Element
+    assumptions: tuple[str, ...] = ()
+
+
+def rebuild(log: LogReport) -> Rebuilt | str:
+    """The topology of the first host, or a sentence why the log does not hold enough."""
+    comm = log.main
+    if comm is None or not comm.systems:
+        return "the log has no System block (NCCL_DEBUG_SUBSYS lacks GRAPH)"
+    host = first_host(comm)
+    blocks = [one for one in comm.systems if _host(comm, one) == host] or [comm.systems[0]]
+    nodes = _merged(blocks)
+    ranks = {name: rank for block in blocks for name, rank in gpu_ranks(comm, block).items()}
+    if not ranks:
+        return "the System block names no rank"
+    if not all(block.complete for block in blocks):
+        return "the System block is cut"
+    if (comm.nodes or 1) > 1 and len(comm.hosts) <= 1 and len(ranks) < comm.nranks:
+        return (
+            f"the log shows {len(ranks)} of {comm.nranks} GPUs: its System block holds only the "
+            "GPUs of one domain, and the other ranks' blocks are not in this log"
+        )
+    if any(node.name.startswith(("CXB/", "GIN/", "RMA/")) for node in nodes.values()):
+        return "the System block has nodes that cannot be turned back into a topology"
+    return _Builder(log, comm, nodes, ranks).make()
+
+
+def _host(comm: Communicator, system: LoggedSystem) -> str | None:
+    return next((one.host for one in comm.ranks if one.rank in system.ranks), None)
+
+
+def _merged(blocks: list[LoggedSystem]) -> dict[str, SystemNode]:
+    """The nodes of all blocks; where a host is split each shows its own GPUs."""
+    nodes: dict[str, SystemNode] = {}
+    for block in blocks:
+        for node in block.nodes:
+            known = nodes.get(node.name)
+            if known is None:
+                nodes[node.name] = node
+            else:
+                links = dict.fromkeys((*known.links, *node.links))
+                nodes[node.name] = msgspec.structs.replace(known, links=tuple(links))
+    return nodes
+
+
+class _Builder:
+    def __init__(
+        self,
+        log: LogReport,
+        comm: Communicator,
+        nodes: dict[str, SystemNode],
+        ranks: dict[str, int],
+    ) -> None:
+        self.log, self.comm, self.nodes, self.ranks = log, comm, nodes, ranks
+        self.assumptions = ["the machine is rebuilt from the log's own System block"]
+        self.nvlinks = [
+            link.gbs
+            for node in nodes.values()
+            for link in node.links
+            if link.kind in ("NVL", "XGMI")
+        ]
+        labels = {one.label for one in comm.transports}
+        buses = [
+            link.gbs
+            for node in nodes.values()
+            for link in node.links
+            if link.kind == "PCI" and link.to[:4] in ("GPU/", "DEV/")
+        ]
+        self.xgmi = any(link.kind == "XGMI" for node in nodes.values() for link in node.links)
+        self.rccl = log.versions.library == "rccl" or self.xgmi
+        self.gcn = ""
+        if self.rccl:
+            self.sm = 0  # RCCL's number of compute units
+            self.gcn, self.each, why = architecture(self.nvlinks)
+        else:
+            self.sm, why = capability(self.nvlinks, buses, labels, comm.graphs)
+            self.each = dict(PER_LINK).get(self.sm, 20.0)
+        self.assumptions.append(why)
+        self.names, self.gdr = self._network()
+
+    def make(self) -> Rebuilt:
+        cpus = [node for node in self.nodes.values() if node.name.startswith("CPU/")]
+        root = Element(
+            tag="system",
+            attributes=(("version", "2" if self.rccl else "1"),),
+            children=tuple(self._cpu(node) for node in cpus),
+        )
+        return Rebuilt(element=root, assumptions=tuple(self.assumptions))
+
+    def _network(self) -> tuple[dict[int, str], dict[int, bool]]:
+        """Names of the NICs by device number, and whether each reaches GPU memory."""
+        names: dict[int, str] = {}
+        gdr: dict[int, bool] = {}
+        for note in self.log.notes:
+            found = _NIC_NAME.search(note.text)
+            if found is None:
+                continue
+            if found[1] is not None:
+                names.setdefault(len(names), found[1])
+            elif len(found[2]) < 6:
+                names[int(found[2])] = found[3]
+                gdr[int(found[2])] = "RDMA Enabled" in note.text
+        return names, gdr
+
+    def _cpu(self, node: SystemNode) -> Element:
+        arch, vendor, model = (*node.detail.split("/"), "", "", "")[:3]
+        numa = node.name.rpartition("/")[2].rpartition("-")[2]
+        number = -1 if _MINUS_ONE.match(numa) else int(numa, 16)
+        attributes = [
+            ("host_hash", "0x1"),
+            ("numaid", str(number)),
+            ("affinity", ""),
+            ("arch", ARCHITECTURES.get(arch, "")),
+            ("vendor", VENDORS.get(vendor, "")),
+        ]
+        if vendor == "1" and arch == "1":
+            attributes += [("familyid", "6"), ("modelid", INTEL_MODELS.get(model, "0"))]
+        elif vendor == "3":
+            attributes += [("familyid", "7"), ("modelid", "91" if model == "1" else "0")]
+        else:
+            attributes += [("familyid", "0"), ("modelid", "0")]
+        children = tuple(self._below(node))
+        return Element(tag="cpu", attributes=tuple(attributes), children=children)
+
+    def _below(self, node: SystemNode) -> Iterator[Element]:
+        for link in node.links:
+            child = self.nodes.get(link.to)
+            if link.kind != "PCI" or child is None or child.parent != node.name:
+                continue
+            if child.name.startswith("NIC/") and link.gbs >= LOCAL_GBS:
+                yield self._nic(child)
+            else:
+                yield self._pci(child, link)
+
+    def _pci(self, node: SystemNode, link: SystemLink) -> Element:
+        speed, width = lanes(link.gbs)
+        kind = node.name[:3]
+        classes = {"PCI": "0x060400", "NIC": "0x020000"}
+        device = node.detail if kind == "PCI" else ""
+        ids = [device[place : place + 4] for place in (0, 4, 8, 12)] if len(device) == 16 else []
+        attributes = [
+            ("busid", address_of(node.name) or ""),
+            ("class", classes.get(kind, "0x030200")),
+            *((name, f"0x{value}") for name, value in zip(_IDS, ids, strict=False)),
+            ("link_speed", speed),
+            ("link_width", str(width)),
+        ]
+        if kind == "PCI":
+            children = tuple(self._below(node))
+        elif kind == "NIC":
+            children = (self._nic(node),)
+        else:
+            children = (self._gpu(node),)
+        return Element(tag="pci", attributes=tuple(attributes), children=children)
+
+    def _gpu(self, node: SystemNode) -> Element:
+        links = node.links
+        name = node.name
+        if name.startswith("DEV/"):
+            # Since 2.30 the device holds the links, and the rank hangs on it.
+            name = next((link.to for link in links if link.kind == "LOC"), name)
+        rank = self.ranks.get(name)
+        seen = None if rank is None else self.comm.rank(rank)
+        dev = rank if seen is None or seen.nvml_dev is None else seen.nvml_dev
+        attributes = [("dev", str(dev if dev is not None else 0)), ("sm", str(self.sm))]
+        attributes += [("gcn", self.gcn)] if self.gcn else []
+        if rank is not None:
+            attributes.append(("rank", str(rank)))
+        attributes.append(("gdr", "1"))
+        children = tuple(self._gpu_links(links))
+        return Element(tag="gpu", attributes=tuple(attributes), children=children)
+
+    def _gpu_links(self, links: tuple[SystemLink, ...]) -> Iterator[Element]:
+        for link in links:
+            if link.kind in ("NVL", "XGMI"):
+                switch, cpu = link.to.startswith("NVS/"), link.to.startswith("CPU/")
+                target = SWITCH_TARGET if switch else address_of(link.to) or ""
+                kind = "0x068000" if switch else "0x068001" if cpu else "0x030200"
+                count = count_of(link.gbs, self.each)
+                yield Element(
+                    tag="xgmi" if self.xgmi else "nvlink",
+                    attributes=(("target", target), ("count", str(count)), ("tclass", kind)),
+                )
+            elif link.kind == "C2C":
+                bandwidth = str(round(link.gbs * 1000))
+                yield Element(tag="c2c", attributes=(("bw", bandwidth), ("count", "1")))
+
+    def _nic(self, node: SystemNode) -> Element:
+        nets = [self.nodes[link.to] for link in node.links if link.to in self.nodes]
+        return Element(tag="nic", children=tuple(self._net(net) for net in nets))
+
+    def _net(self, node: SystemNode) -> Element:
+        parts = node.detail.split("/")
+        coll, guid, port, speed = ("0", *parts)[-4:] if len(parts) >= 3 else ("0", "0", "0", "1.25")
+        number = int(node.name.rpartition("/")[2].rpartition("-")[2], 16)
+        gdr = self.gdr.get(number, False)
+        attributes = (
+            ("name", self.names.get(number, f"net{number}")),
+            ("dev", str(number)),
+            ("speed", str(round(_number(speed) * 8000))),
+            ("port", port),
+            ("latency", "0.000000"),
+            ("guid", f"0x{guid}"),
+            ("maxconn", "65536"),
+            ("gdr", "1" if gdr else "0"),
+            ("coll", coll),
+        )
+        return Element(tag="net", attributes=attributes)
+
+
+_IDS = ("vendor", "device", "subsystem_vendor", "subsystem_device")
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 1.25

@@ -1,0 +1,1 @@
+"""A debug log, read line by line."""

@@ -1,0 +1,267 @@
+"""What is gathered while a log is read; equal things are held once, and everything has a cap."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ..report.communicator import (
+    Communicator,
+    Counts,
+    LoggedChoice,
+    LoggedRing,
+    Neighbours,
+    P2pType,
+    Proof,
+    RankSeen,
+    Transport,
+    TreeNode,
+)
+from ..report.text import plain
+
+MAX_COMMUNICATORS = 256
+MAX_TRANSPORTS = 50_000
+"""Of one log: ordered pairs times labels."""
+MAX_BLOCKS = 16
+"""Different System blocks, or graphs, of one communicator."""
+MAX_BLOCK_LINES = 4096
+MAX_CHOICES = 2000
+MAX_TREE_ROWS = 50_000
+MAX_CHANNEL = 256
+
+BLOCK = tuple[bytes, ...]
+
+
+def channels_of(mask: int) -> tuple[int, ...]:
+    """The numbers of the bits that are set."""
+    return tuple(bit for bit in range(mask.bit_length()) if mask >> bit & 1)
+
+
+def bit(number: int) -> int:
+    """The bit of a channel; channels beyond what any version has share the last."""
+    return 1 << min(number, MAX_CHANNEL)
+
+
+@dataclass(slots=True, eq=False)
+class RankBuilder:
+    """One rank of a communicator, as far as known."""
+
+    rank: int
+    host: str | None = None
+    pid: int | None = None
+    cuda_dev: int | None = None
+    nvml_dev: int | None = None
+    bus_id: str | None = None
+    local_rank: int | None = None
+    state: str = "started"
+    seconds: float | None = None
+    line: int | None = None
+
+    def built(self) -> RankSeen:
+        """The record."""
+        return RankSeen(**{name: getattr(self, name) for name in self.__slots__})
+
+
+@dataclass(slots=True, eq=False)
+class Blocks:
+    """Blocks of lines that several ranks print alike."""
+
+    seen: dict[BLOCK, tuple[tuple[int, ...], list[int]]] = field(default_factory=dict)
+    """Lines -> (their line numbers where they stood first, ranks)."""
+    left_out: int = 0
+
+    def add(self, block: Block, rank: int) -> None:
+        """Keep a finished block."""
+        key = tuple(block.lines)
+        known = self.seen.get(key)
+        if known is not None:
+            known[1].append(rank)
+        elif len(self.seen) < MAX_BLOCKS:
+            self.seen[key] = (tuple(block.numbers), [rank])
+        else:
+            self.left_out += 1
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """A block that one process is printing."""
+
+    lines: list[bytes] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
+
+    def add(self, text: bytes, line: int) -> None:
+        """Keep one more line; what is more than any machine prints is passed over."""
+        if len(self.lines) < MAX_BLOCK_LINES:
+            self.lines.append(text)
+            self.numbers.append(line)
+
+
+@dataclass(slots=True, eq=False)
+class CommBuilder:
+    """One communicator."""
+
+    ident: str
+    line: int
+    nranks: int
+    nodes: int | None = None
+    local_ranks: int | None = None
+    mnnvl: bool | None = None
+    shape: Proof | None = None
+    parent: str | None = None
+    ranks: dict[int, RankBuilder] = field(default_factory=dict)
+    transports: dict[tuple[bytes, ...], list[int]] = field(default_factory=dict)
+    """(src, dst, label, connection, direction) -> [channels as bits, line]."""
+    texts: dict[int, bytes] = field(default_factory=dict)
+    """Line number -> text, of the first line of each transport."""
+    systems: Blocks = field(default_factory=Blocks)
+    graphs: Blocks = field(default_factory=Blocks)
+    rings: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
+    neighbours: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    trees: dict[tuple[int, int, tuple[int, ...]], int] = field(default_factory=dict)
+    counts: Counts | None = None
+    p2p_type: P2pType | None = None
+    tuning: dict[str, dict[str, dict[str, tuple[float, float]]]] = field(default_factory=dict)
+    tuning_by: int | None = None
+    """The rank whose table is kept."""
+    tuning_line: int | None = None
+    choices: dict[tuple[str, int, str, str, tuple[int, int] | None], list[int]] = field(
+        default_factory=dict
+    )
+    network: str | None = None
+    use_pxn: bool | None = None
+    use_gdr: bool | None = None
+    size_seen_only: bool = False
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def rank(self, number: int) -> RankBuilder:
+        """The rank of that number, made when it is new."""
+        found = self.ranks.get(number)
+        if found is None:
+            found = self.ranks[number] = RankBuilder(number)
+        return found
+
+    def may_be(self, rank: int, nranks: int) -> bool:
+        """Whether a rank that is introduced late belongs to these transports without a name.
+
+        Versions before 2.17 name a communicator when it is ready and not before.
+        """
+        free = rank not in self.ranks and rank < nranks
+        return self.ident.startswith("unnamed") and self.nranks <= nranks and free
+
+    def built(self) -> Communicator:
+        """The record."""
+        from .blocks import read_graph, read_system
+
+        systems = [read_system(lines, *about) for lines, about in self.systems.seen.items()]
+        graphs = [read_graph(lines, *about) for lines, about in self.graphs.seen.items()]
+        return Communicator(
+            ident=self.ident,
+            line=self.line,
+            nranks=self.nranks,
+            size_seen_only=self.size_seen_only,
+            nodes=self.nodes,
+            local_ranks=self.local_ranks,
+            mnnvl=self.mnnvl,
+            shape=self.shape,
+            parent=self.parent,
+            ranks=tuple(self.ranks[number].built() for number in sorted(self.ranks)),
+            transports=self._transports(),
+            graphs=tuple(graph for graph in graphs if graph is not None),
+            systems=tuple(system for system in systems if system is not None),
+            rings=self._rings(),
+            neighbours=tuple(
+                Neighbours(rank=rank, before=before, after=after, channels=channels_of(mask))
+                for (rank, before, after), mask in sorted(self.neighbours.items())
+            ),
+            trees=tuple(
+                TreeNode(rank=rank, parent=parent, children=down, channels=channels_of(mask))
+                for (rank, parent, down), mask in sorted(self.trees.items())
+            ),
+            counts=self.counts,
+            p2p_type=self.p2p_type,
+            tuning=self.tuning,
+            tuning_line=self.tuning_line,
+            choices=self._choices(),
+            network=self.network,
+            use_pxn=self.use_pxn,
+            use_gdr=self.use_gdr,
+        )
+
+    def _transports(self) -> tuple[Transport, ...]:
+        found = [
+            Transport(
+                src=int(src),
+                dst=int(dst),
+                label=plain(label, 120),
+                connection=int(connection or 0),
+                direction=direction.decode() or None,
+                channels=channels_of(mask),
+                line=line,
+                text=plain(self.texts[line]),
+            )
+            for (src, dst, label, connection, direction), (mask, line) in self.transports.items()
+        ]
+        return tuple(sorted(found, key=lambda one: (one.src, one.dst, one.connection, one.line)))
+
+    def _rings(self) -> tuple[LoggedRing, ...]:
+        orders: dict[tuple[int, ...], tuple[int, int]] = {}
+        for channel, (line, order) in sorted(self.rings.items()):
+            first, mask = orders.get(tuple(order), (line, 0))
+            orders[tuple(order)] = first, mask | bit(channel)
+        return tuple(
+            LoggedRing(order=order, channels=channels_of(mask), line=line)
+            for order, (line, mask) in orders.items()
+        )
+
+    def _choices(self) -> tuple[LoggedChoice, ...]:
+        return tuple(
+            LoggedChoice(
+                collective=collective,
+                bytes=size,
+                algorithm=algorithm,
+                protocol=protocol,
+                channels=channels,
+                count=count,
+                line=line,
+            )
+            for (collective, size, algorithm, protocol, channels), (
+                count,
+                line,
+            ) in self.choices.items()
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """One process and device, and what it is in the middle of printing."""
+
+    host: str
+    pid: int
+    cuda_dev: int | None
+    comm: CommBuilder | None = None
+    rank: int = -1
+    earlier: list[tuple[CommBuilder, int]] = field(default_factory=list)
+    """Communicators that it belongs to, newest first, with its rank there."""
+    system: Block | None = None
+    graph: Block | None = None
+    columns: list[tuple[str, str]] = field(default_factory=list)
+    """Algorithm and protocol of each column of the tuning table being printed."""
+    network: str | None = None
+
+    def join(self, comm: CommBuilder, rank: int) -> None:
+        """Begin to set up a communicator: what follows belongs to it."""
+        self.flush()
+        self.comm, self.rank = comm, rank
+        if self.earlier and self.earlier[0] == (comm, rank):
+            return
+        self.earlier.insert(0, (comm, rank))
+        del self.earlier[64:]
+
+    def flush(self) -> None:
+        """Hand finished blocks over to the communicator."""
+        if self.comm is not None:
+            if self.system is not None:
+                self.comm.systems.add(self.system, self.rank)
+            if self.graph is not None:
+                self.comm.graphs.add(self.graph, self.rank)
+        self.system = self.graph = None

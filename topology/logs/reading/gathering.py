@@ -1,0 +1,212 @@
+"""All that one log has given so far: processes, communicators, variables, notes, counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TypeVar
+
+import msgspec
+
+from ..report.report import Note, Variable, Versions
+from ..report.text import plain, shape
+from .building import MAX_COMMUNICATORS, CommBuilder, Process
+from .prefix import Speaker
+
+MAX_NOTES = 500
+MAX_PROCESSES = 20_000
+MAX_VARIABLES = 2000
+MAX_UNKNOWN = 60
+MAX_UNREAD = 40
+MAX_HOSTS_NAMED = 8
+MAX_RANKS_NAMED = 64
+
+NoteKey = tuple[str, bytes]
+Key = TypeVar("Key")
+
+
+class _Seen:
+    """How often something was said, by whom, and where first."""
+
+    __slots__ = ("count", "hosts", "line", "ranks", "text", "where")
+
+    def __init__(self, text: bytes, line: int, where: str | None) -> None:
+        self.text, self.line, self.where = text, line, where
+        self.count = 0
+        self.hosts: dict[str, None] = {}
+        self.ranks: set[int] = set()
+
+    def by(self, process: Process | None) -> None:
+        self.count += 1
+        if process is None:
+            return
+        if process.host and len(self.hosts) < MAX_HOSTS_NAMED:
+            self.hosts[process.host] = None
+        if process.rank >= 0 and len(self.ranks) < MAX_RANKS_NAMED:
+            self.ranks.add(process.rank)
+
+    def note(self, level: str) -> Note:
+        return Note(
+            level=level,
+            text=plain(self.text.strip()),
+            where=self.where,
+            line=self.line,
+            count=self.count,
+            hosts=tuple(self.hosts),
+            ranks=tuple(sorted(self.ranks)),
+        )
+
+
+class Log:
+    """Filled by the readers of single lines; `read.py` makes the report of it."""
+
+    def __init__(self) -> None:
+        self.kinds: Counter[str] = Counter()
+        self.versions = Versions()
+        self.bootstrap: dict[str, None] = {}
+        self.more: Counter[str] = Counter()
+        self.cut = 0
+        self.where: str | None = None
+        """Source file of the line being read, where it names one."""
+        self.level = "INFO"
+        self._processes: dict[tuple[str, int, int | None], Process] = {}
+        self._comms: dict[str, CommBuilder] = {}
+        self._pointers: dict[tuple[str, int, bytes], tuple[CommBuilder, int]] = {}
+        self._notes: dict[NoteKey, _Seen] = {}
+        self._unread: dict[bytes, _Seen] = {}
+        self._unknown: dict[bytes, _Seen] = {}
+        self._variables: dict[tuple[str, str], _Seen] = {}
+        self._remarks: dict[tuple[str, str], str] = {}
+        self.nobody = Process(host="", pid=0, cuda_dev=None)
+        """Lines without a readable head."""
+        self.transports = 0
+
+    def is_rccl(self) -> None:
+        """Take note of a line that only RCCL writes; a line with the version says it better."""
+        if self.versions.library is None:
+            self.versions = msgspec.structs.replace(self.versions, library="rccl")
+
+    def framework_version(self, version: str, line: int) -> None:
+        """Keep the version that PyTorch names; it says NCCL of RCCL too, so no library follows."""
+        self.versions = msgspec.structs.replace(self.versions, version=version, line=line)
+
+    def process(self, speaker: Speaker | None) -> Process:
+        """The process that speaks, made when it is new."""
+        if speaker is None:
+            return self.nobody
+        key = (speaker.host, speaker.pid, speaker.cuda_dev)
+        found = self._processes.get(key)
+        if found is None:
+            if len(self._processes) >= MAX_PROCESSES:
+                self.more["processes"] += 1
+                return self.nobody
+            found = self._processes[key] = Process(*key)
+        return found
+
+    def processes(self) -> list[Process]:
+        """All processes, and the one of lines without a head."""
+        return [*self._processes.values(), self.nobody]
+
+    def communicator(self, ident: str, nranks: int, line: int) -> CommBuilder | None:
+        """The communicator of that name, made when it is new; None when there are too many."""
+        found = self._comms.get(ident)
+        if found is None:
+            if len(self._comms) >= MAX_COMMUNICATORS:
+                self.more["communicators"] += 1
+                return None
+            found = self._comms[ident] = CommBuilder(ident, line, nranks)
+        return found
+
+    def rename(self, comm: CommBuilder, ident: str) -> None:
+        """Give a communicator the name that came late; another one's name stays with it."""
+        if ident not in self._comms:
+            named = {ident if one is comm else key: one for key, one in self._comms.items()}
+            comm.ident, self._comms = ident, named
+
+    def communicators(self) -> list[CommBuilder]:
+        """All communicators in order of appearance."""
+        return list(self._comms.values())
+
+    def point(self, process: Process, pointer: bytes, comm: CommBuilder, rank: int) -> None:
+        """Remember the address that a process prints for a communicator."""
+        if len(self._pointers) < 4 * MAX_PROCESSES:
+            self._pointers[process.host, process.pid, pointer] = (comm, rank)
+
+    def pointed(self, process: Process, pointer: bytes) -> tuple[CommBuilder, int] | None:
+        """The communicator behind an address, and the rank of the process in it."""
+        return self._pointers.get((process.host, process.pid, pointer))
+
+    def note(self, level: str, process: Process | None, text: bytes, line: int) -> None:
+        """Keep a warning, an error or a remark; equal ones are counted."""
+        _see(self._notes, (level, shape(text)), text, line, process, self, MAX_NOTES, "notes")
+
+    def unread(self, process: Process | None, text: bytes, line: int) -> None:
+        """Count a line that carries a decision in an unknown form."""
+        key = shape(text)[:80]
+        _see(self._unread, key, text, line, process, self, MAX_UNREAD, "unread lines")
+
+    def unknown(self, process: Process | None, text: bytes, line: int) -> None:
+        """Count a line of unknown form."""
+        key = shape(text)[:40]
+        _see(self._unknown, key, text, line, process, self, MAX_UNKNOWN, "unknown lines")
+
+    def variable(
+        self, process: Process, name: bytes, value: bytes, line: int, remark: str | None = None
+    ) -> None:
+        """Keep a variable that the library says it read."""
+        key = (plain(name, 80), plain(value, 200))
+        limit = MAX_VARIABLES
+        _see(self._variables, key, value, line, process, self, limit, "variables")
+        if remark is not None and key in self._variables:
+            self._remarks[key] = remark
+
+    def notes(self) -> tuple[Note, ...]:
+        """Warnings and remarks, in order of appearance."""
+        found = [seen.note(level) for (level, _), seen in self._notes.items()]
+        return tuple(sorted(found, key=lambda note: note.line))
+
+    def unread_notes(self) -> tuple[Note, ...]:
+        """Examples of what should have been read and was not."""
+        return tuple(seen.note("INFO") for seen in self._unread.values())
+
+    def unknown_notes(self) -> tuple[Note, ...]:
+        """Examples of lines of unknown form."""
+        return tuple(seen.note("INFO") for seen in self._unknown.values())
+
+    def variables(self) -> tuple[Variable, ...]:
+        """Variables by name; one that ranks read differently appears once a value."""
+        found = [
+            Variable(
+                name=name,
+                value=value,
+                line=seen.line,
+                count=seen.count,
+                hosts=tuple(seen.hosts),
+                remark=self._remarks.get((name, value)),
+            )
+            for (name, value), seen in self._variables.items()
+        ]
+        return tuple(sorted(found, key=lambda one: (one.name, one.line)))
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Every host that speaks, in order of appearance."""
+        return tuple(dict.fromkeys(process.host for process in self._processes.values()))
+
+
+def _see(
+    where: dict[Key, _Seen],
+    key: Key,
+    text: bytes,
+    line: int,
+    process: Process | None,
+    log: Log,
+    limit: int,
+    what: str,
+) -> None:
+    seen = where.get(key)
+    if seen is None:
+        if len(where) >= limit:
+            log.more[what] += 1
+            return
+        seen = where[key] = _Seen(text[:1600], line, log.where)
+    seen.by(process)

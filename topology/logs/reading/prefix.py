@@ -1,0 +1,133 @@
+"""The head of a line: who said it, at what level, and where the text begins.
+
+NCCL writes `host:pid:tid [cudaDev] NCCL INFO text`; warnings name their source file before
+`NCCL` (debug.cc:ncclDebugLog). Launchers, schedulers and container engines put their own marks
+before that, and streams that are joined carelessly put one line into another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from ..report.text import plain
+
+MARK = b" NCCL "
+LEVELS = {b"INFO": "INFO", b"WARN": "WARN", b"TRACE": "TRACE", b"CALL": "CALL"}
+_CACHE_LIMIT = 50_000
+_TEXTS = ("log", "message", "msg", "textPayload", "line", "content")
+"""Where Docker, journald, Google's and others' collectors keep the line itself."""
+
+_WHO = re.compile(rb"([A-Za-z0-9][\w.-]*):(\d+):(\d+)(?: \[(-?\d+)\])?(?: (.*))?$", re.DOTALL)
+_WHERE = re.compile(rb"([\w./-]+\.(?:cc|h|cu|cpp):\d+)")
+_ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_FOLDED = re.compile(rb" \[repeated (\d{1,9})x across cluster\].*$")
+_GLUED = re.compile(
+    rb"([A-Za-z0-9][\w.-]*):(\d+):(\d+) \[-?\d+\](?: \S+:\d+(?: \(\w+\))?)? NCCL (?:INFO|WARN) "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """The process and device that a line comes from."""
+
+    host: str
+    pid: int
+    cuda_dev: int | None
+    where: str | None = None
+    """Source file and line of a warning."""
+
+
+def source_of(head: bytes) -> str | None:
+    """The source file and line that a warning names."""
+    where = _WHERE.search(head)
+    # ROCm's packages name the whole path of their build.
+    return None if where is None else plain(where[1].rpartition(b"/src/")[2], 80)
+
+
+class Heads:
+    """Reads heads of lines; what was read once is remembered."""
+
+    def __init__(self) -> None:
+        self._speakers: dict[bytes, Speaker | None] = {}
+        self._hosts: set[bytes] = set()
+        self._places: set[tuple[bytes, bytes]] = set()
+        """Hosts with a process of theirs."""
+
+    def speaker(self, head: bytes) -> Speaker | None:
+        """Who speaks; `head` is what stands before the mark. None when nobody is named."""
+        at = head.rfind(b" [")
+        key = head[head.rfind(b" ", 0, at) + 1 :] if at > 0 else head
+        try:
+            return self._speakers[key]
+        except KeyError:
+            pass
+        found = self._read(key)
+        if found is None and key is not head:
+            found = self._read(head)
+        if len(self._speakers) < _CACHE_LIMIT:
+            self._speakers[key] = found
+        return found
+
+    def _read(self, head: bytes) -> Speaker | None:
+        match = _WHO.search(head)
+        if match is None:
+            return None
+        host = self._whole_name(match[1], match[2])
+        if len(self._hosts) < 4096:
+            self._hosts.add(host)
+        if len(self._places) < _CACHE_LIMIT:
+            self._places.add((host, match[2]))
+        return Speaker(
+            host=plain(host, 80),
+            pid=int(match[2][:12]),
+            cuda_dev=None if match[4] is None else int(match[4][:6]),
+            where=source_of(match[5] or b""),
+        )
+
+    def _whole_name(self, name: bytes, pid: bytes) -> bytes:
+        """The host, without a digit of nccl-tests' table that ran into it: "0node1:12:12"."""
+        digits = len(name) - len(name.lstrip(b"0123456789."))
+        cuts = (name[start:] for start in range(1, digits + 1))
+        return next((bare for bare in cuts if (bare, pid) in self._places), name)
+
+    def split_glued(self, line: bytes) -> list[bytes]:
+        """Cut a line into which others were written at each further head."""
+        cuts = [0]
+        for match in _GLUED.finditer(line, 1):
+            name = match[1]
+            start = match.start()
+            # The end of the first line runs into the host name: "P2P/CUMEMnode1:12:12".
+            known = max(
+                (host for host in self._hosts if name.endswith(host)), key=len, default=name
+            )
+            start += len(name) - len(known)
+            if MARK in line[cuts[-1] : start]:
+                cuts.append(start)
+        return [line[a:b] for a, b in zip(cuts, [*cuts[1:], len(line)], strict=True)]
+
+
+def unfolded(text: bytes) -> tuple[bytes, int]:
+    """Ray prints lines that look alike once and says so behind: the line itself, and how many."""
+    match = _FOLDED.search(text)
+    return (text, 0) if match is None else (text[: match.start()], int(match[1]))
+
+
+def unwrapped(line: bytes) -> bytes:
+    """The text of a line that a container engine or a collector of logs wrote as a JSON object."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return line
+    if isinstance(found, dict):
+        for name in _TEXTS:
+            text = found.get(name)
+            if isinstance(text, str):
+                return text.encode("utf-8", "replace").rstrip(b"\r\n").replace(b"\n", b" ")
+    return line
+
+
+def without_colour(line: bytes) -> bytes:
+    """Remove terminal control sequences."""
+    return _ANSI.sub(b"", line)

@@ -1,0 +1,268 @@
+"""The debug output of NCCL or RCCL, of any mix of ranks, as a LogReport.
+
+Formats: NCCL 2.17 to 2.30 (debug.cc:ncclDebugLog and the INFO calls), RCCL 2.21. The whole log is
+read once, line by line; what repeats per channel or rank is held once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ..report.report import LogReport, Variable
+from ..report.text import plain
+from .building import Process
+from .gathering import Log
+from .kinds import WORDS, Reader, family
+from .lines import LineReader, Readable
+from .prefix import MARK, Heads, Speaker, source_of, unfolded, unwrapped, without_colour
+from .setting_lines import on_version
+
+_LEVELS = {
+    b"INFO ": "INFO",
+    b"WARN ": "WARN",
+    b"TRACE": "TRACE",
+    b"CALL ": "CALL",
+    b"ABORT": "WARN",
+}
+_LAST_WORDS = re.compile(
+    rb"NCCL (?:error|Error)|nccl\w+Error|Watchdog caught collective|Cuda failure|Last error:"
+    rb"|ProcessGroupNCCL.*(?:[Tt]imeout|[Ee]xception|abort|got stuck|timed out)"
+)
+_UNMARKED_VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
+_ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
+_WORD_CACHE = 20_000
+
+
+def read_log(
+    source: Readable | Iterable[bytes],
+    *,
+    name: str = "",
+    heard: Callable[[int], None] | None = None,
+) -> LogReport:
+    """Read a log from a binary file, a stream or lines; gzip data is unpacked.
+
+    `heard` is called with the number of bytes read so far, about once a megabyte. A damaged or cut
+    log gives what could be read; raises LogUnreadable for gzip data that cannot be unpacked at all.
+    """
+    return _Reading(LineReader(source, heard)).report(name)
+
+
+def read_file(path: Path, heard: Callable[[int], None] | None = None) -> LogReport:
+    """Read a file; raises OSError and LogUnreadable."""
+    with path.open("rb") as file:
+        return read_log(file, name=path.name, heard=heard)
+
+
+class _Reading:
+    def __init__(self, lines: LineReader) -> None:
+        self._lines = lines
+        self._log = Log()
+        self._heads = Heads()
+        self._by_head: dict[bytes, tuple[Process, str | None]] = {}
+        self._by_word: dict[bytes, str | Reader | None] = dict(WORDS)
+        self._number = 0
+        self._library_lines = 0
+
+    def report(self, name: str) -> LogReport:
+        for batch in self._lines.batches():
+            self._read(batch)
+        log = self._log
+        for process in log.processes():
+            process.flush()
+        if self._lines.open_end and log.cut == 0 and self._library_lines:
+            log.cut = 1
+        for comm in log.communicators():
+            log.more.update(comm.left_out)
+            log.more["System blocks"] += comm.systems.left_out
+            log.more["graphs"] += comm.graphs.left_out
+        if self._lines.shortened:
+            log.more["ends of long lines"] = self._lines.shortened
+        if self._lines.stopped:
+            log.more["the rest of the log: it is too large"] = 1
+        return LogReport(
+            name=name,
+            versions=log.versions,
+            environment=log.variables(),
+            communicators=tuple(comm.built() for comm in log.communicators()),
+            notes=log.notes(),
+            hosts=log.hosts,
+            bootstrap=tuple(log.bootstrap),
+            lines=self._number,
+            bytes=self._lines.bytes,
+            library_lines=self._library_lines,
+            kinds=dict(log.kinds.most_common()),
+            unread=log.unread_notes(),
+            cut=log.cut,
+            unknown=log.unknown_notes(),
+            more={what: count for what, count in log.more.items() if count},
+        )
+
+    def _read(self, batch: list[bytes]) -> None:
+        """The loop that sees every line: nothing here may be slow."""
+        number = self._number
+        elsewhere = ours = 0
+        counts: dict[str, int] = {}
+        words, by_head, log = self._by_word, self._by_head, self._log
+        for raw in batch:
+            number += 1
+            if b"CCL" not in raw and b"Cuda failure" not in raw and b"nccl" not in raw:
+                elsewhere += 1
+                continue
+            if raw[:1] == b"{":
+                raw = unwrapped(raw)
+            at = raw.find(MARK)
+            if at < 0 or b"\x1b" in raw or raw.find(MARK, at + 6) >= 0:
+                ours += self._odd(raw, number)
+                continue
+            level = raw[at + 6 : at + 11]
+            if level != b"INFO ":
+                ours += self._uncommon(raw, at, number)
+                continue
+            head = raw[:at]
+            place = head.rfind(b" [")
+            known = by_head.get(head[head.rfind(b" ", 0, place) + 1 :] if place > 0 else head)
+            process = known[0] if known is not None else self._process(head)[0]
+            text = raw[at + 11 :]
+            first = text.split(None, 1)
+            if not first:
+                continue
+            ours += 1
+            reader = words.get(first[0])
+            if reader.__class__ is str:
+                counts[reader] = counts.get(reader, 0) + 1
+                continue
+            kind = self._understand(process, text, first[0], reader, number)  # type: ignore[arg-type]
+            counts[kind] = counts.get(kind, 0) + 1
+        self._number = number
+        self._library_lines += ours
+        log.kinds.update(counts)
+        if elsewhere:
+            log.kinds["elsewhere"] += elsewhere
+
+    def _process(self, head: bytes) -> tuple[Process, str | None]:
+        """The process behind a head, and the source file that a warning names."""
+        place = head.rfind(b" [")
+        key = head[head.rfind(b" ", 0, place) + 1 :] if place > 0 else head
+        known = self._by_head.get(key)
+        if known is None:
+            speaker: Speaker | None = self._heads.speaker(head)
+            where = speaker.where if speaker is not None else source_of(head)
+            known = (self._log.process(speaker), where)
+            if len(self._by_head) < _WORD_CACHE:
+                self._by_head[key] = known
+        return known
+
+    def _understand(
+        self,
+        process: Process,
+        text: bytes,
+        word: bytes,
+        reader: Reader | None,
+        number: int,
+        *,
+        cut: bool = False,
+    ) -> str:
+        """Hand a line to its reader; gives the kind that it is counted as."""
+        if text[-1:] == b"\r":
+            text = text.rstrip(b"\r")
+        found: str | Reader | None = reader
+        if found is None:
+            found = family(word)
+            if len(self._by_word) < _WORD_CACHE:
+                self._by_word[word] = found
+        if found is None:
+            if not cut:
+                self._log.unknown(process, text, number)
+            return "cut" if cut else "other"
+        kind = found if isinstance(found, str) else found(self._log, process, text, number)
+        if kind is None and not isinstance(found, str):
+            # A progress bar goes back to the start of its line, and so writes behind ours.
+            before, bar, _ = text.partition(b"\r")
+            written_on = bar and before.strip()
+            text, folded = unfolded(before if written_on else text)
+            if folded:
+                self._log.more["lines that Ray folded into one"] += folded
+            if folded or written_on:
+                kind = found(self._log, process, text, number)
+        if kind is not None:
+            return kind
+        if cut or self._at_open_end(number):
+            self._log.cut += 1
+            return "cut"
+        self._log.unread(process, text, number)
+        return "unread"
+
+    def _at_open_end(self, number: int) -> bool:
+        """Whether this is a last line without a line end."""
+        return self._lines.open_end and number == self._number + 1
+
+    def _odd(self, raw: bytes, number: int) -> int:
+        """Lines with colour, several lines in one, and lines without a mark."""
+        if b"\x1b" in raw:
+            raw = without_colour(raw)
+        parts = self._heads.split_glued(raw) if raw.count(MARK) > 1 else [raw]
+        ours = 0
+        for index, part in enumerate(parts):
+            at = part.find(MARK)
+            ours += (
+                self._foreign(part, number)
+                if at < 0
+                else self._uncommon(part, at, number, cut=index + 1 < len(parts))
+            )
+        return ours
+
+    def _uncommon(self, raw: bytes, at: int, number: int, *, cut: bool = False) -> int:
+        """A marked line of any level; 1 when it is the library's."""
+        log = self._log
+        level = _LEVELS.get(raw[at + 6 : at + 11])
+        if level is None:
+            return self._foreign(raw, number)
+        process, log.where = self._process(raw[:at])
+        text = raw[at + 11 :].lstrip(b" ") if level != "INFO" else raw[at + 11 :]
+        first = text.split(None, 1)
+        if level == "WARN":
+            log.note("WARN", process, text, number)
+            kind = "warning"
+        elif level in ("TRACE", "CALL") or not first:
+            kind = "trace"
+        else:
+            reader = self._by_word.get(first[0])
+            kind = (
+                reader
+                if isinstance(reader, str)
+                else self._understand(process, text, first[0], reader, number, cut=cut)
+            )
+        log.where = None
+        log.kinds[kind] += 1
+        return 1
+
+    def _foreign(self, raw: bytes, number: int) -> int:
+        """A line without a mark: the version, a framework's last words, or nothing of ours."""
+        log = self._log
+        text = raw.rstrip(b"\r")
+        version = _UNMARKED_VERSION.search(text)
+        if version is not None and _LAST_WORDS.search(text) is None:
+            if on_version(log, None, text[version.start() :], number) is not None:
+                log.kinds["version"] += 1
+                return 1
+        elif _LAST_WORDS.search(text) is not None:
+            log.note("OTHER", None, text, number)
+            log.kinds["framework"] += 1
+            named = _ITS_VERSION.search(text)
+            if named is not None and log.versions.version is None:
+                log.framework_version(plain(named[1], 20), number)
+            return 1
+        log.kinds["elsewhere"] += 1
+        return 0
+
+
+def settings_from(log: LogReport) -> dict[str, str]:
+    """The variables as the log shows them, name -> value; of several values the commonest."""
+    best: dict[str, Variable] = {}
+    for one in log.environment:
+        known = best.get(one.name)
+        if known is None or one.count > known.count:
+            best[one.name] = one
+    return {name: one.value for name, one in best.items()}

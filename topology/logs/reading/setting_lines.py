@@ -1,0 +1,109 @@
+"""Lines about versions, variables and networks."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from ..report.communicator import Proof
+from ..report.text import plain
+from .building import Process
+from .gathering import Log
+
+_VERSION = re.compile(
+    rb"(N|R)CCL version ?:? ?(\d+\.\d+(?:\.\d+)?)[^\s+]*"
+    rb"(?:\+((?:cuda|hip)[\d.]+))?\S*(?: HEAD:\S*)?$"
+)
+_VARIABLE = re.compile(rb"((?:N|R)CCL_\w+) set (?:by environment )?to (.*)$")
+_RESET = re.compile(rb"reset to (?:-?\d+ by )?((?:N|R)CCL_\w+)=(.*)$")
+_REFUSED = re.compile(rb"Invalid value (.*) for ((?:N|R)CCL_\w+), using default (-?\d+)")
+_INTEGER = re.compile(rb"-?\d+\.$")
+
+
+def on_version(log: Log, process: Process | None, text: bytes, line: int) -> str | None:
+    """Read the library's version."""
+    match = _VERSION.search(text.rstrip())
+    if match is None:
+        return None
+    library = "nccl" if match[1] == b"N" else "rccl"
+    version = plain(match[2], 20)
+    built = plain(match[3], 20) if match[3] else None
+    old = log.versions
+    if old.version is None or old.library is None:
+        log.versions = msgspec.structs.replace(
+            old, library=library, version=version, built_for=built, line=line
+        )
+    elif (library, version) != (old.library, old.version) and len(old.others) < 8:
+        other = f"{library} {version}"
+        if other not in {proof.text for proof in old.others}:
+            others = (*old.others, Proof(line, other))
+            log.versions = msgspec.structs.replace(old, others=others)
+    elif built is not None and old.built_for is None:
+        log.versions = msgspec.structs.replace(old, built_for=built)
+    return "version"
+
+
+def on_driver(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Read `cudaDriverVersion 13000`."""
+    digits = text.split()[-1]
+    if not digits.isdigit() or len(digits) > 9:
+        return None
+    log.versions = msgspec.structs.replace(log.versions, driver=int(digits))
+    return "version"
+
+
+def on_variable(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Read `NCCL_X set by environment to Y`."""
+    match = _VARIABLE.match(text)
+    if match is None:
+        log.note("INFO", process, text, line)
+        return "remark"
+    value = match[2].rstrip()
+    # Whole numbers are printed as "%lld." (misc/param.cc), everything else without the dot.
+    value = value[:-1] if _INTEGER.match(value) else value
+    log.variable(process, match[1], value, line)
+    return "environment"
+
+
+def on_config(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """`Comm config X reset to NCCL_Y=Z` proves a variable; `set to` is the program's wish."""
+    match = _RESET.search(text)
+    if match is not None:
+        log.variable(process, match[1], match[2].rstrip(), line)
+        return "environment"
+    return "communicator settings"
+
+
+def on_invalid(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Read `Invalid value X for NCCL_Y, using default Z`."""
+    match = _REFUSED.match(text)
+    if match is not None:
+        remark = f"not a valid value: the default {plain(match[3], 20)} is used"
+        log.variable(process, match[2], match[1], line, remark)
+        return "environment"
+    log.note("INFO", process, text, line)
+    return "remark"
+
+
+def on_network(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Read `Using network Socket`."""
+    if not text.startswith(b"Using network "):
+        log.note("INFO", process, text, line)
+        return "remark"
+    process.network = plain(text[14:].strip(), 80)
+    if process.comm is not None and process.rank >= 0:
+        process.comm.network = process.network
+    log.note("INFO", process, text, line)
+    return "network"
+
+
+def on_bootstrap(log: Log, process: Process, text: bytes, line: int) -> str | None:
+    """Read `Bootstrap: Using eth0:192.0.2.2<0>`."""
+    _, found, rest = text.partition(b"Using ")
+    if found:
+        if len(log.bootstrap) < 64:
+            log.bootstrap[plain(rest.strip(), 80)] = None
+        return "bootstrap"
+    log.note("INFO", process, text, line)
+    return "remark"

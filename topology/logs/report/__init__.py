@@ -1,0 +1,1 @@
+"""What a debug log says: the records that reading it gives."""

@@ -1,0 +1,275 @@
+"""Symptoms that several lines prove together. Each check gives the lines, or nothing.
+
+The names are those in table.toml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from ..report.communicator import Communicator, LoggedSystem, Proof, SystemNode, Transport
+from ..report.report import LogReport, Variable
+
+Check = Callable[[LogReport], Iterable[Proof]]
+
+NEAR = {"LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB"}
+"""Path types that count as close to a NIC (graph/paths.cc:ncclTopoCheckNet)."""
+
+
+def once(proofs: Iterable[Proof]) -> list[Proof]:
+    """Each line once, in the order given."""
+    return list(dict.fromkeys(proofs))
+
+
+def _shown(one: Variable) -> Proof:
+    return Proof(one.line, f"{one.name} set by environment to {one.value}")
+
+
+def _said(one: Transport) -> Proof:
+    return Proof(one.line, one.text)
+
+
+def _set(log: LogReport, name: str, *values: str) -> list[Proof]:
+    """The lines that show a variable with one of these values."""
+    found = [one for one in log.environment if one.name == name and one.value in values]
+    return [_shown(one) for one in found]
+
+
+def p2p_flags(log: LogReport) -> list[Proof]:
+    """Lines that show P2P over NVLink switched off."""
+    return _set(log, "NCCL_P2P_DISABLE", "1") + _set(log, "NCCL_P2P_LEVEL", "LOC")
+
+
+def _pairs(comm: Communicator, start: str) -> Iterator[tuple[Transport, bool | None]]:
+    """Transports whose label begins so, and whether both ranks are on one host (None: unknown)."""
+    hosts = {one.rank: one.host for one in comm.ranks}
+    for one in comm.transports:
+        if one.label.startswith(start):
+            src, dst = hosts.get(one.src), hosts.get(one.dst)
+            yield one, None if src is None or dst is None else src == dst
+
+
+def _gpu(comm: Communicator, rank: int) -> tuple[LoggedSystem, SystemNode] | None:
+    """The GPU of a rank in the System block that shows it."""
+    for system in comm.systems:
+        if comm.nranks > 1 and system.ranks and rank not in system.ranks and len(comm.hosts) > 1:
+            continue
+        for node in system.nodes:
+            if node.name.startswith("GPU/") and node.detail.split("-")[0].strip() == str(rank):
+                return system, node
+    return None
+
+
+def duplicate_gpu(log: LogReport) -> Iterator[Proof]:
+    """Two ranks with one host and one bus id."""
+    for comm in log.communicators:
+        seen: dict[tuple[str, str], Proof] = {}
+        for one in comm.ranks:
+            if one.host is None or one.bus_id is None or one.line is None:
+                continue
+            text = f"rank {one.rank} cudaDev {one.cuda_dev} busId {one.bus_id} on {one.host}"
+            first = seen.setdefault((one.host, one.bus_id), Proof(one.line, text))
+            if first.text != text:
+                yield from (first, Proof(one.line, text))
+
+
+def mixed_versions(log: LogReport) -> Iterator[Proof]:
+    """Two versions in one log."""
+    if log.versions.others and log.versions.line is not None:
+        yield Proof(log.versions.line, f"{log.versions.library} {log.versions.version}")
+        yield from log.versions.others
+
+
+def gdr_off(log: LogReport) -> Iterator[Proof]:
+    """Every NIC of an RDMA network says Disabled, and the network is used."""
+    lines = [
+        note for note in log.notes if "GPU Direct RDMA" in note.text and "for HCA" in note.text
+    ]
+    rdma = [note for note in lines if not note.text.startswith("NET/Socket")]
+    used = [one for comm in log.communicators for one, _ in _pairs(comm, "NET/")]
+    used = [one for one in used if not one.label.startswith("NET/Socket")]
+    if rdma and used and all("Disabled" in note.text for note in rdma):
+        yield from (Proof(note.line, note.text) for note in rdma)
+        yield _said(used[0])
+    for note in log.notes:
+        if "GDRDMA not enabled" in note.text:
+            yield Proof(note.line, note.text)
+
+
+def gdr_not_used(log: LogReport) -> Iterator[Proof]:
+    """A NIC says Enabled, and a connection over RDMA lacks /GDRDMA."""
+    enabled = [
+        note
+        for note in log.notes
+        if "GPU Direct RDMA Enabled for HCA" in note.text and not note.text.startswith("NET/Socket")
+    ]
+    if not enabled:
+        return
+    without = [
+        one
+        for comm in log.communicators
+        for one, _ in _pairs(comm, "NET/")
+        if "/GDRDMA" not in one.label and not one.label.startswith("NET/Socket")
+    ]
+    if not without:
+        return
+    yield Proof(enabled[0].line, enabled[0].text)
+    yield from (_said(one) for one in without[:3])
+    for note in log.notes:
+        if note.text.startswith("GPU Direct RDMA Disabled for GPU"):
+            yield Proof(note.line, note.text)
+
+
+def socket_between_hosts(log: LogReport) -> Iterator[Proof]:
+    """Sockets between ranks of different hosts."""
+    for comm in log.communicators:
+        for one, together in _pairs(comm, "NET/Socket"):
+            if together is False:
+                yield _said(one)
+                for note in log.notes:
+                    if note.text.startswith(("NET/IB : No device", "NET/Plugin: Could not find")):
+                        yield Proof(note.line, note.text)
+                return
+
+
+def _inside(log: LogReport) -> list[Transport]:
+    return [
+        one
+        for comm in log.communicators
+        for one, together in _pairs(comm, "NET/")
+        if together
+    ]  # fmt: skip
+
+
+def net_by_flag(log: LogReport) -> Iterator[Proof]:
+    """The network inside a host, with both other transports switched off."""
+    off, shm = p2p_flags(log), _set(log, "NCCL_SHM_DISABLE", "1")
+    inside = _inside(log)
+    if off and shm and inside:
+        yield from (*off, *shm, _said(inside[0]))
+
+
+def net_faster(log: LogReport) -> Iterator[Proof]:
+    """The network inside a host where both GPUs have a close NIC that beats their own path."""
+    for comm in log.communicators:
+        for one, together in _pairs(comm, "NET/"):
+            proof = _beaten(comm, one) if together else None
+            if proof is not None:
+                yield from (_said(one), *proof)
+                return
+
+
+def _beaten(comm: Communicator, one: Transport) -> list[Proof] | None:
+    src, dst = _gpu(comm, one.src), _gpu(comm, one.dst)
+    if src is None or dst is None:
+        return None
+    own = src[0].paths.get(src[1].name, {}).get(dst[1].name)
+    if own is None or own[2] == "NET":
+        return None
+    proof = []
+    for system, gpu in (src, dst):
+        cells = system.paths.get(gpu.name, {})
+        close = [
+            (name, cell)
+            for name, cell in cells.items()
+            if name.startswith("NET/") and cell[2] in NEAR and cell[1] > own[1]
+        ]
+        if not close:
+            return None
+        name, cell = close[0]
+        text = f"{gpu.name} to {name}: {cell[1]} GB/s {cell[2]}; between the GPUs {own[1]} {own[2]}"
+        proof.append(Proof(gpu.line, text))
+    return proof
+
+
+def net_inside_host(log: LogReport) -> Iterator[Proof]:
+    """The network inside a host, and no flag or faster NIC explains it."""
+    if next(iter(net_by_flag(log)), None) or next(iter(net_faster(log)), None):
+        return
+    yield from (_said(one) for one in _inside(log)[:3])
+
+
+def nodes_exceed_hosts(log: LogReport) -> Iterator[Proof]:
+    """More nodes than hosts, where every rank's host is known."""
+    for comm in log.communicators:
+        known = len(comm.ranks) == comm.nranks and all(one.host for one in comm.ranks)
+        if known and comm.nodes is not None and comm.shape and comm.nodes > len(comm.hosts):
+            yield comm.shape
+            yield from (*p2p_flags(log), *_set(log, "NCCL_SHM_DISABLE", "1"))
+
+
+def nvlink_unused(log: LogReport) -> Iterator[Proof]:
+    """Shared memory or network between GPUs that NVLink joins, with a flag that says so."""
+    flags = p2p_flags(log)
+    if not flags:
+        return
+    for comm in log.communicators:
+        for one in comm.transports:
+            if one.label.startswith("P2P"):
+                continue
+            link = _nvlink(comm, one.src, one.dst)
+            if link is not None:
+                yield from (*flags, _said(one), link)
+                return
+
+
+def nvlink_unused_unsaid(log: LogReport) -> Iterator[Proof]:
+    """The same without any line that says why: no flag in the log, and CUDA would allow P2P."""
+    if p2p_flags(log) or log.variable("NCCL_P2P_LEVEL") is not None:
+        return
+    for comm in log.communicators:
+        kind = comm.p2p_type
+        if kind is None or kind.all_direct or not kind.all_cuda:
+            continue
+        for one in comm.transports:
+            link = None if one.label.startswith("P2P") else _nvlink(comm, one.src, one.dst)
+            if link is not None:
+                yield Proof(kind.line, "Check P2P Type isAllDirectP2p 0 isAllCudaP2p 1")
+                yield from (_said(one), link)
+                return
+
+
+def _nvlink(comm: Communicator, src: int, dst: int) -> Proof | None:
+    """The NVLink of a System block that joins two ranks, directly or by a switch."""
+    one, two = _gpu(comm, src), _gpu(comm, dst)
+    seen, other = comm.rank(src), comm.rank(dst)
+    if one is None or two is None:
+        return None
+    if one[0] is not two[0] and (seen is None or other is None or seen.host != other.host):
+        return None
+    far = {link.to for link in two[1].links if link.kind in ("NVL", "XGMI")}
+    for link in one[1].links:
+        switch = link.to.startswith("NVS/") and link.to in far
+        if link.kind in ("NVL", "XGMI") and (link.to == two[1].name or switch):
+            return Proof(one[1].line, f"{one[1].name} + {link.kind}[{link.gbs}] - {link.to}")
+    return None
+
+
+def shm_by_policy(log: LogReport) -> Iterator[Proof]:
+    """Shared memory where CUDA could do P2P and no flag forbids it."""
+    if p2p_flags(log) or log.variable("NCCL_P2P_LEVEL") is not None:
+        return
+    for comm in log.communicators:
+        kind = comm.p2p_type
+        shm = [
+            one
+            for one in comm.transports
+            if one.label.startswith("SHM") and _nvlink(comm, one.src, one.dst) is None
+        ]
+        if kind is not None and not kind.all_direct and kind.all_cuda and shm:
+            yield Proof(kind.line, "Check P2P Type isAllDirectP2p 0 isAllCudaP2p 1")
+            yield _said(shm[0])
+
+
+def p2p_impossible(log: LogReport) -> Iterator[Proof]:
+    """The summary line says that CUDA cannot do P2P between all local pairs.
+
+    Where flags split a host into nodes the line says 0 as well (graph/paths.cc:ncclTopoCheckP2p
+    no longer finds the other GPUs), which proves nothing.
+    """
+    split = p2p_flags(log) and _set(log, "NCCL_SHM_DISABLE", "1")
+    for comm in log.communicators:
+        if split or (comm.nodes is not None and comm.nodes > len(comm.hosts) > 0):
+            continue
+        if comm.p2p_type is not None and comm.p2p_type.all_cuda is False:
+            yield Proof(comm.p2p_type.line, "Check P2P Type isAllCudaP2p 0")

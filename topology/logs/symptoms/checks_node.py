@@ -1,0 +1,192 @@
+"""Further checks: NVLS, PCIe links, variables, and how far initialisation came."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+
+from ..report.communicator import Communicator, LoggedSystem, Proof
+from ..report.report import LogReport, Variable
+
+MAY_DIFFER = {
+    "NCCL_DEBUG_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",
+    "NCCL_TOPO_FILE", "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE", "NCCL_OOB_NET_IFNAME",
+    "NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_TIMESTAMP_FORMAT", "NCCL_PROXY_CPUSET",
+    "NCCL_RAS_ADDR", "NCCL_RAS_ENABLE", "NCCL_PROFILE_DUMP_FILE", "NCCL_INSPECTOR_DUMP_DIR",
+    "NCCL_TOPO_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_SET_THREAD_NAME",
+}  # fmt: skip
+"""Variables that name things of one host or rank, or only change what is printed."""
+_ATTRIBUTE = re.compile(r"Attribute .* of node .* not found")
+CRIPPLED_GBS = 1.0
+"""No GPU has less: generation 1 with four lanes has 1.0 (link constants of graph/topo.h)."""
+
+
+def _systems(log: LogReport) -> Iterator[LoggedSystem]:
+    for comm in log.communicators:
+        yield from comm.systems
+
+
+def _switched(log: LogReport) -> Proof | None:
+    """A line that shows a GPU with a link to an NVSwitch."""
+    for system in _systems(log):
+        for node in system.nodes:
+            for link in node.links:
+                if link.to.startswith("NVS/"):
+                    return Proof(node.line, f"{node.name} + {link.kind}[{link.gbs}] - {link.to}")
+    return None
+
+
+def nvls_off(log: LogReport) -> Iterator[Proof]:
+    """NCCL_NVLS_ENABLE=0 on a machine with NVSwitches."""
+    switch = _switched(log)
+    for one in log.environment:
+        if one.name == "NCCL_NVLS_ENABLE" and one.value == "0" and switch is not None:
+            yield Proof(one.line, f"{one.name} set by environment to {one.value}")
+            yield switch
+
+
+def nvls_missing(log: LogReport) -> Iterator[Proof]:
+    """The library says that multicast is not available, behind NVSwitches."""
+    switch = _switched(log)
+    lines = [note for note in log.notes if "multicast support is not available" in note.text]
+    if switch is not None and lines:
+        yield from (Proof(note.line, note.text) for note in lines)
+        yield switch
+
+
+def _gpu_links(system: LoggedSystem) -> dict[str, tuple[float, Proof]]:
+    """GPU -> GB/s of the link to what it hangs under, and the line."""
+    found = {}
+    nodes = {node.name: node for node in system.nodes}
+    for node in system.nodes:
+        parent = nodes.get(node.parent or "")
+        if not node.name.startswith("GPU/") or parent is None:
+            continue
+        for link in parent.links:
+            if link.kind == "PCI" and link.to == node.name:
+                text = f"{parent.name} + PCI[{link.gbs}] - {node.name}"
+                found[node.name] = (link.gbs, Proof(node.line, text))
+    return found
+
+
+def pci_crippled(log: LogReport) -> Iterator[Proof]:
+    """A GPU behind less than any real link."""
+    for system in _systems(log):
+        for gbs, proof in _gpu_links(system).values():
+            if gbs < CRIPPLED_GBS:
+                yield proof
+
+
+def pci_unequal(log: LogReport) -> Iterator[Proof]:
+    """GPUs of one block with different links: those below the commonest value."""
+    for system in _systems(log):
+        links = _gpu_links(system)
+        speeds = [gbs for gbs, _ in links.values()]
+        if len(speeds) < 3:
+            continue
+        usual = max(set(speeds), key=lambda gbs: (speeds.count(gbs), gbs))
+        slow = [proof for gbs, proof in links.values() if gbs < usual]
+        if slow and speeds.count(usual) > len(speeds) / 2:
+            yield from slow
+            yield next(proof for gbs, proof in links.values() if gbs == usual)
+
+
+def nvlink_unequal(log: LogReport) -> Iterator[Proof]:
+    """A link between two GPUs that is wider at one end, or GPUs with unlike links to the switches.
+
+    Sums over other GPUs prove nothing: a communicator of a part of a mesh leaves links out.
+    """
+    for system in _systems(log):
+        widths = {
+            (node.name, link.to): (link.gbs, node.line, link.kind)
+            for node in system.nodes
+            for link in node.links
+            if link.kind in ("NVL", "XGMI")
+        }
+        fabric = [gbs for (_, to), (gbs, *_) in widths.items() if to.startswith("NVS/")]
+        for (name, to), (gbs, line, kind) in widths.items():
+            back = widths.get((to, name), (gbs,))[0]
+            full = max(fabric) if to.startswith("NVS/") else back
+            if gbs < full and not name.startswith("NVS/"):
+                text = f"{name} + {kind}[{gbs}] - {to}, where others have {full}"
+                yield Proof(line, text)
+
+
+def environment_differs(log: LogReport) -> Iterator[Proof]:
+    """One variable with several values."""
+    values: dict[str, list[Variable]] = defaultdict(list)
+    for one in log.environment:
+        values[one.name].append(one)
+    for name, seen in values.items():
+        if len(seen) > 1 and name not in MAY_DIFFER:
+            for one in seen:
+                where = f" on {', '.join(one.hosts)}" if one.hosts else ""
+                yield Proof(one.line, f"{name} set by environment to {one.value}{where}")
+
+
+def topology_attribute_missing(log: LogReport) -> Iterator[Proof]:
+    """An attribute is missing while a topology file is in use."""
+    if _topology_file(log):
+        yield from _attributes(log)
+
+
+def topology_attribute_unread(log: LogReport) -> Iterator[Proof]:
+    """An attribute is missing and no file is in use: it could not be read from the machine."""
+    if not _topology_file(log):
+        yield from _attributes(log)
+
+
+def _topology_file(log: LogReport) -> bool:
+    loaded = any("Loading topology file" in note.text for note in log.notes)
+    return loaded or log.variable("NCCL_TOPO_FILE") is not None
+
+
+def _attributes(log: LogReport) -> Iterator[Proof]:
+    for note in log.notes:
+        if note.level == "WARN" and _ATTRIBUTE.search(note.text):
+            yield Proof(note.line, note.text)
+
+
+def value_refused(log: LogReport) -> Iterator[Proof]:
+    """A variable that the library says it does not understand."""
+    for one in log.environment:
+        if one.remark is not None:
+            yield Proof(one.line, f"Invalid value {one.value} for {one.name}: {one.remark}")
+
+
+def init_unfinished(log: LogReport) -> Iterator[Proof]:
+    """Ranks that start and are never ready, while others are ready or not in the log."""
+    for comm in log.communicators:
+        if _stuck(log, comm):
+            continue
+        waiting = [one for one in comm.ranks if one.state == "started" and one.line is not None]
+        # Ranks of a log without the Init lines are "started" because nothing more is known.
+        if any(one.state != "started" for one in comm.ranks) or _introduced(log, comm.ident):
+            missing = [rank for rank in range(min(comm.nranks, 4096)) if comm.rank(rank) is None]
+            if waiting and missing:
+                named = ", ".join(str(rank) for rank in missing[:16])
+                more = f" and {len(missing) - 16} more" if len(missing) > 16 else ""
+                yield Proof(comm.line, f"not in this log: ranks {named}{more} of {comm.nranks}")
+            for one in waiting:
+                where = f" on {one.host}" if one.host else ""
+                text = f"rank {one.rank} of {comm.nranks}{where}: Init START, no Init COMPLETE"
+                yield Proof(one.line or comm.line, text)
+
+
+def init_stuck(log: LogReport) -> Iterator[Proof]:
+    """All ranks of a communicator start and none is ever ready."""
+    for comm in log.communicators:
+        if _stuck(log, comm):
+            last = max(comm.ranks, key=lambda one: one.line or 0)
+            text = f"rank {last.rank}, the last of all {comm.nranks}: Init START, no Init COMPLETE"
+            yield Proof(last.line or comm.line, text)
+
+
+def _stuck(log: LogReport, comm: Communicator) -> bool:
+    seen = [one for one in comm.ranks if one.state == "started" and one.line is not None]
+    return len(seen) == comm.nranks > 1 and _introduced(log, comm.ident)
+
+
+def _introduced(log: LogReport, ident: str) -> bool:
+    return log.kinds.get("init", 0) > 0 and not ident.startswith("unnamed")

@@ -1,0 +1,143 @@
+"""What the lines of a log mean: the table of symptoms laid over a report.
+
+A symptom is reported only with the lines that prove it.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from ..report.communicator import Proof
+from ..report.report import LogReport, Note
+from . import checks, checks_node
+
+SEVERITIES = ("error", "warning", "notice")
+MAX_PROOFS = 6
+
+
+class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One row of table.toml."""
+
+    id: str
+    severity: str
+    title: str
+    cause: str
+    look: tuple[str, ...]
+    fix: tuple[str, ...]
+    sources: tuple[str, ...]
+    any: tuple[str, ...] = ()
+    """Patterns, one of which a kept line must match."""
+    levels: tuple[str, ...] = ("WARN", "INFO", "OTHER")
+    check: str | None = None
+    """Name of a function in checks.py that gives the proof."""
+    after: tuple[str, ...] = ()
+    """Rows whose echo this is: where one is told, this one is not. "errors": all such rows."""
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """A symptom that this log shows."""
+
+    id: str
+    severity: str
+    """"error", "warning" or "notice"."""
+    title: str
+    cause: str
+    """What is likely behind it."""
+    proof: tuple[Proof, ...]
+    """The lines that show it, at most MAX_PROOFS."""
+    count: int = 1
+    """How many lines there were."""
+    look: tuple[str, ...] = ()
+    """Where to look, without root."""
+    fix: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+@cache
+def table() -> tuple[Symptom, ...]:
+    """The symptoms in the order of the file."""
+    text = files(__package__).joinpath("table.toml").read_bytes().decode()
+    return tuple(msgspec.convert(row, Symptom) for row in tomllib.loads(text)["symptom"])
+
+
+@cache
+def _pattern(symptom: Symptom) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{one})" for one in symptom.any))
+
+
+def check_of(name: str) -> checks.Check:
+    """The function of that name."""
+    found: checks.Check = getattr(checks, name, None) or getattr(checks_node, name)
+    return found
+
+
+def explain(log: LogReport) -> tuple[Explanation, ...]:
+    """The symptoms that the log proves, worst first."""
+    seen = {row.id: one for row in table() if (one := _look(row, log)) is not None}
+    names = set(seen)
+    if any(seen[row.id].severity == "error" for row in table() if _is_cause(row, seen)):
+        names.add("errors")
+    told = [seen[row.id] for row in table() if row.id in seen and not names & set(row.after)]
+    return tuple(sorted(told, key=lambda one: SEVERITIES.index(one.severity)))
+
+
+def _is_cause(row: Symptom, seen: Mapping[str, Explanation]) -> bool:
+    return row.id in seen and "errors" not in row.after
+
+
+def unexplained(log: LogReport) -> tuple[Note, ...]:
+    """Warnings and last words that no row of the table knows."""
+    rows = [symptom for symptom in table() if symptom.any]
+    shown = {proof.line for one in explain(log) for proof in one.proof}
+    return tuple(
+        note
+        for note in log.notes
+        if note.level != "INFO"
+        and note.line not in shown
+        and not any(_says(symptom, note) for symptom in rows)
+    )
+
+
+def _says(symptom: Symptom, note: Note) -> bool:
+    return note.level in symptom.levels and _pattern(symptom).search(_text(note)) is not None
+
+
+def _text(note: Note) -> str:
+    """A warning's source file is part of what tells it: "transport/nvls.cc:254 ..."."""
+    return f"{note.where} {note.text}" if note.where else note.text
+
+
+def _look(symptom: Symptom, log: LogReport) -> Explanation | None:
+    proof: list[Proof] = []
+    count = 0
+    if symptom.any:
+        notes = [note for note in log.notes if _says(symptom, note)]
+        proof += [Proof(note.line, _text(note)) for note in notes]
+        count += sum(note.count for note in notes)
+    if symptom.check is not None:
+        shown = checks.once(check_of(symptom.check)(log))
+        proof += shown
+        count += len(shown)
+    if not proof:
+        return None
+    return Explanation(
+        id=symptom.id,
+        severity=symptom.severity,
+        title=symptom.title,
+        cause=symptom.cause,
+        proof=tuple(_few(proof)),
+        count=count,
+        look=symptom.look,
+        fix=symptom.fix,
+        sources=symptom.sources,
+    )
+
+
+def _few(proof: Iterable[Proof]) -> list[Proof]:
+    return sorted(checks.once(proof), key=lambda one: one.line)[:MAX_PROOFS]

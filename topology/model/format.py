@@ -1,0 +1,49 @@
+"""What a format of `--from` is: recognised by content, turned into the parts of a live source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .source import Part
+
+LIMIT_BYTES = 64 * 1024 * 1024
+"""Largest file that is read; recordings of real nodes are below 1 MB."""
+
+
+class FormatError(ValueError):
+    """The content is broken or hostile; the text says what, `line` where."""
+
+    def __init__(self, text: str, line: int | None = None) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+class Format(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of recorded answer."""
+
+    id: str
+    """Short name for messages: "nvidia-smi -q -x"."""
+    recognises: Callable[[bytes, Path], bool]
+    """Given the first 64 KiB and the path: is it this format? Content decides, not the name."""
+    parse: Callable[[bytes, Path], Part]
+    """The whole file to a part. Raises FormatError."""
+
+
+def recording(data: bytes, library: str) -> dict[str, Any]:
+    """Read the JSON of what a management library answered; FormatError where it is none."""
+    try:
+        raw = json.loads(data)
+    except json.JSONDecodeError as error:
+        raise FormatError(f"not JSON: {error.msg}", line=error.lineno) from error
+    except RecursionError as error:
+        raise FormatError("JSON that is nested too deep") from error
+    except ValueError as error:  # bytes that are no text, a number with thousands of digits
+        raise FormatError(f"not JSON: {error}"[:200]) from error
+    if not isinstance(raw, dict) or not isinstance(raw.get("devices"), list):
+        raise FormatError(f'no list "devices" in it, which a recording of {library} has')
+    return raw

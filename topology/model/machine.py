@@ -1,0 +1,252 @@
+"""What stays: the devices of one node and the wires between them.
+
+Sizes are bytes, powers watts, clocks MHz, temperatures degrees Celsius. A PCI address is
+written like the kernel writes it, `0000:00:06.0`, lower case.
+"""
+
+from __future__ import annotations
+
+from .element import Element
+from .gpu_members import Fabric, GpuCache, MemoryBank, MigInstance, NvLink, XgmiLink
+from .record import Record
+from .surroundings import (
+    CacheFolder,
+    Container,
+    Host,
+    Interface,
+    Module,
+    NumaNode,
+    RdmaDevice,
+    RdmaPort,
+    Socket,
+    Software,
+)
+
+__all__ = [
+    "CacheFolder",
+    "Container",
+    "Fabric",
+    "Gpu",
+    "GpuCache",
+    "GpuPair",
+    "Host",
+    "Interface",
+    "Machine",
+    "MemoryBank",
+    "MigInstance",
+    "Module",
+    "NumaNode",
+    "NvLink",
+    "PciDevice",
+    "RdmaDevice",
+    "RdmaPort",
+    "ReportedRelation",
+    "Socket",
+    "Software",
+    "XgmiLink",
+]
+
+
+class Gpu(Record, frozen=True, kw_only=True):
+    """One GPU. Its identity is `address` (and `partition`), never an index."""
+
+    address: str
+    vendor: str
+    """"nvidia" or "amd"."""
+    partition: str | None = None
+    """Name of the part when one package shows as several GPUs; None for a whole GPU."""
+    parent: str | None = None
+    """Address of the GPU this one is a part of."""
+    index: int | None = None
+    """Index in the management library (NVML, amdsmi); for display."""
+    index_shared: bool = False
+    """True where the other vendor's GPUs count from 0 here too: a label names the vendor."""
+    place: int | None = None
+    """Place by PCI address among its vendor's GPUs, where no library numbers any; for display."""
+    minor: int | None = None
+    """Number of the device node, /dev/nvidiaN."""
+    uuid: str | None = None
+    name: str | None = None
+    serial: str | None = None
+    vbios: str | None = None
+    board_id: int | None = None
+    board_part_number: str | None = None
+    module_id: int | None = None
+    architecture: str | None = None
+    compute_capability: str | None = None
+    """"9.0" on NVIDIA, "gfx942" on AMD."""
+    core_count: int | None = None
+    pci_id: str | None = None
+    """"10de:2335"."""
+    memory_bytes: int | None = None
+    memory_bus_bits: int | None = None
+    bar1_bytes: int | None = None
+    pcie_gen_max: int | None = None
+    """The highest generation that this GPU in this slot can reach."""
+    pcie_gen_max_device: int | None = None
+    """The highest generation of the GPU alone."""
+    pcie_width_max: int | None = None
+    power_limit_watts: float | None = None
+    """The limit that is enforced."""
+    power_limit_default_watts: float | None = None
+    power_limit_min_watts: float | None = None
+    power_limit_max_watts: float | None = None
+    temperature_slowdown_c: int | None = None
+    temperature_shutdown_c: int | None = None
+    temperature_gpu_max_c: int | None = None
+    temperature_memory_max_c: int | None = None
+    clock_graphics_max_mhz: int | None = None
+    clock_sm_max_mhz: int | None = None
+    clock_memory_max_mhz: int | None = None
+    clock_video_max_mhz: int | None = None
+    ecc_enabled: bool | None = None
+    ecc_pending: bool | None = None
+    mig_enabled: bool | None = None
+    mig_pending: bool | None = None
+    mig_instances: tuple[MigInstance, ...] = ()
+    persistence: bool | None = None
+    compute_mode: str | None = None
+    """"default", "exclusive process", "prohibited"."""
+    virtualization: str | None = None
+    """"none", "passthrough", "vgpu", "host vgpu", "host vsga"."""
+    gsp_firmware: str | None = None
+    numa_node: int | None = None
+    """NUMA node next to the GPU: sysfs, else the only node that the driver calls near."""
+    memory_affinity: tuple[int, ...] | None = None
+    """NUMA nodes that the driver calls near."""
+    cpu_affinity: str | None = None
+    """CPUs that the driver calls near, as a list: "0-31,64-95"."""
+    gpu_numa_id: int | None = None
+    """NUMA node made of the GPU's own memory (coherent C2C systems)."""
+    c2c_enabled: bool | None = None
+    c2c_gbs: float | None = None
+    """To the CPU over all C2C links, one way, as the driver or a topology XML says."""
+    compute_partition: str | None = None
+    """AMD: "SPX" (whole), "DPX", "TPX", "QPX" or "CPX"; how many GPUs the package shows as."""
+    memory_partition: str | None = None
+    """AMD: "NPS1", "NPS2", "NPS4" or "NPS8"."""
+    package_parts: int | None = None
+    """AMD: how many parts of this part's package the kernel has made GPUs of; None for a whole GPU,
+    and where KFD hides nodes from a container."""
+    xcd_count: int | None = None
+    """AMD: compute dies that work as this GPU or part."""
+    caches: tuple[GpuCache, ...] = ()
+    """AMD: the last caches before the memory, L2 first."""
+    memory_banks: tuple[MemoryBank, ...] = ()
+    xgmi_hive: str | None = None
+    """Number of the hive as the kernel writes it; GPUs of one hive are joined by xGMI."""
+    kfd_node: int | None = None
+    """Number of the node in /sys/class/kfd/kfd/topology/nodes."""
+    render_minor: int | None = None
+    """Number of the device node, /dev/dri/renderDN."""
+    firmware: tuple[tuple[str, str], ...] = ()
+    """AMD: block of firmware and its version: ("PM", "08.85.121.00")."""
+    nvlinks: tuple[NvLink, ...] = ()
+    fabric: Fabric | None = None
+    xgmi: tuple[XgmiLink, ...] = ()
+
+    @property
+    def number(self) -> int | None:
+        """The number on display: the library's index, else its place."""
+        return self.place if self.index is None else self.index
+
+
+class GpuPair(Record, frozen=True, kw_only=True):
+    """What the driver says about one ordered pair of GPUs."""
+
+    src: str
+    dst: str
+    ancestor: str | None = None
+    """NVML's common ancestor: "internal", "single", "multiple", "hostbridge", "node", "system"."""
+    p2p_read: str | None = None
+    """Word for the grant: "ok", "chipset not supported", "gpu not supported", ..."""
+    p2p_write: str | None = None
+    p2p_nvlink: str | None = None
+    p2p_atomics: str | None = None
+    p2p_pci: str | None = None
+    p2p_dma: str | None = None
+    """AMD: "ok" or "not supported"; copies by the DMA engines."""
+    link_type: str | None = None
+    """AMD: "xgmi" or "pcie", as the driver says."""
+    hops: int | None = None
+    weight: int | None = None
+    """AMD: the driver's weight, 15 for each xGMI hop."""
+    nvlinks_reported: int | None = None
+    """NVLinks between the two as another tool printed them (NV18); None when not read from one."""
+
+
+class ReportedRelation(Record, frozen=True, kw_only=True):
+    """A cell of a `nvidia-smi topo -m` that somebody recorded."""
+
+    a: str
+    """PCI address, or "topo:GPU0" where the text names no address; a NIC by its RDMA name."""
+    b: str
+    letters: str
+    """"NV18", "PIX", "PXB", "PHB", "NODE", "SYS"."""
+
+
+class PciDevice(Record, frozen=True, kw_only=True):
+    """One PCI function of the machine, bridges and root ports included."""
+
+    address: str
+    parent: str
+    """Address of the bridge above, or the name of the root complex, "pci0000:00"; "cpu 0" where
+    only the NUMA node at the end of the way is known."""
+    class_code: int | None = None
+    """24 bits, 0x030200 for a 3D controller."""
+    kind: str = "other"
+    """"gpu", "nic", "nvswitch", "root port", "switch upstream", "switch downstream", "bridge",
+    "nvme" or "other"; "switch": a PCIe switch in one piece, as NCCL draws it."""
+    vendor_id: int | None = None
+    device_id: int | None = None
+    subsystem_vendor_id: int | None = None
+    subsystem_device_id: int | None = None
+    vendor_name: str | None = None
+    device_name: str | None = None
+    driver: str | None = None
+    numa_node: int | None = None
+    local_cpus: str | None = None
+    link_speed_max_gts: float | None = None
+    """Highest rate per lane, GT/s, of this end of the link upwards."""
+    link_width_max: int | None = None
+    link_width_now: int | None = None
+    """Lanes that are trained; width, unlike speed, means something while the device sleeps."""
+    sriov_total: int | None = None
+    sriov_enabled: int | None = None
+    physical_function: str | None = None
+    """Address of the physical function, for a virtual one."""
+    iommu_group: str | None = None
+    iommu_type: str | None = None
+    """"identity", "DMA", "DMA-FQ", ... (/sys/kernel/iommu_groups/N/type)."""
+    acs: tuple[str, ...] | None = None
+    """Names of the ACS controls that are switched on; None when config space is not readable."""
+    bars: tuple[int, ...] | None = None
+    """Sizes of the memory regions that are in use, in bytes."""
+
+
+class Machine(Record, frozen=True, kw_only=True):
+    """All that stays. The graph is a function of this and is rebuilt only when it changes."""
+
+    host: Host | None = None
+    gpus: tuple[Gpu, ...] = ()
+    """Ordered by PCI address."""
+    pairs: tuple[GpuPair, ...] = ()
+    pci: tuple[PciDevice, ...] = ()
+    relations: tuple[ReportedRelation, ...] = ()
+    interfaces: tuple[Interface, ...] = ()
+    rdma: tuple[RdmaDevice, ...] = ()
+    software: Software | None = None
+    nccl_topology: Element | None = None
+    """The topology XML that this came from, as it is; None when none was read."""
+
+    def gpu(self, address: str) -> Gpu | None:
+        """Find a GPU by its PCI address."""
+        return next((gpu for gpu in self.gpus if gpu.address == address), None)
+
+    def pci_device(self, address: str) -> PciDevice | None:
+        """Find a PCI function by its address."""
+        return next((device for device in self.pci if device.address == address), None)
+
+    def pair(self, src: str, dst: str) -> GpuPair | None:
+        """Find what the driver said of one ordered pair."""
+        return next((p for p in self.pairs if p.src == src and p.dst == dst), None)

@@ -1,0 +1,1 @@
+"""What follows from a system: transports, graphs, timings, each with its reasons."""

@@ -1,0 +1,97 @@
+"""Which GPUs take part, and their ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from ...model.element import Element
+from ...model.machine import Gpu, Machine
+from ..order import hip_order
+from ..settings import Settings
+from ..system.ranks import Place, gpus_of, ranks_of
+
+BUS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])")
+
+
+class Communicator(msgspec.Struct, frozen=True, kw_only=True):
+    """The ranks of one communicator on one node."""
+
+    ranks: dict[Place, int]
+    """Place of each GPU that takes part -> rank."""
+    addresses: dict[str, str]
+    """Bus id as the XML writes it -> PCI address as the kernel writes it."""
+    assumptions: tuple[str, ...] = ()
+
+
+def address_of(bus: str) -> str:
+    """A bus id as the kernel writes it: "0000:00:06.0"; other text stays."""
+    match = BUS.fullmatch(bus.lower())
+    if match is None:
+        return bus.lower()
+    domain, number, device, function = (int(part or "0", 16) for part in match.groups())
+    return f"{domain:04x}:{number:02x}:{device:02x}.{function:x}"
+
+
+def communicator(
+    root: Element, machine: Machine, settings: Settings, gpus: Sequence[str] | None = None
+) -> Communicator:
+    """The GPUs named by PCI address, or all that CUDA_VISIBLE_DEVICES leaves visible.
+
+    A selection is numbered anew in the order of the ranks it had.
+    """
+    addresses = {bus: address_of(bus) for (_, bus), _ in gpus_of(root)}
+    ranks = ranks_of(root)
+    assumptions: list[str] = []
+    chosen = None if gpus is None else {address_of(gpu) for gpu in gpus}
+    if chosen is None:
+        chosen = _visible(machine, settings, assumptions)
+    if chosen is not None:
+        kept = [place for place, _ in sorted(ranks.items(), key=lambda item: item[1])]
+        kept = [place for place in kept if addresses[place[1]] in chosen]
+        ranks = {place: rank for rank, place in enumerate(kept)}
+    return Communicator(ranks=ranks, addresses=addresses, assumptions=tuple(assumptions))
+
+
+def _visible(machine: Machine, settings: Settings, assumptions: list[str]) -> set[str] | None:
+    """Addresses that lists of visible devices leave; None when none is set."""
+    amd = [gpu for gpu in machine.gpus if gpu.vendor == "amd"]
+    left = [gpu for gpu in machine.gpus if gpu.vendor != "amd"]
+    names, order = ["CUDA_VISIBLE_DEVICES"], "in PCI order; with several models CUDA's own order"
+    if len(amd) > len(left):
+        # ROCr filters first and HIP counts what is left; CUDA's name counts where HIP's is not set.
+        own = "HIP_VISIBLE_DEVICES"
+        names = ["ROCR_VISIBLE_DEVICES", own if settings.text(own) else "CUDA_VISIBLE_DEVICES"]
+        left, order = hip_order(amd), "by KFD node; with several models HIP's own order"
+    said = False
+    for name in names:
+        text = settings.text(name)
+        if text is None or not left:
+            continue
+        if len({gpu.name for gpu in left}) > 1:
+            assumptions.append(f"{name} counts GPUs {order} may differ")
+        kept = _listed(text, left)
+        left, said = [gpu for gpu in left if gpu.address in kept], True
+    return {gpu.address for gpu in left} if said else None
+
+
+def _listed(text: str, gpus: Sequence[Gpu]) -> set[str]:
+    """GPUs of a list; the first entry that names none ends it, as in CUDA."""
+    found: list[str] = []
+    for word in text.split(","):
+        word = word.strip()
+        if word.isascii() and word.isdigit():
+            index = int(word[:9])
+            if index >= len(gpus) or gpus[index].address in found:
+                break
+            found.append(gpus[index].address)
+            continue
+        match = next(
+            (g for g in gpus if word and g.uuid and g.uuid.lower().startswith(word.lower())), None
+        )
+        if match is None or match.address in found:
+            break
+        found.append(match.address)
+    return set(found)

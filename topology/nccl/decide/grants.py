@@ -1,0 +1,63 @@
+"""What the driver said about pairs of GPUs, from a snapshot, in the words of the checks."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ...model.snapshot import NodeSnapshot
+from ..settings import Settings
+from ..system.peers import Grant, Grants
+from .rccl_p2p import amd_grant, joined_to
+
+
+def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Settings) -> Grants:
+    """Answers by bus id; `addresses` gives the PCI address of each bus id.
+
+    The driver's word (NVML, amdsmi) comes from the pairs of the machine, that of CUDA or HIP from
+    a probe that ran.
+    """
+    said: dict[tuple[str, str], str] = {}
+    for pair in snapshot.machine.pairs:
+        words = [word for word in (pair.p2p_read, pair.p2p_write) if word is not None]
+        if words:
+            said[pair.src, pair.dst] = next((word for word in words if word != "ok"), "ok")
+    cuda = {
+        (one.src, one.dst): one.verdict == "granted"
+        for one in snapshot.measurements
+        if one.quantity == "can_access" and one.verdict in ("granted", "not-granted")
+    }
+
+    parted = {gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled}
+    amd = {gpu.address: gpu for gpu in snapshot.machine.gpus if gpu.vendor == "amd"}
+    joined = {address: joined_to(gpu) for address, gpu in amd.items()}
+
+    @cache
+    def grant(src: str, dst: str) -> Grant:
+        key = addresses.get(src, src), addresses.get(dst, dst)
+        if parted & {*key}:
+            # The parts of a GPU get no peer access, whatever the links of the board are.
+            return Grant(None, False, "MIG is on, and its instances get no peer access")
+        if key[0] in amd and key[1] in amd:
+            ends = amd[key[0]], amd[key[1]]
+            return amd_grant(
+                snapshot.machine,
+                settings,
+                *ends,
+                said.get(key),
+                cuda.get(key),
+                joined=key[1] in joined[key[0]],
+            )
+        return Grant(said.get(key), cuda.get(key))
+
+    return grant
+
+
+def mig_remark(snapshot: NodeSnapshot) -> str | None:
+    """What a prediction takes for granted where MIG is on."""
+    parted = [gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled]
+    if not parted:
+        return None
+    return (
+        f"MIG is on for {', '.join(parted)}: one rank on one instance of each GPU, without P2P "
+        "and NVLS"
+    )

@@ -1,0 +1,125 @@
+"""The words that the log prints after `via` (transport/p2p.cc, shm.cc, net.cc)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..nodes import Node, PathType
+from ..prediction import SearchGraph
+from ..settings import Settings
+from ..system.compute import Computed
+from ..system.gdr import check_gdr, relay_of
+from ..system.nets import MAX_CHANNELS, LocalNets
+from ..versions import Rules
+
+
+def uses_cumem(rules: Rules, settings: Settings) -> bool:
+    """Whether GPU memory is shared as cuMem handles; a driver since 12.0 is taken for granted."""
+    if not rules.cumem:
+        return False
+    wish = settings.integer("NCCL_CUMEM_ENABLE", -2 if rules.cumem_auto else 0)
+    return rules.cumem_auto if wish == -2 else wish != 0
+
+
+def reads(rules: Rules, settings: Settings, automatic: bool) -> bool:
+    """Whether the receiver reads (`/read`) instead of the sender writing."""
+    if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
+        return False
+    wish = settings.integer("NCCL_P2P_READ_ENABLE", -2)
+    return automatic if wish == -2 else wish != 0
+
+
+def p2p_label(rules: Rules, settings: Settings, relay: Node | None, read: bool) -> str:
+    """`P2P/CUMEM`, `P2P/IPC`, `P2P/indirect/R[D]`, with `/read` and `/CE` where they apply."""
+    suffix = "/read" if read else ""
+    if relay is not None:
+        return f"P2P/indirect/{relay.rank}[{relay.dev}]{suffix}"
+    if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
+        suffix += "/CE"
+    return f"P2P/{'CUMEM' if uses_cumem(rules, settings) else 'IPC'}{suffix}"
+
+
+def shm_label(rules: Rules, settings: Settings) -> str:
+    """`SHM/direct/direct`; the side that uses a copy engine prints CE."""
+    if rules.shm_label.count("/") < 2 or not settings.integer("NCCL_SHM_USE_CUDA_MEMCPY", 0):
+        return rules.shm_label
+    mode = settings.integer("NCCL_SHM_MEMCPY_MODE", 1)
+    sides = ["CE" if mode & bit else "direct" for bit in (1, 2)]
+    return "SHM/" + "/".join(sides)
+
+
+class NetUse(NamedTuple):
+    """The NIC a send goes through, and the rank whose GPU hands it over."""
+
+    net: Node
+    proxy: Node
+
+
+def net_label(computed: Computed, name: str, src: Node, use: NetUse, *, shared: bool) -> str:
+    """`NET/IB/0(3)/GDRDMA/Shared` for a send."""
+    rules, settings = computed.rules, computed.settings
+    gdr = check_gdr(computed.system, rules, settings, src, use.net, send=True).mode
+    proxy = f"({use.proxy.rank})" if use.proxy is not src else ""
+    direct = {"Disabled": "", "Default": "/GDRDMA", "PCI": "/GDRDMA(PCI)"}[gdr]
+    return f"NET/{name}/{use.net.dev}{proxy}{direct}{'/Shared' if shared else ''}"
+
+
+def ring_uses(computed: Computed, ring: SearchGraph | None, src: Node) -> list[NetUse]:
+    """What a rank at the end of the ring sends through, one entry for each NIC in use."""
+    found: list[NetUse] = []
+    if ring is None:
+        return found
+    nets = {net.dev: net for net in computed.system.nodes["NET"]}
+    for order, (first, last) in zip(ring.orders, ring.nets, strict=False):
+        net = nets.get(first if order and order[0] == src.rank else last)
+        if net is not None:
+            use = NetUse(net, relay_of(src, net))
+            if use not in found:
+                found.append(use)
+    return found
+
+
+def send_uses(computed: Computed, local: LocalNets, src: Node, peer_dev: int) -> list[NetUse]:
+    """What send/receive towards a rank elsewhere goes through (ncclTopoGetNetDev)."""
+    found: list[NetUse] = []
+    for channel in range(MAX_CHANNELS):
+        use = _send_use(computed, local, src, peer_dev, channel)
+        if use is None or (found and use == found[0]):
+            break
+        if use not in found:
+            found.append(use)
+    return found
+
+
+def _send_use(
+    computed: Computed, local: LocalNets, src: Node, peer_dev: int, channel: int
+) -> NetUse | None:
+    system, settings, rules = computed.system, computed.settings, computed.rules
+    nets, gpus = system.nodes["NET"], system.nodes["GPU"]
+    own = local.net(src.index, channel)
+    if own is None:
+        return None
+    use = NetUse(nets[own], src)
+    level = 0
+    if settings.integer("NCCL_PXN_DISABLE", rules.pxn_disable) != 1:
+        level = settings.integer("NCCL_P2P_PXN_LEVEL", 2)
+    cross = settings.integer("NCCL_CROSS_NIC", 2)
+    twin = next((gpu for gpu in gpus if gpu.dev == peer_dev), None)
+    if (cross != 0 and level == 0) or twin is None:
+        return use
+    theirs = local.net(twin.index, channel)
+    if theirs is None:
+        return use
+    net = nets[theirs]
+    if cross == 0:
+        use = NetUse(net, src)
+    if level == 1 and src.paths["NET"][theirs].type <= PathType.PXN:
+        return NetUse(net, relay_of(src, net))
+    if level == 2 and net.local_gpu >= 0:
+        near = gpus[net.local_gpu]
+        wide = settings.integer("NCCL_PXN_C2C", rules.pxn_c2c)
+        farthest = PathType[rules.pxn_type_c2c if wide else rules.pxn_type]
+        linked = near.paths["GPU"][src.index].type <= PathType.NVL
+        if linked and near.paths["NET"][theirs].type <= farthest:
+            return NetUse(net, near)
+    return use

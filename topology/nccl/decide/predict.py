@@ -1,0 +1,250 @@
+"""From a snapshot and an environment to all decisions; nothing here asks the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...model.element import Element
+from ...model.snapshot import NodeSnapshot
+from ..nodes import System
+from ..prediction import Graphs, Library, PairDecision, Prediction, View
+from ..settings import Settings
+from ..system.compute import Computed
+from ..system.domains import views
+from ..system.networks import Network, nets_of, network_of, with_socket_nic, without_other_nics
+from ..system.peers import Grants
+from ..versions import Rules, preferred, rules_for
+from ..wording import named_for
+from .communicator import Communicator, communicator
+from .grants import grants_of, mig_remark
+from .netviews import local_nets, net_decisions
+from .steps import CAN_REACH
+from .timing import Timing, timing_of
+from .transports import Domain, decide_pairs
+from .unserved import unserved_gpus, without
+from .viewsteps import (
+    DOMAIN,
+    LOCAL,
+    MODEL,
+    NVLS,
+    domain_steps,
+    fabric_refuses,
+    local_net_steps,
+    model_steps,
+    nvls_steps,
+)
+
+NOT_FOLLOWED = (
+    ("NCCL_GRAPH_FILE", "a graph given by file is not read; the search is predicted instead"),
+    ("NCCL_RINGS", "rings given by hand are not followed"),
+    ("NCCL_TUNER_PLUGIN", "a tuner plugin may choose other algorithms than predicted"),
+)
+
+
+class NoGpusError(ValueError):
+    """There is nothing to predict: no GPU takes part."""
+
+
+def predict(
+    snapshot: NodeSnapshot,
+    settings: Settings | None = None,
+    *,
+    library: str | None = None,
+    gpus: Sequence[str] | None = None,
+    nodes: int = 1,
+) -> Prediction:
+    """What the library decides on this node.
+
+    `library`: "nccl-2.28.9"; without it, what the node has. `gpus`: PCI addresses of the
+    communicator; without it, all that are visible. `nodes`: number of identical hosts.
+    Raises NoGpusError, rules.UnknownVersionError.
+    """
+    settings = Settings.of(snapshot) if settings is None else settings
+    return _Prediction(snapshot, settings, library, gpus, nodes).make()
+
+
+class _Prediction:
+    def __init__(
+        self,
+        snapshot: NodeSnapshot,
+        settings: Settings,
+        library: str | None,
+        gpus: Sequence[str] | None,
+        nodes: int,
+    ) -> None:
+        unserved, remark = unserved_gpus(snapshot.machine)
+        if unserved:
+            snapshot = without(snapshot, unserved)
+        self.snapshot, self.settings, self.nodes = snapshot, settings, nodes
+        self.assumptions: list[str] = list(snapshot.assumptions)
+        name, guess = (library, None) if library else preferred(snapshot.machine)
+        self.rules: Rules
+        self.rules, near = rules_for(name)
+        self.asked = name
+        self.assume(guess, near, remark)
+        self.root = self.topology()
+        self.group: Communicator = communicator(self.root, snapshot.machine, settings, gpus)
+        self.assume(*self.group.assumptions, mig_remark(snapshot))
+        if not self.group.ranks:
+            raise NoGpusError("no GPU takes part")
+        self.grants: Grants = grants_of(snapshot, self.group.addresses, settings)
+        self.network: Network = network_of(self.root, settings)
+        self.root = without_other_nics(self.root, self.network)
+        self.nic_assumed = False
+
+    def assume(self, *texts: str | None) -> None:
+        for text in texts:
+            plain = named_for(self.rules.library, (text or "").removesuffix("."))
+            if plain and plain not in self.assumptions:
+                self.assumptions.append(plain)
+
+    def topology(self) -> Element:
+        """The XML the snapshot came from, else the one that NCCL would detect."""
+        known = self.snapshot.machine.nccl_topology
+        if known is not None and known.has("gpu"):
+            return known
+        from ..xml.base import Base, base_topology
+        from ..xml.detect import detect
+
+        base = Base(known) if known is not None else base_topology(self.snapshot, self.settings)
+        found = detect(self.snapshot.machine, self.settings, base.element)
+        self.assume(base.remark, *found.assumptions)
+        return found.element
+
+    def computed(self) -> list[Computed]:
+        more = self.nodes > 1
+        ranks = self.group.ranks
+        rules, settings = self.rules, self.settings
+        found = views(self.root, rules, settings, self.grants, ranks=ranks, more_nodes=more)
+        if found[0].system.inter and not nets_of(self.root):
+            # A real run always has the socket interface in its topology.
+            self.nic_assumed = True
+            self.assume(
+                "the source names no NIC: a socket interface eth0 of 10 Gbit/s is assumed, "
+                "because NCCL always finds one"
+            )
+            self.root = with_socket_nic(self.root)
+            found = views(self.root, rules, settings, self.grants, ranks=ranks, more_nodes=more)
+        return found
+
+    def make(self) -> Prediction:
+        found = self.computed()
+        all_graphs = [self.search(one) for one in found]
+        domains = [
+            Domain(one, graphs.ring, number)
+            for number, (one, graphs) in enumerate(zip(found, all_graphs, strict=True))
+        ]
+        devs = {gpu.rank: gpu for one in found for gpu in one.system.nodes["GPU"]}
+        bus_ids = {rank: self.group.addresses[gpu.bus_id] for rank, gpu in devs.items()}
+        pairs = decide_pairs(domains, self.network, devs, bus_ids)
+        shown = [
+            self.view(domain, graphs, len(domains))
+            for domain, graphs in zip(domains, all_graphs, strict=True)
+        ]
+        for graphs in all_graphs:
+            self.assume(graphs.ring.estimate if graphs.ring is not None else None)
+        first = next(i for i, view in enumerate(shown) if min(devs) in view.ranks)
+        timing = timing_of(
+            [one.system for one in found],
+            all_graphs,
+            self.rules,
+            self.settings,
+            asked=self.asked,
+            ranks=len(devs) * self.nodes,
+            nodes=len(found) * self.nodes,
+        )
+        self.assume(*timing.assumptions)
+        self.standing_assumptions(pairs)
+        library = Library(name=self.rules.library, version=self.asked.rpartition("-")[2])
+        return Prediction(
+            library=library,
+            environment=dict(sorted(self.settings.values.items())),
+            pairs=pairs,
+            views=tuple(shown),
+            graphs=all_graphs[first],
+            choices=timing.choices,
+            tuning=timing.tuning,
+            coll_channels=timing.coll_channels,
+            nodes=len(found) * self.nodes,
+            ignored=self.ignored(library, timing),
+            failure=self.failure(found, pairs, timing),
+            assumptions=tuple(self.assumptions),
+        )
+
+    def search(self, computed: Computed) -> Graphs:
+        from ..search.graphs import search_graphs
+
+        wanted = self.settings.integer("NCCL_NVLS_ENABLE", 2) != 0
+        refused = fabric_refuses(self.snapshot.machine, computed.system)
+        here = self.rules.library == "nccl" and len(computed.system.nodes["GPU"]) > 1
+        return search_graphs(
+            computed.system, self.rules, self.settings, nvls=wanted and here and refused is None
+        )
+
+    def view(self, domain: Domain, graphs: Graphs, domains: int) -> View:
+        system = domain.computed.system
+        steps = {DOMAIN: domain_steps(domains, self.settings)}
+        if self.rules.library == "rccl":
+            steps[MODEL] = model_steps(system, self.rules, self.settings, graphs)
+        else:
+            steps[NVLS] = nvls_steps(system, self.settings, self.snapshot.machine, graphs)
+        if not self.nic_assumed:
+            steps[LOCAL] = local_net_steps(domain)
+        return View(
+            ranks=tuple(gpu.rank for gpu in system.nodes["GPU"]),
+            graphs=graphs,
+            nets=() if self.nic_assumed else net_decisions(domain.computed),
+            local_nets={} if self.nic_assumed else local_nets(domain),
+            max_bandwidth_gbs=round(system.max_bandwidth_gbs, 3) or None,
+            total_bandwidth_gbs=round(system.total_bandwidth_gbs, 3) or None,
+            steps=steps,
+        )
+
+    def ignored(self, library: Library, timing: Timing) -> tuple[tuple[str, str, str], ...]:
+        """Variables without effect as written: by the catalogue, then by the tuning model."""
+        if not self.settings.values:
+            return ()
+        from ...flags.catalogue.catalogue import catalogue
+        from ...flags.values.values import ignored
+
+        found = list(ignored(self.settings.values, library, catalogue()))
+        named = {name for name, _, _ in found}
+        return (*found, *(one for one in timing.ignored if one[0] not in named))
+
+    def failure(
+        self, found: list[Computed], pairs: tuple[PairDecision, ...], timing: Timing
+    ) -> str | None:
+        title = self.rules.library.upper()
+        for one in found:
+            if one.system.refusals:
+                return f"{title} would not start with this topology: {one.system.refusals[0]}"
+        for one in found:
+            for row in one.first_p2p:
+                for check in row:
+                    if check.fatal:
+                        return (
+                            f"{title} would stop: the driver refuses P2P over NVLink "
+                            f"({check.grant.nvml}); NCCL_IGNORE_DISABLED_P2P=1 goes on without it"
+                        )
+        lost = next((pair for pair in pairs if pair.transport == "none"), None)
+        if lost is not None:
+            return f"{title} would stop: no transport from rank {lost.src} to rank {lost.dst}"
+        return timing.failure
+
+    def standing_assumptions(self, pairs: tuple[PairDecision, ...]) -> None:
+        if any(
+            step.basis == "assumed" and step.question == CAN_REACH
+            for pair in pairs
+            for step in pair.steps
+        ):
+            self.assume("peer access granted: not asked of a driver")
+        self.assume("one process per GPU, all in one container with one /dev/shm")
+        for name, text in NOT_FOLLOWED:
+            if self.settings.text(name):
+                self.assume(f"{name}: {text}")
+
+
+def system_of(snapshot: NodeSnapshot, settings: Settings, rules: Rules) -> list[System]:
+    """The systems of all views, for those who want to look at nodes and links themselves."""
+    made = _Prediction(snapshot, settings, f"{rules.library}-{rules.version}", None, 1)
+    return [one.system for one in made.computed()]

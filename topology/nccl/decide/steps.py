@@ -1,0 +1,286 @@
+"""The questions behind a transport, each with its answer, evidence, flag and source."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ..nodes import Node, PathType
+from ..prediction import Step
+from ..settings import Settings
+from ..system.compute import Computed
+from ..system.networks import Network
+from ..system.peers import Grant, NetCheck, P2pCheck
+from ..versions import Rules
+from ..wording import gbs, meaning, narrowest, way
+from .labels import reads, uses_cumem
+
+HASH = "misc/utils.cc:getHostHash"
+CHECK_P2P = "graph/paths.cc:ncclTopoCheckP2p"
+CHECK_NET = "graph/paths.cc:ncclTopoCheckNet"
+P2P = "transport/p2p.cc:p2pCanConnect"
+SETUP = "transport/p2p.cc:p2pSendSetup"
+SHM = "transport/shm.cc:shmCanConnect"
+NET = "transport/net.cc:canConnect"
+
+
+@cache
+def same_host(mnnvl: bool) -> Step:
+    """The first question of all."""
+    if mnnvl:
+        return Step(
+            question="same host?",
+            answer="no",
+            because="the topology joins several hosts by NVLink (MNNVL); IMEX was not tested",
+            flag="NCCL_MNNVL_ENABLE",
+            source="mnnvl.cc:ncclMnnvlCheck",
+            basis="assumed",
+        )
+    return Step(
+        question="same host?",
+        answer="yes",
+        because="both GPUs are in one node; ranks in containers with another host name or "
+        "boot id would count as two hosts",
+        flag="NCCL_HOSTID",
+        source=HASH,
+        basis="read",
+    )
+
+
+@cache
+def same_shm() -> Step:
+    """Containers may not share it."""
+    return Step(
+        question="same /dev/shm?",
+        answer="yes",
+        because="one process per GPU on one host; private /dev/shm in containers would answer no",
+        source=CHECK_P2P,
+        basis="assumed",
+    )
+
+
+def how_far(computed: Computed, src: Node, dst: Node) -> Step:
+    """The path, before any diversion."""
+    rules = computed.rules
+    path = computed.direct[src.index][dst.index]
+    return Step(
+        question="how far apart?",
+        answer=f"{rules.name_of(path.type)}: {meaning(rules, path.type)}",
+        because=f"{way(src, path, rules)}; narrowest link {narrowest(path, rules)}, a constant of "
+        f"{rules.library.upper()}'s table",
+        flag="NCCL_TOPO_FILE",
+        source="graph/paths.cc:ncclTopoSetPaths",
+    )
+
+
+def near_enough(rules: Rules, check: P2pCheck, computed: Computed, direct: PathType) -> Step:
+    """Path type against the level."""
+    limit = rules.name_of(check.limit)
+    level = check.level
+    if level.path is not None:
+        why = f"{level.name}={level.value[:40]} allows up to {limit}"
+    else:
+        why = f"{limit} is the default{_default_words(rules, computed)}"
+        if level.ignored:
+            why += f"; {level.name}={level.value[:40]} is ignored: {level.ignored}"
+    within = direct <= check.limit
+    verb = "is no farther than" if within else "is farther than"
+    return Step(
+        question="near enough for P2P?",
+        answer="yes" if within else "no",
+        because=f"{rules.name_of(direct)} {verb} {limit}; {why}",
+        decides=not within,
+        flag=level.name or "NCCL_P2P_LEVEL",
+        source=CHECK_P2P,
+    )
+
+
+def _default_words(rules: Rules, computed: Computed) -> str:
+    cpus = computed.system.nodes["CPU"]
+    vendor = cpus[0].vendor if cpus else ""
+    if rules.p2p_default != "pxb":
+        return f" on this CPU ({vendor or 'neither Intel, Zhaoxin nor ARM'})"
+    if computed.peers.limit is PathType.SYS:
+        return " for at most two GPUs on AMD CPUs"
+    return ""
+
+
+def granted(rules: Rules, check: P2pCheck, settings: Settings) -> Step | None:
+    """NVML's P2P status; RCCL does not ask for it."""
+    if not rules.nvml_check:
+        return None
+    if settings.integer("NCCL_IGNORE_DISABLED_P2P", 0) == 2:
+        return Step(
+            question="does the driver grant P2P (NVML)?",
+            answer="not asked",
+            because="NCCL_IGNORE_DISABLED_P2P=2 skips the question",
+            flag="NCCL_IGNORE_DISABLED_P2P",
+            source=CHECK_P2P,
+        )
+    status = check.grant.nvml
+    if status is None:
+        return Step(
+            question="does the driver grant P2P (NVML)?",
+            answer="yes",
+            because="no driver was asked; granted is assumed",
+            flag="NCCL_IGNORE_DISABLED_P2P",
+            source=CHECK_P2P,
+            basis="assumed",
+        )
+    good = status == "ok"
+    because = "NVML says OK for read and write" if good else f"NVML says: {status}"
+    if check.fatal:
+        because += "; over NVLink the library stops here with an error"
+    return Step(
+        question="does the driver grant P2P (NVML)?",
+        answer="yes" if good else "no",
+        because=because,
+        decides=not good,
+        flag="NCCL_IGNORE_DISABLED_P2P",
+        source=CHECK_P2P,
+    )
+
+
+def nic_faster(check: NetCheck, *, decides: bool) -> Step:
+    """Whether a NIC beats the path between the GPUs."""
+    if check.switched_off:
+        answer, because = "not asked", "NCCL_NET_DISABLE_INTRA keeps the network out of a host"
+    elif check.src_gbs and check.dst_gbs:
+        answer = "yes" if check.faster else "no"
+        because = (
+            f"NICs at PXB or nearer: {gbs(check.src_gbs)} and {gbs(check.dst_gbs)} GB/s; "
+            f"GPU to GPU {gbs(check.path_gbs)} GB/s"
+        )
+    else:
+        answer, because = "no", "no NIC at PXB or nearer on both sides"
+    return Step(
+        question="would a NIC be faster?",
+        answer=answer,
+        because=because,
+        decides=decides and check.faster,
+        flag="NCCL_NET_DISABLE_INTRA",
+        source=CHECK_NET,
+    )
+
+
+CAN_REACH = "can the runtime reach the peer?"
+
+
+def cuda_access(grant: Grant, rules: Rules) -> Step:
+    """The runtime's word on peer access."""
+    call = "hipDeviceCanAccessPeer" if rules.library == "rccl" else "cudaDeviceCanAccessPeer"
+    if grant.cuda is None:
+        because, basis = f"{call} was not asked; granted is assumed", "assumed"
+    elif grant.because:
+        because, basis = grant.because, "read"
+    else:
+        because, basis = f"{call} was asked by the p2p probe", "measured"
+    no = grant.cuda is False
+    return Step(
+        question=CAN_REACH,
+        answer="no" if no else "yes",
+        because=because,
+        decides=no,
+        source=P2P,
+        basis=basis,
+    )
+
+
+def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> list[Step]:
+    """The flavour of P2P, and who moves the bytes."""
+    rules, settings = computed.rules, computed.settings
+    steps = []
+    if check.relay >= 0:
+        steps.append(
+            Step(
+                question="which P2P?",
+                answer=label,
+                because=f"the path crosses GPU {check.relay}, which passes the bytes on",
+                decides=True,
+                flag="NCCL_NVB_DISABLE",
+                source=SETUP,
+            )
+        )
+        return steps
+    if uses_cumem(rules, settings):
+        set_to = settings.text("NCCL_CUMEM_ENABLE")
+        because = f"NCCL_CUMEM_ENABLE={set_to}" if set_to else "cuMem is on by itself, given a "
+        because += "" if set_to else "driver of CUDA 12.0 or later"
+        if mnnvl:
+            because += "; the communicator spans hosts by NVLink"
+    else:
+        off = bool(settings.text("NCCL_CUMEM_ENABLE")) and rules.cumem_auto
+        because = "NCCL_CUMEM_ENABLE switches cuMem off" if off else "cuMem is off in this version"
+    steps.append(
+        Step(
+            question="which P2P?",
+            answer=label,
+            because=f"one process per GPU; {because}",
+            decides=True,
+            flag="NCCL_CUMEM_ENABLE",
+            source=SETUP,
+            basis="assumed",
+        )
+    )
+    read = reads(rules, settings, check.read)
+    wish = settings.integer("NCCL_P2P_READ_ENABLE", -2)
+    why = "NCCL_P2P_READ_ENABLE says so" if wish != -2 else "reads are for NVLink between sm80 GPUs"
+    if rules.library == "rccl" and wish == -2:
+        why = "RCCL's receivers read only when NCCL_P2P_READ_ENABLE says so"
+    if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
+        why = "NCCL_P2P_USE_CUDA_MEMCPY has copy engines write"
+    steps.append(
+        Step(
+            question="who moves the bytes?",
+            answer="the receiver reads" if read else "the sender writes",
+            because=why,
+            flag="NCCL_P2P_READ_ENABLE",
+            source="transport/p2p.cc:p2pGetInfo",
+        )
+    )
+    return steps
+
+
+def shared_memory(settings: Settings, allowed: bool, label: str) -> Step:
+    """The second transport: through host memory."""
+    off = settings.integer("NCCL_SHM_DISABLE", 0) == 1
+    if allowed:
+        because = f"{label}: GPU to pinned host memory to GPU"
+    else:
+        because = "NCCL_SHM_DISABLE=1" if off else "a NIC is faster, or the hosts differ"
+    return Step(
+        question="may it go through shared memory?",
+        answer="yes" if allowed else "no",
+        because=because,
+        decides=allowed,
+        flag="NCCL_SHM_DISABLE",
+        source=SHM,
+    )
+
+
+def network(chosen: Network, label: str | None, *, doubtful: bool = False) -> Step:
+    """The last transport; inside one domain it is doubtful unless a NIC is faster."""
+    if label is None:
+        return Step(
+            question="may it go through the network?",
+            answer="no",
+            because="inside one host the network is not used here, and nothing else is left: "
+            "the library stops with 'No transport found'",
+            decides=True,
+            flag="NCCL_NET_DISABLE_INTRA",
+            source=NET,
+        )
+    because = f"{label}; plugin {chosen.name}: {chosen.because}"
+    if doubtful:
+        because += (
+            "; nothing else is left. The library's own test may refuse the network here, as no NIC "
+            "is faster, and would then stop with 'No transport found'"
+        )
+    return Step(
+        question="may it go through the network?",
+        answer="yes",
+        because=because,
+        decides=True,
+        flag="NCCL_NET",
+        source=NET,
+        basis="assumed" if doubtful else chosen.basis,
+    )

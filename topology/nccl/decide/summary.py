@@ -1,0 +1,127 @@
+"""A prediction in sentences: one for the Node screen, a few lines for the command line."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from ...model.units import figure
+from ..prediction import Choice, PairDecision, Prediction, SearchGraph
+from ..wording import gbs
+
+RELAY = re.compile(r"P2P/indirect/\d+\[\d+\]")
+"""The relay's rank and device in a label, which differ from pair to pair."""
+
+CAPITALS = {"nccl": "NCCL", "rccl": "RCCL"}
+
+
+def library_name(prediction: Prediction) -> str:
+    """Name and version: "NCCL 2.28.9"."""
+    library = prediction.library
+    return f"{CAPITALS.get(library.name, library.name)} {library.version}"
+
+
+def sentence(prediction: Prediction, whose: str = "") -> str:
+    """What the library will do on this node, in one sentence; `whose`: "AMD" of a mixed node."""
+    name = library_name(prediction)
+    if any("no installed" in text for text in prediction.assumptions):
+        name += " (assumed)"
+    if prediction.failure:
+        return f"{name}: {prediction.failure}."
+    parts = [transports_in_short(prediction, whose)]
+    ring = prediction.graphs.ring
+    if ring is not None and len(prediction.views) == 1 and len(prediction.views[0].ranks) > 1:
+        ceiling = gbs(ring.channels * ring.bw_intra)
+        # RCCL's rates of xGMI are constants of its own, and channels may share one wire.
+        bound = "by its own count" if prediction.library.name == "rccl" else "at most"
+        parts.append(
+            f"ring {ring.channels} × {gbs(ring.bw_intra)} GB/s {ring.type_intra}, "
+            f"{ceiling} GB/s bus {bound}{' (estimate)' if ring.estimate else ''}"
+        )
+    elif len(prediction.views) > 1:
+        parts.append(f"the host counts as {prediction.nodes} nodes")
+    last = prediction.choices[-1] if prediction.choices else None
+    if last is not None:
+        parts.append(f"1 GiB all-reduce by {algorithm(last)}")
+    return f"{name}: {'; '.join(part for part in parts if part)}."
+
+
+def transports_in_short(prediction: Prediction, whose: str = "") -> str:
+    """One label for all, "P2P/CUMEM between all 8 GPUs", or the share of each transport.
+
+    `whose`: the vendor of the GPUs that are meant, where a node has others too.
+    """
+    gpus = f"{whose} GPUs".strip()
+    labels = (pair.label or pair.transport for pair in prediction.pairs)
+    counts = Counter(RELAY.sub("P2P/indirect", label) for label in labels)
+    ranks = sum(len(view.ranks) for view in prediction.views)
+    if not counts:
+        return f"one {gpus.removesuffix('s')}, nothing to connect"
+    if len(counts) == 1:
+        both = "the two" if ranks == 2 else f"all {ranks}"
+        return f"{next(iter(counts))} between {both} {gpus}"
+    kinds = Counter(pair.transport for pair in prediction.pairs)
+    relayed = sum(count for label, count in counts.items() if label.startswith("P2P/indirect"))
+    words = [f"{kind} {count}" for kind, count in kinds.items()]
+    text = f"{', '.join(words)} of {len(prediction.pairs)} pairs{f' of {gpus}' if whose else ''}"
+    return f"{text}, {relayed} through another GPU" if relayed else text
+
+
+def graph_line(name: str, graph: SearchGraph | None) -> str:
+    """One searched graph: channels, bandwidth, how far its members are apart."""
+    if graph is None or not graph.channels:
+        return f"{name}: none"
+    inter = ""
+    if graph.nets:
+        inter = f", to the NICs {gbs(graph.bw_inter)} GB/s {graph.type_inter}"
+    words = f"{graph.channels} × {gbs(graph.bw_intra)} GB/s {graph.type_intra}{inter}"
+    kind = {1: "balanced", 2: "split", 3: "plain"}.get(graph.pattern, "")
+    if kind:
+        words += f" ({kind} tree)"
+    return f"{name}: {words}{' (estimate)' if graph.estimate else ''}"
+
+
+def algorithm(choice: Choice) -> str:
+    """Algorithm and protocol as people write them: "Ring LL128"."""
+    names = {"COLLNET_DIRECT": "CollNet direct", "COLLNET_CHAIN": "CollNet chain"}
+    title = names.get(choice.algorithm, choice.algorithm.replace("_", " ").title())
+    title = title.replace("Nvls", "NVLS").replace("Pat", "PAT")
+    protocol = "Simple" if choice.protocol == "SIMPLE" else choice.protocol
+    return f"{title} {protocol}"
+
+
+def choice_line(choice: Choice, ranks: int) -> str:
+    """Size, algorithm, channels, time, bus bandwidth by the model."""
+    seconds = choice.time_us * 1e-6
+    bus = choice.bytes / seconds / 1e9 * 2 * (ranks - 1) / ranks if seconds else 0.0
+    first, last = choice.channels
+    return (
+        f"{message_size(choice.bytes):>8}  {algorithm(choice):<16} channels {first}..{last:<3} "
+        f"{duration(choice.time_us):>9}  {bus:6.1f} GB/s bus"
+    )
+
+
+def message_size(size_bytes: int) -> str:
+    """A size as "4 MiB"; one that is no whole number of a unit stays in bytes."""
+    for unit, step in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size_bytes >= step and size_bytes % step == 0:
+            return f"{size_bytes // step} {unit}"
+    return f"{size_bytes} B"
+
+
+def duration(microseconds: float | None) -> str:
+    """A time with three figures: "44.4 us", "180 us", "4.61 ms", "not known"."""
+    if microseconds is None:
+        return "not known"
+    if microseconds < 1000:
+        return f"{figure(microseconds) if microseconds >= 10 else f'{microseconds:.1f}'} us"
+    return f"{figure(microseconds / 1000)} ms"
+
+
+def groups(prediction: Prediction) -> list[tuple[str, str, list[PairDecision]]]:
+    """Pairs that are treated alike: (path, label, pairs), the nearest first."""
+    found: dict[tuple[str, str], list[PairDecision]] = {}
+    for pair in prediction.pairs:
+        label = RELAY.sub("P2P/indirect", pair.label or pair.transport)
+        found.setdefault((pair.path, label), []).append(pair)
+    return [(path, label, pairs) for (path, label), pairs in found.items()]

@@ -1,0 +1,79 @@
+"""Algorithm, protocol and time by size, from the graphs of all views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..nodes import System
+from ..prediction import Choice, Graphs, Tuning
+from ..settings import Settings
+from ..versions import Rules
+
+
+class Timing(msgspec.Struct, frozen=True, kw_only=True):
+    """What the tuning model says of one communicator; empty where there is none (RCCL)."""
+
+    choices: tuple[Choice, ...] = ()
+    tuning: Tuning = {}
+    coll_channels: int | None = None
+    ignored: tuple[tuple[str, str, str], ...] = ()
+    failure: str | None = None
+    assumptions: tuple[str, ...] = ()
+
+
+def timing_of(
+    systems: Sequence[System],
+    graphs: Sequence[Graphs],
+    rules: Rules,
+    settings: Settings,
+    *,
+    asked: str,
+    ranks: int,
+    nodes: int,
+) -> Timing:
+    """Run the tuning model; `asked` is the version as it was named, "nccl-2.28.9"."""
+    from ..tuning import channels, choices, inputs, merging, model, remarks
+    from ..tuning.rules import assumption
+
+    version = asked.rpartition("-")[2]
+    if rules.library != "nccl":
+        return Timing(assumptions=tuple(filter(None, (assumption(rules.library, version),))))
+    cpu = systems[0].nodes["CPU"][0] if systems[0].nodes["CPU"] else None
+    merged = merging.merge(graphs)
+    speeds = [net.speed_gbs for one in systems for net in one.nodes["NET"]]
+    comm = inputs.TuningInput(
+        graphs=merged,
+        ranks=ranks,
+        nodes=nodes,
+        min_sm=min(one.min_sm for one in systems),
+        max_sm=max(one.max_sm for one in systems),
+        cpu_arch=cpu.arch if cpu is not None else "x86",
+        cpu_vendor=cpu.vendor if cpu is not None else "",
+        net_gbs=min(speeds, default=None),
+        nvls=merged.nvls is not None,
+        tree_patterns=tuple(one.tree.pattern for one in graphs if one.tree is not None),
+        local_ranks=max(len(one.nodes["GPU"]) for one in systems),
+        version=version,
+        settings=settings,
+    )
+    table = model.tuning(comm)
+    count = channels.coll_channels(comm)
+    return Timing(
+        choices=choices.choices(comm, table, count),
+        tuning={
+            collective: {
+                algorithm: {
+                    protocol: (round(time, 3), round(gbs, 3))
+                    for protocol, (time, gbs) in cells.items()
+                }
+                for algorithm, cells in by_algorithm.items()
+            }
+            for collective, by_algorithm in table.items()
+        },
+        coll_channels=count,
+        ignored=remarks.ignored(comm),
+        failure=remarks.failure(comm),
+        assumptions=remarks.assumptions(comm),
+    )

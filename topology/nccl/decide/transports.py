@@ -1,0 +1,197 @@
+"""P2P, SHM or NET for each ordered pair, in the order the library tries them (transport.cc)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..nodes import Node, PathType
+from ..prediction import PairDecision, SearchGraph, Step
+from ..system.compute import Computed
+from ..system.nets import LocalNets
+from ..system.networks import Network
+from . import steps
+from .labels import net_label, p2p_label, reads, ring_uses, send_uses, shm_label
+
+
+@dataclass
+class Domain:
+    """One view with what its transports need."""
+
+    computed: Computed
+    ring: SearchGraph | None
+    number: int
+    local: LocalNets = field(init=False)
+
+    def __post_init__(self) -> None:
+        one = self.computed
+        self.local = LocalNets(one.system, one.rules, one.settings)
+
+    def ends(self) -> tuple[set[int], set[int]]:
+        """Ranks that the ring enters by and leaves by."""
+        orders = self.ring.orders if self.ring is not None else ()
+        return {order[0] for order in orders}, {order[-1] for order in orders}
+
+
+def decide_pairs(
+    domains: list[Domain], network: Network, devs: dict[int, Node], bus_ids: dict[int, str]
+) -> tuple[PairDecision, ...]:
+    """Every ordered pair of all ranks, by rank; `bus_ids` are the PCI addresses."""
+    home = {gpu.rank: domain for domain in domains for gpu in domain.computed.system.nodes["GPU"]}
+    found = []
+    for src in sorted(devs):
+        for dst in sorted(devs):
+            if src == dst:
+                continue
+            if home[src] is home[dst]:
+                pair = _inside(home[src], devs[src], devs[dst], network, bus_ids)
+            else:
+                pair = _across(home[src], home[dst], devs[dst], src, dst, network, bus_ids, domains)
+            found.append(pair)
+    return tuple(found)
+
+
+def _inside(
+    domain: Domain, one: Node, other: Node, network: Network, bus_ids: dict[int, str]
+) -> PairDecision:
+    computed = domain.computed
+    rules, settings, system = computed.rules, computed.settings, computed.system
+    src, dst = one.rank, other.rank
+    path = one.paths["GPU"][other.index]
+    mnnvl = one.host != other.host
+    check = computed.peers.p2p(one, other)
+    asked: list[Step] = [steps.same_host(mnnvl)]
+    if not mnnvl:
+        asked.append(steps.same_shm())
+    direct = computed.direct[one.index][other.index].type
+    asked.append(steps.how_far(computed, one, other))
+    asked.append(steps.near_enough(rules, check, computed, direct))
+    transport, label, read, relay = "", "", False, None
+    net = computed.peers.net(one, other)
+    first = computed.first_p2p[one.index][other.index]
+    if first.within:
+        answer = steps.granted(rules, first, settings)
+        if answer is not None:
+            asked.append(answer)
+    if check.allowed:
+        if rules.library == "rccl":
+            asked.extend(computed.grant(one, other).conditions)
+        if check.relay < 0:
+            asked.append(steps.nic_faster(net, decides=True))
+            if not net.faster and not mnnvl:
+                asked.append(steps.cuda_access(computed.grant(one, other), rules))
+        if computed.p2p_connects(one, other, check):
+            transport = "P2P"
+            read = reads(rules, settings, check.read)
+            relay = system.gpu_of(check.relay) if check.relay >= 0 else None
+            label = p2p_label(rules, settings, relay, read)
+            if system.hosts > 1:
+                label = label.replace("CUMEM", "MNNVL")
+            asked.extend(steps.which_p2p(computed, check, label, system.hosts > 1))
+    if not transport:
+        shm = settings.integer("NCCL_SHM_DISABLE", 0) != 1 and not net.faster and not mnnvl
+        label = shm_label(rules, settings)
+        if net.faster and not check.allowed:
+            asked.append(steps.nic_faster(net, decides=True))
+        asked.append(steps.shared_memory(settings, shm, label))
+        transport = "SHM" if shm else ""
+    labels: tuple[str, ...] = (label,)
+    if not transport:
+        closed = net.switched_off and not rules.net_always
+        labels = () if closed else _net_labels(domain, one, other.dev, network)
+        transport, label = "none", ""
+        if not closed:
+            transport, label = "NET", labels[0] if labels else f"NET/{network.name}"
+            labels = labels or (label,)
+        doubtful = not (net.faster or mnnvl or rules.net_always)
+        asked.append(steps.network(network, label or None, doubtful=doubtful))
+    return PairDecision(
+        src=src,
+        dst=dst,
+        src_bus_id=bus_ids[src],
+        dst_bus_id=bus_ids[dst],
+        path=rules.name_of(path.type),
+        hops=path.hops + (2 if rules.device_nodes else 0),
+        bandwidth_gbs=round(path.bandwidth_gbs, 3),
+        transport=transport,
+        label=label,
+        labels=labels,
+        read=int(read),
+        via=relay.rank if relay is not None else None,
+        steps=tuple(asked),
+    )
+
+
+def _across(
+    domain: Domain,
+    far: Domain,
+    far_gpu: Node,
+    src: int,
+    dst: int,
+    network: Network,
+    bus_ids: dict[int, str],
+    domains: list[Domain],
+) -> PairDecision:
+    """A pair whose GPUs were split into two domains of one host."""
+    computed = domain.computed
+    rules, settings = computed.rules, computed.settings
+    gpu = computed.system.gpu_of(src)
+    assert gpu is not None
+    off = settings.integer("NCCL_SHM_DISABLE", 0) == 1
+    here = gpu.host == far_gpu.host
+    asked = [
+        steps.same_host(not here),
+        Step(
+            question="can they reach each other without the network?",
+            answer="no",
+            because=_why_split(here, off),
+            flag="NCCL_SHM_DISABLE" if off else "NCCL_NET_DISABLE_INTRA",
+            source="graph/paths.cc:ncclTopoTrimSystem",
+        ),
+    ]
+    shared_memory = rules.trimmed_transport == "SHM" and not off and here
+    asked.append(steps.shared_memory(settings, shared_memory, shm_label(rules, settings)))
+    transport = "SHM"
+    labels: tuple[str, ...] = (shm_label(rules, settings),)
+    if not shared_memory:
+        beside = (domain.number + 1) % len(domains) == far.number
+        ring = beside and src in domain.ends()[1] and dst in far.ends()[0]
+        labels = _net_labels(domain, gpu, far_gpu.dev, network, ring=ring)
+        off = settings.integer("NCCL_NET_DISABLE_INTRA", rules.net_disable_intra) == 1
+        inside = off and here and not rules.net_always
+        transport = "none" if inside else "NET"
+        labels = () if inside else labels or (f"NET/{network.name}",)
+        asked.append(steps.network(network, labels[0] if labels else None))
+    return PairDecision(
+        src=src,
+        dst=dst,
+        src_bus_id=bus_ids[src],
+        dst_bus_id=bus_ids[dst],
+        path=rules.name_of(PathType.NET),
+        hops=None,
+        bandwidth_gbs=None,
+        transport=transport,
+        label=labels[0] if labels else "",
+        labels=labels,
+        steps=tuple(asked),
+    )
+
+
+def _why_split(here: bool, shm_off: bool) -> str:
+    if not here:
+        return "they are on different hosts, and no NVLink leads from one to the other"
+    if shm_off:
+        return (
+            "P2P is not possible between them and NCCL_SHM_DISABLE=1: each group of GPUs that "
+            "still reach each other counts as a node of its own"
+        )
+    return "each reaches a NIC faster than the other GPU, so the host is split into domains"
+
+
+def _net_labels(
+    domain: Domain, src: Node, peer_dev: int, network: Network, *, ring: bool = False
+) -> tuple[str, ...]:
+    computed = domain.computed
+    uses = [(use, False) for use in ring_uses(computed, domain.ring, src)] if ring else []
+    uses += [(use, True) for use in send_uses(computed, domain.local, src, peer_dev)]
+    labels = [net_label(computed, network.name, src, use, shared=shared) for use, shared in uses]
+    return tuple(dict.fromkeys(labels))

@@ -1,0 +1,208 @@
+"""Decisions about a view as a whole: is it one domain, may NVLS run, which NIC serves whom."""
+
+from __future__ import annotations
+
+from ...model.machine import Machine
+from ..nodes import System
+from ..prediction import Graphs, Step
+from ..search.rccl_models import models, shape_words
+from ..settings import Settings
+from ..system.nets import nearest
+from ..versions import Rules
+from ..wording import gbs, name
+from .communicator import address_of
+from .transports import Domain
+
+DOMAIN, NVLS, MODEL, LOCAL = "domain", "nvls", "model", "local_nets"
+
+
+def fabric_refuses(machine: Machine, system: System) -> str | None:
+    """Why NVLink multicast cannot work, from the fabric state that NVML reports; None if it may.
+
+    An incomplete registration is the best sign there is without asking CUDA
+    (nccl-decisions 2.8).
+    """
+    for gpu in system.nodes["GPU"]:
+        known = machine.gpu(address_of(gpu.bus_id))
+        if known is not None and known.mig_enabled:
+            return f"MIG is on for GPU {gpu.rank}"
+        state = known.fabric.state if known is not None and known.fabric is not None else None
+        if state is not None and state != "completed":
+            return f"the NVSwitch fabric of GPU {gpu.rank} is {state!r}, not completed"
+    return None
+
+
+def nvls_steps(
+    system: System, settings: Settings, machine: Machine, graphs: Graphs
+) -> tuple[Step, ...]:
+    """transport/nvls.cc:ncclNvlsInit and the search's own conditions, in order."""
+    gpus = system.nodes["GPU"]
+    wish = settings.integer("NCCL_NVLS_ENABLE", 2)
+    refused = fabric_refuses(machine, system)
+    states = [
+        known.fabric is not None and known.fabric.state == "completed"
+        for known in (machine.gpu(address_of(gpu.bus_id)) for gpu in gpus)
+        if known is not None
+    ]
+    read = bool(refused) or (bool(states) and all(states))
+    questions = [
+        (
+            "is NVLS switched on?",
+            wish != 0,
+            "NCCL_NVLS_ENABLE=0" if not wish else "unless NCCL_NVLS_ENABLE is 0",
+            "NCCL_NVLS_ENABLE",
+            "transport/nvls.cc:ncclNvlsInit",
+            "read",
+        ),
+        (
+            "are there two GPUs at least?",
+            len(gpus) > 1,
+            f"{len(gpus)} in this view",
+            None,
+            "transport/nvls.cc:ncclNvlsInit",
+            "read",
+        ),
+        (
+            "are all GPUs of compute capability 9.0 or later?",
+            system.min_sm >= 90,
+            f"the lowest is {system.min_sm / 10:.1f}",
+            None,
+            "graph/search.cc:ncclTopoCompute",
+            "read",
+        ),
+        (
+            "is there an NVSwitch?",
+            bool(system.nodes["NVS"]),
+            "a link leads to one" if system.nodes["NVS"] else "no link leads to one",
+            None,
+            "graph/search.cc:ncclTopoCompute",
+            "read",
+        ),
+        (
+            "does the driver support multicast?",
+            refused is None,
+            refused
+            or ("the fabric is completed on all GPUs" if read else "not asked; assumed to work"),
+            "NCCL_NVLS_ENABLE",
+            "transport/nvls.cc:ncclNvlsInit",
+            "read" if read else "assumed",
+        ),
+    ]
+    steps = []
+    for question, good, because, flag, source, basis in questions:
+        steps.append(
+            Step(
+                question=question,
+                answer="yes" if good else "no",
+                because=because,
+                decides=not good,
+                flag=flag,
+                source=source,
+                basis=basis,
+            )
+        )
+        if not good:
+            return tuple(steps)
+    found = graphs.nvls
+    heads = found.channels if found is not None else 0
+    because = "the links leave no room for it"
+    if found is not None and heads:
+        because = f"{heads} heads at {gbs(found.bw_intra)} GB/s"
+    steps.append(
+        Step(
+            question="does the search find an NVLS graph?",
+            answer="yes" if heads else "no",
+            because=because,
+            decides=True,
+            source="graph/search.cc:ncclTopoSearchTryNvls",
+        )
+    )
+    return tuple(steps)
+
+
+def model_steps(
+    system: System, rules: Rules, settings: Settings, graphs: Graphs
+) -> tuple[Step, ...]:
+    """Whether RCCL knows the node and takes its rings from a list (graph/search.cc)."""
+    model = graphs.ring.model if graphs.ring is not None else None
+    given = [name for name in ("NCCL_RINGS", "RCCL_TREES") if settings.text(name)]
+    what = f"{len(system.nodes['GPU'])} GPUs, {shape_words(system, rules)}"
+    if settings.integer("RCCL_MODEL_MATCHING_DISABLE", 0) != 0:
+        answer, because = "not asked", "RCCL_MODEL_MATCHING_DISABLE switches the list off"
+    elif given:
+        answer, because = "not asked", f"{given[0]} gives them by hand"
+    elif model is not None and graphs.ring is not None:
+        answer = f"yes: {model}"
+        because = (
+            f"{what}; its {graphs.ring.channels} rings are used as they are written down, which "
+            "takes every GPU and NIC of such a node"
+        )
+    else:
+        answer = "no"
+        because = f"none of the {len(models())} nodes on its list has {what}: RCCL searches"
+    return (
+        Step(
+            question="is it a node whose rings RCCL has ready?",
+            answer=answer,
+            because=because,
+            decides=True,
+            flag="RCCL_MODEL_MATCHING_DISABLE",
+            source="graph/rome_models.cc",
+        ),
+    )
+
+
+def domain_steps(count: int, settings: Settings) -> tuple[Step, ...]:
+    """Whether the GPUs of the host fall into groups that only the network joins."""
+    off = settings.integer("NCCL_SHM_DISABLE", 0) == 1
+    if count == 1:
+        because = "P2P or shared memory joins every pair, at least through others"
+    elif off:
+        because = "NCCL_SHM_DISABLE=1, and P2P does not join all of them"
+    else:
+        because = "some pairs reach a NIC faster than each other"
+    return (
+        Step(
+            question="do all GPUs reach each other without the network?",
+            answer="yes" if count == 1 else f"no: {count} domains, each counts as a node",
+            because=because,
+            decides=True,
+            flag="NCCL_SHM_DISABLE" if off or count == 1 else "NCCL_NET_DISABLE_INTRA",
+            source="graph/paths.cc:ncclTopoTrimSystem",
+        ),
+    )
+
+
+def local_net_steps(domain: Domain) -> tuple[Step, ...]:
+    """Which NIC serves each rank, and out of how many equals (graph/topo.cc)."""
+    computed = domain.computed
+    system, rules = computed.system, computed.rules
+    nets = system.nodes["NET"]
+    steps = []
+    for gpu in sorted(system.nodes["GPU"], key=lambda one: one.rank):
+        used = domain.local.nets(gpu.index)
+        if not used:
+            continue
+        best, kind = nearest(gpu, "NET")
+        path = gpu.paths["NET"][best[0]]
+        because = (
+            f"{len(best)} of {len(nets)} NICs share the highest bandwidth, "
+            f"{gbs(path.bandwidth_gbs)} GB/s, at {rules.name_of(kind)}"
+        )
+        if len(best) > 1:
+            whose = "its place among their GPUs"
+            if rules.local_net_start != "position":
+                whose = f"NVML index {gpu.dev}"
+            mirrored = ", bits mirrored," if len(best) & (len(best) - 1) == 0 else ""
+            because += f"; {whose}{mirrored} picks the first"
+        steps.append(
+            Step(
+                question=f"which NIC serves rank {gpu.rank}?",
+                answer=", ".join(name(nets[index], rules) for index in used),
+                because=because,
+                decides=True,
+                flag="NCCL_NETDEVS_POLICY" if rules.netdevs_policy else None,
+                source="graph/topo.cc:ncclTopoGetLocalNet",
+            )
+        )
+    return tuple(steps)

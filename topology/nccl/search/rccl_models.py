@@ -1,0 +1,122 @@
+"""The nodes that RCCL knows by heart (its graph/rome_models.cc), and a system in the same terms."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import msgspec
+
+from ..nodes import Node, System
+from ..system.constants import nvlink_gbs
+from ..versions import Rules
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One node of RCCL's list; the fields are explained in data/rccl_models.toml."""
+
+    name: str
+    cpus: int
+    most_links: int
+    near: str
+    gpu_ids: tuple[int, ...]
+    gpu_numa: tuple[int, ...]
+    nic_numa: tuple[int, ...]
+    links: tuple[str, ...]
+    gdr: tuple[str, ...]
+    rings: tuple[str, ...]
+    options: dict[str, float] = {}
+    odd_tails: bool = False
+
+    def has(self, option: str) -> bool:
+        """Whether an option is on."""
+        return int(self.options.get(option, 0)) != 0
+
+
+@cache
+def models() -> tuple[Model, ...]:
+    """Every model, in the order in which RCCL tries them."""
+    text = files(__package__).joinpath("rccl_models.toml").read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text)["model"], tuple[Model, ...])
+
+
+class Shape(NamedTuple):
+    """What of a system is compared with the models (parseRomeSystem)."""
+
+    gpu_ids: tuple[int, ...]
+    gpu_numa: tuple[int, ...]
+    nic_numa: tuple[int, ...]
+    links: tuple[tuple[int, ...], ...]
+    gdr: tuple[tuple[str, ...], ...]
+    near: str
+    cpus: int
+    most_links: int
+    directly: bool
+    """Every GPU hangs on a CPU with no more than one switch between."""
+    near_alike: bool
+    """A NIC one switch away (PIX) fits one that is several away (PXB), and the other way round."""
+
+
+def shape_of(system: System, rules: Rules) -> Shape:
+    """Measure a system whose paths are computed; GPUs and NICs by device number."""
+    gpus = sorted(system.nodes["GPU"], key=lambda gpu: gpu.dev)
+    nets = sorted(system.nodes["NET"], key=lambda net: net.dev)
+    cpus = system.nodes["CPU"]
+    links = tuple(_links(gpu, len(gpus), rules) for gpu in gpus)
+    numa = [cpus[_nearest(gpu)].ident for gpu in gpus]
+    nic_numa = [cpus[_nearest(net)].ident for net in nets]
+    order = sorted(cpu.ident for cpu in cpus)
+    # As characters above "0", so that 16 is "@".
+    near = "".join(chr(48 + numa.count(ident)) + chr(48 + nic_numa.count(ident)) for ident in order)
+    return Shape(
+        gpu_ids=tuple(gpu.ident for gpu in gpus),
+        gpu_numa=tuple(numa),
+        nic_numa=tuple(nic_numa),
+        links=links,
+        gdr=tuple(
+            tuple(rules.name_of(gpu.paths["NET"][net.index].type) for gpu in gpus) for net in nets
+        ),
+        near=near,
+        cpus=len(cpus),
+        most_links=max((sum(1 for count in row if count) for row in links), default=0),
+        directly=all(gpu.paths["CPU"][_nearest(gpu)].hops <= 2 for gpu in gpus),
+        near_alike=rules.near_nics_alike,
+    )
+
+
+def _links(gpu: Node, count: int, rules: Rules) -> tuple[int, ...]:
+    """How many xGMI links lead to each of so many GPUs, by device number; the first counts."""
+    found: dict[int, float] = {}
+    for link in gpu.links:
+        if link.kind == "NVL" and link.to.kind == "GPU":
+            found.setdefault(link.to.dev, link.bandwidth_gbs)
+    each = nvlink_gbs(rules, gpu) if found else 0.0
+    return tuple(int(found[dev] / each) if dev in found else 0 for dev in range(count))
+
+
+def _nearest(node: Node) -> int:
+    """The CPU that is the fewest hops away, the first of equals."""
+    hops = [path.hops for path in node.paths["CPU"]]
+    return hops.index(min(hops))
+
+
+def is_rome_like(system: System) -> bool:
+    """Up to eight GPUs, more than four, with xGMI: RCCL limits its search there (parseRome4P2H)."""
+    gpus = system.nodes["GPU"]
+    linked = any(link.kind == "NVL" for gpu in gpus for link in gpu.links)
+    return 4 < len(gpus) <= 8 and linked
+
+
+def shape_words(system: System, rules: Rules) -> str:
+    """What a match looks at, in words: "7 xGMI links each, 2 NUMA nodes, no NICs"."""
+    shape = shape_of(system, rules)
+    counts = [sum(row) for row in shape.links]
+    low, high = min(counts, default=0), max(counts, default=0)
+    span = str(high) if low == high else f"{low} to {high}"
+    links = f"{span} xGMI link{'s' * (span != '1')} each"
+    nets = len(shape.nic_numa)
+    nodes = f"{shape.cpus} NUMA node{'s' * (shape.cpus != 1)}"
+    nics = f"{nets} NIC{'s' * (nets != 1)}" if nets else "no NICs in its graph"
+    return f"{links if high else 'no xGMI'}, {nodes}, {nics}"

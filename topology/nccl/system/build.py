@@ -1,0 +1,288 @@
+"""From the topology XML to the system: nodes and links (graph/topo.cc:ncclTopoGetSystemFromXml)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ...model.element import Element
+from ..nodes import LOCAL_GBS, Kind, Node, System
+from ..settings import strtoll
+from ..versions import Rules
+from .constants import (
+    bus_number,
+    cpu_model,
+    inter_cpu_gbs,
+    kind_of_class,
+    nvlink_gbs,
+    pci_link_gbs,
+    pci_switch_device,
+    vendor_of,
+)
+from .links import connect, cpu_above, parents_last
+from .ranks import Place, ranks_of
+from .switches import flatten_switches
+
+OLD_ARCHITECTURES = {"906": "gfx906", "908": "gfx908", "910": "gfx90a"}
+"""Numbers that older files have for a GPU's architecture (RCCL misc/archinfo.cc)."""
+OLD_ARCHITECTURES |= {str(number): f"gfx{number}" for number in (940, 941, 942)}
+
+ARCHITECTURES = {"x86_64": "x86", "arm64": "arm", "ppc64": "power"}
+
+
+def build_system(root: Element, rules: Rules, ranks: dict[Place, int] | None = None) -> System:
+    """Make the system of a `<system>` element.
+
+    `ranks` gives the rank of each GPU that takes part (others are left out); without it the
+    XML's own `rank` attributes count, and where no GPU has one, the order of the bus ids.
+    What the library would refuse at this point is listed in `System.refusals`, and the value
+    that makes most sense is taken instead.
+    """
+    return _Builder(root, rules, ranks_of(root) if ranks is None else ranks).build()
+
+
+class _Builder:
+    def __init__(self, root: Element, rules: Rules, ranks: dict[Place, int]) -> None:
+        self.root, self.rules, self.ranks = root, rules, ranks
+        self.system = System()
+        self.by_ident: dict[tuple[Kind, int], Node] = {}
+        """The first node of each id."""
+        self.hosts: list[int] = []
+        self.host_text = ""
+
+    def build(self) -> System:
+        for cpu in self.root.each("cpu"):
+            self.add_cpu(cpu)
+        self.system.hosts = max(1, len(self.hosts))
+        for tag, add in (
+            (self.rules.link_tag, self.add_nvlink),
+            ("c2c", self.add_c2c),
+            ("pcilink", self.add_pci_link),
+        ):
+            for element, bus, host in _nested(self.root, tag, self.host_of):
+                add(element, bus, host)
+        flatten_switches(self.system)
+        self.connect_cpus()
+        for cpu_node in self.system.nodes["CPU"]:
+            if not parents_last(cpu_node, None):
+                self.refuse("PCI switches are joined in a circle")
+        return self.system
+
+    def refuse(self, text: str) -> None:
+        self.system.refuse(text)
+
+    def number(self, element: Element, name: str, fallback: int, owner: str) -> int:
+        """A required integer; its absence is what makes the library give up."""
+        text = element.get(name)
+        if text is None:
+            self.refuse(f"{owner} has no {name}")
+            return fallback
+        return strtoll(text)[0]
+
+    def host_of(self, cpu: Element) -> int:
+        text = (cpu.get("host_hash") or "0").strip().lower().removeprefix("0x")
+        try:
+            value = int(text, 16)
+        except ValueError:
+            value = 0
+        if value not in self.hosts:
+            self.hosts.append(value)
+        return self.hosts.index(value)
+
+    def add(self, kind: Kind, ident: int) -> Node:
+        node = self.system.add(kind, ident)
+        self.by_ident.setdefault((kind, ident), node)
+        return node
+
+    def node(self, kind: Kind, ident: int) -> Node | None:
+        return self.by_ident.get((kind, ident))
+
+    def add_cpu(self, element: Element) -> None:
+        numa = self.number(element, "numaid", 0, "a cpu")
+        host = self.host_of(element)
+        self.host_text = element.get("host_hash") or ""
+        cpu = self.add("CPU", host << 56 | numa & (1 << 56) - 1)
+        arch = element.get("arch")
+        if arch is None:
+            self.refuse(f"cpu {numa} has no arch")
+        cpu.arch = ARCHITECTURES.get(arch or "x86_64", "")
+        if cpu.arch == "x86":
+            vendor = element.get("vendor")
+            if vendor is None:
+                self.refuse(f"cpu {numa} has no vendor")
+            cpu.vendor = vendor_of(vendor or "")
+            family = strtoll(element.get("familyid") or "0")[0]
+            model = strtoll(element.get("modelid") or "0")[0]
+            cpu.model = cpu_model(self.rules, cpu.vendor, family, model)
+            cpu.speed_gbs = inter_cpu_gbs(self.rules, cpu.vendor, family, model)
+        else:
+            cpu.speed_gbs = {"power": 32.0, "arm": 6.0}.get(cpu.arch, LOCAL_GBS)
+        for child in element.children:
+            if child.tag == "pci":
+                self.add_pci(child, cpu, host)
+            elif child.tag == "nic":
+                self.add_cpu_nic(child, cpu, host)
+
+    def add_cpu_nic(self, element: Element, cpu: Node, host: int) -> None:
+        # The NUMA node is masked out of the id: every such NIC of a host is one node.
+        ident = host << 56
+        nic = self.node("NIC", ident)
+        if nic is None:
+            nic = self.add("NIC", ident)
+            connect(cpu, nic, "PCI", LOCAL_GBS)
+            connect(nic, cpu, "PCI", LOCAL_GBS)
+        self.add_nets(element, nic, host, "")
+
+    def add_pci(self, element: Element, parent: Node, host: int) -> None:
+        bus = (element.get("busid") or "").lower()
+        if not bus:
+            self.refuse("a pci element has no busid")
+        klass = element.get("class")
+        if klass is None:
+            self.refuse(f"pci {bus} has no class")
+        number = bus_number(bus)
+        kind = kind_of_class(klass or "", self.rules)
+        node: Node | None = None
+        gpu = next(element.each("gpu"), None)
+        if gpu is not None:
+            kind = "GPU"
+            rank = self.ranks.get((self.host_text, bus))
+            if rank is None:
+                return
+            node = self.add_gpu(gpu, bus, host << 56 | number, rank)
+        nic = next(element.each("nic"), None)
+        if nic is not None:
+            ident = host << 56 | (number & ~0xF if self.rules.merges_nic_ports else number)
+            nic_node = self.node("NIC", ident)
+            if nic_node is None:
+                node = nic_node = self.add("NIC", ident)
+            self.add_nets(nic, nic_node, host, bus)
+        elif kind == "PCI":
+            node = self.add("PCI", host << 56 | number)
+            node.device = pci_switch_device(element)
+            for child in element.children:
+                if child.tag == "pci":
+                    self.add_pci(child, node, host)
+        if node is not None:
+            self.connect_pci(element, node, parent, bus)
+
+    def connect_pci(self, element: Element, node: Node, parent: Node, bus: str) -> None:
+        speed = element.get("link_speed")
+        if speed is None:
+            self.refuse(f"pci {bus} has no link_speed")
+        width = self.number(element, "link_width", 0, f"pci {bus}")
+        gbs = pci_link_gbs(speed or "", width)
+        connect(node, parent, "PCI", gbs)
+        connect(parent, node, "PCI", gbs)
+
+    def add_gpu(self, element: Element, bus: str, ident: int, rank: int) -> Node:
+        gpu = self.add("GPU", ident)
+        owner = f"gpu {bus}"
+        gpu.rank = rank
+        gpu.bus_id = bus
+        gpu.dev = self.number(element, "dev", gpu.rank, owner)
+        gpu.gdr = self.number(element, "gdr", 0, owner) != 0
+        if self.rules.library == "rccl":
+            # HIP has no such number: RCCL counts every GPU as 60 (graph/topo.cc:ncclTopoAddGpu).
+            gpu.sm = 60
+            gcn = element.get("gcn") or ""
+            gpu.arch = OLD_ARCHITECTURES.get(gcn, gcn)
+        else:
+            gpu.sm = self.number(element, "sm", 0, owner)
+        return gpu
+
+    def add_nets(self, nic_element: Element, nic: Node, host: int, bus: str) -> None:
+        for element in nic_element.each("net"):
+            if element.get("dev") is None:
+                continue
+            dev = strtoll(element.get("dev") or "0")[0]
+            net = self.add("NET", host << 56 | dev & (1 << 56) - 1)
+            net.dev = dev
+            guid = element.get("guid")
+            net.asic = _hexadecimal(guid) if guid is not None else net.ident
+            speed = strtoll(element.get("speed") or "0")[0]
+            # Virtual NICs report no speed or -1 (graph/topo.cc:ncclTopoAddNet).
+            net.speed_gbs = (speed if speed > 0 else 10000) / 8000.0
+            net.latency_us = _decimal(element.get("latency"))
+            net.port = strtoll(element.get("port") or "0")[0]
+            net.gdr = strtoll(element.get("gdr") or "0")[0] != 0
+            net.collnet = strtoll(element.get("coll") or "0")[0] != 0
+            net.name = element.get("name") or ""
+            net.bus_id = bus
+            connect(nic, net, "NET", net.speed_gbs)
+            connect(net, nic, "NET", net.speed_gbs)
+
+    def add_nvlink(self, element: Element, bus: str, host: int) -> None:
+        gpu = self.node("GPU", host << 56 | bus_number(bus))
+        if gpu is None:
+            return  # a GPU that takes no part
+        count = self.number(element, "count", 0, f"a link of {bus}")
+        kind = kind_of_class(element.get("tclass") or "", self.rules)
+        remote: Node | None
+        if kind == "GPU":
+            target = bus_number(element.get("target") or "")
+            remote = self.node("GPU", host << 56 | target)
+        elif kind == "CPU":
+            remote = cpu_above(gpu, None)
+        else:
+            switches = self.system.nodes["NVS"]
+            remote = switches[0] if switches else self.add("NVS", 0)
+        if remote is None or count <= 0:
+            return
+        gbs = count * nvlink_gbs(self.rules, gpu)
+        connect(gpu, remote, "NVL", gbs)
+        if remote.kind != "GPU":
+            connect(remote, gpu, "NVL", gbs)
+
+    def add_c2c(self, element: Element, bus: str, host: int) -> None:
+        gpu = self.node("GPU", host << 56 | bus_number(bus))
+        cpu = cpu_above(gpu, None) if gpu is not None else None
+        if gpu is None or cpu is None or "C2C" not in self.rules.path_types:
+            return
+        count = self.number(element, "count", 0, f"c2c of {bus}")
+        gbs = count * self.number(element, "bw", 0, f"c2c of {bus}") / 1000.0
+        connect(gpu, cpu, "C2C", gbs)
+        connect(cpu, gpu, "C2C", gbs)
+
+    def add_pci_link(self, element: Element, bus: str, host: int) -> None:
+        pci = self.node("PCI", host << 56 | bus_number(bus))
+        remote = self.node("PCI", host << 56 | bus_number(element.get("target") or ""))
+        if pci is not None and remote is not None:
+            connect(pci, remote, "LOC", LOCAL_GBS)
+
+    def connect_cpus(self) -> None:
+        for one in self.system.nodes["CPU"]:
+            for other in self.system.nodes["CPU"]:
+                if one is not other and one.host == other.host:
+                    connect(one, other, "SYS", one.speed_gbs)
+
+
+def _nested(
+    root: Element, tag: str, host_of: Callable[[Element], int]
+) -> Iterator[tuple[Element, str, int]]:
+    """Every element of a tag with the nearest bus id above it and its host."""
+    stack: list[tuple[Element, str, int]] = [(root, "", 0)]
+    while stack:
+        element, bus, host = stack.pop()
+        if element.tag == tag:
+            yield element, bus, host
+            continue
+        if element.tag == "cpu":
+            host = host_of(element)
+        bus = (element.get("busid") or bus).lower()
+        stack.extend((child, bus, host) for child in reversed(element.children))
+
+
+def _hexadecimal(text: str) -> int:
+    digits = text.strip().lower().removeprefix("0x")
+    end = 0
+    while end < len(digits) and digits[end] in "0123456789abcdef":
+        end += 1
+    return int(digits[:end], 16) if end else 0
+
+
+def _decimal(text: str | None) -> float:
+    try:
+        value = float(text) if text is not None else 0.0
+    except ValueError:
+        return 0.0
+    return value if value == value and abs(value) < 1e9 else 0.0

@@ -1,0 +1,141 @@
+"""Paths as the library leaves them: diverted where P2P, GDR or PXN say so.
+
+graph/paths.cc:ncclTopoComputePaths, with the order of its steps, which matters: each check
+looks at paths that the steps before may have changed.
+"""
+
+from __future__ import annotations
+
+from ..nodes import Node, Path, PathType, System
+from ..settings import Settings
+from ..versions import Rules
+from .gdr import check_gdr, relay_of
+from .nets import LocalNets, nearest
+from .paths import divert, local_cpu, merged, set_all_paths
+from .peers import Grant, Grants, P2pCheck, Peers, not_asked
+
+
+class Computed:
+    """A system with its paths, and who could not be reached while they were made."""
+
+    def __init__(
+        self, system: System, rules: Rules, settings: Settings, grants: Grants = not_asked
+    ) -> None:
+        self.system, self.rules, self.settings = system, rules, settings
+        self.peers = Peers(system, rules, settings, grants)
+        self._grants = grants
+        set_all_paths(system, rules, settings)
+        gpus = system.nodes["GPU"]
+        self.direct = [
+            [Path(path.type, path.bandwidth_gbs, path.links) for path in gpu.paths["GPU"]]
+            for gpu in gpus
+        ]
+        """Paths between GPUs before any diversion, by index."""
+        self.first_p2p = [[self.peers.p2p(src, dst) for dst in gpus] for src in gpus]
+        """The P2P check over those paths, by index."""
+        self._between_gpus()
+        if rules.p2c != "none":
+            self._through_c2c()
+        self._to_nics()
+        self._give_nics_their_gpu()
+
+    def _between_gpus(self) -> None:
+        gpus = self.system.nodes["GPU"]
+        shm_off = self.settings.integer("NCCL_SHM_DISABLE", 0) == 1
+        for dst in gpus:
+            index = local_cpu(dst, self.rules)
+            cpu = self.system.nodes["CPU"][index] if index is not None else None
+            for src in gpus:
+                if cpu is not None and not self.first_p2p[src.index][dst.index].allowed:
+                    divert(self.system, cpu, src, dst)
+            for src in gpus:
+                if src is dst:
+                    continue
+                first = self.first_p2p[src.index][dst.index]
+                # Only a refused pair has another path by now.
+                if self.p2p_connects(src, dst, first if first.allowed else None):
+                    continue
+                if shm_off or src.host != dst.host or self.peers.net(src, dst).faster:
+                    src.paths["GPU"][dst.index].type = PathType.NET
+
+    def p2p_connects(self, src: Node, dst: Node, check: P2pCheck | None = None) -> bool:
+        """transport/p2p.cc:p2pCanConnect, with access granted where nobody was asked.
+
+        `check`: the P2P check over the present path, where it was made already.
+        """
+        check = check or self.peers.p2p(src, dst)
+        if not check.allowed:
+            return False
+        if check.relay >= 0:
+            return not self.settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0)
+        if self.peers.net(src, dst).faster:
+            return False
+        return self._grants(src.bus_id, dst.bus_id).cuda is not False
+
+    def grant(self, src: Node, dst: Node) -> Grant:
+        """What the driver says about a pair."""
+        return self._grants(src.bus_id, dst.bus_id)
+
+    def _through_c2c(self) -> None:
+        """A NIC on the host bridge of a CPU that the GPU reaches by C2C is P2C away."""
+        for gpu in self.system.nodes["GPU"]:
+            index = local_cpu(gpu, self.rules)
+            if index is None:
+                continue
+            nets = self.system.nodes["NET"]
+            if self.rules.p2c == "nearest":
+                nets = [nets[near] for near in nearest(gpu, "NET")[0]]
+            for net in nets:
+                way = merged(gpu.paths["CPU"][index].type, net.paths["CPU"][index].type)
+                if way is PathType.P2C:
+                    for path in (gpu.paths["NET"][net.index], net.paths["GPU"][gpu.index]):
+                        path.type = min(PathType.P2C, path.type)
+
+    def _to_nics(self) -> None:
+        relays_off = self.settings.integer("NCCL_PXN_DISABLE", self.rules.pxn_disable) == 1
+        for net in self.system.nodes["NET"]:
+            for gpu in self.system.nodes["GPU"]:
+                if not relays_off:
+                    self._relay(gpu, net)
+                if gpu.paths["NET"][net.index].type < PathType.PHB:
+                    self._without_gdr(gpu, net)
+
+    def _relay(self, gpu: Node, net: Node) -> None:
+        """PXN: send to the NIC through the NVLink peer that sits next to it."""
+        index = LocalNets(self.system, self.rules, self.settings).gpu(net.index)
+        if index in (-1, gpu.index):
+            return
+        peer = self.system.nodes["GPU"][index]
+        wide = self.settings.integer("NCCL_PXN_C2C", self.rules.pxn_c2c)
+        farthest = PathType[self.rules.pxn_type_c2c if wide else self.rules.pxn_type]
+        near, own = peer.paths["NET"][net.index], gpu.paths["NET"][net.index]
+        if near.type > farthest or peer.paths["GPU"][gpu.index].type > PathType.NVL:
+            return
+        if peer.host != gpu.host:
+            return
+        if self.rules.pxn_needs_gdr:
+            gdr = check_gdr(self.system, self.rules, self.settings, peer, net, send=True)
+            if gdr.mode == "Disabled":
+                return
+        beyond = PathType[self.rules.pxn_beyond]
+        if near.bandwidth_gbs > own.bandwidth_gbs or own.type > beyond:
+            divert(self.system, peer, gpu, net)
+
+    def _without_gdr(self, gpu: Node, net: Node) -> None:
+        relayed = gpu.paths["NET"][net.index].type is PathType.PXN
+        if relayed and net.gdr and gpu.gdr and relay_of(gpu, net) is gpu:
+            self.system.refuse(
+                f"the path from rank {gpu.rank} to NIC {net.dev} runs through another GPU (PXN), "
+                "which NVLink reaches by way of a CPU only (NCCL_PXN_DISABLE=1 avoids it)"
+            )
+        gdr = check_gdr(self.system, self.rules, self.settings, gpu, net, send=False)
+        index = local_cpu(gpu, self.rules)
+        if gdr.mode == "Disabled" and index is not None:
+            cpu = self.system.nodes["CPU"][index]
+            divert(self.system, cpu, net, gpu)
+            divert(self.system, cpu, gpu, net)
+
+    def _give_nics_their_gpu(self) -> None:
+        local = LocalNets(self.system, self.rules, self.settings)
+        for net in self.system.nodes["NET"]:
+            net.local_gpu = local.gpu(net.index)

@@ -1,0 +1,123 @@
+"""The constants of NCCL's system: bandwidths by generation, classes, CPU models (graph/topo.h)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ...model.element import Element
+from ..nodes import LOCAL_GBS, Kind, Node
+from ..settings import strtoll
+from ..versions import Rules
+
+PCI_SPEEDS = (
+    ("2.5 GT/s", 15),
+    ("5 GT/s", 30),
+    ("8 GT/s", 60),
+    ("16 GT/s", 120),
+    ("32 GT/s", 240),
+    ("5.0 GT/s PCIe", 30),
+    ("8.0 GT/s PCIe", 60),
+    ("16.0 GT/s PCIe", 120),
+    ("32.0 GT/s PCIe", 240),
+    ("64.0 GT/s PCIe", 480),
+)
+"""Beginning of the speed string -> units of 100 Mbit/s a lane (graph/topo.cc:kvDictPciGen)."""
+
+UNKNOWN_SPEED = 60
+
+CLASSES: tuple[tuple[str, Kind], ...] = (
+    ("0x060400", "PCI"),
+    ("0x080100", "PCI"),
+    ("0x068000", "NVS"),
+    ("0x068001", "CPU"),
+    ("0x03", "GPU"),
+    ("0x02", "NIC"),
+)
+
+VENDORS = (
+    ("GenuineIntel", "intel"),
+    ("AuthenticAMD", "amd"),
+    ("CentaurHauls", "zhaoxin"),
+    ("  Shanghai  ", "zhaoxin"),
+)
+
+
+@lru_cache(maxsize=1024)
+def bus_number(bus: str) -> int:
+    """A bus id as the library's integer: its hexadecimal digits without separators."""
+    digits = ""
+    for letter in bus.lower():
+        if letter in ".:":
+            continue
+        if letter not in "0123456789abcdef" or len(digits) == 16:
+            break
+        digits += letter
+    return int(digits, 16) if digits else 0
+
+
+def kind_of_class(klass: str, rules: Rules) -> Kind:
+    """The kind of node behind a PCI class; anything unknown counts as a switch."""
+    if rules.library == "rccl" and klass.startswith("0x120000"):
+        return "GPU"
+    return next((kind for start, kind in CLASSES if klass.startswith(start)), "PCI")
+
+
+def pci_link_gbs(speed: str, width: int) -> float:
+    """Bandwidth of a PCI link: width 0 counts as 16, an unknown speed as gen 3."""
+    units = next((u for start, u in PCI_SPEEDS if speed.startswith(start)), UNKNOWN_SPEED)
+    return (width or 16) * units / 80.0
+
+
+def nvlink_gbs(rules: Rules, gpu: Node) -> float:
+    """Bandwidth of one NVLink or xGMI link of a GPU."""
+    if rules.library == "rccl":
+        return next(gbs for start, gbs in rules.xgmi_gbs if gpu.arch.startswith(start))
+    exact = rules.nvlink_exact_gbs.get(str(gpu.sm))
+    if exact is not None:
+        return exact
+    return next((gbs for least, gbs in rules.nvlink_gbs if gpu.sm >= least), 20.0)
+
+
+def vendor_of(text: str) -> str:
+    """The CPU vendor behind a CPUID string; "" when it is another one."""
+    return next((vendor for start, vendor in VENDORS if text.startswith(start)), "")
+
+
+def cpu_model(rules: Rules, vendor: str, family: int, model: int) -> int:
+    """NCCL's model class: Intel 1 to 4 (rising), Yongfeng 1; RCCL: AMD Rome and later 1."""
+    if vendor == "intel":
+        classes = [least for least, _ in reversed(rules.intel_gbs)]
+        if family != 6:
+            return 1
+        return max((i for i, least in enumerate(classes, start=1) if model >= least), default=1)
+    if vendor == "zhaoxin":
+        return int(family == 7 and model == 0x5B)
+    if vendor == "amd" and rules.library == "rccl":
+        return int((family == 143 and model >= 49) or family == 175)
+    return 0
+
+
+def inter_cpu_gbs(rules: Rules, vendor: str, family: int, model: int) -> float:
+    """Bandwidth between two NUMA nodes of an x86 host (graph/topo.cc:ncclTopoGetInterCpuBw)."""
+    if vendor == "intel":
+        if family != 6:
+            return rules.intel_gbs[-1][1]
+        return next(gbs for least, gbs in rules.intel_gbs if model >= least)
+    if vendor == "amd":
+        return 16.0
+    if vendor == "zhaoxin":
+        return 9.0 if family == 7 and model == 0x5B else 6.0
+    return LOCAL_GBS
+
+
+def pci_switch_device(element: Element) -> int:
+    """The four PCI ids of a switch in one number; a missing id counts as zero."""
+    total = 0
+    for name, shift in (
+        ("vendor", 48),
+        ("device", 32),
+        ("subsystem_vendor", 16),
+        ("subsystem_device", 0),
+    ):
+        total += strtoll(element.get(name) or "0")[0] << shift
+    return total & (1 << 64) - 1

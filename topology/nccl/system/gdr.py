@@ -1,0 +1,100 @@
+"""GPUDirect RDMA between a GPU and a NIC (graph/paths.cc:ncclTopoCheckGdr)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..nodes import Node, PathType, System
+from ..settings import Settings
+from ..versions import Rules
+from .constants import bus_number
+from .levels import Level, level
+from .paths import local_cpu
+
+
+class GdrCheck(NamedTuple):
+    """The answer, and what decided it."""
+
+    mode: str
+    """"Default", "PCI" (over PCIe on a C2C system) or "Disabled"."""
+    decided: str
+    """"nic", "gpu", "read flag", "read before sm80", "distance" or "near enough"."""
+    distance: PathType = PathType.DIS
+    """That of the relay GPU when the path goes through one."""
+    allowed: PathType = PathType.PXB
+    level: Level = Level(None, "", "", "")
+
+
+def relay_of(gpu: Node, net: Node) -> Node:
+    """The GPU that talks to the NIC: the relay of a PXN path, else the GPU itself."""
+    path = gpu.paths["NET"][net.index]
+    if path.type is not PathType.PXN:
+        return gpu
+    for link in path.links:
+        if link.to.kind != "NVS":
+            return link.to if link.to.kind == "GPU" else gpu
+    return gpu
+
+
+def check_gdr(
+    system: System, rules: Rules, settings: Settings, gpu: Node, net: Node, *, send: bool
+) -> GdrCheck:
+    """Whether a GPU's memory is given to the NIC, for sends (NIC reads) or for receives."""
+    if not net.gdr:
+        return GdrCheck("Disabled", "nic")
+    if not gpu.gdr:
+        return GdrCheck("Disabled", "gpu")
+    if send:
+        wish = settings.integer("NCCL_NET_GDR_READ", -2)
+        if wish == 0:
+            return GdrCheck("Disabled", "read flag")
+        # Old GPUs share PCIe with other flows; NVLink peers are the sign that they do not.
+        if wish < 0 and gpu.sm < 80 and rules.nvml_check and not _linked_or_alone(system, gpu):
+            return GdrCheck("Disabled", "read before sm80")
+    set_level = level(settings, rules, "NCCL_NET_GDR_LEVEL")
+    through_cpu = settings.integer("NCCL_NET_GDR_C2C", rules.gdr_c2c)
+    allowed = PathType[rules.gdr_level]
+    if rules.gdr_c2c_rule == "level" and through_cpu:
+        allowed = PathType.P2C
+    if set_level.path is not None:
+        allowed = set_level.path
+    elif rules.library == "rccl" and _side_by_side(system, gpu, net):
+        allowed = PathType.PHB
+    worker = relay_of(gpu, net)
+    distance = worker.paths["NET"][net.index].type
+    cpu = local_cpu(worker, rules)
+    c2c = cpu is not None and worker.paths["CPU"][cpu].type is PathType.C2C
+    coherent = distance is PathType.P2C
+    if through_cpu and (
+        (rules.gdr_c2c_rule == "p2c" and coherent)
+        or (rules.gdr_c2c_rule == "phb" and distance is PathType.PHB and c2c)
+    ):
+        coherent = True
+        distance = PathType.C2C
+    if distance > allowed:
+        return GdrCheck("Disabled", "distance", distance, allowed, set_level)
+    forced = c2c and not (distance is PathType.C2C or (rules.gdr_c2c_rule == "level" and coherent))
+    mode = "PCI" if forced else "Default"
+    return GdrCheck(mode, "near enough", distance, allowed, set_level)
+
+
+def _linked_or_alone(system: System, gpu: Node) -> bool:
+    gpus = system.nodes["GPU"]
+    return len(gpus) == 1 or any(
+        path.type is PathType.NVL
+        for index, path in enumerate(gpu.paths["GPU"])
+        if index != gpu.index
+    )
+
+
+def _side_by_side(system: System, gpu: Node, net: Node) -> bool:
+    """RCCL on AMD Rome: GPU and NIC one switch below the same CPU, in the same PCI domain group."""
+    cpus = system.nodes["CPU"]
+    if not cpus or cpus[0].vendor != "amd" or not cpus[0].model:
+        return False
+    near = [
+        next((i for i, path in enumerate(node.paths["CPU"]) if path.hops == 2), -1)
+        for node in (gpu, net)
+    ]
+    same_group = gpu.ident & 0xF0000 == bus_number(net.bus_id) & 0xF0000
+    return near[0] == near[1] != -1 and same_group

@@ -1,0 +1,51 @@
+"""Levels of distance: NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL (graph/paths.cc:ncclGetLevel)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..nodes import PathType
+from ..settings import Settings, strtoll
+from ..versions import Rules
+
+OLD_NUMBERS = ("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")
+"""What the digits 0 to 5 meant before levels had names; there is none for NVLink."""
+
+
+class Level(NamedTuple):
+    """A level that the environment sets, or why it sets none."""
+
+    path: PathType | None
+    name: str
+    """Variable that decided, "" when none did."""
+    value: str
+    ignored: str
+    """Why a value that is set has no effect; "" when it has."""
+
+
+def level(settings: Settings, rules: Rules, variable: str, disable: str | None = None) -> Level:
+    """What the environment sets; names are case sensitive and end at SYS."""
+    off = settings.text(disable) if disable else None
+    if disable and off is not None and strtoll(off)[0] == 1:
+        return Level(PathType.LOC, disable, off, "")
+    text = settings.text(variable)
+    if text is None:
+        return Level(None, "", "", "")
+    end = rules.path_types.index("SYS")
+    for known in rules.path_types[: end + 1]:
+        if text == rules.path_names.get(known, known):
+            return Level(PathType[known], variable, text, "")
+    if text[:1].isascii() and text[:1].isdigit():
+        number = min(strtoll(text)[0], len(OLD_NUMBERS) - 1)
+        return Level(PathType[OLD_NUMBERS[number]], variable, text, "")
+    return Level(None, variable, text, _why_ignored(text, rules))
+
+
+def _why_ignored(text: str, rules: Rules) -> str:
+    end = rules.path_types.index("SYS")
+    names = [rules.path_names.get(name, name) for name in rules.path_types[: end + 1]]
+    if text.strip().upper() in names:
+        return "the name must be written exactly, in capitals and without blanks"
+    if text == "NVL":
+        return f"{rules.library.upper()} calls this level {rules.path_names['NVL']}"
+    return f"not a level: {' '.join(names)} or 0 to 4"

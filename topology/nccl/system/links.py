@@ -1,0 +1,49 @@
+"""How links are joined and ordered (graph/topo.cc:ncclTopoConnectNodes, ncclTopoSort)."""
+
+from __future__ import annotations
+
+from ..nodes import Link, LinkKind, Node
+
+
+def connect(node: Node, to: Node, kind: LinkKind, gbs: float) -> None:
+    """Add a one-way link, or bandwidth to the one that is there; widest links come first."""
+    links = node.links
+    known = (i for i, link in enumerate(links) if link.to is to and link.kind == kind)
+    place = next(known, len(links))
+    if place == len(links):
+        links.append(Link(kind, 0.0, to))
+    link = links[place]
+    link.bandwidth_gbs += gbs
+    while place and links[place - 1].bandwidth_gbs < link.bandwidth_gbs:
+        links[place] = links[place - 1]
+        place -= 1
+    links[place] = link
+
+
+def cpu_above(node: Node, came_from: Node | None) -> Node | None:
+    """The CPU above a device, up the PCI links (graph/topo.cc:findLocalCpu)."""
+    if node.kind == "CPU":
+        return node
+    for link in node.links:
+        if link.kind == "PCI" and link.to is not came_from and link.to.kind in ("PCI", "CPU"):
+            found = cpu_above(link.to, node)
+            if found is not None:
+                return found
+    return None
+
+
+def parents_last(node: Node, parent: Node | None, above: tuple[Node, ...] = ()) -> bool:
+    """Put the link upwards behind all others; the search tries links in order.
+
+    False where PCI links lead round in a circle, which the library would follow for ever.
+    """
+    if node in above:
+        return False
+    if parent is not None:
+        place = next(i for i, link in enumerate(node.links) if link.to is parent)
+        node.links.append(node.links.pop(place))
+    return all(
+        parents_last(link.to, node, (*above, node))
+        for link in list(node.links)
+        if link.kind == "PCI" and link.to is not parent
+    )

@@ -1,0 +1,122 @@
+"""Which NIC a GPU uses, and which GPU a NIC belongs to (graph/topo.cc:ncclTopoGetLocalNet)."""
+
+from __future__ import annotations
+
+import re
+
+from ..nodes import Kind, Node, PathType, System
+from ..settings import Settings
+from ..versions import Rules
+
+MAX_CHANNELS = 64
+
+DECIMAL = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]{1,9})(?![0-9])")
+"""A positive number as C's atoi reads it; longer ones are nonsense."""
+
+
+def nearest(node: Node, kind: Kind) -> tuple[list[int], PathType]:
+    """Indices of the nodes of a kind with the highest bandwidth, then the nearest; their type."""
+    found: list[int] = []
+    best_gbs, best_type = 0.0, PathType.DIS
+    for index, path in enumerate(node.paths.get(kind, ())):
+        if path.bandwidth_gbs > best_gbs or (
+            path.bandwidth_gbs == best_gbs and path.type < best_type
+        ):
+            best_gbs, best_type = path.bandwidth_gbs, path.type
+            found = []
+        if path.bandwidth_gbs == best_gbs and path.type is best_type:
+            found.append(index)
+    return found, best_type
+
+
+def mirrored(value: int, power: int) -> int:
+    """The bits of `value` below `power` (a power of two) in reverse order."""
+    result = 0
+    bit, mirror = 1, power >> 1
+    while mirror:
+        if value & bit:
+            result |= mirror
+        bit <<= 1
+        mirror >>= 1
+    return result
+
+
+def netdevs_policy(settings: Settings) -> tuple[str, int]:
+    """NCCL_NETDEVS_POLICY: ("AUTO" | "ALL" | "MAX", limit); unknown text is AUTO."""
+    text = (settings.text("NCCL_NETDEVS_POLICY") or "").upper()
+    if text == "ALL":
+        return "ALL", 0
+    if text.startswith("MAX:"):
+        number = DECIMAL.match(text[4:])
+        limit = int(number[1]) if number is not None else 0
+        if limit > 0:
+            return "MAX", limit
+    return "AUTO", 0
+
+
+class LocalNets:
+    """The NICs of each GPU in a system whose paths are known; answers are kept."""
+
+    def __init__(self, system: System, rules: Rules, settings: Settings) -> None:
+        self._system, self._rules, self._settings = system, rules, settings
+        self._start: dict[int, tuple[list[int], int, int]] = {}
+
+    def net(self, gpu: int, channel: int) -> int | None:
+        """Index of the NIC that a GPU (by index) uses for a channel; None without any."""
+        nets, start, width = self._of(gpu)
+        if not nets:
+            return None
+        return nets[(start + channel % width) % len(nets)]
+
+    def nets(self, gpu: int) -> tuple[int, ...]:
+        """The NICs for channel 0, 1, ... until they repeat."""
+        found: list[int] = []
+        for channel in range(MAX_CHANNELS):
+            net = self.net(gpu, channel)
+            if net is None or (found and net == found[0]):
+                break
+            found.append(net)
+        return tuple(found)
+
+    def gpu(self, net: int) -> int:
+        """Index of the GPU that a NIC (by index) belongs to, -1 when none uses it."""
+        near, _ = nearest(self._system.nodes["NET"][net], "GPU")
+        first, found = MAX_CHANNELS, -1
+        for gpu in near:
+            nets, start, width = self._of(gpu)
+            # The first channel for which `net` gives this NIC, if it ever does.
+            channel = (nets.index(net) - start) % len(nets) if net in nets else width
+            if channel < min(width, first):
+                first, found = channel, gpu
+        return found
+
+    def _of(self, gpu: int) -> tuple[list[int], int, int]:
+        known = self._start.get(gpu)
+        if known is None:
+            known = self._start[gpu] = self._work_out(gpu)
+        return known
+
+    def _work_out(self, gpu: int) -> tuple[list[int], int, int]:
+        node = self._system.nodes["GPU"][gpu]
+        nets, _ = nearest(node, "NET")
+        if not nets:
+            return [], 0, 1
+        sharing, _ = nearest(self._system.nodes["NET"][nets[0]], "GPU")
+        width = -(-len(nets) // max(1, len(sharing)))
+        policy, limit = "AUTO", 0
+        if self._rules.netdevs_policy:
+            policy, limit = netdevs_policy(self._settings)
+        if policy == "ALL":
+            width = len(nets)
+        elif policy == "MAX":
+            width = min(limit, len(nets))
+        rule = self._rules.local_net_start
+        if rule == "position":
+            start = sharing.index(gpu) if gpu in sharing else 0
+        elif rule == "dev-modulo":
+            start = node.dev % max(1, len(sharing))
+        else:
+            start = node.dev
+        if len(nets) & (len(nets) - 1) == 0:
+            start = mirrored(start, len(nets))
+        return nets, start, width

@@ -1,0 +1,150 @@
+"""The best path from every node to every other (graph/paths.cc:ncclTopoSetPaths)."""
+
+from __future__ import annotations
+
+from ..nodes import KINDS, LOCAL_GBS, Kind, Link, LinkKind, Node, Path, PathType, System
+from ..settings import Settings
+from ..versions import Rules
+from .nets import nearest
+
+BASES: tuple[Kind, ...] = ("CPU", "GPU", "NET", "NVS")
+"""Kinds that paths lead to, in the order they are computed."""
+
+LINK_TYPES: dict[LinkKind, PathType] = {
+    "LOC": PathType.LOC,
+    "NVL": PathType.NVL,
+    "C2C": PathType.C2C,
+    "PCI": PathType.PIX,
+    "SYS": PathType.SYS,
+    "NET": PathType.LOC,  # only the way between NIC and GPU matters
+}
+
+
+def set_all_paths(system: System, rules: Rules, settings: Settings) -> None:
+    """Forget all paths and compute them again."""
+    for nodes in system.nodes.values():
+        for node in nodes:
+            node.paths = {
+                kind: [Path() for _ in system.nodes[kind]] for kind in KINDS if kind in BASES
+            }
+    walk = _Walk(system, rules, settings)
+    for kind in BASES:
+        for base in system.nodes[kind]:
+            walk.run(base)
+
+
+class _Walk:
+    """Breadth-first from one node; what it finds are the ways back to it."""
+
+    def __init__(self, system: System, rules: Rules, settings: Settings) -> None:
+        self.system = system
+        self.relays = rules.relays and not settings.integer("NCCL_NVB_DISABLE", 0)
+        self.rccl = rules.library == "rccl"
+        self.nearest_first = rules.path_rule == "type"
+        self.back: dict[tuple[int, int, LinkKind], Link] = {}
+        for nodes in system.nodes.values():
+            for node in nodes:
+                for link in node.links:
+                    self.back.setdefault((id(node), id(link.to), link.kind), link)
+
+    def run(self, base: Node) -> None:
+        kind, index = base.kind, base.index
+        start = base.paths[kind][index]
+        start.type, start.bandwidth_gbs, start.links = PathType.LOC, LOCAL_GBS, ()
+        frontier = [base]
+        while frontier:
+            reached: dict[int, Node] = {}
+            for node in frontier:
+                path = node.paths[kind][index]
+                for link in node.links:
+                    far = link.to
+                    if node.kind == "GPU" and node is not base and not self.may_cross(path, link):
+                        continue
+                    found = far.paths[kind][index]
+                    if self.improves(found, path, node, link) and not (
+                        self.rccl and far.kind == "GPU" and not self.relays
+                    ):
+                        reached.setdefault(id(far), far)
+            frontier = list(reached.values())
+
+    def may_cross(self, path: Path, link: Link) -> bool:
+        """A path may pass through a GPU by one NVLink or xGMI link to another GPU, once."""
+        return self.relays and link.kind == "NVL" and link.to.kind == "GPU" and path.hops <= 1
+
+    def improves(self, found: Path, path: Path, node: Node, link: Link) -> bool:
+        """Take the way through `node` when it is better than what is known."""
+        width = min(path.bandwidth_gbs, link.bandwidth_gbs)
+        if self.nearest_first:
+            kind = self.type_of(path, node, link)
+            better = (kind, -width, path.hops + 1) < (found.type, -found.bandwidth_gbs, found.hops)
+            if not better:
+                return False
+        else:
+            # The type plays no part: the wider way wins if it is not longer.
+            if found.bandwidth_gbs >= width:
+                return False
+            if found.bandwidth_gbs and found.hops <= path.hops:
+                return False
+            kind = self.type_of(path, node, link)
+        back = self.back.get((id(link.to), id(node), link.kind))
+        if back is None:
+            # The library keeps the first link of the path it replaces, and gives up without one.
+            if not found.links:
+                self.system.refuse(_one_way(node, link.to))
+                return False
+            back = found.links[0]
+        found.links = (back, *path.links)
+        found.bandwidth_gbs = width
+        found.type = kind
+        return True
+
+    def type_of(self, path: Path, node: Node, link: Link) -> PathType:
+        step = LINK_TYPES[link.kind]
+        if node.kind == "PCI" and link.to.kind == "PCI":
+            step = PathType.PXB
+        if link.kind == "PCI" and (node.kind == "CPU" or link.to.kind == "CPU"):
+            step = PathType.PHB
+        if (
+            node.kind == "GPU"
+            and path.type is PathType.NVL
+            and step is PathType.NVL
+            and path.links
+            and not self.rccl
+        ):
+            step = PathType.NVB
+        return max(path.type, step)
+
+
+def _one_way(node: Node, to: Node) -> str:
+    names = [f"GPU {one.bus_id}" if one.kind == "GPU" else one.kind for one in (node, to)]
+    return f"a link leads from {names[0]} to {names[1]} and none back"
+
+
+def local_cpu(gpu: Node, rules: Rules) -> int | None:
+    """Index of the CPU with the fewest hops; None when none is reachable.
+
+    NCCL 2.30.7 asks for the widest path and the nearest type first (ncclGetLocalCpu).
+    """
+    ways = gpu.paths["CPU"]
+    near = [index for index, path in enumerate(ways) if path.links]
+    if rules.path_rule == "type":
+        near = nearest(gpu, "CPU")[0]
+    return min(near, key=lambda index: ways[index].hops, default=None)
+
+
+def divert(system: System, via: Node, src: Node, dst: Node) -> None:
+    """Replace a path by the one through a third node (graph/paths.cc:addInterStep)."""
+    first = src.paths[via.kind][via.index]
+    second = via.paths[dst.kind][dst.index]
+    path = src.paths[dst.kind][dst.index]
+    path.links = first.links + second.links
+    path.bandwidth_gbs = min(first.bandwidth_gbs, second.bandwidth_gbs)
+    path.type = PathType.PXN if via.kind == "GPU" else merged(first.type, second.type)
+
+
+def merged(one: PathType, other: PathType) -> PathType:
+    """The type of two paths in a row: PHB after C2C is P2C, else the farther one."""
+    low, high = sorted((one, other))
+    if high is PathType.PHB and low is PathType.C2C:
+        return PathType.P2C
+    return high

@@ -1,0 +1,159 @@
+"""What holds between two GPUs: the P2P check and whether a NIC is faster (graph/paths.cc)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+from ..nodes import Node, Path, PathType, System
+from ..prediction import Step
+from ..settings import Settings
+from ..versions import Rules
+from .levels import Level, level
+
+
+class Grant(NamedTuple):
+    """What is known of the driver's word on one ordered pair."""
+
+    nvml: str | None = None
+    """NVML's P2P status of read and write: "ok", another word, or None when not asked."""
+    cuda: bool | None = None
+    """cudaDeviceCanAccessPeer; None when not asked."""
+    because: str = ""
+    """Where `cuda` comes from, when it was not measured."""
+    conditions: tuple[Step, ...] = ()
+    """What RCCL needs besides for P2P, as questions with their answers."""
+
+
+Grants = Callable[[str, str], Grant]
+"""Bus ids of two GPUs -> what the driver says."""
+
+
+def not_asked(_src: str, _dst: str) -> Grant:
+    """No driver was asked."""
+    return Grant()
+
+
+CPU_DECIDES = "this version sets the limit of Intel, Zhaoxin and ARM CPUs afterwards"
+
+
+class P2pCheck(NamedTuple):
+    """Outcome of the P2P check for an ordered pair, with what it rests on."""
+
+    allowed: bool
+    path: PathType
+    limit: PathType
+    level: Level
+    within: bool
+    """The path is no farther than the limit."""
+    relay: int = -1
+    """Rank of the GPU in between, -1 when none."""
+    grant: Grant = Grant()
+    """The worst grant along the way, when NVML was asked."""
+    refused: bool = False
+    """NVML says that P2P is not OK."""
+    fatal: bool = False
+    """The library gives up: NVML refuses P2P over NVLink."""
+    read: bool = False
+    """The receiver reads (NVLink between two sm80 GPUs) instead of the sender writing."""
+
+
+class NetCheck(NamedTuple):
+    """Whether both GPUs reach a NIC faster than each other."""
+
+    faster: bool
+    path_gbs: float = 0.0
+    src_gbs: float = 0.0
+    dst_gbs: float = 0.0
+    switched_off: bool = False
+
+
+def default_limit(system: System, rules: Rules) -> PathType:
+    """The farthest path for P2P when no variable says otherwise."""
+    cpus = system.nodes["CPU"]
+    arch, vendor = (cpus[0].arch, cpus[0].vendor) if cpus else ("", "")
+    if rules.p2p_default != "pxb":
+        near = arch == "arm" or (arch == "x86" and vendor in ("intel", "zhaoxin"))
+        return PathType.PXB if near else PathType.SYS
+    pair_on_amd = arch == "x86" and vendor == "amd" and len(system.nodes["GPU"]) <= 2
+    return PathType.SYS if pair_on_amd else PathType.PXB
+
+
+def relay_between(path: Path) -> Node | None:
+    """The GPU that a path of two hops goes through; None when it goes through none."""
+    middle = path.links[0].to if path.hops == 2 else None
+    return middle if middle is not None and middle.kind == "GPU" else None
+
+
+class Peers:
+    """The checks of one system under one environment."""
+
+    def __init__(
+        self, system: System, rules: Rules, settings: Settings, grants: Grants = not_asked
+    ) -> None:
+        self._system, self._rules, self._grants = system, rules, grants
+        self._level = level(settings, rules, "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE")
+        self._limit = self._level.path
+        default = default_limit(system, rules)
+        if self._limit is None:
+            self._limit = default
+        elif rules.p2p_default == "by-cpu-last" and default is PathType.PXB:
+            self._limit = default
+            self._level = self._level._replace(path=None, ignored=CPU_DECIDES)
+        self._ignore = settings.integer("NCCL_IGNORE_DISABLED_P2P", 0)
+        self._joined = rules.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
+        self._known: dict[tuple[bool, PathType, int, bool], P2pCheck] = {}
+        """Checks of which nothing depends on the pair itself; of many GPUs most are alike."""
+        self._no_net = settings.integer("NCCL_NET_DISABLE_INTRA", rules.net_disable_intra) == 1
+
+    @property
+    def limit(self) -> PathType:
+        """The farthest path that P2P may take."""
+        assert self._limit is not None
+        return self._limit
+
+    def p2p(self, src: Node, dst: Node) -> P2pCheck:
+        """graph/paths.cc:ncclTopoCheckP2p for GPUs of this system, over their present path."""
+        path = src.paths["GPU"][dst.index]
+        # AMD's GPUs pass on what is not for them: RCCL lets none copy it (graph/paths.cc).
+        middle = relay_between(path) if self._rules.library == "nccl" else None
+        relay = middle.rank if middle is not None else -1
+        reachable = src.host == dst.host or self._joined
+        within = path.type <= self.limit and reachable
+        same_sm = src.sm == dst.sm == 80
+        read = path.type is PathType.NVL and same_sm
+        key = (within, path.type, relay, read)
+        check = self._known.get(key)
+        if check is None:
+            check = self._known[key] = P2pCheck(
+                within, path.type, self.limit, self._level, within, relay, read=read
+            )
+        if not within or src is dst or not self._rules.nvml_check:
+            return check
+        if src.host != dst.host:
+            return check
+        grant = self._worst_grant([src, *([middle] if middle else []), dst])
+        if self._ignore == 2 or grant.nvml in (None, "ok"):
+            return check._replace(grant=grant)
+        fatal = not self._ignore and path.type <= PathType.NVB
+        return check._replace(allowed=False, grant=grant, refused=True, fatal=fatal)
+
+    def _worst_grant(self, way: list[Node]) -> Grant:
+        grants = [self._grants(one.bus_id, other.bus_id) for one, other in pairwise(way)]
+        bad = next((grant for grant in grants if grant.nvml not in (None, "ok")), None)
+        return bad or grants[0]
+
+    def net(self, src: Node, dst: Node) -> NetCheck:
+        """graph/paths.cc:ncclTopoCheckNet for GPUs of this system."""
+        if self._no_net:
+            return NetCheck(False, switched_off=True)
+        between = src.paths["GPU"][dst.index].bandwidth_gbs
+        one, other = _fastest_near(src), _fastest_near(dst)
+        return NetCheck(one > between and other > between, between, one, other)
+
+
+def _fastest_near(gpu: Node) -> float:
+    return max(
+        (path.bandwidth_gbs for path in gpu.paths["NET"] if path.type <= PathType.PXB), default=0.0
+    )

@@ -1,0 +1,81 @@
+"""Demos: reference nodes made of raw answers that the ordinary parsers turn into a snapshot.
+
+Each demo is one file in shapes/. Addresses follow from its PCI tree, every identity is invented,
+and moving figures are a pure function of the tick, so that a test sees what a person sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...model.source import Part
+from ...sources import load as load_source
+from . import figures, pci_tree
+from . import nvml as nvml_answers
+from .shape import DemoError, Shape, load, names
+
+__all__ = ["DemoError", "moving", "names", "parts", "raw", "title"]
+
+_FUNCTIONS: dict[str, tuple[pci_tree.Function, ...]] = {}
+
+
+def title(name: str) -> str:
+    """Say in one line what a demo shows."""
+    return load(name).title
+
+
+def raw(name: str, tick: int) -> dict[str, Any]:
+    """Give a demo's raw answers by source id, shaped as the readers of the sources give them."""
+    shape, functions = _laid_out(name)
+    from . import host, network, pci, processes  # the first picture does without them
+
+    answers = {
+        "pci": pci.answer(shape, functions),
+        "host": host.answer(shape),
+        "network": network.network(shape, functions),
+        "software": network.software(shape),
+        "processes": processes.answer(shape, _gpus(functions)),
+    }
+    return opening(name, tick) | {name: answer for name, answer in answers.items() if answer}
+
+
+def opening(name: str, tick: int) -> dict[str, Any]:
+    """Give those of the raw answers that a first picture needs: the GPUs and their figures."""
+    shape, functions = _laid_out(name)
+    if shape.gpu.vendor == "amd":
+        from . import amd
+
+        return {"amdsmi": amd.answer(shape, _gpus(functions))} | moving(name, tick)
+    return {"nvml": nvml_answers.answer(shape, functions)} | moving(name, tick)
+
+
+def moving(name: str, tick: int) -> dict[str, Any]:
+    """Give those of the raw answers that differ from tick to tick."""
+    shape, functions = _laid_out(name)
+    gpus = _gpus(functions)
+    if shape.gpu.vendor == "amd":
+        from . import amd
+
+        return {"amdsmi_readings": amd.readings(shape, gpus, tick)}
+    return {"nvml_readings": figures.readings(shape, gpus, tick)}
+
+
+def parts(answers: dict[str, Any]) -> dict[str, Part]:
+    """Parse raw answers, each with the parser of its own source."""
+    return {source: _parser(source)(answer) for source, answer in answers.items()}
+
+
+def _parser(name: str) -> Callable[[Any], Part]:
+    return load_source(name).parse
+
+
+def _gpus(functions: tuple[pci_tree.Function, ...]) -> tuple[pci_tree.Function, ...]:
+    return tuple(function for function in functions if function.kind == "gpu")
+
+
+def _laid_out(name: str) -> tuple[Shape, tuple[pci_tree.Function, ...]]:
+    shape = load(name)
+    if name not in _FUNCTIONS:
+        _FUNCTIONS[name] = pci_tree.functions(shape)
+    return shape, _FUNCTIONS[name]

@@ -1,0 +1,134 @@
+"""Where snapshots come from: the protocol, files and demos. The live one is in `watch`."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Protocol
+
+import msgspec
+
+from ..model.machine import Machine
+from ..model.snapshot import NodeSnapshot
+from ..model.source import Part
+from ..sources.collect import merge, merge_machine
+
+LATER_SECONDS = 0.3
+"""Sources that the first picture does not need begin so much later."""
+JOB_AGE_SECONDS = 5 * 3600.0 + 12 * 60
+"""How long the job of a demo has run when the demo is opened."""
+
+
+class Feed(Protocol):
+    """Where the app gets its snapshots from."""
+
+    def snapshot(self) -> NodeSnapshot:
+        """The newest state; never blocks."""
+
+    def wait(self, timeout: float) -> bool:
+        """Block until something new is there (True) or `timeout` seconds went by (False)."""
+
+    def close(self) -> None:
+        """Ask the threads to end; never blocks, never waits for one that hangs."""
+
+
+class FixedFeed:
+    """A snapshot that does not change: a file."""
+
+    def __init__(self, snapshot: NodeSnapshot) -> None:
+        self._snapshot = snapshot
+        self._closed = threading.Event()
+        self._seen = False
+
+    def snapshot(self) -> NodeSnapshot:
+        """The snapshot, always the same."""
+        self._seen = True
+        return self._snapshot
+
+    def wait(self, timeout: float) -> bool:
+        """Nothing new ever comes after the first time."""
+        if not self._seen:
+            return True
+        self._closed.wait(timeout)
+        return False
+
+    def close(self) -> None:
+        """Wake whoever waits."""
+        self._closed.set()
+
+
+class DemoFeed:
+    """A reference node with moving, invented figures."""
+
+    def __init__(self, name: str, *, interval: float = 1.0, version: str = "") -> None:
+        self.name = name
+        self._interval = interval
+        self._version = version
+        self._started = time.monotonic()
+        self._began = time.time()
+        self._closed = threading.Event()
+        self._last_tick = -1
+        self._parts: dict[str, Part] = {}
+        self._machine: Machine | None = None
+        self._opened = False
+
+    def snapshot(self) -> NodeSnapshot:
+        """The node as of the current tick; the first time only what a first picture needs."""
+        tick = int((time.monotonic() - self._started) / self._interval)
+        if not self._opened:
+            from .demos import demo
+
+            self._opened = True
+            parts = tuple(demo.parts(demo.opening(self.name, tick)).values())
+            return self._merge(parts, merge_machine(parts))
+        return self.at(tick)
+
+    def at(self, tick: int) -> NodeSnapshot:
+        """The node at one tick; a pure function of name and tick but for the times."""
+        from .demos import demo
+
+        parse = demo.parts
+        if not self._parts:
+            self._parts = dict(parse(demo.raw(self.name, tick)))
+        else:
+            self._parts.update(parse(demo.moving(self.name, tick)))
+        self._last_tick = tick
+        parts = tuple(self._parts.values())
+        if self._machine is None:
+            self._machine = merge_machine(parts)
+        return self._merge(parts, self._machine)
+
+    def _merge(self, parts: tuple[Part, ...], machine: Machine) -> NodeSnapshot:
+        merged = merge(
+            parts,
+            taken_at=time.time(),
+            source=(f"demo {self.name}",),
+            gputop=self._version,
+            machine=machine,
+        )
+        return self._aged(merged)
+
+    def _aged(self, snapshot: NodeSnapshot) -> NodeSnapshot:
+        """Let the demo's job have begun a while ago, whatever day it is."""
+        if not snapshot.readings.processes:
+            return snapshot
+        processes = tuple(
+            msgspec.structs.replace(one, started_at=self._began - JOB_AGE_SECONDS)
+            for one in snapshot.readings.processes
+        )
+        readings = msgspec.structs.replace(snapshot.readings, processes=processes)
+        return msgspec.structs.replace(snapshot, readings=readings)
+
+    def wait(self, timeout: float) -> bool:
+        """Block until the next tick, or the time is over."""
+        if self._opened and not self._parts:
+            self._closed.wait(min(timeout, LATER_SECONDS))
+            return True
+        elapsed = time.monotonic() - self._started
+        due = (self._last_tick + 1) * self._interval - elapsed
+        self._closed.wait(max(0.0, min(timeout, due)))
+        return due <= timeout
+
+    def close(self) -> None:
+        """Wake whoever waits."""
+        self._closed.set()

@@ -1,0 +1,14 @@
+"""What `--from` reads. One module a format, each with `FORMAT`; the first that recognises wins."""
+
+NAMES = (
+    "nvidia.nvml_json",
+    "amd.amdsmi_json",
+    "nvidia.smi_xml",
+    "nvidia.smi_topo",
+    "amd.amd_smi",
+    "amd.amd_smi_text",
+    "amd.rocm_smi",
+    "amd.rocm_smi_text",
+    "sysfs_tar",
+    "nccl_xml",
+)

@@ -1,0 +1,1 @@
+"""What AMD's tools print."""

@@ -1,0 +1,24 @@
+"""The tables of `amd-smi topology` as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ....model.format import Format, FormatError
+from ....model.source import Part
+from .amd_smi import part_of
+from .smi_text import AMD_SIGN, TableError, amd_document, plain_text
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return AMD_SIGN.search(head.decode("utf-8", "replace")) is not None
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    try:
+        return part_of(amd_document(plain_text(data)))
+    except TableError as error:
+        raise FormatError(str(error), error.line) from error
+
+
+FORMAT = Format(id="amd-smi topology", recognises=_recognises, parse=_parse)

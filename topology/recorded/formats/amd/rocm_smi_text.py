@@ -1,0 +1,24 @@
+"""Text of `rocm-smi`: lines of cards ("GPU[0] : PCI Bus: ...") and the tables of --showtopo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ....model.format import Format, FormatError
+from ....model.source import Part
+from .rocm_smi import part_of
+from .smi_text import ROCM_SIGN, TableError, plain_text, rocm_document
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return ROCM_SIGN.search(head.decode("utf-8", "replace")) is not None
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    try:
+        return part_of([rocm_document(plain_text(data))])
+    except TableError as error:
+        raise FormatError(str(error), error.line) from error
+
+
+FORMAT = Format(id="text of rocm-smi", recognises=_recognises, parse=_parse)

@@ -1,0 +1,204 @@
+"""One GPU of `amd-smi list`, `static`, `partition` or `metric --json` as a record that stays.
+
+Names of sections differ between versions: `limit/max_power` became `limit/ppt0/max_power_limit`,
+`vbios` became `ifwi`, `compute_partition` became `accelerator_partition`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ....model.machine import Gpu, GpuCache
+from ....sources.amd.caches import caches_of
+from ....sources.amd.smi_values import (
+    CELSIUS,
+    GIGATRANSFERS,
+    MEGABYTES,
+    MEGAHERTZ,
+    WATTS,
+    Values,
+    joined,
+    scaled,
+)
+from .smi_json import index
+
+_COMPUTE = re.compile(r"\A(SPX|DPX|TPX|QPX|CPX)\Z")
+_MEMORY = re.compile(r"\A(NPS[1-8])\Z")
+_GENERATION = re.compile(r"\A(?:Gen|PCIe|PCIE)?\s*([1-7])(?:\.0)?\Z")
+_GFX = re.compile(r"\Agfx[0-9a-f]{3,5}\Z")
+_HEX = re.compile(r"\A(?:0x)?([0-9A-Fa-f]{1,4})\Z")
+_MOST_BLOCKS = 128
+_LIMITS = ("limit", "limit/ppt0")
+
+
+def gpu(entry: Mapping[str, Any], own: str) -> Gpu:
+    """What stays of one GPU, from whatever sections this output has."""
+    v = Values(entry)
+    values: dict[str, Any] = {
+        "index": index(entry.get("gpu")),
+        "uuid": v.text("uuid", "uuid"),
+        "name": v.text("name", "asic/market_name", "board/product_name"),
+        "serial": v.text("serial", "board/product_serial"),
+        "module_id": v.whole("module_id", "asic/oam_id", most=4095),
+        "vbios": v.text(
+            "vbios", *(f"{section}/{name}" for name in ("version", "vbios_version", "part_number")
+                       for section in ("vbios", "ifwi"))
+        ),
+        "board_part_number": v.text("board_part_number", "board/model_number"),
+        "compute_capability": _gfx(v),
+        "core_count": v.whole("core_count", "asic/num_compute_units", most=4096),
+        "pci_id": _pci_id(v),
+        "memory_bytes": v.whole(
+            "memory_bytes", "vram/size", "mem_usage/total_vram", "vram/vram_size_mb",
+            units=MEGABYTES,
+        ),
+        "memory_bus_bits": v.whole("memory_bus_bits", "vram/bit_width", units={"": 1.0, "bit": 1.0},
+                                   most=2**17),
+        "bar1_bytes": v.whole("bar1_bytes", "mem_usage/total_visible_vram", units=MEGABYTES),
+        "pcie_gen_max": _generation(v),
+        "pcie_width_max": v.whole("pcie_width_max", "bus/max_pcie_width", most=32),
+        "numa_node": v.whole("numa_node", "numa/node", most=4095),
+        "kfd_node": v.whole("kfd_node", "node_id", most=4095),
+        "ecc_enabled": v.flag("ecc_enabled", "ras/ecc_block_state/UMC"),
+        "temperature_slowdown_c": _degrees(
+            v, "temperature_slowdown_c", "slowdown_hotspot", "slowdown_edge"
+        ),
+        "temperature_shutdown_c": _degrees(
+            v, "temperature_shutdown_c", "shutdown_hotspot", "shutdown_edge"
+        ),
+        "temperature_memory_max_c": _degrees(v, "temperature_memory_max_c", "slowdown_vram"),
+    }  # fmt: skip
+    for ours, theirs in (("", "socket_power"), ("_min", "min_power"), ("_max", "max_power")):
+        field = f"power_limit{ours}_watts"
+        paths = [f"{limit}/{theirs}{end}" for limit in _LIMITS for end in ("", "_limit")]
+        values[field] = v.number(field, *paths, units=WATTS)
+        # An MI300A's own limit, which its host sets, is printed so, as is that of a second die.
+        if values[field] == 0 and ours != "_min":
+            values[field] = None
+            v.miss(field, "amd-smi prints 0")
+    for ours, engine, clock in (("graphics", "gfx_0", "sys"), ("memory", "mem_0", "mem")):
+        field = f"clock_{ours}_max_mhz"
+        values[field] = _top_clock(v, field, f"clock/{engine}/max_clk", f"clock/{clock}")
+    values |= partitions(v, own)
+    values |= {"caches": _caches(v), "firmware": _firmware(v)}
+    return Gpu(address=own, vendor="amd", gaps=v.gaps(), **values)
+
+
+def partitions(v: Values, own: str) -> dict[str, Any]:
+    """Modes of the package, and which part of it this GPU is.
+
+    A part has the address of its package with its own number in the place of the function. 0 is a
+    whole GPU or the first part of several, which the others of its package tell (parts.py).
+    """
+    mode = _mode(v, "compute_partition", _COMPUTE, "partition/compute_partition",
+                 "partition/accelerator_partition", "compute_partition", "accelerator_partition",
+                 "accelerator_type")  # fmt: skip
+    memory = _mode(v, "memory_partition", _MEMORY, "partition/memory_partition",
+                   "memory_partition", "memory")  # fmt: skip
+    found: dict[str, Any] = {"compute_partition": mode, "memory_partition": memory}
+    own_part = Values(v.found, v.tool)
+    part = own_part.whole("partition", "partition/partition_id", "partition_id", most=63)
+    if part:
+        found["partition"] = str(part)
+        found["parent"] = f"{own[:-1]}0" if own[-1] != "0" and own[-2] == "." else None
+    return found
+
+
+def _caches(v: Values) -> tuple[GpuCache, ...]:
+    found = caches_of(v.at("cache_info"))
+    if not found:
+        v.text("caches", "cache_info")
+    return found
+
+
+def _firmware(v: Values) -> tuple[tuple[str, str], ...]:
+    """Blocks and versions of `amd-smi firmware`."""
+    listed = v.at("fw_list")
+    found: dict[str, str] = {}
+    for entry in listed[:_MOST_BLOCKS] if isinstance(listed, list) else ():
+        if isinstance(entry, Mapping):
+            one = Values(entry)
+            block, version = one.text("", "fw_id", "fw_name"), one.text("", "fw_version")
+            if block and version:
+                found[block.removeprefix("AMDSMI_FW_ID_")[:64]] = version[:64]
+    if not found:
+        v.text("firmware", "fw_list")
+    return tuple(found.items())
+
+
+def _mode(v: Values, field: str, form: re.Pattern[str], *paths: str) -> str | None:
+    text = v.text(field, *paths)
+    if text is None:
+        return None
+    match = form.match(text.upper())
+    if match is None:
+        v.miss(field, f"not understood: {text[:40]}")
+        return None
+    return match[1]
+
+
+def _gfx(v: Values) -> str | None:
+    text = v.text("compute_capability", "asic/target_graphics_version")
+    if text is None:
+        return None
+    if not _GFX.match(text.lower()):
+        v.miss("compute_capability", f"not understood: {text[:40]}")
+        return None
+    return gfx_name(text.lower())
+
+
+def gfx_name(name: str) -> str:
+    """Write "gfx9010" as "gfx90a": older tools print the stepping as a decimal number."""
+    digits = name.removeprefix("gfx")
+    if len(digits) == 4 and digits.startswith("90") and digits.isdecimal():
+        return f"gfx90{int(digits[2:]):x}"
+    return name
+
+
+def _pci_id(v: Values) -> str | None:
+    texts = [v.text("pci_id", f"asic/{name}") for name in ("vendor_id", "device_id")]
+    numbers = [match[1] for text in texts if text and (match := _HEX.match(text))]
+    if len(numbers) != 2:
+        return None
+    return f"{int(numbers[0], 16):04x}:{int(numbers[1], 16):04x}"
+
+
+def _generation(v: Values) -> int | None:
+    text = v.text("pcie_gen_max", "bus/pcie_interface_version")
+    if text is None:
+        return None
+    match = _GENERATION.match(text)
+    if match is None:
+        v.miss("pcie_gen_max", f"not understood: {text[:40]}")
+        return None
+    return int(match[1])
+
+
+def _degrees(v: Values, field: str, *names: str) -> int | None:
+    paths = [f"limit/{name}_temperature" for name in names]
+    return v.whole(field, *paths, units=CELSIUS, most=300)
+
+
+def _top_clock(v: Values, field: str, path: str, levels: str) -> int | None:
+    """The highest clock: what `metric` calls so, else the highest level of `static`."""
+    table = v.at(f"{levels}/frequency_levels")
+    if isinstance(table, Mapping):
+        texts = [joined(value) for value in list(table.values())[:64]]
+        rates = [scaled(text, MEGAHERTZ) for text in texts if text]
+        known = [rate for rate in rates if rate is not None and 0 < rate < 1e5]
+        if known:
+            return round(max(known))
+    return v.whole(field, path, units=MEGAHERTZ, most=100_000)
+
+
+GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+
+
+def generation(v: Values, field: str, path: str) -> int | None:
+    """A PCIe generation out of its rate per lane, GT/s."""
+    rate = v.number(field, path, units=GIGATRANSFERS)
+    if rate is not None and rate not in GENERATIONS:
+        v.miss(field, f"not understood: {rate:g} GT/s")
+    return None if rate is None else GENERATIONS.get(rate)

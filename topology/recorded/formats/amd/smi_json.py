@@ -1,0 +1,124 @@
+"""JSON as amd-smi and rocm-smi print it: between warnings, several documents in one output."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ....sources.files.tree import clean
+
+MAX_BYTES = 32 * 1024 * 1024
+MAX_DOCUMENTS = 64
+MAX_DEPTH = 32
+MAX_GPUS = 512
+"""GPUs of one output: 8 packages in 8 parts are 64."""
+_START = re.compile(r"(?m)^[ \t]*(?=[\[{])")
+_PROSE = re.compile(r"\[[A-Za-z]")
+"""How a message begins that a bracket begins: "[WARNING] ...". No tool prints a list of words."""
+
+
+class JsonError(ValueError):
+    """No JSON, or too much of it; `line` where it breaks."""
+
+    def __init__(self, text: str, line: int | None = None) -> None:
+        super().__init__(text)
+        self.line = line
+
+
+def documents(data: bytes) -> list[Any]:
+    """All JSON documents of an output; lines of text around them are passed over.
+
+    amd-smi writes warnings about groups before, and `amd-smi partition` three documents and a
+    legend. Raises JsonError when there is no document, or when one is broken.
+    """
+    if len(data) > MAX_BYTES:
+        raise JsonError(f"{len(data)} bytes; the limit for this JSON is {MAX_BYTES}")
+    text = data.decode("utf-8-sig", "replace")
+    decoder = json.JSONDecoder(parse_constant=_constant)
+    found: list[Any] = []
+    place = 0
+    while (match := _START.search(text, place)) is not None:
+        if _PROSE.match(text, match.end()) is not None:
+            place = _next_line(text, match.end())
+            continue
+        try:
+            document, place = decoder.raw_decode(text, match.end())
+        except json.JSONDecodeError as error:
+            raise JsonError(f"not JSON: {error.msg}", error.lineno) from error
+        except RecursionError as error:
+            raise JsonError("JSON that is nested too deep") from error
+        except ValueError as error:  # a number with thousands of digits
+            raise JsonError(f"not JSON: {error}"[:200]) from error
+        if depth(document) > MAX_DEPTH:
+            raise JsonError("JSON that is nested too deep")
+        found.append(document)
+        if len(found) > MAX_DOCUMENTS:
+            raise JsonError(f"more than {MAX_DOCUMENTS} JSON documents")
+    if not found:
+        raise JsonError("no JSON in it")
+    return found
+
+
+def _constant(name: str) -> None:
+    """NaN and Infinity are no values of a device."""
+
+
+def _next_line(text: str, place: int) -> int:
+    end = text.find("\n", place)
+    return len(text) if end < 0 else end + 1
+
+
+def depth(value: Any) -> int:
+    """How deep lists and objects are nested; a plain value has depth 0."""
+    deepest, waiting = 0, [(value, 0)]
+    while waiting:
+        one, level = waiting.pop()
+        deepest = max(deepest, level)
+        if level > MAX_DEPTH:
+            break
+        if isinstance(one, dict):
+            waiting.extend((inner, level + 1) for inner in one.values())
+        elif isinstance(one, list):
+            waiting.extend((inner, level + 1) for inner in one)
+    return deepest
+
+
+def objects(value: Any) -> Iterator[dict[str, Any]]:
+    """Every object at the top of a document, through the lists around it."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield one
+        elif isinstance(one, list):
+            waiting.extend(reversed(one))
+
+
+def plain(value: Any) -> str | None:
+    """A text, number or truth value as one line of text; None for what is none of them."""
+    if isinstance(value, str):
+        text = value[:4096]
+    elif isinstance(value, bool):
+        text = str(value).lower()
+    elif isinstance(value, int):
+        if abs(value) >= 2**64:
+            return None
+        text = str(value)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        text = f"{value:.15g}"
+    else:
+        return None
+    printable = "".join(letter if letter.isprintable() else " " for letter in clean(text))
+    return " ".join(printable.split())[:512]
+
+
+def index(value: Any) -> int | None:
+    """The number of a GPU; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if 0 <= value < 4096 else None

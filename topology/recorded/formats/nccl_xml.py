@@ -1,0 +1,60 @@
+"""A topology XML of NCCL (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE) or RCCL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from ...hardware.specs import sku_for
+from ...model.format import Format
+from ...model.machine import Gpu
+from ...model.source import Part
+from ...nccl.xml.machine import part_of_topology
+from ...nccl.xml.read import read_topology, root_name
+from ...sources.files.tree import live_tree
+from ...sources.pci.names import look_up
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return root_name(head) == "system"
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    return _named(part_of_topology(read_topology(data, path.name)))
+
+
+def _named(part: Part) -> Part:
+    """Name the devices after pci.ids, as a sysfs recording is: numbers mean the same everywhere."""
+    ids = {
+        (f"{device.vendor_id:04x}", f"{device.device_id:04x}")
+        for device in part.pci
+        if device.vendor_id and device.device_id
+    }
+    names = look_up(live_tree(), ids) or {}
+    devices = []
+    for device in part.pci:
+        vendor = f"{device.vendor_id or 0:04x}"
+        found = {
+            "vendor_name": names.get(vendor),
+            "device_name": names.get(f"{vendor}:{device.device_id or 0:04x}"),
+        }
+        known = {field: name for field, name in found.items() if name is not None}
+        gaps = tuple(gap for gap in device.gaps if gap.field not in known)
+        devices.append(msgspec.structs.replace(device, **known, gaps=gaps))
+    by_address = {device.address: device.device_name for device in devices}
+    gpus = [_gpu(gpu, by_address.get(gpu.address)) for gpu in part.gpus]
+    return msgspec.structs.replace(part, pci=tuple(devices), gpus=tuple(gpus))
+
+
+def _gpu(gpu: Gpu, name: str | None) -> Gpu:
+    """Name a GPU after pci.ids, else after the table of models."""
+    sku = sku_for(gpu) if name is None else None
+    name = sku.name if sku is not None else name
+    if name is None:
+        return gpu
+    gaps = tuple(gap for gap in gpu.gaps if gap.field != "name")
+    return msgspec.structs.replace(gpu, name=name, gaps=gaps)
+
+
+FORMAT = Format(id="NCCL topology XML", recognises=_recognises, parse=_parse)

@@ -1,0 +1,125 @@
+"""`nvidia-smi -q -x`: one XML document for all GPUs of a node. Any file is hostile until read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import DefusedXMLParser
+
+from ....model.format import Format, FormatError
+from ....model.machine import Gpu, Software
+from ....model.readings import GpuReading
+from ....model.snapshot import Problem
+from ....model.source import Part
+from ....sources.nvidia.smi_values import Values
+from . import smi_gpu
+
+_ROOT = "nvidia_smi_log"
+_PROLOG = re.compile(rb"<\?xml[ \t]")
+_END = b"</" + _ROOT.encode() + b">"
+_MAX_BYTES = 16 * 1024 * 1024
+_MAX_DEPTH = 32
+_MAX_ELEMENTS = 500_000
+_MAX_GPUS = 256
+
+
+class _Limited(TreeBuilder):
+    """Stops at a depth and a number of elements that no real output reaches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._depth = self._count = 0
+
+    def start(self, tag: str, attrs: dict[str, str], /) -> Element:
+        self._depth += 1
+        self._count += 1
+        if self._depth > _MAX_DEPTH:
+            raise FormatError(f"XML nested deeper than {_MAX_DEPTH}")
+        if self._count > _MAX_ELEMENTS:
+            raise FormatError(f"more than {_MAX_ELEMENTS} XML elements")
+        return super().start(tag, attrs)
+
+    def end(self, tag: str, /) -> Element:
+        self._depth -= 1
+        return super().end(tag)
+
+
+def _recognises(head: bytes, path: Path) -> bool:
+    return b"<" + _ROOT.encode() in head or b"<!DOCTYPE " + _ROOT.encode() in head
+
+
+def _parse(data: bytes, path: Path) -> Part:
+    root, notes = _last(data)
+    elements = root.findall("gpu")[:_MAX_GPUS]
+    # Only a list of all GPUs is numbered as NVML numbers them; `-i` leaves some out.
+    complete = root.findtext("attached_gpus", "").strip() == str(len(elements))
+    gpus: dict[str, Gpu] = {}
+    readings: list[GpuReading] = []
+    problems: list[Problem] = []
+    for place, element in enumerate(elements):
+        own = smi_gpu.address(element)
+        if own is None or own in gpus:
+            name = (element.get("id") or "no id")[:40]
+            text = f"GPU {place} of nvidia-smi -q -x has no usable PCI address ({name!r})"
+            problems.append(Problem(source="nvidia-smi -q -x", text=text))
+            continue
+        gpus[own] = smi_gpu.gpu(element, own, place if complete else None)
+        readings.append(smi_gpu.reading(element, own))
+    return Part(
+        gpus=tuple(gpus.values()),
+        software=_software(root, elements),
+        gpu_readings=tuple(readings),
+        problems=tuple(problems),
+        assumptions=notes,
+    )
+
+
+def _last(data: bytes) -> tuple[Element, tuple[str, ...]]:
+    """Read the last whole document of what `nvidia-smi -q -x -l` wrote one after the other."""
+    starts = [match.start() for match in _PROLOG.finditer(data)]
+    if len(starts) < 2:
+        return _document(data), ()
+    pieces = [data[a:b] for a, b in zip(starts, [*starts[1:], len(data)], strict=True)]
+    whole = [piece for piece in pieces if _END in piece]
+    if not whole:
+        return _document(data), ()
+    what = (
+        f"the file holds {len(pieces)} outputs of nvidia-smi, of which the last whole one is read"
+    )
+    return _document(whole[-1]), (what,)
+
+
+def _document(data: bytes) -> Element:
+    if len(data) > _MAX_BYTES:
+        raise FormatError(f"{len(data)} bytes; the limit for this XML is {_MAX_BYTES}")
+    # The real file names a DTD without bringing one; entities and fetching stay forbidden.
+    parser = DefusedXMLParser(target=_Limited(), forbid_entities=True, forbid_external=True)
+    try:
+        parser.feed(data)
+        root = parser.close()
+    except ParseError as error:
+        raise FormatError(f"not XML: {error.msg}", line=error.position[0]) from error
+    except DefusedXmlException as error:
+        raise FormatError(f"XML that declares {type(error).__name__}: refused") from error
+    except (ValueError, LookupError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"not XML: {error}"[:200]) from error
+    if not isinstance(root, Element) or root.tag != _ROOT:
+        raise FormatError(f"no <{_ROOT}> at the top")
+    return root
+
+
+def _software(root: Element, gpus: Sequence[Element]) -> Software | None:
+    values = Values(root)
+    # The first name of each goes with CUDA 14.0, as nvidia-smi 615 says in its output.
+    driver = values.text("nvidia_driver", "driver_version", "kmd_version")
+    cuda = values.text("cuda_driver", "cuda_version", "cuda_umd_version")
+    return Software(nvidia_driver=driver, cuda_driver=cuda, gaps=values.gaps())
+
+
+FORMAT = Format(id="nvidia-smi -q -x", recognises=_recognises, parse=_parse)

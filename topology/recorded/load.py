@@ -1,0 +1,286 @@
+"""`--from`: files and folders of recorded answers become one snapshot."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+import msgspec
+
+from ..model.format import LIMIT_BYTES, Format, FormatError
+from ..model.snapshot import NodeSnapshot, SnapshotError, decode
+from ..model.source import Part
+from ..sources.collect import merge
+from .formats import NAMES
+from .plain_file import read_plain
+
+HEAD_BYTES = 64 * 1024
+MOST_GPUS = 128
+"""What a node of 16 GPUs in 8 parts has; the work for all pairs grows faster than their number."""
+
+SNAPSHOT_SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.snapshot/')
+
+WITH_JSON = "which --from does not read; print the same with --json"
+NOT_READ = (
+    (
+        re.compile(
+            rb"(?m)^(?:timestamp,)?gpu,[a-z0-9_#,]{0,4000}"
+            rb"(?:bdf|uuid|activity|socket_power|power_usage|market_name|fw_id|retired|num_hops|"
+            rb"weight|link_type|process_info|pid|clk|vram|memory)"
+        ),
+        f"CSV of amd-smi, {WITH_JSON}",
+    ),
+    (
+        re.compile(rb"(?m)^device,[A-Z(][^\n]{0,4000}\r?\n(?:card|system)"),
+        f"CSV of rocm-smi, {WITH_JSON}",
+    ),
+    (
+        re.compile(
+            rb"(?m)^GPU: \d{1,4}[ \t]*\r?\n[ \t]{4}[A-Z][A-Z0-9_]*:|^\| AMD-SMI |"
+            rb"^(?:LINK METRIC TABLE|XGMI LINK STATUS|GPU LINK PORT STATUS):"
+        ),
+        "text of amd-smi, of which --from reads `topology` alone; print the same with --json",
+    ),
+    (
+        re.compile(rb"(?m)^HSA (?:Agents|System Attributes)\s*$"),
+        "text of rocminfo, which --from does not read; see rocm-smi --showtopo or amd-smi's JSON",
+    ),
+    (
+        re.compile(rb"\A(?:BZh[1-9]|\xfd7zXZ|\x28\xb5\x2f\xfd|PK\x03\x04)"),
+        "packed in a way that --from does not read; pack it with gzip, or not at all",
+    ),
+    (
+        re.compile(rb"(?m)^=+NVSMI LOG=+\s*$"),
+        "text of nvidia-smi -q, which --from does not read; print the same with -x",
+    ),
+    (
+        re.compile(rb"(?m)^\| NVIDIA-SMI \d"),
+        "the table of nvidia-smi, which --from does not read; see nvidia-smi -q -x and topo -m",
+    ),
+    (
+        re.compile(rb"(?m)^[ \t]{0,8}Link \d{1,3}: (?:<inactive>|[\d.]{1,9} GB/s|.{0,80}Remote)"),
+        "text of nvidia-smi nvlink, which --from does not read; see nvidia-smi topo -m",
+    ),
+    (
+        re.compile(rb"(?m)^[ \t]{0,8}GPU\d{1,4}[ \t]+X[ \t].{0,4000}\b(?:OK|CNS|GNS|TNS|NS|DR)\b"),
+        "text of nvidia-smi topo -p2p, which --from does not read; see nvidia-smi topo -m",
+    ),
+    (
+        re.compile(
+            rb"(?m)^-(?:\+-)?\[[0-9a-f]{4,8}(?::[0-9a-f]{2})?\]-|^[0-9a-f:]{5,12}\.[0-7] [A-Z]"
+        ),
+        "text of lspci, which --from does not read; see a copy of /sys/bus/pci and /sys/devices",
+    ),
+    (
+        re.compile(rb"<!DOCTYPE topology SYSTEM \"hwloc|^Machine \(.{0,200}total"),
+        "a topology of hwloc, which --from does not read; see a copy of /sys",
+    ),
+    (
+        re.compile(rb"<graphs[^>]{0,400}\bversion="),
+        "an NCCL graph XML, which --from does not read; the graphs in a job's debug log are shown "
+        "by `gputop log FILE`",
+    ),
+    (
+        re.compile(rb"\bNCCL (INFO|WARN|TRACE|VERSION|version)\b"),
+        "an NCCL debug log, which --from does not read; see `gputop log FILE`",
+    ),
+)
+"""Known by sight, read by no module here."""
+
+
+class LoadError(ValueError):
+    """Nothing usable; one line. `unreadable`: the path itself could not be opened."""
+
+    def __init__(self, text: str, *, unreadable: bool = False) -> None:
+        super().__init__(text)
+        self.unreadable = unreadable
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A snapshot, and what was passed over with the reason."""
+
+    snapshot: NodeSnapshot
+    skipped: tuple[tuple[str, str], ...] = ()
+
+
+class _Found(msgspec.Struct):
+    """One file understood: its place in the order of precedence, name, part and time."""
+
+    order: int
+    name: str
+    part: Part
+    taken_at: float
+    snapshot: NodeSnapshot | None = None
+    """The snapshot itself, when the file is one."""
+
+
+def load(paths: Sequence[str], version: str = "") -> Loaded:
+    """Read every path; a folder gives all files in it that are recognised.
+
+    A file named by the caller must be usable. Raises LoadError with one line otherwise.
+    """
+    loaded = _load(paths, version)
+    count = len(loaded.snapshot.machine.gpus)
+    if count > MOST_GPUS:
+        raise LoadError(f"{', '.join(paths)}: {count} GPUs; the limit of one node is {MOST_GPUS}")
+    return loaded
+
+
+def _load(paths: Sequence[str], version: str) -> Loaded:
+    found: list[_Found] = []
+    skipped: list[tuple[str, str]] = []
+    for text in paths:
+        path = Path(text)
+        for file, named in _files(path):
+            try:
+                found.append(_read(file))
+            except LoadError as error:
+                if named:
+                    raise
+                skipped.append((file.name, str(error).removeprefix(f"{file}: ")))
+    if not found:
+        raise LoadError(f"{', '.join(paths)}: nothing in it that gputop reads")
+    found.sort(key=lambda one: one.order)
+    found, others = _one_topology(found)
+    skipped += others
+    alone = found[0].snapshot if len(found) == 1 else None
+    if alone is not None:
+        # Its ages and the version that made it stay as they were.
+        own = msgspec.structs.replace(alone, source=(found[0].name,))
+        return Loaded(snapshot=own, skipped=tuple(skipped))
+    return Loaded(
+        snapshot=merge(
+            [one.part for one in found],
+            taken_at=max(one.taken_at for one in found),
+            source=tuple(one.name for one in found),
+            gputop=version,
+        ),
+        skipped=tuple(skipped),
+    )
+
+
+def _one_topology(found: list[_Found]) -> tuple[list[_Found], list[tuple[str, str]]]:
+    """Keep the first topology XML alone: two describe two nodes, or one node twice."""
+    with_one = [one for one in found if one.part.nccl_topology is not None]
+    others = [one for one in with_one[1:] if one.snapshot is None]
+    if not others:
+        return found, []
+    why = f"a second topology XML; {with_one[0].name} is the one used"
+    return [one for one in found if one not in others], [(one.name, why) for one in others]
+
+
+def _files(path: Path) -> Iterator[tuple[Path, bool]]:
+    """The files behind one argument, and whether the caller named that very file."""
+    from .formats.sysfs_tar import looks_like_sysfs
+
+    try:
+        is_folder = path.is_dir()
+        if not is_folder and not path.exists():
+            raise LoadError(f"{path}: no such file or folder", unreadable=True)
+        if not is_folder or looks_like_sysfs(path):
+            yield path, True
+            return
+        names = sorted(path.iterdir())
+    except LoadError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise LoadError(f"{path}: {reason}", unreadable=True) from error
+    for name in names:
+        if name.is_file() or looks_like_sysfs(name):
+            yield name, False
+
+
+def _read(path: Path) -> _Found:
+    if path.is_dir():
+        return _read_tree(path)
+    try:
+        status = path.stat()
+        if status.st_size > LIMIT_BYTES:
+            raise LoadError(f"{path}: {status.st_size} bytes; the limit is {LIMIT_BYTES}")
+        data = read_plain(path, LIMIT_BYTES)
+        if len(data) > LIMIT_BYTES:
+            raise LoadError(f"{path}: longer than the limit of {LIMIT_BYTES} bytes")
+    except OSError as error:
+        raise LoadError(f"{path}: {error.strerror}", unreadable=True) from error
+    data = _as_utf8(data)
+    if not data.strip():
+        raise LoadError(f"{path}: empty")
+    head = data[:HEAD_BYTES]
+    if SNAPSHOT_SIGN.search(head):
+        return _read_snapshot(path, data)
+    for order, form in enumerate(_formats()):
+        if not form.recognises(head, path):
+            continue
+        try:
+            part = form.parse(data, path)
+        except FormatError as error:
+            where = f"{path}:{error.line}" if error.line else f"{path}"
+            raise LoadError(f"{where}: broken {form.id}: {error}") from error
+        return _Found(order + 1, path.name, part, status.st_mtime)
+    for sign, what in NOT_READ:
+        if sign.search(head):
+            raise LoadError(f"{path}: {what}")
+    raise LoadError(f"{path}: not a format that gputop knows")
+
+
+def _as_utf8(data: bytes) -> bytes:
+    """What `>` of PowerShell writes is UTF-16, and what Windows editors save begins with a mark."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace").encode("utf-8", "replace")
+    return data.removeprefix(codecs.BOM_UTF8)
+
+
+def _read_snapshot(path: Path, data: bytes) -> _Found:
+    try:
+        snapshot = decode(data)
+        if snapshot.machine.nccl_topology is not None:
+            from ..nccl.xml.read import check_topology
+
+            check_topology(snapshot.machine.nccl_topology)
+    except (SnapshotError, FormatError) as error:
+        raise LoadError(f"{path}: {error}") from error
+    return _Found(0, path.name, part_of(snapshot), snapshot.taken_at, snapshot)
+
+
+def _read_tree(path: Path) -> _Found:
+    from ..sources.files.tree import FolderTree
+    from .formats.sysfs_tar import part_from_tree
+
+    try:
+        return _Found(
+            len(NAMES) + 1, path.name, part_from_tree(FolderTree(path)), path.stat().st_mtime
+        )
+    except (OSError, FormatError) as error:
+        raise LoadError(f"{path}: {error}", unreadable=isinstance(error, OSError)) from error
+
+
+def _formats() -> tuple[Format, ...]:
+    return tuple(import_module(f"{__package__}.formats.{name}").FORMAT for name in NAMES)
+
+
+def part_of(snapshot: NodeSnapshot) -> Part:
+    """A snapshot as a part, so that it can be merged with other recordings."""
+    machine, readings = snapshot.machine, snapshot.readings
+    return Part(
+        host=machine.host,
+        gpus=machine.gpus,
+        pairs=machine.pairs,
+        pci=machine.pci,
+        relations=machine.relations,
+        interfaces=machine.interfaces,
+        rdma=machine.rdma,
+        software=machine.software,
+        nccl_topology=machine.nccl_topology,
+        gpu_readings=readings.gpus,
+        pci_readings=readings.pci,
+        processes=readings.processes,
+        host_reading=readings.host,
+        environment=snapshot.environment,
+        measurements=snapshot.measurements,
+        problems=snapshot.problems,
+        assumptions=snapshot.assumptions,
+    )

@@ -1,0 +1,75 @@
+"""The GPUs that amdsmi shows to this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...model.source import Raw, SourceAbsent
+from .library import Library, refusal_text
+
+_BDF = "amdsmi_get_gpu_device_bdf"
+_ALL_REFUSED_CALLS = 30
+"""Where no GPU tells its address the library is started again once in so many calls."""
+
+
+class Device:
+    """One GPU: its handle and what it answered last."""
+
+    def __init__(self, index: int, handle: object, bdf: Raw) -> None:
+        self.index = index
+        self.handle = handle
+        self.bdf = bdf
+        self.lasting: dict[str, Raw] = {}
+        self.answers: dict[str, Raw] = {}
+
+    def raw(self) -> dict[str, Raw]:
+        """Its last answers."""
+        return {"index": self.index, _BDF: self.bdf} | self.lasting | self.answers
+
+
+class Devices:
+    """Starts amdsmi when needed and keeps the list of GPUs; never shuts it down to leave."""
+
+    def __init__(self, start: Callable[[], Library]) -> None:
+        self._start = start
+        self._library: Library | None = None
+        self._devices: list[Device] = []
+        self._calls = 0
+
+    def current(self) -> tuple[Library, list[Device]]:
+        """Give the library and all GPUs.
+
+        Raises SourceAbsent when amdsmi cannot start or shows no GPU, and RuntimeError when it
+        does not list them; both start it again at the next call. The library makes its list once,
+        when it starts, so a GPU that comes later needs that too.
+        """
+        if self._library is None:
+            self._library = self._start()
+            self._devices = []
+        library = self._library
+        if not self._devices:
+            try:
+                handles = library.handles()
+            except Exception as error:
+                self._restart_later()
+                raise RuntimeError(
+                    f"amdsmi does not list the GPUs: {refusal_text(error)}"
+                ) from error
+            if not handles:
+                self._restart_later()
+                raise SourceAbsent("amdsmi works but shows no GPU to this process")
+            self._devices = [
+                Device(index, handle, library.ask(_BDF, handle))
+                for index, handle in enumerate(handles)
+            ]
+        self._calls += 1
+        blind = all(isinstance(device.bdf, dict) for device in self._devices)
+        if blind and self._calls % _ALL_REFUSED_CALLS == 0:
+            self._restart_later()
+        return library, self._devices
+
+    def _restart_later(self) -> None:
+        library, self._library = self._library, None
+        self._devices = []
+        if library is not None:
+            library.close()

@@ -1,0 +1,229 @@
+"""xGMI out of amdsmi's answers: what is said about each pair of GPUs, and the links of one GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any
+
+import msgspec
+
+from ...model.machine import GpuPair, XgmiLink
+from ...model.record import Gap
+from ...model.source import Raw
+from ..nvidia.words import pci_address
+from .answers import Answers, Path, dicts, is_whole
+from .words import LINK_STATES, LINK_TYPES
+
+MAX_LINKS = 64
+MAX_PAIRS = 256
+MOST_GTS, MOST_LANES = 256, 64
+"""Beyond these a rate and a width are not those of xGMI."""
+WEIGHT_OF_A_HOP = 15
+"""Weight of one xGMI hop (amdgpu, kfd_fill_iolink_info_for_gpu)."""
+KERNEL_RATE = (
+    "xGMI rates are those of the kernel's topology, which older kernels fill in for lanes of "
+    "25 GT/s: the driver does not tell the rate of a lane"
+)
+WHICH_DIED = (
+    "as many xGMI links of a GPU are down as it has peers that the driver reaches by PCIe: these "
+    "are taken for the ends of the dead links"
+)
+_DEAD_GAPS = (Gap("raw_gbs", "the link is down"),)
+_METRICS = "amdsmi_get_gpu_metrics_info"
+_STATUS = "amdsmi_get_gpu_xgmi_link_status"
+_LINKS = "amdsmi_get_link_metrics"
+_TYPE = "amdsmi_topo_get_link_type"
+_P2P = "amdsmi_topo_get_p2p_status"
+_BANDWIDTH = "amdsmi_get_minmax_bandwidth_between_processors"
+_WHICH = "this amdsmi does not tell which link leads where"
+
+
+class SeenPair(msgspec.Struct, frozen=True):
+    """What is said of one ordered pair, and its bandwidths in MB/s as the driver states them."""
+
+    pair: GpuPair
+    low: int | None
+    high: int | None
+
+
+def seen_pairs(device: dict[str, Raw], own: str, addresses: dict[int, str]) -> list[SeenPair]:
+    """Ordered pairs with this GPU as the source, by the driver's words."""
+    found: dict[str, SeenPair] = {}
+    for raw in dicts(device.get("pairs"))[:MAX_PAIRS]:
+        peer = raw.get("peer")
+        other = addresses.get(peer) if is_whole(peer) else None
+        if other is not None and other != own:
+            a = Answers(raw)
+            low = a.number("min", (_BANDWIDTH, "min_bandwidth"))
+            high = a.number("max", (_BANDWIDTH, "max_bandwidth"))
+            found.setdefault(other, SeenPair(_pair(Answers(raw), own, other), low, high))
+    return list(found.values())
+
+
+def _pair(a: Answers, own: str, other: str) -> GpuPair:
+    number = a.number("link_type", (_TYPE, "type"))
+    access = {
+        field: _granted(a, field, (("amdsmi_is_P2P_accessible",),))
+        for field in ("p2p_read", "p2p_write")
+    }
+    caps = [(_P2P, "cap", f"is_iolink_{what}") for what in ("atomics_32bit", "atomics_64bit")]
+    values: dict[str, Any] = access | {
+        "link_type": None if number is None else LINK_TYPES.get(number, f"unknown ({number})"),
+        "hops": a.number("hops", (_TYPE, "hops")),
+        "weight": a.number("weight", ("amdsmi_topo_get_link_weight",)),
+        "p2p_atomics": _granted(a, "p2p_atomics", caps),
+        "p2p_dma": _granted(a, "p2p_dma", ((_P2P, "cap", "is_iolink_dma"),)),
+    }
+    return GpuPair(src=own, dst=other, gaps=a.gaps(), **values)
+
+
+def _granted(a: Answers, field: str, paths: Sequence[Path]) -> str | None:
+    """Say "ok" where all that is asked for is granted."""
+    flags = [a.flag(field, path) for path in paths]
+    if any(flag is None for flag in flags):
+        return None
+    return "ok" if all(flags) else "not supported"
+
+
+def xgmi_of(
+    device: dict[str, Raw], seen: Sequence[SeenPair], assumptions: list[str]
+) -> tuple[XgmiLink, ...]:
+    """Give the wires of one GPU: one record for each peer that xGMI reaches in one hop.
+
+    A wire that died is one too: the driver then calls the pair PCIe, and a link of the GPU down.
+    """
+    direct = [one for one in seen if _is_direct(one)]
+    ends = link_ends(device, {one.pair.dst for one in seen})
+    states = _states(device)
+    dead = _dead(seen, ends, states, bool(direct))
+    if dead and not ends:
+        assumptions.append(WHICH_DIED)
+    if dead and len(dead) == states.count(False):
+        states = [True if state is False else state for state in states]  # these are told now
+    wires = [_link(Answers(device), one, ends, states, assumptions) for one in direct]
+    wires += [XgmiLink(remote_address=one.pair.dst, active=False, gaps=_DEAD_GAPS) for one in dead]
+    return tuple(sorted(wires, key=lambda wire: wire.remote_address))
+
+
+def _dead(
+    seen: Sequence[SeenPair],
+    ends: dict[str, list[int]],
+    states: list[bool | None],
+    joined: bool,
+) -> list[SeenPair]:
+    """Find peers whose wire is down: told by link, or as many as there are links down."""
+    beyond = [one for one in seen if one.pair.link_type == "pcie"]
+    told = [
+        one
+        for one in beyond
+        if any(number < len(states) and states[number] is False
+               for number in ends.get(one.pair.dst, ()))
+    ]  # fmt: skip
+    if told or not joined:
+        return told
+    return beyond if beyond and len(beyond) == states.count(False) else []
+
+
+def _is_direct(one: SeenPair) -> bool:
+    """Whether a wire joins the two; the driver's own count of hops is 1 for every pair."""
+    if one.pair.link_type != "xgmi" or _hops(one.pair) not in (None, 1):
+        return False
+    # A driver that fills in neither gives zeros for both; a way over other GPUs has its weight.
+    return not (one.low == 0 and one.high == 0) or one.pair.weight == 0
+
+
+def _hops(pair: GpuPair) -> int | None:
+    if not pair.weight or pair.weight % WEIGHT_OF_A_HOP:
+        return None
+    return pair.weight // WEIGHT_OF_A_HOP
+
+
+def _link(
+    a: Answers,
+    one: SeenPair,
+    ends: dict[str, list[int]],
+    states: list[bool | None],
+    assumptions: list[str],
+) -> XgmiLink:
+    pair = one.pair
+    speed = _within(a, "speed_gts", MOST_GTS, (_METRICS, "xgmi_link_speed"))
+    width = _within(a, "width", MOST_LANES, (_METRICS, "xgmi_link_width"))
+    count = _count(a, one, len(ends.get(pair.dst, ())))
+    raw = None
+    if speed and width and count:
+        raw = speed * width * count / 8
+    elif one.high:
+        raw = one.high / 1000
+        assumptions.append(KERNEL_RATE)
+    else:
+        a.miss("raw_gbs", "neither the rate of a lane nor that of the pair is told")
+    hops = _hops(pair)
+    if hops is None:
+        a.miss("hops", "the driver counts 1 for every pair and tells no weight")
+    values: dict[str, Any] = {
+        "active": _active(a, pair.dst, ends, states),
+        "links": count,
+        "raw_gbs": raw,
+        "hops": hops,
+        "weight": pair.weight or None,
+        "speed_gts": None if speed is None else float(speed),
+        "width": width,
+        "bandwidth_min_gbs": one.low / 1000 if one.low else None,
+        "bandwidth_max_gbs": one.high / 1000 if one.high else None,
+    }
+    for field, value in (("weight", pair.weight), ("bandwidth_max_gbs", one.high)):
+        if not value:
+            zero = "the driver says 0" if value == 0 else "the driver does not say"
+            a.miss(field, pair.why(field) or zero)
+    return XgmiLink(remote_address=pair.dst, gaps=a.gaps(), **values)
+
+
+def _within(a: Answers, field: str, most: int, path: Path) -> int | None:
+    number = a.number(field, path)
+    if number is not None and not 0 < number <= most:
+        a.miss(field, f"the driver says {number}")
+        return None
+    return number
+
+
+def _count(a: Answers, one: SeenPair, told: int) -> int | None:
+    """Count the links of a bundle: told, else the pair's bandwidth over that of one link."""
+    if told:
+        return told
+    if one.low and one.high and one.high % one.low == 0 and one.high // one.low <= MAX_LINKS:
+        return one.high // one.low
+    a.miss("links", "the driver does not say")
+    return None
+
+
+def link_ends(device: dict[str, Raw], peers: Container[str]) -> dict[str, list[int]]:
+    """Numbers of the links to each peer, where this amdsmi tells them (7.x, newer drivers)."""
+    ends: dict[str, list[int]] = {}
+    for number, link in enumerate(Answers(device).items((_LINKS, "links"))[:MAX_LINKS]):
+        peer = pci_address(link.get("bdf")) if isinstance(link, dict) else None
+        if peer is not None and peer in peers:
+            ends.setdefault(peer, []).append(number)
+    return ends
+
+
+def _states(device: dict[str, Raw]) -> list[bool | None]:
+    words = Answers(device).items((_STATUS, "status"))[:MAX_LINKS]
+    return [LINK_STATES.get(word) if isinstance(word, str) else None for word in words]
+
+
+def _active(
+    a: Answers, peer: str, ends: dict[str, list[int]], states: list[bool | None]
+) -> bool | None:
+    """Say whether all links to a peer are up, as far as the driver tells which they are."""
+    told = [state for state in states if state is not None]
+    if not told:
+        a.number("active", (_STATUS, "total_links"))
+        a.miss("active", "the driver does not say")
+        return None
+    own = [states[number] for number in ends.get(peer, ()) if number < len(states)]
+    if own and None not in own:
+        return all(own)
+    if len(set(told)) == 1:
+        return told[0]
+    a.miss("active", f"{told.count(False)} of {len(told)} links are down; {_WHICH}")
+    return None

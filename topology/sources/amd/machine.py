@@ -1,0 +1,297 @@
+"""amdsmi's raw answers to records of what stays. Pure; the layout is that of sources/amdsmi.py."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from ...hardware.amd_parts import package
+from ...model.machine import Gpu, GpuCache, GpuPair, XgmiLink
+from ...model.snapshot import Problem
+from ...model.source import Part, Raw
+from ...recorded.formats.amd.smi_gpu import gfx_name
+from ..nvidia.words import pci_address
+from .answers import Answers, Path, dicts, is_whole, reason, refusal
+from .caches import caches_of
+from .links import seen_pairs, xgmi_of
+from .versions import firmware, software
+from .words import (
+    ARCHITECTURES,
+    ECC_MEMORY_BIT,
+    LEAST_MICROWATTS,
+    MIB,
+    PCIE_GENERATIONS,
+    VIRTUALIZATION,
+)
+
+MAX_DEVICES = 256
+"""More GPUs than any node has; a recording with more is cut there."""
+BDF = "amdsmi_get_gpu_device_bdf"
+_ASIC = "amdsmi_get_gpu_asic_info"
+_BOARD = "amdsmi_get_gpu_board_info"
+_CAP = "amdsmi_get_power_cap_info"
+_PCIE = "amdsmi_get_pcie_info"
+_KFD = "amdsmi_get_gpu_kfd_info"
+_TARGET = re.compile(r"gfx[0-9a-f]{3,6}", re.IGNORECASE)
+_HEX = re.compile(r"(?:0x)?([0-9a-f]{1,8})", re.IGNORECASE)
+_MODES = re.compile(r"(SPX|DPX|TPX|QPX|CPX)|(NPS[1248])")
+
+
+def parse(raw: Raw) -> Part:
+    """Understand what the reader of `amdsmi` (or a recording) holds: GPUs, pairs, versions."""
+    top = raw if isinstance(raw, dict) else {}
+    devices = dicts(top.get("devices"))[:MAX_DEVICES]
+    known = [(_index(device, place), address(device)) for place, device in enumerate(devices)]
+    addresses = {index: own for index, own in known if own is not None}
+    gpus: dict[str, Gpu] = {}
+    pairs: list[GpuPair] = []
+    problems: list[Problem] = []
+    assumptions: list[str] = []
+    packages = Counter(package(own) for own in addresses.values())
+    nameless: dict[str, list[str]] = {}
+    mute: dict[str, list[str]] = {}
+    for device, (index, own) in zip(devices, known, strict=True):
+        if own is None:
+            why = refusal(device.get(BDF)) or "no PCI address in the answer"
+            nameless.setdefault(why, []).append(f"GPU {index}")
+        elif own in gpus:
+            problems.append(_problem(f"two GPUs with the PCI address {own}"))
+        else:
+            seen = seen_pairs(device, own, addresses)
+            split = packages[package(own)] > 1
+            gpus[own] = _gpu(device, own, index, xgmi_of(device, seen, assumptions), split=split)
+            pairs += [one.pair for one in seen]
+            if _all_refused(device):
+                mute.setdefault(_first_reason(device), []).append(f"GPU {own}")
+    problems += [
+        _problem(f"{_listed(who)}: amdsmi does not tell the PCI address ({why})", why)
+        for why, who in nameless.items()
+    ]
+    problems += [
+        _problem(f"{_listed(who)}: amdsmi refuses every question ({why})", why)
+        for why, who in mute.items()
+    ]
+    return Part(
+        gpus=tuple(gpus.values()),
+        pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
+        software=software(top.get("system"), devices),
+        problems=tuple(problems),
+        assumptions=tuple(dict.fromkeys(assumptions)),
+        origin="amdsmi",
+    )
+
+
+def address(device: dict[str, Raw]) -> str | None:
+    """PCI address of a device of the raw answer; None when the driver would not give it.
+
+    A part of a partitioned package has the address of the package with the number of the part in
+    the place of the function, as ROCm shows it.
+    """
+    return pci_address(device.get(BDF))
+
+
+def _index(device: dict[str, Raw], place: int) -> int:
+    index = device.get("index")
+    return index if is_whole(index) and 0 <= index < 2**31 else place
+
+
+def _problem(text: str, why: str = "") -> Problem:
+    kind = "denied" if why == "no permission" else "failed"
+    return Problem(source="amdsmi", kind=kind, text=text)
+
+
+def _listed(names: list[str]) -> str:
+    """Name some GPUs in one line, however many there are."""
+    shown = ", ".join(names[:2])
+    return shown if len(names) <= 2 else f"{shown} and {len(names) - 2} more"
+
+
+def _all_refused(device: dict[str, Raw]) -> bool:
+    asked = [name for name in device if name.startswith("amdsmi_") and name != BDF]
+    return bool(asked) and all(refusal(device[name]) is not None for name in asked)
+
+
+def _first_reason(device: dict[str, Raw]) -> str:
+    answer = device.get(_ASIC)
+    return reason(answer["error"]) if isinstance(answer, dict) and "error" in answer else "unknown"
+
+
+def _gpu(
+    device: dict[str, Raw], own: str, index: int, xgmi: tuple[XgmiLink, ...], *, split: bool
+) -> Gpu:
+    a = Answers(device)
+    part = a.number("partition", (_KFD, "current_partition_id"))
+    target = _target(a)
+    if target not in ARCHITECTURES:
+        a.miss("architecture", f"no name for {target}" if target else "needs the gfx target")
+    values: dict[str, Any] = {
+        "uuid": a.text("uuid", ("amdsmi_get_gpu_device_uuid",)),
+        "name": a.text("name", (_ASIC, "market_name"), (_BOARD, "product_name")),
+        "serial": a.text("serial", (_BOARD, "product_serial")),
+        "vbios": a.text("vbios", *_vbios()),
+        "board_part_number": a.text("board_part_number", (_BOARD, "model_number")),
+        "module_id": a.number("module_id", (_ASIC, "oam_id")),
+        "architecture": ARCHITECTURES.get(target or ""),
+        "compute_capability": target,
+        "core_count": a.number("core_count", (_ASIC, "num_compute_units")),
+        "pci_id": _pci_id(a),
+        "memory_bytes": _memory(a),
+        "memory_bus_bits": a.number(
+            "memory_bus_bits", ("amdsmi_get_gpu_vram_info", "vram_bit_width")
+        ),
+        "bar1_bytes": a.number("bar1_bytes", ("amdsmi_get_gpu_memory_total(VIS_VRAM)",)),
+        "pcie_gen_max": _generation(a),
+        "pcie_width_max": a.number("pcie_width_max", (_PCIE, "pcie_static", "max_pcie_width")),
+        "power_limit_watts": _watts(a, "power_limit_watts", "power_cap"),
+        "power_limit_default_watts": _watts(a, "power_limit_default_watts", "default_power_cap"),
+        "power_limit_min_watts": _watts(a, "power_limit_min_watts", "min_power_cap"),
+        "power_limit_max_watts": _watts(a, "power_limit_max_watts", "max_power_cap"),
+        "temperature_slowdown_c": _limit(a, "temperature_slowdown_c", "CRITICAL"),
+        "temperature_shutdown_c": _limit(a, "temperature_shutdown_c", "EMERGENCY"),
+        "temperature_memory_max_c": _degrees(
+            a, "temperature_memory_max_c", "amdsmi_get_temp_metric(VRAM,CRITICAL)"
+        ),
+        "clock_graphics_max_mhz": _clock(a, "clock_graphics_max_mhz", "GFX"),
+        "clock_memory_max_mhz": _clock(a, "clock_memory_max_mhz", "MEM"),
+        "clock_video_max_mhz": _clock(a, "clock_video_max_mhz", "VCLK0"),
+        "ecc_enabled": _ecc(a),
+        "virtualization": _virtualization(a),
+        "numa_node": _numa(a),
+        "compute_partition": _mode(a, "compute_partition", "amdsmi_get_gpu_compute_partition"),
+        "memory_partition": _mode(a, "memory_partition", "amdsmi_get_gpu_memory_partition"),
+        "xgmi_hive": _hive(a),
+        "kfd_node": a.number("kfd_node", (_KFD, "node_id")),
+        "render_minor": a.number("render_minor", ("amdsmi_get_gpu_enumeration_info", "drm_render")),
+        "caches": _caches(a),
+        "firmware": firmware(a),
+        # Of a split package a container may show but one part.
+        "partition": str(part) if part or (split and part is not None) else None,
+        "parent": package(own) if part or split else None,
+        "xgmi": xgmi,
+    }
+    return Gpu(address=own, vendor="amd", index=index, gaps=a.gaps(), **values)
+
+
+def _vbios() -> tuple[Path, ...]:
+    name = "amdsmi_get_gpu_vbios_info"
+    return (name, "version"), (name, "part_number")
+
+
+def _target(a: Answers) -> str | None:
+    """Read "gfx942"; a driver that does not know writes all ones behind the "gfx"."""
+    text = a.text("compute_capability", (_ASIC, "target_graphics_version"))
+    if text is None:
+        return None
+    text = gfx_name(text)
+    if _TARGET.fullmatch(text) and text.lower() not in ("gfx000", "gfx0000"):
+        return text.lower()
+    a.miss("compute_capability", "the driver does not say")
+    return None
+
+
+def _pci_id(a: Answers) -> str | None:
+    """Vendor and device, "0x1002" and "0x74a1"; ROCm 6.0 gives numbers."""
+    found = []
+    for name in ("vendor_id", "device_id"):
+        value, _ = a.look((_ASIC, name))
+        match = _HEX.fullmatch(value) if isinstance(value, str) else None
+        number = int(match[1], 16) if match else value
+        if is_whole(number) and 0 < number <= 0xFFFF:
+            found.append(f"{number:04x}")
+    if len(found) == 2:
+        return ":".join(found)
+    a.miss("pci_id", a.look((_ASIC, "device_id"))[1] or "the driver does not say")
+    return None
+
+
+def _memory(a: Answers) -> int | None:
+    exact = a.number("memory_bytes", ("amdsmi_get_gpu_memory_total(VRAM)",))
+    if exact:
+        return exact
+    mib = a.number("memory_bytes", ("amdsmi_get_gpu_vram_info", "vram_size"))
+    return mib * MIB if mib else None
+
+
+def _generation(a: Answers) -> int | None:
+    """Generation out of the rate of a lane; `pcie_interface_version` is another number."""
+    field = "pcie_gen_max"
+    rate = a.number(field, (_PCIE, "pcie_static", "max_pcie_speed"))
+    return None if rate is None else generation(a, field, rate)
+
+
+def generation(a: Answers, field: str, rate: int) -> int | None:
+    """PCIe generation of a rate in MT/s."""
+    found = PCIE_GENERATIONS.get(rate)
+    if found is None:
+        a.miss(field, f"no PCIe generation runs at {rate} MT/s")
+    return found
+
+
+def _watts(a: Answers, field: str, name: str) -> float | None:
+    cap = a.number(field, (_CAP, name))
+    if cap is None:
+        return None
+    if cap == 0 and name != "min_power_cap":
+        a.miss(field, "the driver says 0")
+        return None
+    return cap * 1e-6 if cap >= LEAST_MICROWATTS else float(cap)
+
+
+def _limit(a: Answers, field: str, limit: str) -> int | None:
+    """Limit of the junction (hot spot), which is the sensor that MI GPUs throttle by."""
+    sensors = ("HOTSPOT", "EDGE")
+    return _degrees(a, field, *(f"amdsmi_get_temp_metric({s},{limit})" for s in sensors))
+
+
+def _degrees(a: Answers, field: str, *names: str) -> int | None:
+    degrees = a.number(field, *((name,) for name in names))
+    if degrees == 0:
+        a.miss(field, "the driver says 0")
+        return None
+    return degrees
+
+
+def _clock(a: Answers, field: str, kind: str) -> int | None:
+    return a.number(field, (f"amdsmi_get_clock_info({kind})", "max_clk"))
+
+
+def _ecc(a: Answers) -> bool | None:
+    mask = a.number("ecc_enabled", ("amdsmi_get_gpu_ecc_enabled",))
+    return None if mask is None else bool(mask & ECC_MEMORY_BIT)
+
+
+def _virtualization(a: Answers) -> str | None:
+    mode = a.text("virtualization", ("amdsmi_get_gpu_virtualization_mode", "mode"))
+    return None if mode is None else VIRTUALIZATION.get(mode, f"unknown ({mode})")
+
+
+def _numa(a: Answers) -> int | None:
+    answer, _ = a.look(("amdsmi_get_gpu_topo_numa_affinity",))
+    if is_whole(answer) and answer < 0:
+        a.miss("numa_node", "the driver knows no NUMA node")
+        return None
+    return a.number("numa_node", ("amdsmi_get_gpu_topo_numa_affinity",))
+
+
+def _mode(a: Answers, field: str, name: str) -> str | None:
+    text = a.text(field, (name,))
+    if text is None or _MODES.fullmatch(text.upper()):
+        return text and text.upper()
+    a.miss(field, f"unknown ({text[:40]})")
+    return None
+
+
+def _caches(a: Answers) -> tuple[GpuCache, ...]:
+    listed, why = a.look(("amdsmi_get_gpu_cache_info",))
+    found = caches_of(listed)
+    if not found:
+        a.miss("caches", why or "the driver names none beyond level 1")
+    return found
+
+
+def _hive(a: Answers) -> str | None:
+    number = a.number("xgmi_hive", ("amdsmi_get_xgmi_info", "xgmi_hive_id"))
+    if number == 0:
+        a.miss("xgmi_hive", "in no hive")
+    return str(number) if number else None

@@ -1,0 +1,275 @@
+"""amdsmi's raw answers to readings. Pure; the layout is that of sources/amdsmi_readings.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, XgmiReading
+from ...model.source import Part, Raw
+from .answers import Answers, dicts, is_whole, odd, refusal
+from .links import MAX_LINKS, link_ends
+from .machine import MAX_DEVICES, address, generation
+from .words import ECC_BLOCKS, PAGE_PENDING, THROTTLED, THROTTLES
+
+_METRICS = "amdsmi_get_gpu_metrics_info"
+_ACTIVITY = "amdsmi_get_gpu_activity"
+_POWER = "amdsmi_get_power_info"
+_PCIE = "amdsmi_get_pcie_info"
+_USED = "amdsmi_get_gpu_memory_usage(VRAM)"
+_TOTAL = "amdsmi_get_gpu_memory_total(VRAM)"
+_VIOLATIONS = "amdsmi_get_violation_status"
+_PROCESSES = "amdsmi_get_gpu_process_list"
+_LINKS = "amdsmi_get_link_metrics"
+_PAGES = "amdsmi_get_gpu_bad_page_info"
+_TOTAL_ECC = "amdsmi_get_gpu_total_ecc_count"
+_MAX_PROCESSES = 4096
+_KB = 1024
+XGMI_KILOBYTE = "xGMI counters: the driver's kilobyte is taken for 1024 bytes"
+
+
+def parse(raw: Raw) -> Part:
+    """Understand what the reader of `amdsmi_readings` (or a recording) holds."""
+    top = raw if isinstance(raw, dict) else {}
+    devices = dicts(top.get("devices"))[:MAX_DEVICES]
+    addresses = [address(device) for device in devices]
+    known = {own for own in addresses if own is not None}
+    readings: dict[str, GpuReading] = {}
+    for device, own in zip(devices, addresses, strict=True):
+        if own is not None and own not in readings:  # `amdsmi` tells of GPUs without an address
+            readings[own] = _reading(device, own, known - {own})
+    counted = any(
+        reading.xgmi or reading.xgmi_tx_bytes_per_second is not None
+        for reading in readings.values()
+    )
+    return Part(
+        gpu_readings=tuple(readings.values()), assumptions=(XGMI_KILOBYTE,) if counted else ()
+    )
+
+
+def _reading(device: dict[str, Raw], own: str, peers: set[str]) -> GpuReading:
+    a = Answers(device)
+    used, total = a.number("memory_used_bytes", (_USED,)), a.number("memory_free_bytes", (_TOTAL,))
+    free = None if used is None or not total else total - used
+    if free is None:
+        a.miss("memory_free_bytes", "needs the memory's size and what is used of it")
+    values: dict[str, Any] = {
+        "utilization_percent": _percent(a, "utilization_percent", "gfx"),
+        "memory_utilization_percent": _percent(a, "memory_utilization_percent", "umc"),
+        "memory_used_bytes": used,
+        "memory_free_bytes": None if free is None else max(0, free),
+        "power_watts": _power(a),
+        "temperature_c": _degrees(
+            a, "temperature_c", ("HOTSPOT", "temperature_hotspot"), ("EDGE", "temperature_edge")
+        ),
+        "temperature_memory_c": _degrees(a, "temperature_memory_c", ("VRAM", "temperature_mem")),
+        "clock_graphics_mhz": _clock(a, "clock_graphics_mhz", "GFX"),
+        "clock_memory_mhz": _clock(a, "clock_memory_mhz", "MEM"),
+        "clock_video_mhz": _clock(a, "clock_video_mhz", "VCLK0"),
+        "throttle_reasons": _throttle(a),
+        "pcie_gen": _generation(a),
+        "pcie_width": a.number("pcie_width", (_PCIE, "pcie_metric", "pcie_width")),
+        "pcie_replays": a.number(
+            "pcie_replays",
+            (_PCIE, "pcie_metric", "pcie_replay_count"),
+            ("amdsmi_get_gpu_pci_replay_counter",),
+        ),
+        "xgmi": _xgmi(a, peers),
+        "xgmi_rx_bytes_per_second": _xgmi_rate(a, "rx", "xgmi_read_data_acc"),
+        "xgmi_tx_bytes_per_second": _xgmi_rate(a, "tx", "xgmi_write_data_acc"),
+        "ecc": _ecc(a),
+        "ecc_blocks": _blocks(device.get("ecc")),
+        "processes": _processes(a),
+    }
+    return GpuReading(address=own, gaps=a.gaps(), **values)
+
+
+def _percent(a: Answers, field: str, what: str) -> int | None:
+    value = a.number(field, (_ACTIVITY, f"{what}_activity"), (_METRICS, f"average_{what}_activity"))
+    if value is not None and value > 100:
+        a.miss(field, f"the driver says {value} %")
+        return None
+    return value
+
+
+def _power(a: Answers) -> float | None:
+    """Watts right now (MI300), else the mean of a moment, which is all that MI200 tells."""
+    field = "power_watts"
+    names = ("current_socket_power", "average_socket_power", "socket_power")
+    found = [a.look((_POWER, name)) for name in names]
+    watts = [value for value, why in found if why is None and is_whole(value)]
+    told = [value for value in watts if 0 < value < 10_000]
+    if told:
+        return float(told[0])
+    if watts and watts[0] == 0:
+        a.miss(field, "the driver says 0")
+        return None
+    metrics = ("current_socket_power", "average_socket_power")
+    number = a.number(field, *((_METRICS, name) for name in metrics))
+    if number == 0:
+        a.miss(field, "the driver says 0")
+        return None
+    return None if number is None else float(number)
+
+
+def _degrees(a: Answers, field: str, *sensors: tuple[str, str]) -> int | None:
+    """Degrees of the first sensor that answers; 0 is how a missing one answers."""
+    for sensor, metric in sensors:
+        paths = ((f"amdsmi_get_temp_metric({sensor},CURRENT)",), (_METRICS, metric))
+        if degrees := a.number(field, *paths):
+            return degrees
+    a.miss(field, "the driver says 0")
+    return None
+
+
+def _clock(a: Answers, field: str, kind: str) -> int | None:
+    # ROCm 6.0 and 6.1 call it cur_clk.
+    name = f"amdsmi_get_clock_info({kind})"
+    return a.number(field, (name, "clk"), (name, "cur_clk"))
+
+
+def _generation(a: Answers) -> int | None:
+    rate = a.number("pcie_gen", (_PCIE, "pcie_metric", "pcie_speed"))
+    return None if rate is None else generation(a, "pcie_gen", rate)
+
+
+def _throttle(a: Answers) -> tuple[str, ...] | None:
+    """What held the clocks down since the reading before, else in the library's own 100 ms."""
+    field = "throttle_reasons"
+    change = a.raw.get("residencies")
+    samples = _change(change, "accumulation_counter")
+    if samples:
+        grown = [(_change(change, name), word) for name, _, word in THROTTLES]
+        if any(count is not None for count, _ in grown):
+            return tuple(word for count, word in grown if count)
+    flags = [(a.look((_VIOLATIONS, flag))[0], word) for _, flag, word in THROTTLES]
+    if any(isinstance(active, bool) for active, _ in flags):
+        return tuple(word for active, word in flags if active is True)
+    throttled, why = a.look((_METRICS, "throttle_status"))
+    if isinstance(throttled, bool):
+        return (THROTTLED,) if throttled else ()
+    first = refusal(change) if isinstance(change, dict) else None
+    a.miss(field, first or why or odd(throttled))
+    return None
+
+
+def _change(raw: Raw, name: str) -> int | None:
+    """How far a counter has come between two readings; None where it cannot be said."""
+    values = raw.get(name) if isinstance(raw, dict) else None
+    if isinstance(values, list) and len(values) == 2:
+        before, now = values
+        if is_whole(before) and is_whole(now) and 0 <= before <= now < 2**64 - 1:
+            return now - before
+    return None
+
+
+def _xgmi(a: Answers, peers: set[str]) -> tuple[XgmiReading, ...]:
+    """Bytes by peer, where this amdsmi tells which link leads where."""
+    links = a.items((_LINKS, "links"))[:MAX_LINKS]
+    found = []
+    for peer, numbers in link_ends(a.raw, peers).items():
+        own = [Answers(links[number]) for number in numbers]
+        counts = {
+            field: [link.number(field, (name,)) for link in own]
+            for field, name in (("tx_bytes", "write"), ("rx_bytes", "read"))
+        }
+        sums = {
+            field: None if None in values else _KB * sum(v for v in values if v is not None)
+            for field, values in counts.items()
+        }
+        gaps = next((link.gaps() for link in own if link.gaps()), ())
+        found.append(XgmiReading(remote_address=peer, gaps=gaps, **sums))
+    if not found:
+        _, why = a.look((_LINKS, "links"))
+        a.miss("xgmi", why or "the driver does not tell which link leads where")
+    return tuple(found)
+
+
+def _xgmi_rate(a: Answers, way: str, name: str) -> float | None:
+    """Bytes a second over all xGMI links of the GPU."""
+    field = f"xgmi_{way}_bytes_per_second"
+    change, why = a.look(("xgmi_kb",))
+    if not isinstance(change, dict):
+        a.miss(field, why or odd(change))
+        return None
+    seconds, values = change.get("seconds"), change.get(name)
+    lists = values if isinstance(values, list) and len(values) == 2 else [None, None]
+    before, now = (value if isinstance(value, list) else [] for value in lists)
+    pairs = [(b, n) for b, n in zip(before, now, strict=False) if is_whole(b) and is_whole(n)]
+    if not isinstance(seconds, int | float) or not 0 < seconds < 1e6 or not pairs:
+        a.miss(field, "the driver does not count the bytes of its xGMI links")
+        return None
+    if any(not 0 <= b <= n < 2**64 - 1 for b, n in pairs):
+        a.miss(field, "a counter went back (the driver was reloaded?)")
+        return None
+    return _KB * sum(n - b for b, n in pairs) / seconds
+
+
+def _ecc(a: Answers) -> EccCounts | None:
+    own = Answers(a.raw)
+    if all(a.raw.get(name) is None for name in (_TOTAL_ECC, _PAGES)):
+        a.miss("ecc", "not asked")
+        return None
+    pages, pending = _pages(own)
+    since = "amdsmi counts since the driver was loaded"
+    values: dict[str, Any] = {
+        "corrected_volatile": own.number("corrected_volatile", (_TOTAL_ECC, "correctable_count")),
+        "uncorrected_volatile": own.number(
+            "uncorrected_volatile", (_TOTAL_ECC, "uncorrectable_count")
+        ),
+        "pages_retired_double": pages,
+        "retirement_pending": pending,
+    }
+    for field in ("corrected_aggregate", "uncorrected_aggregate"):
+        own.miss(field, since)
+    return EccCounts(gaps=own.gaps(), **values)
+
+
+def _pages(a: Answers) -> tuple[int | None, bool | None]:
+    """Bad pages and whether one waits to be retired; older bindings say "none" in words."""
+    pages, why = a.look((_PAGES,))
+    if isinstance(pages, str) and "no bad pages" in pages.lower():
+        return 0, False
+    if isinstance(pages, list):
+        return len(pages), any(page.get("status") == PAGE_PENDING for page in dicts(pages))
+    for field in ("pages_retired_double", "retirement_pending"):
+        a.miss(field, why or odd(pages))
+    return None, None
+
+
+def _blocks(raw: Raw) -> tuple[EccBlock, ...]:
+    """Counts of each block that the driver counts; the others are left out."""
+    found = []
+    for block in ECC_BLOCKS:
+        answer = raw.get(block) if isinstance(raw, dict) else None
+        if not isinstance(answer, dict) or refusal(answer) is not None:
+            continue
+        a = Answers({"it": answer})
+        found.append(
+            EccBlock(
+                block=block,
+                corrected=a.number("corrected", ("it", "correctable_count")),
+                uncorrected=a.number("uncorrected", ("it", "uncorrectable_count")),
+                deferred=a.number("deferred", ("it", "deferred_count")),
+                gaps=a.gaps(),
+            )
+        )
+    return tuple(found)
+
+
+def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
+    """All processes that the driver names; None when it does not say."""
+    listed, why = a.look((_PROCESSES,))
+    if not isinstance(listed, list):
+        a.miss("processes", why or odd(listed))
+        return None
+    if listed and not dicts(listed):  # handles, as up to ROCm 6.1
+        a.miss("processes", "this amdsmi gives no more than their number")
+        return None
+    found: dict[int, GpuProcess] = {}
+    for raw in dicts(listed)[:_MAX_PROCESSES]:
+        pid = raw.get("pid")
+        if is_whole(pid) and 0 < pid < 2**32:
+            own = Answers({"it": raw})
+            memory = own.number("memory_bytes", ("it", "memory_usage", "vram_mem"), ("it", "mem"))
+            found[pid] = GpuProcess(pid=pid, kind="compute", memory_bytes=memory, gaps=own.gaps())
+    return tuple(found.values())

@@ -1,0 +1,98 @@
+"""Values out of raw answers of files: a text, {"error": why}, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...model.record import Gap
+from ...model.source import Raw
+from .tree import clean
+
+LIMIT_CHARACTERS = 4096
+_LARGEST = 1 << 63
+
+
+class Fields:
+    """Takes the fields of one record out of its raw answer and notes why some are unknown."""
+
+    def __init__(self, raw: Raw, absent: str) -> None:
+        self.raw: Mapping[str, Raw] = raw if isinstance(raw, dict) else {}
+        self.absent = absent
+        self._gaps: dict[str, Gap] = {}
+
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """Why fields are None, in the order in which they were asked for."""
+        return tuple(self._gaps.values())
+
+    def gap(self, field: str, why: str) -> None:
+        """Note why `field` is None."""
+        self._gaps[field] = Gap(field, clean(why[:200]))
+
+    def text(self, key: str, field: str | None = None, *, quiet: bool = False) -> str | None:
+        """The text under `key`; `quiet`: that there is none is normal and no gap."""
+        answer = self.raw.get(key)
+        if isinstance(answer, str) and answer:
+            return clean(answer[:LIMIT_CHARACTERS])
+        if field is not None and not (quiet and answer is None):
+            self.gap(field, self._reason(answer))
+        return None
+
+    def number(
+        self, key: str, field: str | None = None, *, base: int = 10, quiet: bool = False
+    ) -> int | None:
+        """The whole number under `key`; base 0 for "0x10"."""
+        text = self.text(key, field, quiet=quiet)
+        if text is None:
+            return None
+        value = whole(text, base)
+        if value is None and field is not None:
+            self.gap(field, f"not a number: {text[:40]!r}")
+        return value
+
+    def count(self, key: str, field: str) -> int | None:
+        """The whole number under `key` that cannot be below 0."""
+        value = self.number(key, field)
+        if value is not None and value < 0:
+            self.gap(field, f"the answer is {value}")
+            return None
+        return value
+
+    def _reason(self, answer: Raw) -> str:
+        if isinstance(answer, dict) and isinstance(answer.get("error"), str):
+            return str(answer["error"])
+        if answer is None:
+            return self.absent
+        return "empty" if answer == "" else "the answer is no text"
+
+
+def whole(text: str | None, base: int = 10) -> int | None:
+    """A whole number of at most 63 bits, or None."""
+    if text is None or len(text) > 40:
+        return None
+    try:
+        value = int(text, base)
+    except ValueError:
+        return None
+    return value if -_LARGEST <= value < _LARGEST else None
+
+
+def absent_text(raw: Raw) -> str:
+    """What a raw answer says about files that are not there."""
+    why = raw.get("absent") if isinstance(raw, dict) else None
+    return clean(why[:100]) if isinstance(why, str) and why else "not in the answer"
+
+
+def part(raw: Raw, key: str) -> dict[str, Raw]:
+    """The dictionary under `key`; an empty one for anything else."""
+    found = raw.get(key) if isinstance(raw, dict) else None
+    if not isinstance(found, dict):
+        return {}
+    return {clean(name): value for name, value in found.items() if isinstance(name, str)}
+
+
+def words(raw: Raw) -> tuple[str, ...]:
+    """Take the texts in a list; () for anything else."""
+    if not isinstance(raw, list):
+        return ()
+    return tuple(clean(word[:LIMIT_CHARACTERS]) for word in raw if isinstance(word, str))

@@ -1,0 +1,1 @@
+"""AMD GPUs as the kernel knows them: KFD's topology and the files of amdgpu."""

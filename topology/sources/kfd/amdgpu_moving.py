@@ -1,0 +1,133 @@
+"""What moves on an AMD GPU, out of amdgpu's files and KFD's list of processes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...model.readings import GpuProcess, GpuReading
+from ...model.source import Part, Raw
+from ..files.answers import Fields, absent_text, part, whole
+from ..pci.devices import SPEED
+
+ORIGIN = "amdgpu"
+OTHER_PIDS = "the process numbers that KFD gives are not of this container"
+PCIE_GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+
+
+def parse(raw: Raw) -> Part:
+    """Turn the answer of the source amdgpu_readings into readings, GPU by GPU."""
+    absent = absent_text(raw)
+    told = raw.get("processes") if isinstance(raw, dict) else None
+    return Part(
+        gpu_readings=tuple(
+            _reading(address, Fields(device, absent), told)
+            for address, device in sorted(part(raw, "devices").items())
+        ),
+        origin=ORIGIN,
+    )
+
+
+def _reading(address: str, fields: Fields, told: Raw) -> GpuReading:
+    sensors = Fields(fields.raw.get("hwmon"), fields.absent)
+    used = fields.count("mem_info_vram_used", "memory_used_bytes")
+    total = fields.count("mem_info_vram_total", "memory_free_bytes")
+    free = total - used if total is not None and used is not None and total >= used else None
+    if free is None:
+        fields.gap("memory_free_bytes", fields.absent)
+    processes = _processes(address, told, fields)
+    reading = GpuReading(
+        address=address,
+        utilization_percent=_percent(fields, "gpu_busy_percent", "utilization_percent"),
+        memory_utilization_percent=_percent(
+            fields, "mem_busy_percent", "memory_utilization_percent"
+        ),
+        memory_used_bytes=used,
+        memory_free_bytes=free,
+        power_watts=_watts(sensors, fields),
+        temperature_c=_degrees(sensors, fields, ("junction", "edge"), "temperature_c"),
+        temperature_memory_c=_degrees(sensors, fields, ("mem",), "temperature_memory_c"),
+        clock_graphics_mhz=_clock(sensors, fields, "sclk", "clock_graphics_mhz"),
+        clock_memory_mhz=_clock(sensors, fields, "mclk", "clock_memory_mhz"),
+        pcie_gen=_generation(fields),
+        pcie_width=_width(fields),
+        pcie_replays=fields.count("pcie_replay_count", "pcie_replays"),
+        processes=processes,
+    )
+    asleep = fields.raw.get("asleep")
+    if isinstance(asleep, str):
+        for gap in fields.gaps:
+            if gap.field != "processes":
+                fields.gap(gap.field, asleep)
+    return msgspec.structs.replace(reading, gaps=fields.gaps)
+
+
+def _percent(fields: Fields, key: str, field: str) -> float | None:
+    number = fields.number(key, field)
+    if number is not None and not 0 <= number <= 100:
+        fields.gap(field, f"the driver says {number} %")
+        return None
+    return None if number is None else float(number)
+
+
+def _watts(sensors: Fields, fields: Fields) -> float | None:
+    """Take the average over a moment where there is one; newer GPUs give the present alone."""
+    for key in ("power1_average", "power1_input"):
+        micro = sensors.number(key)
+        if micro is not None and 0 <= micro < 100_000_000_000:
+            return micro / 1e6
+    fields.gap("power_watts", fields.absent)
+    return None
+
+
+def _degrees(sensors: Fields, fields: Fields, labels: tuple[str, ...], field: str) -> int | None:
+    for label in labels:
+        for n in (1, 2, 3):
+            if sensors.text(f"temp{n}_label") == label:
+                milli = sensors.number(f"temp{n}_input")
+                if milli is not None and -100_000 < milli < 500_000:
+                    return milli // 1000
+    fields.gap(field, fields.absent)
+    return None
+
+
+def _clock(sensors: Fields, fields: Fields, label: str, field: str) -> int | None:
+    for n in (1, 2):
+        if sensors.text(f"freq{n}_label") == label:
+            hertz = sensors.number(f"freq{n}_input")
+            if hertz is not None and 0 <= hertz < 10**11:
+                return hertz // 1_000_000
+    fields.gap(field, fields.absent)
+    return None
+
+
+def _generation(fields: Fields) -> int | None:
+    text = fields.text("current_link_speed", "pcie_gen")
+    match = SPEED.match(text) if text is not None else None
+    found = PCIE_GENERATION.get(float(match.group(1))) if match else None
+    if found is None and text is not None:
+        fields.gap("pcie_gen", f"the kernel says {text[:40]!r}")
+    return found
+
+
+def _width(fields: Fields) -> int | None:
+    width = fields.number("current_link_width", "pcie_width")
+    if width is not None and not 0 < width <= 32:
+        fields.gap("pcie_width", f"the kernel says {width}")
+        return None
+    return width
+
+
+def _processes(address: str, told: Raw, fields: Fields) -> tuple[GpuProcess, ...] | None:
+    """List who holds memory of this GPU by KFD; who only opened the device is on every GPU."""
+    if not isinstance(told, dict) or "error" in told:
+        why = told.get("error") if isinstance(told, dict) else None
+        fields.gap("processes", why[:200] if isinstance(why, str) else fields.absent)
+        return None
+    found: list[GpuProcess] = []
+    for pid, held in told.items():
+        number = whole(pid) if isinstance(pid, str) else None
+        text = held.get(address) if isinstance(held, dict) else None
+        size = whole(text) if isinstance(text, str) else None
+        if number is not None and number > 0 and size is not None and size > 0:
+            found.append(GpuProcess(pid=number, kind="compute", memory_bytes=size))
+    return tuple(sorted(found, key=lambda process: process.pid))

@@ -1,0 +1,92 @@
+"""What moves on AMD GPUs by sysfs alone: utilisation, memory, power, temperatures, processes.
+
+The raw answer: {"absent": why a missing text is missing, "devices": {PCI address: {file of the
+device: text, "hwmon": {file: text}, "asleep": why it was not asked}}, "processes": {pid: {PCI
+address: text of the bytes that KFD counts}} or {"error": why}}. Files are those of
+linux/amdgpu.py; a text may be {"error": why}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...model.source import Raw, Source
+from ..files.tree import Tree, answers, live_tree
+from . import amdgpu_files as amdgpu
+from . import files as kfd
+from . import nodes as kfd_nodes
+from .amdgpu_moving import OTHER_PIDS, parse
+
+FULL_READS = 20
+LOOK_AGAIN_SECONDS = 10.0
+LIMIT_PROCESSES = 4096
+
+
+class Reader:
+    """Asks sysfs once per call; which GPUs there are is looked up now and then."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._addresses: list[str] = []
+        self._ids: dict[int, str] = {}
+        self._reads = 0
+        self.again_seconds: float | None = None
+
+    def __call__(self) -> Raw:
+        """Ask once. Without a GPU it answers so, and looks again later: `kfd` is who says it."""
+        tree = self._tree
+        if self._reads % FULL_READS == 0 or not self._addresses:
+            self._addresses = amdgpu.addresses(tree)
+            self._ids = _ids(tree)
+        self._reads += 1
+        self.again_seconds = None if self._addresses else LOOK_AGAIN_SECONDS
+        return {
+            "absent": tree.absent,
+            "devices": {name: amdgpu.read_moving(tree, name) for name in self._addresses},
+            "processes": _processes(tree, self._ids),
+        }
+
+
+def read(tree: Tree) -> Raw:
+    """Read a whole tree once."""
+    return Reader(tree)()
+
+
+def _ids(tree: Tree) -> dict[int, str]:
+    """KFD's numbers of GPUs -> their PCI addresses."""
+    place = kfd.root(tree)
+    raw = {} if place is None else kfd.read_identities(tree, place)
+    return {node.gpu_id: node.address for node in kfd_nodes.nodes({"nodes": raw}) if node.gpu_id}
+
+
+def _processes(tree: Tree, ids: dict[int, str]) -> Raw:
+    if not ids:
+        return {"error": "KFD shows no GPU"}
+    if not tree.exists("proc"):
+        return {"error": tree.absent}
+    found: dict[str, Raw] = {}
+    for pid in tree.names(kfd.PROCESSES)[:LIMIT_PROCESSES]:
+        if not (pid.isascii() and pid.isdigit() and len(pid) < 11):
+            continue
+        if not tree.exists(f"proc/{pid}"):
+            if tree.exists(f"{kfd.PROCESSES}/{pid}"):
+                # Ended in between would be gone from both: the number is of another namespace.
+                return {"error": OTHER_PIDS}
+            continue
+        held = answers(tree, f"{kfd.PROCESSES}/{pid}", (f"vram_{number}" for number in ids))
+        found[pid] = {ids[int(name[5:])]: text for name, text in held.items()}
+    return found
+
+
+def _reader() -> Callable[[], Raw]:
+    return Reader(live_tree())
+
+
+SOURCE = Source(
+    id="amdgpu_readings",
+    interval_seconds=1.0,
+    deadline_seconds=2.0,
+    reader=_reader,
+    opening=True,
+    parse=parse,
+)

@@ -1,0 +1,71 @@
+"""AMD GPUs as the kernel knows them, without ROCm's library: KFD's topology and amdgpu's files.
+
+The raw answer, every key but "absent" optional:
+
+- "absent": why a missing text is missing
+- "generation": text of generation_id
+- "nodes": {"2": {"gpu_id", "name", "properties": text, "io_links" | "p2p_links" | "mem_banks":
+  {"0": text}}}, texts as in /sys/class/kfd/kfd/topology/nodes
+- "devices": {PCI address: {file of the device: text}}, files as in linux/amdgpu.py, and
+  "hive": {"1": address} the members in the order of xgmi_num_hops, "hwmon": {file: text},
+  "asleep": why it was not asked
+
+A text may be {"error": why}. Nothing is written, nothing needs root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...model.source import Raw, Source, SourceAbsent
+from ..files.tree import Tree, live_tree
+from . import amdgpu_files as amdgpu
+from . import files as kfd
+from .gpus import parse
+
+FULL_READS = 6
+"""Links and devices are read anew once in so many reads, or when KFD's generation changes."""
+
+
+class Reader:
+    """Asks sysfs once per call; the thousands of files of links are kept while nothing changes."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._nodes: dict[str, Raw] = {}
+        self._generation: Raw = None
+        self._reads = 0
+
+    def __call__(self) -> Raw:
+        """Ask once. Raises SourceAbsent when neither KFD nor amdgpu shows a GPU."""
+        tree = self._tree
+        place = kfd.root(tree)
+        generation = None if place is None else kfd.generation(tree, place)
+        fresh = self._reads % FULL_READS == 0 or generation != self._generation
+        if fresh:
+            self._nodes = {} if place is None else kfd.read_nodes(tree, place)
+        self._generation = generation
+        self._reads += 1
+        devices = {address: amdgpu.read_device(tree, address) for address in amdgpu.addresses(tree)}
+        if not self._nodes and not devices:
+            raise SourceAbsent("no GPU of AMD's driver amdgpu in /sys, and no KFD topology")
+        return {
+            "absent": tree.absent,
+            "generation": generation,
+            "nodes": self._nodes,
+            "devices": devices,
+        }
+
+
+def read(tree: Tree) -> Raw:
+    """Read a whole tree once. Raises SourceAbsent when it shows no AMD GPU."""
+    return Reader(tree)()
+
+
+def _reader() -> Callable[[], Raw]:
+    return Reader(live_tree())
+
+
+SOURCE = Source(
+    id="kfd", interval_seconds=20.0, deadline_seconds=5.0, reader=_reader, opening=True, parse=parse
+)

@@ -1,0 +1,179 @@
+"""What the kernel tells of one process in /proc, as far as it lets us.
+
+The raw answer of a process: {"status": its lines of STATUS, "parent_command", "memlock": the line
+of /proc/PID/limits, "cgroup": text, "levels": limits of its cgroups as in `containers`,
+"namespaces": {kind: "ipc:[4026531839]"}, "variables": {name: value}, "hostname", "shm": {"device",
+"total": bytes}}. A value may be {"error": why}. Of the variables only those leave this module that
+may be stored (flags/names.py) or that name a job or a rank (JOB_NAMES).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from ...model.source import Raw
+from ...model.variable_names import listed
+from ..files.tree import Tree, Unreadable, clean
+from .containers import limits
+
+PROC = Path("/proc")
+STATUS = ("State", "PPid", "Cpus_allowed_list", "Mems_allowed_list")
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
+KUBERNETES = "KUBERNETES_SERVICE_HOST"
+JOB_NAMES = frozenset(
+    {
+        "HOSTNAME",
+        "LOCAL_RANK",
+        "LSB_JOBID",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "MPI_LOCALRANKID",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "PBS_JOBID",
+        "PMI_RANK",
+        "PMI_SIZE",
+        "RANK",
+        "RAY_JOB_ID",
+        "SLURM_JOB_ID",
+        "SLURM_LOCALID",
+        "SLURM_NTASKS",
+        "SLURM_PROCID",
+        "SLURM_STEP_ID",
+        "TORCHELASTIC_RUN_ID",
+        "WORLD_SIZE",
+        KUBERNETES,
+    }
+)
+"""Names that say which job and which rank a process is."""
+DENIED = "no permission"
+LIMIT_ENVIRONMENT = 4 * 2**20
+LIMIT_VARIABLES = 2000
+LIMIT_KEPT = 256
+LIMIT_CHARACTERS = 512
+LIMIT_STATUS = 16 * 1024
+
+
+def moving(tree: Tree, pid: int) -> dict[str, Raw]:
+    """What changes while a process runs: its state, its binding, and who looks after it."""
+    status = _lines(tree.text(f"proc/{pid}/status", LIMIT_STATUS), STATUS)
+    parent = str(status.get("PPid", ""))
+    found: dict[str, Raw] = {"status": status}
+    if parent.isascii() and parent.isdecimal() and parent != "0":
+        found["parent_command"] = _said(tree.text(f"proc/{parent}/comm", 256))
+    return found
+
+
+def lasting(tree: Tree, pid: int, proc: Path = PROC) -> dict[str, Raw]:
+    """What hardly ever changes; `proc` is where its root and its namespaces are."""
+    folder = f"proc/{pid}"
+    spaces = namespaces(pid, proc)
+    return {
+        "memlock": _memlock(tree.text(f"{folder}/limits", LIMIT_STATUS)),
+        "cgroup": _said(tree.text(f"{folder}/cgroup", 8192)),
+        "levels": limits(tree, f"{folder}/cgroup"),
+        "namespaces": spaces,
+        "variables": _variables(tree.octets(f"{folder}/environ", 0, LIMIT_ENVIRONMENT)),
+        "hostname": _hostname(spaces, pid, proc),
+        "shm": shm(pid, proc),
+    }
+
+
+def state(tree: Tree, pid: int) -> str:
+    """The letter of its state, "Z" for a zombie; "" when it is not readable."""
+    lines = _lines(tree.text(f"proc/{pid}/status", LIMIT_STATUS), ("State",))
+    return str(lines.get("State", ""))[:1]
+
+
+def namespaces(pid: int | str, proc: Path = PROC) -> dict[str, Raw]:
+    """Kind and name of the namespaces that a process is in."""
+    found: dict[str, Raw] = {}
+    for kind in NAMESPACES:
+        try:
+            found[kind] = clean(os.readlink(proc / str(pid) / "ns" / kind))
+        except PermissionError:
+            return {"error": DENIED}
+        except OSError:
+            continue  # an older kernel has fewer kinds
+    return found or {"error": "not readable"}
+
+
+def shm(pid: int, proc: Path = PROC) -> dict[str, Raw]:
+    """Device number and size of the process's /dev/shm, seen through its own root."""
+    place = proc / str(pid) / "root"
+    try:
+        for name in ("dev", "shm"):
+            place /= name
+            status = os.lstat(place)
+            if not stat.S_ISDIR(status.st_mode):
+                # An absolute link would lead out of a container to our own folder.
+                return {"error": f"/{place.relative_to(proc / str(pid) / 'root')} is no folder"}
+        told = os.statvfs(place)
+    except PermissionError:
+        return {"error": DENIED}
+    except OSError as error:
+        return {"error": error.strerror or type(error).__name__}
+    return {"device": status.st_dev, "total": told.f_frsize * told.f_blocks}
+
+
+def _hostname(spaces: dict[str, Raw], pid: int, proc: Path) -> Raw:
+    """Ours where it has our UTS namespace, else what its own /etc/hostname says."""
+    own = namespaces("self", proc)
+    if spaces.get("uts") is not None and spaces.get("uts") == own.get("uts"):
+        return clean(os.uname().nodename)
+    folder = proc / str(pid) / "root" / "etc"
+    try:
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            return {"error": "its /etc is no folder"}
+        # Neither a link out of its root nor a pipe that waits for a writer.
+        handle = os.open(folder / "hostname", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except PermissionError:
+        return {"error": DENIED}
+    except OSError as error:
+        return {"error": error.strerror or type(error).__name__}
+    try:
+        plain = stat.S_ISREG(os.fstat(handle).st_mode)
+        return clean(os.read(handle, 256)).strip() if plain else {"error": "no plain file"}
+    except OSError as error:
+        return {"error": error.strerror or type(error).__name__}
+    finally:
+        os.close(handle)
+
+
+def _variables(data: bytes | Unreadable) -> dict[str, Raw]:
+    if isinstance(data, Unreadable):
+        return {"error": data.why}
+    found: dict[str, Raw] = {}
+    for entry in data.split(b"\0")[:LIMIT_VARIABLES]:
+        name, sign, value = entry.partition(b"=")
+        word = clean(name)
+        if not sign or word in found or len(found) >= LIMIT_KEPT:
+            continue
+        if word in JOB_NAMES or (len(word) <= LIMIT_CHARACTERS and listed(word)):
+            # That it is set says enough: the address of a cluster's server is nobody's business.
+            found[word] = "set" if word == KUBERNETES else clean(value[:LIMIT_CHARACTERS])
+    return found
+
+
+def _lines(text: str | Unreadable, names: tuple[str, ...]) -> dict[str, Raw]:
+    if isinstance(text, Unreadable):
+        return {"error": text.why}
+    found: dict[str, Raw] = {}
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and name in names:
+            found.setdefault(name, value.strip())
+    return found
+
+
+def _memlock(text: str | Unreadable) -> Raw:
+    if isinstance(text, Unreadable):
+        return {"error": text.why}
+    return next((line for line in text.splitlines() if line.startswith("Max locked memory")), "")
+
+
+def _said(text: str | Unreadable) -> Raw:
+    return {"error": text.why} if isinstance(text, Unreadable) else text

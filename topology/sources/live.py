@@ -1,0 +1,231 @@
+"""Live sessions: one daemon thread a source, so that a driver that hangs delays only itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ..model.machine import Machine
+from ..model.snapshot import NodeSnapshot, Problem, SourceState
+from ..model.source import Part, Source, SourceAbsent
+from ..recorded.feeds import LATER_SECONDS
+from . import MAKERS, NAMES, load
+from .collect import has_machine, merge, merge_machine
+
+RETRY_ABSENT_SECONDS = 10.0
+"""A source that had nothing to ask is tried again after this long: a driver may be loaded."""
+
+
+def load_sources(names: Sequence[str] = NAMES) -> tuple[Source, ...]:
+    """Import the sources of those names, in that order."""
+    return tuple(load(name) for name in names)
+
+
+def _is_idle_talk(problem: Problem, makers: set[str]) -> bool:
+    """Whether a driver is absent whose maker has no GPU here, while another maker has."""
+    maker = MAKERS.get(problem.source)
+    return problem.kind == "absent" and maker is not None and bool(makers) and maker not in makers
+
+
+class SourceThread:
+    """Asks one source again and again; its last answer is `part`."""
+
+    def __init__(
+        self,
+        source: Source,
+        answered: Callable[[SourceThread], None],
+        *,
+        thorough: bool = False,
+    ) -> None:
+        self.source = source
+        self.hints: dict[str, Any] = {"thorough": True} if thorough else {}
+        """Attributes for a reader that has them, set before each read."""
+        self.part: Part | None = None
+        self.problem: Problem | None = None
+        self._reader: Any = None
+        self.answered_at: float | None = None
+        """When `part` or, without one, the refusal came. Monotonic."""
+        self.elapsed_seconds: float | None = None
+        self.asked_at: float | None = None
+        """When the open question was asked; None while no question is open. Monotonic."""
+        self._answered = answered
+        self._closed = threading.Event()
+        self._wake = threading.Event()
+        self._wanted, self._served = 1, 0
+        """Times it was asked to read, and how many of them are answered and handed over."""
+        self._thread = threading.Thread(target=self._run, name=f"source {source.id}", daemon=True)
+
+    def start(self, interval_factor: float = 1.0, delay_seconds: float = 0.0) -> None:
+        """Begin to ask, every `interval_seconds` of the source times the factor."""
+        self._interval = self.source.interval_seconds * interval_factor
+        self._delay_seconds = delay_seconds
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let the thread end after its current read; does not wait."""
+        self._closed.set()
+        self._wake.set()
+
+    def ask_again(self, **hints: Any) -> None:
+        """Read once more, at once, with these hints; not from two threads."""
+        self.hints = {**self.hints, **hints}
+        self._wanted += 1
+        self._wake.set()
+
+    def settled(self) -> bool:
+        """Whether there is an answer, or a refusal, to the last thing that was asked."""
+        return self._served == self._wanted
+
+    def state(self, now: float) -> SourceState:
+        """Age of the last answer and, past the deadline, of the open question; `now` monotonic."""
+        asked = self.asked_at
+        waiting = None if asked is None else now - asked
+        return SourceState(
+            source=self.source.id,
+            age_seconds=None if self.answered_at is None else round(now - self.answered_at, 3),
+            elapsed_seconds=self.elapsed_seconds,
+            waiting_seconds=round(waiting, 3)
+            if waiting is not None and waiting > self.source.deadline_seconds
+            else None,
+        )
+
+    def _run(self) -> None:
+        self._closed.wait(self._delay_seconds)
+        while not self._closed.is_set():
+            self._wake.clear()
+            wanted = self._wanted
+            pause = self._interval
+            started = self.asked_at = time.monotonic()
+            try:
+                if self._reader is None:
+                    self._reader = self.source.reader()
+                for name, value in self.hints.items():
+                    if hasattr(self._reader, name):
+                        setattr(self._reader, name, value)
+                part = self.source.parse(self._reader())
+            except SourceAbsent as absent:
+                self.part, self.problem = (
+                    None,
+                    Problem(source=self.source.id, kind=absent.kind, text=str(absent)),
+                )
+                self._reader = None
+                pause = max(pause, RETRY_ABSENT_SECONDS)
+            except Exception as error:  # noqa: BLE001 - the source border: one source must not stop the others
+                # The last good answer stays; its age tells that it is old.
+                self.problem = Problem(
+                    source=self.source.id, text=f"{type(error).__name__}: {error}"[:300]
+                )
+                self._reader = None
+            else:
+                self.part, self.problem = part, None
+            now = time.monotonic()
+            self.elapsed_seconds = round(now - started, 6)
+            if self.part is None or self.problem is None:
+                self.answered_at = now
+            self.asked_at = None
+            self._answered(self)
+            self._served = wanted
+            again: float | None = getattr(self._reader, "again_seconds", None)
+            if not self._closed.is_set():
+                self._wake.wait(pause if again is None else again)
+
+
+class LiveFeed:
+    """The machine itself, live. Threads start at once; the first snapshot may still be empty."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source] | None = None,
+        *,
+        interval: float = 1.0,
+        version: str = "",
+        with_args: bool = False,
+        thorough: bool = False,
+    ) -> None:
+        self._version = version
+        self._with_args = with_args
+        self._news = threading.Event()
+        self._machine_key: tuple[int, ...] = ()
+        self._machine_parts: tuple[Part, ...] = ()
+        self._machine = Machine()
+        self.threads = tuple(
+            SourceThread(source, self._on_answer, thorough=thorough)
+            for source in (load_sources() if sources is None else sources)
+        )
+        for thread in self.threads:
+            # What the first picture does not show must not compete with its making.
+            waits = not (thorough or thread.source.opening)
+            thread.start(interval, LATER_SECONDS if waits else 0.0)
+
+    def snapshot(self) -> NodeSnapshot:
+        """Merge the last answers of all sources; a few milliseconds at most, never blocks."""
+        now = time.monotonic()
+        self._news.clear()
+        # Each is read once: its thread may take it away between two looks.
+        parts = tuple(part for thread in self.threads if (part := thread.part) is not None)
+        static = tuple(part for part in parts if has_machine(part))
+        key = tuple(id(part) for part in static)
+        if key != self._machine_key:
+            machine = merge_machine(static)
+            # An equal machine stays the same object, so that nothing is rebuilt for it.
+            if machine != self._machine:
+                self._machine = machine
+            self._machine_key, self._machine_parts = key, static
+        snapshot = merge(
+            parts,
+            taken_at=time.time(),
+            source=("live",),
+            gputop=self._version,
+            machine=self._machine,
+        )
+        states = tuple(thread.state(now) for thread in self.threads)
+        makers = {gpu.vendor for gpu in self._machine.gpus}
+        problems = [
+            said
+            for thread in self.threads
+            if (said := thread.problem) is not None and not _is_idle_talk(said, makers)
+        ]
+        problems += [
+            Problem(
+                source=state.source,
+                kind="not answering",
+                text=f"{state.source} has not answered for {state.waiting_seconds:.0f} s",
+            )
+            for state in states
+            if state.waiting_seconds is not None
+        ]
+        return msgspec.structs.replace(
+            snapshot, states=states, problems=snapshot.problems + tuple(problems)
+        )
+
+    def wait(self, timeout: float) -> bool:
+        """Block until a source answered since the last snapshot, or the time is over."""
+        return self._news.wait(timeout)
+
+    def settled(self) -> bool:
+        """Whether every source has answered, if only to say that it cannot."""
+        return all(thread.settled() for thread in self.threads)
+
+    def close(self) -> None:
+        """Let all threads end; does not wait for any."""
+        for thread in self.threads:
+            thread.close()
+        self._news.set()
+
+    def _on_answer(self, thread: SourceThread) -> None:
+        if thread.source.id.endswith("_readings") and thread.part is not None:
+            pids = frozenset(
+                process.pid
+                for one in self.threads
+                if (part := one.part) is not None
+                for reading in part.gpu_readings
+                for process in reading.processes or ()
+            )
+            for other in self.threads:
+                if other.source.id == "processes" and other.hints.get("pids", frozenset()) != pids:
+                    other.ask_again(pids=pids, with_args=self._with_args)
+        self._news.set()

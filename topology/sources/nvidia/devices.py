@@ -1,0 +1,124 @@
+"""The GPUs that NVML shows to this process, and which of them are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ...model.source import Raw, SourceAbsent
+from .library import GpuLost, Library
+
+T = TypeVar("T")
+
+_RETRY_CALLS = 30
+"""A lost GPU that the driver counts is opened again once in so many calls (after a reset)."""
+
+
+class Device:
+    """One GPU: its handle and what it answered last."""
+
+    def __init__(self, index: int, handle: object) -> None:
+        self.index = index
+        self.handle = handle
+        self.pci: Raw = None
+        self.lasting: dict[str, Raw] | None = None
+        self.answers: dict[str, Raw] = {}
+        self.lost: str | None = None
+        self.refused: str | None = None
+
+    def guarded(self, ask: Callable[[], T]) -> T | None:
+        """Run `ask` unless the GPU is gone; a GPU that goes during it is marked lost."""
+        if self.lost is not None or self.refused is not None:
+            return None
+        try:
+            return ask()
+        except GpuLost as lost:
+            self.lost = str(lost)
+            return None
+
+    def raw(self) -> dict[str, Raw]:
+        """Its last answers, with "lost" or "refused" where the driver gives it up."""
+        state = {"index": self.index, "nvmlDeviceGetPciInfo": self.pci}
+        if self.lost is not None:
+            state["lost"] = self.lost
+        if self.refused is not None:
+            state["refused"] = self.refused
+        return state | (self.lasting or {}) | self.answers
+
+
+class Devices:
+    """Starts NVML when needed and keeps the list of GPUs; never shuts NVML down to leave."""
+
+    def __init__(self, start: Callable[[], Library]) -> None:
+        self._start = start
+        self._library: Library | None = None
+        self._devices: list[Device] = []
+        self._calls = 0
+
+    def current(self) -> tuple[Library, list[Device]]:
+        """Give the library and all GPUs seen so far.
+
+        Raises SourceAbsent when NVML cannot start or shows no GPU. When NVML stops counting
+        GPUs it is started again by the next call.
+        """
+        if self._library is None:
+            self._library = self._start()
+            self._calls = 0
+        library = self._library
+        count = library.ask("nvmlDeviceGetCount")
+        if not isinstance(count, int):
+            self._restart_later()
+            raise RuntimeError(f"NVML does not count the GPUs: {_error(count)}")
+        if count == 0 and not self._devices:
+            self._restart_later()
+            raise SourceAbsent("NVML works but shows no GPU to this process")
+        self._calls += 1
+        known = sum(device.lost is None for device in self._devices)
+        if count != known and (known == 0 or count < known or self._calls % _RETRY_CALLS == 1):
+            self._recount(library, count)
+        return library, self._devices
+
+    def _recount(self, library: Library, count: int) -> None:
+        """Open all handles again; GPUs that were there before and are not are lost."""
+        before = {_bus_id(device.pci): device for device in self._devices if _bus_id(device.pci)}
+        opened = [_open(library, index) for index in range(count)]
+        for device in opened:
+            last = before.pop(_bus_id(device.pci), None)
+            if last is not None and device.lost is not None:
+                device.lasting, device.answers = last.lasting, last.answers
+        for device in before.values():
+            device.lost = device.lost or "the driver does not list this GPU any more"
+        self._devices = opened + list(before.values())
+
+    def _restart_later(self) -> None:
+        library, self._library = self._library, None
+        if library is not None:
+            try:
+                library.ask("nvmlShutdown")
+            except GpuLost:
+                return
+
+
+def _open(library: Library, index: int) -> Device:
+    try:
+        handle = library.binding.nvmlDeviceGetHandleByIndex(index)
+    except library.binding.NVMLError as error:
+        device = Device(index, None)
+        if getattr(error, "value", None) == library.LOST:
+            device.lost = str(error)
+        else:
+            device.refused = f"{type(error).__name__}: {error}"
+        return device
+    device = Device(index, handle)
+    device.pci = device.guarded(
+        lambda: library.first(("nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo"), handle)
+    )
+    return device
+
+
+def _bus_id(pci: Raw) -> str:
+    return str(pci.get("busId", "")) if isinstance(pci, dict) else ""
+
+
+def _error(answer: Raw) -> str:
+    return str(answer.get("error")) if isinstance(answer, dict) else str(answer)

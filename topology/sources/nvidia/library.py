@@ -1,0 +1,204 @@
+"""The NVML library as we use it: loaded late, every refusal turned into data, never into a crash.
+
+An answer is plain JSON-able data: a value, or {"error": "NVMLError_NotSupported: Not Supported"}.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...model.source import Raw, SourceAbsent
+
+ALL_LINKS = 0xFFFFFFFF
+"""Scope of a field value: the sum over all NVLinks (nvml.h, NVML_FI_DEV_NVLINK_THROUGHPUT_*)."""
+
+_NO_PERMISSION, _DRIVER_NOT_LOADED = 4, 9
+_LIBRARY_NOT_FOUND, _GPU_IS_LOST, _VERSION_MISMATCH = 12, 15, 18
+_FIELD_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+
+
+class GpuLost(Exception):  # noqa: N818 - something the GPU did, not an error of ours
+    """The driver says that this GPU is gone; the text is its word for that."""
+
+
+class Library:
+    """NVML, initialised. Every call that can be refused goes through `ask` or `fields`."""
+
+    LOST = _GPU_IS_LOST
+
+    def __init__(self, binding: Any) -> None:
+        self.binding = binding
+        mismatch = getattr(binding, "NVMLLibraryMismatchError", None)
+        # A function missing in an old binding, other arguments, text that is not UTF-8.
+        self._refusals: tuple[type[Exception], ...] = (
+            AttributeError, TypeError, ValueError, ctypes.ArgumentError,
+            *((mismatch,) if mismatch is not None else ()),
+        )  # fmt: skip
+        self._fields: dict[tuple[str, ...], tuple[list[str], list[int]]] = {}
+
+    def ask(self, name: str, *arguments: object) -> Raw:
+        """Call the NVML function `name`. Raises GpuLost; any other refusal is an answer."""
+        try:
+            return plain(getattr(self.binding, name)(*arguments))
+        except self.binding.NVMLError as error:
+            return self._refused(error)
+        except self._refusals as error:
+            return {"error": f"{type(error).__name__}: {error}"[:200]}
+
+    def handle(self, name: str, *arguments: object) -> object | None:
+        """Call a function that returns a handle; None when the driver has none to give."""
+        try:
+            handle: object = getattr(self.binding, name)(*arguments)
+        except self.binding.NVMLError as error:
+            self._refused(error)
+            return None
+        except self._refusals:
+            return None
+        return handle
+
+    def first(self, names: Sequence[str], *arguments: object) -> Raw:
+        """Ask functions that mean the same, newest first, until the driver knows one."""
+        answer: Raw = None
+        for name in names:
+            answer = self.ask(name, *arguments)
+            if not missing(answer):
+                return answer
+        return answer
+
+    def fields(self, handle: object, names: Sequence[str], scope: int = 0) -> dict[str, Raw]:
+        """Read field values by their NVML names, {name: {"value": n}} or {name: {"ret": code}}.
+
+        `scope` is the number of the link, or ALL_LINKS, where the field has one.
+        """
+        key = tuple(names)
+        if key not in self._fields:
+            known = [name for name in names if isinstance(getattr(self.binding, name, None), int)]
+            self._fields[key] = (known, [getattr(self.binding, name) for name in known])
+        known, numbers = self._fields[key]
+        answers: dict[str, Raw] = {
+            name: {"error": "not in the installed nvidia-ml-py"}
+            for name in names
+            if name not in known
+        }
+        if not known:
+            return answers
+        try:
+            asked = [(number, scope) for number in numbers] if scope else numbers
+            values = self.binding.nvmlDeviceGetFieldValues(handle, asked)
+        except self.binding.NVMLError as error:
+            refusal = self._refused(error)
+            return answers | dict.fromkeys(known, refusal)
+        except self._refusals as error:
+            text = f"{type(error).__name__}: {error}"[:200]
+            return answers | {name: {"error": text} for name in known}
+        for name, value in zip(known, values, strict=False):
+            answers[name] = _field(value)
+        return answers
+
+    def _refused(self, error: Any) -> Raw:
+        if getattr(error, "value", None) == _GPU_IS_LOST:
+            raise GpuLost(str(error)) from error
+        return {"error": f"{type(error).__name__}: {error}"[:200]}
+
+
+def open_library(
+    load: Callable[[], Any] = lambda: importlib.import_module("pynvml"), root: Path = Path("/")
+) -> Library:
+    """Load the binding and initialise NVML. Raises SourceAbsent with a sentence and a kind."""
+    try:
+        binding = load()
+    except ImportError as error:
+        raise SourceAbsent("the Python package nvidia-ml-py is not installed") from error
+    try:
+        binding.nvmlInit()
+    except binding.NVMLError as error:
+        raise _absence(error, root) from error
+    return Library(binding)
+
+
+def _absence(error: Any, root: Path) -> SourceAbsent:
+    """Tell the ways apart in which NVML cannot start."""
+    code = getattr(error, "value", None)
+    version = root / "proc/driver/nvidia/version"
+    nodes = sorted((root / "dev").glob("nvidia[0-9]*")) if (root / "dev").is_dir() else []
+    control = root / "dev/nvidiactl"
+    if code == _LIBRARY_NOT_FOUND:
+        if version.exists():
+            return SourceAbsent(
+                "the NVIDIA kernel driver is loaded but libnvidia-ml.so.1 is not found: "
+                "a container without NVIDIA's runtime, or an incomplete driver installation"
+            )
+        return SourceAbsent("libnvidia-ml.so.1 is not found: no NVIDIA driver is installed here")
+    if code == _DRIVER_NOT_LOADED:
+        if version.exists() and not control.exists():
+            return SourceAbsent(
+                "the NVIDIA kernel driver is loaded but there are no NVIDIA device nodes: "
+                "/dev/nvidiactl does not exist (a container without devices?)"
+            )
+        return SourceAbsent("the NVIDIA kernel driver is not loaded (no module nvidia)")
+    if code == _VERSION_MISMATCH:
+        return SourceAbsent(
+            "the NVIDIA library and the loaded kernel driver have different versions"
+            f"{_kernel_version(version)}: the driver was updated without a reboot "
+            "or without reloading the module",
+            "mismatch",
+        )
+    if code == _NO_PERMISSION or (control.exists() and not os.access(control, os.R_OK)):
+        return SourceAbsent("no permission to open the NVIDIA device nodes in /dev", "denied")
+    if code == _GPU_IS_LOST:
+        return SourceAbsent("NVML cannot start: a GPU has fallen off the bus", "lost")
+    seen = f"; {len(nodes)} device nodes /dev/nvidiaN exist" if nodes else ""
+    return SourceAbsent(f"NVML cannot start: {error}{seen}", "failed")
+
+
+def _kernel_version(path: Path) -> str:
+    try:
+        words = path.read_text(errors="replace")[:1000].split()
+    except OSError:
+        return ""
+    number = next((word for word in words if word[:1].isdigit() and "." in word), None)
+    return f" (kernel module {number})" if number else ""
+
+
+def refused(answer: Raw) -> bool:
+    """Whether an answer holds a refusal instead of a value."""
+    return isinstance(answer, dict) and ("error" in answer or "ret" in answer)
+
+
+def missing(answer: Raw) -> bool:
+    """Whether a function does not exist here, so that an older name is worth asking."""
+    if not isinstance(answer, dict) or "error" not in answer:
+        return False
+    words = ("FunctionNotFound", "AttributeError", "LibraryMismatch", "ArgumentVersionMismatch")
+    return any(word in str(answer["error"]) for word in words)
+
+
+def _field(value: Any) -> Raw:
+    if value.nvmlReturn != 0:
+        return {"ret": int(value.nvmlReturn)}
+    kind = int(value.valueType)
+    if not 0 <= kind < len(_FIELD_TYPES):
+        return {"error": f"value type {kind} is unknown"}
+    return {"value": plain(getattr(value.value, _FIELD_TYPES[kind]))}
+
+
+def plain(value: Any) -> Raw:
+    """Turn what the binding returns into JSON-able data: structures to dicts, arrays to lists."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | ctypes.Array):
+        return [plain(item) for item in value]
+    if isinstance(value, ctypes.Structure):
+        return {field[0]: plain(getattr(value, field[0])) for field in value._fields_}
+    if hasattr(value, "__dict__") and vars(value):
+        return {name: plain(item) for name, item in vars(value).items()}
+    return plain(value.value) if hasattr(value, "value") else str(value)

@@ -1,0 +1,299 @@
+"""NVML, what stays: who the GPUs are, what they are set to, their links, what the driver grants.
+
+The raw answer: {"system": {function: answer}, "devices": [device]}; a device holds
+{function: answer} under NVML's own function names, and for calls with arguments:
+"maxclock0".."maxclock3" (graphics, SM, memory, video), "threshold0".."threshold3" (shutdown,
+slowdown, memory max, GPU max), "cpu_affinity" and "mem_affinity" (64-bit words), "fabric",
+"fields" {NVML_FI_ name: {"value": n} | {"ret": code}}, "links" [{"link", "state", "version",
+"remote_pci", "remote_type", "cap0", "fields"}], "pairs" [{"peer": index, "ancestor",
+"p2p": {"0".."4"}}], "mig" [{"index", function: answer}]. An answer is a value or {"error": text}.
+A device that is gone keeps its last answers and gains "lost": text.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ...model.source import Raw, Source
+from .devices import Device, Devices
+from .library import Library, missing, open_library
+from .machine import parse
+
+_SYSTEM = (
+    "nvmlSystemGetDriverVersion",
+    "nvmlSystemGetNVMLVersion",
+    "nvmlSystemGetCudaDriverVersion_v2",
+    "nvmlSystemGetConfComputeState",
+)
+_IDENTITY = (
+    "nvmlDeviceGetName",
+    "nvmlDeviceGetUUID",
+    "nvmlDeviceGetSerial",
+    "nvmlDeviceGetVbiosVersion",
+    "nvmlDeviceGetIndex",
+    "nvmlDeviceGetMinorNumber",
+    "nvmlDeviceGetBoardId",
+    "nvmlDeviceGetBoardPartNumber",
+    "nvmlDeviceGetModuleId",
+    "nvmlDeviceGetArchitecture",
+    "nvmlDeviceGetCudaComputeCapability",
+    "nvmlDeviceGetNumGpuCores",
+    "nvmlDeviceGetMemoryBusWidth",
+    "nvmlDeviceGetMaxPcieLinkGeneration",
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration",
+    "nvmlDeviceGetMaxPcieLinkWidth",
+    "nvmlDeviceGetPowerManagementDefaultLimit",
+    "nvmlDeviceGetPowerManagementLimitConstraints",
+    "nvmlDeviceGetVirtualizationMode",
+    "nvmlDeviceGetGspFirmwareVersion",
+    "nvmlDeviceGetNumaNodeId",
+    "nvmlDeviceGetC2cModeInfoV",
+)
+_SETTINGS = (
+    "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetBAR1MemoryInfo",
+    "nvmlDeviceGetEnforcedPowerLimit",
+    "nvmlDeviceGetEccMode",
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetPersistenceMode",
+    "nvmlDeviceGetComputeMode",
+)
+_FIRST = (
+    "nvmlDeviceGetName",
+    "nvmlDeviceGetUUID",
+    "nvmlDeviceGetIndex",
+    "nvmlDeviceGetMemoryInfo",
+    "nvmlDeviceGetEnforcedPowerLimit",
+)
+"""Asked before anything else: enough for a row of a table."""
+_REST_AFTER_SECONDS = 0.1
+_FIELDS = (
+    "NVML_FI_DEV_NVLINK_LINK_COUNT",
+    "NVML_FI_DEV_C2C_LINK_COUNT",
+    "NVML_FI_DEV_C2C_LINK_GET_MAX_BW",
+)
+_LINK_FIELDS = (
+    "NVML_FI_DEV_NVLINK_GET_STATE",
+    "NVML_FI_DEV_NVLINK_GET_SPEED",
+    "NVML_FI_DEV_NVLINK_GET_VERSION",
+    "NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID",
+)
+_FABRIC_STRUCTURES = ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t")
+_WORDS = 64
+"""Room for 4096 CPUs or NUMA nodes; the driver refuses a set that is too small."""
+_MAX_LINKS = _MAX_MIG = 64
+_TRIES, _AGAIN_SECONDS = 10, 0.05
+"""Of links that are refused: half a second in all, for a single reading."""
+_LASTING_READS = 6
+"""What cannot change without a restart of the driver is asked once in so many reads."""
+_AT_ONCE = 2
+"""Settings of so many GPUs are asked anew in one read: with 18 links that takes 10 ms for each."""
+
+
+class Reader:
+    """Asks NVML once per call; keeps the handles and the answers that cannot change.
+
+    The first call asks only who the GPUs are, so that a screen can open; what is missing then
+    carries the gap "not asked", and `again_seconds` wants the rest to be asked soon.
+    """
+
+    thorough = False
+    """Set for a single reading that is to hold everything."""
+
+    def __init__(self, start: Callable[[], Library] = open_library) -> None:
+        self._devices = Devices(start)
+        self._system: dict[str, Raw] = {}
+        self._reads = 0
+        self.again_seconds: float | None = None
+
+    def __call__(self) -> Raw:
+        """Ask once. Raises SourceAbsent, or RuntimeError when NVML stops counting GPUs."""
+        library, devices = self._devices.current()
+        quick = self._reads == 0 and not self.thorough
+        self.again_seconds = _REST_AFTER_SECONDS if quick else None
+        fresh = self._reads < 2 or self._reads % _LASTING_READS == 0
+        if fresh or not self._system:
+            self._system = {name: library.ask(name) for name in _SYSTEM}
+        turn = self._turn(len(devices))
+        for place, device in enumerate(devices):
+            if fresh or not device.lasting:
+                ask = partial(_identity, library, device)
+                if not quick:
+                    ask = partial(_lasting, library, device, devices)
+                device.lasting = device.guarded(ask) or device.lasting
+            if quick or (device.answers and place not in turn):
+                continue
+            settings = device.guarded(partial(_settings, library, device, fresh=fresh))
+            device.answers = settings or device.answers
+        self._ask_links_again(library, devices)
+        self._reads += 1
+        return {
+            "system": self._system | {"nvmlDeviceGetCount": len(devices)},
+            "devices": [device.raw() for device in devices],
+        }
+
+    def _turn(self, count: int) -> set[int]:
+        """Places of the GPUs whose settings are asked in this read; of all in a single reading."""
+        if self.thorough or count <= _AT_ONCE:
+            return set(range(count))
+        return {(self._reads * _AT_ONCE + step) % count for step in range(_AT_ONCE)}
+
+    def _ask_links_again(self, library: Library, devices: list[Device]) -> None:
+        """Ask for links once more where a GPU of the same model tells of more.
+
+        Seen once beside a running job: for some seconds the driver refused the links of one of four
+        H200 with the words for a GPU that has none (driver 580.159).
+        """
+        most: dict[str, int] = {}
+        for device in devices:
+            most[_model(device)] = max(most.get(_model(device), 0), _told(device))
+        for device in devices:
+            for _ in range(_TRIES if self.thorough else 1):
+                if device.lost or _parted(device) or _told(device) >= most[_model(device)]:
+                    break
+                time.sleep(_AGAIN_SECONDS)
+                found = device.guarded(partial(_links, library, device, {}))
+                if found and len(found) > _told(device):
+                    device.answers = device.answers | {"links": found}
+
+
+def _model(device: Device) -> str:
+    return str((device.lasting or {}).get("nvmlDeviceGetName"))
+
+
+def _told(device: Device) -> int:
+    """How many links the driver told of."""
+    links = device.answers.get("links")
+    return sum("state" in link for link in links) if isinstance(links, list) else 0
+
+
+def _parted(device: Device) -> bool:
+    """Whether MIG is on, which hides the links."""
+    mode = device.answers.get("nvmlDeviceGetMigMode")
+    return isinstance(mode, list) and mode[:1] == [1]
+
+
+def _identity(library: Library, device: Device) -> dict[str, Raw]:
+    return {name: library.ask(name, device.handle) for name in _FIRST}
+
+
+def _lasting(library: Library, device: Device, devices: list[Device]) -> dict[str, Raw]:
+    handle = device.handle
+    answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _IDENTITY}
+    for kind in range(4):
+        answers[f"maxclock{kind}"] = library.ask("nvmlDeviceGetMaxClockInfo", handle, kind)
+        answers[f"threshold{kind}"] = library.ask("nvmlDeviceGetTemperatureThreshold", handle, kind)
+    answers["cpu_affinity"] = library.ask("nvmlDeviceGetCpuAffinity", handle, _WORDS)
+    answers["mem_affinity"] = library.ask("nvmlDeviceGetMemoryAffinity", handle, _WORDS, 0)
+    answers["fields"] = library.fields(handle, _FIELDS)
+    answers["pairs"] = [
+        {
+            "peer": peer.index,
+            "ancestor": library.ask("nvmlDeviceGetTopologyCommonAncestor", handle, peer.handle),
+            "p2p": {
+                str(what): library.ask("nvmlDeviceGetP2PStatus", handle, peer.handle, what)
+                for what in range(5)
+            },
+        }
+        for peer in devices
+        if peer is not device and not peer.lost
+    ]
+    return answers
+
+
+def _settings(library: Library, device: Device, *, fresh: bool) -> dict[str, Raw]:
+    handle = device.handle
+    answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _SETTINGS}
+    answers["links"] = _links(library, device, {} if fresh else _kept(device))
+    answers["fabric"] = _fabric(library, handle)
+    mode = answers["nvmlDeviceGetMigMode"]
+    answers["mig"] = _mig(library, handle) if isinstance(mode, list) and mode[:1] == [1] else []
+    return answers
+
+
+def _kept(device: Device) -> dict[int, Raw]:
+    """What each link told of its abilities, which stay: it takes as long as all else of it."""
+    links = device.answers.get("links")
+    told = [link for link in links if isinstance(link, dict)] if isinstance(links, list) else []
+    return {link["link"]: link["cap0"] for link in told if isinstance(link.get("cap0"), int)}
+
+
+def _links(library: Library, device: Device, kept: dict[int, Raw]) -> list[Raw]:
+    """Describe link after link until the driver knows no more; the refusal is the last entry."""
+    links: list[Raw] = []
+    handle = device.handle
+    for link in range(_MAX_LINKS):
+        state = library.ask("nvmlDeviceGetNvLinkState", handle, link)
+        if isinstance(state, dict):
+            return [*links, {"link": link, "error": state.get("error")}]
+        # Its rate is asked each time: a link that retrains can come back slower.
+        links.append(
+            {
+                "link": link,
+                "state": state,
+                "version": library.ask("nvmlDeviceGetNvLinkVersion", handle, link),
+                "remote_pci": library.ask("nvmlDeviceGetNvLinkRemotePciInfo", handle, link),
+                "remote_type": library.ask("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
+                "cap0": kept[link]
+                if link in kept
+                else library.ask("nvmlDeviceGetNvLinkCapability", handle, link, 0),
+                "fields": library.fields(handle, _LINK_FIELDS, scope=link),
+            }
+        )
+    return links
+
+
+def _fabric(library: Library, handle: object) -> Raw:
+    """Ask with the newest structure that both the binding and the driver know."""
+    answer: Raw = {"error": "not in the installed nvidia-ml-py"}
+    for name in (*_FABRIC_STRUCTURES, "c_nvmlGpuFabricInfo_t"):
+        structure: Any = getattr(library.binding, name, None)
+        if structure is None:
+            continue
+        info = structure()
+        # The function fills the structure that it is given and returns only a status.
+        old = name == "c_nvmlGpuFabricInfo_t"
+        call = "nvmlDeviceGetGpuFabricInfo" if old else "nvmlDeviceGetGpuFabricInfoV"
+        answer = library.ask(call, handle, ctypes.byref(info))
+        if answer == 0:
+            return _structure(info)
+        if not missing(answer):
+            return answer
+    return answer
+
+
+def _structure(info: Any) -> Raw:
+    names = [field[0] for field in info._fields_]
+    values = {name: getattr(info, name) for name in names}
+    return {
+        name: list(value) if isinstance(value, ctypes.Array | bytes) else value
+        for name, value in values.items()
+    }
+
+
+def _mig(library: Library, handle: object) -> list[Raw]:
+    count = library.ask("nvmlDeviceGetMaxMigDeviceCount", handle)
+    instances: list[Raw] = []
+    for index in range(min(count, _MAX_MIG) if isinstance(count, int) else 0):
+        part = library.handle("nvmlDeviceGetMigDeviceHandleByIndex", handle, index)
+        if part is None:
+            continue  # the numbering has holes
+        names = (
+            "nvmlDeviceGetUUID",
+            "nvmlDeviceGetName",
+            "nvmlDeviceGetGpuInstanceId",
+            "nvmlDeviceGetComputeInstanceId",
+            "nvmlDeviceGetMemoryInfo",
+            "nvmlDeviceGetAttributes_v2",
+        )
+        instances.append({"index": index} | {name: library.ask(name, part) for name in names})
+    return instances
+
+
+SOURCE = Source(
+    id="nvml", interval_seconds=20.0, deadline_seconds=3.0, reader=Reader, opening=True, parse=parse
+)

@@ -1,0 +1,156 @@
+"""Traffic of NVIDIA GPUs: byte counters that are dear to read, read in turns.
+
+On an H200 with driver 580 every NVLink counter takes about 0.8 ms and a PCIe byte counter 0.2 ms,
+all of it time on a CPU. So one of up to eight busy GPUs is asked each time, idle ones rarely, and a
+rate is the mean of some seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from ...model.source import Raw
+from .devices import Device
+from .library import ALL_LINKS, Library
+from .moving import PCIE_WINDOW_SECONDS
+
+NVLINK_TX_RX = (
+    "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX",
+    "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX",
+)
+"""KiB of payload; with the scope of all links the sum over the links (measured on H200)."""
+PCIE_TX_RX = ("NVML_FI_DEV_PCIE_COUNT_TX_BYTES", "NVML_FI_DEV_PCIE_COUNT_RX_BYTES")
+
+_QUIET_EVERY = 5
+"""Traffic of a GPU that does nothing is looked at so rarely."""
+_EVERY_GPU_READS = (1, 3)
+"""Reads that begin the rates of all GPUs; the first picture does not wait for them."""
+_SHARE = 8
+
+Counters = tuple[float, list[int]]
+"""When (monotonic seconds), and the values."""
+
+
+class Moving:
+    """What one GPU needs between two readings."""
+
+    def __init__(self) -> None:
+        self.unsupported: dict[str, Raw] = {}
+        self.link_count: int | None = None
+        self.links: list[Raw] = []
+        self.nvlink: Counters | None = None
+        self.nvlink_change: Raw = {"error": "needs a second reading"}
+        self.pcie_change: Raw = {"error": "needs a second reading"}
+
+
+class Traffic:
+    """Keeps the rates of all GPUs up to date, a few GPUs each time."""
+
+    def __init__(self, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+        self._clock, self._sleep = clock, sleep
+        self._reads = 0
+        self._turn = 0
+
+    def bring_up_to_date(
+        self,
+        library: Library,
+        gpus: Mapping[Device, Moving],
+        working: Sequence[Device],
+        *,
+        thorough: bool = False,
+    ) -> None:
+        """Read the counters of those GPUs whose turn it is; `thorough`: of all, twice."""
+        due = list(gpus) if thorough else self._due(gpus, working)
+        self._reads += 1
+        for device in due:
+            self._nvlink(library, device, gpus[device])
+        self._pcie(library, {device: gpus[device] for device in due})
+        if thorough:
+            for device in due:
+                self._nvlink(library, device, gpus[device])
+
+    def _due(self, gpus: Mapping[Device, Moving], working: Sequence[Device]) -> list[Device]:
+        if self._reads == 0:
+            return []
+        if self._reads in _EVERY_GPU_READS:
+            return list(gpus)
+        # A rate that was not zero is followed until it is.
+        busy = [d for d in gpus if d in working or _moved(gpus[d].nvlink_change)]
+        quiet = [device for device in gpus if device not in busy]
+        due: list[Device] = []
+        if busy:
+            count = -(-len(busy) // _SHARE)
+            due += [busy[(self._turn + step) % len(busy)] for step in range(count)]
+            self._turn += count
+        if quiet and self._reads % _QUIET_EVERY == 1:
+            due.append(quiet[self._reads // _QUIET_EVERY % len(quiet)])
+        return due
+
+    def _pcie(self, library: Library, gpus: Mapping[Device, Moving]) -> None:
+        """Watch the byte counters for a moment: long enough to mean something, too short to
+        wrap twice.
+        """  # noqa: D205
+        before = {
+            device: counters
+            for device, moving in gpus.items()
+            if (counters := self._counters(library, device, moving, "pcie", PCIE_TX_RX, 0))
+        }
+        if not before:
+            return
+        left = PCIE_WINDOW_SECONDS - (self._clock() - min(when for when, _ in before.values()))
+        if left > 0:
+            self._sleep(left)
+        for device, counters in before.items():
+            later = self._counters(library, device, gpus[device], "pcie", PCIE_TX_RX, 0)
+            if later is not None:
+                change = _change(counters, later, ("tx_bytes", "rx_bytes"))
+                gpus[device].pcie_change = change
+
+    def _nvlink(self, library: Library, device: Device, moving: Moving) -> None:
+        if not moving.link_count:
+            moving.nvlink_change = {"error": "no NVLink"}
+            return
+        counters = self._counters(library, device, moving, "nvlink", NVLINK_TX_RX, ALL_LINKS)
+        last, moving.nvlink = moving.nvlink, counters
+        if last is not None and counters is not None:
+            moving.nvlink_change = _change(last, counters, ("tx_kib", "rx_kib"))
+
+    def _counters(
+        self,
+        library: Library,
+        device: Device,
+        moving: Moving,
+        what: str,
+        names: Sequence[str],
+        scope: int,
+    ) -> Counters | None:
+        """Two counters and when they were read; None and the reason kept where there are none."""
+        refusal: Raw = moving.unsupported.get(what)
+        if refusal is None:
+            values = device.guarded(partial(library.fields, device.handle, names, scope=scope))
+            if values is None:
+                return None
+            numbers = _values(values, names)
+            if numbers is not None:
+                return self._clock(), numbers
+            refusal = moving.unsupported[what] = values[names[0]]
+        setattr(moving, f"{what}_change", refusal)
+        return None
+
+
+def _moved(change: Raw) -> bool:
+    values = change.values() if isinstance(change, dict) else ()
+    return any(isinstance(value, list) and value[0] != value[1] for value in values)
+
+
+def _values(fields: dict[str, Raw], names: Sequence[str]) -> list[int] | None:
+    answers = [fields.get(name) for name in names]
+    values = [answer.get("value") for answer in answers if isinstance(answer, dict)]
+    whole = [value for value in values if isinstance(value, int)]
+    return whole if len(whole) == len(names) else None
+
+
+def _change(before: Counters, after: Counters, names: Sequence[str]) -> Raw:
+    pairs = zip(names, before[1], after[1], strict=True)
+    return {"seconds": after[0] - before[0]} | {name: [old, new] for name, old, new in pairs}

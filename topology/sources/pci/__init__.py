@@ -1,0 +1,1 @@
+"""PCI functions and the network devices on them, from sysfs."""
