@@ -1,36 +1,93 @@
-"""A registry names every module of its folder, once."""
+"""A registry names every module that offers what it lists, once."""
 
 from __future__ import annotations
 
+import ast
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from gputop.commands import MODULES as COMMANDS
+from gputop.probes.catalog import MODULES as PROBES
+from gputop.screens import NAMES as SCREENS
+from gputop.topology.diagnosis.rules import NAMES as RULES
+from gputop.topology.recorded.demos import demo
+from gputop.topology.recorded.formats import NAMES as FORMATS
+from gputop.topology.sources import MODULES as SOURCES
 from tests.support.places import ROOT
 
-REGISTRIES = {
-    "gputop.topology.sources": {"source"},
-    "gputop.topology.recorded.formats": {"format"},
-    "gputop.probes.catalog": set(),
-    "gputop.screens": {"listed", "screen"},
-    "gputop.commands": {"options", "root"},
-}
+
+@dataclass(frozen=True)
+class Registry:
+    folder: str
+    """Below the checkout."""
+    modules: tuple[str, ...]
+    offer: str
+    """The name that every module of the registry holds."""
+
+    def module(self, name: str) -> object:
+        return import_module(".".join(("gputop", *Path(self.folder).parts, name)))
 
 
-@pytest.mark.parametrize("package", REGISTRIES)
-def test_registry_matches_the_folder(package: str) -> None:
-    module = import_module(package)
-    assert module.__file__ is not None
-    found = {path.stem for path in Path(module.__file__).parent.glob("*.py")}
-    names = module.NAMES
-    assert len(set(names)) == len(names)
-    # What has a dash on the command line has an underscore as a module.
-    assert {name.replace("-", "_") for name in names} == found - {"__init__"} - REGISTRIES[package]
+REGISTRIES = (
+    Registry("topology/sources", SOURCES, "SOURCE"),
+    Registry("topology/recorded/formats", FORMATS, "FORMAT"),
+    Registry("topology/diagnosis/rules", RULES, "RULES"),
+    Registry("probes/catalog", tuple(PROBES.values()), "SPEC"),
+    Registry("gputop/screens", tuple(f"{name}.screen" for name in SCREENS), "SCREEN"),
+    Registry("gputop/commands", COMMANDS, "command"),
+)
+EACH = pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.folder)
+
+
+def files(folder: str) -> dict[str, Path]:
+    """Every module at any depth below a folder, by its dotted name there."""
+    top = ROOT / folder
+    return {
+        ".".join(path.relative_to(top).with_suffix("").parts): path
+        for path in sorted(top.rglob("*.py"))
+        if path.name != "__init__.py"
+    }
+
+
+def offers(path: Path, name: str) -> bool:
+    """Whether a file itself makes what goes by that name, rather than imports it."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return True
+        targets = (
+            node.targets
+            if isinstance(node, ast.Assign)
+            else [node.target]
+            if isinstance(node, ast.AnnAssign)
+            else []
+        )
+        if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+            return True
+    return False
+
+
+@EACH
+def test_registry_names_every_module_of_its_folder(registry: Registry) -> None:
+    assert len(set(registry.modules)) == len(registry.modules)
+    found = {name for name, path in files(registry.folder).items() if offers(path, registry.offer)}
+    assert set(registry.modules) == found
+
+
+@EACH
+def test_every_module_of_a_registry_holds_what_it_offers(registry: Registry) -> None:
+    assert [
+        name for name in registry.modules if not hasattr(registry.module(name), registry.offer)
+    ] == []
+
+
+def test_nothing_but_rules_lies_among_the_rules() -> None:
+    assert set(files("topology/diagnosis/rules")) == set(RULES)
 
 
 def test_every_shape_is_a_demo() -> None:
-    from gputop.topology.recorded.demos import demo
-
-    assert set(demo.names()) == {path.stem for path in (ROOT / "topology/recorded/shapes").glob("*.toml")}
+    shapes = {path.stem for path in (ROOT / "topology/recorded/shapes").glob("*.toml")}
+    assert set(demo.names()) == shapes
     assert all(demo.title(name) for name in demo.names())
