@@ -1,12 +1,14 @@
 """The plain commands. A module each, with `command`, a click command."""
 
-MODULES = (
-    "snapshot",
-    "topo",
-    "explain.command",
-    "flags.command",
-    "log",
-    "probe.command",
-    "check.command",
-)
+SUMMARIES = {
+    "snapshot": "Everything that is known of the node, as JSON.",
+    "topo": "How the devices of the node are connected.",
+    "explain.command": "What NCCL or RCCL will do here, and why.",
+    "flags.command": "What variables are set, and what each does here.",
+    "log": "What a debug log of NCCL or RCCL says.",
+    "probe.command": "Measure GPUs and what connects them.",
+    "check.command": "Is this node fit? Findings, and an exit code.",
+}
+"""Module -> what `gputop --help` says of it, so that the help imports none of them."""
+MODULES = tuple(SUMMARIES)
 NAMES = tuple(module.partition(".")[0] for module in MODULES)

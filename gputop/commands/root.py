@@ -7,14 +7,14 @@ from importlib import import_module
 import click
 
 from gputop import __version__
-from gputop.commands import MODULES, NAMES
+from gputop.commands import MODULES, NAMES, SUMMARIES
 from gputop.commands.options import check_sources, load_snapshot, source_options
 from gputop.exits import USAGE, Exit
 from gputop.session import open_app
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module only when that command is run or its help is shown."""
+    """Imports a command's module only when that command is run or its own help is shown."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the registry."""
@@ -27,6 +27,11 @@ class LazyGroup(click.Group):
             return None
         found = import_module(f"gputop.commands.{module}").command
         return found if isinstance(found, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands with the registry's summaries."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(zip(NAMES, SUMMARIES.values(), strict=True)))
 
 
 @click.group(
