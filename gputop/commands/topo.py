@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from gputop.commands.options import (
     json_option,
-    print_json,
     read_snapshot,
     say,
     source_options,
     tell_problems,
 )
-
-if TYPE_CHECKING:
-    from gputop.topology.report import Report
-
-LETTERS = "GPUs and NICs, in letters of PCIe distance (not RCCL's path types):"
-FORMATS = ("matrix", "tree", "dot", "graphml", "nccl-xml", "json")
+from gputop.topology.exports import NAMES
 
 
 @click.command("topo")
@@ -28,7 +20,7 @@ FORMATS = ("matrix", "tree", "dot", "graphml", "nccl-xml", "json")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(FORMATS),
+    type=click.Choice(NAMES),
     default=None,
     help="matrix (the default) is laid out like `nvidia-smi topo -m`, with AMD's GPUs alone like "
     "`rocm-smi --showtopo`; nccl-xml is the file that "
@@ -41,40 +33,12 @@ def command(
     form: str | None,
 ) -> None:
     """Print how the devices of the node hang together."""
+    from gputop.topology.exports.written import write
     from gputop.topology.report import examine
 
     snapshot = read_snapshot(sources, demo)
     tell_problems(snapshot)
-    if form == "nccl-xml":
-        from gputop.topology.exports.nccl_xml import as_nccl_xml
-
-        written = as_nccl_xml(snapshot)
-        for sentence in written.assumptions:
-            say(sentence)
-        click.echo(written.text, nl=False)
-        return
-    report = examine(snapshot)
-    form = form or ("json" if as_json else "matrix")
-    if form == "matrix":
-        click.echo(_tables(report), nl=False)
-        return
-    from gputop.topology.exports import graph_files as exports
-
-    if form == "json":
-        print_json(exports.as_json(report))
-    else:
-        writers = {"tree": exports.as_tree, "dot": exports.as_dot, "graphml": exports.as_graphml}
-        click.echo(writers[form](report))
-
-
-def _tables(report: Report) -> str:
-    """Write what the maker's own tool prints; AMD's has no NICs, which follow in letters."""
-    from gputop.topology.exports.showtopo import format_showtopo, has_tables
-    from gputop.topology.wiring.relations import format_matrix
-
-    machine = report.snapshot.machine
-    letters = format_matrix(report.matrix)
-    if not has_tables(machine):
-        return letters
-    tables = format_showtopo(machine)
-    return f"{tables}\n{LETTERS}\n\n{letters}" if report.matrix.nics else tables
+    written = write(form or ("json" if as_json else "matrix"), examine(snapshot))
+    for sentence in written.assumptions:
+        say(sentence)
+    click.echo(written.text, nl=False)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..model.snapshot import NodeSnapshot
 from ..nccl.settings import Settings
 from ..nccl.xml.base import base_topology
 from ..nccl.xml.detect import detect
 from ..nccl.xml.write import write_topology
+from ..report import Report
+from .written import Written
 
 
-@dataclass(frozen=True)
-class Written:
-    """The text, and what had to be assumed for it."""
-
-    text: str
-    assumptions: tuple[str, ...] = ()
+def write(report: Report) -> Written:
+    """Write the file that NCCL_TOPO_FILE takes."""
+    return as_nccl_xml(report.snapshot)
 
 
 def as_nccl_xml(snapshot: NodeSnapshot) -> Written:

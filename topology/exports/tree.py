@@ -13,6 +13,7 @@ from ..report import Report
 from ..wiring.graph import Graph, gpu_id
 from ..wiring.packages import Package, packages
 from ..wiring.wires import Wire, nvlink_wire
+from .written import Written
 
 _TREE_KINDS = ("pcie", "socket", "net", "c2c")
 _RANK = {
@@ -23,7 +24,7 @@ _RANK = {
 _DEVICE = 9
 
 
-def as_tree(report: Report) -> str:
+def write(report: Report) -> Written:
     """Draw the tree, and the NVLinks or xGMI links of the GPUs below it."""
     graph = report.graph
     source = ", ".join(report.snapshot.source)
@@ -38,7 +39,7 @@ def as_tree(report: Report) -> str:
     if links:
         shared = "; all parts of a package share its links" if split else ""
         lines += ["", f"Links between GPUs{shared}:", *links]
-    return "\n".join(lines) + "\n"
+    return Written("\n".join([*lines, "", ""]))
 
 
 def _rank(graph: Graph, node: str) -> int:

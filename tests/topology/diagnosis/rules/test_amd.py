@@ -12,7 +12,7 @@ import pytest
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.diagnosis.finding import BY_DESIGN, Finding
-from gputop.topology.exports.showtopo import format_showtopo
+from gputop.topology.exports.matrix import format_showtopo
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.recorded.demos import demo

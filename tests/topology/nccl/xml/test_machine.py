@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gputop.topology.explain.absence import why_no_gpu
-from gputop.topology.exports.graph_files import as_tree
+from gputop.topology.exports import tree as tree_file
 from gputop.topology.exports.nccl_xml import as_nccl_xml
 from gputop.topology.model.element import NOT_IN_XML, Element
 from gputop.topology.model.machine import Machine
@@ -162,7 +162,7 @@ def test_relations_and_the_tree(tmp_path: Path) -> None:
         ["PXB", "SYS", "X", "X"],
         ["PXB", "SYS", "X", "X"],
     ]
-    tree = as_tree(examined)
+    tree = tree_file.write(examined).text
     assert "switch 01:00.0 · PCIe gen5 x16, 63.0 GB/s" in tree
     assert tree.index("switch 01:00.0") < tree.index("switch 02:00.0") < tree.index("0000:0c:00.0")
     assert "2 xGMI links" in tree
@@ -220,7 +220,7 @@ def test_a_snapshot_keeps_the_file(path: Path) -> None:
     assert len(snapshot.machine.gpus) == ranked
     examined = examine(snapshot)
     assert len(examined.matrix.rows) >= ranked
-    assert as_tree(examined).count("GPU0") >= 1
+    assert tree_file.write(examined).text.count("GPU0") >= 1
 
 
 def test_a_snapshot_file_keeps_it_too(tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
-from gputop.topology.exports.graph_files import as_dot, as_graphml, as_json, as_tree
+from gputop.topology.exports import dot, graphml
+from gputop.topology.exports import tree as tree_file
+from gputop.topology.exports.json import document as as_json
 from gputop.topology.model.machine import Host, Machine, NumaNode, RdmaDevice
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.load import load
-from gputop.topology.report import examine
+from gputop.topology.report import Report, examine
 from tests.support import kfd_trees
 from tests.support.mixed_made import mixed_report
 from tests.support.snapshots import demo_report, gpu, port, recorded_report, report_of
@@ -21,6 +23,18 @@ from tests.support.snapshots import demo_report, gpu, port, recorded_report, rep
 DEMOS = ["hgx-h100-8", "hgx-a100-8", "mi300x-8", "pcie-l40s-8", "dgx-1v", "sick-h100-8"]
 HOSTILE = 'x"];\x1b[31m\nevil [label="<b>&'
 A = "0000:01:00.0"
+
+
+def graphml_text(report: Report) -> str:
+    return graphml.write(report).text
+
+
+def dot_text(report: Report) -> str:
+    return dot.write(report).text.removesuffix("\n")
+
+
+def tree_text(report: Report) -> str:
+    return tree_file.write(report).text.removesuffix("\n")
 
 
 def hostile() -> Machine:
@@ -34,7 +48,7 @@ def hostile() -> Machine:
 @pytest.mark.parametrize("name", DEMOS)
 def test_graphml_comes_back_as_the_same_graph(name: str) -> None:
     report = demo_report(name)
-    back = nx.read_graphml(io.BytesIO(as_graphml(report).encode()))
+    back = nx.read_graphml(io.BytesIO(graphml_text(report).encode()))
     assert set(back) == set(report.graph)
     assert {frozenset(e) for e in back.edges} == {frozenset(e) for e in report.graph.edges}
     a, b = next(iter(report.graph.edges))
@@ -66,7 +80,7 @@ def test_json_says_whose_letters_the_cells_are() -> None:
 @pytest.mark.parametrize("name", DEMOS)
 def test_the_tree_holds_every_node_once(name: str) -> None:
     report = demo_report(name)
-    text = as_tree(report)
+    text = tree_text(report)
     for row in report.matrix.rows:
         assert text.count(row.address) == 1
     drawn = text.split("\n\n")[0].splitlines()[1:]
@@ -76,19 +90,19 @@ def test_the_tree_holds_every_node_once(name: str) -> None:
 @pytest.mark.parametrize("name", ["two-socket-switches", "epyc-root-ports"])
 def test_the_tree_of_a_recording_holds_every_node_once(name: str) -> None:
     report = recorded_report(name)
-    assert len(as_tree(report).split("\n\n")[0].splitlines()[1:]) == len(report.graph)
+    assert len(tree_text(report).split("\n\n")[0].splitlines()[1:]) == len(report.graph)
 
 
 def test_the_tree_ends_with_the_links() -> None:
-    assert "GPU3: 16 of 18 NVLinks, 400 GB/s to NVSwitches" in as_tree(demo_report("sick-h100-8"))
-    assert "GPU1 1 xGMI link, 64.0 GB/s" in as_tree(demo_report("mi300x-8"))
-    assert "NVLink" not in as_tree(demo_report("pcie-l40s-8"))
+    assert "GPU3: 16 of 18 NVLinks, 400 GB/s to NVSwitches" in tree_text(demo_report("sick-h100-8"))
+    assert "GPU1 1 xGMI link, 64.0 GB/s" in tree_text(demo_report("mi300x-8"))
+    assert "NVLink" not in tree_text(demo_report("pcie-l40s-8"))
 
 
 def test_parts_of_a_package_stand_below_it_and_share_its_links() -> None:
     """63 parts of 8 packages; each package has one link to each other one, whatever KFD lists."""
     report = examine(load(["tests/recordings/kfd/mi300x-8-cpx.tar.gz"]).snapshot)
-    tree, links = as_tree(report).split("\n\n")
+    tree, links = tree_text(report).split("\n\n")
     lines = tree.splitlines()
     start = lines.index("   ├─ package 0000:05:00.0 · CPX, 8 parts · PCIe")
     assert lines[start + 1] == "   │  ├─ GPU0 0000:05:00.0"
@@ -104,7 +118,7 @@ def test_parts_of_a_package_stand_below_it_and_share_its_links() -> None:
     assert all(line.count("; ") == 6 for line in told)
     # KFD states no rate between parts of two packages: that of the data sheet stands in.
     assert told[0].endswith(" package 0000:e5:00.0 1 xGMI link, 64.0 GB/s assumed")
-    assert "assumed" not in as_tree(demo_report("mi300x-8"))
+    assert "assumed" not in tree_text(demo_report("mi300x-8"))
 
 
 def test_two_parts_are_named_both(tmp_path: Path) -> None:
@@ -113,31 +127,31 @@ def test_two_parts_are_named_both(tmp_path: Path) -> None:
         tree.gpu(number, f"0000:{place}", 0x74A1, 90402, cpu=0, num_xcc=4)
     tree.xgmi(2, 4, 1)
     tree.device("0000:0c:00.0", current_compute_partition="DPX", current_memory_partition="NPS2")
-    text = as_tree(examine(load([str(tmp_path)]).snapshot))
+    text = tree_text(examine(load([str(tmp_path)]).snapshot))
     assert "├─ package 0000:0c:00.0 · DPX NPS2, 2 parts · PCIe" in text
     assert "  package 0000:0c:00.0 (GPU0 and GPU1): GPU2 1 xGMI link, 64.0 GB/s assumed" in text
 
 
 def test_dies_of_a_package_have_links_of_their_own() -> None:
-    assert "GPU0: GPU1 4 xGMI links, 200 GB/s;" in as_tree(demo_report("mi250x-8"))
+    assert "GPU0: GPU1 4 xGMI links, 200 GB/s;" in tree_text(demo_report("mi250x-8"))
 
 
 def test_dot_has_a_line_for_every_node_and_edge() -> None:
     report = demo_report("dgx-1v")
-    lines = as_dot(report).splitlines()
+    lines = dot_text(report).splitlines()
     assert sum(" -- " in line for line in lines) == report.graph.number_of_edges()
-    assert '"0000:05:00.0" [label="GPU0", shape=box3d];' in as_dot(report)
+    assert '"0000:05:00.0" [label="GPU0", shape=box3d];' in dot_text(report)
 
 
 def test_hostile_names_stay_text() -> None:
     report = report_of(hostile())
-    dot = as_dot(report)
+    dot = dot_text(report)
     assert "\x1b" not in dot
     assert len(dot.splitlines()) == 3 + len(report.graph) + report.graph.number_of_edges()
     assert r"x\"];[31mevil [label=\"<b>&" in dot
-    back = nx.read_graphml(io.BytesIO(as_graphml(report).encode()))
+    back = nx.read_graphml(io.BytesIO(graphml_text(report).encode()))
     assert back.nodes["0000:02:00.0"]["label"] == 'x"];[31mevil [label="<b>&'
-    tree = as_tree(report)
+    tree = tree_text(report)
     assert "\x1b" not in tree
     assert len(tree.splitlines()) == 1 + len(report.graph)
 
@@ -145,8 +159,8 @@ def test_hostile_names_stay_text() -> None:
 def test_an_empty_machine_exports_as_nothing() -> None:
     report = report_of(Machine())
     assert as_json(report)["nodes"] == []
-    assert len(as_tree(report).splitlines()) == 1
-    assert as_dot(report).startswith("graph")
+    assert len(tree_text(report).splitlines()) == 1
+    assert dot_text(report).startswith("graph")
 
 
 def test_a_numa_node_of_a_gpus_memory_has_no_cpus() -> None:
@@ -156,7 +170,7 @@ def test_a_numa_node_of_a_gpus_memory_has_no_cpus() -> None:
     )
     made = NodeSnapshot(taken_at=0.0, machine=Machine(host=Host(numa=nodes)))
     report = examine(made)
-    lines = [line.strip("├└─ ") for line in as_tree(report).splitlines() if "NUMA" in line]
+    lines = [line.strip("├└─ ") for line in tree_text(report).splitlines() if "NUMA" in line]
     assert sorted(line.partition(", ")[2] for line in lines) == [
         "CPUs 0-87",
         "CPUs unknown",

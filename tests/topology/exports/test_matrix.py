@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 from gputop.commands.topo import command
-from gputop.topology.exports.showtopo import format_showtopo, has_tables
+from gputop.topology.exports.matrix import format_showtopo, has_tables
 from gputop.topology.model.machine import Gpu, GpuPair, Machine
 from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.files.tree import FolderTree

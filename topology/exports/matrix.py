@@ -1,7 +1,8 @@
-"""The tables of `rocm-smi --showtopo` and `--shownodesbw` for a node with AMD GPUs.
+"""The relations of all devices as the vendor's own tool prints them.
 
-Layout: rocm_smi.py (showWeightTopology, showHopsTopology, showTypeTopology, showNumaTopology,
-showNodesBw); the blanks that it leaves at the ends of lines are left out.
+With AMD's GPUs alone these are the tables of `rocm-smi --showtopo` and `--shownodesbw`. The layout
+is that of rocm_smi.py (showWeightTopology, showHopsTopology, showTypeTopology, showNumaTopology,
+showNodesBw), without the blanks that it leaves at the ends of lines.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ from collections.abc import Callable, Sequence
 
 from ..model.machine import Gpu, GpuPair, Machine
 from ..model.units import printable
+from ..report import Report
 from ..wiring.graph import gpu_numa, numbered, row_labels
 from ..wiring.letters import has_a_row
+from ..wiring.relations import format_matrix
+from .written import Written
 
+LETTERS = "GPUs and NICs, in letters of PCIe distance (not RCCL's path types):"
 WIDTH = 90
 NOT_TOLD = "N/A"
 """What rocm-smi prints for a weight that the library would not give."""
@@ -29,6 +34,16 @@ RATES = (
 """Below the bandwidths; mps = MB/s one way, of one link and of all links of the pair."""
 
 _Cell = Callable[[Gpu, Gpu, GpuPair | None], str]
+
+
+def write(report: Report) -> Written:
+    """Write what the vendor's tool prints; AMD's has no NICs, which follow in letters."""
+    machine = report.snapshot.machine
+    letters = format_matrix(report.matrix)
+    if not has_tables(machine):
+        return Written(letters)
+    tables = format_showtopo(machine)
+    return Written(f"{tables}\n{LETTERS}\n\n{letters}" if report.matrix.nics else tables)
 
 
 def has_tables(machine: Machine) -> bool:

@@ -1,0 +1,30 @@
+"""The graph in the language of Graphviz."""
+
+from __future__ import annotations
+
+from ..model.units import printable
+from ..report import Report
+from ..wiring.graph import wires_of
+from .written import Written
+
+SHAPES = {"gpu": "box3d", "nic": "component", "nvswitch": "hexagon", "numa": "folder"}
+STYLES = {"nvlink": "bold", "xgmi": "bold", "c2c": "bold", "socket": "dashed", "net": "dotted"}
+
+
+def write(report: Report) -> Written:
+    """Write the graph in the language of Graphviz."""
+    lines = ["graph node {", "  node [shape=box];"]
+    for node, attributes in report.graph.nodes(data=True):
+        shape = SHAPES.get(attributes["kind"], "box")
+        lines.append(f"  {_quoted(node)} [label={_quoted(attributes['label'])}, shape={shape}];")
+    for a, b, wire in wires_of(report.graph):
+        label = "" if wire.inside else wire.words()
+        style = STYLES.get(wire.kind, "solid")
+        lines.append(f"  {_quoted(a)} -- {_quoted(b)} [label={_quoted(label)}, style={style}];")
+    return Written("\n".join([*lines, "}", "", ""]))
+
+
+def _quoted(text: str) -> str:
+    """Quote a string for Graphviz, where a backslash begins an escape."""
+    plain = printable(str(text)).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{plain}"'

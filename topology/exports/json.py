@@ -1,0 +1,89 @@
+"""The graph and the matrix as one JSON document, schema gputop.topo/1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ..model.machine import Machine
+from ..report import Report
+from ..wiring.graph import wires_of
+from ..wiring.wires import Wire
+from .written import Written
+
+SCHEMA = "gputop.topo/1"
+
+
+def write(report: Report) -> Written:
+    """Write the document, indented."""
+    encoded = msgspec.json.encode(document(report))
+    return Written(msgspec.json.format(encoded, indent=2).decode() + "\n")
+
+
+def document(report: Report) -> dict[str, Any]:
+    """Nodes, edges and the matrix as plain data."""
+    snapshot = report.snapshot
+    rows = report.matrix.rows
+    return {
+        "schema": SCHEMA,
+        "gputop": snapshot.gputop,
+        "source": list(snapshot.source),
+        "assumptions": [*snapshot.assumptions, *_assumed(report)],
+        "nodes": [
+            {"id": node, "kind": attributes["kind"], "label": attributes["label"]}
+            for node, attributes in report.graph.nodes(data=True)
+        ],
+        "edges": [{"a": a, "b": b} | wire_fields(wire) for a, b, wire in wires_of(report.graph)],
+        "islands": [list(island) for island in report.islands],
+        "matrix": {
+            "alphabet": _alphabet(snapshot.machine),
+            "devices": [
+                {
+                    "label": row.label,
+                    "address": row.address,
+                    "kind": row.kind,
+                    "cpu_affinity": row.cpu_affinity,
+                    "numa_affinity": row.numa_affinity,
+                    "gpu_numa_id": row.gpu_numa_id,
+                }
+                for row in rows
+            ],
+            "nics": dict(report.matrix.nics),
+            "cells": [[cell.letters for cell in row.cells] for row in rows],
+        },
+    }
+
+
+def _alphabet(machine: Machine) -> str:
+    """Whose letters the cells are: nvidia-smi has none for xGMI, and no part in AMD's machines."""
+    vendors = {gpu.vendor for gpu in machine.gpus}
+    if vendors == {"amd"}:
+        return "PCIe distance, XGMI of rocm-smi"
+    return "nvidia-smi topo -m" + (", XGMI of rocm-smi" if "amd" in vendors else "")
+
+
+def wire_fields(wire: Wire) -> dict[str, Any]:
+    """What is known of an edge, by the names that the files have for it."""
+    return {
+        "kind": wire.kind,
+        "raw_gbs": wire.raw_gbs,
+        "payload_gbs": wire.payload_gbs,
+        "count": wire.count,
+        "count_max": wire.count_max,
+        "generation": wire.generation,
+        "gts": wire.gts,
+        "inside": wire.inside,
+        "assumed": wire.assumed,
+        "source": wire.source,
+    }
+
+
+def _assumed(report: Report) -> Iterator[str]:
+    """List each assumption behind an edge once."""
+    seen: set[str] = set()
+    for _, _, wire in wires_of(report.graph):
+        if wire.assumed and wire.source not in seen:
+            seen.add(wire.source)
+            yield f"{wire.name()}: {wire.source}"

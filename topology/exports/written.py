@@ -1,0 +1,27 @@
+"""What a format writes, and how a format is found by its name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from ..report import Report
+
+
+class Written(msgspec.Struct, frozen=True):
+    """The text, and what had to be assumed for it."""
+
+    text: str
+    """Printed as it is, with the newline that ends it."""
+    assumptions: tuple[str, ...] = ()
+    """Sentences for stderr."""
+
+
+def write(name: str, report: Report) -> Written:
+    """Write the node in the format of that name, one of NAMES; ImportError for any other."""
+    module = import_module(f".{name.replace('-', '_')}", __package__)
+    written: Written = module.write(report)
+    return written
