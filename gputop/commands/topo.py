@@ -33,12 +33,12 @@ def command(
     form: str | None,
 ) -> None:
     """Print how the devices of the node hang together."""
-    from gputop.topology.exports.written import write
+    from gputop.topology.exports.written import exported
     from gputop.topology.report import examine
 
     snapshot = read_snapshot(sources, demo)
     tell_problems(snapshot)
-    written = write(form or ("json" if as_json else "matrix"), examine(snapshot))
+    written = exported(form or ("json" if as_json else "matrix"), examine(snapshot))
     for sentence in written.assumptions:
         say(sentence)
     click.echo(written.text, nl=False)

@@ -13,6 +13,7 @@ from gputop.commands import MODULES as COMMANDS
 from gputop.probes.catalog import MODULES as PROBES
 from gputop.screens import NAMES as SCREENS
 from gputop.topology.diagnosis.rules import NAMES as RULES
+from gputop.topology.exports import NAMES as EXPORTS
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.formats import NAMES as FORMATS
 from gputop.topology.sources import MODULES as SOURCES
@@ -35,6 +36,7 @@ REGISTRIES = (
     Registry("topology/sources", SOURCES, "SOURCE"),
     Registry("topology/recorded/formats", FORMATS, "FORMAT"),
     Registry("topology/diagnosis/rules", RULES, "RULES"),
+    Registry("topology/exports", tuple(name.replace("-", "_") for name in EXPORTS), "write"),
     Registry("probes/catalog", tuple(PROBES.values()), "SPEC"),
     Registry("gputop/screens", tuple(f"{name}.screen" for name in SCREENS), "SCREEN"),
     Registry("gputop/commands", COMMANDS, "command"),

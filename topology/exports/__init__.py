@@ -4,6 +4,13 @@ A module has `write(report)`, which returns what is printed as `Written`. To add
 module and its name below; `gputop topo --format` then takes it.
 """
 
-NAMES = ("matrix", "tree", "dot", "graphml", "nccl-xml", "json")
+NAMES = (
+    "matrix",
+    "tree",
+    "dot",
+    "graphml",
+    "nccl-xml",
+    "json",
+)
 """As the command line takes them, in the order of its help; a dash is an underscore in the
 module's name."""

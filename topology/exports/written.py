@@ -20,7 +20,7 @@ class Written(msgspec.Struct, frozen=True):
     """Sentences for stderr."""
 
 
-def write(name: str, report: Report) -> Written:
+def exported(name: str, report: Report) -> Written:
     """Write the node in the format of that name, one of NAMES; ImportError for any other."""
     module = import_module(f".{name.replace('-', '_')}", __package__)
     written: Written = module.write(report)
