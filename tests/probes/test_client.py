@@ -126,8 +126,8 @@ def test_cancel_takes_the_children_along_while_c_code_blocks() -> None:
 APP = """
 import sys, threading
 from pathlib import Path
-from gputop.probes.client import run_probe
-from gputop.probes.protocol import Request
+from gputop.probes.runner.client import run_probe
+from gputop.probes.protocol.messages import Request
 
 def told(message):
     print(*message.details.values(), flush=True)

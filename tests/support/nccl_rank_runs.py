@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from gputop.probes.protocol.messages import Measurement, Message, Request
 from gputop.probes.protocol.outcome import Outcome
@@ -24,15 +23,6 @@ RANKS = TESTS / "probe_ranks"
 GONE_SECONDS = 5.0
 MARK = f"{os.getpid()}x"
 """Part of the names that ranks of this process give their files."""
-
-
-@pytest.fixture
-def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Private folders are made here, so that a test sees its own alone."""
-    folder = tmp_path / "tmp"
-    folder.mkdir()
-    monkeypatch.setenv("TMPDIR", str(folder))
-    monkeypatch.setattr("tempfile.tempdir", None)
 
 
 def shared_files() -> list[str]:

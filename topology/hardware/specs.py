@@ -146,7 +146,8 @@ def _match(name: str, pci_id: str | None) -> Sku | None:
     named = [
         sku
         for sku, facts in specs["sku"].items()
-        if any(re.search(pattern, name, re.I) for pattern in facts["name_patterns"])
+        # A topology file names its GPUs after this table where the machine has no pci.ids.
+        if name == sku or any(re.search(pattern, name, re.I) for pattern in facts["name_patterns"])
     ]
     if ambiguous or len(named) > 1:
         named = []

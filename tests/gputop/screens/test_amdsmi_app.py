@@ -21,7 +21,7 @@ from ...support.app import SIZES, app_of, give, picture, press
 from ...support.command import gputop
 
 MODULE = """
-from tests import amdsmi_fake
+from tests.support import amdsmi_fake
 _binding = amdsmi_fake.Binding({major!r})
 {change}
 def __getattr__(name):

@@ -109,7 +109,7 @@ def test_a_child_that_fails_says_how(tmp_path: Path, text: str, word: str) -> No
 
 PARENT = """
 import json, os, sys, time
-from gputop.probes import children
+from gputop.probes.runner import children
 plan = json.dumps({"cpu": True, "indices": [0], "steps": ["import"], "started": time.monotonic()})
 command = [sys.executable, sys.argv[1], str(os.getpid()), plan]
 for answer in children.answers(command, os.environ, 60): print(answer, flush=True)

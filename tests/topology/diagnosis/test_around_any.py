@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.finding import SEVERITIES
+from gputop.topology.diagnosis.rules import NAMES
 from gputop.topology.model.machine import (
     CacheFolder,
     Container,
@@ -26,12 +27,12 @@ from gputop.topology.report import Report
 
 from ...support.rule_cases import base
 
-MODULES = (
-    "flags", "leftovers", "transports", "shm", "limits", "network", "rdma", "sockets", "numa",
-    "container", "devices", "caches", "governor",
-)  # fmt: skip
+AROUND = ("host.", "network.", "jobs.flags", "jobs.leftovers", "jobs.device_order")
 RULES = [
-    rule for m in MODULES for rule in import_module(f"gputop.topology.diagnosis.rules.{m}").RULES
+    rule
+    for name in NAMES
+    if name.startswith(AROUND)
+    for rule in import_module(f"gputop.topology.diagnosis.rules.{name}").RULES
 ]
 BASES = ("hgx-h200-4gpu-live", "demo hgx-h100-8", "demo mi300x-8")
 odd = st.one_of(st.none(), st.text(max_size=12), st.sampled_from(["0-3,9", "4-1", "0", "-1", "%s"]))

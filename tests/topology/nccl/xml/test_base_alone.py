@@ -8,7 +8,7 @@ import pytest
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
-from gputop.topology.hardware.specs import sku_for
+from gputop.topology.hardware.specs import sku_for, skus
 from gputop.topology.model.machine import Gpu
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
@@ -56,6 +56,11 @@ def test_the_model_is_the_same_with_and_without_a_list_of_pci_names(name: str | 
     assert sku.link_count == 12
     guest = Gpu(address="0000:01:00.0", vendor="nvidia", name="GRID A100-10C", pci_id="10de:20b2")
     assert sku_for(guest) is None  # a part of the card has no NVLinks
+
+
+def test_a_gpu_that_is_named_after_the_table_is_found_in_it() -> None:
+    for sku in skus().values():
+        assert sku_for(Gpu(address="0000:01:00.0", vendor="nvidia", name=sku.name)) is sku
 
 
 def test_letters_of_pcie_are_not_taken_for_the_whole_truth(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_why_amdsmi_does_not_start(tmp_path: Path) -> None:
 
 def test_importing_the_sources_does_not_load_the_binding() -> None:
     code = (
-        "import gputop.topology.sources.amdsmi, gputop.topology.sources.amdsmi_readings, sys; "
+        "from gputop.topology.sources.amd import amdsmi, amdsmi_readings; import sys; "
         "sys.exit('amdsmi' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

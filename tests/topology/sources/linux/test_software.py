@@ -119,8 +119,9 @@ def test_a_recording_has_no_python(tmp_path: Path) -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     code = (
-        "import sys; from gputop.topology.sources import host, network, pci, processes, software;"
-        "from gputop.topology.linux.tree import live_tree;"
+        "import sys; from gputop.topology.sources.linux import host, processes, software;"
+        "from gputop.topology.sources.pci import network, pci;"
+        "from gputop.topology.sources.files.tree import live_tree;"
         "software.SOURCE.parse(software.read(live_tree()));"
         "print(sorted({'torch', 'psutil', 'pynvml', 'textual'} & set(sys.modules)))"
     )

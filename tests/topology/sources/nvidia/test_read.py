@@ -72,7 +72,7 @@ def absence(binding: fake.Binding, root: Path) -> SourceAbsent:
 
 def test_importing_a_source_does_not_load_the_binding() -> None:
     names = ("nvml", "nvml_readings")
-    imports = "; ".join(f"import gputop.topology.sources.{name}" for name in names)
+    imports = "; ".join(f"import gputop.topology.sources.nvidia.{name}" for name in names)
     code = f"{imports}; import sys; sys.exit('pynvml' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
