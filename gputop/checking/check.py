@@ -18,7 +18,7 @@ from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.nccl.prediction import Prediction
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,10 +49,9 @@ def check(wanted: Wanted, started: float) -> Answer:
     if wanted.mode != "quick" and before.machine.gpus:
         found, measured = _measured(wanted, found, addresses)
         rules = (*rules, *run_rules(measured))
-    report = Report(found.node)
-    prediction, failed = _predict(report, addresses)
+    node, prediction, failed = _predict(Node(found.node), addresses)
     case = Case(
-        report,
+        node,
         earlier=found.earlier,
         reference=held_against,
         policy=wanted.policy,
@@ -95,21 +94,20 @@ def _measured(
 
 
 def _predict(
-    report: Report, addresses: tuple[str, ...]
-) -> tuple[Prediction | None, tuple[Rule, ...]]:
+    node: Node, addresses: tuple[str, ...]
+) -> tuple[Node, Prediction | None, tuple[Rule, ...]]:
     """What NCCL will do with these GPUs; a failure of ours becomes a rule that tells it."""
     try:
         if not addresses:
-            report.decide()
-            return None, ()
+            return node.decide(), None, ()
         from gputop.topology.nccl.decide.predict import NoGpusError, predict
 
         try:
-            return predict(report.snapshot, gpus=addresses), ()
+            return node, predict(node.snapshot, gpus=addresses), ()
         except NoGpusError:
-            return None, ()
+            return node, None, ()
     except Exception as error:  # noqa: BLE001 - as of a rule: a bug is told, and the rest goes on
-        return None, (_raising(error),)
+        return node, None, (_raising(error),)
 
 
 def _raising(error: Exception) -> Rule:

@@ -74,7 +74,7 @@ class Diagnosing:
             self._read_policy(live=snapshot.source == ("live",))
         begun = time.perf_counter()
         found = diagnose(
-            Case(report, earlier=earlier, reference=self._reference, policy=self._policy)
+            Case(report.node, earlier=earlier, reference=self._reference, policy=self._policy)
         )
         if not first:
             # The first time most of it is imports.

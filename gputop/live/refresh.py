@@ -98,10 +98,12 @@ class Refresher:
         if measurements:
             snapshot = _with_measurements(snapshot, measurements)
         from gputop.messages import ReportReady
-        from gputop.topology.report import examine
+        from gputop.topology.node import Node
+        from gputop.topology.report import Report
 
-        first = self._report is None
-        report = self._report = examine(snapshot, self._report)
+        known = self._report
+        report = Report(Node(snapshot)) if known is None else known.follow(snapshot)
+        self._report = report
         try:
             if measurements:
                 # Before the screens see them, so that none of them waits for the verdicts.
@@ -110,26 +112,31 @@ class Refresher:
                 judged(report)
         finally:
             self._send(ReportReady(report))
-        if not first:
+        if known is not None:
             # The graph is made here, behind the first picture, so that no key press waits for it.
             _ = report.graph
 
     def _undecided(self) -> bool:
         """Whether it is still open what is predicted, or why nothing is."""
-        report = self._report
-        if report is None:
-            return False
-        return report.prediction is None and not report.why_no_prediction
+        return self._report is not None and not self._report.node.decided
 
     def _decide(self) -> None:
         """Predict, and show it without waiting for the next reading."""
         late = time.monotonic() - self._started >= PREDICT_AFTER_SECONDS
-        if not late or not self._undecided() or not self._report.decide():
+        if not late or not self._undecided():
             return
         from gputop.messages import ReportReady
 
-        self._report = self._report.follow(self._report.snapshot)
-        self._send(ReportReady(self._report))
+        node = self._report.node
+        try:
+            node = node.decide()
+        except Exception as error:
+            # Said once: another try on the same machine would fail alike.
+            node = node.undecidable(f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            self._report = self._report.of(node)
+            self._send(ReportReady(self._report))
 
     def _tell(self) -> None:
         """Add what happened, and what the rules say where it is time to ask them."""
@@ -152,10 +159,11 @@ class Refresher:
         finally:
             if happened or asked:
                 from gputop.messages import ReportReady
+                from gputop.topology.report import Report
 
-                told = report.told(self._diagnosing.diagnosis, self._watcher.events)
-                self._report = told
-                self._send(ReportReady(told))
+                events = self._watcher.events
+                self._report = Report(report.node, self._diagnosing.diagnosis, events)
+                self._send(ReportReady(self._report))
 
     def _send(self, message: Any) -> None:
         if not self._closed.is_set():

@@ -40,7 +40,7 @@ def _decided(report: Report, addresses: tuple[str, ...]) -> dict[Pair, PairDecis
 
 def _undecided(report: Report) -> Value | None:
     """What stands in a cell without a decision: nothing yet, or a dash for ever."""
-    known = report.prediction is not None or report.why_no_prediction
+    known = report.node.decided
     return Value(word="–", ink="muted") if known else None
 
 

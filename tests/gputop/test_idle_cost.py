@@ -15,8 +15,9 @@ from gputop.app import GpuTop
 from gputop.screens.node import screen as node
 from gputop.topology.diagnosis import events
 from gputop.topology.diagnosis.events import Watcher
+from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
-from gputop.topology.report import examine
+from gputop.topology.report import Report
 from gputop.widgets import board
 from gputop.widgets.board import Board
 from gputop.widgets.spans import wrapped
@@ -53,8 +54,7 @@ def ground_calls(patch: pytest.MonkeyPatch, calls: Counter[str]) -> None:
 
 async def test_a_figure_that_moves_costs_its_line_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     feed = DemoFeed("hgx-h100-8")
-    first = examine(feed.at(7))
-    first.decide()
+    first = Report(Node(feed.at(7)).decide())
     readings = list(first.snapshot.readings.gpus)
     power = readings[3].power_watts
     assert power is not None
@@ -79,7 +79,7 @@ async def test_a_figure_that_moves_costs_its_line_alone(monkeypatch: pytest.Monk
 
 async def test_a_new_theme_reaches_lines_that_do_not_change() -> None:
     """What a board keeps of its colours goes with the theme."""
-    report = examine(DemoFeed("hgx-h100-8").at(7))
+    report = Report(Node(DemoFeed("hgx-h100-8").at(7)))
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, report)
         await settle(pilot)

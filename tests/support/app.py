@@ -13,8 +13,9 @@ from gputop.messages import ReportReady
 from gputop.topology.model.machine import Gpu, GpuPair, Host, Machine, NvLink, Software
 from gputop.topology.model.readings import GpuReading, Readings
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot, Problem, SourceState
+from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
-from gputop.topology.report import Report, examine
+from gputop.topology.report import Report
 from gputop.widgets.bars import Bar
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of
@@ -26,9 +27,7 @@ TICK = 7
 
 def demo_report(name: str, tick: int = TICK) -> Report:
     """A demo node at one tick, with what NCCL will do there."""
-    report = examine(DemoFeed(name).at(tick))
-    report.decide()
-    return report
+    return Report(Node(DemoFeed(name).at(tick)).decide())
 
 
 def gpu(number: int, **fields: Any) -> Gpu:
@@ -97,7 +96,7 @@ def snapshot_of(
 
 def report_of(gpus: tuple[Gpu, ...] = (), *rest: Any, **parts: Any) -> Report:
     """A report on a snapshot made of parts."""
-    return examine(snapshot_of(gpus, *rest, **parts))
+    return Report(Node(snapshot_of(gpus, *rest, **parts)))
 
 
 async def give(pilot: Pilot[Any], report: Report) -> None:

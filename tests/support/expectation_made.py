@@ -10,7 +10,7 @@ from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
 from gputop.topology.recorded.load import load
 from tests.support.places import RECORDINGS
-from tests.support.snapshots import demo_report
+from tests.support.snapshots import demo_node
 
 LIVE = RECORDINGS / "hgx-h200-4gpu-live" / "snapshot.json"
 GIB = 1 << 30
@@ -32,7 +32,7 @@ def with_variables(snapshot: NodeSnapshot, **variables: str) -> NodeSnapshot:
 
 
 def demo(name: str) -> NodeSnapshot:
-    return demo_report(name).snapshot
+    return demo_node(name).snapshot
 
 
 def addresses(snapshot: NodeSnapshot) -> list[str]:

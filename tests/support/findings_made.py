@@ -126,4 +126,4 @@ def sick_report(name: str = "sick-h100-8", *, silenced: bool = False) -> Report:
     hushed = (Silenced(finding=found[3], reason="known here"),) if silenced else ()
     kept = tuple(one for one in found if not silenced or one is not found[3])
     told = diagnosis(*kept, silenced=hushed, unexamined=("bar1-small",))
-    return report.told(told, events(report, report.snapshot.taken_at))
+    return Report(report.node, told, events(report, report.snapshot.taken_at))

@@ -13,8 +13,9 @@ import msgspec
 
 from gputop.probes.protocol.spec import ProbeSpec
 from gputop.topology.model.snapshot import Measurement
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.report import Report, examine
+from gputop.topology.report import Report
 from tests.support.places import RECORDINGS
 
 VERSIONS = (("torch", "2.11.0"), ("cuda", "13.0"), ("driver", "580.159.04"), ("nccl", "2.28.9"))
@@ -57,9 +58,8 @@ def made_specs() -> dict[str, ProbeSpec]:
 def with_figures(report: Report, *figures: Measurement) -> Report:
     """The same report with these figures, and with its prediction."""
     snapshot = msgspec.structs.replace(report.snapshot, measurements=tuple(figures))
-    examined = examine(snapshot, report)
-    examined.decide()
-    return examined
+    examined = report.follow(snapshot)
+    return examined.of(examined.node.decide())
 
 
 def one(probe: str, quantity: str, value: float | None, unit: str, **more: Any) -> Measurement:
@@ -192,6 +192,4 @@ def everything(
 def h200_report() -> Report:
     """A recorded machine with four H200, with its prediction."""
     path = RECORDINGS / "hgx-h200-4gpu-live" / "snapshot.json"
-    report = examine(load([str(path)]).snapshot)
-    report.decide()
-    return report
+    return Report(Node(load([str(path)]).snapshot).decide())

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.node import Node
 from gputop.topology.recorded.demos import amd, demo, network, pci, pci_tree
 from gputop.topology.recorded.demos.shape import Shape, load
 from gputop.topology.report import Report
@@ -66,6 +67,4 @@ def mixed(tick: int = TICK) -> NodeSnapshot:
 
 def mixed_report() -> Report:
     """A report on it, with the prediction made."""
-    report = Report(mixed())
-    report.decide()
-    return report
+    return Report(Node(mixed()).decide())

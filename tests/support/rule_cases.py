@@ -36,9 +36,9 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose
 from gputop.topology.expectation.reference import Reference, named, of_snapshot
 from gputop.topology.model.snapshot import NodeSnapshot, decode
+from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import load
-from gputop.topology.report import Report
 from tests.support.places import RECORDINGS, TESTS
 
 from . import measured
@@ -155,8 +155,8 @@ def diagnosed(
     snapshot: NodeSnapshot, *, earlier: NodeSnapshot | None = None, **rest: Any
 ) -> Diagnosis:
     """What the rules say, with the prediction made."""
-    report = Report(snapshot)
-    report.decide()
+    report = Node(snapshot)
+    report = report.decide()
     return diagnose(Case(report, earlier=earlier, **rest))
 
 

@@ -9,20 +9,20 @@ import msgspec
 
 from gputop.topology.model.machine import Gpu, GpuPair, Host, Machine, NumaNode, NvLink, PciDevice
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.node import Node
 from gputop.topology.recorded.demos import demo
-from gputop.topology.report import Report, examine
 from gputop.topology.sources import load as load_source
 from gputop.topology.sources.collect import merge
 from tests.support.places import RECORDINGS
 
 
-def demo_report(name: str, tick: int = 0, measurements: tuple[Measurement, ...] = ()) -> Report:
+def demo_node(name: str, tick: int = 0, measurements: tuple[Measurement, ...] = ()) -> Node:
     parts = tuple(demo.parts(demo.raw(name, tick)).values())
     snapshot = merge(parts, taken_at=0.0, source=(f"demo {name}",), gputop="0")
-    return examine(msgspec.structs.replace(snapshot, measurements=measurements))
+    return Node(msgspec.structs.replace(snapshot, measurements=measurements))
 
 
-def recorded_report(name: str) -> Report:
+def recorded_node(name: str) -> Node:
     """Parse every raw answer of a recording with the parser of its source."""
     parts = []
     for source in ("nvml", "pci", "host", "network"):
@@ -31,14 +31,14 @@ def recorded_report(name: str) -> Report:
             raw: Any = json.loads(path.read_text(encoding="utf-8"))
             parts.append(load_source(source).parse(raw))
     assert parts, f"no raw answers in {name}"
-    return examine(merge(parts, taken_at=0.0, source=(name,), gputop="0"))
+    return Node(merge(parts, taken_at=0.0, source=(name,), gputop="0"))
 
 
-def report_of(machine: Machine) -> Report:
-    return examine(NodeSnapshot(taken_at=0.0, machine=machine))
+def node_of(machine: Machine) -> Node:
+    return Node(NodeSnapshot(taken_at=0.0, machine=machine))
 
 
-def gpus_of(report: Report) -> list[str]:
+def gpus_of(report: Node) -> list[str]:
     return [gpu.address for gpu in report.snapshot.machine.gpus]
 
 

@@ -14,7 +14,7 @@ from ..model.machine import Gpu, Host, PciDevice
 from ..model.readings import GpuReading, ProcessReading
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..nccl.prediction import Prediction
-from ..report import Report
+from ..node import Node
 from ..sources.collect import ONLY_PCI
 from ..wiring.graph import climb, gpu_label
 from ..wiring.relations import RelationMatrix
@@ -28,11 +28,11 @@ ENVIRONMENT = "environment"
 
 
 class Case:
-    """What is examined. Everything is read from the report; nothing here asks the machine."""
+    """What is examined. Everything is read from the node; nothing here asks the machine."""
 
     def __init__(
         self,
-        report: Report,
+        node: Node,
         *,
         earlier: NodeSnapshot | None = None,
         reference: Reference | None = None,
@@ -40,15 +40,15 @@ class Case:
         gpus: Sequence[str] = (),
         prediction: Prediction | None = None,
     ) -> None:
-        """Examine a report, of which only `gpus` count: PCI addresses, () for all.
+        """Examine a node, of which only `gpus` count: PCI addresses, () for all.
 
         `earlier`: a reading of the same node, for counters; `reference`: what the node should be;
-        `prediction`: of these GPUs, instead of the report's.
+        `prediction`: of these GPUs, instead of the node's.
         """
-        self.report = report
-        self.snapshot = report.snapshot
-        self.machine = report.snapshot.machine
-        self.readings = report.snapshot.readings
+        self.node = node
+        self.snapshot = node.snapshot
+        self.machine = node.snapshot.machine
+        self.readings = node.snapshot.readings
         self.earlier = earlier
         self.reference = reference
         self.policy = policy or Policy()
@@ -86,7 +86,7 @@ class Case:
     @property
     def prediction(self) -> Prediction | None:
         """What NCCL or RCCL will do, where it was predicted."""
-        return self._prediction or self.report.prediction
+        return self._prediction or self.node.prediction
 
     @property
     def chosen(self) -> bool:
@@ -96,7 +96,7 @@ class Case:
     @property
     def matrix(self) -> RelationMatrix:
         """The relations of `nvidia-smi topo -m`."""
-        return self.report.matrix
+        return self.node.matrix
 
     @cached_property
     def variables(self) -> dict[str, tuple[str, str]]:
@@ -208,7 +208,7 @@ class Case:
         figures = [one for one in self.snapshot.measurements if one.device_kind != "cpu"]
         if not figures:
             return ()
-        judge = Judge(self.snapshot, self.prediction, lambda: self.report.graph)
+        judge = Judge(self.snapshot, self.prediction, lambda: self.node.graph)
         return tuple(zip(figures, judge.judge(figures), strict=True))
 
     @cached_property

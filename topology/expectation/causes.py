@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..wiring.graph import gpu_label
-from .node import Node, words_of
+from .node import JudgedNode, words_of
 
 THROTTLES = {
     "hw-thermal": "slowed down by its temperature (hardware)",
@@ -25,7 +25,7 @@ LOWERED = 0.97
 """Share of the usual limit below which a power limit counts as lowered."""
 
 
-def seen(node: Node, figure: Measurement) -> tuple[str, ...]:
+def seen(node: JudgedNode, figure: Measurement) -> tuple[str, ...]:
     """Reasons that hold for this figure's GPUs, in clauses."""
     found: list[str] = []
     throttle = [_plain(word) for word in words_of(figure, "throttle")]
@@ -56,7 +56,7 @@ def _plain(word: str) -> str:
     return word.lower().replace("_", "-").replace(" ", "-")
 
 
-def _limit(node: Node, gpu: Gpu) -> str:
+def _limit(node: JudgedNode, gpu: Gpu) -> str:
     """Say that a power limit was lowered; "" where it was not, or that is not known."""
     sku = node.sku(gpu)
     usual = gpu.power_limit_default_watts

@@ -12,7 +12,7 @@ from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from .judgement import BEST, ESTIMATE, TOO_HIGH, TYPICAL, Band, Expected, band
 from .links import SAME, Link, link_of_pair, proven
-from .node import Node
+from .node import JudgedNode
 from .variables import Variables, choice_at
 
 COLLECTIVES = {
@@ -42,7 +42,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """None: all of the node."""
 
 
-def group_of(node: Node, figure: Measurement) -> Group | None:
+def group_of(node: JudgedNode, figure: Measurement) -> Group | None:
     """Who took part, as far as the figure says; without a word all GPUs did."""
     everyone = node.machine.gpus
     named = next(
@@ -71,7 +71,7 @@ def group_of(node: Node, figure: Measurement) -> Group | None:
     )
 
 
-def expected(node: Node, variables: Variables, figure: Measurement) -> Expected:
+def expected(node: JudgedNode, variables: Variables, figure: Measurement) -> Expected:
     """What a healthy node of this kind gives, with the library left to choose."""
     if not node.machine.gpus:
         return Expected(note="the snapshot holds no GPU")
@@ -151,7 +151,7 @@ def _chosen(
     return algorithm, best * factor or None
 
 
-def narrowest(node: Node, group: Group, sku: Sku) -> Link | None:
+def narrowest(node: JudgedNode, group: Group, sku: Sku) -> Link | None:
     """The poorest link of the group: a collective runs at the pace of its slowest member."""
     links = [
         link
@@ -161,7 +161,7 @@ def narrowest(node: Node, group: Group, sku: Sku) -> Link | None:
     return min(links, key=lambda one: one.now_gbs, default=None)
 
 
-def send_gbs(node: Node, group: Group, sku: Sku) -> float | None:
+def send_gbs(node: JudgedNode, group: Group, sku: Sku) -> float | None:
     """What the poorest GPU of a group can send to the others together by design, GB/s.
 
     Through switches that is its bundle of links; on a mesh the sum of its links in the group;
@@ -185,7 +185,7 @@ def send_gbs(node: Node, group: Group, sku: Sku) -> float | None:
     return min(found, default=None)
 
 
-def _joined(node: Node, group: Group, sku: Sku) -> bool:
+def _joined(node: JudgedNode, group: Group, sku: Sku) -> bool:
     """Whether fast links lead from each GPU to each other one, through others if need be."""
     reached, queue = {group.gpus[0].address}, [group.gpus[0]]
     for one in queue:

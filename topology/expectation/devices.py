@@ -9,7 +9,7 @@ from ..model.snapshot import Measurement
 from ..wiring.graph import gpu_numa
 from .judgement import BEST, ESTIMATE, Expected, band, percent
 from .links import host_link, proven
-from .node import Node, number_of, text_of
+from .node import JudgedNode, number_of, text_of
 from .references import entries, published
 
 HOST = {"h2d_bandwidth": "h2d", "d2h_bandwidth": "d2h"}
@@ -47,7 +47,7 @@ NODE = re.compile(r"pinned, NUMA node (\d{1,4})")
 OF_DEVICES = (*HOST, *MEMORY, GEMM)
 
 
-def expected(node: Node, figure: Measurement) -> Expected:
+def expected(node: JudgedNode, figure: Measurement) -> Expected:
     """What a healthy GPU of this model gives."""
     gpu = node.gpu(figure.src)
     if figure.src is None:
@@ -66,7 +66,7 @@ def expected(node: Node, figure: Measurement) -> Expected:
     return _gemm(figure, sku)
 
 
-def _host(node: Node, figure: Measurement, sku: Sku) -> Expected:
+def _host(node: JudgedNode, figure: Measurement, sku: Sku) -> Expected:
     gpu = node.gpu(figure.src)
     assert gpu is not None
     variant = figure.variant or "pinned"

@@ -17,7 +17,7 @@ from . import collectives, devices, pairs
 from .judge import Judge
 from .judgement import ESTIMATE, Band, percent
 from .links import host_link, link_of_pair
-from .node import Node
+from .node import JudgedNode
 
 ARROW = " -> "
 
@@ -141,7 +141,7 @@ def _plain(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def _peak(node: Node, figure: Measurement) -> _Peak | None:
+def _peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
     quantity = figure.quantity
     if quantity in pairs.QUANTITIES or quantity == pairs.CONCURRENT:
         return _pair_peak(node, figure)
@@ -173,7 +173,7 @@ def _peak(node: Node, figure: Measurement) -> _Peak | None:
     return _compute_peak(figure, sku)
 
 
-def _pair_peak(node: Node, figure: Measurement) -> _Peak | None:
+def _pair_peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
     one, other = node.gpu(figure.src), node.gpu(figure.dst)
     sku = node.sku(one) if one is not None else None
     if one is None or other is None or one is other or sku is None or node.sku(other) != sku:
@@ -185,7 +185,7 @@ def _pair_peak(node: Node, figure: Measurement) -> _Peak | None:
     return _Peak(one_way=link.design_gbs, added=added, source=_source(sku))
 
 
-def _collective_peak(node: Node, figure: Measurement) -> _Peak | None:
+def _collective_peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
     """What one GPU can send to the others of the group together."""
     group = collectives.group_of(node, figure) if node.machine.gpus else None
     if group is None:

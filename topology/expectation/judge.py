@@ -28,7 +28,7 @@ from .judgement import (
     too_high,
     unjudged,
 )
-from .node import Node
+from .node import JudgedNode
 from .variables import Effect, Variables
 
 NVLS = "NVLS"
@@ -62,7 +62,7 @@ class Judge:
 
         The graph is asked for when a path is: its library takes a tenth of a second to import.
         """
-        self.node = Node(snapshot, graph)
+        self.node = JudgedNode(snapshot, graph)
         self.variables = Variables(snapshot, prediction)
 
     def judge(self, figures: Sequence[Measurement]) -> tuple[Judgement, ...]:

@@ -13,7 +13,7 @@ from ..model.units import figure as three
 from ..wiring.graph import gpu_label
 from ..wiring.paths import Path
 from ..wiring.wires import PCIE_EFFICIENCY, PCIE_GTS
-from .node import Node, number_of
+from .node import JudgedNode, number_of
 
 SAME = 0.98
 """Share from which two rates count as one."""
@@ -55,7 +55,7 @@ def proven(link: Link, one_way_gbs: float | None) -> Link:
     return msgspec.structs.replace(link, now_gbs=link.design_gbs, missing=(), gone=False)
 
 
-def link_of_pair(node: Node, one: Gpu, other: Gpu, sku: Sku) -> Link | None:
+def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> Link | None:
     """The link of two GPUs of one model; None where no rate is known."""
     path = node.path(one, other)
     if path is None or path.relayed:
@@ -87,7 +87,7 @@ def link_of_pair(node: Node, one: Gpu, other: Gpu, sku: Sku) -> Link | None:
     )
 
 
-def _down(node: Node, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:
+def _down(node: JudgedNode, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:
     """Name the ends whose NVLinks are all down while those of a sibling are up.
 
     Where none is up in the whole box, that may be how the box was handed out (peers D12).
@@ -101,7 +101,7 @@ def _down(node: Node, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:
     )
 
 
-def _most_bridged(node: Node, sku: Sku) -> int:
+def _most_bridged(node: JudgedNode, sku: Sku) -> int:
     """Most links that join one pair of this model in the box (peers D12: siblings first)."""
     joined = Counter(
         (gpu.address, link.remote_address)
@@ -113,7 +113,7 @@ def _most_bridged(node: Node, sku: Sku) -> int:
     return max(joined.values(), default=0)
 
 
-def _fast(node: Node, path: Path, now: float, ends: tuple[Gpu, Gpu], sku: Sku) -> Link:
+def _fast(node: JudgedNode, path: Path, now: float, ends: tuple[Gpu, Gpu], sku: Sku) -> Link:
     xgmi = path.kind == "xgmi"
     switched = path.kind == "nvswitch" and sku.fabric == "switched"
     # Where the model leaves the wiring open (bridges, cube meshes, the blades of MI250X), what is
@@ -143,7 +143,9 @@ def _fast(node: Node, path: Path, now: float, ends: tuple[Gpu, Gpu], sku: Sku) -
     )
 
 
-def host_link(node: Node, gpu: Gpu, sku: Sku, figure: Measurement | None = None) -> Link | None:
+def host_link(
+    node: JudgedNode, gpu: Gpu, sku: Sku, figure: Measurement | None = None
+) -> Link | None:
     """The link of a GPU to its host.
 
     What a figure says was read while the copy ran beats what was read of the machine: an idle
@@ -179,7 +181,7 @@ def host_link(node: Node, gpu: Gpu, sku: Sku, figure: Measurement | None = None)
     )
 
 
-def _seen(node: Node, gpu: Gpu, figure: Measurement | None) -> tuple[int | None, int | None]:
+def _seen(node: JudgedNode, gpu: Gpu, figure: Measurement | None) -> tuple[int | None, int | None]:
     """PCIe generation and lanes: as read under load, else the most the slot can do."""
     gen = width = None
     if figure is not None:

@@ -14,7 +14,7 @@ from ..wiring.likeness import likeness
 from ..wiring.paths import Path, path_between
 
 
-class Node:
+class JudgedNode:
     """A snapshot with what every figure asks of it again."""
 
     def __init__(self, snapshot: NodeSnapshot, graph: Callable[[], Graph] | None = None) -> None:

@@ -7,7 +7,7 @@ from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from .judgement import ESTIMATE, Expected, band
 from .links import SAME, Link, host_link, link_of_pair, proven
-from .node import Node
+from .node import JudgedNode
 from .references import Share, pcie_practical, published
 
 QUANTITIES = {
@@ -31,7 +31,7 @@ PLATEAU_BYTES = 64 << 20
 ACROSS, BELOW_A_SWITCH = "SYS", "PIX"
 
 
-def expected(node: Node, figure: Measurement) -> Expected:
+def expected(node: JudgedNode, figure: Measurement) -> Expected:
     """What a healthy pair of this kind gives."""
     if figure.quantity == TOTAL:
         return _total(node, figure)
@@ -63,7 +63,9 @@ def expected(node: Node, figure: Measurement) -> Expected:
     return _expected(share, link, ways, figure.unit)
 
 
-def share_of(node: Node, one: Gpu, other: Gpu, sku: Sku, link: Link, quantity: str) -> Share | None:
+def share_of(
+    node: JudgedNode, one: Gpu, other: Gpu, sku: Sku, link: Link, quantity: str
+) -> Share | None:
     """What part of the link's payload a healthy pair reaches."""
     if link.kind != "pcie":
         return published(sku.name, quantity)
@@ -99,7 +101,7 @@ def _expected(share: Share, link: Link, ways: float, unit: str | None) -> Expect
     return Expected(band=made, causes=link.missing, settled=link.gone)
 
 
-def hint(node: Node, figure: Measurement) -> str:
+def hint(node: JudgedNode, figure: Measurement) -> str:
     """Say that a pair with fast links is as slow as PCIe; "" where it is not.
 
     Links train without the fabric, so an active link proves no P2P over it (peers D04).
@@ -148,7 +150,7 @@ def _concurrent(figure: Measurement, sku: Sku, link: Link) -> Expected:
     )
 
 
-def hub_links(node: Node, figure: Measurement) -> tuple[Sku, list[Link]] | None:
+def hub_links(node: JudgedNode, figure: Measurement) -> tuple[Sku, list[Link]] | None:
     """The model of a mesh's hub and its links to all others; None where it is no such figure."""
     hub = node.gpu(figure.src or figure.dst)
     sku = node.sku(hub) if hub is not None else None
@@ -165,7 +167,7 @@ def hub_links(node: Node, figure: Measurement) -> tuple[Sku, list[Link]] | None:
     return sku, found
 
 
-def _total(node: Node, figure: Measurement) -> Expected:
+def _total(node: JudgedNode, figure: Measurement) -> Expected:
     """All links of a mesh's hub at once: the sum of what each pair gives, as an estimate."""
     found = hub_links(node, figure)
     share = published(found[0].name, "p2p_uni") if found is not None else None

@@ -17,7 +17,7 @@ from ..nccl.prediction import Prediction
 from ..wiring.graph import gpu_numa
 from .judge import Judge
 from .judgement import LOW, Judgement
-from .node import Node
+from .node import JudgedNode
 from .shapes import Edge, Shape, read
 from .siblings import BEHIND
 
@@ -103,7 +103,7 @@ def _of_matrix(
     figures: Sequence[Measurement],
     indices: list[int],
     names: Mapping[str, str],
-    node: Node | None,
+    node: JudgedNode | None,
     judgements: Sequence[Judgement],
 ) -> list[Pattern]:
     values: dict[Edge, float] = {}
@@ -138,7 +138,7 @@ def _text(
     names: Mapping[str, str],
     values: Mapping[Edge, float],
     low: set[Edge],
-    node: Node | None,
+    node: JudgedNode | None,
 ) -> str:
     who = [names.get(device, device) for device in shape.devices]
     range_ = _range([values[edge] for edge in shape.edges])
@@ -174,7 +174,7 @@ def _text(
     )
 
 
-def _block(shape: Shape, names: Mapping[str, str], range_: str, node: Node | None) -> str:
+def _block(shape: Shape, names: Mapping[str, str], range_: str, node: JudgedNode | None) -> str:
     sides = [", ".join(names.get(device, device) for device in side) for side in shape.sides]
     if len(sides) == 1:
         return f"All pairs among {sides[0]} are low ({range_}): the switch or bridge they share."

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..hardware.specs import skus, table
 from ..model.snapshot import NodeSnapshot
+from ..node import Node
 from ..recorded.demos import shape
-from ..report import Report
 
 LINK_LETTERS = ("NV", "XGMI")
 """How letters begin that say links between GPUs; all others say PCIe."""
@@ -120,14 +120,14 @@ class Reference:
         return None if found is None else [list(row) for row in found]
 
     @cached_property
-    def _report(self) -> Report | None:
-        return None if self.sister is None else Report(self.sister)
+    def _node(self) -> Node | None:
+        return None if self.sister is None else Node(self.sister)
 
     def _sister_letters(self, first: int, second: int) -> str | None:
-        if self._report is None:
+        if self._node is None:
             return None
-        gpus = self._report.snapshot.machine.gpus
-        cell = self._report.matrix.cell(gpus[first].address, gpus[second].address)
+        gpus = self._node.snapshot.machine.gpus
+        cell = self._node.matrix.cell(gpus[first].address, gpus[second].address)
         return None if cell is None or cell.letters == "?" else cell.letters
 
     def _number(self, key: str) -> int | None:

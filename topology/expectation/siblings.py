@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from ..model.snapshot import Measurement
-from .node import Node
+from .node import JudgedNode
 
 BEHIND = 0.92
 """Share of the siblings' median below which a figure stands out; 5 % is normal (peers C5)."""
@@ -14,7 +14,7 @@ LEAST = 3
 """With two figures one cannot tell which is the odd one."""
 
 
-def behind(node: Node, figures: Sequence[Measurement]) -> dict[int, str]:
+def behind(node: JudgedNode, figures: Sequence[Measurement]) -> dict[int, str]:
     """Index of a figure -> "8 % under its siblings' median (396 GB/s)"."""
     groups: dict[tuple[object, ...], list[tuple[int, float]]] = {}
     for index, figure in enumerate(figures):
@@ -46,7 +46,7 @@ def _is_time(unit: str) -> bool:
     return unit in ("us", "ms", "s")
 
 
-def _key(node: Node, figure: Measurement) -> tuple[object, ...] | None:
+def _key(node: JudgedNode, figure: Measurement) -> tuple[object, ...] | None:
     """What siblings have in common; None for a figure that has none."""
     if figure.src is None or figure.device_kind == "cpu" or figure.verdict == "wrong-data":
         return None

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from ..model.units import UNKNOWN, gbs
-from ..report import Report
+from ..node import Node
 from ..wiring.wires import PCIE_GENERATION, Wire
 from .fact import ASSUMED, READ, Explanation, Fact
 
 RATES = "raw = signalling, payload = after the line code; packet headers take a part of that too"
 
 
-def why_edge(report: Report, a: str, b: str) -> Explanation:
+def why_edge(node: Node, a: str, b: str) -> Explanation:
     """Explain the edge between two nodes of the graph; says so when they are not neighbours."""
-    nodes = report.graph.nodes
-    title = f"{name(report, a)} — {name(report, b)}"
-    if a not in nodes or b not in nodes or not report.graph.has_edge(a, b):
+    nodes = node.graph.nodes
+    title = f"{name(node, a)} — {name(node, b)}"
+    if a not in nodes or b not in nodes or not node.graph.has_edge(a, b):
         return Explanation(title=title, claim="No wire joins the two directly.")
-    wire: Wire = report.graph.edges[a, b]["wire"]
+    wire: Wire = node.graph.edges[a, b]["wire"]
     if wire.inside:
         return Explanation(
             title=title,
             claim=f"This step is {wire.name()}: no link of its own, and its rate is not published.",
             facts=(Fact(question="How is it known?", answer=wire.source, source="the PCI tree"),),
         )
-    facts = [*rate_facts(wire), *_now(report, a, b, wire)]
+    facts = [*rate_facts(wire), *_now(node, a, b, wire)]
     return Explanation(title=title, claim=f"{wire.words()}.", facts=tuple(facts))
 
 
@@ -50,10 +50,10 @@ def rate_facts(wire: Wire, question: str = "What is it?") -> list[Fact]:
     return facts
 
 
-def _now(report: Report, a: str, b: str, wire: Wire) -> list[Fact]:
+def _now(node: Node, a: str, b: str, wire: Wire) -> list[Fact]:
     if wire.kind != "pcie":
         return []
-    readings = {reading.address: reading for reading in report.snapshot.readings.pci}
+    readings = {reading.address: reading for reading in node.snapshot.readings.pci}
     speeds = [
         speed
         for end in (a, b)
@@ -84,7 +84,7 @@ def _now(report: Report, a: str, b: str, wire: Wire) -> list[Fact]:
     return facts
 
 
-def name(report: Report, node: str) -> str:
+def name(node: Node, vertex: str) -> str:
     """Name a node for a sentence: "GPU0", "mlx5_0", its id where it has no name."""
-    attributes = report.graph.nodes.get(node)
-    return node if attributes is None else str(attributes["label"])
+    attributes = node.graph.nodes.get(vertex)
+    return vertex if attributes is None else str(attributes["label"])

@@ -8,7 +8,7 @@ from ..expectation.pairs import OF_PAIRS, QUANTITIES
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..model.units import figure, gbs
-from ..report import Report
+from ..node import Node
 from ..wiring.paths import Path
 from .fact import ASSUMED, MEASURED, READ, Fact
 
@@ -32,14 +32,14 @@ SWEEPS = ("write_sweep",)
 """A curve, which is drawn and not told."""
 
 
-def measured_facts(report: Report, one: Gpu, other: Gpu, path: Path | None) -> list[Fact]:
+def measured_facts(node: Node, one: Gpu, other: Gpu, path: Path | None) -> list[Fact]:
     """State every figure that the snapshot holds for a pair, newest kept by the collector."""
     found = [
         item
-        for item in report.snapshot.measurements
+        for item in node.snapshot.measurements
         if (item.src, item.dst) == (one.address, other.address) and item.quantity not in SWEEPS
     ]
-    judge = Judge(report.snapshot, report.prediction, lambda: report.graph)
+    judge = Judge(node.snapshot, node.prediction, lambda: node.graph)
     judged = zip(found, judge.judge(found), strict=True)
     facts = [_measured(item, path, judgement) for item, judgement in judged]
     if not any(item.quantity in QUANTITIES for item in found):

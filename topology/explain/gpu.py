@@ -8,7 +8,7 @@ from ..hardware.specs import sku_for
 from ..model.machine import Gpu
 from ..model.readings import EccCounts, GpuReading
 from ..model.units import UNKNOWN, size, text, whole
-from ..report import Report
+from ..node import Node
 from ..sources.amd.words import held
 from ..sources.nvidia.recovery import NONE
 from ..wiring.graph import climb, gpu_id, gpu_label, gpu_numa
@@ -42,21 +42,21 @@ AWAKE = 2
 """Performance states up to P2 run the PCIe link at full speed; a higher one may slow it down."""
 
 
-def explain_gpu(report: Report, gpu: Gpu) -> Explanation:
+def explain_gpu(node: Node, gpu: Gpu) -> Explanation:
     """Explain one GPU: what was read of it, and what of that is proven to be wrong."""
-    now = report.snapshot.readings.gpu(gpu.address)
-    wire = _slot(report, gpu)
+    now = node.snapshot.readings.gpu(gpu.address)
+    wire = _slot(node, gpu)
     lost = now is not None and now.lost
-    trouble = [item for item in (_lost(now), _width(report, gpu, now, wire), *_errors(now)) if item]
-    missing = missing_links(report, gpu)
+    trouble = [item for item in (_lost(now), _width(node, gpu, now, wire), *_errors(now)) if item]
+    missing = missing_links(node, gpu)
     if missing is not None:
         trouble.append((missing.claim, missing.fix))
     facts = [
         *_identity(gpu),
         *_pcie(gpu, now, wire),
         *_c2c(gpu),
-        *_place(report, gpu),
-        *link_facts(report, gpu),
+        *_place(node, gpu),
+        *link_facts(node, gpu),
     ]
     if now is not None and not lost:
         facts += [*_clocks(gpu, now), *_ecc(gpu, now)]
@@ -75,13 +75,13 @@ def _consequence(missing: LinkTrouble | None) -> str:
     return "" if missing is None else missing.consequence
 
 
-def _slot(report: Report, gpu: Gpu) -> Wire | None:
+def _slot(node: Node, gpu: Gpu) -> Wire | None:
     """Return the wire between a GPU and the port above it."""
-    parents = {device.address: device.parent for device in report.snapshot.machine.pci}
-    above, node = climb(parents, gpu.address), gpu_id(gpu)
-    if not above or not report.graph.has_edge(node, above[0]):
+    parents = {device.address: device.parent for device in node.snapshot.machine.pci}
+    above, vertex = climb(parents, gpu.address), gpu_id(gpu)
+    if not above or not node.graph.has_edge(vertex, above[0]):
         return None
-    wire: Wire = report.graph.edges[node, above[0]]["wire"]
+    wire: Wire = node.graph.edges[vertex, above[0]]["wire"]
     return wire
 
 
@@ -105,14 +105,14 @@ def lanes(gpu: Gpu, now: GpuReading | None, wire: Wire | None) -> tuple[int | No
 
 
 def _width(
-    report: Report, gpu: Gpu, now: GpuReading | None, wire: Wire | None
+    node: Node, gpu: Gpu, now: GpuReading | None, wire: Wire | None
 ) -> tuple[str, str] | None:
     current, most = lanes(gpu, now, wire)
     if not current or not most or current >= most:
         return None
     if gpu.c2c_enabled:
         return None  # a coherent CPU is reached by NVLink-C2C; few or no lanes are wired
-    host = report.snapshot.machine.host
+    host = node.snapshot.machine.host
     fix = "Reseat the card or its riser, and look at the slot's settings in the firmware."
     if host is not None and host.hypervisor is not None:
         # Some cloud instances pass a GPU through with fewer lanes (peers D07: x8 by design).
@@ -215,16 +215,16 @@ def _c2c(gpu: Gpu) -> Iterator[Fact]:
         )
 
 
-def _place(report: Report, gpu: Gpu) -> Iterator[Fact]:
-    node, row = gpu_numa(gpu), report.matrix.row(gpu.address)
+def _place(node: Node, gpu: Gpu) -> Iterator[Fact]:
+    numa, row = gpu_numa(gpu), node.matrix.row(gpu.address)
     cpus = gpu.cpu_affinity or (row.cpu_affinity if row is not None else None)
     why = gpu.why("numa_node") or "the machine does not say"
-    known = [f"NUMA node {node}" * (node is not None), f"CPUs {cpus}" * (cpus is not None)]
+    known = [f"NUMA node {numa}" * (numa is not None), f"CPUs {cpus}" * (cpus is not None)]
     driver = gpu.cpu_affinity is not None or cpus is None
     yield Fact(
         question="Which CPUs are near?",
         answer=", ".join(filter(None, known)) or "not known",
-        because=why if node is None else "",
+        because=why if numa is None else "",
         source=origin(
             gpu,
             "sysfs numa_node and the driver's affinity"

@@ -11,7 +11,7 @@ import msgspec
 
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
-from ..report import Report
+from ..node import Node
 from ..wiring.paths import path_between
 from ..wiring.relations import relation
 from .pair import WORDS
@@ -31,17 +31,17 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence, where the answer is no."""
 
 
-def ladder(report: Report, src: str, dst: str) -> tuple[Rung, ...]:
+def ladder(node: Node, src: str, dst: str) -> tuple[Rung, ...]:
     """The four rungs of an ordered pair; () where one of the two is no GPU, or they are one."""
-    machine = report.snapshot.machine
+    machine = node.snapshot.machine
     one, other = machine.gpu(src), machine.gpu(dst)
     if one is None or other is None or src == dst:
         return ()
     return (
-        _could(report, one, other),
-        _both(_grant(report, src, dst), _grant(report, dst, src)),
-        _both(_bytes(report, src, dst), _bytes(report, dst, src)),
-        _collective(report, src, dst),
+        _could(node, one, other),
+        _both(_grant(node, src, dst), _grant(node, dst, src)),
+        _both(_bytes(node, src, dst), _bytes(node, dst, src)),
+        _collective(node, src, dst),
     )
 
 
@@ -52,14 +52,14 @@ def _both(there: Rung, back: Rung) -> Rung:
     return msgspec.structs.replace(back, answer=f"back: {back.answer}")
 
 
-def _could(report: Report, one: Gpu, other: Gpu) -> Rung:
+def _could(node: Node, one: Gpu, other: Gpu) -> Rung:
     title = "could they"
     if one.mig_enabled or other.mig_enabled:
         why = "MIG is on, and its instances get no P2P."
         return Rung(title=title, state=NO, answer="MIG is on", why=why)
-    found = report.matrix.cell(one.address, other.address)
-    letters = (found or relation(report.snapshot.machine, one.address, other.address)).letters
-    path = path_between(report.graph, one.address, other.address)
+    found = node.matrix.cell(one.address, other.address)
+    letters = (found or relation(node.snapshot.machine, one.address, other.address)).letters
+    path = path_between(node.graph, one.address, other.address)
     if letters == "?":
         # A path can be drawn over what is assumed of a host; it answers nothing.
         return Rung(title=title, state=OPEN, answer="not known")
@@ -71,18 +71,18 @@ def _could(report: Report, one: Gpu, other: Gpu) -> Rung:
     return Rung(title=title, state=YES, answer=letters)
 
 
-def _grant(report: Report, src: str, dst: str) -> Rung:
+def _grant(node: Node, src: str, dst: str) -> Rung:
     title = "granted"
-    pair = report.snapshot.machine.pair(src, dst)
+    pair = node.snapshot.machine.pair(src, dst)
     words = () if pair is None else (pair.p2p_read, pair.p2p_write)
-    gpu = report.snapshot.machine.gpu(src)
+    gpu = node.snapshot.machine.gpu(src)
     amd = gpu is not None and gpu.vendor == "amd"
     said, runtime = ("the driver", "HIP") if amd else ("NVML", "CUDA")
     for word in words:
         if word not in (None, "ok"):
             why = WORDS.get(word or "", f"the driver says {word!r}")
             return Rung(title=title, state=NO, answer=word or "", why=f"{said}: {why}.")
-    asked = _latest(report, "can_access", src, dst)
+    asked = _latest(node, "can_access", src, dst)
     if asked is not None and asked.verdict == "not-granted":
         why = f"{runtime} says that one cannot reach the other's memory"
         why += f", although {said} grants it." if "ok" in words else "."
@@ -92,12 +92,12 @@ def _grant(report: Report, src: str, dst: str) -> Rung:
     return Rung(title=title, state=OPEN, answer="not asked")
 
 
-def _bytes(report: Report, src: str, dst: str) -> Rung:
+def _bytes(node: Node, src: str, dst: str) -> Rung:
     title = "bytes arrive"
     wrong = next(
         (
             one
-            for one in report.snapshot.measurements
+            for one in node.snapshot.measurements
             if (one.src, one.dst) == (src, dst)
             and one.verdict in ("wrong-bytes", "wrong-data")
             and one.probe == "p2p"
@@ -108,7 +108,7 @@ def _bytes(report: Report, src: str, dst: str) -> Rung:
     if wrong is not None:
         why = f"The probe p2p found other bytes than were sent ({wrong.quantity})."
         return Rung(title=title, state=NO, answer="wrong bytes", why=why)
-    told = _latest(report, "bytes_arrive", src, dst)
+    told = _latest(node, "bytes_arrive", src, dst)
     if told is None:
         return Rung(title=title, state=OPEN, answer="not tried")
     if told.verdict == "arrived":
@@ -118,20 +118,20 @@ def _bytes(report: Report, src: str, dst: str) -> Rung:
     return Rung(title=title, state=NO, answer=told.verdict or "failed", why=told.why_none or "")
 
 
-def _collective(report: Report, src: str, dst: str) -> Rung:
+def _collective(node: Node, src: str, dst: str) -> Rung:
     title = "collective"
-    sent = _latest(report, "send_receive", src, dst)
+    sent = _latest(node, "send_receive", src, dst)
     if sent is not None and sent.verdict in ("wrong-data", "failed", "timed-out"):
         why = sent.why_none or "Send and receive between the two did not end well."
         return Rung(title=title, state=NO, answer=_spoken(sent.verdict), why=why)
     ran = [
         one
-        for one in report.snapshot.measurements
+        for one in node.snapshot.measurements
         if one.quantity == "collective_finishes" and one.device_kind != "cpu"
     ]
     others = sent is None and any(
         one.quantity == "send_receive" and one.src and one.device_kind != "cpu"
-        for one in report.snapshot.measurements
+        for one in node.snapshot.measurements
     )
     if not ran or others:
         # The last run was between other GPUs.
@@ -149,10 +149,10 @@ def _spoken(verdict: str) -> str:
     return verdict.replace("-", " ")
 
 
-def _latest(report: Report, quantity: str, src: str, dst: str) -> Measurement | None:
+def _latest(node: Node, quantity: str, src: str, dst: str) -> Measurement | None:
     found = [
         one
-        for one in report.snapshot.measurements
+        for one in node.snapshot.measurements
         if one.quantity == quantity
         and (one.src, one.dst) == (src, dst)
         and one.device_kind != "cpu"

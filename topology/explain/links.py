@@ -9,7 +9,7 @@ import msgspec
 from ..hardware.specs import sku_for
 from ..model.machine import Gpu
 from ..model.units import gbs
-from ..report import Report
+from ..node import Node
 from ..wiring.graph import gpu_label
 from ..wiring.paths import Path
 from ..wiring.wires import nvlink_wire
@@ -76,7 +76,7 @@ def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
     )
 
 
-def link_facts(report: Report, gpu: Gpu) -> Iterator[Fact]:
+def link_facts(node: Node, gpu: Gpu) -> Iterator[Fact]:
     """State the links of a GPU, their rate, and its registration with the fabric."""
     if gpu.nvlinks:
         yield _nvlinks(gpu)
@@ -92,11 +92,11 @@ def link_facts(report: Report, gpu: Gpu) -> Iterator[Fact]:
             because="; ".join(bad),
             source="NVML nvmlDeviceGetGpuFabricInfoV",
         )
-    island = next((group for group in report.islands if gpu.address in group), ())
-    others = [other for other in report.snapshot.machine.gpus if other.address in island]
+    island = next((group for group in node.islands if gpu.address in group), ())
+    others = [other for other in node.snapshot.machine.gpus if other.address in island]
     names = [gpu_label(other) for other in others if other.address != gpu.address]
     if names:
-        outside = len(island) < len(report.snapshot.machine.gpus)
+        outside = len(island) < len(node.snapshot.machine.gpus)
         yield Fact(
             question="Which GPUs does it reach by fast links?",
             answer=", ".join(names),
@@ -127,7 +127,7 @@ def _nvlinks(gpu: Gpu) -> Fact:
     )
 
 
-def missing_links(report: Report, gpu: Gpu) -> LinkTrouble | None:
+def missing_links(node: Node, gpu: Gpu) -> LinkTrouble | None:
     """Say which NVLinks are missing; None where it is not proven.
 
     Proof is a GPU of the same model in this node with more active links, or a GPU that is on
@@ -141,11 +141,11 @@ def missing_links(report: Report, gpu: Gpu) -> LinkTrouble | None:
         return None
     twins = [
         sum(1 for link in other.nvlinks if link.active)
-        for other in report.snapshot.machine.gpus
+        for other in node.snapshot.machine.gpus
         if other.name == gpu.name and other.address != gpu.address and not other.mig_enabled
     ]
     sku = sku_for(gpu)
-    fabric = sku.fabric if sku is not None else _fabric_seen(report, gpu)
+    fabric = sku.fabric if sku is not None else _fabric_seen(node, gpu)
     by_model = sku.link_count if sku is not None and fabric == "switched" and up else None
     fixed = fabric in ("switched", "point_to_point")
     expected = max([*(twins if fixed else []), by_model or 0], default=0)
@@ -162,11 +162,11 @@ def missing_links(report: Report, gpu: Gpu) -> LinkTrouble | None:
     )
 
 
-def _fabric_seen(report: Report, gpu: Gpu) -> str | None:
+def _fabric_seen(node: Node, gpu: Gpu) -> str | None:
     """Tell whether GPUs of a model that no table knows are on switches here; else None."""
     ends = {
         link.remote_kind
-        for other in report.snapshot.machine.gpus
+        for other in node.snapshot.machine.gpus
         if other.name == gpu.name
         for link in other.nvlinks
         if link.active

@@ -6,15 +6,15 @@ import msgspec
 
 from ..nccl.decide.summary import library_name
 from ..nccl.prediction import PairDecision, Prediction
-from ..report import Report
+from ..node import Node
 from .fact import Explanation, Fact
 
 ABOUT = "nccl"
 
 
-def pair_decision(report: Report, a: str, b: str) -> PairDecision | None:
+def pair_decision(node: Node, a: str, b: str) -> PairDecision | None:
     """The decision for two GPUs by PCI address; None when nothing was predicted for them."""
-    prediction = report.prediction
+    prediction = node.prediction
     if prediction is None:
         return None
     return next(
@@ -31,12 +31,12 @@ def transport_claim(prediction: Prediction, pair: PairDecision) -> str:
     return f"{name} will use {labels} (path type {pair.path})."
 
 
-def transport_facts(report: Report, a: str, b: str) -> list[Fact]:
+def transport_facts(node: Node, a: str, b: str) -> list[Fact]:
     """The library's questions about a pair, in its order."""
-    pair = pair_decision(report, a, b)
-    if pair is None or report.prediction is None:
+    pair = pair_decision(node, a, b)
+    if pair is None or node.prediction is None:
         return []
-    name = report.prediction.library.name.upper()
+    name = node.prediction.library.name.upper()
     return [
         Fact(
             question=f"{name}: {step.question}",

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from ..model.machine import Interface, NumaNode, PciDevice, RdmaDevice, RdmaPort, Socket
 from ..model.units import size, text
-from ..report import Report
+from ..node import Node
 from ..wiring.graph import CPU_ROOT, climb
 from ..wiring.wires import Wire
 from .edge import name, rate_facts
 from .fact import Explanation, Fact, origin
 
 
-def explain_node(report: Report, node: str, kind: str, label: str, record: object) -> Explanation:
+def explain_node(node: Node, vertex: str, kind: str, label: str, record: object) -> Explanation:
     """Explain a node of the graph that is no GPU."""
-    title = label if label == node else f"{label} · {node}"
-    facts = [*_own(record), *_function(report, node), *_links(report, node), *_below(report, node)]
+    title = label if label == vertex else f"{label} · {vertex}"
+    facts = [*_own(record), *_function(node, vertex), *_links(node, vertex), *_below(node, vertex)]
     return Explanation(title=title, claim=f"{label}: {_words(kind)}.", facts=tuple(facts))
 
 
@@ -70,8 +70,8 @@ def _rate(port: RdmaPort) -> str:
     return text(port.rate)
 
 
-def _function(report: Report, node: str) -> Iterator[Fact]:
-    device = report.snapshot.machine.pci_device(node)
+def _function(node: Node, vertex: str) -> Iterator[Fact]:
+    device = node.snapshot.machine.pci_device(vertex)
     if device is None:
         return
     what = " ".join(word for word in (device.vendor_name, device.device_name) if word)
@@ -107,24 +107,24 @@ def _acs(device: PciDevice) -> Fact:
     )
 
 
-def _links(report: Report, node: str) -> Iterator[Fact]:
+def _links(node: Node, vertex: str) -> Iterator[Fact]:
     """State the link upwards, and for an NVSwitch the NVLinks it holds."""
-    above = climb({d.address: d.parent for d in report.snapshot.machine.pci}, node)
+    above = climb({d.address: d.parent for d in node.snapshot.machine.pci}, vertex)
     upper = above[0] if above else ""
     if upper.startswith(CPU_ROOT):
-        near = (other for other in report.graph[node] if other.startswith("numa:"))
+        near = (other for other in node.graph[vertex] if other.startswith("numa:"))
         upper = next(near, upper)
-    if report.graph.has_edge(node, upper):
-        wire: Wire = report.graph.edges[node, upper]["wire"]
+    if node.graph.has_edge(vertex, upper):
+        wire: Wire = node.graph.edges[vertex, upper]["wire"]
         if not wire.inside:
             yield from rate_facts(wire, "How is it attached?")
     nvlinks = {
         other: edge["wire"]
-        for other, edge in report.graph[node].items()
+        for other, edge in node.graph[vertex].items()
         if edge["wire"].kind == "nvlink"
     }
-    if nvlinks and report.graph.nodes[node]["kind"] == "nvswitch":
-        told = [f"{name(report, other)} {wire.count}" for other, wire in nvlinks.items()]
+    if nvlinks and node.graph.nodes[vertex]["kind"] == "nvswitch":
+        told = [f"{name(node, other)} {wire.count}" for other, wire in nvlinks.items()]
         total = sum(wire.count or 0 for wire in nvlinks.values())
         yield Fact(
             question="Which NVLinks end here?",
@@ -133,14 +133,14 @@ def _links(report: Report, node: str) -> Iterator[Fact]:
         )
 
 
-def _below(report: Report, node: str) -> Iterator[Fact]:
-    parents = {device.address: device.parent for device in report.snapshot.machine.pci}
+def _below(node: Node, vertex: str) -> Iterator[Fact]:
+    parents = {device.address: device.parent for device in node.snapshot.machine.pci}
     ends = [
-        name(report, address)
+        name(node, address)
         for address in parents
-        if address in report.graph
-        and report.graph.nodes[address]["kind"] in ("gpu", "nic", "nvswitch", "nvme")
-        and node in climb(parents, address)
+        if address in node.graph
+        and node.graph.nodes[address]["kind"] in ("gpu", "nic", "nvswitch", "nvme")
+        and vertex in climb(parents, address)
     ]
     if ends:
         yield Fact(question="What is below?", answer=", ".join(ends), source="the PCI tree")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..model.machine import Gpu, GpuPair
 from ..model.units import gbs
-from ..report import Report
+from ..node import Node
 from ..wiring.letters import Relation, switch_links
 from ..wiring.links import same_fabric
 from ..wiring.packages import packages
@@ -36,33 +36,33 @@ WORDS = {
 """What the words of nvmlGpuP2PStatus_t (nvml.words.P2P_STATUS) mean for a pair."""
 
 
-def why_pair(report: Report, a: str, b: str) -> Explanation:
+def why_pair(node: Node, a: str, b: str) -> Explanation:
     """Explain how `a` reaches `b`, in the order of the questions: could they, may they, do they."""
-    title = f"{name(report, a)} → {name(report, b)}"
+    title = f"{name(node, a)} → {name(node, b)}"
     if a == b:
         return Explanation(title=title, claim="A device and itself: nothing has to be crossed.")
-    machine = report.snapshot.machine
-    found = report.matrix.cell(a, b) or relation(machine, a, b)
-    path = path_between(report.graph, a, b)
+    machine = node.snapshot.machine
+    found = node.matrix.cell(a, b) or relation(machine, a, b)
+    path = path_between(node.graph, a, b)
     one, other = machine.gpu(a), machine.gpu(b)
     ends = [gpu for gpu in (one, other) if gpu is not None]
     amd = bool(ends) and all(gpu.vendor == "amd" for gpu in ends)
-    facts = [_relation(found, amd=amd), *_path(report, path)]
+    facts = [_relation(found, amd=amd), *_path(node, path)]
     trouble = ("", "")
-    dies = any({a, b} == set(one.members) for one in packages(report.graph) if not one.shared)
+    dies = any({a, b} == set(one.members) for one in packages(node.graph) if not one.shared)
     claim = _claim(found, path, machine.pair(a, b), dies=dies)
     if one is not None and other is not None:
         pair = machine.pair(a, b) or machine.pair(b, a)
         facts += mesh_facts(one, path)
-        facts += [*_fabric(report, one, other), *_mig(report, one, other), *_grant(pair, one)]
-        trouble = _trouble(report, one, other, pair)
+        facts += [*_fabric(node, one, other), *_mig(node, one, other), *_grant(pair, one)]
+        trouble = _trouble(node, one, other, pair)
         if one.mig_enabled or other.mig_enabled:
             claim = f"{found.letters} on the board, but MIG is on: no P2P between the two."
-        facts += measured_facts(report, one, other, path)
-        decision = pair_decision(report, a, b)
-        if decision is not None and report.prediction is not None:
-            claim += f" {transport_claim(report.prediction, decision)}"
-            facts += transport_facts(report, a, b)
+        facts += measured_facts(node, one, other, path)
+        decision = pair_decision(node, a, b)
+        if decision is not None and node.prediction is not None:
+            claim += f" {transport_claim(node.prediction, decision)}"
+            facts += transport_facts(node, a, b)
     return Explanation(
         title=title,
         claim=claim,
@@ -107,10 +107,10 @@ def _relation(found: Relation, *, amd: bool) -> Fact:
     )
 
 
-def _path(report: Report, path: Path | None) -> list[Fact]:
+def _path(node: Node, path: Path | None) -> list[Fact]:
     if path is None:
         return []
-    names = [name(report, node) for node in path.nodes]
+    names = [name(node, vertex) for vertex in path.nodes]
     switches = {end for edge in path.edges for end in edge} - {path.nodes[0], path.nodes[-1]}
     if path.kind == "nvswitch" and len(switches) > 1:
         names[1] = f"{len(switches)} NVSwitches"
@@ -122,7 +122,7 @@ def _path(report: Report, path: Path | None) -> list[Fact]:
         step = path.bottleneck
         because = f"the narrowest of {len(path.wires)} steps"
         if not path.complete and not path.relayed:
-            between = any(node.startswith("socket:") for node in path.nodes)
+            between = any(vertex.startswith("socket:") for vertex in path.nodes)
             part = "the rate between CPUs" if between else "a part of the way"
             because += f"; {part} cannot be read and could be lower"
         at = f"{names[step]} – {names[step + 1]}: {path.narrowest.words()}"
@@ -147,7 +147,7 @@ def _way(names: list[str], path: Path) -> Fact:
     )
 
 
-def _fabric(report: Report, one: Gpu, other: Gpu) -> list[Fact]:
+def _fabric(node: Node, one: Gpu, other: Gpu) -> list[Fact]:
     if not switch_links(one) or not switch_links(other):
         return []
     states: list[str] = []
@@ -157,7 +157,7 @@ def _fabric(report: Report, one: Gpu, other: Gpu) -> list[Fact]:
         words = "not told" if state is None else state
         if fabric is not None and state == "completed" and fabric.status is not None:
             words += f" ({fabric.status})"
-        states.append(f"{name(report, gpu.address)} {words}")
+        states.append(f"{name(node, gpu.address)} {words}")
     because = "GPUs have to register with the NVSwitch fabric before NVLink carries P2P"
     told = {None if gpu.fabric is None else gpu.fabric.state for gpu in (one, other)}
     if told == {None}:
@@ -193,8 +193,8 @@ def _words(pair: GpuPair) -> list[tuple[str, str | None]]:
     ]
 
 
-def _mig(report: Report, one: Gpu, other: Gpu) -> list[Fact]:
-    parted = [name(report, gpu.address) for gpu in (one, other) if gpu.mig_enabled]
+def _mig(node: Node, one: Gpu, other: Gpu) -> list[Fact]:
+    parted = [name(node, gpu.address) for gpu in (one, other) if gpu.mig_enabled]
     if not parted:
         return []
     return [
@@ -225,11 +225,11 @@ def _grant(pair: GpuPair | None, gpu: Gpu) -> list[Fact]:
     return [Fact(question=question, answer=words, because=because, source=source)]
 
 
-def _trouble(report: Report, one: Gpu, other: Gpu, pair: GpuPair | None) -> tuple[str, str]:
+def _trouble(node: Node, one: Gpu, other: Gpu, pair: GpuPair | None) -> tuple[str, str]:
     """Say what is proven to be wrong with a pair, and what to do; ("", "") for nothing."""
     if one.mig_enabled or other.mig_enabled:
         return "With MIG on there are no peer copies between the two: NCCL goes by the host.", ""
-    joined = path_between(report.graph, one.address, other.address)
+    joined = path_between(node.graph, one.address, other.address)
     if joined is None or joined.kind not in ("nvlink", "nvswitch") or pair is None:
         return "", ""
     for gpu in (one, other):
@@ -237,7 +237,7 @@ def _trouble(report: Report, one: Gpu, other: Gpu, pair: GpuPair | None) -> tupl
         failed = fabric is not None and fabric.state == "completed"
         if failed and fabric is not None and fabric.status not in (None, "Success"):
             return (
-                f"{name(report, gpu.address)} registered with the fabric with the status "
+                f"{name(node, gpu.address)} registered with the fabric with the status "
                 f"{fabric.status!r}: NVLink P2P can fail although the links are up.",
                 "Read the fabric manager's log (journalctl -u nvidia-fabricmanager), restart it "
                 "or reset the GPU; in a virtual machine or container its owner has to.",
@@ -250,10 +250,10 @@ def _trouble(report: Report, one: Gpu, other: Gpu, pair: GpuPair | None) -> tupl
             "whether the module disables P2P (/proc/driver/nvidia/params).",
         )
     for gpu in (one, other):
-        missing = missing_links(report, gpu)
+        missing = missing_links(node, gpu)
         if missing is not None:
             return (
-                f"{name(report, gpu.address)}: {missing.claim} {missing.consequence}",
+                f"{name(node, gpu.address)}: {missing.claim} {missing.consequence}",
                 missing.fix,
             )
     return "", ""
@@ -264,8 +264,8 @@ def _consequence(path: Path | None) -> str:
         return ""
     if path.kind in ("nvlink", "nvswitch", "xgmi"):
         return "Peer copies between the two need not touch PCIe or the CPUs."
-    if any(node.startswith("socket:") for node in path.nodes):
+    if any(vertex.startswith("socket:") for vertex in path.nodes):
         return "Traffic of this pair shares the link between the CPUs with everything else there."
-    if any(node.startswith(("pci", "numa:")) for node in path.nodes):
+    if any(vertex.startswith(("pci", "numa:")) for vertex in path.nodes):
         return "Traffic of this pair goes through the CPU's PCIe root, with or without P2P."
     return "Peer copies between the two can stay below their PCIe switch."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model.machine import Gpu
-from ..report import Report
+from ..node import Node
 from .edge import why_edge
 from .fact import Explanation, Fact
 from .gpu import explain_gpu
@@ -13,12 +13,12 @@ from .pair import why_pair
 __all__ = ["Explanation", "Fact", "why_device", "why_edge", "why_pair"]
 
 
-def why_device(report: Report, node_id: str) -> Explanation:
+def why_device(node: Node, node_id: str) -> Explanation:
     """Explain one device or node of the graph; says so when there is no such node."""
-    attributes = report.graph.nodes.get(node_id)
+    attributes = node.graph.nodes.get(node_id)
     if attributes is None:
         return Explanation(title=node_id, claim=f"{node_id} is not part of this node any more.")
     record = attributes["record"]
     if isinstance(record, Gpu):
-        return explain_gpu(report, record)
-    return explain_node(report, node_id, attributes["kind"], attributes["label"], record)
+        return explain_gpu(node, record)
+    return explain_node(node, node_id, attributes["kind"], attributes["label"], record)

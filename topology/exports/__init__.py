@@ -1,6 +1,6 @@
 """A node in the forms that other programs read: one module a format.
 
-A module has `write(report)`, which returns what is printed as `Written`. To add a format, add its
+A module has `write(node)`, which returns what is printed as `Written`. To add a format, add its
 module and its name below; `gputop topo --format` then takes it.
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..model.units import printable
-from ..report import Report
+from ..node import Node
 from ..wiring.graph import wires_of
 from .written import Written
 
@@ -11,13 +11,13 @@ SHAPES = {"gpu": "box3d", "nic": "component", "nvswitch": "hexagon", "numa": "fo
 STYLES = {"nvlink": "bold", "xgmi": "bold", "c2c": "bold", "socket": "dashed", "net": "dotted"}
 
 
-def write(report: Report) -> Written:
+def write(node: Node) -> Written:
     """Write the graph in the language of Graphviz."""
     lines = ["graph node {", "  node [shape=box];"]
-    for node, attributes in report.graph.nodes(data=True):
+    for vertex, attributes in node.graph.nodes(data=True):
         shape = SHAPES.get(attributes["kind"], "box")
-        lines.append(f"  {_quoted(node)} [label={_quoted(attributes['label'])}, shape={shape}];")
-    for a, b, wire in wires_of(report.graph):
+        lines.append(f"  {_quoted(vertex)} [label={_quoted(attributes['label'])}, shape={shape}];")
+    for a, b, wire in wires_of(node.graph):
         label = "" if wire.inside else wire.words()
         style = STYLES.get(wire.kind, "solid")
         lines.append(f"  {_quoted(a)} -- {_quoted(b)} [label={_quoted(label)}, style={style}];")

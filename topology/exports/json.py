@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ..model.machine import Machine
-from ..report import Report
+from ..node import Node
 from ..wiring.graph import wires_of
 from ..wiring.wires import Wire
 from .written import Written
@@ -16,27 +16,27 @@ from .written import Written
 SCHEMA = "gputop.topo/1"
 
 
-def write(report: Report) -> Written:
+def write(node: Node) -> Written:
     """Write the document, indented."""
-    encoded = msgspec.json.encode(document(report))
+    encoded = msgspec.json.encode(document(node))
     return Written(msgspec.json.format(encoded, indent=2).decode() + "\n")
 
 
-def document(report: Report) -> dict[str, Any]:
+def document(node: Node) -> dict[str, Any]:
     """Nodes, edges and the matrix as plain data."""
-    snapshot = report.snapshot
-    rows = report.matrix.rows
+    snapshot = node.snapshot
+    rows = node.matrix.rows
     return {
         "schema": SCHEMA,
         "gputop": snapshot.gputop,
         "source": list(snapshot.source),
-        "assumptions": [*snapshot.assumptions, *_assumed(report)],
+        "assumptions": [*snapshot.assumptions, *_assumed(node)],
         "nodes": [
-            {"id": node, "kind": attributes["kind"], "label": attributes["label"]}
-            for node, attributes in report.graph.nodes(data=True)
+            {"id": vertex, "kind": attributes["kind"], "label": attributes["label"]}
+            for vertex, attributes in node.graph.nodes(data=True)
         ],
-        "edges": [{"a": a, "b": b} | wire_fields(wire) for a, b, wire in wires_of(report.graph)],
-        "islands": [list(island) for island in report.islands],
+        "edges": [{"a": a, "b": b} | wire_fields(wire) for a, b, wire in wires_of(node.graph)],
+        "islands": [list(island) for island in node.islands],
         "matrix": {
             "alphabet": _alphabet(snapshot.machine),
             "devices": [
@@ -50,7 +50,7 @@ def document(report: Report) -> dict[str, Any]:
                 }
                 for row in rows
             ],
-            "nics": dict(report.matrix.nics),
+            "nics": dict(node.matrix.nics),
             "cells": [[cell.letters for cell in row.cells] for row in rows],
         },
     }
@@ -80,10 +80,10 @@ def wire_fields(wire: Wire) -> dict[str, Any]:
     }
 
 
-def _assumed(report: Report) -> Iterator[str]:
+def _assumed(node: Node) -> Iterator[str]:
     """List each assumption behind an edge once."""
     seen: set[str] = set()
-    for _, _, wire in wires_of(report.graph):
+    for _, _, wire in wires_of(node.graph):
         if wire.assumed and wire.source not in seen:
             seen.add(wire.source)
             yield f"{wire.name()}: {wire.source}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from ..model.machine import Gpu, GpuPair, Machine
 from ..model.units import printable
-from ..report import Report
+from ..node import Node
 from ..wiring.graph import gpu_numa, numbered, row_labels
 from ..wiring.letters import has_a_row
 from ..wiring.relations import format_matrix
@@ -36,14 +36,14 @@ RATES = (
 _Cell = Callable[[Gpu, Gpu, GpuPair | None], str]
 
 
-def write(report: Report) -> Written:
+def write(node: Node) -> Written:
     """Write what the vendor's tool prints; AMD's has no NICs, which follow in letters."""
-    machine = report.snapshot.machine
-    letters = format_matrix(report.matrix)
+    machine = node.snapshot.machine
+    letters = format_matrix(node.matrix)
     if not has_tables(machine):
         return Written(letters)
     tables = format_showtopo(machine)
-    return Written(f"{tables}\n{LETTERS}\n\n{letters}" if report.matrix.nics else tables)
+    return Written(f"{tables}\n{LETTERS}\n\n{letters}" if node.matrix.nics else tables)
 
 
 def has_tables(machine: Machine) -> bool:

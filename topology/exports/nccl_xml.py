@@ -7,13 +7,13 @@ from ..nccl.settings import Settings
 from ..nccl.xml.base import base_topology
 from ..nccl.xml.detect import detect
 from ..nccl.xml.write import write_topology
-from ..report import Report
+from ..node import Node
 from .written import Written
 
 
-def write(report: Report) -> Written:
+def write(node: Node) -> Written:
     """Write the file that NCCL_TOPO_FILE takes."""
-    return as_nccl_xml(report.snapshot)
+    return as_nccl_xml(node.snapshot)
 
 
 def as_nccl_xml(snapshot: NodeSnapshot) -> Written:

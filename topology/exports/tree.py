@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..model.machine import Gpu
 from ..model.units import gbs, printable, size
-from ..report import Report
+from ..node import Node
 from ..wiring.graph import Graph, gpu_id
 from ..wiring.packages import Package, packages
 from ..wiring.wires import Wire, nvlink_wire
@@ -24,73 +24,73 @@ _RANK = {
 _DEVICE = 9
 
 
-def write(report: Report) -> Written:
+def write(node: Node) -> Written:
     """Draw the tree, and the NVLinks or xGMI links of the GPUs below it."""
-    graph = report.graph
-    source = ", ".join(report.snapshot.source)
+    graph = node.graph
+    source = ", ".join(node.snapshot.source)
     lines = [printable(f"Node ({source}); GB/s is payload, one way")]
     split = [package for package in packages(graph) if package.shared]
-    homes = {node: package for package in split for node in package.members}
+    homes = {vertex: package for package in split for vertex in package.members}
     tops = _tops(graph)
     seen: set[str] = set(tops)
     for index, top in enumerate(tops):
         lines += _branch(graph, top, "", homes, seen, last=index == len(tops) - 1)
-    links = [*_package_links(graph, split, homes), *_links(report, homes)]
+    links = [*_package_links(graph, split, homes), *_links(node, homes)]
     if links:
         shared = "; all parts of a package share its links" if split else ""
         lines += ["", f"Links between GPUs{shared}:", *links]
     return Written("\n".join([*lines, "", ""]))
 
 
-def _rank(graph: Graph, node: str) -> int:
-    return _RANK.get(graph.nodes[node]["kind"], _DEVICE)
+def _rank(graph: Graph, vertex: str) -> int:
+    return _RANK.get(graph.nodes[vertex]["kind"], _DEVICE)
 
 
-def _order(node: str) -> tuple[str, int, str]:
-    kind, _, number = node.partition(":")
+def _order(vertex: str) -> tuple[str, int, str]:
+    kind, _, number = vertex.partition(":")
     simple = kind in ("numa", "socket") and number.isdecimal()
-    return (kind, int(number), "") if simple else ("~", 0, node)
+    return (kind, int(number), "") if simple else ("~", 0, vertex)
 
 
 def _tops(graph: Graph) -> list[str]:
     """List the nodes that hang below nothing: sockets, or NUMA nodes where no socket is known."""
     return sorted(
         (
-            node
-            for node in graph
-            if not any(_hangs(graph, node, above) for above in graph[node])
-            and graph.nodes[node]["kind"] != "nvswitch"
+            vertex
+            for vertex in graph
+            if not any(_hangs(graph, vertex, above) for above in graph[vertex])
+            and graph.nodes[vertex]["kind"] != "nvswitch"
         ),
         key=_order,
     )
 
 
-def _hangs(graph: Graph, node: str, above: str) -> bool:
-    wire: Wire = graph.edges[node, above]["wire"]
+def _hangs(graph: Graph, vertex: str, above: str) -> bool:
+    wire: Wire = graph.edges[vertex, above]["wire"]
     if wire.kind not in _TREE_KINDS or (wire.assumed and wire.kind == "socket"):
         return False
-    kind, upper = str(graph.nodes[node]["kind"]), str(graph.nodes[above]["kind"])
+    kind, upper = str(graph.nodes[vertex]["kind"]), str(graph.nodes[above]["kind"])
     if kind == upper == "switch":
-        return bool(getattr(graph.nodes[node]["record"], "parent", None) == above)
+        return bool(getattr(graph.nodes[vertex]["record"], "parent", None) == above)
     if kind == upper:
-        return kind == "bridge" and above < node
+        return kind == "bridge" and above < vertex
     if {kind, upper} == {"switch upstream", "switch downstream"}:
         # A switch below a switch: its upper side hangs on a port that has a link.
         return wire.inside == (kind == "switch downstream")
-    return _rank(graph, above) < _rank(graph, node)
+    return _rank(graph, above) < _rank(graph, vertex)
 
 
 def _branch(
     graph: Graph,
-    node: str,
+    vertex: str,
     indent: str,
     homes: Mapping[str, Package],
     seen: set[str],
     *,
     last: bool,
 ) -> Iterator[str]:
-    yield _line(indent, _text(graph, node, part=node in homes), last=last)
-    below = sorted((other for other in graph[node] if _hangs(graph, other, node)), key=_order)
+    yield _line(indent, _text(graph, vertex, part=vertex in homes), last=last)
+    below = sorted((other for other in graph[vertex] if _hangs(graph, other, vertex)), key=_order)
     below = [other for other in below if other not in seen]
     seen.update(below)
     groups: dict[str, list[str]] = {}
@@ -121,10 +121,12 @@ def _package_text(graph: Graph, name: str, members: Sequence[str]) -> str:
     return " · ".join(text for text in told if text) + _upwards(graph, members[0])
 
 
-def _text(graph: Graph, node: str, *, part: bool = False) -> str:
-    attributes = graph.nodes[node]
+def _text(graph: Graph, vertex: str, *, part: bool = False) -> str:
+    attributes = graph.nodes[vertex]
     label, record = str(attributes["label"]), attributes["record"]
-    text = label if label == node or node.startswith(("numa:", "socket:")) else f"{label} {node}"
+    text = (
+        label if label == vertex or vertex.startswith(("numa:", "socket:")) else f"{label} {vertex}"
+    )
     if attributes["kind"] in (
         "root port",
         "switch upstream",
@@ -141,14 +143,14 @@ def _text(graph: Graph, node: str, *, part: bool = False) -> str:
         # A node of a GPU's memory has no CPUs; a guest's kernel may not say.
         cpus = {"": "no CPUs", None: "CPUs unknown"}.get(record.cpus, f"CPUs {record.cpus}")
         text += f" · {size(record.memory_bytes)}, {cpus}"
-    return text + _upwards(graph, node)
+    return text + _upwards(graph, vertex)
 
 
-def _upwards(graph: Graph, node: str) -> str:
+def _upwards(graph: Graph, vertex: str) -> str:
     links = [
-        graph.edges[node, other]["wire"]
-        for other in graph[node]
-        if _hangs(graph, node, other) and not graph.edges[node, other]["wire"].inside
+        graph.edges[vertex, other]["wire"]
+        for other in graph[vertex]
+        if _hangs(graph, vertex, other) and not graph.edges[vertex, other]["wire"].inside
     ]
     return "".join(f" · {_words(wire)}" for wire in links if wire.kind in ("pcie", "c2c"))
 
@@ -159,8 +161,8 @@ def _package_links(
     """A package's links to other packages, and to GPUs that are whole."""
     for package in split:
         ends: dict[str, Wire] = {}
-        for node in package.members:
-            for other, edge in graph[node].items():
+        for vertex in package.members:
+            for other, edge in graph[vertex].items():
                 wire: Wire = edge["wire"]
                 if wire.kind != "xgmi" or wire.inside or graph.nodes[other]["kind"] != "gpu":
                     continue
@@ -168,7 +170,7 @@ def _package_links(
                 known = ends.get(far)
                 if known is None or known.payload_gbs is None:
                     ends[far] = wire
-        labels = [str(graph.nodes[node]["label"]) for node in package.members]
+        labels = [str(graph.nodes[vertex]["label"]) for vertex in package.members]
         between = " and " if len(labels) == 2 else " to "
         who = labels[0] if len(labels) == 1 else f"{labels[0]}{between}{labels[-1]}"
         peers = "; ".join(f"{far} {_words(wire)}" for far, wire in sorted(ends.items()))
@@ -176,9 +178,9 @@ def _package_links(
             yield printable(f"  {package.id} ({who}): {peers}")
 
 
-def _links(report: Report, homes: Mapping[str, Package]) -> Iterator[str]:
-    graph = report.graph
-    for gpu in report.snapshot.machine.gpus:
+def _links(node: Node, homes: Mapping[str, Package]) -> Iterator[str]:
+    graph = node.graph
+    for gpu in node.snapshot.machine.gpus:
         if gpu.address not in graph or gpu_id(gpu) in homes:
             continue
         label = graph.nodes[gpu.address]["label"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from ..report import Report
+    from ..node import Node
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -20,8 +20,8 @@ class Written(msgspec.Struct, frozen=True):
     """Sentences for stderr."""
 
 
-def exported(name: str, report: Report) -> Written:
+def exported(name: str, node: Node) -> Written:
     """Write the node in the format of that name, one of NAMES; ImportError for any other."""
     module = import_module(f".{name.replace('-', '_')}", __package__)
-    written: Written = module.write(report)
+    written: Written = module.write(node)
     return written

@@ -22,9 +22,9 @@ def advice(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[Advice, ...]
         return ()
     from gputop.topology.diagnosis.case import Case
     from gputop.topology.diagnosis.rules.amd.few_gpus import FEW
-    from gputop.topology.report import Report
+    from gputop.topology.node import Node
 
-    found = FEW.check(Case(Report(snapshot), gpus=gpus))
+    found = FEW.check(Case(Node(snapshot), gpus=gpus))
     return tuple(
         Advice(
             id=one.id,

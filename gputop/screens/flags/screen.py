@@ -75,7 +75,7 @@ class FlagsScreen(FlagProcess):
             self.query_one("#setting", Board).show((((" reading the catalogue", "muted"),),))
             self.load()
             return
-        if report.prediction is None and not report.why_no_prediction:
+        if not report.node.decided:
             text = in_its_words(report, " working out what NCCL does")
             self.query_one("#setting", Board).show((((text, "muted"),),))
             return

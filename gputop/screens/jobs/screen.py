@@ -152,7 +152,7 @@ class JobsScreen(ListedView):
         if not user.reading.variables:
             nothing = "none of those that NCCL, CUDA or PyTorch read is set"
             return Told(trouble=in_its_words(self.report, nothing))
-        if report.prediction is None and not report.why_no_prediction:
+        if not report.node.decided:
             return None
         wish = Wish(report.prediction, row.job.gpus, user.reading.variables, user.pid)
         found = next((told for key, told in self._told if wish.same(key)), None)

@@ -148,13 +148,13 @@ class MapScreen(View):
         package = wiring_xgmi.package_of(report.graph, box.id) if not box.members else None
         if package is not None and len(package.members) > 1:
             parts = package.members
-            return self.with_findings(reasons.why_pair(report, *parts[:2]), *parts)
+            return self.with_findings(reasons.why_pair(report.node, *parts[:2]), *parts)
         if not box.members:
             return None
         pair = self.wiring.pair
         if pair:
-            return self.with_findings(reasons.why_pair(report, *pair), *pair)
-        return self.with_findings(reasons.why_device(report, box.id), *box.members)
+            return self.with_findings(reasons.why_pair(report.node, *pair), *pair)
+        return self.with_findings(reasons.why_device(report.node, box.id), *box.members)
 
     def probe_targets(self) -> tuple[str, ...]:
         """The GPUs of a pair; one GPU alone has nothing to measure, so all then."""

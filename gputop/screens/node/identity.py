@@ -91,7 +91,7 @@ def nccl_lines(report: Report, width: int, most: int = 2) -> tuple[Line, ...]:
         return ()
     prediction = report.prediction
     if prediction is None:
-        why = report.why_no_prediction
+        why = report.node.why_no_prediction
         library = words_for(report.snapshot.machine.gpus, "NCCL")
         return (((f" {library}: {clean(why, 200) if why else 'working it out…'}", "muted"),),)
     from gputop.topology.nccl.decide.summary import sentence

@@ -265,7 +265,7 @@ class NodeScreen(View):
             return None
         from gputop.topology.explain.why import why_device
 
-        return self.with_findings(why_device(self.report, row.gpu.address), row.gpu.address)
+        return self.with_findings(why_device(self.report.node, row.gpu.address), row.gpu.address)
 
 
 def _heading(row: Row) -> str:

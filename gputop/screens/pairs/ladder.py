@@ -19,7 +19,7 @@ def ladder_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line, 
     """Questions above answers, and why the first no is one; () for what is no pair of GPUs."""
     from gputop.topology.explain.ladder import NO, ladder
 
-    rungs = ladder(report, src, dst)
+    rungs = ladder(report.node, src, dst)
     if not rungs:
         return ()
     heads: list[tuple[str, str]] = []

@@ -210,7 +210,7 @@ class PairsScreen(View):
         from gputop.topology.explain.nccl import library_first
         from gputop.topology.explain.why import why_pair
 
-        why = why_pair(self.report, *pair)
+        why = why_pair(self.report.node, *pair)
         return library_first(why) if MEASURES[self._measure].about == "nccl" else why
 
     def probe_targets(self) -> tuple[str, ...]:

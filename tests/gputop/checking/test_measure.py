@@ -23,7 +23,7 @@ from gputop.probes.protocol.outcome import Outcome
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 
 from ...support.checked import checked
 from ...support.rule_cases import base, edited
@@ -135,7 +135,7 @@ WELL = (Ran(probe="host", status="finished", text="", figures=3),)
 
 def told(measured: Measured, now: NodeSnapshot = LIVE) -> Diagnosis:
     """What the rules about the run say."""
-    return diagnose(Case(Report(now)), run_rules(measured))
+    return diagnose(Case(Node(now)), run_rules(measured))
 
 
 @pytest.mark.parametrize("status", ["no-torch", "died", "failed", "refused", "garbled"])

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from gputop.commands.explain.command import command
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.rules.amd.few_gpus import FEW
-from gputop.topology.report import Report
-from tests.support.snapshots import demo_report
+from gputop.topology.node import Node
+from tests.support.snapshots import demo_node
 
 EXPORT = "export NCCL_MIN_NCHANNELS=32"
 
@@ -31,9 +31,9 @@ def document(*words: str) -> dict[str, Any]:
 @pytest.mark.parametrize(("demo", "gpus"), [("mi300x-8", 2), ("mi300x-8", 4), ("mi355x-8", 2)])
 def test_a_part_of_a_mesh_is_told_what_check_tells(demo: str, gpus: int) -> None:
     chosen = ",".join(map(str, range(gpus)))
-    snapshot = demo_report(demo).snapshot
+    snapshot = demo_node(demo).snapshot
     addresses = [gpu.address for gpu in snapshot.machine.gpus[:gpus]]
-    (finding,) = FEW.check(Case(Report(snapshot), gpus=addresses)) or ()
+    (finding,) = FEW.check(Case(Node(snapshot), gpus=addresses)) or ()
     (told,) = document("--demo", demo, "--gpus", chosen)["advice"]
     assert (told["id"], told["title"], told["command"]) == ("amd-few-gpus", finding.title, EXPORT)
     assert finding.evidence[0].value in told["why"]

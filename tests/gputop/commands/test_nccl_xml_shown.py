@@ -12,8 +12,9 @@ from gputop.app import GpuTop
 from gputop.topology.explain.why import why_device, why_pair
 from gputop.topology.model.snapshot import decode
 from gputop.topology.nccl.xml.read import read_topology
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.report import examine
+from gputop.topology.report import Report
 from tests.support.app import SIZES, give, picture, press
 from tests.support.places import CAPTURES, RECORDINGS, ROOT
 
@@ -72,7 +73,7 @@ def test_matrix_and_tree() -> None:
 async def test_screens_open(path: Path, size: tuple[int, int]) -> None:
     if not path.exists():
         pytest.skip("the captures are not on this machine")
-    report = examine(load([str(path)]).snapshot)
+    report = Report(Node(load([str(path)]).snapshot))
     async with GpuTop().run_test(size=size) as pilot:
         await give(pilot, report)
         for key, sign in (("1", "Utilisation"), ("2", "NUMA"), ("3", "rows send")):
@@ -83,16 +84,16 @@ async def test_screens_open(path: Path, size: tuple[int, int]) -> None:
 
 
 def test_explanations_name_the_file_as_their_source() -> None:
-    report = examine(load([str(TOPOLOGIES / "pcie_2s_2sw_intel.xml")]).snapshot)
+    report = Report(Node(load([str(TOPOLOGIES / "pcie_2s_2sw_intel.xml")]).snapshot))
     sources = {
         fact.source
         for node in report.graph
-        for fact in why_device(report, node).facts
+        for fact in why_device(report.node, node).facts
         if fact.source
     }
     assert sources == {"topology XML", "the PCI tree"}
-    switch = why_device(report, "0000:a0:00.0")
+    switch = why_device(report.node, "0000:a0:00.0")
     assert "a PCIe switch" in switch.claim
     assert "PCIe gen5 x16" in [fact.answer for fact in switch.facts]
-    pair = why_pair(report, "0000:00:06.0", "0000:00:07.0")
+    pair = why_pair(report.node, "0000:00:06.0", "0000:00:07.0")
     assert "topology XML: both are below 0000:a0:00.0" in pair.facts[0].because

@@ -15,7 +15,8 @@ from gputop.live.refresh import Refresher
 from gputop.messages import ReportReady
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis
-from gputop.topology.report import Report, examine
+from gputop.topology.node import Node
+from gputop.topology.report import Report
 from tests.support.app import StepFeed, demo_report, gpu, reading, report_of, snapshot_of
 from tests.support.findings_made import diagnosis, finding
 
@@ -52,9 +53,9 @@ def test_a_change_is_examined_at_once_and_movement_every_few_seconds(rules: Rule
     for second in range(1, 20):
         asking.ask(moved(report, second), 100.0 + second)
     assert len(rules.cases) == 1 + 19 // 5
-    changed = examine(snapshot_of((gpu(0),)))
+    changed = Report(Node(snapshot_of((gpu(0),))))
     asking.ask(changed, 119.4)
-    assert rules.cases[-1].report is changed
+    assert rules.cases[-1].node is changed.node
     # The same snapshot again is nothing new, however late.
     many = len(rules.cases)
     asking.ask(changed, 900.0)
@@ -120,7 +121,7 @@ def test_counters_are_compared_with_a_reading_of_this_session(rules: Rules) -> N
 def test_a_file_is_never_compared_with_itself(rules: Rules) -> None:
     asking, report = Diagnosing(), report_of((gpu(0),))
     for second in range(10):
-        asking.ask(report.told(None, ()), float(second))
+        asking.ask(Report(report.node, None, ()), float(second))
     assert all(case.earlier is None for case in rules.cases)
 
 
@@ -205,7 +206,7 @@ def test_mistakes_of_ours_do_not_stop_the_reports(rules: Rules) -> None:
 
 def test_findings_stay_with_the_next_reading() -> None:
     report = demo_report("hgx-h100-8")
-    told = report.told(diagnosis(finding("x", "slow", "it is slow")), ())
+    told = Report(report.node, diagnosis(finding("x", "slow", "it is slow")), ())
     assert told.prediction is report.prediction
     assert told.graph is report.graph
     assert moved(told, 1).diagnosis is told.diagnosis

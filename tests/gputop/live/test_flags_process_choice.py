@@ -17,8 +17,9 @@ from gputop.topology.flags.values import process
 from gputop.topology.flags.values.process import ProcessError, ProcessFlags
 from gputop.topology.model.readings import GpuProcess, ProcessReading
 from gputop.topology.model.snapshot import EnvironmentVariable
+from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
-from gputop.topology.report import Report, examine
+from gputop.topology.report import Report
 from tests.gputop.screens.test_flags import calm, open_flags, screen_of
 from tests.support.app import demo_report, give, press, settle, text
 
@@ -34,9 +35,7 @@ def busy_report() -> Report:
     )
     named = ProcessReading(pid=4711, user="alice", command=HOSTILE)
     readings = replace(snapshot.readings, gpus=gpus, processes=(named,))
-    report = examine(replace(snapshot, source=("live",), readings=readings))
-    report.decide()
-    return report
+    return Report(Node(replace(snapshot, source=("live",), readings=readings)).decide())
 
 
 def fake_read(pid: int) -> ProcessFlags:

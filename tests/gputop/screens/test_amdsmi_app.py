@@ -11,8 +11,9 @@ import pytest
 from gputop.app import GpuTop
 from gputop.measuring import busy
 from gputop.screens import NAMES
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.report import Report, examine
+from gputop.topology.report import Report
 from gputop.topology.sources.amd import amdsmi_readings
 from tests.support.places import RECORDINGS, ROOT
 
@@ -103,9 +104,7 @@ def test_trouble_is_a_line_and_the_other_sources_go_on(
 
 def report(major: str) -> Report:
     found = load([str(RECORDINGS / f"mi300x-amdsmi-{major}/amdsmi.json")])
-    result = examine(found.snapshot)
-    result.decide()
-    return result
+    return Report(Node(found.snapshot).decide())
 
 
 @pytest.mark.parametrize("major", ["6", "7"])

@@ -38,7 +38,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Any:
 def fixed(report: Report) -> Report:
     """The same at a fixed moment, for pictures."""
     still = report.follow(replace(report.snapshot, taken_at=AT))
-    return still.told(report.diagnosis, events(report, AT))
+    return Report(still.node, report.diagnosis, events(report, AT))
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
@@ -94,7 +94,7 @@ async def test_commands_are_copied_one_by_one() -> None:
         report = demo_report("hgx-h100-8")
         fixes = (Fix(text="look", command="look -a"), Fix(text="mend", command="mend\nmend -b"))
         bad = finding("x", BROKEN, "it broke", fix=fixes)
-        await give(pilot, report.told(diagnosis(bad), ()))
+        await give(pilot, Report(report.node, diagnosis(bad), ()))
         copied = []
         for key in (KEY, "y", "y", "y", "w", "y", "Y", "escape", "Y"):
             await press(pilot, key)
@@ -149,11 +149,11 @@ async def test_a_finding_goes_with_its_cause() -> None:
         await give(pilot, report)
         await press(pilot, KEY, "down")
         left = sick_findings(report)[1:]
-        await give(pilot, report.told(diagnosis(*left), ()))
+        await give(pilot, Report(report.node, diagnosis(*left), ()))
         assert "NVLinks" not in text(pilot, "#finding-list")
         # The cursor follows its finding, not its line.
         assert "x8 of x16" in text(pilot, "#finding")
-        await give(pilot, report.told(diagnosis(), ()))
+        await give(pilot, Report(report.node, diagnosis(), ()))
         assert "nothing found" in text(pilot, "#finding-list")
         assert "healthy" in text(pilot, "#findings-head")
         await press(pilot, "s", "w", "y", "down", "1")
@@ -195,10 +195,10 @@ async def test_devices_with_findings_have_signs(view: str) -> None:
         before = picture(pilot)
         gpu = clean_report.snapshot.machine.gpus[3].address
         bad = finding("gpu-lost", BROKEN, "GPU3 [b]is lost[/b]", gpu)
-        await give(pilot, clean_report.told(diagnosis(bad), ()))
+        await give(pilot, Report(clean_report.node, diagnosis(bad), ()))
         assert picture(pilot).count("✗") == before.count("✗") + (1 if view == "map" else 2)
         # A notice marks nothing.
-        await give(pilot, clean_report.told(diagnosis(replace(bad, severity=NOTICE)), ()))
+        await give(pilot, Report(clean_report.node, diagnosis(replace(bad, severity=NOTICE)), ()))
         assert picture(pilot).count("✗") == before.count("✗")
 
 
@@ -212,7 +212,7 @@ async def test_a_sign_never_covers_a_name() -> None:
         nics = [one.address for one in machine.rdma if one.address]
         devices = [*(one.address for one in machine.gpus), *nics]
         bad = finding("x", BROKEN, "all of them", *devices)
-        await give(pilot, report.told(diagnosis(bad), ()))
+        await give(pilot, Report(report.node, diagnosis(bad), ()))
         marked = picture(pilot)
         assert marked.count("✗") - before.count("✗") >= len(devices)
         for number in range(8):
@@ -228,7 +228,7 @@ async def test_the_map_names_the_finding_of_the_selected_device() -> None:
         await press(pilot, "2", "tab")
         box = pilot.app.screen.query_one("#wiring").box  # type: ignore[attr-defined]
         bad = finding("gpu-lost", BROKEN, "it [b]is lost[/b]", box.members[0])
-        await give(pilot, report.told(diagnosis(bad), ()))
+        await give(pilot, Report(report.node, diagnosis(bad), ()))
         assert "✗ it [b]is lost[/b]" in text(pilot, "#chosen")
 
 
@@ -259,7 +259,7 @@ def test_news_of_a_clock_that_went_back_is_none() -> None:
 def test_hostile_words_stay_words() -> None:
     report = demo_report("hgx-h100-8")
     bad = finding("x", BROKEN, "a\x1b[31m\nb", "dev\x00")
-    found = shown(report.told(diagnosis(bad), ()))
+    found = shown(Report(report.node, diagnosis(bad), ()))
     assert found is not None
     for width in (20, 80, 200):
         for line in node_lines(found, width, 6):
@@ -277,7 +277,7 @@ def test_each_rule_can_be_told_as_an_explanation() -> None:
 def test_equal_findings_have_rows_of_their_own() -> None:
     report = demo_report("hgx-h100-8")
     one = finding("x", BROKEN, "same")
-    found = shown(report.told(diagnosis(one, one), ()))
+    found = shown(Report(report.node, diagnosis(one, one), ()))
     assert found is not None
     assert len({row.name for row in rows_of(found)}) == 2
     assert counted(found.findings) == "2 broken"

@@ -33,14 +33,14 @@ async def test_the_table_has_a_sign_beside_the_gpu(size: tuple[int, int]) -> Non
             finding("pcie-width", SLOW, "narrow", *gpus[2:4]),
             finding("persistence-off", NOTICE, "off", *gpus),
         )
-        await give(pilot, report.told(found, ()))
+        await give(pilot, Report(report.node, found, ()))
         lines = text(pilot, "#gpus").splitlines()[-8:]
         assert [line[1] for line in lines] == [" ", " ", "▼", "✗", " ", " ", " ", " "]
         assert [line[:1] + line[2:] for line in lines] == [line[:1] + line[2:] for line in plain]
         pilot.app.silence(found.findings[0].key)  # type: ignore[attr-defined]
-        await give(pilot, report.told(found, ()))
+        await give(pilot, Report(report.node, found, ()))
         assert [line[1] for line in text(pilot, "#gpus").splitlines()[-6:-4]] == ["▼", "▼"]
-        await give(pilot, report.told(diagnosis(), ()))
+        await give(pilot, Report(report.node, diagnosis(), ()))
         assert text(pilot, "#gpus").splitlines()[-8:] == plain
 
 
@@ -51,7 +51,7 @@ async def test_why_of_a_gpu_begins_with_what_was_found_of_it(view: str) -> None:
         first, second, *_ = addresses(report)
         mine = finding("pcie-width", SLOW, "GPU0 [b]is narrow[/b]", first)
         other = finding("gpu-lost", BROKEN, "GPU1 is lost", second)
-        await give(pilot, report.told(diagnosis(other, mine), ()))
+        await give(pilot, Report(report.node, diagnosis(other, mine), ()))
         await press(pilot, str(NAMES.index(view) + 1))
         if view == "map":
             diagram = pilot.app.screen.query_one("#wiring")
@@ -72,7 +72,7 @@ def test_findings_come_first_and_the_worst_is_mended() -> None:
     gpus = addresses(report)
     notice = finding("persistence-off", NOTICE, "off", *gpus)
     bad, worse = finding("a", SLOW, "narrow", gpus[3]), finding("b", BROKEN, "lost", gpus[3])
-    seen = shown(report.told(diagnosis(worse, bad, notice), ()))
+    seen = shown(Report(report.node, diagnosis(worse, bad, notice), ()))
     assert seen is not None
     why = explained_with(PLAIN, seen, f"{gpus[3]}/0")
     assert [fact.answer for fact in why.facts] == ["lost", "narrow", "off", "own"]

@@ -20,8 +20,9 @@ from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.snapshot import EnvironmentVariable
 from gputop.topology.nccl.prediction import Library
+from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
-from gputop.topology.report import Report, examine
+from gputop.topology.report import Report
 from tests.support.app import (
     SIZES,
     StepFeed,
@@ -74,9 +75,7 @@ def report_with(demo: str = "pcie-l40s-8", **values: str) -> Report:
         EnvironmentVariable(name=name, value=value, origin="environment")
         for name, value in values.items()
     )
-    report = examine(replace(snapshot, environment=environment))
-    report.decide()
-    return report
+    return Report(Node(replace(snapshot, environment=environment)).decide())
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -213,7 +212,7 @@ async def test_hostile_values_are_plain_text() -> None:
 
 async def test_without_a_gpu_the_catalogue_is_still_there() -> None:
     report = report_of()
-    report.decide()
+    report = report.of(report.node.decide())
     async with GpuTop().run_test(size=(100, 30)) as pilot:
         await open_flags(pilot, report)
         assert "No prediction: no GPU takes part." in text(pilot, "#told")

@@ -17,8 +17,9 @@ from gputop.topology.model.machine import Container, Host
 from gputop.topology.model.readings import GpuProcess, ProcessReading
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
-from gputop.topology.report import Report, examine
+from gputop.topology.report import Report
 from tests.support.app import SIZES, app_of, give, picture, press, settle, text
 from tests.support.findings_made import diagnosis, finding
 
@@ -42,9 +43,7 @@ def snapshot_with(demo: str = "hgx-h100-8", **changed: dict[str, Any]) -> NodeSn
 
 
 def decided(snapshot: NodeSnapshot) -> Report:
-    report = examine(snapshot)
-    report.decide()
-    return report
+    return Report(Node(snapshot).decide())
 
 
 async def open_jobs(pilot: Pilot[Any], snapshot: NodeSnapshot, *keys: str) -> None:
@@ -199,10 +198,10 @@ async def test_what_is_silenced_is_silent_beside_its_job_too() -> None:
         assert report is not None
         gpu = report.snapshot.machine.gpus[0].address
         odd = finding("ranks-differ", SLOW, "ranks differ here", gpu)
-        await give(pilot, report.told(diagnosis(odd), ()))
+        await give(pilot, Report(report.node, diagnosis(odd), ()))
         assert "! ranks differ here" in text(pilot, "#job")
         app_of(pilot).silence(odd.key)
-        await give(pilot, report.told(diagnosis(odd), ()))
+        await give(pilot, Report(report.node, diagnosis(odd), ()))
         assert "ranks differ here" not in text(pilot, "#job")
 
 

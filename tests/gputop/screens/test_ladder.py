@@ -25,7 +25,7 @@ def fact(quantity: str, verdict: str, src: str | None = A.address, dst: str | No
 
 def states(*figures: Measurement, **parts: Any) -> list[tuple[str, str]]:
     report = report_of((A, B, C), measurements=figures, **parts)
-    return [(one.state, one.answer) for one in ladder(report, A.address, B.address)]
+    return [(one.state, one.answer) for one in ladder(report.node, A.address, B.address)]
 
 
 def test_nothing_asked_is_nothing_known() -> None:
@@ -83,7 +83,7 @@ def test_the_self_test_and_other_gpus_prove_nothing() -> None:
 def test_mig_and_refusals_are_told_with_a_reason() -> None:
     parted = gpu(0, mig_enabled=True)
     report = report_of((parted, B))
-    first = ladder(report, parted.address, B.address)[0]
+    first = ladder(report.node, parted.address, B.address)[0]
     assert (first.state, first.answer) == (NO, "MIG is on")
     pairs = (GpuPair(src=A.address, dst=B.address, p2p_read="gpu not supported"),)
     report = report_of((A, B), pairs=pairs)
@@ -96,8 +96,8 @@ def test_nics_have_no_ladder() -> None:
     report = demo_report("hgx-h100-8")
     gpu_ = report.snapshot.machine.gpus[0].address
     nic = report.snapshot.machine.rdma[0].address or ""
-    assert ladder(report, gpu_, nic) == ()
-    assert ladder(report, gpu_, gpu_) == ()
+    assert ladder(report.node, gpu_, nic) == ()
+    assert ladder(report.node, gpu_, gpu_) == ()
     assert ladder_lines(report, gpu_, nic, 60) == ()
 
 

@@ -13,7 +13,8 @@ from gputop.app import GpuTop
 from gputop.screens.map.diagram import WiringDiagram
 from gputop.topology.model.machine import Gpu, XgmiLink
 from gputop.topology.model.snapshot import Measurement
-from gputop.topology.report import Report, examine
+from gputop.topology.node import Node
+from gputop.topology.report import Report
 from gputop.widgets.panels import WhyPanel
 from tests.support.app import (
     SIZES,
@@ -102,7 +103,7 @@ async def test_measured_figures_are_shown_for_a_pair() -> None:
             probe="p2p", quantity="write_bandwidth", src=a, dst=b, value=396.1, unit="GB/s"
         )
         snapshot = msgspec.structs.replace(report.snapshot, measurements=(measured,))
-        await show(pilot, examine(snapshot))
+        await show(pilot, Report(Node(snapshot)))
         await press(pilot, "space", "tab")
         assert "measured 396 / – GB/s there / back" in text(pilot, "#chosen")
 
@@ -147,7 +148,7 @@ async def test_only_lines_that_changed_are_drawn_again(monkeypatch: pytest.Monke
         drawing = diagram.drawing
         drawn: list[int] = []
         monkeypatch.setattr(diagram, "_refresh_cells", lambda index, *_: drawn.append(index))
-        await give(pilot, examine(after, before))
+        await give(pilot, before.follow(after))
         box = diagram.box
         assert box is not None
         assert box.live is not None

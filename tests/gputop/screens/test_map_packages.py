@@ -19,8 +19,9 @@ from gputop.screens.map.layout import fitting, layout
 from gputop.screens.map.packages import side_by_side
 from gputop.topology.explain.pair import why_pair
 from gputop.topology.model.machine import Gpu, Machine, XgmiLink
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.report import Report, examine
+from gputop.topology.report import Report
 from gputop.topology.wiring.graph import build_graph, wires_of
 from gputop.topology.wiring.packages import Package, packages
 from gputop.topology.wiring.wires import Wire
@@ -38,9 +39,7 @@ ROOMS = ((160, 43), (80, 18))
 def report(name: str) -> Report:
     if name not in TREES:
         return demo_report(name)
-    found = examine(load([f"tests/recordings/kfd/{name}.tar.gz"]).snapshot)
-    found.decide()
-    return found
+    return Report(Node(load([f"tests/recordings/kfd/{name}.tar.gz"]).snapshot).decide())
 
 
 async def show(pilot: Pilot[Any], name: str, *keys: str) -> WiringDiagram:
@@ -263,16 +262,19 @@ async def test_gcds_name_their_partner() -> None:
 
 def test_pairs_in_one_package_say_what_ties_them() -> None:
     parts = report("mi308x-8-cpx")
-    said = why_pair(parts, "0000:0a:00.0", "0000:0a:00.3")
+    said = why_pair(parts.node, "0000:0a:00.0", "0000:0a:00.3")
     assert said.claim.startswith("XGMI: inside one package: no xGMI link lies between its parts;")
     assert "KFD states 819.2 GB/s, its constant" in said.claim
     assert "parts of one package, 0000:0a:00.0" in said.facts[0].because
     grant = next(fact for fact in said.facts if "grant" in fact.question)
     assert grant.source.startswith("KFD io_links")
-    far = why_pair(parts, "0000:0a:00.0", "0000:80:00.0")
+    far = why_pair(parts.node, "0000:0a:00.0", "0000:80:00.0")
     assert "package" not in far.claim
     dies = report("mi250x-8")
     first, second, third = (gpu.address for gpu in dies.snapshot.machine.gpus[:3])
-    assert "as the two dies of one package, 200 GB/s one way" in why_pair(dies, first, second).claim
-    assert "dies" not in why_pair(dies, first, third).claim
-    assert "driver: 4 xGMI links join" in why_pair(dies, first, second).facts[0].because
+    assert (
+        "as the two dies of one package, 200 GB/s one way"
+        in why_pair(dies.node, first, second).claim
+    )
+    assert "dies" not in why_pair(dies.node, first, third).claim
+    assert "driver: 4 xGMI links join" in why_pair(dies.node, first, second).facts[0].because

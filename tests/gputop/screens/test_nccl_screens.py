@@ -16,9 +16,9 @@ from gputop.messages import NcclChecked
 from gputop.screens import NAMES
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.report import Report
-from gputop.topology.report import examine as report_of
 from tests.support.app import SIZES, app_of, demo_report, give, press, settle, text
 from tests.support.nccl_logs import lines_of
 from tests.support.places import RECORDINGS
@@ -40,9 +40,7 @@ def real(**environment: str) -> NodeSnapshot:
 
 
 def decided(snapshot: NodeSnapshot) -> Report:
-    report = report_of(snapshot)
-    report.decide()
-    return report
+    return Report(Node(snapshot).decide())
 
 
 def checked(snapshot: NodeSnapshot, label: str) -> tuple[NcclCheck, ReadLog]:
@@ -118,7 +116,7 @@ async def test_pairs_show_path_and_transport_with_the_librarys_questions_first()
 
 async def test_before_the_prediction_there_are_no_cells() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
-        assert "…" in await pairs(pilot, report_of(real()), 2)
+        assert "…" in await pairs(pilot, Report(Node(real())), 2)
         assert "P2P" not in text(pilot, "#matrix")
 
 

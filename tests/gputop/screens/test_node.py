@@ -12,7 +12,8 @@ from gputop.topology.model.readings import GpuProcess
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import Problem
 from gputop.topology.model.source import Part
-from gputop.topology.report import examine
+from gputop.topology.node import Node
+from gputop.topology.report import Report
 from gputop.topology.sources.collect import merge
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import Row, held_by, links, pcie, process
@@ -199,7 +200,7 @@ async def test_a_gpu_without_a_driver_is_shown_with_the_cause() -> None:
     part = Part(host=Host(hostname="bare"), pci=(device,), problems=(problem,))
     snapshot = merge([part], taken_at=0.0, source=("live",), gputop="test")
     async with GpuTop().run_test(size=(160, 50)) as pilot:
-        await give(pilot, examine(snapshot))
+        await give(pilot, Report(Node(snapshot)))
         assert "3b:00.0" in text(pilot, "#gpus")
         assert "driver" in text(pilot, "#problems")
         assert "demo node" in text(pilot, "#problems")

@@ -23,7 +23,7 @@ from gputop.topology.diagnosis.rules.memory import ecc
 from gputop.topology.diagnosis.rules.memory import errors as memory_errors
 from gputop.topology.diagnosis.rules.nvlink import fabric, fabric_manager, imex
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 
 from ...support.rule_cases import base, edited
 
@@ -61,7 +61,7 @@ def at(name: str, *edits: tuple[str, Any]) -> NodeSnapshot:
 
 def told(snapshot: NodeSnapshot, **rest: Any) -> Diagnosis:
     """What the rules about GPUs say."""
-    return diagnose(Case(Report(snapshot), **rest), RULES)
+    return diagnose(Case(Node(snapshot), **rest), RULES)
 
 
 def about(rule: str, snapshot: NodeSnapshot, **rest: Any) -> list[Finding]:

@@ -23,7 +23,7 @@ from gputop.topology.model.machine import (
 )
 from gputop.topology.model.readings import HostReading, ProcessReading
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot, Problem
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 
 from ...support.rule_cases import base
 
@@ -161,8 +161,8 @@ def test_no_rule_raises_whatever_is_read(name: str, data: Any) -> None:
         measurements=data.draw(figures),
         problems=(Problem(source="environment", text=data.draw(st.text(max_size=30))),),
     )
-    report = Report(snapshot)
-    report.decide()
+    report = Node(snapshot)
+    report = report.decide()
     for rule in RULES:
         for found in rule.check(Case(report)) or ():
             assert found.id == rule.id

@@ -11,15 +11,15 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import NOTHING, Diagnosis, diagnose
 from gputop.topology.model.machine import Gpu, ReportedRelation
 from gputop.topology.model.readings import GpuReading, Readings
-from gputop.topology.report import Report
-from tests.support.snapshots import demo_report
+from gputop.topology.node import Node
+from tests.support.snapshots import demo_node
 
 PLACES = ("0000:01:00.0", "0000:02:00.0")
 
 
 def told(readings: Readings | None = None, **facts: Any) -> Diagnosis:
     """The verdict on a host with two GPUs of which these facts are known."""
-    snapshot = demo_report("hgx-h100-8").snapshot
+    snapshot = demo_node("hgx-h100-8").snapshot
     machine = msgspec.structs.replace(
         snapshot.machine,
         **{
@@ -29,7 +29,7 @@ def told(readings: Readings | None = None, **facts: Any) -> Diagnosis:
         },
     )
     changed = msgspec.structs.replace(snapshot, machine=machine, readings=readings or Readings())
-    return diagnose(Case(Report(changed)))
+    return diagnose(Case(Node(changed)))
 
 
 def test_addresses_alone_are_no_proof_of_health() -> None:

@@ -13,7 +13,7 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.diagnosis.shared.kernel_line import kernel_argument
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 
 from ...support.rule_cases import SickCase, cases
 
@@ -40,7 +40,7 @@ def test_no_name_from_outside_becomes_a_command(case: SickCase) -> None:
     document = msgspec.json.decode(msgspec.json.encode(case.snapshot))
     snapshot = msgspec.convert(hostile(document), NodeSnapshot)
     earlier = case.earlier
-    for finding in diagnose(Case(Report(snapshot), earlier=earlier)).findings:
+    for finding in diagnose(Case(Node(snapshot), earlier=earlier)).findings:
         for fix in finding.fix:
             check_command(fix.command)
 

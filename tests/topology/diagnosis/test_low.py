@@ -9,7 +9,7 @@ import pytest
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.expectation.judgement import LOW
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 
 from ...support.rule_cases import base, edited, with_figures
 
@@ -54,8 +54,8 @@ def test_a_low_figure_is_told(quantity: str, known: str, *, one_gpu: bool) -> No
     edits += [
         {"path": f"{where}].details.{name}", "value": value} for name, value in KNOWN[known].items()
     ]
-    report = Report(edited(whole, edits))
-    report.decide()
+    report = Node(edited(whole, edits))
+    report = report.decide()
     case = Case(report)
     low = [figure for figure, judgement in case.judged if judgement.verdict == LOW]
     assert low

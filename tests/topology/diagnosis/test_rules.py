@@ -16,8 +16,8 @@ from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.node import Node
 from gputop.topology.recorded.demos import demo
-from gputop.topology.report import Report
 
 from ...support.rule_cases import SickCase, base, base_ids, cases, diagnosed, ids
 
@@ -86,7 +86,7 @@ def test_a_rule_that_raises_is_told() -> None:
         raise ZeroDivisionError("by purpose")
 
     broken = Rule(id="bad", title="x", evidence="x", disproof="x", sources=("a test",), check=bad)
-    case = Case(Report(base("hgx-h200-4gpu-live")))
+    case = Case(Node(base("hgx-h200-4gpu-live")))
     found = diagnose(case, (broken, *load()))
     assert found.findings[0].id == FAILED
     assert "rule bad failed" in found.findings[0].title
@@ -96,7 +96,7 @@ def test_a_rule_that_raises_is_told() -> None:
 
 
 def test_without_a_gpu_nothing_is_healthy() -> None:
-    found = diagnose(Case(Report(NodeSnapshot(taken_at=0.0))))
+    found = diagnose(Case(Node(NodeSnapshot(taken_at=0.0))))
     assert [one.id for one in found.findings] == [NOTHING]
     assert found.verdict == "cannot tell"
     assert found.examined == ()
@@ -110,7 +110,7 @@ def test_gpus_of_which_nothing_is_known_are_not_healthy() -> None:
         id="unread", title="x", evidence="x", disproof="x", sources=("a test",),
         check=lambda case: None,
     )  # fmt: skip
-    found = diagnose(Case(Report(bare)), (unread,))
+    found = diagnose(Case(Node(bare)), (unread,))
     assert [one.id for one in found.findings] == [NOTHING]
     assert "nothing is known" in found.findings[0].title
     assert found.verdict == "cannot tell"
@@ -168,7 +168,7 @@ def test_a_rack_of_72_is_examined_in_time() -> None:
         for block in range(9)
         for i, gpu in enumerate(whole.machine.gpus)
     )
-    report = Report(
+    report = Node(
         msgspec.structs.replace(whole, machine=msgspec.structs.replace(whole.machine, gpus=gpus))
     )
     case = Case(report)

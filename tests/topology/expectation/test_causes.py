@@ -20,7 +20,7 @@ from tests.support.expectation_made import (
     links_up,
     matrix,
 )
-from tests.support.snapshots import demo_report
+from tests.support.snapshots import demo_node
 
 
 def one(snapshot: NodeSnapshot, item: Measurement) -> Judgement:
@@ -142,7 +142,7 @@ def test_a_product_five_percent_behind_its_siblings_is_normal() -> None:
 def test_pairs_of_different_kinds_are_no_siblings() -> None:
     snapshot = demo("dgx-1v")
     rates = {"NV2": 48.0, "NV1": 24.0}
-    cells = demo_report("dgx-1v").matrix
+    cells = demo_node("dgx-1v").matrix
     gpus = addresses(snapshot)
     figures = matrix(
         snapshot,

@@ -24,7 +24,7 @@ from tests.support.expectation_made import (
     with_machine,
     with_variables,
 )
-from tests.support.snapshots import demo_report
+from tests.support.snapshots import demo_node
 
 MIB = 1 << 20
 
@@ -278,8 +278,8 @@ def test_a_gpu_may_be_named_by_its_uuid() -> None:
 
 
 def test_five_hundred_figures_are_judged_at_once() -> None:
-    report = demo_report("hgx-h100-8")
-    report.decide()
+    report = demo_node("hgx-h100-8")
+    report = report.decide()
     snapshot = with_variables(report.snapshot)
     quantities = ("write_bandwidth", "read_bandwidth", "kernel_write_bandwidth",
                   "both_ways_bandwidth", "together_bandwidth", "write_sweep")  # fmt: skip

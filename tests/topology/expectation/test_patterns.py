@@ -18,7 +18,7 @@ from tests.support.expectation_made import (
     links_up,
     matrix,
 )
-from tests.support.snapshots import demo_report
+from tests.support.snapshots import demo_node
 
 Value = Callable[[int, int], float]
 RATES = {"NV2": 48.3, "NV1": 24.2, "XGMI": 48.0, "PIX": 26.3, "NODE": 22.2, "SYS": 12.0}
@@ -39,7 +39,7 @@ def places(snapshot: NodeSnapshot, pattern: Pattern) -> list[int]:
 
 def healthy(name: str) -> tuple[NodeSnapshot, Value]:
     """A demo, and what its pairs give by their relation."""
-    report = demo_report(name)
+    report = demo_node(name)
     gpus = addresses(report.snapshot)
 
     def value(i: int, j: int) -> float:

@@ -96,11 +96,11 @@ def test_another_model_in_a_mixed_box_is_named() -> None:
 
 def test_who_picks_gpus_is_not_told_that_others_are_missing() -> None:
     from gputop.topology.diagnosis.case import Case
-    from gputop.topology.report import Report
+    from gputop.topology.node import Node
 
     node = base("demo hgx-h100-8")
     picked = [gpu.address for gpu in node.machine.gpus[:2]]
-    found = diagnose(Case(Report(node), gpus=picked, reference=named("dgx-h100")))
+    found = diagnose(Case(Node(node), gpus=picked, reference=named("dgx-h100")))
     assert "unexpected-gpus" not in ids(found)
 
 

@@ -9,19 +9,19 @@ import pytest
 
 from gputop.topology.explain.why import Explanation, why_pair
 from gputop.topology.model.snapshot import Measurement
-from gputop.topology.report import Report, examine
-from tests.support.snapshots import demo_report, gpus_of
+from gputop.topology.node import Node
+from tests.support.snapshots import demo_node, gpus_of
 from tests.topology.explain.explanations_read import answer, asked, because
 
 
-def measured(report: Report, **facts: Any) -> Report:
+def measured(report: Node, **facts: Any) -> Node:
     a, b = gpus_of(report)[:2]
     item = Measurement(probe="p2p", src=a, dst=b, **facts)
-    return examine(msgspec.structs.replace(report.snapshot, measurements=(item,)))
+    return Node(msgspec.structs.replace(report.snapshot, measurements=(item,)))
 
 
 def why_measured(name: str, **facts: Any) -> Explanation:
-    report = measured(demo_report(name), **facts)
+    report = measured(demo_node(name), **facts)
     return why_pair(report, *gpus_of(report)[:2])
 
 
@@ -49,13 +49,13 @@ def test_a_figure_is_held_against_payload_and_the_healthy_one(
 def test_a_figure_without_reference_is_not_judged() -> None:
     why = why_measured("pcie-l40s-8", quantity="write_bandwidth", value=20.0, unit="GB/s")
     assert "no reference" not in because(why, "How fast was it")  # one PCIe switch above the two
-    report = demo_report("pcie-l40s-8")
+    report = demo_node("pcie-l40s-8")
     gpus = gpus_of(report)
     item = Measurement(
         probe="p2p", quantity="write_bandwidth", src=gpus[0], dst=gpus[7], value=9.0, unit="GB/s"
     )
     across = why_pair(
-        examine(msgspec.structs.replace(report.snapshot, measurements=(item,))), gpus[0], gpus[7]
+        Node(msgspec.structs.replace(report.snapshot, measurements=(item,))), gpus[0], gpus[7]
     )
     assert "no reference" in because(across, "How fast was it")
     assert "low" not in because(across, "How fast was it")

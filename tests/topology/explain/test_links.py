@@ -8,7 +8,7 @@ import pytest
 
 from gputop.topology.explain.why import Explanation, why_device
 from gputop.topology.model.machine import Machine, NvLink
-from tests.support.snapshots import gpu, report_of
+from tests.support.snapshots import gpu, node_of
 
 A, B = "0000:01:00.0", "0000:02:00.0"
 
@@ -18,7 +18,7 @@ def some_down(name: str, **facts: Any) -> Explanation:
         NvLink(link=n, active=n < 12, remote_kind="nvswitch", version="4.0") for n in range(18)
     )
     own = gpu(0, A, links, name=name, **facts)
-    return why_device(report_of(Machine(gpus=(own,))), A)
+    return why_device(node_of(Machine(gpus=(own,))), A)
 
 
 def test_missing_links_are_a_fault_only_where_the_model_has_them_all() -> None:
@@ -31,7 +31,7 @@ def test_missing_links_are_a_fault_only_where_the_model_has_them_all() -> None:
 @pytest.mark.parametrize("name", ["NVIDIA H200", "NVIDIA GH200 120GB"])
 def test_no_link_up_on_a_gpu_that_stands_alone_is_no_fault(name: str) -> None:
     links = tuple(NvLink(link=n, active=False) for n in range(18))
-    why = why_device(report_of(Machine(gpus=(gpu(0, A, links, name=name),))), A)
+    why = why_device(node_of(Machine(gpus=(gpu(0, A, links, name=name),))), A)
     assert why.fix == "", "a partition of one GPU, or a Grace Hopper without switches"
 
 
@@ -40,7 +40,7 @@ def test_a_twin_with_more_links_is_proof_only_where_no_bridge_can_be_missing() -
         up = tuple(NvLink(link=n, active=True, remote_kind=kind) for n in range(4))
         down = tuple(NvLink(link=n, active=False) for n in range(4))
         gpus = (gpu(0, A, down, name="Unlisted"), gpu(1, B, up, name="Unlisted"))
-        return why_device(report_of(Machine(gpus=gpus)), A)
+        return why_device(node_of(Machine(gpus=gpus)), A)
 
     assert why("gpu").fix == "", "a card without a bridge beside two with one"
     assert "0 of 4 NVLinks are up" in why("nvswitch").claim

@@ -11,9 +11,9 @@ from gputop.topology.model.machine import Fabric, Gpu, Host, Machine
 from gputop.topology.model.readings import EccCounts, GpuReading, Readings
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.report import Report, examine
+from gputop.topology.node import Node
 from gputop.topology.sources.nvidia.words import P2P_STATUS
-from tests.support.snapshots import demo_report, gpu, gpus_of, link, pair, report_of
+from tests.support.snapshots import demo_node, gpu, gpus_of, link, node_of, pair
 from tests.topology.explain.explanations_read import answer, asked, because
 
 A, B = "0000:01:00.0", "0000:02:00.0"
@@ -24,7 +24,7 @@ DEMOS = ["hgx-h100-8", "hgx-a100-8", "mi300x-8", "pcie-l40s-8", "dgx-1v", "sick-
 
 @pytest.mark.parametrize("name", DEMOS)
 def test_everything_can_be_explained(name: str) -> None:
-    report = demo_report(name)
+    report = demo_node(name)
     nodes = list(report.graph)
     explanations = [why_device(report, node) for node in nodes]
     explanations += [why_edge(report, a, b) for a, b in report.graph.edges]
@@ -43,7 +43,7 @@ def test_everything_can_be_explained(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in DEMOS if name != "sick-h100-8"])
 def test_a_healthy_node_raises_no_alarm(name: str) -> None:
-    report = demo_report(name)
+    report = demo_node(name)
     for node in report.graph:
         assert why_device(report, node).fix == ""
     for a in gpus_of(report):
@@ -52,7 +52,7 @@ def test_a_healthy_node_raises_no_alarm(name: str) -> None:
 
 
 def test_the_sick_gpu_is_named_with_what_is_missing() -> None:
-    report = demo_report("sick-h100-8")
+    report = demo_node("sick-h100-8")
     sick = gpus_of(report)[3]
     why = why_device(report, sick)
     assert "8 of 16 lanes" in why.claim
@@ -65,7 +65,7 @@ def test_the_sick_gpu_is_named_with_what_is_missing() -> None:
 
 
 def test_a_pair_on_switches() -> None:
-    report = demo_report("hgx-h100-8")
+    report = demo_node("hgx-h100-8")
     why = why_pair(report, *gpus_of(report)[:2])
     assert why.title == "GPU0 → GPU1"
     assert why.claim == (
@@ -79,7 +79,7 @@ def test_a_pair_on_switches() -> None:
 
 
 def test_a_pair_without_links_between_sockets() -> None:
-    report = demo_report("dgx-1v")
+    report = demo_node("dgx-1v")
     gpus = gpus_of(report)
     why = why_pair(report, gpus[0], gpus[5])
     assert why.claim.startswith("SYS: PCIe joins them, 15.8 GB/s one way at most")
@@ -89,12 +89,12 @@ def test_a_pair_without_links_between_sockets() -> None:
     assert why.fix == ""
 
 
-def linked(**facts: Any) -> Report:
+def linked(**facts: Any) -> Node:
     links = tuple(link(number, None, kind="nvswitch") for number in range(18))
     fabric = facts.pop("fabric", Fabric(state="completed", status="Success"))
     own = {"fabric": fabric, "mig_enabled": facts.pop("mig_enabled", None)}
     gpus = (gpu(0, A, links, **own), gpu(1, B, links, **own))
-    return report_of(Machine(gpus=gpus, pairs=(pair(A, B, p2p_read="ok", **facts),)))
+    return node_of(Machine(gpus=gpus, pairs=(pair(A, B, p2p_read="ok", **facts),)))
 
 
 def test_links_up_and_nvlink_not_granted_is_a_fault() -> None:
@@ -123,11 +123,11 @@ def test_a_fabric_that_completed_with_an_error_is_a_fault() -> None:
 )
 def test_words_of_the_driver_are_explained(word: str, told: str) -> None:
     machine = Machine(gpus=(gpu(0, A), gpu(1, B)), pairs=(pair(A, B, p2p_read=word),))
-    assert told in because(why_pair(report_of(machine), A, B), "grant")
+    assert told in because(why_pair(node_of(machine), A, B), "grant")
 
 
 def test_a_driver_that_was_not_asked_grants_nothing_and_denies_nothing() -> None:
-    why = why_pair(report_of(Machine(gpus=(gpu(0, A), gpu(1, B)))), A, B)
+    why = why_pair(node_of(Machine(gpus=(gpu(0, A), gpu(1, B)))), A, B)
     assert answer(why, "grant") == "not known"
     assert why.claim.startswith("?")
 
@@ -146,7 +146,7 @@ def read(reading: GpuReading, own: Gpu) -> Explanation:
     snapshot = NodeSnapshot(
         taken_at=0.0, machine=Machine(gpus=(own,)), readings=Readings(gpus=(reading,))
     )
-    return why_device(examine(snapshot), own.address)
+    return why_device(Node(snapshot), own.address)
 
 
 def test_a_slow_link_of_a_sleeping_gpu_says_nothing() -> None:
@@ -198,7 +198,7 @@ def test_few_lanes_beside_c2c_are_no_fault() -> None:
 
 
 def test_what_is_gone_is_said_to_be_gone() -> None:
-    report = report_of(Machine())
+    report = node_of(Machine())
     assert "not part of this node" in why_device(report, A).claim
     assert "No wire" in why_edge(report, A, B).claim
     assert why_pair(report, A, B).claim.startswith("?")
@@ -214,6 +214,6 @@ def test_few_lanes_are_said_with_advice_that_fits_the_machine(
         machine=Machine(host=Host(hypervisor=hypervisor), gpus=(own,)),
         readings=Readings(gpus=(GpuReading(address=A, pcie_width=8),)),
     )
-    why = why_device(examine(snapshot), A)
+    why = why_device(Node(snapshot), A)
     assert "8 of 16 lanes" in why.claim
     assert advice in why.fix

@@ -14,26 +14,26 @@ from gputop.topology.exports import tree as tree_file
 from gputop.topology.exports.json import document as as_json
 from gputop.topology.model.machine import Host, Machine, NumaNode, RdmaDevice
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.report import Report, examine
 from tests.support import kfd_trees
 from tests.support.mixed_made import mixed_report
-from tests.support.snapshots import demo_report, gpu, port, recorded_report, report_of
+from tests.support.snapshots import demo_node, gpu, node_of, port, recorded_node
 
 DEMOS = ["hgx-h100-8", "hgx-a100-8", "mi300x-8", "pcie-l40s-8", "dgx-1v", "sick-h100-8"]
 HOSTILE = 'x"];\x1b[31m\nevil [label="<b>&'
 A = "0000:01:00.0"
 
 
-def graphml_text(report: Report) -> str:
+def graphml_text(report: Node) -> str:
     return graphml.write(report).text
 
 
-def dot_text(report: Report) -> str:
+def dot_text(report: Node) -> str:
     return dot.write(report).text.removesuffix("\n")
 
 
-def tree_text(report: Report) -> str:
+def tree_text(report: Node) -> str:
     return tree_file.write(report).text.removesuffix("\n")
 
 
@@ -47,7 +47,7 @@ def hostile() -> Machine:
 
 @pytest.mark.parametrize("name", DEMOS)
 def test_graphml_comes_back_as_the_same_graph(name: str) -> None:
-    report = demo_report(name)
+    report = demo_node(name)
     back = nx.read_graphml(io.BytesIO(graphml_text(report).encode()))
     assert set(back) == set(report.graph)
     assert {frozenset(e) for e in back.edges} == {frozenset(e) for e in report.graph.edges}
@@ -57,7 +57,7 @@ def test_graphml_comes_back_as_the_same_graph(name: str) -> None:
 
 @pytest.mark.parametrize("name", DEMOS)
 def test_json_is_one_document_with_what_the_contract_promises(name: str) -> None:
-    report = demo_report(name)
+    report = demo_node(name)
     document = json.loads(json.dumps(as_json(report)))
     assert document["schema"] == "gputop.topo/1"
     assert document["source"] == [f"demo {name}"]
@@ -70,8 +70,8 @@ def test_json_is_one_document_with_what_the_contract_promises(name: str) -> None
 
 
 def test_json_says_whose_letters_the_cells_are() -> None:
-    amd, nvidia = as_json(demo_report("mi300x-8")), as_json(demo_report("hgx-h100-8"))
-    both = as_json(mixed_report())
+    amd, nvidia = as_json(demo_node("mi300x-8")), as_json(demo_node("hgx-h100-8"))
+    both = as_json(mixed_report().node)
     assert "nvidia-smi" not in amd["matrix"]["alphabet"]
     assert nvidia["matrix"]["alphabet"] == "nvidia-smi topo -m"
     assert both["matrix"]["alphabet"] == "nvidia-smi topo -m, XGMI of rocm-smi"
@@ -79,7 +79,7 @@ def test_json_says_whose_letters_the_cells_are() -> None:
 
 @pytest.mark.parametrize("name", DEMOS)
 def test_the_tree_holds_every_node_once(name: str) -> None:
-    report = demo_report(name)
+    report = demo_node(name)
     text = tree_text(report)
     for row in report.matrix.rows:
         assert text.count(row.address) == 1
@@ -89,19 +89,19 @@ def test_the_tree_holds_every_node_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["two-socket-switches", "epyc-root-ports"])
 def test_the_tree_of_a_recording_holds_every_node_once(name: str) -> None:
-    report = recorded_report(name)
+    report = recorded_node(name)
     assert len(tree_text(report).split("\n\n")[0].splitlines()[1:]) == len(report.graph)
 
 
 def test_the_tree_ends_with_the_links() -> None:
-    assert "GPU3: 16 of 18 NVLinks, 400 GB/s to NVSwitches" in tree_text(demo_report("sick-h100-8"))
-    assert "GPU1 1 xGMI link, 64.0 GB/s" in tree_text(demo_report("mi300x-8"))
-    assert "NVLink" not in tree_text(demo_report("pcie-l40s-8"))
+    assert "GPU3: 16 of 18 NVLinks, 400 GB/s to NVSwitches" in tree_text(demo_node("sick-h100-8"))
+    assert "GPU1 1 xGMI link, 64.0 GB/s" in tree_text(demo_node("mi300x-8"))
+    assert "NVLink" not in tree_text(demo_node("pcie-l40s-8"))
 
 
 def test_parts_of_a_package_stand_below_it_and_share_its_links() -> None:
     """63 parts of 8 packages; each package has one link to each other one, whatever KFD lists."""
-    report = examine(load(["tests/recordings/kfd/mi300x-8-cpx.tar.gz"]).snapshot)
+    report = Node(load(["tests/recordings/kfd/mi300x-8-cpx.tar.gz"]).snapshot)
     tree, links = tree_text(report).split("\n\n")
     lines = tree.splitlines()
     start = lines.index("   ├─ package 0000:05:00.0 · CPX, 8 parts · PCIe")
@@ -118,7 +118,7 @@ def test_parts_of_a_package_stand_below_it_and_share_its_links() -> None:
     assert all(line.count("; ") == 6 for line in told)
     # KFD states no rate between parts of two packages: that of the data sheet stands in.
     assert told[0].endswith(" package 0000:e5:00.0 1 xGMI link, 64.0 GB/s assumed")
-    assert "assumed" not in tree_text(demo_report("mi300x-8"))
+    assert "assumed" not in tree_text(demo_node("mi300x-8"))
 
 
 def test_two_parts_are_named_both(tmp_path: Path) -> None:
@@ -127,24 +127,24 @@ def test_two_parts_are_named_both(tmp_path: Path) -> None:
         tree.gpu(number, f"0000:{place}", 0x74A1, 90402, cpu=0, num_xcc=4)
     tree.xgmi(2, 4, 1)
     tree.device("0000:0c:00.0", current_compute_partition="DPX", current_memory_partition="NPS2")
-    text = tree_text(examine(load([str(tmp_path)]).snapshot))
+    text = tree_text(Node(load([str(tmp_path)]).snapshot))
     assert "├─ package 0000:0c:00.0 · DPX NPS2, 2 parts · PCIe" in text
     assert "  package 0000:0c:00.0 (GPU0 and GPU1): GPU2 1 xGMI link, 64.0 GB/s assumed" in text
 
 
 def test_dies_of_a_package_have_links_of_their_own() -> None:
-    assert "GPU0: GPU1 4 xGMI links, 200 GB/s;" in tree_text(demo_report("mi250x-8"))
+    assert "GPU0: GPU1 4 xGMI links, 200 GB/s;" in tree_text(demo_node("mi250x-8"))
 
 
 def test_dot_has_a_line_for_every_node_and_edge() -> None:
-    report = demo_report("dgx-1v")
+    report = demo_node("dgx-1v")
     lines = dot_text(report).splitlines()
     assert sum(" -- " in line for line in lines) == report.graph.number_of_edges()
     assert '"0000:05:00.0" [label="GPU0", shape=box3d];' in dot_text(report)
 
 
 def test_hostile_names_stay_text() -> None:
-    report = report_of(hostile())
+    report = node_of(hostile())
     dot = dot_text(report)
     assert "\x1b" not in dot
     assert len(dot.splitlines()) == 3 + len(report.graph) + report.graph.number_of_edges()
@@ -157,7 +157,7 @@ def test_hostile_names_stay_text() -> None:
 
 
 def test_an_empty_machine_exports_as_nothing() -> None:
-    report = report_of(Machine())
+    report = node_of(Machine())
     assert as_json(report)["nodes"] == []
     assert len(tree_text(report).splitlines()) == 1
     assert dot_text(report).startswith("graph")
@@ -169,7 +169,7 @@ def test_a_numa_node_of_a_gpus_memory_has_no_cpus() -> None:
         for node, cpus in ((0, "0-87"), (254, ""), (255, None))
     )
     made = NodeSnapshot(taken_at=0.0, machine=Machine(host=Host(numa=nodes)))
-    report = examine(made)
+    report = Node(made)
     lines = [line.strip("├└─ ") for line in tree_text(report).splitlines() if "NUMA" in line]
     assert sorted(line.partition(", ")[2] for line in lines) == [
         "CPUs 0-87",

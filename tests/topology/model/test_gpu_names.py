@@ -10,8 +10,9 @@ from gputop.app import GpuTop
 from gputop.measuring.selection import SelectionError, select
 from gputop.topology.model.machine import Gpu
 from gputop.topology.model.source import Part
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.report import Report, examine
+from gputop.topology.report import Report
 from gputop.topology.sources.collect import merge
 from gputop.topology.wiring.graph import gpu_label
 from tests.support.app import give, picture, press
@@ -63,9 +64,7 @@ def test_a_bare_number_is_the_librarys_before_it_is_a_place() -> None:
 
 @cache
 def kfd() -> Report:
-    report = examine(load(["tests/recordings/kfd/mi308x-8-cpx.tar.gz"]).snapshot)
-    report.decide()
-    return report
+    return Report(Node(load(["tests/recordings/kfd/mi308x-8-cpx.tar.gz"]).snapshot).decide())
 
 
 def test_a_place_selects_where_no_library_counts() -> None:

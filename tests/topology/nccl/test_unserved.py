@@ -11,8 +11,9 @@ from gputop.measuring.selection import select
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
-from gputop.topology.report import examine
+from gputop.topology.report import Report
 from gputop.topology.sources.collect import ONLY_PCI
 from tests.support.app import give, picture, press
 
@@ -58,7 +59,7 @@ def test_a_probe_without_a_choice_leaves_them_out() -> None:
 
 @pytest.mark.parametrize("key", ["1", "3"])
 async def test_screens_name_them_by_their_bus(key: str) -> None:
-    report = examine(node("hgx-h100-8", 2, 3))
+    report = Report(Node(node("hgx-h100-8", 2, 3)))
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, report)
         await press(pilot, key)

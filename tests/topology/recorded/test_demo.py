@@ -14,7 +14,7 @@ from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.demos.pci_tree import functions
 from gputop.topology.recorded.demos.shape import load
 from gputop.topology.wiring.wires import NVLINK_PAYLOAD_GBS
-from tests.support.snapshots import demo_report, gpus_of
+from tests.support.snapshots import demo_node, gpus_of
 
 NAMES = demo.names()
 REQUIRED = {
@@ -52,7 +52,7 @@ def test_a_demo_is_plain_data_and_says_that_it_is_one(name: str) -> None:
     raw = demo.raw(name, 3)
     assert json.loads(json.dumps(raw)) == raw
     assert all(answer["demo"] is True for answer in raw.values())
-    snapshot = demo_report(name).snapshot
+    snapshot = demo_node(name).snapshot
     assert snapshot.source == (f"demo {name}",)
     assert decode(encode(snapshot)) == snapshot
     assert snapshot.problems == ()
@@ -71,7 +71,7 @@ def test_addresses_are_unique_and_every_parent_exists(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_gpus_are_of_the_model_that_the_shape_names(name: str) -> None:
-    shape, report = load(name), demo_report(name)
+    shape, report = load(name), demo_node(name)
     sku = skus()[shape.sku]
     for gpu in report.snapshot.machine.gpus:
         assert sku_for(gpu) == sku
@@ -89,7 +89,7 @@ def test_the_gpus_are_of_the_model_that_the_shape_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", WELL)
 def test_links_are_those_of_the_tables(name: str) -> None:
-    node, report = node_of(name), demo_report(name)
+    node, report = node_of(name), demo_node(name)
     sku = skus()[load(name).sku]
     uneven = node.get("xgmi_matrix")
     for number, gpu in enumerate(report.snapshot.machine.gpus):
@@ -109,7 +109,7 @@ def test_links_are_those_of_the_tables(name: str) -> None:
 
 @pytest.mark.parametrize("name", WELL)
 def test_relations_are_those_of_the_tables(name: str) -> None:
-    node, report = node_of(name), demo_report(name)
+    node, report = node_of(name), demo_node(name)
     gpus = gpus_of(report)
     for i, a in enumerate(gpus):
         for j, b in enumerate(gpus):
@@ -133,7 +133,7 @@ def expected(node: dict[str, Any], i: int, j: int) -> str:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_gpu_has_its_nic_as_near_as_the_table_says(name: str) -> None:
-    node, report = node_of(name), demo_report(name)
+    node, report = node_of(name), demo_node(name)
     gpus, nics = gpus_of(report), [row for row in report.matrix.rows if row.kind == "nic"]
     assert len(nics) == node["nics"]
     allowed = (node["topo_gpu_nic"], *node.get("topo_gpu_nic_also", ()))
@@ -149,7 +149,7 @@ def test_every_gpu_has_its_nic_as_near_as_the_table_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_numa_is_that_of_the_table(name: str) -> None:
-    report = demo_report(name)
+    report = demo_node(name)
     for near in node_of(name)["numa"]:
         for number in near["gpus"]:
             gpu = report.snapshot.machine.gpus[number]
@@ -158,7 +158,7 @@ def test_numa_is_that_of_the_table(name: str) -> None:
 
 
 def test_the_sick_one_differs_from_the_healthy_one_in_one_gpu() -> None:
-    sick, well = demo_report("sick-h100-8"), demo_report("hgx-h100-8")
+    sick, well = demo_node("sick-h100-8"), demo_node("hgx-h100-8")
     for index, (ill, fit) in enumerate(
         zip(sick.snapshot.machine.gpus, well.snapshot.machine.gpus, strict=True)
     ):
@@ -171,7 +171,7 @@ def test_the_sick_one_differs_from_the_healthy_one_in_one_gpu() -> None:
 
 
 def test_the_sick_mesh_lacks_one_wire_at_both_ends() -> None:
-    sick, well = demo_report("sick-mi300x-8"), demo_report("mi300x-8")
+    sick, well = demo_node("sick-mi300x-8"), demo_node("mi300x-8")
     gpus = gpus_of(sick)
     down = {
         frozenset((gpu.address, link.remote_address))
@@ -189,7 +189,7 @@ def test_the_sick_mesh_lacks_one_wire_at_both_ends() -> None:
 
 def test_the_matrix_of_gcds_is_that_of_the_table_and_of_the_driver() -> None:
     rows = node_of("mi250x-8")["xgmi_matrix"]
-    machine = demo_report("mi250x-8").snapshot.machine
+    machine = demo_node("mi250x-8").snapshot.machine
     places = {gpu.address: number for number, gpu in enumerate(machine.gpus)}
     for a, gpu in enumerate(machine.gpus):
         links = {places[link.remote_address]: link.links for link in gpu.xgmi}
@@ -236,7 +236,7 @@ def test_nvlink_traffic_stays_below_what_the_links_carry_and_counts_up() -> None
 
 
 def test_a_sleeping_card_shows_a_slow_link_of_full_width() -> None:
-    report = demo_report("pcie-l40s-8")
+    report = demo_node("pcie-l40s-8")
     idle = report.snapshot.readings.gpus[5]
     assert (idle.pcie_gen, idle.pcie_width, idle.performance_state) == (1, 16, 8)
     speeds = {r.address: r.link_speed_gts for r in report.snapshot.readings.pci}

@@ -17,7 +17,7 @@ from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.wiring.relations import matrix
-from tests.support.snapshots import demo_report
+from tests.support.snapshots import demo_node
 
 GCDS = {"c1": 3, "c6": 3, "c9": 1, "ce": 1, "d1": 0, "d6": 0, "d9": 2, "de": 2}
 """Bus and NUMA node of each GCD."""
@@ -40,7 +40,7 @@ def model(found: Prediction) -> str:
 
 
 def test_gpus_and_nics_are_where_they_are_on_the_blade() -> None:
-    machine = demo_report("mi250x-8").snapshot.machine
+    machine = demo_node("mi250x-8").snapshot.machine
     assert {gpu.address[5:7]: gpu.numa_node for gpu in machine.gpus} == GCDS
     fabric = [one for one in machine.interfaces if one.name.startswith("hsn")]
     assert {one.name: ((one.address or "")[5:7], one.numa_node) for one in fabric} == NICS
@@ -54,7 +54,7 @@ def test_gpus_and_nics_are_where_they_are_on_the_blade() -> None:
 
 
 def test_a_slingshot_nic_is_near_the_package_whose_bridge_it_shares() -> None:
-    found = matrix(demo_report("mi250x-8").snapshot.machine)
+    found = matrix(demo_node("mi250x-8").snapshot.machine)
     assert dict(found.nics) == {f"NIC{i}": f"hsn{i}" for i in range(4)}
     rows = {row.label: row for row in found.rows}
     labels = [row.label for row in found.rows]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.readings import GpuReading, Readings
 from gputop.topology.model.snapshot import NodeSnapshot, decode, encode
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import LoadError, load
-from gputop.topology.report import examine
 from gputop.topology.wiring.relations import format_matrix
 from tests.support.places import RECORDINGS
 
@@ -35,7 +35,7 @@ def test_a_folder_gives_everything_in_it_that_is_known() -> None:
         assert gpu.fabric is not None
         assert gpu.fabric.state == "completed"
         assert [link.raw_gbs for link in gpu.nvlinks] == [26.562] * 18
-    report = examine(loaded.snapshot)
+    report = Node(loaded.snapshot)
     assert "GPU0\t X \tNV18\tNV18\tNV18\t0-63\t0\t\tN/A" in format_matrix(report.matrix)
     (wire,) = (
         edge["wire"]

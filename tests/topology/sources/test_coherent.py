@@ -11,15 +11,15 @@ import pytest
 from gputop.screens.map.tree import forest
 from gputop.screens.node.gpu_detail import detail_lines
 from gputop.topology.expectation.links import host_link
-from gputop.topology.expectation.node import Node
+from gputop.topology.expectation.node import JudgedNode
 from gputop.topology.hardware.specs import sku_for
 from gputop.topology.model.machine import Gpu, NumaNode
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.xml.detect import detect
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.report import Report
 from gputop.topology.sources.nvidia.machine import parse
 from gputop.widgets.gpu_cells import Row
 
@@ -50,7 +50,7 @@ def gpu(rank: int, inner: str = "", sm: int = 100, more: str = "") -> str:
 
 
 def c2c_wires(snapshot: NodeSnapshot) -> list[tuple[float | None, bool]]:
-    graph = Report(snapshot).graph
+    graph = Node(snapshot).graph
     wires = [data.get("wire") for _, _, data in graph.edges(data=True)]
     return [(one.payload_gbs, one.assumed) for one in wires if one and one.kind == "c2c"]
 
@@ -112,8 +112,8 @@ def test_half_of_the_links_is_what_such_a_gpu_should_reach() -> None:
     sku = sku_for(made_up)
     assert sku is not None
     assert sku.c2c_gbs is not None
-    whole = host_link(Node(snapshot), made_up, sku)
-    half = host_link(Node(snapshot), msgspec.structs.replace(made_up, c2c_gbs=223.56), sku)
+    whole = host_link(JudgedNode(snapshot), made_up, sku)
+    half = host_link(JudgedNode(snapshot), msgspec.structs.replace(made_up, c2c_gbs=223.56), sku)
     assert whole is not None
     assert half is not None
     assert (whole.design_gbs, half.design_gbs) == (sku.c2c_gbs, 223.56)
@@ -145,11 +145,11 @@ def with_memory_nodes(**fields: Any) -> NodeSnapshot:
 
 @pytest.mark.parametrize("fields", [MEMORY, UNUSED])
 def test_memory_without_cpus_hangs_from_no_socket_on_map(fields: dict[str, Any]) -> None:
-    items = [one for top in forest(Report(with_memory_nodes(**fields)).graph) for one in top.walk()]
+    items = [one for top in forest(Node(with_memory_nodes(**fields)).graph) for one in top.walk()]
     members = {member for item in items for member in item.members}
     assert {one for one in members if one.startswith("numa:")} == {"numa:0", "numa:1"}
     expander = with_memory_nodes(cpus="0-3", memory_bytes=1)
-    everyone = [one for top in forest(Report(expander).graph) for one in top.walk()]
+    everyone = [one for top in forest(Node(expander).graph) for one in top.walk()]
     assert "numa:5" in {member for item in everyone for member in item.members}
 
 
@@ -177,7 +177,7 @@ def test_the_one_node_with_cpus_is_the_one_of_the_gpus() -> None:
             {"path": "machine.pci", "value": []},
         ],
     )
-    graph = Report(one_cpu).graph
+    graph = Node(one_cpu).graph
     assert all(graph.has_edge(one.address, "numa:0") for one in one_cpu.machine.gpus)
 
 

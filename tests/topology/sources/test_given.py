@@ -16,7 +16,7 @@ from gputop.topology.explain.absence import why_no_gpu
 from gputop.topology.model.machine import Container, Host
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.linux import containers, device_nodes
 from gputop.topology.sources.linux import host_facts as host
@@ -126,11 +126,11 @@ def test_how_a_process_reaches_a_gpu(node: list[object], word: str) -> None:
 
 
 def test_gpus_of_another_s_job_do_not_count() -> None:
-    case = Case(Report(sick("gpu-kept-back-by-a-cgroup")))
+    case = Case(Node(sick("gpu-kept-back-by-a-cgroup")))
     assert len(case.gpus) == 7
     assert case.may_hide_devices
     assert case.in_container is False
-    assert not Case(Report(base("demo hgx-h100-8"))).may_hide_devices
+    assert not Case(Node(base("demo hgx-h100-8"))).may_hide_devices
 
 
 def test_without_the_module_s_list_no_gpu_is_blamed() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from gputop.topology.model.machine import Gpu
 from gputop.topology.model.readings import GpuReading
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.report import examine
 from gputop.topology.sources.nvidia.machine import parse as parse_machine
 from gputop.topology.sources.nvidia.moving import parse as parse_readings
 from gputop.topology.wiring.relations import format_matrix
@@ -82,5 +82,5 @@ def test_the_whole_snapshot_loads_and_makes_the_matrix() -> None:
     assert host.cmdline_flags is not None
     assert (host.nvidia_module, host.why("memlock_bytes")) == ("open", "unlimited")
     assert {variable.name for variable in snapshot.environment} >= {"NCCL_NVLS_ENABLE"}
-    text = format_matrix(examine(snapshot).matrix)
+    text = format_matrix(Node(snapshot).matrix)
     assert text.splitlines()[1] == "GPU0\t X \tNV18\tNV18\tNV18\t0-63\t0\t\tN/A"

@@ -24,7 +24,7 @@ from gputop.topology.sources.nvidia import nvml
 from gputop.topology.wiring.graph import build_graph
 from gputop.topology.wiring.wires import Wire, nvlink_wire, pcie_wire
 from tests.support.places import RECORDINGS
-from tests.support.snapshots import demo_report, gpu, hosted, link, port
+from tests.support.snapshots import demo_node, gpu, hosted, link, port
 
 A, B = "0000:01:00.0", "0000:02:00.0"
 
@@ -193,7 +193,7 @@ def test_counts_of_another_tool_become_edges_or_a_plane_of_switches() -> None:
 
 
 def test_the_sick_gpu_shows_what_is_missing() -> None:
-    report = demo_report("sick-h100-8")
+    report = demo_node("sick-h100-8")
     sick = report.snapshot.machine.gpus[3]
     wires: list[Wire] = [edge["wire"] for edge in report.graph[sick.address].values()]
     assert sum(wire.count or 0 for wire in wires if wire.kind == "nvlink") == 16

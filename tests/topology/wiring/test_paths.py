@@ -8,13 +8,13 @@ from gputop.topology.explain.why import why_pair
 from gputop.topology.model.machine import Machine
 from gputop.topology.wiring.graph import build_graph
 from gputop.topology.wiring.paths import path_between
-from tests.support.snapshots import demo_report, gpu, gpus_of, hosted, link, port
+from tests.support.snapshots import demo_node, gpu, gpus_of, hosted, link, port
 
 A, B, C = "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"
 
 
 def test_switches_join_with_all_their_links_together() -> None:
-    report = demo_report("hgx-h100-8")
+    report = demo_node("hgx-h100-8")
     a, b = gpus_of(report)[:2]
     path = path_between(report.graph, a, b)
     assert path is not None
@@ -25,7 +25,7 @@ def test_switches_join_with_all_their_links_together() -> None:
 
 
 def test_the_poorer_gpu_is_the_bottleneck() -> None:
-    report = demo_report("sick-h100-8")
+    report = demo_node("sick-h100-8")
     a, sick = gpus_of(report)[0], gpus_of(report)[3]
     path = path_between(report.graph, a, sick)
     assert path is not None
@@ -36,7 +36,7 @@ def test_the_poorer_gpu_is_the_bottleneck() -> None:
 
 
 def test_a_common_neighbour_is_no_path() -> None:
-    report = demo_report("dgx-1v")
+    report = demo_node("dgx-1v")
     gpus = gpus_of(report)
     path = path_between(report.graph, gpus[0], gpus[5])
     assert path is not None
@@ -47,7 +47,7 @@ def test_a_common_neighbour_is_no_path() -> None:
 
 
 def test_direct_links_are_one_step() -> None:
-    report = demo_report("dgx-1v")
+    report = demo_node("dgx-1v")
     a, d = gpus_of(report)[0], gpus_of(report)[3]
     path = path_between(report.graph, a, d)
     assert path is not None
@@ -55,7 +55,7 @@ def test_direct_links_are_one_step() -> None:
 
 
 def test_xgmi_is_one_step() -> None:
-    report = demo_report("mi300x-8")
+    report = demo_node("mi300x-8")
     a, b = gpus_of(report)[:2]
     path = path_between(report.graph, a, b)
     assert path is not None
@@ -63,7 +63,7 @@ def test_xgmi_is_one_step() -> None:
 
 
 def test_a_nic_behind_the_same_switch_is_reached_below_the_cpu() -> None:
-    report = demo_report("pcie-l40s-8")
+    report = demo_node("pcie-l40s-8")
     first = gpus_of(report)[0]
     nic = next(device.address for device in report.snapshot.machine.rdma if device.address)
     path = path_between(report.graph, first, nic or "")
@@ -75,7 +75,7 @@ def test_a_nic_behind_the_same_switch_is_reached_below_the_cpu() -> None:
 
 
 def test_the_other_way_round_is_the_same_way() -> None:
-    report = demo_report("pcie-l40s-8")
+    report = demo_node("pcie-l40s-8")
     gpus = gpus_of(report)
     there, back = (path_between(report.graph, *ends) for ends in (gpus[1:7:5], gpus[6:0:-5]))
     assert there is not None
@@ -123,7 +123,7 @@ def test_the_most_that_pcie_could_reach_is_no_rate() -> None:
 
 def test_xgmi_over_other_gpus_takes_no_pcie_and_promises_no_more_than_its_best_way() -> None:
     """The driver maps all memory of a hive over xGMI; which GPUs pass the bytes on is not told."""
-    report = demo_report("mi250x-8")
+    report = demo_node("mi250x-8")
     gpus = gpus_of(report)
     path, back = (
         path_between(report.graph, *ends) for ends in ((gpus[0], gpus[3]), (gpus[3], gpus[0]))
@@ -144,7 +144,7 @@ def test_xgmi_over_other_gpus_takes_no_pcie_and_promises_no_more_than_its_best_w
 
 
 def test_the_widest_of_the_shortest_ways_is_the_most_that_a_pair_can_have() -> None:
-    report = demo_report("mi250x-8")
+    report = demo_node("mi250x-8")
     gpus = gpus_of(report)
     found = {
         (a, b): path_between(report.graph, gpus[a], gpus[b]) for a in range(8) for b in range(a)
@@ -158,7 +158,7 @@ def test_the_widest_of_the_shortest_ways_is_the_most_that_a_pair_can_have() -> N
 
 
 def test_a_pair_whose_link_is_down_is_not_carried_by_its_neighbours() -> None:
-    report = demo_report("sick-mi300x-8")
+    report = demo_node("sick-mi300x-8")
     gpus = gpus_of(report)
     path = path_between(report.graph, gpus[2], gpus[5])
     assert path is not None

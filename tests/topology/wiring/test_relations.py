@@ -25,10 +25,10 @@ from tests.support.snapshots import (
     gpus_of,
     hosted,
     link,
+    node_of,
     pair,
     port,
-    recorded_report,
-    report_of,
+    recorded_node,
 )
 
 A, B = "0000:01:00.0", "0000:02:00.0"
@@ -47,7 +47,7 @@ def test_the_matrix_of_the_h200_machine_is_that_of_nvidia_smi_byte_for_byte() ->
 
 @pytest.mark.parametrize("name", ["two-socket-switches", "epyc-root-ports"])
 def test_deep_trees_give_the_letters_that_were_written_by_hand(name: str) -> None:
-    report = recorded_report(name)
+    report = recorded_node(name)
     lines = (RECORDINGS / name / "relations.txt").read_text().splitlines()
     address = dict(item.split("=") for item in lines[0].split())
     wanted = {
@@ -228,9 +228,9 @@ def test_islands_are_groups_that_links_join() -> None:
 
 
 def test_no_device_gives_an_empty_matrix() -> None:
-    text = format_matrix(report_of(Machine()).matrix)
+    text = format_matrix(node_of(Machine()).matrix)
     assert text.startswith("\tCPU Affinity\t")
-    assert gpus_of(report_of(Machine())) == []
+    assert gpus_of(node_of(Machine())) == []
 
 
 def test_affinity_falls_back_to_sysfs_and_says_so() -> None:

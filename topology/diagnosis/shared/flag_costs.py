@@ -87,14 +87,14 @@ def cost_of(case: Case, values: Mapping[str, str], gpus: tuple[str, ...]) -> Cos
 
 
 def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> Cost | None:
-    prediction = None if gpus else case.report.prediction
-    judge = Judge(case.snapshot, prediction, lambda: case.report.graph)
+    prediction = None if gpus else case.node.prediction
+    judge = Judge(case.snapshot, prediction, lambda: case.node.graph)
     variables = judge.variables
     before = variables.without(values, gpus)
     if before is None or before.failure:
         return None
     own = values == {name: value for name, (value, _) in case.variables.items()}
-    after = case.report.prediction if own and gpus is None else _predicted(case, values, gpus)
+    after = case.node.prediction if own and gpus is None else _predicted(case, values, gpus)
     if after is None:
         return None
     if after.failure:

@@ -15,9 +15,9 @@ from gputop.topology.diagnosis.finding import BY_DESIGN, Finding
 from gputop.topology.exports.matrix import format_showtopo
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.node import Node
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.load import load
-from gputop.topology.report import Report
 from gputop.topology.sources.collect import merge
 from gputop.topology.wiring.relations import matrix
 from tests.support.places import RECORDINGS
@@ -34,7 +34,7 @@ def about(rule: str, case: Case) -> list[Finding]:
 @pytest.mark.parametrize(("file", "gpus"), [("mi300x-8-cpx", 63), ("mi308x-8-cpx", 32)])
 def test_parts_are_told_as_parts_of_their_packages(file: str, gpus: int) -> None:
     snapshot = load([str(KFD / f"{file}.tar.gz")]).snapshot
-    (one,) = about("amd-partition", Case(Report(snapshot)))
+    (one,) = about("amd-partition", Case(Node(snapshot)))
     assert one.severity == BY_DESIGN
     assert one.title == f"8 packages show as {gpus} GPUs (CPX)"
 
@@ -52,7 +52,7 @@ def test_a_part_of_a_board_is_told_what_it_has(
 ) -> None:
     snapshot = base(f"demo {name}")
     chosen = [gpu.address for gpu in snapshot.machine.gpus[:gpus]]
-    (one,) = about("amd-few-gpus", Case(Report(snapshot), gpus=chosen))
+    (one,) = about("amd-few-gpus", Case(Node(snapshot), gpus=chosen))
     assert one.severity == BY_DESIGN
     assert paper in one.evidence[0].value
     assert all_of_them in one.evidence[0].value
@@ -65,7 +65,7 @@ def test_two_dies_of_a_package_are_no_part_of_a_full_mesh() -> None:
     snapshot = base("demo mi250x-8")
     for pair in ((0, 1), (0, 2)):
         chosen = [snapshot.machine.gpus[place].address for place in pair]
-        assert not about("amd-few-gpus", Case(Report(snapshot), gpus=chosen))
+        assert not about("amd-few-gpus", Case(Node(snapshot), gpus=chosen))
 
 
 def without(place: int) -> NodeSnapshot:
@@ -86,7 +86,7 @@ def without(place: int) -> NodeSnapshot:
 
 
 def test_links_to_a_gpu_that_the_library_does_not_see_are_not_called_down() -> None:
-    found = diagnose(Case(Report(without(3))))
+    found = diagnose(Case(Node(without(3))))
     assert "gpu-without-driver" in {one.id for one in found.findings}
     assert not [one for one in found.findings if one.id == "xgmi-link-down"]
 
@@ -108,7 +108,7 @@ def test_pairs_over_other_gpus_are_told_which_rccl_counts_them_over_pcie(
 ) -> None:
     snapshot = base("demo mi250x-8")
     assert {pair.path for pair in predict(snapshot, library=library).pairs} == paths
-    (one,) = about("xgmi-several-hops", Case(Report(snapshot)))
+    (one,) = about("xgmi-several-hops", Case(Node(snapshot)))
     assert "RCCL before 2.30 counts it over PCIe" in one.consequence
 
 
@@ -120,7 +120,7 @@ def partitioned(**modes: tuple[str | None, ...]) -> Case:
         for place, word in enumerate(words):
             gpus[place] = msgspec.structs.replace(gpus[place], **{field: word})
     machine = msgspec.structs.replace(snapshot.machine, gpus=tuple(gpus))
-    return Case(Report(msgspec.structs.replace(snapshot, machine=machine)))
+    return Case(Node(msgspec.structs.replace(snapshot, machine=machine)))
 
 
 def test_a_mode_that_was_not_told_is_no_other_mode() -> None:
@@ -139,7 +139,7 @@ def test_one_part_is_one() -> None:
         snapshot.machine.gpus[0], compute_partition="CPX", partition="0", parent="0000:04:00.0"
     )
     machine = msgspec.structs.replace(snapshot.machine, gpus=(part,))
-    case = Case(Report(msgspec.structs.replace(snapshot, machine=machine)))
+    case = Case(Node(msgspec.structs.replace(snapshot, machine=machine)))
     (one,) = about("amd-partition", case)
     assert one.title == "1 package shows as 1 GPU (CPX NPS1)"
 
@@ -150,6 +150,6 @@ def test_a_page_that_waits_is_not_called_out_of_use(tmp_path: Path) -> None:
     (tmp_path / "pages.json").write_text(
         json.dumps([told | {"pending": [{"page_address": "0x1"}]}])
     )
-    (one,) = about("amd-bad-pages", Case(Report(load([str(tmp_path)]).snapshot)))
+    (one,) = about("amd-bad-pages", Case(Node(load([str(tmp_path)]).snapshot)))
     assert one.title == "bad pages of memory on GPU0"
     assert "once it has reserved it" in one.consequence

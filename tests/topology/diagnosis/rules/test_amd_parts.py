@@ -16,7 +16,7 @@ from gputop.topology.diagnosis.finding import SLOW, Finding
 from gputop.topology.model.machine import PciDevice
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.source import Part, Raw
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 from gputop.topology.sources.collect import merge
 from gputop.topology.sources.files.archive import TarTree
 from gputop.topology.sources.files.tree import FolderTree, Tree
@@ -40,7 +40,7 @@ def snapshot_of(raw: Raw, *more: Part) -> NodeSnapshot:
 
 
 def found(snapshot: NodeSnapshot) -> list[Finding]:
-    return [one for one in diagnose(Case(Report(snapshot))).findings if one.id == RULE]
+    return [one for one in diagnose(Case(Node(snapshot))).findings if one.id == RULE]
 
 
 def made(tree: Tree) -> NodeSnapshot:

@@ -9,7 +9,7 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.finding import BROKEN, BY_DESIGN, NOTICE
 from gputop.topology.diagnosis.rules.jobs import device_order as devices
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 
 from ....support.rule_cases import base
 
@@ -21,7 +21,7 @@ def seen(snapshot: NodeSnapshot | None = None, **variables: str) -> Case:
         EnvironmentVariable(name=name, value=value, origin="environment")
         for name, value in variables.items()
     )
-    return Case(Report(msgspec.structs.replace(snapshot or base(H200), environment=given)))
+    return Case(Node(msgspec.structs.replace(snapshot or base(H200), environment=given)))
 
 
 def said_of(case: Case) -> list[str] | None:

@@ -16,7 +16,7 @@ from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW, Finding
 from gputop.topology.diagnosis.rules.jobs import leftovers
 from gputop.topology.diagnosis.shared import flag_costs
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 from gputop.topology.sources.linux import environment
 
 from ....support.rule_cases import base, diagnosed
@@ -127,8 +127,8 @@ def test_a_job_that_lists_its_nics_right_costs_nothing() -> None:
 
 
 def test_the_same_node_is_predicted_once() -> None:
-    report = Report(with_variables(H200, NCCL_P2P_DISABLE="1"))
-    report.decide()
+    report = Node(with_variables(H200, NCCL_P2P_DISABLE="1"))
+    report = report.decide()
     diagnose(Case(report))
     kept = [id(cost) for _, cost in flag_costs._kept]
     start = time.perf_counter()
@@ -136,14 +136,14 @@ def test_the_same_node_is_predicted_once() -> None:
     assert time.perf_counter() - start < 0.1
     assert [id(cost) for _, cost in flag_costs._kept] == kept
     for number in range(2 * flag_costs.KEPT):
-        again = Report(with_variables(H200, NCCL_MAX_NCHANNELS=str(number + 1)))
-        again.decide()
+        again = Node(with_variables(H200, NCCL_MAX_NCHANNELS=str(number + 1)))
+        again = again.decide()
         diagnose(Case(again))
     assert len(flag_costs._kept) <= flag_costs.KEPT
 
 
 def test_without_a_prediction_nothing_is_said() -> None:
-    found = diagnose(Case(Report(with_variables(H200, NCCL_P2P_DISABLE="1"))))
+    found = diagnose(Case(Node(with_variables(H200, NCCL_P2P_DISABLE="1"))))
     assert {"flag-costs", "flag-ignored"} <= set(found.unexamined)
 
 

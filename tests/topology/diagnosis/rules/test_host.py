@@ -15,7 +15,7 @@ from gputop.topology.model.machine import CacheFolder, Container, Host
 from gputop.topology.model.readings import ProcessReading
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 
 from ....support.rule_cases import base
 
@@ -44,9 +44,9 @@ def seen(snapshot: NodeSnapshot, *, decide: bool = False, **variables: str) -> C
         EnvironmentVariable(name=name, value=value, origin="environment")
         for name, value in variables.items()
     )
-    report = Report(msgspec.structs.replace(snapshot, environment=more))
+    report = Node(msgspec.structs.replace(snapshot, environment=more))
     if decide:
-        report.decide()
+        report = report.decide()
     return Case(report)
 
 

@@ -14,7 +14,7 @@ from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.model.readings import GpuReading, NvLinkReading
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 
 from ....support.rule_cases import base, cases, diagnosed, edited, ids
 
@@ -248,7 +248,7 @@ def test_what_is_less_harmful_explains_nothing() -> None:
         )
         return made
 
-    case = Case(Report(base(LIVE)))
+    case = Case(Node(base(LIVE)))
     for cause, left in ((NOTICE, {"cause", "symptom"}), (SLOW, {"cause"})):
         found = diagnose(case, (rule("cause", cause), rule("symptom", SLOW, ("cause",))))
         assert {one.id for one in found.findings} == left

@@ -12,7 +12,7 @@ from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW
 from gputop.topology.diagnosis.rules.network import nics as network
 from gputop.topology.diagnosis.rules.network import rdma, sockets
 from gputop.topology.model.machine import Interface, RdmaDevice, RdmaPort
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 
 from ....support.rule_cases import base
 
@@ -28,7 +28,7 @@ def case(name: str = H100, **machine: Any) -> Case:
         changed = msgspec.structs.replace(
             changed, host=msgspec.structs.replace(changed.host, **host)
         )
-    return Case(Report(msgspec.structs.replace(whole, machine=changed)))
+    return Case(Node(msgspec.structs.replace(whole, machine=changed)))
 
 
 def port(state: str | None, rate: float | None = 400.0, number: int = 1) -> RdmaPort:

@@ -12,8 +12,8 @@ from gputop.topology.hardware.specs import sku_for, skus
 from gputop.topology.model.machine import Gpu
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.report import examine
 
 SWITCH = (
     '<pci busid="ffff:ff:0{0}.0" class="0x060400" link_speed="16 GT/s" link_width="16">'
@@ -64,14 +64,14 @@ def test_a_gpu_that_is_named_after_the_table_is_found_in_it() -> None:
 
 
 def test_letters_of_pcie_are_not_taken_for_the_whole_truth(tmp_path: Path) -> None:
-    report = examine(snapshot(tmp_path))
+    report = Node(snapshot(tmp_path))
     rows = [row for row in report.matrix.rows if row.kind == "gpu"]
     cells = [cell for row in rows for cell in row.cells[:4] if cell.letters != "X"]
     assert {cell.basis for cell in cells} == {"assumed"}
 
 
 def test_places_alone_prove_no_health(tmp_path: Path) -> None:
-    found = diagnose(Case(examine(snapshot(tmp_path)))).findings
+    found = diagnose(Case(Node(snapshot(tmp_path)))).findings
     assert [(one.id, one.severity) for one in found] == [("driver-not-answering", "cannot-tell")]
 
 
@@ -102,7 +102,7 @@ def tray(folder: Path, without: int | None) -> NodeSnapshot:
 
 def test_a_gpu_that_nccl_lists_without_the_links_of_its_siblings(tmp_path: Path) -> None:
     sick = tray(tmp_path, without=1)
-    (found,) = diagnose(Case(examine(sick))).findings
+    (found,) = diagnose(Case(Node(sick))).findings
     assert (found.id, found.severity, found.devices) == (
         "nvlink-missing",
         "slow",
@@ -115,4 +115,4 @@ def test_a_gpu_that_nccl_lists_without_the_links_of_its_siblings(tmp_path: Path)
     assert ring is not None
     assert (ring.channels, ring.bw_intra, prediction.coll_channels) == (1, 0.1, 2)
     assert prediction.graphs.nvls is None or prediction.graphs.nvls.channels == 0
-    assert diagnose(Case(examine(tray(tmp_path, without=None)))).findings == ()
+    assert diagnose(Case(Node(tray(tmp_path, without=None)))).findings == ()

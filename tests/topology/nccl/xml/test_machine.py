@@ -18,8 +18,8 @@ from gputop.topology.model.snapshot import decode, encode
 from gputop.topology.model.source import Part
 from gputop.topology.nccl.xml.machine import cpus_of, kernel_family, nccl_family, part_of_topology
 from gputop.topology.nccl.xml.read import read_topology
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import LoadError, load
-from gputop.topology.report import Report, examine
 from tests.support.places import CAPTURES, RECORDINGS
 
 TOPOLOGIES = RECORDINGS / "nccl-topologies"
@@ -67,9 +67,9 @@ def machine_of(path: Path) -> Machine:
     return load([str(path)]).snapshot.machine
 
 
-def report(tmp_path: Path, text: str) -> Report:
+def report(tmp_path: Path, text: str) -> Node:
     (tmp_path / "made.xml").write_text(text)
-    return examine(load([str(tmp_path / "made.xml")]).snapshot)
+    return Node(load([str(tmp_path / "made.xml")]).snapshot)
 
 
 def test_gpus_and_their_links() -> None:
@@ -170,7 +170,7 @@ def test_relations_and_the_tree(tmp_path: Path) -> None:
 
 
 def test_two_devices_of_one_cpu_are_no_further_known(tmp_path: Path) -> None:
-    cell = examine(load([str(TOPOLOGIES / "pcie_2s_nosw_intel.xml")]).snapshot).matrix.rows[0].cells
+    cell = Node(load([str(TOPOLOGIES / "pcie_2s_nosw_intel.xml")]).snapshot).matrix.rows[0].cells
     assert [one.letters for one in cell] == ["X", "NODE", "SYS", "SYS"]
     assert (cell[1].basis, cell[2].basis) == ("assumed", "read")
     assert "topology XML" in cell[1].evidence[0]
@@ -218,7 +218,7 @@ def test_a_snapshot_keeps_the_file(path: Path) -> None:
     assert written.assumptions == ()
     ranked = sum(1 for one in own.walk() if one.tag == "gpu")
     assert len(snapshot.machine.gpus) == ranked
-    examined = examine(snapshot)
+    examined = Node(snapshot)
     assert len(examined.matrix.rows) >= ranked
     assert tree_file.write(examined).text.count("GPU0") >= 1
 

@@ -22,8 +22,9 @@ from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.xml.links import NO_WIRES, ONE_HOP
 from gputop.topology.nccl.xml.unplaced import NOTE, NOTE_AMD
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import LoadError, load
-from gputop.topology.report import Report, examine
+from gputop.topology.report import Report
 from tests.support.app import SIZES, app_of, give, picture, press
 from tests.support.places import RECORDINGS
 
@@ -53,9 +54,7 @@ def predicted(name: str) -> Prediction:
 
 
 def report(name: str) -> Report:
-    found = examine(node(name))
-    found.decide()
-    return found
+    return Report(Node(node(name)).decide())
 
 
 def log_of(name: str) -> LogReport:
@@ -68,7 +67,7 @@ def test_every_gpu_is_found_and_nothing_is_called_ill(name: str, gpus: int) -> N
     machine = found.snapshot.machine
     assert len(machine.gpus) == gpus
     assert {gpu.vendor for gpu in machine.gpus} == {"amd"}
-    found_ill = diagnose(Case(found)).findings
+    found_ill = diagnose(Case(found.node)).findings
     assert not [one.id for one in found_ill if one.severity in ("broken", "slow")]
     assert not found.snapshot.problems
 

@@ -14,9 +14,9 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.node import Node
 from gputop.topology.recorded.formats.nvidia import smi_topo
 from gputop.topology.recorded.load import LoadError, load
-from gputop.topology.report import examine
 from gputop.topology.sources.collect import merge
 from gputop.topology.wiring.relations import format_matrix, matrix
 from gputop.topology.wiring.reported import capability_of_links, reported_nvlinks, to_switches
@@ -184,7 +184,7 @@ def test_no_multicast_is_promised_to_sixteen_v100() -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*topo*.txt")), ids=lambda path: path.stem)
 def test_no_public_matrix_raises_an_alarm(path: Path) -> None:
-    found = diagnose(Case(examine(load([str(path)]).snapshot))).findings
+    found = diagnose(Case(Node(load([str(path)]).snapshot))).findings
     assert {finding.severity for finding in found} <= {"notice", "by-design"}
 
 

@@ -13,9 +13,9 @@ from gputop.topology.model.machine import Gpu, Machine, PciDevice
 from gputop.topology.model.readings import GpuReading, Readings
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.node import Node
 from gputop.topology.recorded.formats.nvidia import smi_xml
 from gputop.topology.recorded.load import load
-from gputop.topology.report import examine
 from gputop.topology.sources.collect import merge
 from gputop.topology.sources.nvidia.words import fabric_health
 from tests.support.places import RECORDINGS
@@ -36,7 +36,7 @@ def snapshot(name: str) -> NodeSnapshot:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_public_machine_raises_an_alarm(path: Path) -> None:
-    report = examine(load([str(path)]).snapshot)
+    report = Node(load([str(path)]).snapshot)
     found = diagnose(Case(report)).findings
     assert {finding.severity for finding in found} <= {"notice", "by-design"}
     assert predict(report.snapshot).pairs or len(report.snapshot.machine.gpus) == 1
@@ -72,7 +72,7 @@ def test_the_health_of_a_fabric_reads_as_nvml_tells_it() -> None:
     bad = text.replace("<bandwidth>Full", "<bandwidth>Degraded", 1)
     part = smi_xml.FORMAT.parse(bad.encode(), FOLDER)
     node = merge([part], taken_at=0.0, source=("text",), gputop="")
-    found = diagnose(Case(examine(node))).findings
+    found = diagnose(Case(Node(node))).findings
     assert [(one.id, one.severity) for one in found] == [("fabric-health", "slow")]
 
 
@@ -151,7 +151,7 @@ def resting(gen: int, gts: float, slot_gts: float | None) -> tuple[str, ...]:
     return tuple(
         finding.id
         for one in (made, bare)
-        for finding in diagnose(Case(examine(one))).findings
+        for finding in diagnose(Case(Node(one))).findings
         if finding.id == "pcie-width"
     )
 

@@ -10,8 +10,9 @@ from textual.pilot import Pilot
 
 from gputop.app import GpuTop
 from gputop.topology.explain.links import link_facts, mesh_facts
+from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
-from gputop.topology.report import Report, examine
+from gputop.topology.report import Report
 from gputop.topology.wiring.paths import path_between
 from tests.support.app import demo_report, give, picture, press
 
@@ -20,9 +21,7 @@ TREES = "tests/recordings/kfd"
 
 @cache
 def tree(name: str) -> Report:
-    report = examine(load([f"{TREES}/{name}.tar.gz"]).snapshot)
-    report.decide()
-    return report
+    return Report(Node(load([f"{TREES}/{name}.tar.gz"]).snapshot).decide())
 
 
 async def shown(name: str, *keys: str) -> str:
@@ -57,7 +56,7 @@ async def test_an_amd_gpu_alone_has_no_nvlink(key: str) -> None:
 
 def test_why_counts_no_unread_link_as_up() -> None:
     report = tree("mi308x-8-cpx")
-    fact = next(iter(link_facts(report, report.snapshot.machine.gpus[0])))
+    fact = next(iter(link_facts(report.node, report.snapshot.machine.gpus[0])))
     assert fact.question == "Which xGMI links are up?"
     assert fact.answer == "not read; 31 neighbours are listed"
 

@@ -14,9 +14,9 @@ from gputop.commands.topo import command as topo
 from gputop.topology.explain.nccl import library_first
 from gputop.topology.explain.pair import why_pair
 from gputop.topology.model.units import sentence
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 from tests.support.places import RECORDINGS
-from tests.support.snapshots import demo_report
+from tests.support.snapshots import demo_node
 
 RECORDED = RECORDINGS / "rccl-logs"
 DEMOS = ("mi250x-8", "mi300x-8", "mi355x-8", "sick-mi300x-8")
@@ -109,8 +109,8 @@ def test_one_is_no_plural() -> None:
 
 @pytest.mark.parametrize("pair", [(1, 2), (0, 1)])
 def test_the_librarys_sentence_comes_first_whole(pair: tuple[int, int]) -> None:
-    report = Report(demo_report("mi250x-8").snapshot)
-    report.decide()
+    report = Node(demo_node("mi250x-8").snapshot)
+    report = report.decide()
     a, b = (report.snapshot.machine.gpus[place].address for place in pair)
     why = why_pair(report, a, b)
     turned = library_first(why)

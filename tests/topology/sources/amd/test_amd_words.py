@@ -22,9 +22,10 @@ from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.section import drawn
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.nccl.wording import named_for
+from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import load as load_files
-from gputop.topology.report import Report, examine
+from gputop.topology.report import Report
 from tests.support.app import SIZES, demo_report, give, picture, press
 from tests.support.mixed_made import mixed_report
 
@@ -37,7 +38,7 @@ WRONG = re.compile(
 
 def examined(demo: str) -> Report:
     report = demo_report(demo)
-    return report.told(diagnose(Case(report)), ())
+    return Report(report.node, diagnose(Case(report.node)), ())
 
 
 async def everything(pilot: Pilot[Any]) -> list[str]:
@@ -120,7 +121,7 @@ def test_rules_about_the_other_vendor_are_not_missed(demo: str, others: frozense
 
 
 def test_a_mixed_node_is_asked_about_both() -> None:
-    found = diagnose(Case(mixed_report()))
+    found = diagnose(Case(mixed_report().node))
     assert {*found.unexamined, *found.examined} >= NVIDIAS | AMDS
 
 
@@ -145,7 +146,7 @@ def test_a_rule_on_links_of_both_vendors_names_those_that_are_here() -> None:
 
 def facts_of(demo: str) -> dict[str, str]:
     report = demo_report(demo)
-    why = why_device(report, report.snapshot.machine.gpus[0].address)
+    why = why_device(report.node, report.snapshot.machine.gpus[0].address)
     return {fact.question: fact.answer for fact in why.facts}
 
 
@@ -160,8 +161,8 @@ def test_why_a_gpu_of_amds_names_what_its_own_tools_name() -> None:
 
 
 def test_why_a_part_that_kfd_alone_tells_of_gives_its_model_and_no_dashes() -> None:
-    report = examine(load_files(["tests/recordings/kfd/mi308x-8-cpx.tar.gz"]).snapshot)
-    why = why_device(report, report.snapshot.machine.gpus[0].address)
+    report = Report(Node(load_files(["tests/recordings/kfd/mi308x-8-cpx.tar.gz"]).snapshot))
+    why = why_device(report.node, report.snapshot.machine.gpus[0].address)
     told = {fact.question: fact.answer for fact in why.facts}
     assert why.claim.startswith("GPU0: MI308X. ")
     assert told["What is it?"] == "MI308X, part 0 of package 0000:0a:00.0, 48.0 GiB"
@@ -170,12 +171,12 @@ def test_why_a_part_that_kfd_alone_tells_of_gives_its_model_and_no_dashes() -> N
 
 
 def test_no_job_over_gpus_of_two_vendors_is_spoken_of_as_a_slow_one() -> None:
-    (mixed,) = (one for one in diagnose(Case(mixed_report())).findings if one.id == MIXED.id)
+    (mixed,) = (one for one in diagnose(Case(mixed_report().node)).findings if one.id == MIXED.id)
     assert mixed.consequence.startswith("No job runs over GPUs of two vendors")
 
 
 async def test_a_gpu_without_a_name_goes_by_the_model_of_its_pci_id() -> None:
-    report = examine(load_files(["tests/recordings/kfd/mi300x-8-cpx.tar.gz"]).snapshot)
+    report = Report(Node(load_files(["tests/recordings/kfd/mi300x-8-cpx.tar.gz"]).snapshot))
     async with GpuTop().run_test(size=SIZES[1]) as pilot:
         await give(pilot, report)
         seen = picture(pilot)

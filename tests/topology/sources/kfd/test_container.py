@@ -10,7 +10,7 @@ from gputop.topology.model.machine import Host, PciDevice
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.model.source import Part
 from gputop.topology.model.surroundings import Container
-from gputop.topology.report import Report
+from gputop.topology.node import Node
 from gputop.topology.sources.collect import ONLY_PCI, merge
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.kfd import kfd
@@ -47,7 +47,7 @@ def given(
 
 
 def counted(snapshot: NodeSnapshot) -> list[str]:
-    return [gpu.address for gpu in Case(Report(snapshot)).gpus]
+    return [gpu.address for gpu in Case(Node(snapshot)).gpus]
 
 
 def test_a_gpu_that_was_not_given_does_not_count(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_a_gpu_that_was_not_given_does_not_count(tmp_path: Path) -> None:
 def test_a_gpu_that_a_job_was_not_given_is_no_fault_without_a_container(tmp_path: Path) -> None:
     """The devices cgroup of a Slurm job: KFD denies the other nodes, /sys shows all devices."""
     snapshot = given(tree_of(tmp_path), "3", host=Part(host=Host(container=Container())))
-    assert Case(Report(snapshot)).in_container is False
+    assert Case(Node(snapshot)).in_container is False
     assert counted(snapshot) == ["0000:05:00.0"]
-    assert not [one for one in diagnose(Case(Report(snapshot))).findings if one.devices]
+    assert not [one for one in diagnose(Case(Node(snapshot))).findings if one.devices]
 
 
 def test_all_gpus_count_where_none_is_hidden(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ _MATRIX = "nvidia-smi topo -m"
 
 def _check_islands(case: Case) -> Iterable[Finding] | None:
     counted = {gpu.address for gpu in case.gpus}
-    groups = [found for one in case.report.islands if len(found := sorted(counted & set(one))) > 1]
+    groups = [found for one in case.node.islands if len(found := sorted(counted & set(one))) > 1]
     if not groups:
         return None
     joined = {address for group in groups for address in group}

@@ -1,0 +1,145 @@
+"""Node: a snapshot and what follows from it. Pure; nothing here asks the machine."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NoReturn
+
+import msgspec
+
+from .model.machine import Machine
+from .model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
+from .wiring.graph import Graph, build_graph
+from .wiring.relations import RelationMatrix, islands, matrix
+
+if TYPE_CHECKING:
+    from .nccl.prediction import Prediction
+
+
+class _Wiring:
+    """What follows from a machine alone; kept while the machine stays equal."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    @cached_property
+    def graph(self) -> Graph:
+        return build_graph(self.machine)
+
+    @cached_property
+    def matrix(self) -> RelationMatrix:
+        return matrix(self.machine)
+
+    @cached_property
+    def islands(self) -> tuple[tuple[str, ...], ...]:
+        return islands(self.matrix)
+
+
+class _Decision(msgspec.Struct, frozen=True, eq=False):
+    """What NCCL or RCCL will do, or why that cannot be said; neither before anybody asked."""
+
+    prediction: Prediction | None = None
+    why_none: str = ""
+
+
+_OPEN = _Decision()
+
+
+class Node:
+    """A node as it was read, with all that follows; immutable, and cheap until it is asked.
+
+    Graph, matrix and islands are made when first asked for. They and the prediction are the same
+    objects in the nodes that `follow` this one, as long as what they were made from is equal.
+    """
+
+    __slots__ = ("_decision", "_snapshot", "_wiring")
+
+    _snapshot: NodeSnapshot
+    _wiring: _Wiring
+    _decision: _Decision
+
+    def __init__(self, snapshot: NodeSnapshot) -> None:
+        self._set(snapshot, _Wiring(snapshot.machine), _OPEN)
+
+    def _set(self, snapshot: NodeSnapshot, wiring: _Wiring, decision: _Decision) -> None:
+        object.__setattr__(self, "_snapshot", snapshot)
+        object.__setattr__(self, "_wiring", wiring)
+        object.__setattr__(self, "_decision", decision)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a node does not change: {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a node does not change: {name!r} cannot be deleted")
+
+    def _with(self, snapshot: NodeSnapshot, wiring: _Wiring, decision: _Decision) -> Node:
+        made = Node.__new__(Node)
+        made._set(snapshot, wiring, decision)
+        return made
+
+    @property
+    def snapshot(self) -> NodeSnapshot:
+        """The snapshot that was examined."""
+        return self._snapshot
+
+    @property
+    def graph(self) -> Graph:
+        """The frozen graph of the machine."""
+        return self._wiring.graph
+
+    @property
+    def matrix(self) -> RelationMatrix:
+        """The relations of all GPUs and RDMA devices."""
+        return self._wiring.matrix
+
+    @property
+    def islands(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of GPUs that NVLink or xGMI joins, by address."""
+        return self._wiring.islands
+
+    @property
+    def prediction(self) -> Prediction | None:
+        """What NCCL or RCCL will do; None until it is decided, or when nothing can be said."""
+        return self._decision.prediction
+
+    @property
+    def why_no_prediction(self) -> str:
+        """Why there is none once that is decided; "" before, or when there is one."""
+        return self._decision.why_none
+
+    @property
+    def decided(self) -> bool:
+        """Whether it is known what NCCL or RCCL will do, or why that cannot be said."""
+        return self._decision is not _OPEN
+
+    def follow(self, snapshot: NodeSnapshot) -> Node:
+        """A later snapshot of this node; what follows from equal parts is kept."""
+        known = self._snapshot
+        same = known.machine is snapshot.machine or known.machine == snapshot.machine
+        wiring = self._wiring if same else _Wiring(snapshot.machine)
+        settled = same and _deciding(known) == _deciding(snapshot)
+        return self._with(snapshot, wiring, self._decision if settled else _OPEN)
+
+    def decide(self) -> Node:
+        """The same node with its prediction; itself where that is decided. May take a second."""
+        if self.decided:
+            return self
+        from .nccl.decide.predict import NoGpusError, predict
+
+        try:
+            decision = _Decision(predict(self._snapshot))
+        except NoGpusError as error:
+            return self.undecidable(str(error))
+        return self._with(self._snapshot, self._wiring, decision)
+
+    def undecidable(self, why: str) -> Node:
+        """The same node of which nothing is predicted, with the reason."""
+        return self._with(self._snapshot, self._wiring, _Decision(None, why))
+
+
+def _deciding(
+    snapshot: NodeSnapshot,
+) -> tuple[tuple[EnvironmentVariable, ...], tuple[Measurement, ...]]:
+    """What decides beside the machine: the variables, and which GPUs grant each other access."""
+    granted = (one for one in snapshot.measurements if one.quantity == "can_access")
+    return snapshot.environment, tuple(granted)
