@@ -15,8 +15,8 @@ from gputop.topology.logs.comparing.overlay import Overlay, lay
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.places import gpus_from, normal
-from gputop.topology.logs.report.report import LogReport, Note
-from gputop.topology.logs.symptoms.explain import Explanation, explain, unexplained
+from gputop.topology.logs.report.report import LogNote, LogReport
+from gputop.topology.logs.symptoms.explain import ObservedSymptom, explain, unexplained
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.plain_file import open_plain
 
@@ -36,8 +36,8 @@ class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
     """A log with all that is said about it."""
 
     log: LogReport
-    findings: tuple[Explanation, ...]
-    unexplained: tuple[Note, ...]
+    findings: tuple[ObservedSymptom, ...]
+    unexplained: tuple[LogNote, ...]
     overlay: Overlay
 
 

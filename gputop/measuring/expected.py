@@ -13,7 +13,7 @@ from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 if TYPE_CHECKING:
     from gputop.topology.expectation.judge import Judge
     from gputop.topology.expectation.judgement import Judgement
-    from gputop.topology.expectation.patterns import Pattern
+    from gputop.topology.expectation.patterns import FigurePattern
     from gputop.topology.nccl.prediction import Prediction
 
 MAIN = (
@@ -47,7 +47,7 @@ class Expectations(msgspec.Struct, frozen=True):
     """One for each figure, in order; none at all where nothing can be judged."""
     main: tuple[MainFigure, ...] = ()
     """The best figure of each kind in MAIN that something is known of."""
-    patterns: tuple[Pattern, ...] = ()
+    patterns: tuple[FigurePattern, ...] = ()
     """Which device, link or block is behind figures that are low together."""
 
     @property

@@ -13,7 +13,7 @@ MARKED_PERCENT = 5.0
 """A change of more than this is marked: repeated runs of a quiet node stay far below it."""
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class FigureChange(msgspec.Struct, frozen=True, kw_only=True):
     """One figure now, beside the median of what was measured earlier with the same method."""
 
     quantity: str
@@ -31,7 +31,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     marked: bool = False
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
     """One probe's last run beside the earlier ones."""
 
     probe: str
@@ -44,16 +44,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """(name, what it was earlier, what it is now) of each version that was another one."""
     environment: tuple[tuple[str, tuple[str, ...], str], ...] = ()
     """The same of variables; "" is not set."""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FigureChange, ...] = ()
 
     @property
-    def marked(self) -> tuple[Change, ...]:
+    def marked(self) -> tuple[FigureChange, ...]:
         """The changes worth a look, the largest first."""
         found = [change for change in self.changes if change.marked]
         return tuple(sorted(found, key=lambda change: -abs(change.percent or 0.0)))
 
 
-def compare(now: KeptRun, earlier: Sequence[KeptRun]) -> Comparison:
+def compare(now: KeptRun, earlier: Sequence[KeptRun]) -> RunComparison:
     """Hold a run beside the earlier runs of the same probe, whatever their level."""
     before = [run for run in earlier if run.probe == now.probe and run is not now]
     known: dict[tuple[object, ...], list[float]] = {}
@@ -61,7 +61,7 @@ def compare(now: KeptRun, earlier: Sequence[KeptRun]) -> Comparison:
         for figure in run.figures:
             if figure.value is not None:
                 known.setdefault(_key(figure), []).append(figure.value)
-    return Comparison(
+    return RunComparison(
         probe=now.probe,
         taken_at=now.taken_at,
         level=now.level,
@@ -77,7 +77,7 @@ def compare(now: KeptRun, earlier: Sequence[KeptRun]) -> Comparison:
     )
 
 
-def compare_last(runs: Sequence[KeptRun], names: Sequence[str] = ()) -> tuple[Comparison, ...]:
+def compare_last(runs: Sequence[KeptRun], names: Sequence[str] = ()) -> tuple[RunComparison, ...]:
     """The last run of each probe beside those before it; `runs` oldest first."""
     last = {run.probe: run for run in runs}
     return tuple(
@@ -99,11 +99,11 @@ def _key(figure: KeptFigure) -> tuple[object, ...]:
     )
 
 
-def _change(figure: KeptFigure, earlier: Sequence[float]) -> Change:
+def _change(figure: KeptFigure, earlier: Sequence[float]) -> FigureChange:
     assert figure.value is not None
     median = statistics.median(earlier) if earlier else None
     percent = 100 * (figure.value - median) / abs(median) if median else None
-    return Change(
+    return FigureChange(
         quantity=figure.quantity,
         src=figure.src,
         dst=figure.dst,

@@ -14,7 +14,7 @@ import msgspec
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.demos import amd, demo, network, pci, pci_tree
-from gputop.topology.recorded.demos.shape import Shape, load
+from gputop.topology.recorded.demos.shape import DemoShape, load
 from gputop.topology.report import Report
 from gputop.topology.sources.collect import merge
 
@@ -47,7 +47,7 @@ def raw(tick: int = TICK) -> dict[str, Any]:
     }
 
 
-def _amd() -> tuple[Shape, tuple[pci_tree.Function, ...]]:
+def _amd() -> tuple[DemoShape, tuple[pci_tree.Function, ...]]:
     shape = load("mi300x-8")
     slots = tuple(
         msgspec.structs.replace(slot, root=f"0001{slot.root[4:]}")

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import msgspec
 
-from ..hardware.specs import Figure, Sku, skus
+from ..hardware.specs import PublishedFigure, Sku, skus
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from .judgement import BEST, ESTIMATE, TOO_HIGH, TYPICAL, Band, Expected, band
-from .links import SAME, Link, link_of_pair, proven
+from .links import SAME, LinkRates, link_of_pair, proven
 from .node import JudgedNode
 from .variables import Variables, choice_at
 
@@ -32,7 +32,7 @@ LARGE_BYTES = 1 << 30
 """Without a curve the published figure is one of a very large message."""
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class Participants(msgspec.Struct, frozen=True, kw_only=True):
     """The GPUs that took part."""
 
     count: int
@@ -42,7 +42,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """None: all of the node."""
 
 
-def group_of(node: JudgedNode, figure: Measurement) -> Group | None:
+def group_of(node: JudgedNode, figure: Measurement) -> Participants | None:
     """Who took part, as far as the figure says; without a word all GPUs did."""
     everyone = node.machine.gpus
     named = next(
@@ -60,13 +60,13 @@ def group_of(node: JudgedNode, figure: Measurement) -> Group | None:
             return None
         some = len(gpus) < len(everyone)
         addresses = tuple(gpu.address for gpu in gpus) if some else None
-        return Group(count=len(gpus), gpus=gpus, addresses=addresses)
+        return Participants(count=len(gpus), gpus=gpus, addresses=addresses)
     ranks = figure.details.get("ranks", len(everyone))
     if not isinstance(ranks, int) or isinstance(ranks, bool) or not 1 < ranks <= len(everyone):
         return None
     gpus = everyone[:ranks]
     some = ranks < len(everyone)
-    return Group(
+    return Participants(
         count=ranks, gpus=gpus, addresses=tuple(gpu.address for gpu in gpus) if some else None
     )
 
@@ -109,7 +109,7 @@ def expected(node: JudgedNode, variables: Variables, figure: Measurement) -> Exp
     return msgspec.structs.replace(_sized(made, missing, size, algorithm), settled=gone)
 
 
-def _proven_by(figure: Measurement, link: Link, healthy: float) -> Link:
+def _proven_by(figure: Measurement, link: LinkRates, healthy: float) -> LinkRates:
     """The link without doubts that the figure itself refutes: it could not be so fast."""
     reach = healthy * link.now_gbs / link.design_gbs
     over = figure.value is not None and figure.value > TOO_HIGH * reach
@@ -130,7 +130,7 @@ def _sized(
 def _chosen(
     variables: Variables,
     figure: Measurement,
-    group: Group,
+    group: Participants,
     collective: str,
     size: int | None,
 ) -> tuple[str | None, float | None]:
@@ -151,7 +151,7 @@ def _chosen(
     return algorithm, best * factor or None
 
 
-def narrowest(node: JudgedNode, group: Group, sku: Sku) -> Link | None:
+def narrowest(node: JudgedNode, group: Participants, sku: Sku) -> LinkRates | None:
     """The poorest link of the group: a collective runs at the pace of its slowest member."""
     links = [
         link
@@ -161,7 +161,7 @@ def narrowest(node: JudgedNode, group: Group, sku: Sku) -> Link | None:
     return min(links, key=lambda one: one.now_gbs, default=None)
 
 
-def send_gbs(node: JudgedNode, group: Group, sku: Sku) -> float | None:
+def send_gbs(node: JudgedNode, group: Participants, sku: Sku) -> float | None:
     """What the poorest GPU of a group can send to the others together by design, GB/s.
 
     Through switches that is its bundle of links; on a mesh the sum of its links in the group;
@@ -185,7 +185,7 @@ def send_gbs(node: JudgedNode, group: Group, sku: Sku) -> float | None:
     return min(found, default=None)
 
 
-def _joined(node: JudgedNode, group: Group, sku: Sku) -> bool:
+def _joined(node: JudgedNode, group: Participants, sku: Sku) -> bool:
     """Whether fast links lead from each GPU to each other one, through others if need be."""
     reached, queue = {group.gpus[0].address}, [group.gpus[0]]
     for one in queue:
@@ -241,7 +241,7 @@ def _same(of_entry: str, algorithm: str | None) -> bool:
     return of_entry == algorithm or (of_entry in ring and algorithm in ring)
 
 
-def _at(figure: Figure, size: int | None) -> float | None:
+def _at(figure: PublishedFigure, size: int | None) -> float | None:
     """The figure at a message size; None where it says nothing of that size."""
     if not figure.curve:
         least = figure.from_bytes or LARGE_BYTES
@@ -256,7 +256,12 @@ def _at(figure: Figure, size: int | None) -> float | None:
 
 
 def _estimate(
-    sku: Sku, quantity: str, count: int, algorithm: str | None, size: int | None, link: Link | None
+    sku: Sku,
+    quantity: str,
+    count: int,
+    algorithm: str | None,
+    size: int | None,
+    link: LinkRates | None,
 ) -> tuple[float, str, str, str] | None:
     """Carried over from another number of GPUs on a mesh, or another model of the same links."""
     if link is None or link.kind == "pcie" or not sku.total_gbs:

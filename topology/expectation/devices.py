@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..hardware.specs import Figure, Sku
+from ..hardware.specs import PublishedFigure, Sku
 from ..model.snapshot import Measurement
 from ..wiring.graph import gpu_numa
 from .judgement import BEST, ESTIMATE, Expected, band, percent
@@ -163,7 +163,7 @@ def _is_large(m: int, k: int, n: int) -> bool:
     return min(m, k, n) >= LARGE_DIMENSION and m * k * n >= LARGE_MKN
 
 
-def _of_shape(sku: Sku, quantity: str, mkn: tuple[int, int, int]) -> Figure | None:
+def _of_shape(sku: Sku, quantity: str, mkn: tuple[int, int, int]) -> PublishedFigure | None:
     """The figure of this very shape, else one that stands for large shapes in general."""
     for wanted in (mkn, None) if _is_large(*mkn) else (mkn,):
         for known in entries(sku, quantity):
@@ -172,7 +172,7 @@ def _of_shape(sku: Sku, quantity: str, mkn: tuple[int, int, int]) -> Figure | No
     return None
 
 
-def _of_figure(known: Figure) -> Expected:
+def _of_figure(known: PublishedFigure) -> Expected:
     healthy, scaled = known.measured, tuple[str, ...]()
     if known.kind == BEST:
         healthy *= ONE_SHAPE

@@ -29,7 +29,7 @@ from .judgement import (
     unjudged,
 )
 from .node import JudgedNode
-from .variables import Effect, Variables
+from .variables import VariableEffect, Variables
 
 NVLS = "NVLS"
 FAR = 0.5
@@ -202,7 +202,7 @@ class Judge:
             "NCCL_DEBUG=INFO says whether it came up"
         ]
 
-    def _effect(self, figure: Measurement) -> Effect | None:
+    def _effect(self, figure: Measurement) -> VariableEffect | None:
         group = collectives.group_of(self.node, figure)
         if group is None:
             return None

@@ -20,7 +20,7 @@ SAME = 0.98
 FAST = ("nvlink", "nvswitch", "xgmi")
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class LinkRates(msgspec.Struct, frozen=True, kw_only=True):
     """Payload rates one way, GB/s."""
 
     kind: str
@@ -48,14 +48,14 @@ def pcie_gbs(gen: int, width: int) -> float | None:
     return round(PCIE_GTS[gen] * width / 8 * PCIE_EFFICIENCY[gen], 3)
 
 
-def proven(link: Link, one_way_gbs: float | None) -> Link:
+def proven(link: LinkRates, one_way_gbs: float | None) -> LinkRates:
     """What is left of the doubts about a link when so much went over it: a reading may be old."""
     if not link.missing or one_way_gbs is None or not link.now_gbs < one_way_gbs < float("inf"):
         return link
     return msgspec.structs.replace(link, now_gbs=link.design_gbs, missing=(), gone=False)
 
 
-def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> Link | None:
+def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates | None:
     """The link of two GPUs of one model; None where no rate is known."""
     path = node.path(one, other)
     if path is None or path.relayed:
@@ -71,7 +71,7 @@ def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> Link | Non
         return None
     narrow = min(known, key=lambda side: side.now_gbs)
     if sku.fabric == "switched" and sku.pair_gbs and (down := _down(node, (one, other), sku)):
-        return Link(
+        return LinkRates(
             kind="nvlink",
             name=narrow.name,
             design_gbs=sku.pair_gbs,
@@ -113,7 +113,7 @@ def _most_bridged(node: JudgedNode, sku: Sku) -> int:
     return max(joined.values(), default=0)
 
 
-def _fast(node: JudgedNode, path: Path, now: float, ends: tuple[Gpu, Gpu], sku: Sku) -> Link:
+def _fast(node: JudgedNode, path: Path, now: float, ends: tuple[Gpu, Gpu], sku: Sku) -> LinkRates:
     xgmi = path.kind == "xgmi"
     switched = path.kind == "nvswitch" and sku.fabric == "switched"
     # Where the model leaves the wiring open (bridges, cube meshes, the blades of MI250X), what is
@@ -133,7 +133,7 @@ def _fast(node: JudgedNode, path: Path, now: float, ends: tuple[Gpu, Gpu], sku: 
     if now < SAME * design and not missing:
         missing.append(f"the link carries {three(now)} of {three(design)} GB/s")
     narrowest = path.narrowest
-    return Link(
+    return LinkRates(
         kind="xgmi" if xgmi else "nvlink",
         name=narrowest.name() if narrowest is not None else path.kind,
         design_gbs=design,
@@ -145,7 +145,7 @@ def _fast(node: JudgedNode, path: Path, now: float, ends: tuple[Gpu, Gpu], sku: 
 
 def host_link(
     node: JudgedNode, gpu: Gpu, sku: Sku, figure: Measurement | None = None
-) -> Link | None:
+) -> LinkRates | None:
     """The link of a GPU to its host.
 
     What a figure says was read while the copy ran beats what was read of the machine: an idle
@@ -154,7 +154,7 @@ def host_link(
     if sku.c2c_gbs and gpu.c2c_enabled is not False:
         # Where a CPU has two GPUs each has half of its links, which the data sheet adds up.
         rate = gpu.c2c_gbs or sku.c2c_gbs
-        return Link(kind="c2c", name="NVLink-C2C", design_gbs=rate, now_gbs=rate)
+        return LinkRates(kind="c2c", name="NVLink-C2C", design_gbs=rate, now_gbs=rate)
     gen = sku.pcie_gen
     if "pcie_gen" in sku.unconfirmed and gpu.pcie_gen_max_device:
         gen = gpu.pcie_gen_max_device
@@ -170,7 +170,7 @@ def host_link(
             f"{gpu_label(gpu)} runs at PCIe gen{gen_now} x{width_now} instead of "
             f"gen{gen} x{sku.pcie_width}",
         )
-    return Link(
+    return LinkRates(
         kind="pcie",
         name=f"PCIe gen{gen_now} x{width_now}",
         design_gbs=design,

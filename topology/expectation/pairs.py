@@ -6,7 +6,7 @@ from ..hardware.specs import Sku, pcie_pairs
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from .judgement import ESTIMATE, Expected, band
-from .links import SAME, Link, host_link, link_of_pair, proven
+from .links import SAME, LinkRates, host_link, link_of_pair, proven
 from .node import JudgedNode
 from .references import Share, pcie_practical, published
 
@@ -64,7 +64,7 @@ def expected(node: JudgedNode, figure: Measurement) -> Expected:
 
 
 def share_of(
-    node: JudgedNode, one: Gpu, other: Gpu, sku: Sku, link: Link, quantity: str
+    node: JudgedNode, one: Gpu, other: Gpu, sku: Sku, link: LinkRates, quantity: str
 ) -> Share | None:
     """What part of the link's payload a healthy pair reaches."""
     if link.kind != "pcie":
@@ -84,7 +84,7 @@ def share_of(
     return pcie_practical(link.gen or 0)
 
 
-def _expected(share: Share, link: Link, ways: float, unit: str | None) -> Expected:
+def _expected(share: Share, link: LinkRates, ways: float, unit: str | None) -> Expected:
     healthy = share.fraction * link.design_gbs * ways
     reach = share.fraction * link.now_gbs * ways if link.missing and not link.gone else None
     scaled = list(link.missing)
@@ -122,14 +122,14 @@ def hint(node: JudgedNode, figure: Measurement) -> str:
     )
 
 
-def _latency(figure: Measurement, sku: Sku, link: Link) -> Expected:
+def _latency(figure: Measurement, sku: Sku, link: LinkRates) -> Expected:
     known = sku.figure("p2p_kernel_latency")
     if known is None or link.kind != "nvlink" or known.unit != figure.unit:
         return Expected(note="no published latency fits this model and kind of path")
     return Expected(band=band(known.measured, known.unit, known.kind, known.source))
 
 
-def _concurrent(figure: Measurement, sku: Sku, link: Link) -> Expected:
+def _concurrent(figure: Measurement, sku: Sku, link: LinkRates) -> Expected:
     """What a pair keeps while others copy, as an estimate.
 
     In a ring every GPU sends and receives: the pair's own figure both ways. A hub of a mesh has a
@@ -150,7 +150,7 @@ def _concurrent(figure: Measurement, sku: Sku, link: Link) -> Expected:
     )
 
 
-def hub_links(node: JudgedNode, figure: Measurement) -> tuple[Sku, list[Link]] | None:
+def hub_links(node: JudgedNode, figure: Measurement) -> tuple[Sku, list[LinkRates]] | None:
     """The model of a mesh's hub and its links to all others; None where it is no such figure."""
     hub = node.gpu(figure.src or figure.dst)
     sku = node.sku(hub) if hub is not None else None

@@ -18,7 +18,7 @@ from ..wiring.graph import gpu_numa
 from .judge import Judge
 from .judgement import LOW, Judgement
 from .node import JudgedNode
-from .shapes import Edge, Shape, read
+from .shapes import Edge, LowCells, read
 from .siblings import BEHIND
 
 QUANTITIES = (
@@ -36,7 +36,7 @@ GOOD_PAIRS = 0.9
 """The rank in a kind's figures that stands for a good pair: a sick GPU takes a third of them."""
 
 
-class Pattern(msgspec.Struct, frozen=True, kw_only=True):
+class FigurePattern(msgspec.Struct, frozen=True, kw_only=True):
     """Something that several figures have in common."""
 
     kind: str
@@ -56,7 +56,7 @@ def patterns(
     *,
     prediction: Prediction | None = None,
     judgements: Sequence[Judgement] | None = None,
-) -> tuple[Pattern, ...]:
+) -> tuple[FigurePattern, ...]:
     """Read the matrices among figures; `names`: address -> name for people.
 
     With `snapshot` pairs are grouped by relation and held against their bands (`judgements`, in
@@ -68,7 +68,7 @@ def patterns(
         judge = Judge(snapshot, prediction)
         node = judge.node
         judgements = judgements or judge.judge(figures)
-    found: list[Pattern] = []
+    found: list[FigurePattern] = []
     told: set[tuple[str, tuple[str, ...]]] = set()
     for quantity in QUANTITIES:
         for indices in _matrices(figures, quantity):
@@ -105,7 +105,7 @@ def _of_matrix(
     names: Mapping[str, str],
     node: JudgedNode | None,
     judgements: Sequence[Judgement],
-) -> list[Pattern]:
+) -> list[FigurePattern]:
     values: dict[Edge, float] = {}
     kinds: dict[Edge, str] = {}
     low: set[Edge] = set()
@@ -123,7 +123,7 @@ def _of_matrix(
     shapes = read(set(values), low, kinds, blocks=node is not None)
     quantity = figures[indices[0]].quantity
     return [
-        Pattern(
+        FigurePattern(
             kind=shape.kind,
             devices=shape.devices,
             text=_text(shape, names, values, low, node),
@@ -134,7 +134,7 @@ def _of_matrix(
 
 
 def _text(
-    shape: Shape,
+    shape: LowCells,
     names: Mapping[str, str],
     values: Mapping[Edge, float],
     low: set[Edge],
@@ -174,7 +174,7 @@ def _text(
     )
 
 
-def _block(shape: Shape, names: Mapping[str, str], range_: str, node: JudgedNode | None) -> str:
+def _block(shape: LowCells, names: Mapping[str, str], range_: str, node: JudgedNode | None) -> str:
     sides = [", ".join(names.get(device, device) for device in side) for side in shape.sides]
     if len(sides) == 1:
         return f"All pairs among {sides[0]} are low ({range_}): the switch or bridge they share."

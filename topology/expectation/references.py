@@ -7,7 +7,7 @@ from functools import cache
 
 import msgspec
 
-from ..hardware.specs import Figure, Sku, skus, table
+from ..hardware.specs import PublishedFigure, Sku, skus, table
 from .judgement import BEST, ESTIMATE, TYPICAL
 
 
@@ -38,7 +38,7 @@ def published(sku_name: str, quantity: str) -> Share | None:
     return _rule(sku, quantity)
 
 
-def entries(sku: Sku, quantity: str) -> Iterable[Figure]:
+def entries(sku: Sku, quantity: str) -> Iterable[PublishedFigure]:
     """Figures to expect of a quantity, typical ones first; pass lines are none."""
     for kind in (TYPICAL, BEST):
         for figure in sku.figures:
@@ -46,7 +46,7 @@ def entries(sku: Sku, quantity: str) -> Iterable[Figure]:
                 yield figure
 
 
-def _share(figure: Figure | None) -> Share | None:
+def _share(figure: PublishedFigure | None) -> Share | None:
     if figure is None or not figure.peak:
         return None
     return Share(

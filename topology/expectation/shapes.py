@@ -13,7 +13,7 @@ FEW = 3
 """So many single pairs are named one by one; more are scattered."""
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class LowCells(msgspec.Struct, frozen=True, kw_only=True):
     """A set of low cells."""
 
     kind: str
@@ -30,7 +30,7 @@ def read(
     kinds: Mapping[Edge, str],
     *,
     blocks: bool = True,
-) -> list[Shape]:
+) -> list[LowCells]:
     """Find the shapes of the low cells among all measured ones; each low cell is in one shape.
 
     `blocks`: whether `kinds` really says which pairs are alike.
@@ -39,7 +39,7 @@ def read(
         return []
     devices = sorted({device for edge in cells for device in edge})
     if low == set(cells) and len(cells) > 2:
-        return [Shape(kind="all", devices=tuple(devices), edges=tuple(sorted(low)))]
+        return [LowCells(kind="all", devices=tuple(devices), edges=tuple(sorted(low)))]
     found = []
     left = set(low)
     for shape in _whole_gpus(devices, cells, low):
@@ -59,7 +59,7 @@ def read(
 
 def _whole_gpus(
     devices: list[str], cells: AbstractSet[Edge], low: AbstractSet[Edge]
-) -> list[Shape]:
+) -> list[LowCells]:
     """GPUs with nothing but low cells in row and column."""
     found = []
     for device in devices:
@@ -68,11 +68,13 @@ def _whole_gpus(
         partners = {other for edge in mine for other in edge} - {device}
         both = len(sends) > 1 and len(mine - sends) > 1
         if both and len(partners) > 1 and mine <= low:
-            found.append(Shape(kind="gpu", devices=(device,), edges=tuple(sorted(mine))))
+            found.append(LowCells(kind="gpu", devices=(device,), edges=tuple(sorted(mine))))
     return found
 
 
-def _half_gpus(devices: list[str], cells: AbstractSet[Edge], low: AbstractSet[Edge]) -> list[Shape]:
+def _half_gpus(
+    devices: list[str], cells: AbstractSet[Edge], low: AbstractSet[Edge]
+) -> list[LowCells]:
     """GPUs whose whole row, or whole column, is low."""
     found = []
     for place, kind in ((0, "sends"), (1, "receives")):
@@ -80,13 +82,13 @@ def _half_gpus(devices: list[str], cells: AbstractSet[Edge], low: AbstractSet[Ed
             mine = {edge for edge in cells if edge[place] == device}
             back = {edge for edge in low if edge[1 - place] == device}
             if len(mine) > 1 and mine <= low and not back:
-                found.append(Shape(kind=kind, devices=(device,), edges=tuple(sorted(mine))))
+                found.append(LowCells(kind=kind, devices=(device,), edges=tuple(sorted(mine))))
     return found
 
 
 def _blocks(
     cells: AbstractSet[Edge], low: AbstractSet[Edge], kinds: Mapping[Edge, str]
-) -> list[Shape]:
+) -> list[LowCells]:
     """Groups of one kind whose pairs are all low: within a group, or between two groups."""
     found = []
     for kind in sorted(set(kinds.values())):
@@ -101,7 +103,9 @@ def _blocks(
             if len(sides) == 2 and not _full(sides, inside, measured):
                 continue
             edges = tuple(sorted(edge for edge in mine if frozenset(edge) in inside))
-            found.append(Shape(kind="block", devices=tuple(sorted(part)), edges=edges, sides=sides))
+            found.append(
+                LowCells(kind="block", devices=tuple(sorted(part)), edges=edges, sides=sides)
+            )
     return found
 
 
@@ -152,13 +156,13 @@ def _sides(
     return (left, tuple(sorted(set(part) - set(left))))
 
 
-def _singles(left: AbstractSet[Edge]) -> list[Shape]:
+def _singles(left: AbstractSet[Edge]) -> list[LowCells]:
     pairs = sorted({tuple(sorted(edge)) for edge in left})
     if len(pairs) > FEW:
         devices = tuple(sorted({device for edge in left for device in edge}))
-        return [Shape(kind="scattered", devices=devices, edges=tuple(sorted(left)))]
+        return [LowCells(kind="scattered", devices=devices, edges=tuple(sorted(left)))]
     found = []
     for a, b in pairs:
         edges = tuple(sorted({(a, b), (b, a)} & set(left)))
-        found.append(Shape(kind="pair", devices=edges[0], edges=edges))
+        found.append(LowCells(kind="pair", devices=edges[0], edges=edges))
     return found

@@ -9,7 +9,7 @@ import msgspec
 
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..nccl.decide.summary import algorithm, message_size
-from ..nccl.prediction import Choice, Prediction
+from ..nccl.prediction import AlgorithmChoice, Prediction
 
 GOES_BY = {
     "P2P": "P2P",
@@ -25,7 +25,7 @@ MANY = 6
 """With more variables than this all are named, without trying each."""
 
 
-class Effect(msgspec.Struct, frozen=True, kw_only=True):
+class VariableEffect(msgspec.Struct, frozen=True, kw_only=True):
     """What variables change for one figure."""
 
     text: str
@@ -67,7 +67,7 @@ class Variables:
         gpus: tuple[str, ...] | None,
         collective: str,
         size: int | None,
-    ) -> Effect | None:
+    ) -> VariableEffect | None:
         """What the variables that decide change for a collective; None where nothing is known."""
         deciding = self._deciding(values)
         if not deciding:
@@ -84,7 +84,7 @@ class Variables:
         ending = "s" if len(given) == 1 else ""
         subject = given[0] if len(given) == 1 else f"{', '.join(given[:-1])} and {given[-1]}"
         text = "; it ".join(clauses) if ending else "; they ".join(clauses)
-        return Effect(
+        return VariableEffect(
             text=f"{subject} {text.replace('@', ending)}",
             variables=tuple((name, values[name]) for name in names),
             share=_left(before, after, collective, size),
@@ -158,7 +158,7 @@ class Variables:
         return (tuple(kept), gpus)
 
 
-def choice_at(prediction: Prediction, collective: str, size: int | None) -> Choice | None:
+def choice_at(prediction: Prediction, collective: str, size: int | None) -> AlgorithmChoice | None:
     """The choice at the largest predicted size that is not above this one."""
     found = [one for one in prediction.choices if one.collective == collective]
     if not found:

@@ -20,7 +20,7 @@ GOOD, LOOK = 0.95, 0.85
 """Shares of the healthy figure from which a measurement is good, and below which it is low."""
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
+class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One published figure of a model."""
 
     quantity: str
@@ -55,7 +55,7 @@ class PciePair(msgspec.Struct, frozen=True, kw_only=True):
     """Letters of `nvidia-smi topo -m`."""
     gen: int
     width: int
-    figure: Figure
+    figure: PublishedFigure
 
 
 class Sku(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class Sku(msgspec.Struct, frozen=True, kw_only=True):
     total_gbs: float | None = None
     pair_gbs: float | None = None
     """Most that one pair can carry when nothing else runs."""
-    figures: tuple[Figure, ...] = ()
+    figures: tuple[PublishedFigure, ...] = ()
     unconfirmed: tuple[str, ...] = ()
     source: str = ""
     link_kind: str = "none"
@@ -97,7 +97,7 @@ class Sku(msgspec.Struct, frozen=True, kw_only=True):
         mesh = self.fabric == "point_to_point" and self.world_size is not None
         return sure and mesh and (self.link_count or 0) + 1 == self.world_size
 
-    def figure(self, quantity: str) -> Figure | None:
+    def figure(self, quantity: str) -> PublishedFigure | None:
         """Pick what to expect: the typical figure, else the best; a pass line is no expectation."""
         for kind in ("typical", "best"):
             for figure in self.figures:
@@ -188,11 +188,11 @@ def _tflops(facts: dict[str, Any]) -> dict[str, float]:
     return whole if part is None else {key: part[key] for key in whole if key in part}
 
 
-def _figure(item: dict[str, Any], sources: dict[str, str]) -> Figure:
+def _figure(item: dict[str, Any], sources: dict[str, str]) -> PublishedFigure:
     cited = [
         sources.get(piece.split()[0], piece).split(" (")[0] for piece in item["source"].split("; ")
     ]
-    return Figure(
+    return PublishedFigure(
         quantity=item["quantity"],
         kind=item["kind"],
         measured=item["measured"],

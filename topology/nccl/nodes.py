@@ -39,21 +39,21 @@ class PathType(IntEnum):
 
 
 @dataclass(slots=True, eq=False)
-class Link:
-    """One direction of a wire; the other direction is a Link of the node at the far end."""
+class SystemLink:
+    """One direction of a wire; the other direction is a SystemLink of the node at the far end."""
 
     kind: LinkKind
     bandwidth_gbs: float
-    to: Node
+    to: SystemNode
 
 
 @dataclass(slots=True, eq=False)
-class Path:
+class SystemPath:
     """The way from one node to another: the links in order of travel."""
 
     type: PathType = PathType.DIS
     bandwidth_gbs: float = 0.0
-    links: tuple[Link, ...] = ()
+    links: tuple[SystemLink, ...] = ()
 
     @property
     def hops(self) -> int:
@@ -62,7 +62,7 @@ class Path:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class SystemNode:
     """One node of the system. Fields below the blank line hold for some kinds only."""
 
     kind: Kind
@@ -70,8 +70,8 @@ class Node:
     """NCCL's 64-bit id: host index << 56 | local id (bus id as an integer, NUMA node, device)."""
     index: int
     """Place in `System.nodes[kind]`; kept right when nodes are removed."""
-    links: list[Link] = field(default_factory=list)
-    paths: dict[Kind, list[Path]] = field(default_factory=dict)
+    links: list[SystemLink] = field(default_factory=list)
+    paths: dict[Kind, list[SystemPath]] = field(default_factory=dict)
     """To every node of a kind, by index."""
 
     rank: int = -1
@@ -112,7 +112,9 @@ class Node:
 class System:
     """All nodes of what one rank can reach."""
 
-    nodes: dict[Kind, list[Node]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
+    nodes: dict[Kind, list[SystemNode]] = field(
+        default_factory=lambda: {kind: [] for kind in KINDS}
+    )
     hosts: int = 1
     inter: bool = False
     """The communicator has ranks outside this system (another host, or a split domain)."""
@@ -121,13 +123,13 @@ class System:
     refusals: list[str] = field(default_factory=list)
     """What the library would refuse to start with, in words."""
 
-    def add(self, kind: Kind, ident: int) -> Node:
+    def add(self, kind: Kind, ident: int) -> SystemNode:
         """A new node at the end of its kind."""
-        node = Node(kind, ident, len(self.nodes[kind]))
+        node = SystemNode(kind, ident, len(self.nodes[kind]))
         self.nodes[kind].append(node)
         return node
 
-    def remove(self, gone: Node) -> None:
+    def remove(self, gone: SystemNode) -> None:
         """Take a node out, with every link to it; the nodes behind it move up."""
         for nodes in self.nodes.values():
             for node in nodes:
@@ -142,7 +144,7 @@ class System:
         if len(self.refusals) < 20 and text not in self.refusals:
             self.refusals.append(text)
 
-    def gpu_of(self, rank: int) -> Node | None:
+    def gpu_of(self, rank: int) -> SystemNode | None:
         """The GPU that holds a rank; None when it is not in this system."""
         return next((gpu for gpu in self.nodes["GPU"] if gpu.rank == rank), None)
 

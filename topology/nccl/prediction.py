@@ -7,20 +7,20 @@ import msgspec
 from ..model.library import Library
 
 __all__ = [
-    "Choice",
+    "AlgorithmChoice",
+    "DecisionStep",
+    "DomainView",
     "Graphs",
     "Library",
     "NetDecision",
     "PairDecision",
     "Prediction",
     "SearchGraph",
-    "Step",
     "Tuning",
-    "View",
 ]
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+class DecisionStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """One question that the library asks on its way to a decision."""
 
     question: str
@@ -57,7 +57,7 @@ class PairDecision(msgspec.Struct, frozen=True, kw_only=True):
     read: int = 0
     via: int | None = None
     """Rank of the relay GPU."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[DecisionStep, ...] = ()
 
 
 class SearchGraph(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,10 +106,10 @@ class NetDecision(msgspec.Struct, frozen=True, kw_only=True):
     pxn_rank: int
     """Rank of the GPU that relays, -1 when the GPU goes itself."""
     name: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[DecisionStep, ...] = ()
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class DomainView(msgspec.Struct, frozen=True, kw_only=True):
     """What the ranks of one domain of mutually reachable GPUs see; normally there is one."""
 
     ranks: tuple[int, ...]
@@ -119,11 +119,11 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     """Rank -> the NICs used for channel 0, 1, ..."""
     max_bandwidth_gbs: float | None = None
     total_bandwidth_gbs: float | None = None
-    steps: dict[str, tuple[Step, ...]] = {}
+    steps: dict[str, tuple[DecisionStep, ...]] = {}
     """Decisions about the view as a whole: "domain", "nvls" or "model" (RCCL), "local_nets"."""
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class AlgorithmChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The algorithm and protocol for one collective and size."""
 
     collective: str
@@ -150,10 +150,10 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that were taken into account, name -> value."""
     pairs: tuple[PairDecision, ...] = ()
     """Every ordered pair of different ranks."""
-    views: tuple[View, ...] = ()
+    views: tuple[DomainView, ...] = ()
     graphs: Graphs = Graphs()
     """Those of rank 0's view."""
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[AlgorithmChoice, ...] = ()
     tuning: Tuning = {}
     coll_channels: int | None = None
     """The library's count after doubling and limits: "coll channels" of its log."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .nodes import Node, Path, PathType
+from .nodes import PathType, SystemNode, SystemPath
 from .versions import Rules
 
 NCCL = re.compile(r"\bNCCL(?: or RCCL)?\b(?!-)")
@@ -44,7 +44,7 @@ def gbs(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def name(node: Node, rules: Rules) -> str:
+def name(node: SystemNode, rules: Rules) -> str:
     """A node in the words of the field."""
     if node.kind == "GPU":
         return f"GPU {node.rank}"
@@ -55,12 +55,12 @@ def name(node: Node, rules: Rules) -> str:
     return {"PCI": "PCIe switch", "NVS": "NVSwitch", "NIC": "NIC"}[node.kind]
 
 
-def way(src: Node, path: Path, rules: Rules) -> str:
+def way(src: SystemNode, path: SystemPath, rules: Rules) -> str:
     """The nodes of a path: "GPU 0 - PCIe switch - GPU 1"."""
     return " - ".join([name(src, rules), *(name(link.to, rules) for link in path.links)])
 
 
-def narrowest(path: Path, rules: Rules) -> str:
+def narrowest(path: SystemPath, rules: Rules) -> str:
     """The link that sets the bandwidth: "PCI 24 GB/s"."""
     if not path.links:
         return ""
@@ -69,6 +69,6 @@ def narrowest(path: Path, rules: Rules) -> str:
     return f"{kind} {gbs(link.bandwidth_gbs)} GB/s"
 
 
-def _numa(cpu: Node) -> int:
+def _numa(cpu: SystemNode) -> int:
     number = cpu.ident & (1 << 56) - 1
     return -1 if number >> 55 else number

@@ -99,7 +99,7 @@ class LoadError(ValueError):
         self.unreadable = unreadable
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedSnapshot(msgspec.Struct, frozen=True):
     """A snapshot, and what was passed over with the reason."""
 
     snapshot: NodeSnapshot
@@ -117,7 +117,7 @@ class _Found(msgspec.Struct):
     """The snapshot itself, when the file is one."""
 
 
-def load(paths: Sequence[str], version: str = "") -> Loaded:
+def load(paths: Sequence[str], version: str = "") -> LoadedSnapshot:
     """Read every path; a folder gives all files in it that are recognised.
 
     A file named by the caller must be usable. Raises LoadError with one line otherwise.
@@ -129,7 +129,7 @@ def load(paths: Sequence[str], version: str = "") -> Loaded:
     return loaded
 
 
-def _load(paths: Sequence[str], version: str) -> Loaded:
+def _load(paths: Sequence[str], version: str) -> LoadedSnapshot:
     found: list[_Found] = []
     skipped: list[tuple[str, str]] = []
     for text in paths:
@@ -150,8 +150,8 @@ def _load(paths: Sequence[str], version: str) -> Loaded:
     if alone is not None:
         # Its ages and the version that made it stay as they were.
         own = msgspec.structs.replace(alone, source=(found[0].name,))
-        return Loaded(snapshot=own, skipped=tuple(skipped))
-    return Loaded(
+        return LoadedSnapshot(snapshot=own, skipped=tuple(skipped))
+    return LoadedSnapshot(
         snapshot=merge(
             [one.part for one in found],
             taken_at=max(one.taken_at for one in found),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from ...topology.nccl.prediction import (
-    Choice,
+    AlgorithmChoice,
+    DomainView,
     Graphs,
     Library,
     PairDecision,
     Prediction,
     Tuning,
-    View,
 )
 
 SCHEMA = "gputop.explain/1"
@@ -40,9 +40,9 @@ class ExplainDocument(msgspec.Struct, kw_only=True):
     nodes: int
     coll_channels: int | None
     pairs: tuple[PairDecision, ...]
-    views: tuple[View, ...]
+    views: tuple[DomainView, ...]
     graphs: Graphs
-    choices: tuple[Choice, ...]
+    choices: tuple[AlgorithmChoice, ...]
     tuning: Tuning
     ignored: tuple[tuple[str, str, str], ...]
     failure: str | None

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from ...topology.nccl.decide.summary import choice_line, graph_line, groups, library_name
-from ...topology.nccl.prediction import NetDecision, PairDecision, Prediction, Step
+from ...topology.nccl.prediction import DecisionStep, NetDecision, PairDecision, Prediction
 from ...topology.nccl.wording import gbs
 
 MATRIX_RANKS = 16
@@ -95,7 +95,7 @@ def pair_lines(pair: PairDecision, width: int) -> Iterator[str]:
     yield from step_lines(pair.steps, width, "")
 
 
-def step_lines(steps: Sequence[Step], width: int, indent: str) -> Iterator[str]:
+def step_lines(steps: Sequence[DecisionStep], width: int, indent: str) -> Iterator[str]:
     """Question and answer, then evidence, flag and source."""
     for step in steps:
         mark = "=" if step.decides else "-"
@@ -110,7 +110,7 @@ def step_lines(steps: Sequence[Step], width: int, indent: str) -> Iterator[str]:
         yield from wrapped(f"{indent}    {' · '.join(tail)}", width, len(indent) + 4)
 
 
-def _deciding(steps: Sequence[Step]) -> list[Step]:
+def _deciding(steps: Sequence[DecisionStep]) -> list[DecisionStep]:
     return [step for step in steps if step.decides]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from gputop import __version__
-from gputop.topology.flags.account.overview import Entry, overview
+from gputop.topology.flags.account.overview import SetVariable, overview
 from gputop.topology.flags.catalogue.catalogue import Flag
 from gputop.topology.flags.values.process import ProcessFlags
 from gputop.topology.flags.values.reading import Reading
@@ -53,7 +53,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     gputop: str = __version__
     source: tuple[str, ...] = ()
     library: Library | None = None
-    set: tuple[Entry, ...] = ()
+    set: tuple[SetVariable, ...] = ()
     flag: FlagDocument | None = None
     process: ProcessFlags | None = None
     what_if: WhatIf | None = None

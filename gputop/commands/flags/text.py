@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputop.topology.flags.account.overview import Entry, overview
+from gputop.topology.flags.account.overview import SetVariable, overview
 from gputop.topology.flags.section import Section, drawn
 from gputop.topology.flags.values.process import ProcessFlags
 from gputop.topology.flags.what_if.effects import ranks_of
@@ -55,7 +55,7 @@ def sections(
     return tuple(found)
 
 
-def _entry(entry: Entry) -> Section:
+def _entry(entry: SetVariable) -> Section:
     where = {"environment": "environment", "--set": "--set"}.get(entry.origin, entry.origin)
     return Section(
         title=f"{entry.name}={entry.value}  ({where}): {SIGNS[entry.status]}",

@@ -17,7 +17,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.model import units
 
 if TYPE_CHECKING:
-    from gputop.measuring.history_compare import Change, Comparison
+    from gputop.measuring.history_compare import FigureChange, RunComparison
 
 MOST_CHANGES = 16
 _LONGEST = 44
@@ -60,7 +60,7 @@ def _where() -> str:
         return f": {error}"
 
 
-def text_of(one: Comparison, names: Mapping[str, str]) -> str:
+def text_of(one: RunComparison, names: Mapping[str, str]) -> str:
     """One probe, in a few lines and a table of what changed."""
     when = units.moment(one.taken_at, "%Y-%m-%d %H:%M")
     head = f"{clean(one.probe, 20)}, {when}, level {clean(one.level, 10)}: {_beside(one)}"
@@ -80,7 +80,7 @@ def text_of(one: Comparison, names: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _beside(one: Comparison) -> str:
+def _beside(one: RunComparison) -> str:
     if not one.earlier_runs:
         return "the first run that is kept"
     known = [change for change in one.changes if change.percent is not None]
@@ -98,7 +98,7 @@ def _or(text: str) -> str:
     return clean(text, 120) or "not set"
 
 
-def _row(change: Change, names: Mapping[str, str]) -> list[str]:
+def _row(change: FigureChange, names: Mapping[str, str]) -> list[str]:
     ends = [names.get(one, clean(one, 16)) for one in (change.src, change.dst) if one]
     label = f"{change.quantity.replace('_', ' ')} {change.variant or ''}".strip()
     if change.bytes_per_copy and "busbw" in change.quantity:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gputop.library_words import words_for
-from gputop.topology.flags.account.overview import Entry, overview
+from gputop.topology.flags.account.overview import SetVariable, overview
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.reading import Reading
@@ -28,7 +28,7 @@ VISIBLE = "_VISIBLE_DEVICES"
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """The variables of one process, each with what it does on this node."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SetVariable, ...] = ()
     rules: str = ""
     """Whose rules hold: "nccl-2.28.9"."""
     whose: str = ""
@@ -70,10 +70,10 @@ def work_out(
     return Told(entries=entries, rules=f"{library.name}-{library.version}", whose=whose)
 
 
-def _plain(name: str, value: str, library: Library) -> Entry:
+def _plain(name: str, value: str, library: Library) -> SetVariable:
     """A variable in the catalogue's words, without predicting with and without it."""
     flag = catalogue().flag(name)
-    return Entry(
+    return SetVariable(
         name=name,
         value=value,
         origin=ORIGIN,

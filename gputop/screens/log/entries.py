@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from gputop.screens.log.lines import DIFFERS, SIGNS, compared, mark
 from gputop.terminal.clean import clean
 from gputop.topology.explain.fact import Explanation, Fact
-from gputop.topology.logs.comparing.agreement import Item, PairAgreement
-from gputop.topology.logs.report.report import Note
-from gputop.topology.logs.symptoms.explain import Explanation as Finding
+from gputop.topology.logs.comparing.agreement import ComparedItem, PairAgreement
+from gputop.topology.logs.report.report import LogNote
+from gputop.topology.logs.symptoms.explain import ObservedSymptom as Finding
 from gputop.widgets.spans import Line, Span, left
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 
     sign: Span
     title: str
-    what: Finding | Note | Item | PairAgreement | None = None
+    what: Finding | LogNote | ComparedItem | PairAgreement | None = None
 
 
 def entries(read: ReadLog) -> list[Entry]:
@@ -68,7 +68,7 @@ def explained(one: Entry, read: ReadLog) -> Explanation:
         return Explanation(
             title=what.title, claim=what.cause, facts=tuple(facts), fix="\n".join(what.fix)
         )
-    if isinstance(what, Note):
+    if isinstance(what, LogNote):
         who = [f"rank {rank}" for rank in what.ranks] or list(what.hosts)
         times = f"{what.count} times" if what.count > 1 else "once"
         fact = _line(what.line, what.text)
@@ -101,7 +101,7 @@ def _whole(read: ReadLog) -> Explanation:
     )
 
 
-def _difference(what: Item | PairAgreement, read: ReadLog) -> Explanation:
+def _difference(what: ComparedItem | PairAgreement, read: ReadLog) -> Explanation:
     agreement, prediction = read.overlay.agreement, read.overlay.prediction
     steps: tuple[Fact, ...] = ()
     if isinstance(what, PairAgreement):

@@ -11,10 +11,10 @@ from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
     from gputop.live.log_reading import ReadLog
-    from gputop.topology.logs.comparing.agreement import Item
+    from gputop.topology.logs.comparing.agreement import ComparedItem
     from gputop.topology.logs.report.communicator import Communicator, LoggedGraph
     from gputop.topology.logs.report.report import LogReport
-    from gputop.topology.logs.symptoms.explain import Explanation
+    from gputop.topology.logs.symptoms.explain import ObservedSymptom
 
 SIGNS = {"error": ("!!", "bad"), "warning": ("! ", "warn"), "notice": ("· ", "muted")}
 PATTERNS = {1: "Tree", 2: "Tree", 3: "Tree", 4: "Ring", 5: "NVLS", 6: "CollNet"}
@@ -201,7 +201,7 @@ def _items(read: ReadLog, topics: Iterable[str], width: int) -> list[Line]:
     return lines
 
 
-def item_lines(one: Item, width: int) -> tuple[Line, ...]:
+def item_lines(one: ComparedItem, width: int) -> tuple[Line, ...]:
     """One compared thing: mark, name, what the log says, and the prediction where it differs."""
     spans: list[Span] = [
         mark(one.agrees),
@@ -255,7 +255,7 @@ def choice_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line, .
     return tuple(lines)
 
 
-def finding_lines(one: Explanation, width: int) -> tuple[Line, ...]:
+def finding_lines(one: ObservedSymptom, width: int) -> tuple[Line, ...]:
     """A finding: what it is, the lines that prove it, the cause, where to look, the fix."""
     sign, ink = SIGNS[one.severity]
     lines = [*wrapped(((f"{sign} ", ink), (clean(one.title, 200), "strong")), width, 3)]

@@ -63,7 +63,7 @@ class Lane:
 
 
 @dataclass(slots=True)
-class Fabric:
+class Interconnect:
     """All that joins GPUs besides PCIe."""
 
     planes: list[Plane] = field(default_factory=list)
@@ -76,12 +76,12 @@ class Fabric:
         return sum(gpu in (lane.a, lane.b) for lane in self.lanes)
 
 
-def fabric(graph: nx.Graph[str], gpus: list[str], ports: int) -> Fabric:
+def fabric(graph: nx.Graph[str], gpus: list[str], ports: int) -> Interconnect:
     """Find what joins the GPUs of a graph, listed from left to right.
 
     `ports`: lanes that have room at one GPU; a mesh that needs more is told in words.
     """
-    found = Fabric()
+    found = Interconnect()
     switches = [n for n, kind in graph.nodes(data="kind") if str(kind).startswith("nvswitch")]
     if switches:
         found.planes.append(_switch_plane(graph, gpus, sorted(switches)))

@@ -15,7 +15,7 @@ from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
     from gputop.measuring.history import KeptFigure, KeptRun
-    from gputop.measuring.history_compare import Change, Comparison
+    from gputop.measuring.history_compare import FigureChange, RunComparison
 
 _MARKED = 8
 """So many changed figures are listed."""
@@ -67,7 +67,7 @@ def history_lines(
     return tuple(lines)
 
 
-def _changes(told: Comparison, names: Mapping[str, str], width: int) -> Iterable[Line]:
+def _changes(told: RunComparison, names: Mapping[str, str], width: int) -> Iterable[Line]:
     if not told.earlier_runs:
         yield ((" the first run that is kept of this probe", "muted"),)
         return
@@ -89,7 +89,7 @@ def _changes(told: Comparison, names: Mapping[str, str], width: int) -> Iterable
         yield from wrapped(((text, "muted"), (clean(now, 60) or "not set", "")), width, 3)
 
 
-def _change(one: Change, names: Mapping[str, str], width: int) -> Line:
+def _change(one: FigureChange, names: Mapping[str, str], width: int) -> Line:
     ends = [names.get(end, clean(end, 20)) for end in (one.src, one.dst) if end]
     what = ", ".join(
         part for part in (title_of(one.quantity, one.variant), " → ".join(ends)) if part

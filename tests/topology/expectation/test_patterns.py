@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from gputop.topology.expectation.patterns import Pattern, patterns
+from gputop.topology.expectation.patterns import FigurePattern, patterns
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from tests.support.expectation_made import (
     addresses,
@@ -28,11 +28,11 @@ def names(snapshot: NodeSnapshot) -> dict[str, str]:
     return {gpu.address: f"GPU{gpu.index}" for gpu in snapshot.machine.gpus}
 
 
-def found(snapshot: NodeSnapshot, value: Value) -> tuple[Pattern, ...]:
+def found(snapshot: NodeSnapshot, value: Value) -> tuple[FigurePattern, ...]:
     return patterns(matrix(snapshot, value), names(snapshot), snapshot)
 
 
-def places(snapshot: NodeSnapshot, pattern: Pattern) -> list[int]:
+def places(snapshot: NodeSnapshot, pattern: FigurePattern) -> list[int]:
     order = addresses(snapshot)
     return sorted(order.index(device) for device in pattern.devices)
 

@@ -22,13 +22,13 @@ from gputop.topology.flags.what_if.study import Study
 from gputop.topology.flags.what_if.whatif import compare, export_line
 from gputop.topology.nccl.decide.summary import duration, message_size
 from gputop.topology.nccl.prediction import (
-    Choice,
+    AlgorithmChoice,
+    DomainView,
     Graphs,
     Library,
     PairDecision,
     Prediction,
     SearchGraph,
-    View,
 )
 from gputop.topology.recorded.feeds import DemoFeed
 
@@ -66,10 +66,10 @@ def made(*pairs: PairDecision, channels: int = 2, time_us: float = 100.0) -> Pre
         library=Library(name="nccl", version="2.28.9"),
         environment={},
         pairs=pairs,
-        views=(View(ranks=ranks),),
+        views=(DomainView(ranks=ranks),),
         graphs=Graphs(ring=ring),
         choices=tuple(
-            Choice(
+            AlgorithmChoice(
                 collective="AllReduce",
                 bytes=bytes_,
                 algorithm="RING",

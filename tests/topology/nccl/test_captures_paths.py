@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.nccl.prediction import NetDecision, Prediction, View
+from gputop.topology.nccl.prediction import DomainView, NetDecision, Prediction
 from tests.support.nccl_captures import emulated, expected, names, predicted, topology_of
 from tests.support.places import CAPTURES
 
@@ -47,7 +47,7 @@ def pair_misses(prediction: Prediction, view: dict[str, Any]) -> list[str]:
     return misses
 
 
-def net_misses(found: View, view: dict[str, Any]) -> list[str]:
+def net_misses(found: DomainView, view: dict[str, Any]) -> list[str]:
     """GPU and NIC pairs of a view that differ."""
     mine: dict[str, NetDecision] = {f"{net.rank}-{net.net}": net for net in found.nets}
     recorded = view["nets"] or {}

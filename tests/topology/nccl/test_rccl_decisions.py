@@ -11,7 +11,7 @@ from gputop.commands.explain.text import lines
 from gputop.topology.model.machine import GpuPair, Host
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
-from gputop.topology.nccl.prediction import PairDecision, Step
+from gputop.topology.nccl.prediction import DecisionStep, PairDecision
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.recorded.feeds import DemoFeed
 from tests.topology.nccl.made import AMD, INTEL, cpu, gpu, snapshot, system
@@ -50,7 +50,7 @@ def decided(snapshot: NodeSnapshot, env: dict[str, str] | None = None, **rest: s
     return pair
 
 
-def asked(pair: PairDecision, part: str) -> Step | None:
+def asked(pair: PairDecision, part: str) -> DecisionStep | None:
     return next((step for step in pair.steps if part in step.question), None)
 
 

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from gputop.topology.nccl.decide.predict import predict
-from gputop.topology.nccl.prediction import Prediction, Step
+from gputop.topology.nccl.prediction import DecisionStep, Prediction
 from gputop.topology.nccl.search.rccl_models import models
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.recorded.feeds import DemoFeed
 from tests.topology.nccl.made import AMD, cpu, gpu, system
 
 
-def model_step(found: Prediction) -> Step:
+def model_step(found: Prediction) -> DecisionStep:
     return found.views[0].steps["model"][0]
 
 

@@ -9,7 +9,7 @@ import msgspec
 from ...expectation.collectives import ring_gbs
 from ...expectation.judge import Judge
 from ...expectation.references import pcie_practical
-from ...expectation.variables import Effect
+from ...expectation.variables import VariableEffect
 from ...hardware.specs import Sku
 from ...model.snapshot import Measurement
 from ...nccl.prediction import Prediction
@@ -176,13 +176,13 @@ def _like_measured(sku: Sku | None) -> bool:
     return sku is not None and sku.vendor.lower() == "nvidia" and sku.pcie_gen == 5
 
 
-def _ring(effect: Effect) -> bool:
+def _ring(effect: VariableEffect) -> bool:
     """Whether a ring of full speed takes the place of NVLS; LL has half the bandwidth or less."""
     return any(f"by Ring {proto} instead of NVLS" in effect.text for proto in ("Simple", "LL128"))
 
 
 def _with_figures(
-    case: Case, judge: Judge, figure: Measurement, effect: Effect, moves: Moves, count: int
+    case: Case, judge: Judge, figure: Measurement, effect: VariableEffect, moves: Moves, count: int
 ) -> Cost:
     """The two bandwidths, as far as a table, the model or a measurement knows them."""
     made = judge.expected(figure).band

@@ -20,7 +20,7 @@ LIMIT_PREDICTED = 24
 """Variables that are predicted with and without; each takes some tenths of a second."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class SetVariable(msgspec.Struct, frozen=True, kw_only=True):
     """One variable that is set."""
 
     name: str
@@ -37,10 +37,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     closest: tuple[str, ...] = ()
 
 
-def overview(study: Study, origins: Mapping[str, str]) -> tuple[Entry, ...]:
+def overview(study: Study, origins: Mapping[str, str]) -> tuple[SetVariable, ...]:
     """Every variable that is set, in order of name. Makes predictions: not for the event loop."""
     void = overridden(study.values)
-    found: list[Entry] = []
+    found: list[SetVariable] = []
     predicted = LIMIT_PREDICTED if study.trouble() else 0
     for name, value in sorted(study.values.items()):
         flag = catalogue().flag(name)
@@ -49,7 +49,7 @@ def overview(study: Study, origins: Mapping[str, str]) -> tuple[Entry, ...]:
             found.append(_unknown(name, value, origin))
             continue
         reading = skipped(void[name]) if name in void else _read(flag, value, study)
-        known = Entry(
+        known = SetVariable(
             name=name, value=value, origin=origin, known=True, reading=reading, told="", status=""
         )
         fitting = fit(flag.name, value, study.snapshot)
@@ -74,7 +74,7 @@ def _read(flag: Flag, value: str, study: Study) -> Reading:
     return read_value(flag, value, study.whose())
 
 
-def _predicted(entry: Entry, flag: Flag, study: Study) -> Entry:
+def _predicted(entry: SetVariable, flag: Flag, study: Study) -> SetVariable:
     one = study.set_here(entry.name)
     if one.effect.failure[1] and not one.effect.failure[0]:
         told, status = f"The start fails over it: {one.effect.failure[1]}.", "fatal"
@@ -96,10 +96,10 @@ def _mind(reading: Reading) -> str:
     return f" Mind: {reading.why}." if reading.why else ""
 
 
-def _unknown(name: str, value: str, origin: str) -> Entry:
+def _unknown(name: str, value: str, origin: str) -> SetVariable:
     why = unknown(name, catalogue())
     read = may_be_read(name, catalogue())
-    return Entry(
+    return SetVariable(
         name=name,
         value=value,
         origin=origin,

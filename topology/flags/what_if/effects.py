@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ...nccl.decide.summary import algorithm
-from ...nccl.prediction import Choice, PairDecision, Prediction, SearchGraph
+from ...nccl.prediction import AlgorithmChoice, PairDecision, Prediction, SearchGraph
 from .net_changes import net_changes
 
 MIB = 2**20
@@ -179,7 +179,7 @@ def described(graph: SearchGraph | None) -> str:
     return f"{graph.channels} x {rate} {kind}"
 
 
-def choice_of(prediction: Prediction, size: int) -> Choice | None:
+def choice_of(prediction: Prediction, size: int) -> AlgorithmChoice | None:
     """What is chosen for an all-reduce of this many bytes."""
     return next(
         (c for c in prediction.choices if c.collective == "AllReduce" and c.bytes == size), None
@@ -192,7 +192,7 @@ def time_of(prediction: Prediction, size: int) -> float | None:
     return None if choice is None or prediction.failure else choice.time_us
 
 
-def named(choice: Choice | None) -> str:
+def named(choice: AlgorithmChoice | None) -> str:
     """A choice in short: "Ring LL128, 24 channels"."""
     if choice is None:
         return "none"

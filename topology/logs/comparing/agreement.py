@@ -20,7 +20,7 @@ class PairAgreement(msgspec.Struct, frozen=True, kw_only=True):
     line: int | None = None
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True):
+class ComparedItem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is in both."""
 
     topic: str
@@ -47,7 +47,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     outside: tuple[int, ...] = ()
     """Ranks that the prediction is not about: those of other hosts, or of GPUs unknown to it."""
     pairs: tuple[PairAgreement, ...] = ()
-    items: tuple[Item, ...] = ()
+    items: tuple[ComparedItem, ...] = ()
     skipped: tuple[str, ...] = ()
     """What could not be compared, and why."""
     reasons: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
         return pairs + sum(one.agrees for one in self.items)
 
     @property
-    def differing(self) -> tuple[PairAgreement | Item, ...]:
+    def differing(self) -> tuple[PairAgreement | ComparedItem, ...]:
         """What differs."""
         pairs = [one for one in self.pairs if one.agrees is False]
         return (*pairs, *(one for one in self.items if not one.agrees))

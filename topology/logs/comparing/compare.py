@@ -10,7 +10,7 @@ from ...nccl.prediction import Prediction
 from ..report.communicator import Communicator
 from ..report.places import first_host, normal, places
 from ..report.report import LogReport
-from .agreement import Agreement, Item, PairAgreement
+from .agreement import Agreement, ComparedItem, PairAgreement
 from .compare_graphs import Mapping, graph_items, path_items, ring_items, tree_items
 from .reasons import reasons
 
@@ -141,7 +141,7 @@ def _plain(labels: tuple[str, ...]) -> set[str]:
 
 def _whole(
     comm: Communicator, prediction: Prediction, ranks: Mapping, skipped: list[str]
-) -> list[Item]:
+) -> list[ComparedItem]:
     items = [
         *graph_items(comm, prediction, ranks),
         *ring_items(comm, prediction, ranks),
@@ -149,7 +149,7 @@ def _whole(
     ]
     if comm.nodes is not None:
         items.append(
-            Item(
+            ComparedItem(
                 topic="nodes",
                 subject="nodes as the library counts",
                 logged=str(comm.nodes),
@@ -160,7 +160,7 @@ def _whole(
         )
     if comm.counts is not None and prediction.coll_channels is not None:
         items.append(
-            Item(
+            ComparedItem(
                 topic="channels",
                 subject="channels for collectives",
                 logged=str(comm.counts.coll),
@@ -178,7 +178,7 @@ def _whole(
     return items
 
 
-def _tuning(comm: Communicator, prediction: Prediction) -> Iterator[Item]:
+def _tuning(comm: Communicator, prediction: Prediction) -> Iterator[ComparedItem]:
     """One item a row of the table: a collective with one algorithm, its protocols together."""
     for collective, algorithms in comm.tuning.items():
         for algorithm, protocols in algorithms.items():
@@ -191,7 +191,7 @@ def _tuning(comm: Communicator, prediction: Prediction) -> Iterator[Item]:
                 for protocol in common
                 for a, b in zip(protocols[protocol], expected[protocol], strict=True)
             )
-            yield Item(
+            yield ComparedItem(
                 topic="tuning",
                 subject=f"{collective} {algorithm}",
                 logged=_figures(protocols, common),
@@ -205,7 +205,7 @@ def _figures(table: dict[str, tuple[float, float]], names: list[str]) -> str:
     return ", ".join(f"{name} {table[name][0]:.1f} us {table[name][1]:.1f} GB/s" for name in names)
 
 
-def _choices(comm: Communicator, prediction: Prediction) -> Iterator[Item]:
+def _choices(comm: Communicator, prediction: Prediction) -> Iterator[ComparedItem]:
     expected = {(one.collective, one.bytes): one for one in prediction.choices}
     for choice in comm.choices:
         one = expected.get((choice.collective, choice.bytes))
@@ -215,7 +215,7 @@ def _choices(comm: Communicator, prediction: Prediction) -> Iterator[Item]:
         if choice.channels is not None:
             same = same and choice.channels == one.channels
         channels = one.channels if choice.channels is not None else None
-        yield Item(
+        yield ComparedItem(
             topic="choice",
             subject=f"{choice.collective} of {size(choice.bytes)}",
             logged=_chosen(choice.algorithm, choice.protocol, choice.channels),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from ...nccl.prediction import Prediction, SearchGraph, View
+from ...nccl.prediction import DomainView, Prediction, SearchGraph
 from ..report.communicator import Communicator, LoggedGraph
 from ..report.places import gpu_ranks
-from .agreement import Item
+from .agreement import ComparedItem
 
 Mapping = dict[int, int]
 """Rank in the log -> rank in the prediction."""
@@ -18,7 +18,9 @@ NAMES = {1: "tree", 2: "tree", 3: "tree", 4: "ring", 5: "nvls"}
 """Pattern number -> graph (graph/topo.h)."""
 
 
-def path_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterator[Item]:
+def path_items(
+    comm: Communicator, prediction: Prediction, ranks: Mapping
+) -> Iterator[ComparedItem]:
     """Every path between GPUs, and from GPUs to NICs, that a System block shows."""
     done: set[tuple[int, str]] = set()
     for system in comm.systems:
@@ -35,7 +37,7 @@ def path_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> It
                 if expected is None or (rank, subject) in done:
                     continue
                 done.add((rank, subject))
-                yield Item(
+                yield ComparedItem(
                     topic="net" if target.startswith("NET/") else "path",
                     subject=subject,
                     logged=_cell(*cell),
@@ -74,7 +76,9 @@ def _cell(hops: int, gbs: float, kind: str) -> str:
     return f"{kind}, {gbs:.1f} GB/s, {hops} hops"
 
 
-def graph_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterator[Item]:
+def graph_items(
+    comm: Communicator, prediction: Prediction, ranks: Mapping
+) -> Iterator[ComparedItem]:
     """The searched ring, tree and NVLS graph of each view."""
     for view in prediction.views:
         logged = _graphs_of(comm, view, ranks)
@@ -88,7 +92,7 @@ def graph_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> I
             if not logged or (expected is None and seen is None):
                 continue
             where = "" if len(prediction.views) == 1 else f" of ranks {_list(view.ranks)}"
-            yield Item(
+            yield ComparedItem(
                 topic="graph",
                 subject=name + where,
                 logged="none" if seen is None else _graph(seen),
@@ -100,7 +104,7 @@ def graph_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> I
             )
 
 
-def _graphs_of(comm: Communicator, view: View, ranks: Mapping) -> dict[str, LoggedGraph]:
+def _graphs_of(comm: Communicator, view: DomainView, ranks: Mapping) -> dict[str, LoggedGraph]:
     """The graphs that the ranks of a view printed."""
     members = {rank for rank, predicted in ranks.items() if predicted in view.ranks}
     found: dict[str, LoggedGraph] = {}
@@ -121,7 +125,9 @@ def _graph(graph: LoggedGraph | SearchGraph) -> str:
     return text + ("" if graph.same_channels else ", channels differ")
 
 
-def ring_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterator[Item]:
+def ring_items(
+    comm: Communicator, prediction: Prediction, ranks: Mapping
+) -> Iterator[ComparedItem]:
     """The orders of the final rings, inside one view; each must be one that was predicted."""
     ring = prediction.graphs.ring
     if ring is None or len(prediction.views) > 1 or prediction.nodes > 1 or not ring.orders:
@@ -129,7 +135,7 @@ def ring_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> It
     expected = {_turned(order) for order in ring.orders}
     if comm.rings and all(rank in ranks for one in comm.rings for rank in one.order):
         seen = {_turned(tuple(ranks[rank] for rank in one.order)) for one in comm.rings}
-        yield Item(
+        yield ComparedItem(
             topic="rings",
             subject="orders of the rings",
             logged=_orders(seen),
@@ -145,7 +151,7 @@ def ring_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> It
         if one.rank in ranks and one.after in ranks
     }
     if shown:
-        yield Item(
+        yield ComparedItem(
             topic="rings",
             subject="neighbours in the rings",
             logged=", ".join(f"{a} to {b}" for a, b in sorted(shown)[:16]),
@@ -170,7 +176,9 @@ def _orders(orders: set[tuple[int, ...]]) -> str:
     return "; ".join(shown) + more
 
 
-def tree_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterator[Item]:
+def tree_items(
+    comm: Communicator, prediction: Prediction, ranks: Mapping
+) -> Iterator[ComparedItem]:
     """The edges of the trees inside one view: a chain along the searched order."""
     tree = prediction.graphs.tree
     if tree is None or len(prediction.views) > 1 or prediction.nodes > 1 or not tree.orders:
@@ -188,7 +196,7 @@ def tree_items(comm: Communicator, prediction: Prediction, ranks: Mapping) -> It
         if one.rank in ranks and child in ranks
     }
     if shown:
-        yield Item(
+        yield ComparedItem(
             topic="trees",
             subject="parents in the trees",
             logged=", ".join(f"{child} below {parent}" for child, parent in sorted(shown)[:16]),

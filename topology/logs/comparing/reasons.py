@@ -8,7 +8,7 @@ from ...nccl.prediction import Prediction
 from ..reading.read import settings_from
 from ..report.communicator import Communicator
 from ..report.report import LogReport
-from .agreement import Agreement, Item
+from .agreement import Agreement, ComparedItem
 
 PLUGIN = ("TUNER/Plugin: Using", "Successfully loaded external tuner")
 NO_PLUGIN = ("TUNER/Plugin: Using internal", "TUNER/Plugin: Using tuner plugin none")
@@ -139,7 +139,7 @@ def _nvls(log: LogReport, found: Agreement) -> Iterator[str]:
         yield f"NVLS needs multicast from the driver, which no file can tell{line}"
 
 
-def _items(found: Agreement) -> list[Item]:
+def _items(found: Agreement) -> list[ComparedItem]:
     return [one for one in found.items if not one.agrees]
 
 

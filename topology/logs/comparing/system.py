@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ...model.element import Element
-from ..report.communicator import Communicator, LoggedSystem, SystemLink, SystemNode
+from ..report.communicator import Communicator, LoggedLink, LoggedNode, LoggedSystem
 from ..report.places import address_of, first_host, gpu_ranks
 from ..report.report import LogReport
 from .link_figures import PER_LINK, architecture, capability, count_of, lanes
@@ -63,9 +63,9 @@ def _host(comm: Communicator, system: LoggedSystem) -> str | None:
     return next((one.host for one in comm.ranks if one.rank in system.ranks), None)
 
 
-def _merged(blocks: list[LoggedSystem]) -> dict[str, SystemNode]:
+def _merged(blocks: list[LoggedSystem]) -> dict[str, LoggedNode]:
     """The nodes of all blocks; where a host is split each shows its own GPUs."""
-    nodes: dict[str, SystemNode] = {}
+    nodes: dict[str, LoggedNode] = {}
     for block in blocks:
         for node in block.nodes:
             known = nodes.get(node.name)
@@ -82,7 +82,7 @@ class _Builder:
         self,
         log: LogReport,
         comm: Communicator,
-        nodes: dict[str, SystemNode],
+        nodes: dict[str, LoggedNode],
         ranks: dict[str, int],
     ) -> None:
         self.log, self.comm, self.nodes, self.ranks = log, comm, nodes, ranks
@@ -136,7 +136,7 @@ class _Builder:
                 gdr[int(found[2])] = "RDMA Enabled" in note.text
         return names, gdr
 
-    def _cpu(self, node: SystemNode) -> Element:
+    def _cpu(self, node: LoggedNode) -> Element:
         arch, vendor, model = (*node.detail.split("/"), "", "", "")[:3]
         numa = node.name.rpartition("/")[2].rpartition("-")[2]
         number = -1 if _MINUS_ONE.match(numa) else int(numa, 16)
@@ -156,7 +156,7 @@ class _Builder:
         children = tuple(self._below(node))
         return Element(tag="cpu", attributes=tuple(attributes), children=children)
 
-    def _below(self, node: SystemNode) -> Iterator[Element]:
+    def _below(self, node: LoggedNode) -> Iterator[Element]:
         for link in node.links:
             child = self.nodes.get(link.to)
             if link.kind != "PCI" or child is None or child.parent != node.name:
@@ -166,7 +166,7 @@ class _Builder:
             else:
                 yield self._pci(child, link)
 
-    def _pci(self, node: SystemNode, link: SystemLink) -> Element:
+    def _pci(self, node: LoggedNode, link: LoggedLink) -> Element:
         speed, width = lanes(link.gbs)
         kind = node.name[:3]
         classes = {"PCI": "0x060400", "NIC": "0x020000"}
@@ -187,7 +187,7 @@ class _Builder:
             children = (self._gpu(node),)
         return Element(tag="pci", attributes=tuple(attributes), children=children)
 
-    def _gpu(self, node: SystemNode) -> Element:
+    def _gpu(self, node: LoggedNode) -> Element:
         links = node.links
         name = node.name
         if name.startswith("DEV/"):
@@ -204,7 +204,7 @@ class _Builder:
         children = tuple(self._gpu_links(links))
         return Element(tag="gpu", attributes=tuple(attributes), children=children)
 
-    def _gpu_links(self, links: tuple[SystemLink, ...]) -> Iterator[Element]:
+    def _gpu_links(self, links: tuple[LoggedLink, ...]) -> Iterator[Element]:
         for link in links:
             if link.kind in ("NVL", "XGMI"):
                 switch, cpu = link.to.startswith("NVS/"), link.to.startswith("CPU/")
@@ -219,11 +219,11 @@ class _Builder:
                 bandwidth = str(round(link.gbs * 1000))
                 yield Element(tag="c2c", attributes=(("bw", bandwidth), ("count", "1")))
 
-    def _nic(self, node: SystemNode) -> Element:
+    def _nic(self, node: LoggedNode) -> Element:
         nets = [self.nodes[link.to] for link in node.links if link.to in self.nodes]
         return Element(tag="nic", children=tuple(self._net(net) for net in nets))
 
-    def _net(self, node: SystemNode) -> Element:
+    def _net(self, node: LoggedNode) -> Element:
         parts = node.detail.split("/")
         coll, guid, port, speed = ("0", *parts)[-4:] if len(parts) >= 3 else ("0", "0", "0", "1.25")
         number = int(node.name.rpartition("/")[2].rpartition("-")[2], 16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..report.communicator import LoggedGraph, LoggedSystem, PathCell, SystemLink, SystemNode
+from ..report.communicator import LoggedGraph, LoggedLink, LoggedNode, LoggedSystem, PathCell
 from ..report.text import plain
 
 NODE = rb"[A-Z]{3}/(?:[0-9a-fA-F]+-)?[0-9a-fA-F]+"
@@ -73,10 +73,10 @@ class _Node:
 
     def __init__(self, name: str, detail: str, parent: str | None, line: int) -> None:
         self.name, self.detail, self.parent, self.line = name, detail, parent, line
-        self.links: list[SystemLink] = []
+        self.links: list[LoggedLink] = []
 
-    def built(self) -> SystemNode:
-        return SystemNode(
+    def built(self) -> LoggedNode:
+        return LoggedNode(
             name=self.name,
             detail=self.detail,
             parent=self.parent,
@@ -103,7 +103,7 @@ def _read_link(
     if owner is None:
         return
     kind = link[3].decode()
-    owner.links.append(SystemLink(kind, _number(link[4]), link[5].decode()))
+    owner.links.append(LoggedLink(kind, _number(link[4]), link[5].decode()))
     if kind in ("PCI", "LOC") or link[5].startswith(b"NET/"):
         child = _node(nodes, link[5], link[6], owner.name, line)
         for deeper in [place for place in at if place > indent]:

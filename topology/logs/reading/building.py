@@ -70,7 +70,7 @@ class Blocks:
     """Lines -> (their line numbers where they stood first, ranks)."""
     left_out: int = 0
 
-    def add(self, block: Block, rank: int) -> None:
+    def add(self, block: OpenBlock, rank: int) -> None:
         """Keep a finished block."""
         key = tuple(block.lines)
         known = self.seen.get(key)
@@ -83,7 +83,7 @@ class Blocks:
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class OpenBlock:
     """A block that one process is printing."""
 
     lines: list[bytes] = field(default_factory=list)
@@ -242,8 +242,8 @@ class Process:
     rank: int = -1
     earlier: list[tuple[CommBuilder, int]] = field(default_factory=list)
     """Communicators that it belongs to, newest first, with its rank there."""
-    system: Block | None = None
-    graph: Block | None = None
+    system: OpenBlock | None = None
+    graph: OpenBlock | None = None
     columns: list[tuple[str, str]] = field(default_factory=list)
     """Algorithm and protocol of each column of the tuning table being printed."""
     network: str | None = None

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ..report.report import Note, Variable, Versions
+from ..report.report import LoggedVersions, LogNote, Variable
 from ..report.text import plain, shape
 from .building import MAX_COMMUNICATORS, CommBuilder, Process
 from .prefix import Speaker
@@ -44,8 +44,8 @@ class _Seen:
         if process.rank >= 0 and len(self.ranks) < MAX_RANKS_NAMED:
             self.ranks.add(process.rank)
 
-    def note(self, level: str) -> Note:
-        return Note(
+    def note(self, level: str) -> LogNote:
+        return LogNote(
             level=level,
             text=plain(self.text.strip()),
             where=self.where,
@@ -56,12 +56,12 @@ class _Seen:
         )
 
 
-class Log:
+class GatheredLog:
     """Filled by the readers of single lines; `read.py` makes the report of it."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
-        self.versions = Versions()
+        self.versions = LoggedVersions()
         self.bootstrap: dict[str, None] = {}
         self.more: Counter[str] = Counter()
         self.cut = 0
@@ -159,16 +159,16 @@ class Log:
         if remark is not None and key in self._variables:
             self._remarks[key] = remark
 
-    def notes(self) -> tuple[Note, ...]:
+    def notes(self) -> tuple[LogNote, ...]:
         """Warnings and remarks, in order of appearance."""
         found = [seen.note(level) for (level, _), seen in self._notes.items()]
         return tuple(sorted(found, key=lambda note: note.line))
 
-    def unread_notes(self) -> tuple[Note, ...]:
+    def unread_notes(self) -> tuple[LogNote, ...]:
         """Examples of what should have been read and was not."""
         return tuple(seen.note("INFO") for seen in self._unread.values())
 
-    def unknown_notes(self) -> tuple[Note, ...]:
+    def unknown_notes(self) -> tuple[LogNote, ...]:
         """Examples of lines of unknown form."""
         return tuple(seen.note("INFO") for seen in self._unknown.values())
 
@@ -199,7 +199,7 @@ def _see(
     text: bytes,
     line: int,
     process: Process | None,
-    log: Log,
+    log: GatheredLog,
     limit: int,
     what: str,
 ) -> None:

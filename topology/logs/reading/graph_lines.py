@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from .blocks import GRAPH_ROW, PATTERN, is_path_row, is_system_line
-from .building import MAX_TRANSPORTS, MAX_TREE_ROWS, Block, CommBuilder, Process, bit
-from .gathering import Log
+from .building import MAX_TRANSPORTS, MAX_TREE_ROWS, CommBuilder, OpenBlock, Process, bit
+from .gathering import GatheredLog
 from .init_lines import on_counts
 
 _VIA = re.compile(
@@ -35,7 +35,9 @@ _OLD_TREES = re.compile(
 )
 
 
-def without_tail(log: Log, process: Process, text: bytes) -> tuple[bytes, CommBuilder | None, int]:
+def without_tail(
+    log: GatheredLog, process: Process, text: bytes
+) -> tuple[bytes, CommBuilder | None, int]:
     """RCCL ends lines with ` comm 0x.. nRanks 08`: the text, and the communicator it names."""
     match = _TAIL.search(text)
     if match is None:
@@ -44,7 +46,7 @@ def without_tail(log: Log, process: Process, text: bytes) -> tuple[bytes, CommBu
     return text[: match.start()], *(known or (None, -1))
 
 
-def on_channel(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read a transport, or the order of a whole ring."""
     comm: CommBuilder | None = None
     if b" comm 0x" in text:
@@ -108,7 +110,7 @@ def _same_device(bracket: bytes, nvml_dev: int, bus: str | None) -> bool:
     return bracket.lstrip(b"0").lower() == digits
 
 
-def _stray(log: Log, process: Process, src: int, dst: int, line: int) -> CommBuilder | None:
+def _stray(log: GatheredLog, process: Process, src: int, dst: int, line: int) -> CommBuilder | None:
     """A log whose start is missing: its transports are kept under a name of our own."""
     comm = log.communicator("unnamed", 0, line)
     if comm is not None:
@@ -118,7 +120,7 @@ def _stray(log: Log, process: Process, src: int, dst: int, line: int) -> CommBui
     return comm
 
 
-def _whole_ring(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _whole_ring(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     match = _ORDER.match(text)
     if match is None:
         return None
@@ -136,7 +138,7 @@ def _whole_ring(log: Log, process: Process, text: bytes, line: int) -> str | Non
     return "ring order"
 
 
-def on_ring(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_ring(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `Ring 00 : 3 -> 0 -> 1`; until 2.6 also transports, which are `Channel ..` since."""
     match = _RING.match(text)
     if match is None:
@@ -155,7 +157,7 @@ def on_ring(log: Log, process: Process, text: bytes, line: int) -> str | None:
     return "ring"
 
 
-def on_tree(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_tree(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `Tree 0 : -1 -> 0 -> 1/-1/-1`: parent, rank, children."""
     match = _TREE.match(text)
     if match is None:
@@ -165,7 +167,7 @@ def on_tree(log: Log, process: Process, text: bytes, line: int) -> str | None:
     return "tree"
 
 
-def on_trees(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_trees(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `Trees [0] 1/-1/-1->0->-1 [1] ..`: children, rank, parent; until 2.4 the other way."""
     found = False
     for match in _TREES.finditer(text):
@@ -192,18 +194,18 @@ def _keep_tree(
         comm.left_out["tree rows"] += 1
 
 
-def on_pattern(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_pattern(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Begin a graph."""
     if PATTERN.match(text) is None:
         return None
     if process.graph is not None and process.comm is not None:
         process.comm.graphs.add(process.graph, process.rank)
-    process.graph = Block()
+    process.graph = OpenBlock()
     process.graph.add(text, line)
     return "graph"
 
 
-def on_number(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_number(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """A line that begins with a number: a row of a graph, or the channel counts."""
     if GRAPH_ROW.match(text) is not None:
         if process.graph is not None:
@@ -219,19 +221,19 @@ def on_number(log: Log, process: Process, text: bytes, line: int) -> str | None:
     return "other"
 
 
-def on_rule(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_rule(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """`=== System : ..` begins the block, `=====` ends its list of nodes."""
     if text.startswith(b"=== System"):
         if process.system is not None and process.comm is not None:
             process.comm.systems.add(process.system, process.rank)
-        process.system = Block()
+        process.system = OpenBlock()
         process.system.add(text, line)
     elif process.system is not None:
         process.system.add(text, line)
     return "system"
 
 
-def on_node(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_node(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """A node or a link of the System block, or a row of paths."""
     if not is_system_line(text):
         return None

@@ -7,7 +7,7 @@ import re
 from ..report.communicator import Counts, P2pType, Proof
 from ..report.text import bus_id, plain
 from .building import CommBuilder, Process
-from .gathering import Log
+from .gathering import GatheredLog
 
 _INIT = re.compile(
     rb"(?:\[Rank \d+\] )?(\w+) comm (0x[0-9a-f]+) rank (\d{1,9}) nranks (\d{1,9}) "
@@ -39,7 +39,7 @@ _TIMINGS = re.compile(rb"Init timings.*?: rank (\d{1,9}) nranks (\d+) total ([\d
 _STATES = {b"Destroy": "destroyed", b"Abort": "aborted", b"Revoke": "aborted"}
 
 
-def on_init(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_init(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `ncclCommInitRank comm .. - Init START` and its kin."""
     match = _INIT.match(text)
     if match is None:
@@ -51,7 +51,7 @@ def on_init(log: Log, process: Process, text: bytes, line: int) -> str | None:
     return "init"
 
 
-def on_comm(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_comm(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `comm 0x.. rank ..`: the shape, the end, or an old version's start."""
     shape = _SHAPE.match(text)
     if shape is not None:
@@ -79,7 +79,7 @@ def on_comm(log: Log, process: Process, text: bytes, line: int) -> str | None:
 
 
 def _introduce(
-    log: Log,
+    log: GatheredLog,
     process: Process,
     pointer: bytes,
     place: tuple[bytes, bytes],
@@ -120,7 +120,7 @@ def _introduce(
         comm.network = process.network
 
 
-def _ident(log: Log, process: Process, pointer: bytes, tail: bytes) -> str:
+def _ident(log: GatheredLog, process: Process, pointer: bytes, tail: bytes) -> str:
     """A name that all ranks of the communicator give it, as far as the line allows."""
     found = _COMM_ID.search(tail)
     if found is not None:
@@ -134,7 +134,7 @@ def _ident(log: Log, process: Process, pointer: bytes, tail: bytes) -> str:
 
 
 def _find(
-    log: Log, process: Process, pointer: bytes, rank: int, nranks: int, line: int
+    log: GatheredLog, process: Process, pointer: bytes, rank: int, nranks: int, line: int
 ) -> CommBuilder | None:
     """The communicator behind an address; one that was never introduced is made."""
     known = log.pointed(process, pointer)
@@ -152,7 +152,7 @@ def _find(
     return comm
 
 
-def on_counts(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_counts(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `24 coll channels, ..`; other lines that begin with a number are left alone."""
     match = _COUNTS.match(text)
     if match is None:
@@ -169,7 +169,7 @@ def on_counts(log: Log, process: Process, text: bytes, line: int) -> str | None:
     return "channel counts"
 
 
-def on_check(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_check(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read the `Check P2P Type` line."""
     match = _P2P_TYPE.match(text)
     if match is None:
@@ -184,7 +184,7 @@ def on_check(log: Log, process: Process, text: bytes, line: int) -> str | None:
     return "p2p type"
 
 
-def on_timings(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_timings(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `Init timings`."""
     match = _TIMINGS.match(text)
     if match is None:
@@ -197,7 +197,7 @@ def on_timings(log: Log, process: Process, text: bytes, line: int) -> str | None
     return "timing"
 
 
-def on_connected(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_connected(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """`Connected to proxy` tells nothing; `Connected all rings, use ring PXN 0 GDR 1` does."""
     if text.startswith(b"Connected to proxy"):
         return "proxy"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from .building import Process
-from .gathering import Log
+from .gathering import GatheredLog
 from .graph_lines import (
     on_channel,
     on_node,
@@ -29,64 +29,64 @@ from .setting_lines import (
 )
 from .tuning_lines import on_algorithms, on_collective, on_old_columns
 
-Reader = Callable[[Log, Process, bytes, int], "str | None"]
+Reader = Callable[[GatheredLog, Process, bytes, int], "str | None"]
 """Gives the kind of the line, None when it does not understand a line that it should."""
 
 
-def remark(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def remark(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Keep the line as it is."""
     log.note("INFO", process, text, line)
     return "remark"
 
 
-def _p2p(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _p2p(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """`P2P Chunksize ..` tells nothing; `P2P is disabled between ..` does."""
     if text.startswith(b"P2P Chunksize"):
         return "communicator settings"
     return remark(log, process, text, line)
 
 
-def _collnet(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _collnet(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """`CollNet 00/0 : 0 [send] via COLLNET/..`."""
     return remark(log, process, text, line) and "collnet"
 
 
-def _topology(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _topology(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """`Topology detection : ..` and `TOPO/NET : ..`: how the picture of the machine came about."""
     log.note("INFO", process, text, line)
     return "detection"
 
 
-def _mnnvl(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _mnnvl(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     log.note("INFO", process, text, line)
     return "mnnvl"
 
 
-def _gdr(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _gdr(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     log.note("INFO", process, text, line)
     return "gdr"
 
 
-def _nvls(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _nvls(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Support lines and failures are kept; what is done with each buffer is not."""
     if b"multicast support" in text or b"ailed" in text or b"NVLS comm" in text:
         log.note("INFO", process, text, line)
     return "nvls"
 
 
-def _failed(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _failed(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     log.note("INFO", process, text, line)
     return "failure"
 
 
-def _git_or_version(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _git_or_version(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """`NCCL version ..`; `NCCL git version ..` and others beside it tell nothing more."""
     if b"version" in text:
         return on_version(log, process, text, line) or "version"
     return remark(log, process, text, line)
 
 
-def _rccl(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _rccl(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Keep a remark that RCCL alone makes: it tells whose log it is where no version is named."""
     if b"initialized" not in text or b"rsmi" in text:
         log.is_rccl()
@@ -94,14 +94,14 @@ def _rccl(log: Log, process: Process, text: bytes, line: int) -> str | None:
     return "remark"
 
 
-def _plugin(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _plugin(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """`NET/Plugin : No plugin found (librccl-net.so)` and the like."""
     if b"librccl" in text:
         log.is_rccl()
     return remark(log, process, text, line)
 
 
-def _could_not(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def _could_not(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     log.note("INFO", process, text, line)
     return "failure" if b"P2P" in text or b"path for pattern" in text else "detection"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..report.report import LogReport, Variable
 from ..report.text import plain
 from .building import Process
-from .gathering import Log
+from .gathering import GatheredLog
 from .kinds import WORDS, Reader, family
 from .lines import LineReader, Readable
 from .prefix import MARK, Heads, Speaker, source_of, unfolded, unwrapped, without_colour
@@ -58,7 +58,7 @@ def read_file(path: Path, heard: Callable[[int], None] | None = None) -> LogRepo
 class _Reading:
     def __init__(self, lines: LineReader) -> None:
         self._lines = lines
-        self._log = Log()
+        self._log = GatheredLog()
         self._heads = Heads()
         self._by_head: dict[bytes, tuple[Process, str | None]] = {}
         self._by_word: dict[bytes, str | Reader | None] = dict(WORDS)

@@ -9,7 +9,7 @@ import msgspec
 from ..report.communicator import Proof
 from ..report.text import plain
 from .building import Process
-from .gathering import Log
+from .gathering import GatheredLog
 
 _VERSION = re.compile(
     rb"(N|R)CCL version ?:? ?(\d+\.\d+(?:\.\d+)?)[^\s+]*"
@@ -21,7 +21,7 @@ _REFUSED = re.compile(rb"Invalid value (.*) for ((?:N|R)CCL_\w+), using default 
 _INTEGER = re.compile(rb"-?\d+\.$")
 
 
-def on_version(log: Log, process: Process | None, text: bytes, line: int) -> str | None:
+def on_version(log: GatheredLog, process: Process | None, text: bytes, line: int) -> str | None:
     """Read the library's version."""
     match = _VERSION.search(text.rstrip())
     if match is None:
@@ -44,7 +44,7 @@ def on_version(log: Log, process: Process | None, text: bytes, line: int) -> str
     return "version"
 
 
-def on_driver(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_driver(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `cudaDriverVersion 13000`."""
     digits = text.split()[-1]
     if not digits.isdigit() or len(digits) > 9:
@@ -53,7 +53,7 @@ def on_driver(log: Log, process: Process, text: bytes, line: int) -> str | None:
     return "version"
 
 
-def on_variable(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_variable(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `NCCL_X set by environment to Y`."""
     match = _VARIABLE.match(text)
     if match is None:
@@ -66,7 +66,7 @@ def on_variable(log: Log, process: Process, text: bytes, line: int) -> str | Non
     return "environment"
 
 
-def on_config(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_config(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """`Comm config X reset to NCCL_Y=Z` proves a variable; `set to` is the program's wish."""
     match = _RESET.search(text)
     if match is not None:
@@ -75,7 +75,7 @@ def on_config(log: Log, process: Process, text: bytes, line: int) -> str | None:
     return "communicator settings"
 
 
-def on_invalid(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_invalid(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `Invalid value X for NCCL_Y, using default Z`."""
     match = _REFUSED.match(text)
     if match is not None:
@@ -86,7 +86,7 @@ def on_invalid(log: Log, process: Process, text: bytes, line: int) -> str | None
     return "remark"
 
 
-def on_network(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_network(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `Using network Socket`."""
     if not text.startswith(b"Using network "):
         log.note("INFO", process, text, line)
@@ -98,7 +98,7 @@ def on_network(log: Log, process: Process, text: bytes, line: int) -> str | None
     return "network"
 
 
-def on_bootstrap(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_bootstrap(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `Bootstrap: Using eth0:192.0.2.2<0>`."""
     _, found, rest = text.partition(b"Using ")
     if found:

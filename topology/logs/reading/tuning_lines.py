@@ -6,7 +6,7 @@ import re
 
 from ..report.text import plain
 from .building import MAX_CHOICES, Process
-from .gathering import Log
+from .gathering import GatheredLog
 
 ALGORITHMS = {
     "tree": "TREE",
@@ -33,7 +33,7 @@ _OLD_CHOICE = re.compile(rb"(\d{1,18}) Bytes -> Algo (\d) proto (\d) time ([\d.]
 _CELL = re.compile(rb"([\d.]{1,16})/ *([\d.]{1,16})")
 
 
-def on_collective(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_collective(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """A line that begins with a collective's name: a choice, a row of the table, or a call."""
     if b"Bytes -> " in text:
         return _choice(process, text, line)
@@ -64,7 +64,7 @@ def _choice(process: Process, text: bytes, line: int) -> str | None:
     return _keep(process, key, line)
 
 
-def on_old_choice(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_old_choice(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `1024 Bytes -> Algo 1 proto 0 time 12.3` of older versions, which name no collective."""
     match = _OLD_CHOICE.match(text)
     if match is None:
@@ -98,7 +98,7 @@ def _keep(
     return "choice"
 
 
-def on_algorithms(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_algorithms(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `Algorithm | Tree | Ring | CollNetDirect |`: three columns each."""
     names = [cell.strip().decode("ascii", "replace") for cell in text.split(b"|")[1:]]
     process.columns = [
@@ -110,7 +110,7 @@ def on_algorithms(log: Log, process: Process, text: bytes, line: int) -> str | N
     return "tuning" if process.columns else None
 
 
-def on_old_columns(log: Log, process: Process, text: bytes, line: int) -> str | None:
+def on_old_columns(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
     """Read `Latency/AlgBw | Tree/ LL | Tree/ LL128 | ..` of older versions."""
     columns = []
     for cell in text.split(b"|")[1:64]:

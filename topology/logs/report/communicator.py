@@ -70,7 +70,7 @@ class LoggedGraph(msgspec.Struct, frozen=True, kw_only=True):
     line: int
 
 
-class SystemLink(msgspec.Struct, frozen=True):
+class LoggedLink(msgspec.Struct, frozen=True):
     """One link in the System block."""
 
     kind: str
@@ -78,7 +78,7 @@ class SystemLink(msgspec.Struct, frozen=True):
     to: str
 
 
-class SystemNode(msgspec.Struct, frozen=True, kw_only=True):
+class LoggedNode(msgspec.Struct, frozen=True, kw_only=True):
     """One node of the System block."""
 
     name: str
@@ -87,7 +87,7 @@ class SystemNode(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in parentheses: rank of a GPU, arch/vendor/model of a CPU."""
     parent: str | None = None
     """The node that it hangs under; None for a CPU."""
-    links: tuple[SystemLink, ...] = ()
+    links: tuple[LoggedLink, ...] = ()
     line: int
 
 
@@ -96,7 +96,7 @@ class LoggedSystem(msgspec.Struct, frozen=True, kw_only=True):
 
     max_bandwidth_gbs: float
     total_bandwidth_gbs: float
-    nodes: tuple[SystemNode, ...] = ()
+    nodes: tuple[LoggedNode, ...] = ()
     paths: dict[str, dict[str, PathCell]] = {}
     """From node -> to node -> path."""
     ranks: tuple[int, ...] = ()

@@ -12,7 +12,7 @@ from .text import bus_id
 _RANK = re.compile(r"\d{1,7}")
 
 
-class Place(NamedTuple):
+class RankPlace(NamedTuple):
     """Host and PCI address of a rank."""
 
     host: str | None
@@ -61,10 +61,10 @@ def _host(comm: Communicator, system: LoggedSystem) -> str | None:
     return next((one.host for one in comm.ranks if one.rank in system.ranks), None)
 
 
-def places(comm: Communicator) -> dict[int, Place]:
+def places(comm: Communicator) -> dict[int, RankPlace]:
     """Rank -> where it sits, as far as the log tells."""
     found = {
-        one.rank: Place(one.host, normal(one.bus_id))
+        one.rank: RankPlace(one.host, normal(one.bus_id))
         for one in comm.ranks
         if one.bus_id is not None
     }
@@ -73,7 +73,7 @@ def places(comm: Communicator) -> dict[int, Place]:
         for name, rank in gpu_ranks(comm, system).items():
             address = address_of(name)
             if rank not in found and address is not None:
-                found[rank] = Place(host, normal(address))
+                found[rank] = RankPlace(host, normal(address))
     return dict(sorted(found.items()))
 
 

@@ -7,7 +7,7 @@ import msgspec
 from .communicator import Communicator, Proof
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class LogNote(msgspec.Struct, frozen=True, kw_only=True):
     """A warning, an error or a remark; lines that differ in numbers alone are one note."""
 
     level: str
@@ -36,7 +36,7 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     """What the library adds: "invalid, the default 0 is used"."""
 
 
-class Versions(msgspec.Struct, frozen=True, kw_only=True):
+class LoggedVersions(msgspec.Struct, frozen=True, kw_only=True):
     """Whose log it is."""
 
     library: str | None = None
@@ -56,10 +56,10 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """Everything kept of one log."""
 
     name: str = ""
-    versions: Versions = Versions()
+    versions: LoggedVersions = LoggedVersions()
     environment: tuple[Variable, ...] = ()
     communicators: tuple[Communicator, ...] = ()
-    notes: tuple[Note, ...] = ()
+    notes: tuple[LogNote, ...] = ()
     """Warnings, errors and the remarks about networks, plugins, NVLS, GDR."""
     hosts: tuple[str, ...] = ()
     bootstrap: tuple[str, ...] = ()
@@ -70,11 +70,11 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of NCCL or RCCL."""
     kinds: dict[str, int] = {}
     """Lines by kind; "elsewhere" counts those of other programs."""
-    unread: tuple[Note, ...] = ()
+    unread: tuple[LogNote, ...] = ()
     """Lines that carry a decision in a form that is not known."""
     cut: int = 0
     """Lines that end in the middle, or into which another line was written."""
-    unknown: tuple[Note, ...] = ()
+    unknown: tuple[LogNote, ...] = ()
     """Forms of lines that are not known, a few of each."""
     more: dict[str, int] = {}
     """What -> how much of it was left out to keep memory bounded."""

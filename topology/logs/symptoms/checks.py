@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from ..report.communicator import Communicator, LoggedSystem, Proof, SystemNode, Transport
+from ..report.communicator import Communicator, LoggedNode, LoggedSystem, Proof, Transport
 from ..report.report import LogReport, Variable
 
 Check = Callable[[LogReport], Iterable[Proof]]
@@ -49,7 +49,7 @@ def _pairs(comm: Communicator, start: str) -> Iterator[tuple[Transport, bool | N
             yield one, None if src is None or dst is None else src == dst
 
 
-def _gpu(comm: Communicator, rank: int) -> tuple[LoggedSystem, SystemNode] | None:
+def _gpu(comm: Communicator, rank: int) -> tuple[LoggedSystem, LoggedNode] | None:
     """The GPU of a rank in the System block that shows it."""
     for system in comm.systems:
         if comm.nranks > 1 and system.ranks and rank not in system.ranks and len(comm.hosts) > 1:

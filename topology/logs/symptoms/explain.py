@@ -14,7 +14,7 @@ from importlib.resources import files
 import msgspec
 
 from ..report.communicator import Proof
-from ..report.report import LogReport, Note
+from ..report.report import LogNote, LogReport
 from . import checks, checks_node
 
 SEVERITIES = ("error", "warning", "notice")
@@ -40,7 +40,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Rows whose echo this is: where one is told, this one is not. "errors": all such rows."""
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class ObservedSymptom(msgspec.Struct, frozen=True, kw_only=True):
     """A symptom that this log shows."""
 
     id: str
@@ -77,7 +77,7 @@ def check_of(name: str) -> checks.Check:
     return found
 
 
-def explain(log: LogReport) -> tuple[Explanation, ...]:
+def explain(log: LogReport) -> tuple[ObservedSymptom, ...]:
     """The symptoms that the log proves, worst first."""
     seen = {row.id: one for row in table() if (one := _look(row, log)) is not None}
     names = set(seen)
@@ -87,11 +87,11 @@ def explain(log: LogReport) -> tuple[Explanation, ...]:
     return tuple(sorted(told, key=lambda one: SEVERITIES.index(one.severity)))
 
 
-def _is_cause(row: Symptom, seen: Mapping[str, Explanation]) -> bool:
+def _is_cause(row: Symptom, seen: Mapping[str, ObservedSymptom]) -> bool:
     return row.id in seen and "errors" not in row.after
 
 
-def unexplained(log: LogReport) -> tuple[Note, ...]:
+def unexplained(log: LogReport) -> tuple[LogNote, ...]:
     """Warnings and last words that no row of the table knows."""
     rows = [symptom for symptom in table() if symptom.any]
     shown = {proof.line for one in explain(log) for proof in one.proof}
@@ -104,16 +104,16 @@ def unexplained(log: LogReport) -> tuple[Note, ...]:
     )
 
 
-def _says(symptom: Symptom, note: Note) -> bool:
+def _says(symptom: Symptom, note: LogNote) -> bool:
     return note.level in symptom.levels and _pattern(symptom).search(_text(note)) is not None
 
 
-def _text(note: Note) -> str:
+def _text(note: LogNote) -> str:
     """A warning's source file is part of what tells it: "transport/nvls.cc:254 ..."."""
     return f"{note.where} {note.text}" if note.where else note.text
 
 
-def _look(symptom: Symptom, log: LogReport) -> Explanation | None:
+def _look(symptom: Symptom, log: LogReport) -> ObservedSymptom | None:
     proof: list[Proof] = []
     count = 0
     if symptom.any:
@@ -126,7 +126,7 @@ def _look(symptom: Symptom, log: LogReport) -> Explanation | None:
         count += len(shown)
     if not proof:
         return None
-    return Explanation(
+    return ObservedSymptom(
         id=symptom.id,
         severity=symptom.severity,
         title=symptom.title,

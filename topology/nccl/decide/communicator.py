@@ -16,7 +16,7 @@ from ..system.ranks import Place, gpus_of, ranks_of
 BUS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])")
 
 
-class Communicator(msgspec.Struct, frozen=True, kw_only=True):
+class NodeCommunicator(msgspec.Struct, frozen=True, kw_only=True):
     """The ranks of one communicator on one node."""
 
     ranks: dict[Place, int]
@@ -37,7 +37,7 @@ def address_of(bus: str) -> str:
 
 def communicator(
     root: Element, machine: Machine, settings: Settings, gpus: Sequence[str] | None = None
-) -> Communicator:
+) -> NodeCommunicator:
     """The GPUs named by PCI address, or all that CUDA_VISIBLE_DEVICES leaves visible.
 
     A selection is numbered anew in the order of the ranks it had.
@@ -52,7 +52,7 @@ def communicator(
         kept = [place for place, _ in sorted(ranks.items(), key=lambda item: item[1])]
         kept = [place for place in kept if addresses[place[1]] in chosen]
         ranks = {place: rank for rank, place in enumerate(kept)}
-    return Communicator(ranks=ranks, addresses=addresses, assumptions=tuple(assumptions))
+    return NodeCommunicator(ranks=ranks, addresses=addresses, assumptions=tuple(assumptions))
 
 
 def _visible(machine: Machine, settings: Settings, assumptions: list[str]) -> set[str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..nodes import Node, PathType
+from ..nodes import PathType, SystemNode
 from ..prediction import SearchGraph
 from ..settings import Settings
 from ..system.compute import Computed
@@ -29,7 +29,7 @@ def reads(rules: Rules, settings: Settings, automatic: bool) -> bool:
     return automatic if wish == -2 else wish != 0
 
 
-def p2p_label(rules: Rules, settings: Settings, relay: Node | None, read: bool) -> str:
+def p2p_label(rules: Rules, settings: Settings, relay: SystemNode | None, read: bool) -> str:
     """`P2P/CUMEM`, `P2P/IPC`, `P2P/indirect/R[D]`, with `/read` and `/CE` where they apply."""
     suffix = "/read" if read else ""
     if relay is not None:
@@ -51,11 +51,11 @@ def shm_label(rules: Rules, settings: Settings) -> str:
 class NetUse(NamedTuple):
     """The NIC a send goes through, and the rank whose GPU hands it over."""
 
-    net: Node
-    proxy: Node
+    net: SystemNode
+    proxy: SystemNode
 
 
-def net_label(computed: Computed, name: str, src: Node, use: NetUse, *, shared: bool) -> str:
+def net_label(computed: Computed, name: str, src: SystemNode, use: NetUse, *, shared: bool) -> str:
     """`NET/IB/0(3)/GDRDMA/Shared` for a send."""
     rules, settings = computed.rules, computed.settings
     gdr = check_gdr(computed.system, rules, settings, src, use.net, send=True).mode
@@ -64,7 +64,7 @@ def net_label(computed: Computed, name: str, src: Node, use: NetUse, *, shared: 
     return f"NET/{name}/{use.net.dev}{proxy}{direct}{'/Shared' if shared else ''}"
 
 
-def ring_uses(computed: Computed, ring: SearchGraph | None, src: Node) -> list[NetUse]:
+def ring_uses(computed: Computed, ring: SearchGraph | None, src: SystemNode) -> list[NetUse]:
     """What a rank at the end of the ring sends through, one entry for each NIC in use."""
     found: list[NetUse] = []
     if ring is None:
@@ -79,7 +79,7 @@ def ring_uses(computed: Computed, ring: SearchGraph | None, src: Node) -> list[N
     return found
 
 
-def send_uses(computed: Computed, local: LocalNets, src: Node, peer_dev: int) -> list[NetUse]:
+def send_uses(computed: Computed, local: LocalNets, src: SystemNode, peer_dev: int) -> list[NetUse]:
     """What send/receive towards a rank elsewhere goes through (ncclTopoGetNetDev)."""
     found: list[NetUse] = []
     for channel in range(MAX_CHANNELS):
@@ -92,7 +92,7 @@ def send_uses(computed: Computed, local: LocalNets, src: Node, peer_dev: int) ->
 
 
 def _send_use(
-    computed: Computed, local: LocalNets, src: Node, peer_dev: int, channel: int
+    computed: Computed, local: LocalNets, src: SystemNode, peer_dev: int, channel: int
 ) -> NetUse | None:
     system, settings, rules = computed.system, computed.settings, computed.rules
     nets, gpus = system.nodes["NET"], system.nodes["GPU"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..nodes import Node, Path, PathType
-from ..prediction import NetDecision, Step
+from ..nodes import PathType, SystemNode, SystemPath
+from ..prediction import DecisionStep, NetDecision
 from ..system.compute import Computed
 from ..system.gdr import GdrCheck, check_gdr, relay_of
 from ..wording import name, way
@@ -33,7 +33,7 @@ def local_nets(domain: Domain) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _decide(computed: Computed, gpu: Node, net: Node) -> NetDecision:
+def _decide(computed: Computed, gpu: SystemNode, net: SystemNode) -> NetDecision:
     system, rules, settings = computed.system, computed.rules, computed.settings
     there, back = gpu.paths["NET"][net.index], net.paths["GPU"][gpu.index]
     send = check_gdr(system, rules, settings, gpu, net, send=True)
@@ -41,7 +41,7 @@ def _decide(computed: Computed, gpu: Node, net: Node) -> NetDecision:
     linked = "xGMI" if rules.library == "rccl" else "NVLink"
     relay = relay_of(gpu, net) if there.type is PathType.PXN else None
     steps = [
-        Step(
+        DecisionStep(
             question="how far is the NIC?",
             answer=rules.name_of(there.type),
             because=way(gpu, there, rules),
@@ -51,7 +51,7 @@ def _decide(computed: Computed, gpu: Node, net: Node) -> NetDecision:
     ]
     if relay is not None:
         steps.append(
-            Step(
+            DecisionStep(
                 question="does another GPU hand the bytes over (PXN)?",
                 answer=f"yes, {name(relay, rules)}",
                 because=f"it sits next to the NIC and is an {linked} neighbour",
@@ -75,7 +75,7 @@ def _decide(computed: Computed, gpu: Node, net: Node) -> NetDecision:
     )
 
 
-def _shown(computed: Computed, path: Path) -> tuple[int, float, str]:
+def _shown(computed: Computed, path: SystemPath) -> tuple[int, float, str]:
     hops = path.hops
     if computed.rules.device_nodes and path.links:
         # A device node beside the GPU, and for a relay two more on the NVLink.
@@ -83,7 +83,7 @@ def _shown(computed: Computed, path: Path) -> tuple[int, float, str]:
     return hops, round(path.bandwidth_gbs, 3), computed.rules.name_of(path.type)
 
 
-def _gdr_step(computed: Computed, question: str, check: GdrCheck) -> Step:
+def _gdr_step(computed: Computed, question: str, check: GdrCheck) -> DecisionStep:
     rules = computed.rules
     because, flag = {
         "nic": ("the NIC's plugin reports no GPU memory support", "NCCL_DMABUF_ENABLE"),
@@ -104,7 +104,7 @@ def _gdr_step(computed: Computed, question: str, check: GdrCheck) -> Step:
                     f"{check.level.ignored}"
                 )
     answer = {"Disabled": "no", "Default": "yes", "PCI": "yes, over PCIe"}[check.mode]
-    return Step(
+    return DecisionStep(
         question=question,
         answer=answer,
         because=because,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...model.element import Element
 from ...model.snapshot import NodeSnapshot
 from ..nodes import System
-from ..prediction import Graphs, Library, PairDecision, Prediction, View
+from ..prediction import DomainView, Graphs, Library, PairDecision, Prediction
 from ..settings import Settings
 from ..system.compute import Computed
 from ..system.domains import views
@@ -15,7 +15,7 @@ from ..system.networks import Network, nets_of, network_of, with_socket_nic, wit
 from ..system.peers import Grants
 from ..versions import Rules, preferred, rules_for
 from ..wording import named_for
-from .communicator import Communicator, communicator
+from .communicator import NodeCommunicator, communicator
 from .grants import grants_of, mig_remark
 from .netviews import local_nets, net_decisions
 from .steps import CAN_REACH
@@ -83,7 +83,7 @@ class _Prediction:
         self.asked = name
         self.assume(guess, near, remark)
         self.root = self.topology()
-        self.group: Communicator = communicator(self.root, snapshot.machine, settings, gpus)
+        self.group: NodeCommunicator = communicator(self.root, snapshot.machine, settings, gpus)
         self.assume(*self.group.assumptions, mig_remark(snapshot))
         if not self.group.ranks:
             raise NoGpusError("no GPU takes part")
@@ -181,7 +181,7 @@ class _Prediction:
             computed.system, self.rules, self.settings, nvls=wanted and here and refused is None
         )
 
-    def view(self, domain: Domain, graphs: Graphs, domains: int) -> View:
+    def view(self, domain: Domain, graphs: Graphs, domains: int) -> DomainView:
         system = domain.computed.system
         steps = {DOMAIN: domain_steps(domains, self.settings)}
         if self.rules.library == "rccl":
@@ -190,7 +190,7 @@ class _Prediction:
             steps[NVLS] = nvls_steps(system, self.settings, self.snapshot.machine, graphs)
         if not self.nic_assumed:
             steps[LOCAL] = local_net_steps(domain)
-        return View(
+        return DomainView(
             ranks=tuple(gpu.rank for gpu in system.nodes["GPU"]),
             graphs=graphs,
             nets=() if self.nic_assumed else net_decisions(domain.computed),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...model.machine import Gpu, Machine
 from ...model.units import size
-from ..prediction import Step
+from ..prediction import DecisionStep
 from ..settings import Settings
 from ..system.peers import Grant
 
@@ -54,7 +54,7 @@ def amd_grant(
     return Grant(None, probed, "", tuple(steps))
 
 
-def _fine_grained(settings: Settings) -> Step:
+def _fine_grained(settings: Settings) -> DecisionStep:
     forced = settings.text(FINE_GRAIN) == "1"
     because = (
         f"{FINE_GRAIN}=1"
@@ -62,7 +62,7 @@ def _fine_grained(settings: Settings) -> Step:
         else "a build with uncached memory, as ROCm's are, is assumed; others need "
         f"{FINE_GRAIN}=1 over PCIe"
     )
-    return Step(
+    return DecisionStep(
         question="is there fine-grained memory?",
         answer="yes",
         because=because,
@@ -72,7 +72,7 @@ def _fine_grained(settings: Settings) -> Step:
     )
 
 
-def _bars(src: Gpu, dst: Gpu) -> tuple[Step, bool]:
+def _bars(src: Gpu, dst: Gpu) -> tuple[DecisionStep, bool]:
     """The question, and whether a BAR is known to be too small."""
     known = [gpu for gpu in (src, dst) if gpu.bar1_bytes is not None and gpu.memory_bytes]
     small = [gpu for gpu in known if (gpu.bar1_bytes or 0) < WHOLE_BAR * (gpu.memory_bytes or 0)]
@@ -88,7 +88,7 @@ def _bars(src: Gpu, dst: Gpu) -> tuple[Step, bool]:
         because = "resizable BAR is on for both"
     else:
         because, basis = "the size was not read; the whole memory is assumed", "assumed"
-    step = Step(
+    step = DecisionStep(
         question="does the BAR show the whole memory?",
         answer=answer,
         because=because,
@@ -98,7 +98,7 @@ def _bars(src: Gpu, dst: Gpu) -> tuple[Step, bool]:
     return step, bool(small)
 
 
-def _iommu(machine: Machine, src: Gpu, dst: Gpu) -> Step:
+def _iommu(machine: Machine, src: Gpu, dst: Gpu) -> DecisionStep:
     devices = {device.address: device.iommu_type for device in machine.pci}
     kinds = {kind for gpu in (src, dst) if (kind := devices.get(gpu.address)) is not None}
     flags = machine.host.cmdline_flags if machine.host is not None else None
@@ -116,7 +116,7 @@ def _iommu(machine: Machine, src: Gpu, dst: Gpu) -> Step:
         because = "iommu=pt on the kernel's command line"
     else:
         because, basis = "its groups were not read; passing through is assumed", "assumed"
-    return Step(
+    return DecisionStep(
         question="does the IOMMU pass through?",
         answer=answer,
         because=because,

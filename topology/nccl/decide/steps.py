@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..nodes import Node, PathType
-from ..prediction import Step
+from ..nodes import PathType, SystemNode
+from ..prediction import DecisionStep
 from ..settings import Settings
 from ..system.compute import Computed
 from ..system.networks import Network
@@ -24,10 +24,10 @@ NET = "transport/net.cc:canConnect"
 
 
 @cache
-def same_host(mnnvl: bool) -> Step:
+def same_host(mnnvl: bool) -> DecisionStep:
     """The first question of all."""
     if mnnvl:
-        return Step(
+        return DecisionStep(
             question="same host?",
             answer="no",
             because="the topology joins several hosts by NVLink (MNNVL); IMEX was not tested",
@@ -35,7 +35,7 @@ def same_host(mnnvl: bool) -> Step:
             source="mnnvl.cc:ncclMnnvlCheck",
             basis="assumed",
         )
-    return Step(
+    return DecisionStep(
         question="same host?",
         answer="yes",
         because="both GPUs are in one node; ranks in containers with another host name or "
@@ -47,9 +47,9 @@ def same_host(mnnvl: bool) -> Step:
 
 
 @cache
-def same_shm() -> Step:
+def same_shm() -> DecisionStep:
     """Containers may not share it."""
-    return Step(
+    return DecisionStep(
         question="same /dev/shm?",
         answer="yes",
         because="one process per GPU on one host; private /dev/shm in containers would answer no",
@@ -58,11 +58,11 @@ def same_shm() -> Step:
     )
 
 
-def how_far(computed: Computed, src: Node, dst: Node) -> Step:
+def how_far(computed: Computed, src: SystemNode, dst: SystemNode) -> DecisionStep:
     """The path, before any diversion."""
     rules = computed.rules
     path = computed.direct[src.index][dst.index]
-    return Step(
+    return DecisionStep(
         question="how far apart?",
         answer=f"{rules.name_of(path.type)}: {meaning(rules, path.type)}",
         because=f"{way(src, path, rules)}; narrowest link {narrowest(path, rules)}, a constant of "
@@ -72,7 +72,9 @@ def how_far(computed: Computed, src: Node, dst: Node) -> Step:
     )
 
 
-def near_enough(rules: Rules, check: P2pCheck, computed: Computed, direct: PathType) -> Step:
+def near_enough(
+    rules: Rules, check: P2pCheck, computed: Computed, direct: PathType
+) -> DecisionStep:
     """Path type against the level."""
     limit = rules.name_of(check.limit)
     level = check.level
@@ -84,7 +86,7 @@ def near_enough(rules: Rules, check: P2pCheck, computed: Computed, direct: PathT
             why += f"; {level.name}={level.value[:40]} is ignored: {level.ignored}"
     within = direct <= check.limit
     verb = "is no farther than" if within else "is farther than"
-    return Step(
+    return DecisionStep(
         question="near enough for P2P?",
         answer="yes" if within else "no",
         because=f"{rules.name_of(direct)} {verb} {limit}; {why}",
@@ -104,12 +106,12 @@ def _default_words(rules: Rules, computed: Computed) -> str:
     return ""
 
 
-def granted(rules: Rules, check: P2pCheck, settings: Settings) -> Step | None:
+def granted(rules: Rules, check: P2pCheck, settings: Settings) -> DecisionStep | None:
     """NVML's P2P status; RCCL does not ask for it."""
     if not rules.nvml_check:
         return None
     if settings.integer("NCCL_IGNORE_DISABLED_P2P", 0) == 2:
-        return Step(
+        return DecisionStep(
             question="does the driver grant P2P (NVML)?",
             answer="not asked",
             because="NCCL_IGNORE_DISABLED_P2P=2 skips the question",
@@ -118,7 +120,7 @@ def granted(rules: Rules, check: P2pCheck, settings: Settings) -> Step | None:
         )
     status = check.grant.nvml
     if status is None:
-        return Step(
+        return DecisionStep(
             question="does the driver grant P2P (NVML)?",
             answer="yes",
             because="no driver was asked; granted is assumed",
@@ -130,7 +132,7 @@ def granted(rules: Rules, check: P2pCheck, settings: Settings) -> Step | None:
     because = "NVML says OK for read and write" if good else f"NVML says: {status}"
     if check.fatal:
         because += "; over NVLink the library stops here with an error"
-    return Step(
+    return DecisionStep(
         question="does the driver grant P2P (NVML)?",
         answer="yes" if good else "no",
         because=because,
@@ -140,7 +142,7 @@ def granted(rules: Rules, check: P2pCheck, settings: Settings) -> Step | None:
     )
 
 
-def nic_faster(check: NetCheck, *, decides: bool) -> Step:
+def nic_faster(check: NetCheck, *, decides: bool) -> DecisionStep:
     """Whether a NIC beats the path between the GPUs."""
     if check.switched_off:
         answer, because = "not asked", "NCCL_NET_DISABLE_INTRA keeps the network out of a host"
@@ -152,7 +154,7 @@ def nic_faster(check: NetCheck, *, decides: bool) -> Step:
         )
     else:
         answer, because = "no", "no NIC at PXB or nearer on both sides"
-    return Step(
+    return DecisionStep(
         question="would a NIC be faster?",
         answer=answer,
         because=because,
@@ -165,7 +167,7 @@ def nic_faster(check: NetCheck, *, decides: bool) -> Step:
 CAN_REACH = "can the runtime reach the peer?"
 
 
-def cuda_access(grant: Grant, rules: Rules) -> Step:
+def cuda_access(grant: Grant, rules: Rules) -> DecisionStep:
     """The runtime's word on peer access."""
     call = "hipDeviceCanAccessPeer" if rules.library == "rccl" else "cudaDeviceCanAccessPeer"
     if grant.cuda is None:
@@ -175,7 +177,7 @@ def cuda_access(grant: Grant, rules: Rules) -> Step:
     else:
         because, basis = f"{call} was asked by the p2p probe", "measured"
     no = grant.cuda is False
-    return Step(
+    return DecisionStep(
         question=CAN_REACH,
         answer="no" if no else "yes",
         because=because,
@@ -185,13 +187,13 @@ def cuda_access(grant: Grant, rules: Rules) -> Step:
     )
 
 
-def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> list[Step]:
+def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> list[DecisionStep]:
     """The flavour of P2P, and who moves the bytes."""
     rules, settings = computed.rules, computed.settings
     steps = []
     if check.relay >= 0:
         steps.append(
-            Step(
+            DecisionStep(
                 question="which P2P?",
                 answer=label,
                 because=f"the path crosses GPU {check.relay}, which passes the bytes on",
@@ -211,7 +213,7 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
         off = bool(settings.text("NCCL_CUMEM_ENABLE")) and rules.cumem_auto
         because = "NCCL_CUMEM_ENABLE switches cuMem off" if off else "cuMem is off in this version"
     steps.append(
-        Step(
+        DecisionStep(
             question="which P2P?",
             answer=label,
             because=f"one process per GPU; {because}",
@@ -229,7 +231,7 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
     if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
         why = "NCCL_P2P_USE_CUDA_MEMCPY has copy engines write"
     steps.append(
-        Step(
+        DecisionStep(
             question="who moves the bytes?",
             answer="the receiver reads" if read else "the sender writes",
             because=why,
@@ -240,14 +242,14 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
     return steps
 
 
-def shared_memory(settings: Settings, allowed: bool, label: str) -> Step:
+def shared_memory(settings: Settings, allowed: bool, label: str) -> DecisionStep:
     """The second transport: through host memory."""
     off = settings.integer("NCCL_SHM_DISABLE", 0) == 1
     if allowed:
         because = f"{label}: GPU to pinned host memory to GPU"
     else:
         because = "NCCL_SHM_DISABLE=1" if off else "a NIC is faster, or the hosts differ"
-    return Step(
+    return DecisionStep(
         question="may it go through shared memory?",
         answer="yes" if allowed else "no",
         because=because,
@@ -257,10 +259,10 @@ def shared_memory(settings: Settings, allowed: bool, label: str) -> Step:
     )
 
 
-def network(chosen: Network, label: str | None, *, doubtful: bool = False) -> Step:
+def network(chosen: Network, label: str | None, *, doubtful: bool = False) -> DecisionStep:
     """The last transport; inside one domain it is doubtful unless a NIC is faster."""
     if label is None:
-        return Step(
+        return DecisionStep(
             question="may it go through the network?",
             answer="no",
             because="inside one host the network is not used here, and nothing else is left: "
@@ -275,7 +277,7 @@ def network(chosen: Network, label: str | None, *, doubtful: bool = False) -> St
             "; nothing else is left. The library's own test may refuse the network here, as no NIC "
             "is faster, and would then stop with 'No transport found'"
         )
-    return Step(
+    return DecisionStep(
         question="may it go through the network?",
         answer="yes",
         because=because,

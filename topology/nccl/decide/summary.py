@@ -6,7 +6,7 @@ import re
 from collections import Counter
 
 from ...model.units import figure
-from ..prediction import Choice, PairDecision, Prediction, SearchGraph
+from ..prediction import AlgorithmChoice, PairDecision, Prediction, SearchGraph
 from ..wording import gbs
 
 RELAY = re.compile(r"P2P/indirect/\d+\[\d+\]")
@@ -81,7 +81,7 @@ def graph_line(name: str, graph: SearchGraph | None) -> str:
     return f"{name}: {words}{' (estimate)' if graph.estimate else ''}"
 
 
-def algorithm(choice: Choice) -> str:
+def algorithm(choice: AlgorithmChoice) -> str:
     """Algorithm and protocol as people write them: "Ring LL128"."""
     names = {"COLLNET_DIRECT": "CollNet direct", "COLLNET_CHAIN": "CollNet chain"}
     title = names.get(choice.algorithm, choice.algorithm.replace("_", " ").title())
@@ -90,7 +90,7 @@ def algorithm(choice: Choice) -> str:
     return f"{title} {protocol}"
 
 
-def choice_line(choice: Choice, ranks: int) -> str:
+def choice_line(choice: AlgorithmChoice, ranks: int) -> str:
     """Size, algorithm, channels, time, bus bandwidth by the model."""
     seconds = choice.time_us * 1e-6
     bus = choice.bytes / seconds / 1e9 * 2 * (ranks - 1) / ranks if seconds else 0.0

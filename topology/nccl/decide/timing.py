@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..nodes import System
-from ..prediction import Choice, Graphs, Tuning
+from ..prediction import AlgorithmChoice, Graphs, Tuning
 from ..settings import Settings
 from ..versions import Rules
 
@@ -15,7 +15,7 @@ from ..versions import Rules
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """What the tuning model says of one communicator; empty where there is none (RCCL)."""
 
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[AlgorithmChoice, ...] = ()
     tuning: Tuning = {}
     coll_channels: int | None = None
     ignored: tuple[tuple[str, str, str], ...] = ()

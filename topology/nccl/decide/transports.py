@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..nodes import Node, PathType
-from ..prediction import PairDecision, SearchGraph, Step
+from ..nodes import PathType, SystemNode
+from ..prediction import DecisionStep, PairDecision, SearchGraph
 from ..system.compute import Computed
 from ..system.nets import LocalNets
 from ..system.networks import Network
@@ -33,7 +33,7 @@ class Domain:
 
 
 def decide_pairs(
-    domains: list[Domain], network: Network, devs: dict[int, Node], bus_ids: dict[int, str]
+    domains: list[Domain], network: Network, devs: dict[int, SystemNode], bus_ids: dict[int, str]
 ) -> tuple[PairDecision, ...]:
     """Every ordered pair of all ranks, by rank; `bus_ids` are the PCI addresses."""
     home = {gpu.rank: domain for domain in domains for gpu in domain.computed.system.nodes["GPU"]}
@@ -51,7 +51,7 @@ def decide_pairs(
 
 
 def _inside(
-    domain: Domain, one: Node, other: Node, network: Network, bus_ids: dict[int, str]
+    domain: Domain, one: SystemNode, other: SystemNode, network: Network, bus_ids: dict[int, str]
 ) -> PairDecision:
     computed = domain.computed
     rules, settings, system = computed.rules, computed.settings, computed.system
@@ -59,7 +59,7 @@ def _inside(
     path = one.paths["GPU"][other.index]
     mnnvl = one.host != other.host
     check = computed.peers.p2p(one, other)
-    asked: list[Step] = [steps.same_host(mnnvl)]
+    asked: list[DecisionStep] = [steps.same_host(mnnvl)]
     if not mnnvl:
         asked.append(steps.same_shm())
     direct = computed.direct[one.index][other.index].type
@@ -124,7 +124,7 @@ def _inside(
 def _across(
     domain: Domain,
     far: Domain,
-    far_gpu: Node,
+    far_gpu: SystemNode,
     src: int,
     dst: int,
     network: Network,
@@ -140,7 +140,7 @@ def _across(
     here = gpu.host == far_gpu.host
     asked = [
         steps.same_host(not here),
-        Step(
+        DecisionStep(
             question="can they reach each other without the network?",
             answer="no",
             because=_why_split(here, off),
@@ -188,7 +188,7 @@ def _why_split(here: bool, shm_off: bool) -> str:
 
 
 def _net_labels(
-    domain: Domain, src: Node, peer_dev: int, network: Network, *, ring: bool = False
+    domain: Domain, src: SystemNode, peer_dev: int, network: Network, *, ring: bool = False
 ) -> tuple[str, ...]:
     computed = domain.computed
     uses = [(use, False) for use in ring_uses(computed, domain.ring, src)] if ring else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...model.machine import Machine
 from ..nodes import System
-from ..prediction import Graphs, Step
+from ..prediction import DecisionStep, Graphs
 from ..search.rccl_models import models, shape_words
 from ..settings import Settings
 from ..system.nets import nearest
@@ -34,7 +34,7 @@ def fabric_refuses(machine: Machine, system: System) -> str | None:
 
 def nvls_steps(
     system: System, settings: Settings, machine: Machine, graphs: Graphs
-) -> tuple[Step, ...]:
+) -> tuple[DecisionStep, ...]:
     """transport/nvls.cc:ncclNvlsInit and the search's own conditions, in order."""
     gpus = system.nodes["GPU"]
     wish = settings.integer("NCCL_NVLS_ENABLE", 2)
@@ -91,7 +91,7 @@ def nvls_steps(
     steps = []
     for question, good, because, flag, source, basis in questions:
         steps.append(
-            Step(
+            DecisionStep(
                 question=question,
                 answer="yes" if good else "no",
                 because=because,
@@ -109,7 +109,7 @@ def nvls_steps(
     if found is not None and heads:
         because = f"{heads} heads at {gbs(found.bw_intra)} GB/s"
     steps.append(
-        Step(
+        DecisionStep(
             question="does the search find an NVLS graph?",
             answer="yes" if heads else "no",
             because=because,
@@ -122,7 +122,7 @@ def nvls_steps(
 
 def model_steps(
     system: System, rules: Rules, settings: Settings, graphs: Graphs
-) -> tuple[Step, ...]:
+) -> tuple[DecisionStep, ...]:
     """Whether RCCL knows the node and takes its rings from a list (graph/search.cc)."""
     model = graphs.ring.model if graphs.ring is not None else None
     given = [name for name in ("NCCL_RINGS", "RCCL_TREES") if settings.text(name)]
@@ -141,7 +141,7 @@ def model_steps(
         answer = "no"
         because = f"none of the {len(models())} nodes on its list has {what}: RCCL searches"
     return (
-        Step(
+        DecisionStep(
             question="is it a node whose rings RCCL has ready?",
             answer=answer,
             because=because,
@@ -152,7 +152,7 @@ def model_steps(
     )
 
 
-def domain_steps(count: int, settings: Settings) -> tuple[Step, ...]:
+def domain_steps(count: int, settings: Settings) -> tuple[DecisionStep, ...]:
     """Whether the GPUs of the host fall into groups that only the network joins."""
     off = settings.integer("NCCL_SHM_DISABLE", 0) == 1
     if count == 1:
@@ -162,7 +162,7 @@ def domain_steps(count: int, settings: Settings) -> tuple[Step, ...]:
     else:
         because = "some pairs reach a NIC faster than each other"
     return (
-        Step(
+        DecisionStep(
             question="do all GPUs reach each other without the network?",
             answer="yes" if count == 1 else f"no: {count} domains, each counts as a node",
             because=because,
@@ -173,7 +173,7 @@ def domain_steps(count: int, settings: Settings) -> tuple[Step, ...]:
     )
 
 
-def local_net_steps(domain: Domain) -> tuple[Step, ...]:
+def local_net_steps(domain: Domain) -> tuple[DecisionStep, ...]:
     """Which NIC serves each rank, and out of how many equals (graph/topo.cc)."""
     computed = domain.computed
     system, rules = computed.system, computed.rules
@@ -196,7 +196,7 @@ def local_net_steps(domain: Domain) -> tuple[Step, ...]:
             mirrored = ", bits mirrored," if len(best) & (len(best) - 1) == 0 else ""
             because += f"; {whose}{mirrored} picks the first"
         steps.append(
-            Step(
+            DecisionStep(
                 question=f"which NIC serves rank {gpu.rank}?",
                 answer=", ".join(name(nets[index], rules) for index in used),
                 because=because,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .draft import NVLS, Draft, times
+from .draft import NVLS, GraphDraft, times
 from .field import Field
 from .links import direct_links
-from .walk import Walk
+from .walk import SearchWalk
 
 FOUND_ALL = -1
 """In place of the steps left: as many channels as wanted were found."""
@@ -20,10 +20,10 @@ STEPS_BY_INDEX = 1 << 10
 """Own budget of the try in order of index, where the search starts from NICs."""
 
 
-class Attempt(Walk):
+class Attempt(SearchWalk):
     """The search for channels of one draft; better ones go into `best`."""
 
-    def __init__(self, field: Field, draft: Draft, best: Draft) -> None:
+    def __init__(self, field: Field, draft: GraphDraft, best: GraphDraft) -> None:
         super().__init__(field, draft)
         self.best = best
         self._latency_us = draft.latency_us

@@ -6,7 +6,7 @@ what these can carry bounds the count, whatever lies between.
 
 from __future__ import annotations
 
-from .draft import RING, Draft
+from .draft import RING, GraphDraft
 from .field import Carriers, Field
 
 
@@ -16,7 +16,7 @@ class Bounds:
     def __init__(self, field: Field) -> None:
         self._field = field
 
-    def channels(self, draft: Draft) -> int:
+    def channels(self, draft: GraphDraft) -> int:
         """No attempt with this draft completes more channels."""
         if self._field.count == 1:
             return draft.most
@@ -29,7 +29,7 @@ class Bounds:
             most = self._fitting(room, most, closed=draft.pattern == RING)
         return most
 
-    def hops(self, draft: Draft, channels: int) -> int:
+    def hops(self, draft: GraphDraft, channels: int) -> int:
         """No attempt completes so many channels with fewer links."""
         closes = draft.pattern == RING and not self._field.inter
         steps = self._field.count - (0 if closes else 1)
@@ -42,7 +42,7 @@ class Bounds:
             most -= 1
         return most
 
-    def _nic_channels(self, draft: Draft) -> int:
+    def _nic_channels(self, draft: GraphDraft) -> int:
         whole_gbs, speed = draft.speed_inter // 1000, draft.speed_inter
         if not speed:
             return draft.most

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..nodes import PathType
 from .attempt import FOUND_ALL
-from .draft import BALANCED_TREE, NVLS, RING, TREE, Draft, single, times
+from .draft import BALANCED_TREE, NVLS, RING, TREE, GraphDraft, single, times
 from .field import Field
 from .limits import splits_in_two
 from .tried import OUT_OF_STEPS, Tried
@@ -22,7 +22,9 @@ WORTH_A_LOWER_SPEED = 0.49
 class Descent:
     """The search for one graph."""
 
-    def __init__(self, field: Field, wanted: Draft, widest_gbs: float, total_gbs: float) -> None:
+    def __init__(
+        self, field: Field, wanted: GraphDraft, widest_gbs: float, total_gbs: float
+    ) -> None:
         self.field, self.best = field, wanted
         self.widest_gbs, self.total_gbs = widest_gbs, total_gbs
         self._possible = wanted.pattern != NVLS or (field.switched and field.min_sm >= 90)
@@ -38,7 +40,7 @@ class Descent:
         cpu = field.system.nodes["CPU"]
         self._on_amd = bool(cpu) and (cpu[0].arch, cpu[0].vendor) == ("x86", "amd")
 
-    def run(self) -> Draft:
+    def run(self) -> GraphDraft:
         """The best graph; no channels when even the last resort does not apply."""
         if not self._possible:
             return self.best

@@ -22,7 +22,7 @@ def times(channels: int, speed: int) -> float:
 
 
 @dataclass(slots=True)
-class Draft:
+class GraphDraft:
     """One graph. Speeds are MB/s per channel; GPUs and NICs are indices in the system."""
 
     pattern: int
@@ -43,11 +43,11 @@ class Draft:
     orders: list[list[int]] = field(default_factory=list)
     nets: list[tuple[int, int]] = field(default_factory=list)
 
-    def copy(self) -> Draft:
+    def copy(self) -> GraphDraft:
         """A draft of its own."""
         return replace(self, orders=[*self.orders], nets=[*self.nets])
 
-    def take(self, other: Draft) -> None:
+    def take(self, other: GraphDraft) -> None:
         """Become another draft, except for its channels, which the search hands over."""
         self.pattern, self.least, self.most = other.pattern, other.least, other.most
         self.cross_nic, self.same = other.cross_nic, other.same

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .draft import BALANCED_TREE, RING, TREE, Draft
+from .draft import BALANCED_TREE, RING, TREE, GraphDraft
 from .field import Field, Way
 from .nics import EVERY
 
@@ -15,7 +15,7 @@ End = tuple[int, int, int]
 class Ends:
     """The NICs that the channels of one draft go in and out by."""
 
-    def __init__(self, field: Field, draft: Draft) -> None:
+    def __init__(self, field: Field, draft: GraphDraft) -> None:
         self._field, self._draft = field, draft
         mutual = draft.pattern in (BALANCED_TREE, TREE)
         # A balanced tree shares its NIC between two GPUs.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from ..nodes import Kind, Path, PathType, System
+from ..nodes import Kind, PathType, System, SystemPath
 from ..settings import Settings
 from ..versions import Rules
 from .ledger import Ledger, Route
@@ -53,7 +53,7 @@ class Field:
         self._routes: dict[int, Route] = {}
         self._ways: dict[tuple[int, int, int, bool], Ways] = {}
 
-    def route(self, path: Path, kind: Kind, start: int) -> Route:
+    def route(self, path: SystemPath, kind: Kind, start: int) -> Route:
         """A path as numbers; kept."""
         known = self._routes.get(id(path))
         if known is None:
@@ -202,7 +202,7 @@ class Ways:
                 hops += route.hops * share
         return need, hops
 
-    def _allowed(self, there: Path, back: Path, kind: Kind, start: int) -> Route | None:
+    def _allowed(self, there: SystemPath, back: SystemPath, kind: Kind, start: int) -> Route | None:
         route = self._field.route(there, kind, start)
         if route.type >= PathType.DIS or route.type > self._farthest:
             return None

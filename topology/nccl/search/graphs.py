@@ -9,7 +9,7 @@ from ..prediction import Graphs, SearchGraph
 from ..settings import Settings
 from ..versions import Rules, numbers
 from .descent import Descent
-from .draft import BALANCED_TREE, NVLS, RING, Draft
+from .draft import BALANCED_TREE, NVLS, RING, GraphDraft
 from .field import Field
 from .inputs import search_inputs
 from .limits import limits
@@ -81,22 +81,22 @@ class _Search:
         most = self.field.rules.max_channels // 2
         if self.field.rccl and not self.field.system.inter and is_rome_like(self.field.system):
             most = MOST_ON_ROME
-        ring = self.find(Draft(RING, least=1, most=most))
+        ring = self.find(GraphDraft(RING, least=1, most=most))
         least = 1 if self.field.rccl and self.field.nets else ring.channels
-        tree = self.find(Draft(BALANCED_TREE, least=least, most=ring.channels))
+        tree = self.find(GraphDraft(BALANCED_TREE, least=least, most=ring.channels))
         heads = None
         if nvls:
-            heads = self.find(Draft(NVLS, least=1, most=self.field.rules.max_channels))
+            heads = self.find(GraphDraft(NVLS, least=1, most=self.field.rules.max_channels))
         return Graphs(
             ring=self.result(ring),
             tree=self.result(tree),
             nvls=None if heads is None else self.result(heads),
         )
 
-    def find(self, wanted: Draft) -> Draft:
+    def find(self, wanted: GraphDraft) -> GraphDraft:
         return Descent(self.field, wanted, self.widest_gbs, self.total_gbs).run()
 
-    def result(self, found: Draft) -> SearchGraph:
+    def result(self, found: GraphDraft) -> SearchGraph:
         gpus, nets = self.field.gpus, self.field.nets
         heads = found.pattern == NVLS
         return SearchGraph(

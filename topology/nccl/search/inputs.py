@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ..nodes import Kind, Link, Node, Path, System
+from ..nodes import Kind, System, SystemLink, SystemNode, SystemPath
 from ..settings import Settings
 from ..versions import Rules
 
@@ -50,15 +50,15 @@ def search_inputs(
     )
 
 
-def _node(node: Node) -> Hashable:
+def _node(node: SystemNode) -> Hashable:
     who = (node.kind, node.ident, node.rank, node.dev, node.sm, node.arch, node.vendor)
     nic = (node.asic, node.port, node.speed_gbs, node.latency_us, node.pci_ident, node.local_gpu)
     return who, nic
 
 
-def _link(node: Node, link: Link) -> Hashable:
+def _link(node: SystemNode, link: SystemLink) -> Hashable:
     return node.kind, node.index, link.kind, link.bandwidth_gbs, link.to.kind, link.to.index
 
 
-def _path(path: Path, place: dict[int, int]) -> Hashable:
+def _path(path: SystemPath, place: dict[int, int]) -> Hashable:
     return int(path.type), path.bandwidth_gbs, tuple(place[id(link)] for link in path.links)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ..nodes import Link, Node, Path, PathType, System
+from ..nodes import PathType, System, SystemLink, SystemNode, SystemPath
 
 
 @dataclass(slots=True, frozen=True)
@@ -44,7 +44,7 @@ class Ledger:
     """The fields of the links that the given kinds of paths use."""
 
     def __init__(self, system: System, *, nets: bool, switches: bool) -> None:
-        links: dict[int, Link] = {}
+        links: dict[int, SystemLink] = {}
         for path in _paths(system, nets=nets, switches=switches):
             for link in path.links:
                 links[id(link)] = link
@@ -62,22 +62,22 @@ class Ledger:
         self.full = int("".join(f"{guard + one:b}" for one in reversed(left)) or "0", 2)
         """Nothing taken yet."""
 
-    def mask(self, links: Iterable[Link]) -> int:
+    def mask(self, links: Iterable[SystemLink]) -> int:
         """The fields of those of the links that are in the ledger."""
         return sum(self._most * self._unit.get(id(link), 0) for link in links)
 
-    def units(self, links: Iterable[Link]) -> int:
+    def units(self, links: Iterable[SystemLink]) -> int:
         """One of each of these links, all of which are in the ledger."""
         return sum(self._unit[id(link)] for link in links)
 
-    def whole_gbs(self, state: int, link: Link) -> int:
+    def whole_gbs(self, state: int, link: SystemLink) -> int:
         """What a state leaves of a link, in whole GB/s; links outside never change."""
         unit = self._unit.get(id(link))
         if unit is None:
             return int(link.bandwidth_gbs)
         return (state >> unit.bit_length() - 1 & self._most) // 1000
 
-    def route(self, path: Path, start: Node) -> Route:
+    def route(self, path: SystemPath, start: SystemNode) -> Route:
         """A path out of `start` (search.cc:followPath)."""
         plain = dear = eighth = 0
         overhead = start.kind == "GPU" and path.type is PathType.PHB and _meets_intel(path)
@@ -97,7 +97,7 @@ class Ledger:
         return Route(int(path.type), path.hops, plain, dear, eighth)
 
 
-def _paths(system: System, *, nets: bool, switches: bool) -> Iterable[Path]:
+def _paths(system: System, *, nets: bool, switches: bool) -> Iterable[SystemPath]:
     for gpu in system.nodes["GPU"]:
         yield from gpu.paths.get("GPU", ())
         if nets:
@@ -114,9 +114,9 @@ def _needs_ways_back(system: System) -> bool:
     return system.min_sm < 80 or any(cpu.arch == "power" for cpu in system.nodes["CPU"])
 
 
-def _ways_back(system: System, links: dict[int, Link]) -> dict[int, Link]:
+def _ways_back(system: System, links: dict[int, SystemLink]) -> dict[int, SystemLink]:
     """The other direction of each link: same ends, same kind (search.cc:findRevLink)."""
-    found: dict[int, Link] = {}
+    found: dict[int, SystemLink] = {}
     for nodes in system.nodes.values():
         for node in nodes:
             for link in node.links:
@@ -130,7 +130,7 @@ def _ways_back(system: System, links: dict[int, Link]) -> dict[int, Link]:
     return found
 
 
-def _meets_intel(path: Path) -> bool:
+def _meets_intel(path: SystemPath) -> bool:
     return any(
         link.to.kind == "CPU" and link.to.arch == "x86" and link.to.vendor == "intel"
         for link in path.links

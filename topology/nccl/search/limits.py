@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..nodes import LOCAL_GBS, Node, System
+from ..nodes import LOCAL_GBS, System, SystemNode
 from .draft import single
 
 
@@ -26,7 +26,7 @@ def limits(system: System, *, nets: bool) -> tuple[float, float]:
     return single(widest), max((_links_gbs(gpu) for gpu in gpus), default=0.0)
 
 
-def _links_gbs(gpu: Node) -> float:
+def _links_gbs(gpu: SystemNode) -> float:
     nvlink = pci = 0.0
     for link in gpu.links:
         if link.kind == "NVL":
@@ -36,7 +36,7 @@ def _links_gbs(gpu: Node) -> float:
     return max(pci, nvlink)
 
 
-def splits_in_two(gpus: list[Node]) -> bool:
+def splits_in_two(gpus: list[SystemNode]) -> bool:
     """Whether NVLink makes exactly two islands of several GPUs (ncclTopoSplitNvLink)."""
     island = list(range(len(gpus)))
     for index, gpu in enumerate(gpus):

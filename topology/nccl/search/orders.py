@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..nodes import Link, Node, System
+from ..nodes import System, SystemLink, SystemNode
 from .draft import BALANCED_TREE, RING
 from .ledger import Ledger
 
@@ -112,7 +112,7 @@ class Orders:
         return [behind, before] if pattern == RING else [before, behind]
 
 
-def _pci_links(gpu: Node) -> tuple[Link, ...]:
+def _pci_links(gpu: SystemNode) -> tuple[SystemLink, ...]:
     """Both directions of the GPU's PCI link."""
     for link in gpu.links:
         if link.kind != "PCI":

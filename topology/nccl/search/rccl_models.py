@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..nodes import Node, System
+from ..nodes import System, SystemNode
 from ..system.constants import nvlink_gbs
 from ..versions import Rules
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RcclModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One node of RCCL's list; the fields are explained in data/rccl_models.toml."""
 
     name: str
@@ -36,13 +36,13 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 @cache
-def models() -> tuple[Model, ...]:
+def models() -> tuple[RcclModel, ...]:
     """Every model, in the order in which RCCL tries them."""
     text = files(__package__).joinpath("rccl_models.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text)["model"], tuple[Model, ...])
+    return msgspec.convert(tomllib.loads(text)["model"], tuple[RcclModel, ...])
 
 
-class Shape(NamedTuple):
+class RcclShape(NamedTuple):
     """What of a system is compared with the models (parseRomeSystem)."""
 
     gpu_ids: tuple[int, ...]
@@ -59,7 +59,7 @@ class Shape(NamedTuple):
     """A NIC one switch away (PIX) fits one that is several away (PXB), and the other way round."""
 
 
-def shape_of(system: System, rules: Rules) -> Shape:
+def shape_of(system: System, rules: Rules) -> RcclShape:
     """Measure a system whose paths are computed; GPUs and NICs by device number."""
     gpus = sorted(system.nodes["GPU"], key=lambda gpu: gpu.dev)
     nets = sorted(system.nodes["NET"], key=lambda net: net.dev)
@@ -70,7 +70,7 @@ def shape_of(system: System, rules: Rules) -> Shape:
     order = sorted(cpu.ident for cpu in cpus)
     # As characters above "0", so that 16 is "@".
     near = "".join(chr(48 + numa.count(ident)) + chr(48 + nic_numa.count(ident)) for ident in order)
-    return Shape(
+    return RcclShape(
         gpu_ids=tuple(gpu.ident for gpu in gpus),
         gpu_numa=tuple(numa),
         nic_numa=tuple(nic_numa),
@@ -86,7 +86,7 @@ def shape_of(system: System, rules: Rules) -> Shape:
     )
 
 
-def _links(gpu: Node, count: int, rules: Rules) -> tuple[int, ...]:
+def _links(gpu: SystemNode, count: int, rules: Rules) -> tuple[int, ...]:
     """How many xGMI links lead to each of so many GPUs, by device number; the first counts."""
     found: dict[int, float] = {}
     for link in gpu.links:
@@ -96,7 +96,7 @@ def _links(gpu: Node, count: int, rules: Rules) -> tuple[int, ...]:
     return tuple(int(found[dev] / each) if dev in found else 0 for dev in range(count))
 
 
-def _nearest(node: Node) -> int:
+def _nearest(node: SystemNode) -> int:
     """The CPU that is the fewest hops away, the first of equals."""
     hops = [path.hops for path in node.paths["CPU"]]
     return hops.index(min(hops))

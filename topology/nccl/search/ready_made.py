@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..nodes import Node, PathType, System
+from ..nodes import PathType, System, SystemNode
 from ..prediction import Graphs, SearchGraph
 from ..settings import Settings
 from ..system.nets import LocalNets
 from ..versions import Rules
-from .rccl_models import Model
+from .rccl_models import RcclModel
 from .recognition import match
 
 RING, BALANCED_TREE = 4, 1
@@ -36,7 +36,7 @@ class ReadyMade(NamedTuple):
 
     name: str
     """"rome_model_81" or "chordal ring"."""
-    model: Model | None
+    model: RcclModel | None
     graphs: Graphs
 
 
@@ -187,5 +187,5 @@ def _from_nics(system: System, rings: list[Ring]) -> list[Ring]:
     return found
 
 
-def _hops(net: Node, gpu: Node) -> int:
+def _hops(net: SystemNode, gpu: SystemNode) -> int:
     return net.paths["GPU"][gpu.index].hops

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..nodes import System
 from ..versions import Rules
-from .rccl_models import Model, Shape, models, shape_of
+from .rccl_models import RcclModel, RcclShape, models, shape_of
 
 MOST_GPUS = 16
 """GPUs of the largest model."""
@@ -22,7 +22,7 @@ MOST_STEPS = 300_000
 class Match(NamedTuple):
     """A model, and who stands for its GPUs and NICs."""
 
-    model: Model
+    model: RcclModel
     gpus: tuple[int, ...]
     """Device number for each GPU of the model."""
     nets: tuple[int, ...] = ()
@@ -64,7 +64,7 @@ def _on_rome(system: System) -> bool:
     return cpu.arch == "x86" and cpu.vendor == "amd" and cpu.model == 1
 
 
-def _same_size(model: Model, shape: Shape) -> bool:
+def _same_size(model: RcclModel, shape: RcclShape) -> bool:
     return (len(model.gpu_ids), len(model.nic_numa), model.most_links) == (
         len(shape.gpu_ids),
         len(shape.nic_numa),
@@ -78,11 +78,11 @@ def _width(rows: tuple[tuple[int, ...], ...]) -> int:
     return counts.pop() if len(counts) == 1 else 0
 
 
-def _rows(model: Model) -> tuple[tuple[int, ...], ...]:
+def _rows(model: RcclModel) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(digit) for digit in row) for row in model.links)
 
 
-def _all_to_all(system: System, shape: Shape, steps: _Steps) -> Match | None:
+def _all_to_all(system: System, shape: RcclShape, steps: _Steps) -> Match | None:
     """parseA2a8P: eight GPUs, each with each, four on each of two NUMA nodes; any CPU."""
     if len(shape.gpu_ids) != 8 or shape.cpus != 2 or not _width(shape.links):
         return None
@@ -90,14 +90,16 @@ def _all_to_all(system: System, shape: Shape, steps: _Steps) -> Match | None:
     return _by_blocks(shape, known, steps, blocks=2)
 
 
-def _blocks(system: System, shape: Shape, steps: _Steps) -> Match | None:
+def _blocks(system: System, shape: RcclShape, steps: _Steps) -> Match | None:
     """parse1H16P: sixteen GPUs, four on each of four NUMA nodes."""
     if len(shape.gpu_ids) != 16 or shape.cpus != 4 or not _on_rome(system):
         return None
     return _by_blocks(shape, models(), steps, blocks=4)
 
 
-def _by_blocks(shape: Shape, known: Sequence[Model], steps: _Steps, *, blocks: int) -> Match | None:
+def _by_blocks(
+    shape: RcclShape, known: Sequence[RcclModel], steps: _Steps, *, blocks: int
+) -> Match | None:
     homes = [[i for i, numa in enumerate(shape.gpu_numa) if numa == j] for j in range(blocks)]
     for model in known:
         alike = _same_size(model, shape) and model.cpus == shape.cpus and model.near == shape.near
@@ -134,7 +136,7 @@ def _block_orders(
             yield from _block_orders(homes[1:], theirs, ours, gpus, steps)
 
 
-def _rome(system: System, shape: Shape, steps: _Steps) -> Match | None:
+def _rome(system: System, shape: RcclShape, steps: _Steps) -> Match | None:
     """parseRome4P2H: up to eight GPUs, mostly on AMD Rome and later."""
     if len(shape.gpu_ids) > 8:
         return None
@@ -158,7 +160,7 @@ def _rome(system: System, shape: Shape, steps: _Steps) -> Match | None:
     return None
 
 
-def _hives(system: System, shape: Shape, steps: _Steps) -> Match | None:
+def _hives(system: System, shape: RcclShape, steps: _Steps) -> Match | None:
     """parse4H4P: four hives of four GPUs, a NIC for each GPU."""
     if not _on_rome(system) or len(shape.gpu_ids) != 16 or len(shape.nic_numa) != 16:
         return None
@@ -203,7 +205,7 @@ def _permuted(
 
 
 def _gpus(
-    model: Model, shape: Shape, steps: _Steps, *, domains: bool, ignore_numa: bool
+    model: RcclModel, shape: RcclShape, steps: _Steps, *, domains: bool, ignore_numa: bool
 ) -> tuple[int, ...] | None:
     """permuteGpuIds: NUMA nodes, xGMI links, and the order of bus ids must agree."""
     rows, theirs, ours = _rows(model), model.gpu_ids, shape.gpu_ids
@@ -236,7 +238,13 @@ NEAR = {"PIX", "PXB"}
 
 
 def _net_fits(
-    model: Model, shape: Shape, gpus: tuple[int, ...], at: int, net: int, *, alike: bool = False
+    model: RcclModel,
+    shape: RcclShape,
+    gpus: tuple[int, ...],
+    at: int,
+    net: int,
+    *,
+    alike: bool = False,
 ) -> bool:
     theirs = model.gdr[at].split()
     ours = [shape.gdr[net][gpu] for gpu in gpus]
@@ -248,7 +256,7 @@ def _net_fits(
 
 
 def _nets(
-    model: Model, shape: Shape, gpus: tuple[int, ...], steps: _Steps, *, ignore_numa: bool
+    model: RcclModel, shape: RcclShape, gpus: tuple[int, ...], steps: _Steps, *, ignore_numa: bool
 ) -> tuple[int, ...] | None:
     """permuteNetIds; () where there are no two NICs to tell apart, None when none fits."""
     if len(shape.nic_numa) < 2:
@@ -263,7 +271,7 @@ def _nets(
 
 
 def _nets_in_turn(
-    model: Model, shape: Shape, gpus: tuple[int, ...], *, ignore_numa: bool
+    model: RcclModel, shape: RcclShape, gpus: tuple[int, ...], *, ignore_numa: bool
 ) -> tuple[int, ...] | None:
     """Several NICs for each GPU: each takes the first that is left and fits."""
     found: list[int] = []

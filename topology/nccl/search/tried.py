@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .attempt import FOUND_ALL, Attempt
 from .bounds import Bounds
-from .draft import BALANCED_TREE, NVLS, TREE, Draft, times
+from .draft import BALANCED_TREE, NVLS, TREE, GraphDraft, times
 from .field import Field
 from .walk import STEPS, STEPS_SAME
 
@@ -25,7 +25,7 @@ Label = tuple[int, int]
 """(pattern, NIC crossing): what a graph must share with the best to win by fewer hops."""
 
 
-def budget(draft: Draft) -> int:
+def budget(draft: GraphDraft) -> int:
     """Steps that one attempt may take."""
     return STEPS_SAME if draft.same else STEPS
 
@@ -50,12 +50,12 @@ class Tried:
         self._bounds = Bounds(field)
         self._known: dict[tuple[int, ...], Made] = {}
         self._steps = ALL_STEPS
-        self._skipped: Draft | None = None
-        self._owed: list[Draft] = []
+        self._skipped: GraphDraft | None = None
+        self._owed: list[GraphDraft] = []
         self._doubt: int | None = None
         """Steps left at the last look, should the attempts left out have taken none."""
 
-    def search(self, draft: Draft, best: Draft) -> int | None:
+    def search(self, draft: GraphDraft, best: GraphDraft) -> int | None:
         """Make an attempt if it can matter.
 
         The steps left; None where they were not counted, OUT_OF_STEPS where the whole search
@@ -74,14 +74,14 @@ class Tried:
             return OUT_OF_STEPS
         return self._make(draft, best).left
 
-    def _make(self, draft: Draft, best: Draft) -> Made:
+    def _make(self, draft: GraphDraft, best: GraphDraft) -> Made:
         attempt = Attempt(self._field, draft, best)
         made = Made(attempt.run(), attempt.most_gbs, {label_of(draft)})
         if made.left != FOUND_ALL:
             self._known[self._what_matters(draft)] = made
         return made
 
-    def _nothing_new(self, made: Made, draft: Draft, best: Draft) -> bool:
+    def _nothing_new(self, made: Made, draft: GraphDraft, best: GraphDraft) -> bool:
         """Whether the channels of an attempt, found again, would beat the best no more."""
         if made.most_gbs < times(best.channels, best.speed_intra):
             return True
@@ -121,7 +121,7 @@ class Tried:
         self._doubt = None
         return steps < 0
 
-    def _count(self, draft: Draft) -> int:
+    def _count(self, draft: GraphDraft) -> int:
         """The steps that an attempt leaves which finds nothing better."""
         known = self._known.get(self._what_matters(draft))
         if known is None:
@@ -130,7 +130,7 @@ class Tried:
             known = self._make(draft, unbeatable)
         return known.left
 
-    def _cannot_win(self, draft: Draft, best: Draft) -> bool:
+    def _cannot_win(self, draft: GraphDraft, best: GraphDraft) -> bool:
         channels = self._bounds.channels(draft)
         if channels < draft.least:
             return True
@@ -144,7 +144,7 @@ class Tried:
             return True
         return self._bounds.hops(draft, channels) >= best.hops
 
-    def _what_matters(self, draft: Draft) -> tuple[int, ...]:
+    def _what_matters(self, draft: GraphDraft) -> tuple[int, ...]:
         """Attempts that agree in this try the same GPUs and NICs in the same order."""
         field = self._field
         near = nearest_below(field.gpu_types, draft.type_intra)
@@ -157,7 +157,7 @@ class Tried:
         return (*common, draft.pattern, draft.cross_nic, draft.speed_inter, out, back)
 
 
-def label_of(draft: Draft) -> Label:
+def label_of(draft: GraphDraft) -> Label:
     """The label of a draft."""
     return draft.pattern, draft.cross_nic
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
-from .draft import BALANCED_TREE, NVLS, RING, TREE, Draft
+from .draft import BALANCED_TREE, NVLS, RING, TREE, GraphDraft
 from .ends import NOWHERE, Ends
 from .field import Field, Hop
 from .orders import AWAY, FREE, TOWARDS_NIC
@@ -16,14 +16,14 @@ STEPS = 1 << 14
 """Budget of any other attempt."""
 
 
-class Walk(ABC):
+class SearchWalk(ABC):
     """A search in the middle of its channels; what a complete one means is up to `_complete`.
 
     Its methods pass on what is left of the links (`state`), the GPUs in this channel as bits
     (`used`) and the links crossed so far (`hops`).
     """
 
-    def __init__(self, field: Field, draft: Draft) -> None:
+    def __init__(self, field: Field, draft: GraphDraft) -> None:
         self.field, self.draft = field, draft
         self.left = STEPS_SAME if draft.same else STEPS
         """Steps left."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ...model.element import Element
-from ..nodes import LOCAL_GBS, Kind, Node, System
+from ..nodes import LOCAL_GBS, Kind, System, SystemNode
 from ..settings import strtoll
 from ..versions import Rules
 from .constants import (
@@ -44,7 +44,7 @@ class _Builder:
     def __init__(self, root: Element, rules: Rules, ranks: dict[Place, int]) -> None:
         self.root, self.rules, self.ranks = root, rules, ranks
         self.system = System()
-        self.by_ident: dict[tuple[Kind, int], Node] = {}
+        self.by_ident: dict[tuple[Kind, int], SystemNode] = {}
         """The first node of each id."""
         self.hosts: list[int] = []
         self.host_text = ""
@@ -88,12 +88,12 @@ class _Builder:
             self.hosts.append(value)
         return self.hosts.index(value)
 
-    def add(self, kind: Kind, ident: int) -> Node:
+    def add(self, kind: Kind, ident: int) -> SystemNode:
         node = self.system.add(kind, ident)
         self.by_ident.setdefault((kind, ident), node)
         return node
 
-    def node(self, kind: Kind, ident: int) -> Node | None:
+    def node(self, kind: Kind, ident: int) -> SystemNode | None:
         return self.by_ident.get((kind, ident))
 
     def add_cpu(self, element: Element) -> None:
@@ -122,7 +122,7 @@ class _Builder:
             elif child.tag == "nic":
                 self.add_cpu_nic(child, cpu, host)
 
-    def add_cpu_nic(self, element: Element, cpu: Node, host: int) -> None:
+    def add_cpu_nic(self, element: Element, cpu: SystemNode, host: int) -> None:
         # The NUMA node is masked out of the id: every such NIC of a host is one node.
         ident = host << 56
         nic = self.node("NIC", ident)
@@ -132,7 +132,7 @@ class _Builder:
             connect(nic, cpu, "PCI", LOCAL_GBS)
         self.add_nets(element, nic, host, "")
 
-    def add_pci(self, element: Element, parent: Node, host: int) -> None:
+    def add_pci(self, element: Element, parent: SystemNode, host: int) -> None:
         bus = (element.get("busid") or "").lower()
         if not bus:
             self.refuse("a pci element has no busid")
@@ -141,7 +141,7 @@ class _Builder:
             self.refuse(f"pci {bus} has no class")
         number = bus_number(bus)
         kind = kind_of_class(klass or "", self.rules)
-        node: Node | None = None
+        node: SystemNode | None = None
         gpu = next(element.each("gpu"), None)
         if gpu is not None:
             kind = "GPU"
@@ -165,7 +165,7 @@ class _Builder:
         if node is not None:
             self.connect_pci(element, node, parent, bus)
 
-    def connect_pci(self, element: Element, node: Node, parent: Node, bus: str) -> None:
+    def connect_pci(self, element: Element, node: SystemNode, parent: SystemNode, bus: str) -> None:
         speed = element.get("link_speed")
         if speed is None:
             self.refuse(f"pci {bus} has no link_speed")
@@ -174,7 +174,7 @@ class _Builder:
         connect(node, parent, "PCI", gbs)
         connect(parent, node, "PCI", gbs)
 
-    def add_gpu(self, element: Element, bus: str, ident: int, rank: int) -> Node:
+    def add_gpu(self, element: Element, bus: str, ident: int, rank: int) -> SystemNode:
         gpu = self.add("GPU", ident)
         owner = f"gpu {bus}"
         gpu.rank = rank
@@ -190,7 +190,7 @@ class _Builder:
             gpu.sm = self.number(element, "sm", 0, owner)
         return gpu
 
-    def add_nets(self, nic_element: Element, nic: Node, host: int, bus: str) -> None:
+    def add_nets(self, nic_element: Element, nic: SystemNode, host: int, bus: str) -> None:
         for element in nic_element.each("net"):
             if element.get("dev") is None:
                 continue
@@ -217,7 +217,7 @@ class _Builder:
             return  # a GPU that takes no part
         count = self.number(element, "count", 0, f"a link of {bus}")
         kind = kind_of_class(element.get("tclass") or "", self.rules)
-        remote: Node | None
+        remote: SystemNode | None
         if kind == "GPU":
             target = bus_number(element.get("target") or "")
             remote = self.node("GPU", host << 56 | target)

@@ -6,7 +6,7 @@ looks at paths that the steps before may have changed.
 
 from __future__ import annotations
 
-from ..nodes import Node, Path, PathType, System
+from ..nodes import PathType, System, SystemNode, SystemPath
 from ..settings import Settings
 from ..versions import Rules
 from .gdr import check_gdr, relay_of
@@ -27,7 +27,7 @@ class Computed:
         set_all_paths(system, rules, settings)
         gpus = system.nodes["GPU"]
         self.direct = [
-            [Path(path.type, path.bandwidth_gbs, path.links) for path in gpu.paths["GPU"]]
+            [SystemPath(path.type, path.bandwidth_gbs, path.links) for path in gpu.paths["GPU"]]
             for gpu in gpus
         ]
         """Paths between GPUs before any diversion, by index."""
@@ -58,7 +58,7 @@ class Computed:
                 if shm_off or src.host != dst.host or self.peers.net(src, dst).faster:
                     src.paths["GPU"][dst.index].type = PathType.NET
 
-    def p2p_connects(self, src: Node, dst: Node, check: P2pCheck | None = None) -> bool:
+    def p2p_connects(self, src: SystemNode, dst: SystemNode, check: P2pCheck | None = None) -> bool:
         """transport/p2p.cc:p2pCanConnect, with access granted where nobody was asked.
 
         `check`: the P2P check over the present path, where it was made already.
@@ -72,7 +72,7 @@ class Computed:
             return False
         return self._grants(src.bus_id, dst.bus_id).cuda is not False
 
-    def grant(self, src: Node, dst: Node) -> Grant:
+    def grant(self, src: SystemNode, dst: SystemNode) -> Grant:
         """What the driver says about a pair."""
         return self._grants(src.bus_id, dst.bus_id)
 
@@ -100,7 +100,7 @@ class Computed:
                 if gpu.paths["NET"][net.index].type < PathType.PHB:
                     self._without_gdr(gpu, net)
 
-    def _relay(self, gpu: Node, net: Node) -> None:
+    def _relay(self, gpu: SystemNode, net: SystemNode) -> None:
         """PXN: send to the NIC through the NVLink peer that sits next to it."""
         index = LocalNets(self.system, self.rules, self.settings).gpu(net.index)
         if index in (-1, gpu.index):
@@ -121,7 +121,7 @@ class Computed:
         if near.bandwidth_gbs > own.bandwidth_gbs or own.type > beyond:
             divert(self.system, peer, gpu, net)
 
-    def _without_gdr(self, gpu: Node, net: Node) -> None:
+    def _without_gdr(self, gpu: SystemNode, net: SystemNode) -> None:
         relayed = gpu.paths["NET"][net.index].type is PathType.PXN
         if relayed and net.gdr and gpu.gdr and relay_of(gpu, net) is gpu:
             self.system.refuse(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ...model.element import Element
-from ..nodes import LOCAL_GBS, Kind, Node
+from ..nodes import LOCAL_GBS, Kind, SystemNode
 from ..settings import strtoll
 from ..versions import Rules
 
@@ -68,7 +68,7 @@ def pci_link_gbs(speed: str, width: int) -> float:
     return (width or 16) * units / 80.0
 
 
-def nvlink_gbs(rules: Rules, gpu: Node) -> float:
+def nvlink_gbs(rules: Rules, gpu: SystemNode) -> float:
     """Bandwidth of one NVLink or xGMI link of a GPU."""
     if rules.library == "rccl":
         return next(gbs for start, gbs in rules.xgmi_gbs if gpu.arch.startswith(start))

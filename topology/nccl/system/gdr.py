@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..nodes import Node, PathType, System
+from ..nodes import PathType, System, SystemNode
 from ..settings import Settings
 from ..versions import Rules
 from .constants import bus_number
-from .levels import Level, level
+from .levels import PathLevel, level
 from .paths import local_cpu
 
 
@@ -22,10 +22,10 @@ class GdrCheck(NamedTuple):
     distance: PathType = PathType.DIS
     """That of the relay GPU when the path goes through one."""
     allowed: PathType = PathType.PXB
-    level: Level = Level(None, "", "", "")
+    level: PathLevel = PathLevel(None, "", "", "")
 
 
-def relay_of(gpu: Node, net: Node) -> Node:
+def relay_of(gpu: SystemNode, net: SystemNode) -> SystemNode:
     """The GPU that talks to the NIC: the relay of a PXN path, else the GPU itself."""
     path = gpu.paths["NET"][net.index]
     if path.type is not PathType.PXN:
@@ -37,7 +37,13 @@ def relay_of(gpu: Node, net: Node) -> Node:
 
 
 def check_gdr(
-    system: System, rules: Rules, settings: Settings, gpu: Node, net: Node, *, send: bool
+    system: System,
+    rules: Rules,
+    settings: Settings,
+    gpu: SystemNode,
+    net: SystemNode,
+    *,
+    send: bool,
 ) -> GdrCheck:
     """Whether a GPU's memory is given to the NIC, for sends (NIC reads) or for receives."""
     if not net.gdr:
@@ -78,7 +84,7 @@ def check_gdr(
     return GdrCheck(mode, "near enough", distance, allowed, set_level)
 
 
-def _linked_or_alone(system: System, gpu: Node) -> bool:
+def _linked_or_alone(system: System, gpu: SystemNode) -> bool:
     gpus = system.nodes["GPU"]
     return len(gpus) == 1 or any(
         path.type is PathType.NVL
@@ -87,7 +93,7 @@ def _linked_or_alone(system: System, gpu: Node) -> bool:
     )
 
 
-def _side_by_side(system: System, gpu: Node, net: Node) -> bool:
+def _side_by_side(system: System, gpu: SystemNode, net: SystemNode) -> bool:
     """RCCL on AMD Rome: GPU and NIC one switch below the same CPU, in the same PCI domain group."""
     cpus = system.nodes["CPU"]
     if not cpus or cpus[0].vendor != "amd" or not cpus[0].model:

@@ -12,7 +12,7 @@ OLD_NUMBERS = ("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")
 """What the digits 0 to 5 meant before levels had names; there is none for NVLink."""
 
 
-class Level(NamedTuple):
+class PathLevel(NamedTuple):
     """A level that the environment sets, or why it sets none."""
 
     path: PathType | None
@@ -23,22 +23,22 @@ class Level(NamedTuple):
     """Why a value that is set has no effect; "" when it has."""
 
 
-def level(settings: Settings, rules: Rules, variable: str, disable: str | None = None) -> Level:
+def level(settings: Settings, rules: Rules, variable: str, disable: str | None = None) -> PathLevel:
     """What the environment sets; names are case sensitive and end at SYS."""
     off = settings.text(disable) if disable else None
     if disable and off is not None and strtoll(off)[0] == 1:
-        return Level(PathType.LOC, disable, off, "")
+        return PathLevel(PathType.LOC, disable, off, "")
     text = settings.text(variable)
     if text is None:
-        return Level(None, "", "", "")
+        return PathLevel(None, "", "", "")
     end = rules.path_types.index("SYS")
     for known in rules.path_types[: end + 1]:
         if text == rules.path_names.get(known, known):
-            return Level(PathType[known], variable, text, "")
+            return PathLevel(PathType[known], variable, text, "")
     if text[:1].isascii() and text[:1].isdigit():
         number = min(strtoll(text)[0], len(OLD_NUMBERS) - 1)
-        return Level(PathType[OLD_NUMBERS[number]], variable, text, "")
-    return Level(None, variable, text, _why_ignored(text, rules))
+        return PathLevel(PathType[OLD_NUMBERS[number]], variable, text, "")
+    return PathLevel(None, variable, text, _why_ignored(text, rules))
 
 
 def _why_ignored(text: str, rules: Rules) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from ..nodes import Link, LinkKind, Node
+from ..nodes import LinkKind, SystemLink, SystemNode
 
 
-def connect(node: Node, to: Node, kind: LinkKind, gbs: float) -> None:
+def connect(node: SystemNode, to: SystemNode, kind: LinkKind, gbs: float) -> None:
     """Add a one-way link, or bandwidth to the one that is there; widest links come first."""
     links = node.links
     known = (i for i, link in enumerate(links) if link.to is to and link.kind == kind)
     place = next(known, len(links))
     if place == len(links):
-        links.append(Link(kind, 0.0, to))
+        links.append(SystemLink(kind, 0.0, to))
     link = links[place]
     link.bandwidth_gbs += gbs
     while place and links[place - 1].bandwidth_gbs < link.bandwidth_gbs:
@@ -20,7 +20,7 @@ def connect(node: Node, to: Node, kind: LinkKind, gbs: float) -> None:
     links[place] = link
 
 
-def cpu_above(node: Node, came_from: Node | None) -> Node | None:
+def cpu_above(node: SystemNode, came_from: SystemNode | None) -> SystemNode | None:
     """The CPU above a device, up the PCI links (graph/topo.cc:findLocalCpu)."""
     if node.kind == "CPU":
         return node
@@ -32,7 +32,9 @@ def cpu_above(node: Node, came_from: Node | None) -> Node | None:
     return None
 
 
-def parents_last(node: Node, parent: Node | None, above: tuple[Node, ...] = ()) -> bool:
+def parents_last(
+    node: SystemNode, parent: SystemNode | None, above: tuple[SystemNode, ...] = ()
+) -> bool:
     """Put the link upwards behind all others; the search tries links in order.
 
     False where PCI links lead round in a circle, which the library would follow for ever.

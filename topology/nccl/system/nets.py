@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..nodes import Kind, Node, PathType, System
+from ..nodes import Kind, PathType, System, SystemNode
 from ..settings import Settings
 from ..versions import Rules
 
@@ -14,7 +14,7 @@ DECIMAL = re.compile(r"[ \t\n\v\f\r]*\+?([0-9]{1,9})(?![0-9])")
 """A positive number as C's atoi reads it; longer ones are nonsense."""
 
 
-def nearest(node: Node, kind: Kind) -> tuple[list[int], PathType]:
+def nearest(node: SystemNode, kind: Kind) -> tuple[list[int], PathType]:
     """Indices of the nodes of a kind with the highest bandwidth, then the nearest; their type."""
     found: list[int] = []
     best_gbs, best_type = 0.0, PathType.DIS

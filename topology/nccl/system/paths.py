@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from ..nodes import KINDS, LOCAL_GBS, Kind, Link, LinkKind, Node, Path, PathType, System
+from ..nodes import (
+    KINDS,
+    LOCAL_GBS,
+    Kind,
+    LinkKind,
+    PathType,
+    System,
+    SystemLink,
+    SystemNode,
+    SystemPath,
+)
 from ..settings import Settings
 from ..versions import Rules
 from .nets import nearest
@@ -25,7 +35,7 @@ def set_all_paths(system: System, rules: Rules, settings: Settings) -> None:
     for nodes in system.nodes.values():
         for node in nodes:
             node.paths = {
-                kind: [Path() for _ in system.nodes[kind]] for kind in KINDS if kind in BASES
+                kind: [SystemPath() for _ in system.nodes[kind]] for kind in KINDS if kind in BASES
             }
     walk = _Walk(system, rules, settings)
     for kind in BASES:
@@ -41,19 +51,19 @@ class _Walk:
         self.relays = rules.relays and not settings.integer("NCCL_NVB_DISABLE", 0)
         self.rccl = rules.library == "rccl"
         self.nearest_first = rules.path_rule == "type"
-        self.back: dict[tuple[int, int, LinkKind], Link] = {}
+        self.back: dict[tuple[int, int, LinkKind], SystemLink] = {}
         for nodes in system.nodes.values():
             for node in nodes:
                 for link in node.links:
                     self.back.setdefault((id(node), id(link.to), link.kind), link)
 
-    def run(self, base: Node) -> None:
+    def run(self, base: SystemNode) -> None:
         kind, index = base.kind, base.index
         start = base.paths[kind][index]
         start.type, start.bandwidth_gbs, start.links = PathType.LOC, LOCAL_GBS, ()
         frontier = [base]
         while frontier:
-            reached: dict[int, Node] = {}
+            reached: dict[int, SystemNode] = {}
             for node in frontier:
                 path = node.paths[kind][index]
                 for link in node.links:
@@ -67,11 +77,13 @@ class _Walk:
                         reached.setdefault(id(far), far)
             frontier = list(reached.values())
 
-    def may_cross(self, path: Path, link: Link) -> bool:
+    def may_cross(self, path: SystemPath, link: SystemLink) -> bool:
         """A path may pass through a GPU by one NVLink or xGMI link to another GPU, once."""
         return self.relays and link.kind == "NVL" and link.to.kind == "GPU" and path.hops <= 1
 
-    def improves(self, found: Path, path: Path, node: Node, link: Link) -> bool:
+    def improves(
+        self, found: SystemPath, path: SystemPath, node: SystemNode, link: SystemLink
+    ) -> bool:
         """Take the way through `node` when it is better than what is known."""
         width = min(path.bandwidth_gbs, link.bandwidth_gbs)
         if self.nearest_first:
@@ -98,7 +110,7 @@ class _Walk:
         found.type = kind
         return True
 
-    def type_of(self, path: Path, node: Node, link: Link) -> PathType:
+    def type_of(self, path: SystemPath, node: SystemNode, link: SystemLink) -> PathType:
         step = LINK_TYPES[link.kind]
         if node.kind == "PCI" and link.to.kind == "PCI":
             step = PathType.PXB
@@ -115,12 +127,12 @@ class _Walk:
         return max(path.type, step)
 
 
-def _one_way(node: Node, to: Node) -> str:
+def _one_way(node: SystemNode, to: SystemNode) -> str:
     names = [f"GPU {one.bus_id}" if one.kind == "GPU" else one.kind for one in (node, to)]
     return f"a link leads from {names[0]} to {names[1]} and none back"
 
 
-def local_cpu(gpu: Node, rules: Rules) -> int | None:
+def local_cpu(gpu: SystemNode, rules: Rules) -> int | None:
     """Index of the CPU with the fewest hops; None when none is reachable.
 
     NCCL 2.30.7 asks for the widest path and the nearest type first (ncclGetLocalCpu).
@@ -132,7 +144,7 @@ def local_cpu(gpu: Node, rules: Rules) -> int | None:
     return min(near, key=lambda index: ways[index].hops, default=None)
 
 
-def divert(system: System, via: Node, src: Node, dst: Node) -> None:
+def divert(system: System, via: SystemNode, src: SystemNode, dst: SystemNode) -> None:
     """Replace a path by the one through a third node (graph/paths.cc:addInterStep)."""
     first = src.paths[via.kind][via.index]
     second = via.paths[dst.kind][dst.index]

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
-from ..nodes import Node, Path, PathType, System
-from ..prediction import Step
+from ..nodes import PathType, System, SystemNode, SystemPath
+from ..prediction import DecisionStep
 from ..settings import Settings
 from ..versions import Rules
-from .levels import Level, level
+from .levels import PathLevel, level
 
 
 class Grant(NamedTuple):
@@ -22,7 +22,7 @@ class Grant(NamedTuple):
     """cudaDeviceCanAccessPeer; None when not asked."""
     because: str = ""
     """Where `cuda` comes from, when it was not measured."""
-    conditions: tuple[Step, ...] = ()
+    conditions: tuple[DecisionStep, ...] = ()
     """What RCCL needs besides for P2P, as questions with their answers."""
 
 
@@ -44,7 +44,7 @@ class P2pCheck(NamedTuple):
     allowed: bool
     path: PathType
     limit: PathType
-    level: Level
+    level: PathLevel
     within: bool
     """The path is no farther than the limit."""
     relay: int = -1
@@ -80,7 +80,7 @@ def default_limit(system: System, rules: Rules) -> PathType:
     return PathType.SYS if pair_on_amd else PathType.PXB
 
 
-def relay_between(path: Path) -> Node | None:
+def relay_between(path: SystemPath) -> SystemNode | None:
     """The GPU that a path of two hops goes through; None when it goes through none."""
     middle = path.links[0].to if path.hops == 2 else None
     return middle if middle is not None and middle.kind == "GPU" else None
@@ -113,7 +113,7 @@ class Peers:
         assert self._limit is not None
         return self._limit
 
-    def p2p(self, src: Node, dst: Node) -> P2pCheck:
+    def p2p(self, src: SystemNode, dst: SystemNode) -> P2pCheck:
         """graph/paths.cc:ncclTopoCheckP2p for GPUs of this system, over their present path."""
         path = src.paths["GPU"][dst.index]
         # AMD's GPUs pass on what is not for them: RCCL lets none copy it (graph/paths.cc).
@@ -139,12 +139,12 @@ class Peers:
         fatal = not self._ignore and path.type <= PathType.NVB
         return check._replace(allowed=False, grant=grant, refused=True, fatal=fatal)
 
-    def _worst_grant(self, way: list[Node]) -> Grant:
+    def _worst_grant(self, way: list[SystemNode]) -> Grant:
         grants = [self._grants(one.bus_id, other.bus_id) for one, other in pairwise(way)]
         bad = next((grant for grant in grants if grant.nvml not in (None, "ok")), None)
         return bad or grants[0]
 
-    def net(self, src: Node, dst: Node) -> NetCheck:
+    def net(self, src: SystemNode, dst: SystemNode) -> NetCheck:
         """graph/paths.cc:ncclTopoCheckNet for GPUs of this system."""
         if self._no_net:
             return NetCheck(False, switched_off=True)
@@ -153,7 +153,7 @@ class Peers:
         return NetCheck(one > between and other > between, between, one, other)
 
 
-def _fastest_near(gpu: Node) -> float:
+def _fastest_near(gpu: SystemNode) -> float:
     return max(
         (path.bandwidth_gbs for path in gpu.paths["NET"] if path.type <= PathType.PXB), default=0.0
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..nodes import Node, System
+from ..nodes import System, SystemNode
 from ..settings import Settings
 from ..versions import Rules
 from .gdr import check_gdr
@@ -58,6 +58,6 @@ def all_linked(system: System) -> bool:
     return True
 
 
-def _linked(one: Node, other: Node) -> bool:
+def _linked(one: SystemNode, other: SystemNode) -> bool:
     path = one.paths["GPU"][other.index]
     return path.hops == 1 and path.links[0].kind == "NVL"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..nodes import Link, Node, System
+from ..nodes import System, SystemLink, SystemNode
 
 GEN4 = 0x1000C0101000A000
 GEN5 = 0x1000C03010000000
@@ -36,7 +36,7 @@ def flatten_switches(system: System) -> None:
         done.add(id(parent))
 
 
-def _absorb(system: System, parent: Node) -> None:
+def _absorb(system: System, parent: SystemNode) -> None:
     gen = generation(parent.device, 0)
     children = [
         link.to
@@ -48,7 +48,7 @@ def _absorb(system: System, parent: Node) -> None:
         for link in child.links:
             if link.to is parent:
                 continue
-            parent.links.append(Link(link.kind, link.bandwidth_gbs, link.to))
+            parent.links.append(SystemLink(link.kind, link.bandwidth_gbs, link.to))
             back = next((one for one in link.to.links if one.to is child), None)
             if back is not None:
                 back.to = parent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..prediction import Choice, Tuning
+from ..prediction import AlgorithmChoice, Tuning
 from .inputs import TuningInput, single
 from .rules import COLLECTIVES, PROTOCOLS
 from .schedule import channel_range
@@ -17,7 +17,7 @@ SMALLEST, LARGEST = 1 << 10, 1 << 34
 
 def choose(
     comm: TuningInput, tuning: Tuning, coll_channels: int, collective: str, size_bytes: int
-) -> Choice | None:
+) -> AlgorithmChoice | None:
     """The pick for one call alone in its group (enqueue.cc:topoGetAlgoInfo).
 
     `size_bytes` is the larger of the buffers sent and received, as nccl-tests counts it; the log
@@ -34,7 +34,7 @@ def choose(
     if best is None or comm.ranks <= 1:
         return None
     time, algorithm, protocol = best
-    return Choice(
+    return AlgorithmChoice(
         collective=collective,
         bytes=size_bytes,
         algorithm=algorithm,
@@ -44,7 +44,7 @@ def choose(
     )
 
 
-def choices(comm: TuningInput, tuning: Tuning, coll_channels: int) -> tuple[Choice, ...]:
+def choices(comm: TuningInput, tuning: Tuning, coll_channels: int) -> tuple[AlgorithmChoice, ...]:
     """The picks for an all-reduce of 1, 4, 16, 64 and 256 MiB and 1 GiB."""
     found = (choose(comm, tuning, coll_channels, "AllReduce", size) for size in SIZES)
     return tuple(choice for choice in found if choice is not None)
@@ -52,9 +52,9 @@ def choices(comm: TuningInput, tuning: Tuning, coll_channels: int) -> tuple[Choi
 
 def crossovers(
     comm: TuningInput, tuning: Tuning, coll_channels: int, collective: str = "AllReduce"
-) -> tuple[Choice, ...]:
+) -> tuple[AlgorithmChoice, ...]:
     """The pick for 1 KiB, then the first pick of every stretch of powers of two up to 16 GiB."""
-    found: list[Choice] = []
+    found: list[AlgorithmChoice] = []
     size = SMALLEST
     while size <= LARGEST:
         choice = choose(comm, tuning, coll_channels, collective, size)

@@ -15,7 +15,7 @@ from ..order import hip_order
 from ..settings import Settings
 from .attributes import number
 from .bus import Bus
-from .draft import Draft, thaw
+from .draft import ElementDraft, thaw
 from .gdr import gpu_gdr, nic_gdr
 from .links import NO_WIRES, NVSWITCH, gpu_attributes, link_elements, wires_unknown
 from .ports import Port, network_ports
@@ -52,7 +52,7 @@ def detect(machine: Machine, settings: Settings, base: Element | None = None) ->
     ports = network_ports(machine, settings, gdr=gdr, rccl=rccl, notes=notes)
     if any(port.gdr for port in ports):
         notes += [*why, GPU_GDR_AMD if rccl else GPU_GDR]
-    total = Draft("system", {"version": "2" if rccl else "1"})
+    total = ElementDraft("system", {"version": "2" if rccl else "1"})
     for rank, gpu in enumerate(gpus):
         own = _Rank(_start(base, total.attributes["version"]), bus, machine, notes)
         own.gpu(gpu, rank)
@@ -79,9 +79,9 @@ def ranked(machine: Machine) -> list[Gpu]:
     return nvidia if len(nvidia) >= len(amd) else hip_order(amd)
 
 
-def _start(base: Element | None, version: str) -> Draft:
+def _start(base: Element | None, version: str) -> ElementDraft:
     if base is None:
-        return Draft("system", {"version": version})
+        return ElementDraft("system", {"version": version})
     root = thaw(base)
     for one in root.walk():
         if one.tag == "cpu":
@@ -93,9 +93,9 @@ def _start(base: Element | None, version: str) -> Draft:
 class _Rank:
     """What one rank finds: its GPU, then the NICs."""
 
-    def __init__(self, root: Draft, bus: Bus, machine: Machine, notes: list[str]) -> None:
+    def __init__(self, root: ElementDraft, bus: Bus, machine: Machine, notes: list[str]) -> None:
         self.root, self._bus, self._machine, self._notes = root, bus, machine, notes
-        self._named: dict[tuple[str, str], Draft] = {}
+        self._named: dict[tuple[str, str], ElementDraft] = {}
         """Elements by tag and the attribute that names them; the first of a name."""
         for one in root.walk():
             self._remember(one)
@@ -111,7 +111,7 @@ class _Rank:
         element.attributes["rank"] = str(rank)
         element.default("gdr", str(int(gpu_gdr(gpu))))
 
-    def _links(self, gpu: Gpu, element: Draft) -> None:
+    def _links(self, gpu: Gpu, element: ElementDraft) -> None:
         sm = number(element.attributes["sm"]) or 0
         there = {child.tag for child in element.children}
         for tag, attributes in link_elements(gpu, sm, self._machine, self._bus, self._notes):
@@ -139,22 +139,22 @@ class _Rank:
         ):  # fmt: skip
             net.default(name, value)
 
-    def _remember(self, one: Draft) -> Draft:
+    def _remember(self, one: ElementDraft) -> ElementDraft:
         if one.tag in NAMES:
             self._named.setdefault((one.tag, one.attributes.get(NAMES[one.tag], "")), one)
         return one
 
-    def _first_cpu(self) -> Draft:
+    def _first_cpu(self) -> ElementDraft:
         return self.root.sub("cpu") or self._cpu("-1")
 
-    def _pci(self, address: str, kind: str) -> Draft:
+    def _pci(self, address: str, kind: str) -> ElementDraft:
         """The `pci` element of a function, made and hung up where it is not there yet."""
-        pci = self._named.get(("pci", address)) or Draft("pci", {"busid": address})
+        pci = self._named.get(("pci", address)) or ElementDraft("pci", {"busid": address})
         pci.default("class", kind)
         self._fill(pci)
         return pci
 
-    def _fill(self, pci: Draft) -> None:
+    def _fill(self, pci: ElementDraft) -> None:
         """Complete a `pci` element and those above it (ncclTopoGetXmlFromSys)."""
         address = pci.attributes.get("busid", "")
         own = self._bus.pci_class(address)
@@ -167,7 +167,7 @@ class _Rank:
             if where == "cpu":
                 above = self._cpu(name)
             else:
-                above = self._named.get(("pci", name)) or Draft("pci", {"busid": name})
+                above = self._named.get(("pci", name)) or ElementDraft("pci", {"busid": name})
                 if above.above is None:
                     self._fill(above)
             above.place(pci)
@@ -178,13 +178,13 @@ class _Rank:
         elif pci.above.tag == "cpu":
             self._complete_cpu(pci.above)
 
-    def _cpu(self, numaid: str) -> Draft:
+    def _cpu(self, numaid: str) -> ElementDraft:
         cpu = self._named.get(("cpu", numaid))
         if cpu is None:
             cpu = self._remember(self.root.add("cpu", numaid=numaid))
         self._complete_cpu(cpu)
         return cpu
 
-    def _complete_cpu(self, cpu: Draft) -> None:
+    def _complete_cpu(self, cpu: ElementDraft) -> None:
         for name, value in self._bus.cpu(cpu.attributes.get("numaid", "-1")).items():
             cpu.default(name, value)

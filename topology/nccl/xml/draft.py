@@ -9,23 +9,23 @@ from ...model.element import Element
 
 
 @dataclass(slots=True, eq=False)
-class Draft:
+class ElementDraft:
     """A tag, attributes in the order in which they were set, children, and the element above."""
 
     tag: str
     attributes: dict[str, str] = field(default_factory=dict)
-    children: list[Draft] = field(default_factory=list)
-    above: Draft | None = None
+    children: list[ElementDraft] = field(default_factory=list)
+    above: ElementDraft | None = None
     keep: bool = False
     """Part of this communicator: a GPU with a rank, a NIC of the network."""
 
-    def add(self, tag: str, **attributes: str) -> Draft:
+    def add(self, tag: str, **attributes: str) -> ElementDraft:
         """Append a child."""
-        child = Draft(tag, dict(attributes), above=self)
+        child = ElementDraft(tag, dict(attributes), above=self)
         self.children.append(child)
         return child
 
-    def place(self, child: Draft) -> None:
+    def place(self, child: ElementDraft) -> None:
         """Take in a `pci` element in the order of bus ids, as text (NCCL issue 820)."""
         busid = child.attributes.get("busid", "")
         index = len(self.children)
@@ -40,11 +40,11 @@ class Draft:
         """Set an attribute unless the element has it."""
         self.attributes.setdefault(name, value)
 
-    def sub(self, tag: str) -> Draft | None:
+    def sub(self, tag: str) -> ElementDraft | None:
         """The first direct child with this tag."""
         return next((child for child in self.children if child.tag == tag), None)
 
-    def walk(self) -> Iterator[Draft]:
+    def walk(self) -> Iterator[ElementDraft]:
         """Go through the element and everything below it, parents first."""
         yield self
         for child in self.children:
@@ -62,9 +62,9 @@ class Draft:
         ]
         return any(kept)
 
-    def fuse(self, other: Draft) -> None:
+    def fuse(self, other: ElementDraft) -> None:
         """Take in what another rank found; equal is what has equal attributes (ncclTopoFuseXml)."""
-        known: dict[tuple[str, frozenset[tuple[str, str]]], Draft] = {}
+        known: dict[tuple[str, frozenset[tuple[str, str]]], ElementDraft] = {}
         for child in self.children:
             known.setdefault(child._looks(), child)
         for theirs in other.children:
@@ -87,8 +87,8 @@ class Draft:
         )
 
 
-def thaw(element: Element, above: Draft | None = None) -> Draft:
+def thaw(element: Element, above: ElementDraft | None = None) -> ElementDraft:
     """Make a draft of an Element; the attribute `keep` of a file is its own business and stays."""
-    draft = Draft(element.tag, dict(element.attributes), above=above)
+    draft = ElementDraft(element.tag, dict(element.attributes), above=above)
     draft.children = [thaw(child, draft) for child in element.children]
     return draft

@@ -7,7 +7,7 @@ from typing import Any
 from ...model.source import Raw
 from .figures import Load
 from .pci_tree import GTS, Function
-from .shape import Shape
+from .shape import DemoShape
 
 REFUSED = {"error": "AmdSmiLibraryException: AMDSMI_STATUS_NOT_SUPPORTED - Feature not supported"}
 NA = "N/A"
@@ -27,7 +27,7 @@ _CACHES_KIB = {"gfx90a": (8192,), "gfx942": (4096, 262_144), "gfx950": (4096, 26
 """L2, of one XCD as the kernel gives it, and the cache at the memory (data sheets)."""
 
 
-def answer(shape: Shape, gpus: tuple[Function, ...]) -> dict[str, Any]:
+def answer(shape: DemoShape, gpus: tuple[Function, ...]) -> dict[str, Any]:
     """Give what the reader of `amdsmi` would find."""
     return {
         "demo": True,
@@ -39,7 +39,7 @@ def answer(shape: Shape, gpus: tuple[Function, ...]) -> dict[str, Any]:
     }
 
 
-def _device(shape: Shape, gpu: Function, gpus: tuple[Function, ...]) -> dict[str, Any]:
+def _device(shape: DemoShape, gpu: Function, gpus: tuple[Function, ...]) -> dict[str, Any]:
     model = shape.gpu
     vendor, device = model.pci_id.split(":")
     modes = (model.compute_partition or REFUSED, model.memory_partition or REFUSED)
@@ -115,7 +115,7 @@ def _caches(target: str) -> Raw:
     return {"cache": found} if found else REFUSED
 
 
-def _cap(shape: Shape, gpu: Function) -> Raw:
+def _cap(shape: DemoShape, gpu: Function) -> Raw:
     """Microwatts; of two dies in a package only the first tells the package's limit."""
     if gpu.number % shape.gpu.dies:
         return REFUSED
@@ -133,7 +133,7 @@ def _pcie(width: int, generation: int, prefix: str) -> dict[str, int]:
     return {f"{prefix}width": width, f"{prefix}speed": rates[generation]}
 
 
-def _links(shape: Shape, gpu: Function, gpus: tuple[Function, ...]) -> list[tuple[str, bool]]:
+def _links(shape: DemoShape, gpu: Function, gpus: tuple[Function, ...]) -> list[tuple[str, bool]]:
     """The far end of each xGMI link of a GPU, and whether it is up."""
     mesh = shape.xgmi
     return [
@@ -143,7 +143,7 @@ def _links(shape: Shape, gpu: Function, gpus: tuple[Function, ...]) -> list[tupl
     ]
 
 
-def _lanes(shape: Shape) -> Raw:
+def _lanes(shape: DemoShape) -> Raw:
     """The rate of a lane, whole GT/s as the driver gives it; none where it is not whole."""
     mesh = shape.xgmi
     if mesh is None:
@@ -155,7 +155,7 @@ def _lanes(shape: Shape) -> Raw:
     }
 
 
-def _pair(shape: Shape, a: Function, b: Function) -> dict[str, Any]:
+def _pair(shape: DemoShape, a: Function, b: Function) -> dict[str, Any]:
     """Give what the driver says of two GPUs: one hive, so all are xGMI, near or over a third."""
     mesh, low, high = shape.xgmi, 0, 0
     near = a.numa == b.numa
@@ -183,7 +183,7 @@ def _pair(shape: Shape, a: Function, b: Function) -> dict[str, Any]:
     }
 
 
-def readings(shape: Shape, gpus: tuple[Function, ...], tick: int) -> dict[str, Any]:
+def readings(shape: DemoShape, gpus: tuple[Function, ...], tick: int) -> dict[str, Any]:
     """Give what the reader of `amdsmi_readings` would find at a tick."""
     devices = [_moving(Load(shape, gpu, tick), gpus) for gpu in gpus]
     return {"demo": True, "devices": devices}

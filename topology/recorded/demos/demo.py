@@ -13,7 +13,7 @@ from ...model.source import Part
 from ...sources import load as load_source
 from . import figures, pci_tree
 from . import nvml as nvml_answers
-from .shape import DemoError, Shape, load, names
+from .shape import DemoError, DemoShape, load, names
 
 __all__ = ["DemoError", "moving", "names", "parts", "raw", "title"]
 
@@ -74,7 +74,7 @@ def _gpus(functions: tuple[pci_tree.Function, ...]) -> tuple[pci_tree.Function, 
     return tuple(function for function in functions if function.kind == "gpu")
 
 
-def _laid_out(name: str) -> tuple[Shape, tuple[pci_tree.Function, ...]]:
+def _laid_out(name: str) -> tuple[DemoShape, tuple[pci_tree.Function, ...]]:
     shape = load(name)
     if name not in _FUNCTIONS:
         _FUNCTIONS[name] = pci_tree.functions(shape)

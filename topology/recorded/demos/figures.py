@@ -13,7 +13,7 @@ from ...sources.nvidia import recovery
 from ...wiring.wires import NVLINK_PAYLOAD_GBS
 from .nvml import HIDDEN_MIB, NOT_SUPPORTED, pci_info
 from .pci_tree import Function
-from .shape import Shape
+from .shape import DemoShape
 
 PCIE_SECONDS = 0.025
 """How long the reader watches the PCIe byte counters."""
@@ -30,13 +30,13 @@ _IDLE = 0x1
 _POWER_CAP = 0x4
 
 
-def readings(shape: Shape, gpus: tuple[Function, ...], tick: int) -> dict[str, Any]:
+def readings(shape: DemoShape, gpus: tuple[Function, ...], tick: int) -> dict[str, Any]:
     """Give what the reader of `nvml_readings` would find at a tick."""
     devices = [Load(shape, gpu, tick).answers() for gpu in gpus]
     return {"demo": True, "devices": devices}
 
 
-def busy(shape: Shape, gpu: Function) -> bool:
+def busy(shape: DemoShape, gpu: Function) -> bool:
     """Say whether a GPU of a demo has work."""
     return gpu.number not in shape.idle
 
@@ -61,7 +61,7 @@ class Wave:
 class Load:
     """What one GPU does at one tick."""
 
-    def __init__(self, shape: Shape, gpu: Function, tick: int) -> None:
+    def __init__(self, shape: DemoShape, gpu: Function, tick: int) -> None:
         self.shape, self.gpu, self.tick = shape, gpu, tick
         self.model = shape.gpu
         self.busy = busy(shape, gpu)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .nvml import cpu_numbers
 from .pci import ABSENT, NO_NVIDIA
-from .shape import Node, Shape, Slot
+from .shape import DemoHost, DemoShape, RootPort
 
 SHM_SHARE = 2
 """/dev/shm is half of the memory, as Linux makes it."""
@@ -15,7 +15,7 @@ NEAR, SAME_SOCKET, OTHER_SOCKET = 10, 12, 32
 FAR_OF_TWO = 21
 
 
-def answer(shape: Shape) -> dict[str, Any]:
+def answer(shape: DemoShape) -> dict[str, Any]:
     """Give what the reader of `host` would find."""
     node = shape.node
     nvidia = shape.gpu.vendor == "nvidia"
@@ -66,12 +66,12 @@ def answer(shape: Shape) -> dict[str, Any]:
     }
 
 
-def _devices(slot: Slot) -> list[str]:
+def _devices(slot: RootPort) -> list[str]:
     nested = [name for group in slot.switches for name in group]
     return [*([slot.device] if slot.device else []), *slot.switch, *nested]
 
 
-def _files(shape: Shape, total: int) -> dict[str, Any]:
+def _files(shape: DemoShape, total: int) -> dict[str, Any]:
     node = shape.node
     files: dict[str, Any] = {
         "etc/os-release": 'PRETTY_NAME="Ubuntu 24.04.2 LTS"',
@@ -107,7 +107,7 @@ def _files(shape: Shape, total: int) -> dict[str, Any]:
     return files
 
 
-def _sockets(node: Node) -> list[dict[str, str]]:
+def _sockets(node: DemoHost) -> list[dict[str, str]]:
     threads = node.cores_per_socket * (max(node.numa_socket) + 1)
     found: list[dict[str, str]] = []
     for socket in sorted(set(node.numa_socket)):
@@ -120,7 +120,7 @@ def _sockets(node: Node) -> list[dict[str, str]]:
     return found
 
 
-def _distances(node: Node, number: int) -> list[int]:
+def _distances(node: DemoHost, number: int) -> list[int]:
     if len(node.numa_cpus) == 2:
         return [NEAR if other == number else FAR_OF_TWO for other in range(2)]
     mine = node.numa_socket[number]

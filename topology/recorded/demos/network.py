@@ -6,7 +6,7 @@ from typing import Any
 
 from .pci import ABSENT, NO_NVIDIA
 from .pci_tree import Function
-from .shape import Adapter, Shape
+from .shape import Adapter, DemoShape
 
 INFINIBAND_TYPE, ETHERNET_TYPE = "32", "1"
 """ARPHRD_ numbers of Linux if_arp.h."""
@@ -16,7 +16,7 @@ ROUTES = (
 )
 
 
-def network(shape: Shape, functions: tuple[Function, ...]) -> dict[str, Any]:
+def network(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
     """Give what sysfs would say of a demo's adapters: NICs with verbs are RDMA devices, mlx5_N."""
     paths: dict[str, str] = {}
     interfaces: dict[str, Any] = {}
@@ -89,7 +89,7 @@ def _rdma(adapter: Adapter, function: Function, path: str, interface: str) -> di
     }
 
 
-def software(shape: Shape) -> dict[str, Any]:
+def software(shape: DemoShape) -> dict[str, Any]:
     """Give the versions that a look at files would find."""
     libraries = []
     if shape.nccl is not None:

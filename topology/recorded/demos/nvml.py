@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .pci_tree import Function, chain
-from .shape import Shape
+from .shape import DemoShape
 
 NOT_SUPPORTED = {"error": "NVMLError_NotSupported: Not Supported"}
 NOT_A_LINK = {"error": "NVMLError_InvalidArgument: Invalid Argument"}
@@ -14,7 +14,7 @@ HIDDEN_MIB = 625
 _ANCESTORS = {"single": 10, "multiple": 20, "hostbridge": 30, "node": 40, "system": 50}
 
 
-def answer(shape: Shape, functions: tuple[Function, ...]) -> dict[str, Any]:
+def answer(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
     """Give what NVML would say of a demo's GPUs; {} where the GPUs are not NVIDIA's."""
     if shape.gpu.vendor != "nvidia":
         return {}
@@ -39,7 +39,7 @@ def uuid(gpu: Function) -> str:
     return f"GPU-de300000-0000-4000-8000-{gpu.number:012d}"
 
 
-def _common(shape: Shape) -> dict[str, Any]:
+def _common(shape: DemoShape) -> dict[str, Any]:
     model = shape.gpu
     major, minor = model.compute_capability.split(".")
     watts = model.power_watts * 1000
@@ -89,7 +89,7 @@ def _common(shape: Shape) -> dict[str, Any]:
     }
 
 
-def _device(shape: Shape, gpu: Function) -> dict[str, Any]:
+def _device(shape: DemoShape, gpu: Function) -> dict[str, Any]:
     pci = pci_info(gpu)
     modules = shape.gpu.modules
     return {
@@ -140,7 +140,7 @@ def _words(listing: str) -> list[int]:
 class _Wiring:
     """Links, pairs and fabric of each GPU."""
 
-    def __init__(self, shape: Shape, functions: tuple[Function, ...]) -> None:
+    def __init__(self, shape: DemoShape, functions: tuple[Function, ...]) -> None:
         self.shape = shape
         self.gpus = [function for function in functions if function.kind == "gpu"]
         self.switches = [function for function in functions if function.kind == "nvswitch"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from .figures import busy
 from .pci_tree import Function
-from .shape import Shape
+from .shape import DemoShape
 
 ABSENT = "left out of the demo"
 NO_NVIDIA = {"error": "no driver of NVIDIA's on this node"}
@@ -16,7 +16,7 @@ _MEMORY = 0x14220C
 """Flags of a 64-bit prefetchable memory region, as Linux prints them."""
 
 
-def answer(shape: Shape, functions: tuple[Function, ...]) -> dict[str, Any]:
+def answer(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
     """Give what sysfs would say of a demo's PCI functions."""
     below = {function.parent: function for function in functions}
     asleep = {function.address for function in functions if _sleeps(shape, function)}
@@ -41,13 +41,13 @@ def answer(shape: Shape, functions: tuple[Function, ...]) -> dict[str, Any]:
     }
 
 
-def _sleeps(shape: Shape, function: Function) -> bool:
+def _sleeps(shape: DemoShape, function: Function) -> bool:
     return function.kind == "gpu" and shape.gpu.pcie_gen == 4 and not (
         shape.nvlink or shape.xgmi or busy(shape, function)
     )  # fmt: skip
 
 
-def _device(shape: Shape, function: Function) -> dict[str, Any]:
+def _device(shape: DemoShape, function: Function) -> dict[str, Any]:
     vendor, device = function.pci_id.split(":")
     sub_vendor, sub_device = function.subsystem_id.split(":")
     texts = {
@@ -81,13 +81,13 @@ def _link(function: Function, child: Function | None, asleep: set[str]) -> dict[
     }
 
 
-def _resource(shape: Shape, function: Function) -> str:
+def _resource(shape: DemoShape, function: Function) -> str:
     start = 0x20_0000_0000 + (int(function.bus[-2:], 16) << 40)
     size = shape.gpu.bar1_bytes if function.kind == "gpu" else 0x10_0000
     return f"0x{start:016x} 0x{start + size - 1:016x} 0x{_MEMORY:016x}"
 
 
-def _names(shape: Shape) -> dict[str, str]:
+def _names(shape: DemoShape) -> dict[str, str]:
     """Translate the ids of the devices that a person looks at."""
     names = {"10de": "NVIDIA Corporation", "1002": "Advanced Micro Devices, Inc. [AMD/ATI]"}
     names[shape.gpu.pci_id] = shape.gpu.name

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from .shape import Adapter, Shape, Slot
+from .shape import Adapter, DemoShape, RootPort
 
 PORT_IDS = {"GenuineIntel": "8086:352a", "AuthenticAMD": "1022:14ab"}
 MANY_PORTS = 31
@@ -74,7 +74,7 @@ class _Buses:
         return f"{self.domain}:{self.last:02x}"
 
 
-def functions(shape: Shape) -> tuple[Function, ...]:
+def functions(shape: DemoShape) -> tuple[Function, ...]:
     """Lay the tree out: every bridge and device with its address, in address order."""
     found: list[Function] = []
     roots: dict[str, tuple[_Buses, Iterator[int]]] = {}
@@ -90,7 +90,7 @@ def functions(shape: Shape) -> tuple[Function, ...]:
 class _Below:
     """Everything below one root port."""
 
-    def __init__(self, shape: Shape, slot: Slot, buses: _Buses) -> None:
+    def __init__(self, shape: DemoShape, slot: RootPort, buses: _Buses) -> None:
         self.shape, self.slot, self.buses = shape, slot, buses
 
     def port(self, address: str) -> Iterator[Function]:
@@ -164,7 +164,7 @@ class _Facts(msgspec.Struct, frozen=True):
     width: int
 
     @classmethod
-    def of(cls, shape: Shape, kind: str, slot_gts: float) -> _Facts:
+    def of(cls, shape: DemoShape, kind: str, slot_gts: float) -> _Facts:
         if kind == "gpu":
             driver = "nvidia" if shape.gpu.vendor == "nvidia" else "amdgpu"
             gts = GTS[shape.gpu.pcie_gen]

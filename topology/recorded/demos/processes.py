@@ -7,7 +7,7 @@ from typing import Any
 from .figures import FIRST_PID, busy
 from .nvml import cpu_numbers
 from .pci_tree import Function
-from .shape import Shape
+from .shape import DemoShape
 
 STARTED_AT = 1_750_000_000.0
 """Any time: a feed moves it to a while before its own start."""
@@ -16,7 +16,7 @@ NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 SHM_DEVICE = 26
 
 
-def answer(shape: Shape, gpus: tuple[Function, ...]) -> dict[str, Any]:
+def answer(shape: DemoShape, gpus: tuple[Function, ...]) -> dict[str, Any]:
     """Give what the operating system would say of the processes on busy GPUs."""
     working = [gpu for gpu in gpus if busy(shape, gpu)]
     return {
@@ -28,7 +28,7 @@ def answer(shape: Shape, gpus: tuple[Function, ...]) -> dict[str, Any]:
     }
 
 
-def _process(shape: Shape, gpu: Function, rank: int, world: int) -> dict[str, Any]:
+def _process(shape: DemoShape, gpu: Function, rank: int, world: int) -> dict[str, Any]:
     node = shape.node
     shm_bytes = node.numa_memory_gib * len(node.numa_cpus) * 2**30 // 2
     return {

@@ -15,7 +15,7 @@ class DemoError(ValueError):
     """There is no demo of that name."""
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DemoGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What all GPUs of a demo have in common, in the units of the management library's answers."""
 
     vendor: str
@@ -107,7 +107,7 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Whether a NIC is an RDMA device of the kernel; a Slingshot NIC is none."""
 
 
-class Slot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RootPort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One root port and what hangs below it: a device, a switch, or a switch of switches."""
 
     root: str
@@ -132,7 +132,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Lanes that trained, of sixteen."""
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DemoHost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The host of a demo."""
 
     product: str
@@ -148,7 +148,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     modules: tuple[str, ...] = ()
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DemoShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One demo, as its file says."""
 
     title: str
@@ -156,9 +156,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Name of the reference node in nodes.toml."""
     sku: str
     """Name of the GPU in specs.toml."""
-    node: Node
-    gpu: Model
-    slot: tuple[Slot, ...]
+    node: DemoHost
+    gpu: DemoGpu
+    slot: tuple[RootPort, ...]
     nic: Adapter
     ethernet: Adapter
     nvlink: NvLinks | None = None
@@ -188,15 +188,15 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
 
 
-_SHAPES: dict[str, Shape] = {}
+_SHAPES: dict[str, DemoShape] = {}
 
 
-def load(name: str) -> Shape:
+def load(name: str) -> DemoShape:
     """Read one demo's file; raises DemoError for a name that is not in `names()`."""
     if name not in _SHAPES:
         if name not in names():
             raise DemoError(f"no demo {name!r}; there are: {', '.join(names())}")
-        _SHAPES[name] = msgspec.convert(_table(name), Shape)
+        _SHAPES[name] = msgspec.convert(_table(name), DemoShape)
     return _SHAPES[name]
 
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gputop.topology.nccl.nodes import Link, Node, PathType, System
+from gputop.topology.nccl.nodes import PathType, System, SystemLink, SystemNode
 from gputop.topology.nccl.prediction import SearchGraph
 from gputop.topology.nccl.search import field
 from gputop.topology.nccl.search import graphs as remembering
 from gputop.topology.nccl.search.attempt import Attempt
-from gputop.topology.nccl.search.draft import Draft, single, times
+from gputop.topology.nccl.search.draft import GraphDraft, single, times
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.search.orders import Orders
 from gputop.topology.nccl.search.rules import all_rules
@@ -59,7 +59,7 @@ def test_channels_times_speed_are_rounded_like_floats() -> None:
     assert single(0.1) != 0.1
 
 
-def usage(graph: SearchGraph, one: System) -> Iterator[tuple[Link, float]]:
+def usage(graph: SearchGraph, one: System) -> Iterator[tuple[SystemLink, float]]:
     """Every link that the channels of a graph inside one node use, with its share."""
     gpus = {node.rank: node for node in one.nodes["GPU"]}
     for order in graph.orders:
@@ -130,7 +130,7 @@ def test_any_machine_gets_rings_that_visit_everyone_and_fit(xml: str) -> None:
         assert all(share <= width[link] + 0.001 * graph.channels for link, share in used.items())
 
 
-def exhaustive(self: Tried, draft: Draft, best: Draft) -> int:
+def exhaustive(self: Tried, draft: GraphDraft, best: GraphDraft) -> int:
     """Leave nothing out."""
     self._steps -= budget(draft)
     return Attempt(self._field, draft, best).run()
@@ -218,7 +218,7 @@ def test_a_search_leaves_the_system_as_it_was(xml: str) -> None:
     one = made(xml, more_nodes=True)
 
     def state() -> list[tuple[float, ...]]:
-        nodes: list[Node] = [node for kind in one.nodes.values() for node in kind]
+        nodes: list[SystemNode] = [node for kind in one.nodes.values() for node in kind]
         return [(*(link.bandwidth_gbs for link in node.links), node.speed_gbs) for node in nodes]
 
     before = state()

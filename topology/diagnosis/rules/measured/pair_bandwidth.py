@@ -8,7 +8,7 @@ from statistics import median
 from ....expectation.judge import FAR
 from ....expectation.judgement import LOW
 from ....expectation.pairs import LATENCY, OF_PAIRS
-from ....expectation.patterns import Pattern, patterns
+from ....expectation.patterns import FigurePattern, patterns
 from ....hardware.specs import LOOK
 from ....model.snapshot import Measurement
 from ....model.units import figure as three
@@ -102,7 +102,7 @@ def _ends(one: Measurement) -> tuple[str, str]:
     return one.src or "", one.dst or ""
 
 
-def _belongs(pattern: Pattern, one: Measurement) -> bool:
+def _belongs(pattern: FigurePattern, one: Measurement) -> bool:
     if one.quantity != pattern.quantity:
         return False
     if pattern.kind == "gpu":

@@ -1,0 +1,58 @@
+"""A public class name stands for one thing in the whole program."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+from tests.support.places import ROOT
+
+DOUBLED = {
+    "Answers",
+    "Cache",
+    "Case",
+    "Cells",
+    "Choice",
+    "Device",
+    "Devices",
+    "Entry",
+    "Lane",
+    "Library",
+    "Measurement",
+    "Member",
+    "Moving",
+    "Node",
+    "Operation",
+    "Outcome",
+    "Pair",
+    "Picked",
+    "Plan",
+    "Ran",
+    "Reader",
+    "Ready",
+    "Reporter",
+    "Result",
+    "Section",
+    "TableError",
+    "Told",
+    "Values",
+    "Wish",
+}
+"""Names that still have several bearers. This set only shrinks."""
+
+
+def bearers() -> dict[str, list[str]]:
+    """Name of each public class -> where it is defined."""
+    found = defaultdict(list)
+    for top in ("gputop", "topology", "probes"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    return found
+
+
+def test_no_public_class_name_occurs_twice() -> None:
+    doubled = {name: places for name, places in bearers().items() if len(places) > 1}
+    assert {name: doubled[name] for name in doubled.keys() - DOUBLED} == {}
+    assert DOUBLED - doubled.keys() == set(), "these are single now: take them out of DOUBLED"
