@@ -34,11 +34,12 @@ def command(
 ) -> None:
     """Print how the devices of the node hang together."""
     from gputop.topology.exports.written import exported
+    from gputop.topology.hardware.strangers import remarks
     from gputop.topology.node import Node
 
     snapshot = read_snapshot(sources, demo)
     tell_problems(snapshot)
     written = exported(form or ("json" if as_json else "matrix"), Node(snapshot))
-    for sentence in written.assumptions:
+    for sentence in (*remarks(snapshot.machine.gpus), *written.assumptions):
         say(sentence)
     click.echo(written.text, nl=False)

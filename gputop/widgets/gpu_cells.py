@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gputop.terminal.clean import clean
+from gputop.topology.hardware.vendors import vendor_of
 from gputop.topology.model.machine import Gpu
 from gputop.topology.model.readings import GpuReading, ProcessReading
 from gputop.topology.model.units import UNKNOWN, figure, whole
@@ -76,7 +77,7 @@ def index(row: Row, width: int) -> Line:
     signs = ((sign, ink),) if sign else ()
     number = "?" if row.gpu.number is None else str(row.gpu.number)
     if row.gpu.index_shared and row.gpu.number is not None:
-        number = f"A{number}"
+        number = f"{vendor_of(row.gpu).label[:1]}{number}"
     return ((cursor, "key bold"), *signs, (right(number, width - 1 - len(sign)), "strong"))
 
 
@@ -111,9 +112,8 @@ def power(row: Row, width: int) -> Line:
 
 def clock(row: Row, width: int) -> Line:
     """Clock of the multiprocessors, MHz; AMD's is that of the graphics engine."""
-    value = None if row.reading is None else row.reading.clock_sm_mhz
-    if row.reading is not None and row.gpu.vendor == "amd":
-        value = row.reading.clock_graphics_mhz
+    field = vendor_of(row.gpu).clock_field
+    value = None if row.reading is None else getattr(row.reading, f"clock_{field}_mhz")
     return ((right(whole(value), width), _ink(value, row)),)
 
 

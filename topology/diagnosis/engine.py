@@ -8,6 +8,9 @@ from importlib import import_module
 
 import msgspec
 
+from ..hardware.strangers import NOT_KNOWN, strangers
+from ..hardware.vendor import Vendor
+from ..model.machine import Gpu
 from ..model.record import Record
 from ..nccl.wording import named_for
 from . import vendors
@@ -22,6 +25,8 @@ FAILED = "rule-failed"
 """Id of the finding that a rule of ours raised."""
 NOTHING = "nothing-to-examine"
 """Id of the finding that there is no GPU, or nothing known of those that are there."""
+STRANGER = "vendor-unknown"
+"""Id of the finding that the vendor of some GPUs is not one of those that are known."""
 
 
 class Silenced(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +84,7 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
     if (unexamined and not examined) or _blind(case):
         # Every rule about the GPUs lacked its evidence: that is no proof of health.
         failed.append(_nothing(case))
+    failed += [_stranger(case, vendor, gpus) for vendor, gpus in strangers(case.gpus)]
     told = _verdict((*failed, *kept), tuple(examined), tuple(unexamined), case)
     return msgspec.structs.replace(told, elsewhere=tuple(elsewhere))
 
@@ -156,6 +162,25 @@ def _failed(rule: Rule, error: Exception) -> Finding:
         disproof="a version of gputop in which the rule runs",
         consequence=f"Not examined: {rule.title}.",
         sources=rule.sources,
+    )
+
+
+def _stranger(case: Case, vendor: Vendor, gpus: Sequence[Gpu]) -> Finding:
+    devices = tuple(gpu.address for gpu in gpus)
+    return Finding(
+        id=STRANGER,
+        severity=CANNOT_TELL,
+        title=f"the vendor of {case.names(devices)} is not known to gputop: {vendor.name}",
+        devices=devices,
+        evidence=(
+            Evidence(
+                what=f"vendor of {case.names(devices)}",
+                value=vendor.name,
+                source=", ".join(case.snapshot.source),
+            ),
+        ),
+        disproof="a version of gputop that knows this vendor",
+        consequence=f"Not known of this vendor: {NOT_KNOWN}. So nothing is called healthy here.",
     )
 
 

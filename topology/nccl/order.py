@@ -1,10 +1,18 @@
-"""The order in which HIP counts AMD's GPUs: that of the kernel's KFD nodes."""
+"""Whose GPUs make a communicator, and HIP's order of AMD's: that of the kernel's KFD nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..hardware.vendor import Vendor
+from ..hardware.vendors import AMD, NVIDIA
 from ..model.machine import Gpu
+
+
+def leading(gpus: Sequence[Gpu]) -> Vendor:
+    """Whose GPUs a communicator takes, as it has those of one vendor: the one with more of them."""
+    amd = sum(gpu.vendor == AMD.id for gpu in gpus)
+    return AMD if amd > sum(gpu.vendor == NVIDIA.id for gpu in gpus) else NVIDIA
 
 
 def hip_order(gpus: Sequence[Gpu]) -> list[Gpu]:

@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 
+from ..hardware.vendors import AMD
 from ..model.machine import Machine
 from .nodes import PathType
+from .order import leading
 
 DEFAULT = "nccl-2.28.9"
 DEFAULT_RCCL = "rccl-2.21.5"
@@ -126,8 +128,7 @@ def preferred(machine: Machine) -> tuple[str, str | None]:
     software = machine.software
     xml = machine.nccl_topology
     version = xml.get("version") if xml is not None else None
-    # A communicator has GPUs of one vendor; the one with more of them, as in xml/detect.py.
-    amd = sum(1 if gpu.vendor == "amd" else -1 for gpu in machine.gpus) > 0
+    amd = leading(machine.gpus) is AMD
     if version == "2" or (amd and version is None):
         if software is not None and software.rccl and NAME.fullmatch(f"rccl-{software.rccl}"):
             return f"rccl-{software.rccl}", None

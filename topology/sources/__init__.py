@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from ..hardware.vendors import VENDORS
+
 if TYPE_CHECKING:
     from ..model.source import Source
 
@@ -22,14 +24,7 @@ MODULES = (
 )
 NAMES = tuple(module.rpartition(".")[2] for module in MODULES)
 """The ids of the sources, in the same order: the last word of a module's name."""
-MAKERS = {
-    "nvml": "nvidia",
-    "nvml_readings": "nvidia",
-    "amdsmi": "amd",
-    "amdsmi_readings": "amd",
-    "kfd": "amd",
-    "amdgpu_readings": "amd",
-}
+MAKERS = {source: vendor.id for vendor in VENDORS for source in vendor.sources}
 """Whose GPUs a source asks about; the others ask about all of the machine."""
 
 

@@ -8,6 +8,8 @@ from typing import TypeVar
 import msgspec
 
 from ..hardware.amd_parts import numbered
+from ..hardware.vendor import GPU
+from ..hardware.vendors import BY_PCI_ID, VENDORS, vendor_of
 from ..model.machine import Gpu, Host, Machine, PciDevice, Software
 from ..model.merge import merge_by, merge_records
 from ..model.readings import GpuReading, HostReading, Readings
@@ -16,11 +18,9 @@ from ..model.snapshot import NodeSnapshot
 from ..model.source import Part
 from .cross_check import differences
 
-GPU_VENDORS = {0x10DE: "nvidia", 0x1002: "amd"}
-"""PCI vendor ids of the GPUs this program knows; a server's own display chip is not one of them."""
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
 """Why such a GPU has no UUID, no index and no memory size."""
-NUMBERED = {"topo:GPU": "nvidia", "topo:AMD": "amd"}
+NUMBERED = {f"topo:{vendor.label}": vendor.id for vendor in VENDORS}
 """What a text without addresses calls a GPU, before its number, and whose number that is."""
 _T = TypeVar("_T", Gpu, GpuReading)
 
@@ -132,7 +132,7 @@ def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
     groups = [tuple(_real_members(gpu, by_index) for gpu in part.gpus) for part in parts]
     gpus = {gpu.address: gpu for gpu in merge_by(lambda gpu: gpu.address, groups)}
     for device in pci:
-        if device.kind != "gpu" or device.vendor_id not in GPU_VENDORS:
+        if device.kind != "gpu" or device.vendor_id not in BY_PCI_ID:
             continue
         gpu = gpus.get(device.address)
         gpus[device.address] = _complete(gpu, device) if gpu else _unmanaged(device)
@@ -156,9 +156,9 @@ def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
 
 
 def _told_apart(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """Give every GPU a name: both vendors count from 0, and without a library nobody counts.
+    """Give every GPU a name: every vendor counts from 0, and without a library nobody counts.
 
-    AMD's GPUs have labels of their own beside NVIDIA's.
+    Beside those of another vendor GPUs have the label of theirs, if it has one.
     """
     numbered = {gpu.vendor for gpu in gpus if gpu.index is not None}
     shared = len({gpu.vendor for gpu in gpus}) > 1
@@ -168,7 +168,7 @@ def _told_apart(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
         place = None
         if gpu.vendor not in numbered:
             place = places[gpu.vendor] = places.get(gpu.vendor, -1) + 1
-        apart = shared and gpu.vendor == "amd"
+        apart = shared and vendor_of(gpu).label != GPU
         if (place, apart) != (gpu.place, gpu.index_shared):
             gpu = msgspec.structs.replace(gpu, place=place, index_shared=apart)
         found.append(gpu)
@@ -214,7 +214,7 @@ def _rated(gpu: Gpu) -> Gpu:
 def _unmanaged(device: PciDevice) -> Gpu:
     return Gpu(
         address=device.address,
-        vendor=GPU_VENDORS[device.vendor_id or 0],
+        vendor=BY_PCI_ID[device.vendor_id or 0].id,
         name=device.device_name,
         pci_id=f"{device.vendor_id:04x}:{device.device_id:04x}" if device.device_id else None,
         numa_node=device.numa_node,

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..hardware.vendor import GPU
+from ..hardware.vendors import vendor_of
 from ..model.element import NOT_IN_XML
 from ..model.machine import Gpu, Interface, Machine, PciDevice, RdmaDevice
 from .links import add_links
@@ -56,7 +58,7 @@ def gpu_id(gpu: Gpu) -> str:
 
     Parts of an AMD package have addresses of their own: the part is the function.
     """
-    if gpu.partition is None or gpu.vendor == "amd":
+    if gpu.partition is None or vendor_of(gpu).parts_are_devices:
         return gpu.address
     return f"{gpu.address}/{gpu.partition}"
 
@@ -278,7 +280,7 @@ def gpu_label(gpu: Gpu) -> str:
     """
     if gpu.number is None:
         return gpu.address
-    return f"AMD{gpu.number}" if gpu.index_shared else f"GPU{gpu.number}"
+    return f"{vendor_of(gpu).label if gpu.index_shared else GPU}{gpu.number}"
 
 
 def numbered(gpu: Gpu) -> tuple[bool, bool, int, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..hardware.vendors import vendor_of
 from ..model.element import BASE_FILE, NOT_IN_XML
 from ..model.machine import Gpu, GpuPair, Machine
 from ..model.record import NOT_ASKED, REFUSED
@@ -58,7 +59,7 @@ class Relation(msgspec.Struct, frozen=True, kw_only=True):
 
 def has_a_row(gpu: Gpu) -> bool:
     """Whether a GPU is a device of its own: whole, or a part that AMD's tools list like one."""
-    return gpu.partition is None or gpu.vendor == "amd"
+    return gpu.partition is None or vendor_of(gpu).parts_are_devices
 
 
 def _joins(one: Gpu, other: Gpu) -> str:
@@ -248,7 +249,7 @@ def _teller(gpu: Gpu) -> str:
     """Who told of a GPU's links: its driver, or a topology XML alone."""
     if gpu.why("uuid") == NOT_IN_XML:
         return "topology XML"
-    return "driver" if gpu.vendor == "amd" else "NVML"
+    return vendor_of(gpu).teller
 
 
 def _unasked(gpu: Gpu) -> bool:
@@ -257,7 +258,7 @@ def _unasked(gpu: Gpu) -> bool:
 
 
 def _links_of(gpu: Gpu) -> str:
-    return "xGMI links" if gpu.vendor == "amd" else "NVLinks"
+    return vendor_of(gpu).links
 
 
 def _without_links(found: Relation, links: str) -> Relation:

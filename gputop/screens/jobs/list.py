@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from gputop.terminal.clean import clean
+from gputop.topology.hardware.vendor import GPU
+from gputop.topology.hardware.vendors import vendor_of
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, binding, together
 from gputop.topology.jobs.grouping import GpuUser, Job
 from gputop.topology.model.cpulist import written
@@ -73,14 +75,13 @@ def rows_of(jobs: Sequence[Job], snapshot: NodeSnapshot) -> tuple[JobRow, ...]:
 def gpu_names(addresses: Sequence[str], machine: Machine) -> str:
     """GPUs in short: "GPU0-3,6", "AMD0-3"; by address where one has no number."""
     known = [machine.gpu(address) for address in addresses]
-    numbers: dict[bool, list[int]] = {}
+    numbers: dict[tuple[bool, str], list[int]] = {}
     for gpu in known:
         if gpu is not None and gpu.number is not None:
-            numbers.setdefault(gpu.index_shared, []).append(gpu.number)
+            label = vendor_of(gpu).label if gpu.index_shared else GPU
+            numbers.setdefault((gpu.index_shared, label), []).append(gpu.number)
     if sum(map(len, numbers.values())) == len(addresses):
-        return " ".join(
-            f"{'AMD' if amd else 'GPU'}{written(found)}" for amd, found in sorted(numbers.items())
-        )
+        return " ".join(f"{label}{written(found)}" for (_, label), found in sorted(numbers.items()))
     return " ".join(
         gpu_label(gpu) if gpu is not None else address
         for gpu, address in zip(known, addresses, strict=True)

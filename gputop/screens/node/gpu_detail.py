@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gputop.screens.node.gpu_chip import chip_facts
 from gputop.terminal.clean import clean
+from gputop.topology.hardware.vendors import AMD, NVIDIA, vendor_of
 from gputop.topology.model.units import UNKNOWN, figure, size, text, whole
 from gputop.topology.sources.amd.words import held
 from gputop.widgets.gpu_cells import active_links
@@ -33,7 +34,7 @@ def detail_lines(row: Row, width: int) -> tuple[Line, ...]:
 
 
 def _facts(row: Row) -> Iterator[tuple[str, str]]:
-    gpu, now = row.gpu, row.reading
+    gpu, now, vendor = row.gpu, row.reading, vendor_of(row.gpu)
     yield "PCI address", gpu.address
     yield "UUID", text(gpu.uuid)
     yield "Architecture", _words(gpu.architecture, gpu.compute_capability)
@@ -41,9 +42,9 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         part = f"part {gpu.partition} of {gpu.parent}" if gpu.partition and gpu.parent else None
         yield "Partition", _words(gpu.compute_partition, gpu.memory_partition, part)
     yield "VBIOS", text(gpu.vbios)
-    window = ", BAR " if gpu.vendor == "amd" else ", BAR1 "
+    window = f", {vendor.window} "
     yield "Memory", _known(("", size(gpu.memory_bytes)), (window, size(gpu.bar1_bytes)))
-    if gpu.vendor == "amd":
+    if vendor is AMD:
         yield from chip_facts(gpu)
     least, most = whole(gpu.power_limit_min_watts), whole(gpu.power_limit_max_watts, "W")
     yield (
@@ -73,7 +74,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         told = ", ".join(held(reason, gpu.vendor) for reason in reasons or ())
         yield "Slowed by", UNKNOWN if reasons is None else told or "nothing"
         yield "PCIe", _pcie(row)
-    yield "xGMI" if gpu.xgmi or gpu.vendor == "amd" else "NVLink", _links(row)
+    yield AMD.link if gpu.xgmi else vendor.link if vendor.known else "Links", _links(row)
     if gpu.fabric is not None and gpu.fabric.state not in {None, "not supported"}:
         yield "Fabric", _fabric(row)
     yield (
@@ -97,10 +98,10 @@ def _engine(row: Row) -> str:
     """The clock of what computes: NVIDIA's SMs, AMD's graphics engine."""
     gpu, now = row.gpu, row.reading
     assert now is not None
-    if gpu.vendor == "amd":
-        most = whole(gpu.clock_graphics_max_mhz, "MHz")
-        return f"GFX {whole(now.clock_graphics_mhz)}/{most}"
-    return f"SM {whole(now.clock_sm_mhz)}/{whole(gpu.clock_sm_max_mhz, 'MHz')}"
+    vendor = vendor_of(gpu)
+    current = getattr(now, f"clock_{vendor.clock_field}_mhz")
+    most = getattr(gpu, f"clock_{vendor.clock_field}_max_mhz")
+    return f"{vendor.clock or 'graphics'} {whole(current)}/{whole(most, 'MHz')}"
 
 
 def _modes(row: Row) -> Iterator[tuple[str, str]]:
@@ -108,7 +109,7 @@ def _modes(row: Row) -> Iterator[tuple[str, str]]:
     gpu = row.gpu
     modes = (
         []
-        if gpu.vendor == "amd"
+        if vendor_of(gpu) is not NVIDIA
         else [
             f"MIG {text(gpu.mig_enabled)}",
             f"persistence {text(gpu.persistence)}",

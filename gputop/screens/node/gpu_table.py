@@ -11,6 +11,7 @@ from textual import events
 from textual.message import Message
 
 from gputop.terminal.clean import clean
+from gputop.topology.hardware.vendors import vendors_of
 from gputop.topology.model.units import UNKNOWN
 from gputop.topology.wiring.graph import numbered
 from gputop.widgets import gpu_cells as cells
@@ -125,6 +126,8 @@ def fitting(rows: Sequence[Row], width: int) -> tuple[Column, ...]:
     names = {cells.model(row.gpu) for row in rows}
     longest = max(map(len, names), default=4)
     long_address = max((len(cells.short_address(row.gpu.address)) for row in rows), default=7)
+    vendors = vendors_of(row.gpu for row in rows)
+    alone = vendors[0] if len(vendors) == 1 else None
     columns = []
     for column in COLUMNS:
         if column.title == NAME:
@@ -133,14 +136,16 @@ def fitting(rows: Sequence[Row], width: int) -> tuple[Column, ...]:
             column = replace(column, width=min(max(longest, 4), 24), rank=rank)
         elif column.title == ADDRESS:
             column = replace(column, width=max(long_address, 3))
-        elif column.title.startswith(LINKS) and any(row.gpu.vendor == "amd" for row in rows):
-            both = any(row.gpu.vendor != "amd" for row in rows)
-            column = replace(column, title=column.title.replace(LINKS, "Links" if both else "xGMI"))
+        elif column.title.startswith(LINKS) and vendors:
+            link = alone.link if alone is not None and alone.known else "Links"
+            title = column.title.replace(LINKS, link)
+            column = replace(column, title=title, width=max(len(title), column.width))
         elif column.title == WATT and any((row.gpu.power_limit_watts or 0) >= 1000 for row in rows):
             column = replace(column, width=len("1400/1400"))
-        elif column.title == CLOCK and any(row.gpu.vendor == "amd" for row in rows):
-            both = any(row.gpu.vendor != "amd" for row in rows)
-            column = replace(column, title="MHz" if both else "GFX MHz", width=len("GFX MHz"))
+        elif column.title == CLOCK and vendors:
+            clock = max(len(f"{vendor.clock} MHz") for vendor in vendors)
+            title = f"{alone.clock} MHz".lstrip() if alone is not None else "MHz"
+            column = replace(column, title=title, width=max(clock, column.width))
         if column.rank < 7 or not _all_unknown(column, rows):
             columns.append(column)
     gap = _gap(width)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from gputop.library_words import words_for
 from gputop.terminal.clean import clean
+from gputop.topology.hardware.strangers import remarks
+from gputop.topology.hardware.vendors import AMD, vendor_of
 from gputop.topology.model.units import UNKNOWN, size, text, whole
 from gputop.widgets.gpu_cells import model
 from gputop.widgets.spans import Line, joined, left, width_of, wrapped
@@ -54,9 +56,11 @@ def _counted(machine: Machine, name: str, count: int) -> Line:
     """How many GPUs of a model; where packages show as parts, how many of each."""
     gpus = [gpu for gpu in machine.gpus if _model(gpu) == name]
     packages = len({gpu.parent for gpu in gpus if gpu.parent and gpu.partition})
-    if not packages or any(gpu.vendor != "amd" or not gpu.partition for gpu in gpus):
+    if not packages or any(
+        not vendor_of(gpu).parts_are_devices or not gpu.partition for gpu in gpus
+    ):
         # Each die of an MI250X is a GPU: eight of them are four MI250X.
-        dies = all(gpu.vendor == "amd" and _is_die(gpu) for gpu in gpus)
+        dies = all(gpu.vendor == AMD.id and _is_die(gpu) for gpu in gpus)
         what = f"{count} GCD{'s' * (count != 1)} of {name}" if dies else f"{count} × {name}"
         return ((what, "strong"),)
     modes = {gpu.compute_partition for gpu in gpus}
@@ -79,10 +83,11 @@ def _model(gpu: Gpu) -> str:
     told = model(gpu)
     if told != UNKNOWN:
         return told
+    vendor = vendor_of(gpu)
+    maker = clean(vendor.name, 20)
     if gpu.compute_capability is None:
-        return {"amd": "AMD GPU", "nvidia": "NVIDIA GPU"}.get(gpu.vendor, "GPU") + ", model unknown"
-    level = clean(gpu.compute_capability, 20)
-    return f"AMD GPU {level}" if gpu.vendor == "amd" else f"NVIDIA GPU, capability {level}"
+        return f"{maker} GPU, model unknown".lstrip()
+    return f"{maker} GPU{vendor.capability} {clean(gpu.compute_capability, 20)}".lstrip()
 
 
 def nccl_lines(report: Report, width: int, most: int = 2) -> tuple[Line, ...]:
@@ -151,9 +156,11 @@ def _short_cpu(name: str) -> str:
 
 
 def problem_lines(snapshot: NodeSnapshot, width: int) -> tuple[Line, ...]:
-    """What could not be read; sources that found nothing to ask come last, and muted."""
+    """Vendors that are not known, then what could not be read; absent sources last, and muted."""
     found = sorted(snapshot.problems, key=lambda problem: problem.kind == "absent")
     lines: list[Line] = []
+    for remark in remarks(snapshot.machine.gpus):
+        lines += wrapped((("!", "warn"), (f" {clean(remark)}", "")), width, indent=4)
     for problem in found:
         quiet = problem.kind == "absent"
         spans = (

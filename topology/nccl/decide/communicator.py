@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ...hardware.vendors import AMD
 from ...model.element import Element
 from ...model.machine import Gpu, Machine
-from ..order import hip_order
+from ..order import hip_order, leading
 from ..settings import Settings
 from ..system.ranks import Place, gpus_of, ranks_of
 
@@ -57,14 +58,14 @@ def communicator(
 
 def _visible(machine: Machine, settings: Settings, assumptions: list[str]) -> set[str] | None:
     """Addresses that lists of visible devices leave; None when none is set."""
-    amd = [gpu for gpu in machine.gpus if gpu.vendor == "amd"]
-    left = [gpu for gpu in machine.gpus if gpu.vendor != "amd"]
+    vendor = leading(machine.gpus)
+    left = [gpu for gpu in machine.gpus if gpu.vendor == vendor.id]
     names, order = ["CUDA_VISIBLE_DEVICES"], "in PCI order; with several models CUDA's own order"
-    if len(amd) > len(left):
+    if vendor is AMD:
         # ROCr filters first and HIP counts what is left; CUDA's name counts where HIP's is not set.
         own = "HIP_VISIBLE_DEVICES"
         names = ["ROCR_VISIBLE_DEVICES", own if settings.text(own) else "CUDA_VISIBLE_DEVICES"]
-        left, order = hip_order(amd), "by KFD node; with several models HIP's own order"
+        left, order = hip_order(left), "by KFD node; with several models HIP's own order"
     said = False
     for name in names:
         text = settings.text(name)

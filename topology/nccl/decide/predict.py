@@ -17,6 +17,7 @@ from ..versions import Rules, preferred, rules_for
 from ..wording import named_for
 from .communicator import NodeCommunicator, communicator
 from .grants import grants_of, mig_remark
+from .left_out import remarks
 from .netviews import local_nets, net_decisions
 from .steps import CAN_REACH
 from .timing import Timing, timing_of
@@ -84,9 +85,10 @@ class _Prediction:
         self.assume(guess, near, remark)
         self.root = self.topology()
         self.group: NodeCommunicator = communicator(self.root, snapshot.machine, settings, gpus)
-        self.assume(*self.group.assumptions, mig_remark(snapshot))
+        left_out = remarks(snapshot.machine.gpus)
+        self.assume(*self.group.assumptions, mig_remark(snapshot), *left_out)
         if not self.group.ranks:
-            raise NoGpusError("no GPU takes part")
+            raise NoGpusError("; ".join(("no GPU takes part", *left_out)))
         self.grants: Grants = grants_of(snapshot, self.group.addresses, settings)
         self.network: Network = network_of(self.root, settings)
         self.root = without_other_nics(self.root, self.network)

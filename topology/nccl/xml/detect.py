@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...hardware.vendors import AMD
 from ...model.element import Element
 from ...model.machine import Gpu, Machine
-from ..order import hip_order
+from ..order import hip_order, leading
 from ..settings import Settings
 from .attributes import number
 from .bus import Bus
@@ -45,7 +46,7 @@ def detect(machine: Machine, settings: Settings, base: Element | None = None) ->
     notes: list[str] = []
     machine = placed(machine, notes)
     gpus = ranked(machine)
-    rccl = bool(gpus) and gpus[0].vendor == "amd"
+    rccl = bool(gpus) and gpus[0].vendor == AMD.id
     bus = Bus(machine, rccl=rccl)
     why: list[str] = []
     gdr = nic_gdr(machine, settings, rccl=rccl, notes=why)
@@ -74,9 +75,9 @@ def ranked(machine: Machine) -> list[Gpu]:
     known: dict[str, Gpu] = {}
     for gpu in sorted(machine.gpus, key=lambda gpu: (gpu.address, gpu.partition or "")):
         known.setdefault(gpu.address, gpu)
-    nvidia = [gpu for gpu in known.values() if gpu.vendor == "nvidia"]
-    amd = [gpu for gpu in known.values() if gpu.vendor == "amd"]
-    return nvidia if len(nvidia) >= len(amd) else hip_order(amd)
+    vendor = leading(tuple(known.values()))
+    theirs = [gpu for gpu in known.values() if gpu.vendor == vendor.id]
+    return hip_order(theirs) if vendor is AMD else theirs
 
 
 def _start(base: Element | None, version: str) -> ElementDraft:

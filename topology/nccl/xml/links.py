@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ...hardware.specs import sku_for
+from ...hardware.vendors import AMD
 from ...model.machine import Gpu, Machine
 from ...model.record import NOT_ASKED, REFUSED
 from ...wiring.reported import (
@@ -73,7 +74,7 @@ def capability(gpu: Gpu, machine: Machine, notes: list[str]) -> int:
 
 def gpu_attributes(gpu: Gpu, place: int, machine: Machine, notes: list[str]) -> dict[str, str]:
     """What a `gpu` element has before its rank; `place` stands in for an unknown index."""
-    if gpu.vendor != "amd":
+    if gpu.vendor != AMD.id:
         dev = str(place if gpu.index is None else gpu.index)
         return {"dev": dev, "sm": str(capability(gpu, machine, notes))}
     # RCCL writes the number of compute units as "sm", and HIP's number as "dev".
@@ -94,7 +95,7 @@ NO_WIRES = "Whether xGMI joins the GPUs is not known: PCIe alone is assumed."
 
 def wires_unknown(machine: Machine) -> bool:
     """Whether nothing was read that says how AMD's GPUs are joined."""
-    amd = [gpu for gpu in machine.gpus if gpu.vendor == "amd"]
+    amd = [gpu for gpu in machine.gpus if gpu.vendor == AMD.id]
     told = any(gpu.xgmi for gpu in amd) or any(pair.link_type for pair in machine.pairs)
     return len(amd) > 1 and not told
 
@@ -103,7 +104,7 @@ def link_elements(
     gpu: Gpu, sm: int, machine: Machine, bus: Bus, notes: list[str]
 ) -> list[tuple[str, dict[str, str]]]:
     """The elements below a `gpu`: (tag, attributes)."""
-    if gpu.vendor == "amd":
+    if gpu.vendor == AMD.id:
         return [
             (
                 "xgmi",

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ...hardware.vendors import AMD, NVIDIA, VENDORS
 from ...model.machine import Gpu, Machine, PciDevice, XgmiLink
 from ...wiring.graph import gpu_numa
 
 NOTE = "Addresses and PCI tree are made up from the letters of nvidia-smi topo -m."
 NOTE_AMD = "Addresses and PCI tree are made up: the text of AMD's tool names none."
 UNKNOWN = "topo:"
-DOMAINS = {"topo:GPU": "fffe", "topo:AMD": "fffd"}
+DOMAINS = {
+    f"{UNKNOWN}{vendor.label}": f"{0xFFFE - place:x}" for place, vendor in enumerate(VENDORS)
+}
 """PCI domains that no machine has, by the name that a text gives its GPUs."""
 MOST = 224
 """GPUs that get an address; buses from e0 on are for switches."""
@@ -47,8 +50,8 @@ def placed(machine: Machine, notes: list[str]) -> Machine:
         )
     notes += [
         note
-        for note, vendor in ((NOTE, "nvidia"), (NOTE_AMD, "amd"))
-        if any(gpu.vendor == vendor for gpu in lost)
+        for note, vendor in ((NOTE, NVIDIA), (NOTE_AMD, AMD))
+        if any(gpu.vendor == vendor.id for gpu in lost)
     ]
     names = {gpu.address: bus_id(gpu) for gpu in lost}
     nodes = _groups(machine, ("PIX", "PXB", "PHB", "NODE"))

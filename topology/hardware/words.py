@@ -1,0 +1,72 @@
+"""Words: what texts call a library, a link or a tool on GPUs of one vendor or of several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .vendor import Vendor
+from .vendors import VENDORS, vendors_of
+
+if TYPE_CHECKING:
+    from ..model.machine import Gpu
+
+
+class Words(msgspec.Struct, frozen=True, kw_only=True):
+    """The words of a node. A text of ours names them in braces: "run {library}"."""
+
+    library: str
+    """"NCCL"."""
+    libraries: str
+    """The library, or all there are where several fit: "NCCL or RCCL"."""
+    link: str
+    """"NVLink"."""
+    links: str
+    """"NVLinks"."""
+    any_link: str
+    """The link, or all there are where several fit: "NVLink or xGMI"."""
+    runtime: str
+    """"CUDA"."""
+    management: str
+    """"NVML"."""
+    distances: str
+    """"letters of nvidia-smi topo -m"."""
+
+    def say(self, template: str) -> str:
+        """Put the words into a text of ours.
+
+        Never for a text that holds what a device, a file or a user said: it may hold braces.
+        """
+        return template.format_map(msgspec.structs.asdict(self)) if "{" in template else template
+
+
+@cache
+def words_for(vendor: Vendor | None) -> Words:
+    """The words of GPUs of one vendor; without one the first's, and all there are to choose."""
+    libraries = " or ".join(one.library for one in VENDORS)
+    own = vendor or VENDORS[0]
+    return Words(
+        library=own.library if own.known else libraries,
+        libraries=vendor.library if vendor and vendor.known else libraries,
+        link=own.link,
+        links=own.links,
+        any_link=vendor.link if vendor else " or ".join(one.link for one in VENDORS),
+        runtime=own.runtime,
+        management=own.management,
+        distances=own.distances,
+    )
+
+
+def words_of(gpus: Iterable[Gpu]) -> Words:
+    """The words of a node with these GPUs: of the only vendor, or the only one that is known."""
+    found = vendors_of(gpus)
+    known = [vendor for vendor in found if vendor.known] or found
+    return words_for(known[0] if len(known) == 1 else None)
+
+
+def library_words(library: str) -> Words:
+    """The words of the vendor of a collective library, as versions name it: "rccl"."""
+    return words_for(next((one for one in VENDORS if one.library.lower() == library), None))
