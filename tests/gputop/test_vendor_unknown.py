@@ -14,8 +14,9 @@ from gputop.topology.diagnosis.engine import STRANGER, diagnose
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import NoGpusError, predict
+from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
-from gputop.topology.report import examine
+from gputop.topology.report import Report
 from tests.support.app import SIZES, give, gpu, picture
 from tests.support.command import gputop
 
@@ -71,8 +72,8 @@ def test_topo_says_it_beside_the_matrix(file: str) -> None:
 
 @pytest.mark.parametrize("demo", ["hgx-h100-8", "mi300x-8"])
 def test_a_healthy_node_is_not_healthy_with_a_stranger_in_it(demo: str) -> None:
-    assert diagnose(Case(examine(DemoFeed(demo).at(0)))).verdict == "healthy"
-    found = diagnose(Case(examine(beside(demo, "gaudi"))))
+    assert diagnose(Case(Node(DemoFeed(demo).at(0)))).verdict == "healthy"
+    found = diagnose(Case(Node(beside(demo, "gaudi"))))
     assert found.verdict == "cannot tell"
     (finding,) = (one for one in found.findings if one.id == STRANGER)
     assert finding.devices == ("0001:01:00.0", "0001:02:00.0")
@@ -97,8 +98,7 @@ def test_the_others_are_explained_without_the_strangers(demo: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
 async def test_node_says_it(size: tuple[int, int]) -> None:
-    report = examine(alone("intel"))
-    report.decide()
+    report = Report(Node(alone("intel")).decide())
     async with GpuTop().run_test(size=size) as pilot:
         await give(pilot, report)
         seen = picture(pilot)
@@ -108,6 +108,6 @@ async def test_node_says_it(size: tuple[int, int]) -> None:
 
 
 def test_a_hostile_name_stays_one_plain_word() -> None:
-    found = diagnose(Case(examine(alone("{library}\x1b[31m\n" + "x" * 500))))
+    found = diagnose(Case(Node(alone("{library}\x1b[31m\n" + "x" * 500))))
     (finding,) = (one for one in found.findings if one.id == STRANGER)
     assert finding.title.endswith(": {library}[31m" + "x" * (40 - len("{library}[31m")))

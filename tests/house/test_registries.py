@@ -14,6 +14,7 @@ from gputop.probes.catalog import MODULES as PROBES
 from gputop.screens import NAMES as SCREENS
 from gputop.topology.diagnosis.rules import NAMES as RULES
 from gputop.topology.exports import NAMES as EXPORTS
+from gputop.topology.hardware.vendors import NAMES as VENDORS
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.formats import NAMES as FORMATS
 from gputop.topology.sources import MODULES as SOURCES
@@ -34,6 +35,7 @@ class Registry:
 
 REGISTRIES = (
     Registry("topology/sources", SOURCES, "SOURCE"),
+    Registry("topology/hardware/vendors", VENDORS, "VENDOR"),
     Registry("topology/recorded/formats", FORMATS, "FORMAT"),
     Registry("topology/diagnosis/rules", RULES, "RULES"),
     Registry("topology/exports", tuple(name.replace("-", "_") for name in EXPORTS), "write"),

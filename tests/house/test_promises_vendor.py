@@ -1,0 +1,114 @@
+"""What CONTRIBUTING.md promises of a vendor: one new file and one line."""
+
+from __future__ import annotations
+
+from tests.support.copied_checkout import CopiedCheckout
+
+VENDOR = '''\
+"""Acme."""
+
+from ..vendor import Vendor
+
+VENDOR = Vendor(
+    id="acme",
+    name="Acme",
+    pci_ids=(0xACE5,),
+    label="ACME",
+    library="ACCL",
+    link="RoadRunner",
+    links="RoadRunners",
+    tool="acme-smi",
+    management="libacme",
+    runtime="Anvil",
+    module="acmedrv",
+    sources=("acme",),
+    clock="Coil",
+)
+'''
+SOURCE = '''\
+"""Acme's GPUs, as libacme tells of them."""
+
+from ...model.machine import Gpu
+from ...model.readings import GpuReading
+from ...model.source import Part, Raw, Source
+
+
+def parse(raw: Raw) -> Part:
+    """Each address is a GPU."""
+    gpus = [
+        Gpu(
+            address=address,
+            vendor="acme",
+            index=index,
+            uuid=f"ACME-{index}",
+            name=f"Acme A{index}",
+            memory_bytes=2**36,
+        )
+        for index, address in enumerate(raw)
+    ]
+    return Part(gpus=tuple(gpus), gpu_readings=tuple(GpuReading(address=one) for one in raw))
+
+
+SOURCE = Source(
+    id="acme",
+    interval_seconds=1.0,
+    deadline_seconds=5.0,
+    reader=lambda: lambda: ["0000:01:00.0", "0000:02:00.0"],
+    parse=parse,
+    opening=True,
+)
+'''
+NODE = """
+import asyncio
+import sys
+
+from gputop.app import GpuTop
+from gputop.messages import ReportReady
+from gputop.topology.node import Node
+from gputop.topology.recorded.load import load
+from gputop.topology.report import Report
+
+
+async def look():
+    report = Report(Node(load([sys.argv[1]]).snapshot).decide())
+    async with GpuTop().run_test(size=(160, 50)) as pilot:
+        pilot.app.post_message(ReportReady(report))
+        await pilot.pause()
+        await pilot.pause(0.06)
+        await pilot.pause()
+        strips = pilot.app.screen._compositor.render_strips(pilot.app.size)
+    print("\\n".join(strip.text for strip in strips))
+
+
+asyncio.run(look())
+"""
+
+
+def test_a_vendor_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
+    checkout.write("topology/hardware/vendors/acme.py", VENDOR)
+    checkout.add_line("topology/hardware/vendors/__init__.py", '"amd",', '"acme",')
+    checkout.write("topology/sources/acme/__init__.py", '"""Acme."""\n')
+    checkout.write("topology/sources/acme/acme.py", SOURCE)
+    checkout.add_line("topology/sources/__init__.py", '"kfd.amdgpu_readings",', '"acme.acme",')
+    checkout.write("look.py", NODE)
+    taken = checkout.gputop("snapshot")
+    assert taken.returncode == 0, taken.stderr
+    checkout.write("node.json", taken.stdout)
+
+    matrix = checkout.gputop("topo", "--from", "node.json")
+    assert matrix.stdout.startswith("\tGPU0\tGPU1\t"), matrix.stderr
+    assert "does not know" not in matrix.stderr
+
+    refused = checkout.gputop("explain", "--from", "node.json")
+    assert refused.returncode == 3
+    assert "what ACCL does with 2 GPUs of Acme is not known" in refused.stderr
+
+    checked = checkout.gputop("check", "--verbose", "--from", "node.json")
+    assert "vendor-unknown" not in checked.stdout
+    assert "gpu-models-mixed" in checked.stdout
+
+    screen = checkout.python("look.py", "node.json").stdout
+    assert "1 × Acme A1" in screen
+    assert "RoadRunner" in screen
+    assert "Coil MHz" in screen
+    assert "NVLink" not in screen
