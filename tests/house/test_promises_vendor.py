@@ -46,7 +46,9 @@ def parse(raw: Raw) -> Part:
         )
         for index, address in enumerate(raw)
     ]
-    return Part(gpus=tuple(gpus), gpu_readings=tuple(GpuReading(address=one) for one in raw))
+    return Part(gpus=tuple(gpus), gpu_readings=tuple(
+        GpuReading(address=one, clock_graphics_mhz=1200) for one in raw
+    ))
 
 
 SOURCE = Source(
