@@ -29,8 +29,8 @@ from gputop.terminal.clean import clean, clean_block
 
 if TYPE_CHECKING:
     from gputop.live.refresh import Refresher
-    from gputop.topology.recorded.feeds import Feed
     from gputop.topology.report import Report
+    from gputop.topology.sources.feed import Feed
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

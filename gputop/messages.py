@@ -11,8 +11,8 @@ from gputop.measuring.state import ProbeStep as ProbeStep
 from gputop.measuring.state import SuiteState as SuiteState
 
 if TYPE_CHECKING:
-    from gputop.live.log_reading import ReadLog
     from gputop.measuring.nccl_check import NcclCheck
+    from gputop.topology.logs.examined import ReadLog
     from gputop.topology.model.snapshot import Measurement
     from gputop.topology.report import Report
 

@@ -13,7 +13,7 @@ from gputop.terminal import hangup, signs
 
 if TYPE_CHECKING:
     from gputop.topology.model.snapshot import NodeSnapshot
-    from gputop.topology.recorded.feeds import Feed
+    from gputop.topology.sources.feed import Feed
 
 
 def open_app(

@@ -124,10 +124,11 @@ class Node:
         """The same node with its prediction; itself where that is decided. May take a second."""
         if self.decided:
             return self
-        from .nccl.decide.predict import NoGpusError, predict
+        from .flags.values.predicting import predict_with_flags
+        from .nccl.decide.predict import NoGpusError
 
         try:
-            decision = _Decision(predict(self._snapshot))
+            decision = _Decision(predict_with_flags(self._snapshot))
         except NoGpusError as error:
             return self.undecidable(str(error))
         return self._with(self._snapshot, self._wiring, decision)

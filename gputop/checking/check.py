@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import msgspec
 
 from gputop.checking import measure as check_measure
+from gputop.checking.answer import Answer
 from gputop.checking.measure import Measured
 from gputop.checking.node import Examined, examined, reference, selected
 from gputop.checking.runs import run_rules
-from gputop.commands.check.document import Answer
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose, load
 from gputop.topology.diagnosis.finding import Finding
@@ -100,10 +100,11 @@ def _predict(
     try:
         if not addresses:
             return node.decide(), None, ()
-        from gputop.topology.nccl.decide.predict import NoGpusError, predict
+        from gputop.topology.flags.values.predicting import predict_with_flags
+        from gputop.topology.nccl.decide.predict import NoGpusError
 
         try:
-            return node, predict(node.snapshot, gpus=addresses), ()
+            return node, predict_with_flags(node.snapshot, gpus=addresses), ()
         except NoGpusError:
             return node, None, ()
     except Exception as error:  # noqa: BLE001 - as of a rule: a bug is told, and the rest goes on

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputop.commands.options import read_snapshot, say
+from gputop.reading import read_snapshot
+from gputop.terminal.lines import say
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from gputop.topology.wiring.graph import gpu_label

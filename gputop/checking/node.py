@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from gputop.commands.options import load_snapshot, read_snapshot
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.reading import load_snapshot, read_snapshot
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.reference import (
     Reference,

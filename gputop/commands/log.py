@@ -8,16 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gputop.commands.options import (
-    check_sources,
-    json_option,
-    print_json,
-    read_snapshot,
-    say,
-    source_options,
-    text_width,
-)
+from gputop.commands.options import json_option, source_options
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.reading import check_sources, read_snapshot
+from gputop.terminal.lines import print_json, say, text_width
 
 if TYPE_CHECKING:
     from gputop.topology.logs.report.report import LogReport
@@ -43,7 +37,8 @@ def command(
     FILE may be compressed with gzip; - reads stdin. The node is --from or --demo, else this
     machine where its GPUs are those of the log, else it is rebuilt from the log itself.
     """
-    from gputop.live.log_reading import document, examine
+    from gputop.live.log_reading import document
+    from gputop.topology.logs.examined import examine
     from gputop.topology.nccl.versions import UnknownVersionError, rules_for
 
     check_sources(sources, demo)
@@ -77,7 +72,7 @@ def _node(log: LogReport, sources: tuple[str, ...], demo: str | None) -> NodeSna
     """The node that was asked for, or this machine when the log is of its GPUs."""
     if sources or demo:
         return read_snapshot(sources, demo)
-    from gputop.live.log_reading import fits
+    from gputop.topology.logs.examined import fits
     from gputop.topology.logs.report.places import gpus_from
 
     if not gpus_from(log):

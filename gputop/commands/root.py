@@ -8,8 +8,9 @@ import click
 
 from gputop import __version__
 from gputop.commands import MODULES, NAMES, SUMMARIES
-from gputop.commands.options import check_sources, load_snapshot, source_options
+from gputop.commands.options import source_options
 from gputop.exits import USAGE, Exit
+from gputop.reading import check_sources, load_snapshot
 from gputop.session import open_app
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import click
 
-from gputop.commands.options import json_option, read_snapshot, say, source_options, tell_problems
+from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.exits import Exit
+from gputop.reading import read_snapshot
+from gputop.terminal.lines import say
 
 
 @click.command("snapshot")

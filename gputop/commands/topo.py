@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import click
 
-from gputop.commands.options import (
-    json_option,
-    read_snapshot,
-    say,
-    source_options,
-    tell_problems,
-)
+from gputop.commands.options import json_option, source_options, tell_problems
+from gputop.reading import read_snapshot
+from gputop.terminal.lines import say
 from gputop.topology.exports import NAMES
 
 

@@ -1,4 +1,4 @@
-"""A debug log read, explained and laid over a node: what the command and the screen show."""
+"""A debug log read from a file or a stream, and written as a document."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from typing import Any
 import msgspec
 
 from gputop import __version__
-from gputop.topology.logs.comparing.overlay import Overlay, lay
+from gputop.topology.logs.examined import ReadLog
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
-from gputop.topology.logs.report.places import gpus_from, normal
-from gputop.topology.logs.report.report import LogNote, LogReport
-from gputop.topology.logs.symptoms.explain import ObservedSymptom, explain, unexplained
-from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.logs.report.report import LogReport
 from gputop.topology.recorded.plain_file import open_plain
 
 SCHEMA = "gputop.log/1"
@@ -30,15 +27,6 @@ class ReadError(ValueError):
     def __init__(self, text: str, *, unreadable: bool = False) -> None:
         super().__init__(text)
         self.unreadable = unreadable
-
-
-class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
-    """A log with all that is said about it."""
-
-    log: LogReport
-    findings: tuple[ObservedSymptom, ...]
-    unexplained: tuple[LogNote, ...]
-    overlay: Overlay
 
 
 def read_path(path: Path, heard: Callable[[int], None] | None = None) -> LogReport:
@@ -69,25 +57,6 @@ def read_stream(
     if log.empty:
         raise ReadError(f"{name}: {NO_LINES}")
     return log
-
-
-def fits(log: LogReport, snapshot: NodeSnapshot) -> bool:
-    """Whether all GPUs that the log names are on this node."""
-    here = {normal(gpu.address) for gpu in snapshot.machine.gpus}
-    named = gpus_from(log)
-    return bool(named) and set(named) <= here
-
-
-def examine(
-    log: LogReport, snapshot: NodeSnapshot | None, *, library: str | None = None
-) -> ReadLog:
-    """Explain a log and compare it; without a node, with one made of its own System block."""
-    return ReadLog(
-        log=log,
-        findings=explain(log),
-        unexplained=unexplained(log),
-        overlay=lay(log, snapshot, library=library),
-    )
 
 
 def document(read: ReadLog) -> dict[str, Any]:

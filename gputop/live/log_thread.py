@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from gputop.live.log_reading import ReadLog
+    from gputop.topology.logs.examined import ReadLog
     from gputop.topology.model.snapshot import NodeSnapshot
 
 
@@ -72,7 +72,8 @@ class LogThread:
         self._post(LogProgress(self, read_bytes, self._total))
 
     def _run(self) -> None:
-        from gputop.live.log_reading import ReadError, examine, fits, read_path
+        from gputop.live.log_reading import ReadError, read_path
+        from gputop.topology.logs.examined import examine, fits
 
         try:
             # A compressed file holds more than it weighs: no share can be told.

@@ -13,9 +13,9 @@ from gputop.messages import ProbeState, SuiteState
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
-    from gputop.live.log_reading import ReadLog
     from gputop.live.probing import Probing
     from gputop.measuring.nccl_check import NcclCheck
+    from gputop.topology.logs.examined import ReadLog
     from gputop.topology.model.snapshot import NodeSnapshot
 
 PROBE = "p2p"

@@ -11,7 +11,7 @@ import msgspec
 
 from gputop.live.diagnosing import Diagnosing
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
-from gputop.topology.recorded.feeds import Feed
+from gputop.topology.sources.feed import Feed
 
 STARTUP_SECONDS = 2.0
 """For this long after the start every answer is shown at once; later one report an interval."""

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gputop.commands.options import say
 from gputop.terminal.clean import clean
+from gputop.terminal.lines import say
 
 if TYPE_CHECKING:
     from gputop.measuring.planning import Plan

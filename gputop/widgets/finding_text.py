@@ -10,23 +10,22 @@ from gputop.terminal.clean import clean, clean_block
 from gputop.widgets.spans import Line, left, width_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.screens.findings.list import FindingRow
     from gputop.topology.diagnosis.events import Event
     from gputop.topology.diagnosis.finding import Finding
 
 
-def finding_lines(row: FindingRow, width: int) -> tuple[Line, ...]:
-    """Everything that is known about a finding, for that width."""
-    finding = row.finding
-    if finding is None:
-        return ()
+def finding_lines(finding: Finding, silenced: str | None, width: int) -> tuple[Line, ...]:
+    """Everything that is known about a finding, for that width.
+
+    `silenced`: why it is silenced, "" where nobody said; None for one that speaks.
+    """
     sign, ink, word = SIGNS[finding.severity]
     lines: list[Line] = [
         *wrapped(((clean(finding.title, 600), "strong"),), width),
         ((f"{sign} {word}", ink), (f" · {clean(finding.id)}", "muted")),
     ]
-    if row.silenced is not None:
-        why = f": {clean(row.silenced, 200)}" if row.silenced else ""
+    if silenced is not None:
+        why = f": {clean(silenced, 200)}" if silenced else ""
         lines += wrapped(((f"– silenced{why}", "warn"),), width, 2)
     lines.append(())
     for proof in finding.evidence:

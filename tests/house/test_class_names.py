@@ -21,7 +21,6 @@ DOUBLED = {
     "Measurement",
     "Member",
     "Moving",
-    "Node",
     "Operation",
     "Outcome",
     "Pair",

@@ -8,6 +8,7 @@ NOT_ASKED = "not asked"
 """The reason of a gap that a later reading, or another tool, would fill."""
 REFUSED = "though others of its model have some"
 """How the reason of a gap ends where the driver denies what is there all the same."""
+PCIE_ALONE = "nvidia-smi topo -mp shows PCIe alone: NVLinks are not in it"
 
 
 class Gap(msgspec.Struct, frozen=True):

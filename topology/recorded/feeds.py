@@ -1,10 +1,9 @@
-"""Where snapshots come from: the protocol, files and demos. The live one is in `watch`."""
+"""Snapshots of files and demos as feeds; the feed of this machine is in `sources.live`."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Protocol
 
 import msgspec
 
@@ -12,24 +11,10 @@ from ..model.machine import Machine
 from ..model.snapshot import NodeSnapshot
 from ..model.source import Part
 from ..sources.collect import merge, merge_machine
+from ..sources.feed import LATER_SECONDS
 
-LATER_SECONDS = 0.3
-"""Sources that the first picture does not need begin so much later."""
 JOB_AGE_SECONDS = 5 * 3600.0 + 12 * 60
 """How long the job of a demo has run when the demo is opened."""
-
-
-class Feed(Protocol):
-    """Where the app gets its snapshots from."""
-
-    def snapshot(self) -> NodeSnapshot:
-        """The newest state; never blocks."""
-
-    def wait(self, timeout: float) -> bool:
-        """Block until something new is there (True) or `timeout` seconds went by (False)."""
-
-    def close(self) -> None:
-        """Ask the threads to end; never blocks, never waits for one that hangs."""
 
 
 class FixedFeed:

@@ -12,9 +12,9 @@ import msgspec
 from ..model.machine import Machine
 from ..model.snapshot import NodeSnapshot, Problem, SourceState
 from ..model.source import Part, Source, SourceAbsent
-from ..recorded.feeds import LATER_SECONDS
 from . import MAKERS, NAMES, load
 from .collect import has_machine, merge, merge_machine
+from .feed import LATER_SECONDS
 
 RETRY_ABSENT_SECONDS = 10.0
 """A source that had nothing to ask is tried again after this long: a driver may be loaded."""

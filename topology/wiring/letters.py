@@ -11,8 +11,7 @@ import msgspec
 from ..hardware.vendors import vendor_of
 from ..model.element import BASE_FILE, NOT_IN_XML
 from ..model.machine import Gpu, GpuPair, Machine
-from ..model.record import NOT_ASKED, REFUSED
-from ..recorded.formats.nvidia.topo_table import PCIE_ALONE
+from ..model.record import NOT_ASKED, PCIE_ALONE, REFUSED
 from .graph import CPU_ROOT, climb
 from .links import link_end, same_fabric
 

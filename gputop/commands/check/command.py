@@ -11,19 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gputop.commands.options import (
-    json_option,
-    print_json,
-    say,
-    source_options,
-    tell_problems,
-    terminal_width,
-)
+from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
+from gputop.terminal.lines import print_json, say, terminal_width
 
 if TYPE_CHECKING:
-    from gputop.commands.check.document import Answer
+    from gputop.checking.answer import Answer
 
 _RECORDED = "nothing was measured: a recording is read, as with --quick"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 from gputop import __version__
-from gputop.commands.check.document import Answer
+from gputop.checking.answer import Answer
 from gputop.exits import Exit
 from gputop.terminal.clean import clean, clean_block
 from gputop.terminal.writing import code_of, write_whole

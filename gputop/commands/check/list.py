@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from gputop import __version__
-from gputop.commands.options import print_json, text_width
+from gputop.terminal.lines import print_json, text_width
 from gputop.topology.diagnosis.rule import Rule
 
 _INDENT = "    "

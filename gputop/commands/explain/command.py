@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from gputop import __version__
-from gputop.commands.options import (
-    json_option,
-    print_json,
-    read_snapshot,
-    source_options,
-    tell_problems,
-    text_width,
-)
+from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
+from gputop.terminal.lines import print_json, text_width
 
 if TYPE_CHECKING:
     from gputop.topology.nccl.prediction import Prediction
@@ -54,7 +49,8 @@ def command(
     from gputop.commands.explain.advice import advice
     from gputop.commands.explain.advice import lines as advice_lines
     from gputop.commands.explain.document import document
-    from gputop.topology.nccl.decide.predict import NoGpusError, predict
+    from gputop.topology.flags.values.predicting import predict_with_flags
+    from gputop.topology.nccl.decide.predict import NoGpusError
     from gputop.topology.nccl.settings import Settings
     from gputop.topology.nccl.versions import UnknownVersionError
 
@@ -63,15 +59,15 @@ def command(
     tell_problems(snapshot)
     addresses = selected(gpus, snapshot.machine)
     try:
-        baseline = predict(snapshot, library=library, gpus=addresses)
+        baseline = predict_with_flags(snapshot, library=library, gpus=addresses)
         prediction = baseline
         if changes:
             changed = Settings.of(snapshot, changes)
-            prediction = predict(snapshot, changed, library=library, gpus=addresses)
+            prediction = predict_with_flags(snapshot, changed, library=library, gpus=addresses)
         two = None
         if nodes == "2":
             changed = Settings.of(snapshot, changes)
-            two = predict(snapshot, changed, library=library, gpus=addresses, nodes=2)
+            two = predict_with_flags(snapshot, changed, library=library, gpus=addresses, nodes=2)
     except UnknownVersionError as error:
         raise Exit(str(error), USAGE) from error
     except NoGpusError as error:

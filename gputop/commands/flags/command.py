@@ -6,18 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gputop.commands.options import (
-    json_option,
-    print_json,
-    read_snapshot,
-    say,
-    source_options,
-    tell_problems,
-    text_width,
-)
+from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.commands.predicting import changes_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
+from gputop.terminal.lines import print_json, say, text_width
 
 if TYPE_CHECKING:
     from gputop.topology.flags.catalogue.catalogue import Flag

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gputop.commands.options import print_json, say
 from gputop.exits import ANSWERED, INTERRUPTED, Exit
+from gputop.terminal.lines import print_json, say
 from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.model.snapshot import NodeSnapshot
 

@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from gputop import __version__
-from gputop.commands.options import print_json
 from gputop.commands.probe.table import table, wrapped
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.measuring import history
 from gputop.terminal.clean import clean
+from gputop.terminal.lines import print_json
 from gputop.topology.model import units
 
 if TYPE_CHECKING:

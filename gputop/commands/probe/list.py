@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 
 from gputop import __version__
-from gputop.commands.options import print_json, settle
 from gputop.commands.probe.table import table
 from gputop.measuring.planning import in_order
 from gputop.probes import catalog
 from gputop.probes.protocol.spec import LEVELS, ProbeSpec
+from gputop.reading import settle
+from gputop.terminal.lines import print_json
 from gputop.topology.model import units
 
 ELSEWHERE = (2, 4, 8)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gputop import __version__
-from gputop.commands.options import settle
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.reading import settle
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 

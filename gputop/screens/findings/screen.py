@@ -109,7 +109,7 @@ class FindingsScreen(ListedView):
         width = max((board.scrollable_content_region.width or 60) - 1, 20)
         if row.finding is not None:
             board.caption(clean(row.finding.id))
-            board.show(finding_lines(row, width))
+            board.show(finding_lines(row.finding, row.silenced, width))
             return
         why = explained_in_its_words(self.report, explained(row, shown))
         board.caption(why.title)

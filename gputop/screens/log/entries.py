@@ -13,7 +13,7 @@ from gputop.topology.logs.symptoms.explain import ObservedSymptom as Finding
 from gputop.widgets.spans import Line, Span, left
 
 if TYPE_CHECKING:
-    from gputop.live.log_reading import ReadLog
+    from gputop.topology.logs.examined import ReadLog
 
 MOST = 200
 

@@ -10,8 +10,8 @@ from gputop.topology.model import units
 from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
-    from gputop.live.log_reading import ReadLog
     from gputop.topology.logs.comparing.agreement import ComparedItem
+    from gputop.topology.logs.examined import ReadLog
     from gputop.topology.logs.report.communicator import Communicator, LoggedGraph
     from gputop.topology.logs.report.report import LogReport
     from gputop.topology.logs.symptoms.explain import ObservedSymptom

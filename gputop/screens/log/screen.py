@@ -23,9 +23,9 @@ from gputop.widgets.explanation import explanation_lines, explanation_text
 from gputop.widgets.spans import Cells, Line, wrapped
 
 if TYPE_CHECKING:
-    from gputop.live.log_reading import ReadLog
     from gputop.screens.log.entries import Entry
     from gputop.topology.explain.why import Explanation
+    from gputop.topology.logs.examined import ReadLog
     from gputop.topology.report import Report
 
 HOW_TO = (

@@ -19,7 +19,7 @@ from gputop.terminal.clean import clean
 from gputop.widgets.spans import EMPTY, Line, text_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.live.log_reading import ReadLog
+    from gputop.topology.logs.examined import ReadLog
 
 MOST_NOTES = 20
 

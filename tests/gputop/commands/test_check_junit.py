@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from gputop.checking.answer import Answer
 from gputop.checking.measure import Measured, Ran
-from gputop.commands.check.document import Answer
 from gputop.commands.check.junit import suites, write
 from gputop.exits import Exit
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced, load

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.commands.options import load_snapshot
-from gputop.live.log_reading import ReadLog, examine, read_path
+from gputop.live.log_reading import read_path
+from gputop.reading import load_snapshot
+from gputop.topology.logs.examined import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
 from tests.support.places import RECORDINGS
 

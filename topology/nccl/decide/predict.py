@@ -168,7 +168,7 @@ class _Prediction:
             tuning=timing.tuning,
             coll_channels=timing.coll_channels,
             nodes=len(found) * self.nodes,
-            ignored=self.ignored(library, timing),
+            ignored=timing.ignored,
             failure=self.failure(found, pairs, timing),
             assumptions=tuple(self.assumptions),
         )
@@ -201,17 +201,6 @@ class _Prediction:
             total_bandwidth_gbs=round(system.total_bandwidth_gbs, 3) or None,
             steps=steps,
         )
-
-    def ignored(self, library: Library, timing: Timing) -> tuple[tuple[str, str, str], ...]:
-        """Variables without effect as written: by the catalogue, then by the tuning model."""
-        if not self.settings.values:
-            return ()
-        from ...flags.catalogue.catalogue import catalogue
-        from ...flags.values.values import ignored
-
-        found = list(ignored(self.settings.values, library, catalogue()))
-        named = {name for name, _, _ in found}
-        return (*found, *(one for one in timing.ignored if one[0] not in named))
 
     def failure(
         self, found: list[Computed], pairs: tuple[PairDecision, ...], timing: Timing

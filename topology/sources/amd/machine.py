@@ -10,7 +10,6 @@ from ...hardware.amd_parts import package
 from ...model.machine import Gpu, GpuCache, GpuPair, XgmiLink
 from ...model.snapshot import Problem
 from ...model.source import Part, Raw
-from ...recorded.formats.amd.smi_gpu import gfx_name
 from ..nvidia.words import pci_address
 from .answers import Answers, Path, dicts, is_whole, reason, refusal
 from .caches import caches_of
@@ -23,6 +22,7 @@ from .words import (
     MIB,
     PCIE_GENERATIONS,
     VIRTUALIZATION,
+    gfx_name,
 )
 
 MAX_DEVICES = 256

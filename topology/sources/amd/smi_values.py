@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from ...model.record import Gap
-from ...recorded.formats.amd.smi_json import plain
+from ..files.tree import clean
 
 _NUMBER = re.compile(r"\A(-?\d{1,18}(?:\.\d{1,9})?(?:e[+-]?\d{1,3})?)\s*([A-Za-z%/°]{0,8})\Z")
 _NOTHING = re.compile(
@@ -121,3 +122,23 @@ def scaled(text: str, units: Mapping[str, float]) -> float | None:
 def nothing(text: str) -> bool:
     """Whether the text stands for no value: "N/A", ""."""
     return _NOTHING.match(text) is not None
+
+
+def plain(value: Any) -> str | None:
+    """A text, number or truth value as one line of text; None for what is none of them."""
+    if isinstance(value, str):
+        text = value[:4096]
+    elif isinstance(value, bool):
+        text = str(value).lower()
+    elif isinstance(value, int):
+        if abs(value) >= 2**64:
+            return None
+        text = str(value)
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        text = f"{value:.15g}"
+    else:
+        return None
+    printable = "".join(letter if letter.isprintable() else " " for letter in clean(text))
+    return " ".join(printable.split())[:512]

@@ -90,3 +90,11 @@ HELD = {"sw power cap": "power cap (PPT)"}
 def held(reason: str, vendor: str | None) -> str:
     """What holds clocks down, in the words of who made the GPU."""
     return HELD.get(reason, reason) if vendor == "amd" else reason
+
+
+def gfx_name(name: str) -> str:
+    """Write "gfx9010" as "gfx90a": older tools print the stepping as a decimal number."""
+    digits = name.removeprefix("gfx")
+    if len(digits) == 4 and digits.startswith("90") and digits.isdecimal():
+        return f"gfx90{int(digits[2:]):x}"
+    return name

@@ -16,7 +16,7 @@ from ..files.answers import Fields, absent_text, part
 from . import links as kfd_links
 from . import memory as kfd_memory
 from .amdgpu_settings import settings
-from .nodes import PUBLIC, Node, nodes
+from .nodes import PUBLIC, KfdNode, nodes
 
 MODES = {1: "SPX"} | {count: mode for mode, count in PARTS_OF_MODE.items()}
 """Modes of a package by its number of parts; with one XCD in each part it is CPX."""
@@ -32,7 +32,7 @@ def parse(raw: Raw) -> Part:
     everything = nodes(raw)
     devices = part(raw, "devices")
     problems: list[Problem] = []
-    chosen: dict[str, Node] = {}
+    chosen: dict[str, KfdNode] = {}
     for node in everything:
         if node.why is not None:
             problems.append(_hidden(node))
@@ -79,7 +79,7 @@ def parse(raw: Raw) -> Part:
     )
 
 
-def _lost(everything: Sequence[Node]) -> list[int]:
+def _lost(everything: Sequence[KfdNode]) -> list[int]:
     """Numbers of nodes that links lead to and that are not there: a copy left them out.
 
     The kernel takes links away together with their node, and where a container may not see a
@@ -102,18 +102,18 @@ def gfx(version: int) -> str | None:
     return f"gfx{major}{minor:x}{step:x}"
 
 
-def _mode(node: Node, count: int, *, split: bool) -> str | None:
+def _mode(node: KfdNode, count: int, *, split: bool) -> str | None:
     chiplets = node.values.get("num_xcc", 0)
     if split and chiplets == 1:
         return "CPX"
     return MODES.get(count) if chiplets > 1 else None
 
 
-def _denied(node: Node) -> bool:
+def _denied(node: KfdNode) -> bool:
     return "permission" in (node.why or "") or "permitted" in (node.why or "")
 
 
-def _hidden(node: Node) -> Problem:
+def _hidden(node: KfdNode) -> Problem:
     return Problem(
         source=ORIGIN,
         kind="denied" if _denied(node) else "failed",
@@ -121,7 +121,9 @@ def _hidden(node: Node) -> Problem:
     )
 
 
-def _gpu(node: Node, fields: Fields, count: int, names: Mapping[int, str], *, whole: bool) -> Gpu:
+def _gpu(
+    node: KfdNode, fields: Fields, count: int, names: Mapping[int, str], *, whole: bool
+) -> Gpu:
     """`count`: parts of its package that KFD lists; `whole`: KFD lists all there are."""
     values = node.values
     target = gfx(values.get("gfx_target_version", 0))
@@ -170,7 +172,7 @@ def _gpu(node: Node, fields: Fields, count: int, names: Mapping[int, str], *, wh
     return msgspec.structs.replace(gpu, **told, gaps=tuple(gaps.values()))
 
 
-def _why_none(field: str, node: Node) -> str:
+def _why_none(field: str, node: KfdNode) -> str:
     if field == "xgmi_hive":
         return "KFD: in no hive"
     if field == "memory_banks":
@@ -180,14 +182,14 @@ def _why_none(field: str, node: Node) -> str:
     return "not in KFD's topology"
 
 
-def _why_no_caches(node: Node) -> str:
+def _why_no_caches(node: KfdNode) -> str:
     if node.caches:
         return "KFD lists none beyond level 1"
     count = node.values.get("caches_count", 0)
     return f"KFD counts {count} caches, and none could be read" if count else "KFD lists none"
 
 
-def _visible(node: Node) -> int | None:
+def _visible(node: KfdNode) -> int | None:
     """Memory that the CPU sees through the BAR, where KFD says that it is all of it."""
     own = kfd_memory.own_banks(node)
     return sum(bank.size_bytes for bank in own if bank.kind == PUBLIC) or None

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from ...model.machine import GpuPair, XgmiLink
 from ...model.record import Gap
-from .nodes import PCIE, XGMI, Link, Node
+from .nodes import PCIE, XGMI, KfdNode, Link
 
 WEIGHT_HOP = 15
 WEIGHT_PACKAGE = 13
@@ -34,7 +34,7 @@ IN_PACKAGE = "KFD states 819.2 GB/s, its constant for the inside of any package"
 OF_PARTS = "KFD does not say how many links join parts of two packages"
 
 
-def xgmi(node: Node, names: Mapping[int, str], target: str | None) -> tuple[XgmiLink, ...]:
+def xgmi(node: KfdNode, names: Mapping[int, str], target: str | None) -> tuple[XgmiLink, ...]:
     """Give the xGMI wires of a GPU; `names`: addresses of GPUs by node, `target`: its gfx name."""
     found: dict[str, XgmiLink] = {}
     for link in node.io_links:
@@ -91,7 +91,7 @@ def _wire(link: Link, name: str, target: str | None) -> XgmiLink:
     )
 
 
-def pairs(nodes: Sequence[Node], names: Mapping[int, str]) -> tuple[GpuPair, ...]:
+def pairs(nodes: Sequence[KfdNode], names: Mapping[int, str]) -> tuple[GpuPair, ...]:
     """What KFD says of every ordered pair of GPUs; `names` gives addresses of GPUs by node."""
     by_number = {node.number: node for node in nodes}
     found: list[GpuPair] = []
@@ -139,7 +139,7 @@ def _unstated(src: str, dst: str, way: tuple[int, int] | None) -> GpuPair:
     )
 
 
-def _over_cpus(a: Node, b: Node, by_number: Mapping[int, Node]) -> tuple[int, int] | None:
+def _over_cpus(a: KfdNode, b: KfdNode, by_number: Mapping[int, KfdNode]) -> tuple[int, int] | None:
     """Count hops and weight of the way over the CPUs, as rocm_smi does; weight 0 = not known."""
     near, far = _cpu(a, by_number), _cpu(b, by_number)
     if near is None or far is None:
@@ -150,7 +150,7 @@ def _over_cpus(a: Node, b: Node, by_number: Mapping[int, Node]) -> tuple[int, in
     return 3, near.weight + between.weight + far.weight if between is not None else 0
 
 
-def _cpu(node: Node, by_number: Mapping[int, Node]) -> Link | None:
+def _cpu(node: KfdNode, by_number: Mapping[int, KfdNode]) -> Link | None:
     for link in node.io_links:
         other = by_number.get(link.to)
         if other is not None and not other.is_gpu and other.values:

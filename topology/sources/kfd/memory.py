@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...model.machine import GpuCache, MemoryBank
-from .nodes import CACHE_CPU, CACHE_DATA, CACHE_INSTRUCTION, PUBLIC, VRAM, Bank, Cache, Node
+from .nodes import CACHE_CPU, CACHE_DATA, CACHE_INSTRUCTION, PUBLIC, VRAM, Bank, Cache, KfdNode
 
 KINDS = {
     CACHE_DATA: "data",
@@ -14,12 +14,12 @@ NOT_TOLD = "not told"
 _MOST_KIB = 1 << 40
 
 
-def banks(node: Node) -> tuple[MemoryBank, ...]:
+def banks(node: KfdNode) -> tuple[MemoryBank, ...]:
     """Give the banks of the GPU's own memory, as listed; scratch and LDS are none."""
     return tuple(_bank(bank) for bank in own_banks(node))
 
 
-def own_banks(node: Node) -> tuple[Bank, ...]:
+def own_banks(node: KfdNode) -> tuple[Bank, ...]:
     """Give the banks whose memory sits on the GPU."""
     return tuple(bank for bank in node.banks if bank.kind in VRAM)
 
@@ -33,7 +33,7 @@ def _bank(bank: Bank) -> MemoryBank:
     )
 
 
-def caches(node: Node) -> tuple[GpuCache, ...]:
+def caches(node: KfdNode) -> tuple[GpuCache, ...]:
     """Give the kinds of caches beyond level 1, nearest first, with the number of each."""
     counts: dict[Cache, int] = {}
     for cache in node.caches:

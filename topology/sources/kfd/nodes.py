@@ -51,7 +51,7 @@ class Cache(msgspec.Struct, frozen=True):
     flags: int
 
 
-class Node(msgspec.Struct, frozen=True):
+class KfdNode(msgspec.Struct, frozen=True):
     """One node of the topology."""
 
     number: int
@@ -95,7 +95,7 @@ class Node(msgspec.Struct, frozen=True):
         return f"{domain:04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}"
 
 
-def nodes(raw: Raw) -> tuple[Node, ...]:
+def nodes(raw: Raw) -> tuple[KfdNode, ...]:
     """All nodes of an answer, in the order of their numbers."""
     found = [
         _node(int(name), answer)
@@ -113,12 +113,12 @@ def properties(text: Raw) -> dict[str, int]:
     return {name: number for name, digits in pairs if (number := int(digits)) < _LARGEST}
 
 
-def _node(number: int, raw: dict[str, Raw]) -> Node:
+def _node(number: int, raw: dict[str, Raw]) -> KfdNode:
     values = properties(raw.get("properties"))
     id_text = raw.get("gpu_id")
     lists = ("io_links", "p2p_links", "mem_banks", "caches")
     links = {name: _texts(raw.get(name)) for name in lists}
-    return Node(
+    return KfdNode(
         number=number,
         values=values,
         why=None if values else _why(raw.get("properties")),

@@ -23,11 +23,11 @@ from ....model.merge import merge_by
 from ....model.readings import GpuReading, XgmiReading
 from ....model.snapshot import Problem
 from ....model.source import Part
-from ....sources.amd.smi_values import nothing
+from ....sources.amd.smi_values import nothing, plain
 from ....sources.nvidia.words import pci_address
 from . import smi_links
 from .smi_gpu import gpu as gpu_of
-from .smi_json import MAX_GPUS, JsonError, documents, index, objects, plain
+from .smi_json import MAX_GPUS, JsonError, documents, index, objects
 from .smi_metric import has_reading, reading
 
 TOOL = "amd-smi"

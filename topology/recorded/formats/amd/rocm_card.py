@@ -8,9 +8,18 @@ from typing import Any
 
 from ....model.machine import Gpu
 from ....model.readings import GpuReading
-from ....sources.amd.smi_values import BYTES, CELSIUS, MEGAHERTZ, PERCENT, PLAIN, WATTS, Values
-from .smi_gpu import GENERATIONS, gfx_name, partitions
-from .smi_json import plain
+from ....sources.amd.smi_values import (
+    BYTES,
+    CELSIUS,
+    MEGAHERTZ,
+    PERCENT,
+    PLAIN,
+    WATTS,
+    Values,
+    plain,
+)
+from ....sources.amd.words import gfx_name
+from .smi_gpu import GENERATIONS, partitions
 
 TOOL = "rocm-smi"
 MOST_NAMES = 1000

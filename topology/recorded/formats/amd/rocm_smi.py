@@ -19,10 +19,10 @@ from ....model.merge import merge_by
 from ....model.readings import GpuReading
 from ....model.snapshot import Problem
 from ....model.source import Part
-from ....sources.amd.smi_values import nothing
+from ....sources.amd.smi_values import nothing, plain
 from ....sources.nvidia.words import pci_address
 from . import rocm_card
-from .smi_json import MAX_GPUS, JsonError, documents, objects, plain
+from .smi_json import MAX_GPUS, JsonError, documents, objects
 from .smi_links import Pair, link_of, name, pair_of
 
 TOOL = rocm_card.TOOL

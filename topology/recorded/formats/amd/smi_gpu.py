@@ -22,6 +22,7 @@ from ....sources.amd.smi_values import (
     joined,
     scaled,
 )
+from ....sources.amd.words import gfx_name
 from .smi_json import index
 
 _COMPUTE = re.compile(r"\A(SPX|DPX|TPX|QPX|CPX)\Z")
@@ -147,14 +148,6 @@ def _gfx(v: Values) -> str | None:
         v.miss("compute_capability", f"not understood: {text[:40]}")
         return None
     return gfx_name(text.lower())
-
-
-def gfx_name(name: str) -> str:
-    """Write "gfx9010" as "gfx90a": older tools print the stepping as a decimal number."""
-    digits = name.removeprefix("gfx")
-    if len(digits) == 4 and digits.startswith("90") and digits.isdecimal():
-        return f"gfx90{int(digits[2:]):x}"
-    return name
 
 
 def _pci_id(v: Values) -> str | None:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from typing import Any
-
-from ....sources.files.tree import clean
 
 MAX_BYTES = 32 * 1024 * 1024
 MAX_DOCUMENTS = 64
@@ -95,26 +92,6 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
             yield one
         elif isinstance(one, list):
             waiting.extend(reversed(one))
-
-
-def plain(value: Any) -> str | None:
-    """A text, number or truth value as one line of text; None for what is none of them."""
-    if isinstance(value, str):
-        text = value[:4096]
-    elif isinstance(value, bool):
-        text = str(value).lower()
-    elif isinstance(value, int):
-        if abs(value) >= 2**64:
-            return None
-        text = str(value)
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        text = f"{value:.15g}"
-    else:
-        return None
-    printable = "".join(letter if letter.isprintable() else " " for letter in clean(text))
-    return " ".join(printable.split())[:512]
 
 
 def index(value: Any) -> int | None:

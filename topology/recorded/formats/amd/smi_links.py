@@ -22,9 +22,9 @@ import msgspec
 from ....model.machine import GpuPair, XgmiLink
 from ....model.readings import XgmiReading
 from ....model.record import Gap
-from ....sources.amd.smi_values import GIGATRANSFERS, KILOBYTES, Values
+from ....sources.amd.smi_values import GIGATRANSFERS, KILOBYTES, Values, plain
 from ....sources.nvidia.words import pci_address
-from .smi_json import MAX_GPUS, index, plain
+from .smi_json import MAX_GPUS, index
 
 HOP_WEIGHT = 15
 """Weight of one xGMI hop (amdkfd kfd_crat.c: 15 * hops)."""

@@ -8,9 +8,17 @@ from typing import Any
 
 from ....model.readings import EccBlock, EccCounts, GpuProcess, GpuReading
 from ....model.record import Gap
-from ....sources.amd.smi_values import BYTES, CELSIUS, MEGABYTES, MEGAHERTZ, PERCENT, WATTS, Values
+from ....sources.amd.smi_values import (
+    BYTES,
+    CELSIUS,
+    MEGABYTES,
+    MEGAHERTZ,
+    PERCENT,
+    WATTS,
+    Values,
+    plain,
+)
 from .smi_gpu import generation
-from .smi_json import plain
 
 SECTIONS = ("usage", "power", "clock", "temperature", "pcie", "ecc", "ecc_blocks", "mem_usage",
             "throttle", "process_list")  # fmt: skip

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ....model.format import Format, FormatError
 from ....model.machine import Gpu, GpuPair, RdmaDevice, ReportedRelation
-from ....model.record import Gap
+from ....model.record import PCIE_ALONE, Gap
 from ....model.source import Part
-from .topo_table import GPU, HEAD_SIGN, NAME, PCIE_ALONE, TableError, TopoTable
+from .topo_table import GPU, HEAD_SIGN, NAME, TableError, TopoTable
 
 WHY = "not in nvidia-smi topo -m"
 _NIC = re.compile(r"\ANIC\d{1,4}\Z")

@@ -21,7 +21,6 @@ _GLUED = re.compile(r"(?<=\S)(?=GPU\d)|(?<=\d)(?=NIC\d)|(?<=GPU\d)(?=[a-z])|(?<=
 _TITLE = re.compile(r"\b(?:CPU|NUMA)\s+Affinity\b|\bGPU\s+NUMA\s+ID\b")
 _LEGEND = re.compile(r"\A\s*(NIC\d{1,4})\s*:\s*(\S{1,64})\s*\Z")
 _CELL = re.compile(r"\A(X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|C2C)\Z")
-PCIE_ALONE = "nvidia-smi topo -mp shows PCIe alone: NVLinks are not in it"
 _TAB_TAIL = 4
 """Fields behind the cells in a line with all its tabs: the head of NUMA Affinity is two wide."""
 

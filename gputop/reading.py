@@ -1,0 +1,86 @@
+"""The node that somebody names: files, a demo, or this machine; read once, as a snapshot."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from gputop import __version__
+from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.terminal.clean import clean
+from gputop.topology.model.snapshot import NodeSnapshot
+
+if TYPE_CHECKING:
+    from gputop.topology.sources.live import LiveFeed
+
+SETTLE_SECONDS = 10.0
+"""How long a plain command waits for sources that do not answer. Far past their deadlines: a
+driver without persistence mode takes seconds to wake eight GPUs."""
+LIST_DEMOS = "?"
+NAMED = 20
+"""So many files that were passed over are named for one reason; a folder may hold thousands."""
+
+
+def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
+    """Refuse --from with --demo; list the demos and leave when --demo stands alone."""
+    if sources and demo:
+        raise Exit("--from and --demo exclude each other", USAGE)
+    if demo is None:
+        return
+    from gputop.topology.recorded.demos import demo as demos
+
+    if demo == LIST_DEMOS:
+        for name in demos.names():
+            click.echo(f"{name:<16} {demos.title(name)}")
+        raise click.exceptions.Exit(0)
+    if demo not in demos.names():
+        raise Exit(f"no demo {demo!r}; there are: {', '.join(demos.names())}", USAGE)
+
+
+def read_snapshot(
+    sources: tuple[str, ...], demo: str | None, *, with_args: bool = False
+) -> NodeSnapshot:
+    """The snapshot that the options name: files, a demo, or this machine."""
+    check_sources(sources, demo)
+    if sources:
+        return load_snapshot(sources)
+    from gputop.topology.recorded import feeds
+    from gputop.topology.sources import live as watch
+
+    if demo:
+        return feeds.DemoFeed(demo, version=__version__).at(0)
+    return settle(watch.LiveFeed(version=__version__, with_args=with_args, thorough=True))
+
+
+def settle(feed: LiveFeed) -> NodeSnapshot:
+    """Wait until all sources answered, at most SETTLE_SECONDS, and close the feed."""
+    try:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not feed.settled() and time.monotonic() < deadline:
+            feed.wait(0.05)
+            feed.snapshot()
+        return feed.snapshot()
+    finally:
+        feed.close()
+
+
+def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
+    """Read files; what was passed over is named on stderr."""
+    from gputop.topology.recorded import load
+
+    if "" in sources:
+        # A script's variable that nobody set would otherwise mean the current folder.
+        raise Exit("--from: no file or folder is named", USAGE)
+    try:
+        loaded = load.load(sources, version=__version__)
+    except load.LoadError as error:
+        raise Exit(str(error), USAGE if error.unreadable else CANNOT_TELL) from error
+    by_reason: dict[str, list[str]] = {}
+    for name, why in loaded.skipped:
+        by_reason.setdefault(why, []).append(clean(name, 80))
+    for why, names in by_reason.items():
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        click.echo(f"passed over, {clean(why, 300)}: {', '.join(names[:NAMED])}{more}", err=True)
+    return loaded.snapshot

@@ -1,0 +1,36 @@
+"""What a library decides, and which of the variables that are set have no effect as written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ...model.snapshot import NodeSnapshot
+from ...nccl.decide.predict import predict
+from ...nccl.prediction import Prediction
+from ...nccl.settings import Settings
+
+
+def predict_with_flags(
+    snapshot: NodeSnapshot,
+    settings: Settings | None = None,
+    *,
+    library: str | None = None,
+    gpus: Sequence[str] | None = None,
+    nodes: int = 1,
+) -> Prediction:
+    """As `predict`; variables without effect count by the catalogue, then by the tuning model.
+
+    Raises NoGpusError, UnknownVersionError.
+    """
+    made = predict(snapshot, settings, library=library, gpus=gpus, nodes=nodes)
+    if not made.environment:
+        return made
+    from ..catalogue.catalogue import catalogue
+    from .values import ignored
+
+    found = ignored(made.environment, made.library, catalogue())
+    named = {name for name, _, _ in found}
+    rest = (one for one in made.ignored if one[0] not in named)
+    return msgspec.structs.replace(made, ignored=(*found, *rest))

@@ -1,0 +1,39 @@
+"""A log with all that is said about it: its symptoms, and how it agrees with the prediction."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..model.snapshot import NodeSnapshot
+from .comparing.overlay import Overlay, lay
+from .report.places import gpus_from, normal
+from .report.report import LogNote, LogReport
+from .symptoms.explain import ObservedSymptom, explain, unexplained
+
+
+class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A log with all that is said about it."""
+
+    log: LogReport
+    findings: tuple[ObservedSymptom, ...]
+    unexplained: tuple[LogNote, ...]
+    overlay: Overlay
+
+
+def fits(log: LogReport, snapshot: NodeSnapshot) -> bool:
+    """Whether all GPUs that the log names are on this node."""
+    here = {normal(gpu.address) for gpu in snapshot.machine.gpus}
+    named = gpus_from(log)
+    return bool(named) and set(named) <= here
+
+
+def examine(
+    log: LogReport, snapshot: NodeSnapshot | None, *, library: str | None = None
+) -> ReadLog:
+    """Explain a log and compare it; without a node, with one made of its own System block."""
+    return ReadLog(
+        log=log,
+        findings=explain(log),
+        unexplained=unexplained(log),
+        overlay=lay(log, snapshot, library=library),
+    )
