@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gputop.topology.flags.values.predicting import predict_with_flags
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.xml.machine import part_of_topology
@@ -79,7 +79,7 @@ def snapshot(xml: str) -> NodeSnapshot:
 def decide(xml: str, env: dict[str, str] | None = None, **rest: object) -> Prediction:
     """What the library does there; `rest` goes to `predict`."""
     rest.setdefault("library", "nccl-2.28.9")
-    return predict(snapshot(xml), Settings(env or {}), **rest)  # type: ignore[arg-type]
+    return predict_with_flags(snapshot(xml), Settings(env or {}), **rest)  # type: ignore[arg-type]
 
 
 def transports(prediction: Prediction) -> dict[str, str]:
