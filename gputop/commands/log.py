@@ -39,12 +39,12 @@ def command(
     """
     from gputop.live.log_reading import document
     from gputop.topology.logs.examined import examine
-    from gputop.topology.nccl.versions import UnknownVersionError, rules_for
+    from gputop.topology.nccl.versions import UnknownVersionError, version_for
 
     check_sources(sources, demo)
     if library is not None:
         try:
-            rules_for(library)
+            version_for(library)
         except UnknownVersionError as error:
             raise Exit(str(error), USAGE) from error
     log = _read(file)

@@ -1,17 +1,19 @@
-"""The rules of one library version, and which version's rules to follow."""
+"""What differs between versions of NCCL and RCCL, and which version is followed."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from ..hardware.vendors import AMD
 from ..model.machine import Machine
+from ..model.versions import numbers
 from .nodes import PathType
 from .order import leading
 
@@ -21,49 +23,74 @@ DEFAULT_GFX95 = "rccl-2.26.6"
 """2.21.5 does not know MI350 and MI355X, and would take their links for Vega's."""
 
 NAME = re.compile(r"(?:(nccl|rccl)-)?v?(\d+(?:\.\d+){1,3})")
+OWN = ("library", "number", "after", "tested")
+"""Fields that an entry never inherits."""
+
+PathName = Literal[
+    "LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET", "DIS"
+]
 
 
 class UnknownVersionError(ValueError):
     """Text that names no version of NCCL or RCCL."""
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What differs between versions; the fields are explained in data/nccl_rules.toml."""
+class VersionTableError(ValueError):
+    """A table of versions that contradicts itself; the text names the table and the entry."""
 
-    library: str
-    version: str
-    tested: bool
+
+class VersionEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One version in a table, with everything that it inherits filled in."""
+
+    library: Literal["nccl", "rccl"]
+    number: str
+    """As the release is named, "2.28.9"."""
     after: str | None = None
-    xml_version: str
-    link_tag: str
-    path_types: tuple[str, ...]
+    """The entry that it inherits from, "nccl-2.28.7"; None for the first."""
+    tested: bool = False
+    """Whether recorded decisions of this very version are compared with ours."""
+
+    def at_least(self, number: str) -> bool:
+        """Whether this is version `number` or a later one."""
+        return numbers(self.number) >= numbers(number)
+
+
+AnyEntry = TypeVar("AnyEntry", bound=VersionEntry)
+
+
+class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How one version builds its graph and chooses transports; fields: see versions.toml."""
+
+    xml_version: Literal["1", "2"]
+    link_tag: Literal["nvlink", "xgmi"]
+    path_types: tuple[PathName, ...]
     path_names: dict[str, str]
-    path_rule: str
+    path_preference: Literal["bandwidth", "type"]
     device_nodes: bool
     relays: bool
     nvlink_gbs: tuple[tuple[int, float], ...]
     nvlink_exact_gbs: dict[str, float]
     intel_gbs: tuple[tuple[int, float], ...]
-    p2p_default: str
+    p2p_default: Literal["by-cpu", "pxb", "by-cpu-last"]
     nvml_check: bool
     net_disable_intra: int
     net_always: bool
     pxn_disable: int
-    pxn_type: str
-    pxn_type_c2c: str
+    pxn_type: PathName
+    pxn_type_c2c: PathName
     pxn_c2c: int
-    pxn_beyond: str
+    pxn_beyond: PathName
     pxn_needs_gdr: bool
-    p2c: str
-    gdr_level: str
+    p2c: Literal["none", "all", "nearest"]
+    gdr_level: PathName
     gdr_c2c: int
-    gdr_c2c_rule: str
-    local_net_start: str
+    gdr_c2c_paths: Literal["none", "phb", "p2c", "level"]
+    local_net_start: Literal["dev", "position", "dev-modulo"]
     netdevs_policy: bool
     keeps_nets: bool
     merges_nic_ports: bool
     shm_label: str
-    trimmed_transport: str
+    trimmed_transport: Literal["NET", "SHM"]
     domains: bool
     cumem: bool
     cumem_auto: bool
@@ -75,52 +102,89 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """The path type as this library prints it."""
         return self.path_names.get(path.name, path.name)
 
-    def at_least(self, version: str) -> bool:
-        """Whether these rules are those of `version` or of a later one."""
-        return numbers(self.version) >= numbers(version)
+
+def load_table(package: str | None, name: str, kind: type[AnyEntry]) -> tuple[AnyEntry, ...]:
+    """Read a table of versions that lies beside a module. Raises VersionTableError."""
+    assert package is not None
+    return parse_table(files(package).joinpath(name).read_text(encoding="utf-8"), name, kind)
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers that compare: "2.28.9" -> (2, 28, 9)."""
-    return tuple(int(part) for part in version.split("."))
+def parse_table(text: str, name: str, kind: type[AnyEntry]) -> tuple[AnyEntry, ...]:
+    """Every entry of a table in TOML, in its order; `name` is for messages.
+
+    Raises VersionTableError.
+    """
+    try:
+        entries = tomllib.loads(text)["version"]
+    except tomllib.TOMLDecodeError as error:
+        raise VersionTableError(f"{name}: {error}") from error
+    whole: dict[str, dict[str, Any]] = {}
+    found: list[AnyEntry] = []
+    for entry in entries:
+        title = f"{entry.get('library')}-{entry.get('number')}"
+        after = entry.get("after")
+        if title in whole:
+            raise VersionTableError(f"{name}: {title} has two entries")
+        if after is not None and after not in whole:
+            raise VersionTableError(f"{name}: {title} comes after {after}, which no entry above is")
+        whole[title] = _inherited(whole[after] if after is not None else {}, entry)
+        try:
+            made = msgspec.convert(whole[title], kind)
+        except msgspec.ValidationError as error:
+            raise VersionTableError(f"{name}: {title}: {error}") from error
+        if not NAME.fullmatch(title):
+            raise VersionTableError(f"{name}: {title} is no version")
+        if any(other.library == made.library and other.at_least(made.number) for other in found):
+            raise VersionTableError(f"{name}: {title} stands below a newer version")
+        found.append(made)
+    return tuple(found)
+
+
+def _inherited(older: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry over the one that it comes after: tables row by row, anything else as a whole."""
+    made = {name: value for name, value in older.items() if name not in OWN}
+    for name, value in entry.items():
+        old = made.get(name)
+        made[name] = {**old, **value} if isinstance(old, dict) else value
+    return made
+
+
+def nearest(entries: Sequence[AnyEntry], library: str, number: str) -> AnyEntry:
+    """The newest entry of a library up to version `number`; its oldest one if all are newer."""
+    known = [entry for entry in entries if entry.library == library]
+    older = [entry for entry in known if numbers(entry.number) <= numbers(number)]
+    return older[-1] if older else known[0]
 
 
 @cache
-def versions() -> tuple[Rules, ...]:
-    """Every version there are rules for, NCCL's first, oldest first."""
-    text = files(__package__).joinpath("versions.toml").read_text(encoding="utf-8")
-    made: dict[tuple[str, str], dict[str, Any]] = {}
-    for entry in tomllib.loads(text)["version"]:
-        base = made.get(("nccl", entry.get("after", "")), {})
-        made[entry["library"], entry["version"]] = {**base, **entry}
-    return tuple(msgspec.convert(one, Rules) for one in made.values())
+def versions() -> tuple[Version, ...]:
+    """Every version that was looked at, NCCL's first, oldest first."""
+    return load_table(__package__, "versions.toml", Version)
 
 
-def rules_for(name: str) -> tuple[Rules, str | None]:
-    """The rules for "2.28.9", "nccl-2.28.9" or "rccl-2.21.5".
+def version_for(name: str) -> tuple[Version, str | None]:
+    """The version to follow for "2.28.9", "nccl-2.28.9" or "rccl-2.21.5".
 
-    A version without rules of its own gets the nearest older ones, else the oldest; the
-    second value is then the assumption to show. Raises UnknownVersionError.
+    A version without an entry follows the nearest older one, else the oldest; the second value is
+    then the assumption to show. Raises UnknownVersionError.
     """
     match = NAME.fullmatch(name.strip().lower())
     if match is None:
         raise UnknownVersionError(
             f"{name[:40]!r} is no version; write 2.28.9, nccl-2.28.9 or rccl-2.21.5"
         )
-    library, version = match[1] or "nccl", match[2]
-    known = [one for one in versions() if one.library == library]
-    older = [one for one in known if numbers(one.version) <= numbers(version)]
-    rules = older[-1] if older else known[0]
+    library, number = match[1] or "nccl", match[2]
+    found = nearest(versions(), library, number)
     title = library.upper()
-    if rules.version == version:
-        if rules.tested:
-            return rules, None
-        return rules, (
-            f"the rules of {title} {version} were read from its source and are untested: "
+    if found.number == number:
+        if found.tested:
+            return found, None
+        return found, (
+            f"the rules of {title} {number} were read from its source and are untested: "
             "no recording of that version was at hand"
         )
-    side = "older" if older else "later"
-    return rules, f"no rules for {title} {version}: those of {rules.version}, the nearest {side}"
+    side = "older" if numbers(found.number) <= numbers(number) else "later"
+    return found, f"no rules for {title} {number}: those of {found.number}, the nearest {side}"
 
 
 def preferred(machine: Machine) -> tuple[str, str | None]:

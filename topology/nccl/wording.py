@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .nodes import PathType, SystemNode, SystemPath
-from .versions import Rules
+from .versions import Version
 
 NCCL = re.compile(r"\bNCCL(?: or RCCL)?\b(?!-)")
 NVLINK = re.compile(r"\bNVLink(?:s? (?:or|and) xGMI\b|\b(?! SHARP))")
@@ -27,9 +27,9 @@ MEANINGS = {
 }
 
 
-def meaning(rules: Rules, path: PathType) -> str:
+def meaning(version: Version, path: PathType) -> str:
     """What a path type says: "PHB, PCIe and a CPU's host bridge"."""
-    return named_for(rules.library, MEANINGS[path])
+    return named_for(version.library, MEANINGS[path])
 
 
 def named_for(library: str, text: str) -> str:
@@ -44,7 +44,7 @@ def gbs(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def name(node: SystemNode, rules: Rules) -> str:
+def name(node: SystemNode, version: Version) -> str:
     """A node in the words of the field."""
     if node.kind == "GPU":
         return f"GPU {node.rank}"
@@ -55,17 +55,17 @@ def name(node: SystemNode, rules: Rules) -> str:
     return {"PCI": "PCIe switch", "NVS": "NVSwitch", "NIC": "NIC"}[node.kind]
 
 
-def way(src: SystemNode, path: SystemPath, rules: Rules) -> str:
+def way(src: SystemNode, path: SystemPath, version: Version) -> str:
     """The nodes of a path: "GPU 0 - PCIe switch - GPU 1"."""
-    return " - ".join([name(src, rules), *(name(link.to, rules) for link in path.links)])
+    return " - ".join([name(src, version), *(name(link.to, version) for link in path.links)])
 
 
-def narrowest(path: SystemPath, rules: Rules) -> str:
+def narrowest(path: SystemPath, version: Version) -> str:
     """The link that sets the bandwidth: "PCI 24 GB/s"."""
     if not path.links:
         return ""
     link = min(path.links, key=lambda one: one.bandwidth_gbs)
-    kind = rules.path_names.get(link.kind, link.kind)
+    kind = version.path_names.get(link.kind, link.kind)
     return f"{kind} {gbs(link.bandwidth_gbs)} GB/s"
 
 

@@ -171,10 +171,10 @@ def _changes(assignments: tuple[str, ...], *, loopback: bool) -> dict[str, str]:
 
 
 def _check_version(version: str | None) -> None:
-    from gputop.topology.nccl.versions import UnknownVersionError, rules_for
+    from gputop.topology.nccl.versions import UnknownVersionError, version_for
 
     try:
         if version is not None:
-            rules_for(version)
+            version_for(version)
     except UnknownVersionError as error:
         raise Exit(str(error), USAGE) from error

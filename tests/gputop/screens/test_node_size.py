@@ -77,8 +77,8 @@ def test_the_gpu_of_a_nic_is_the_first_that_uses_it(name: str) -> None:
     assert system.nodes["NET"]
     for policy in ("AUTO", "ALL", "MAX:2"):
         settings = Settings({"NCCL_NETDEVS_POLICY": policy})
-        rules = msgspec.structs.replace(made.rules, netdevs_policy=True)
-        local = LocalNets(system, rules, settings)
+        version = msgspec.structs.replace(made.version, netdevs_policy=True)
+        local = LocalNets(system, version, settings)
         for net in system.nodes["NET"]:
             near, _ = nearest(net, "GPU")
             users = [

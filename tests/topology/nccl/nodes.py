@@ -7,7 +7,7 @@ from gputop.topology.nccl.prediction import Graphs, SearchGraph
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.domains import views
-from gputop.topology.nccl.versions import rules_for
+from gputop.topology.nccl.versions import version_for
 from gputop.topology.nccl.xml.read import read_topology
 
 from .made import AMD, SWITCH, cpu, gpu, nic, switch, system
@@ -20,9 +20,9 @@ HIDDEN = "fffffff:ff:ff.0"
 
 
 def made(xml: str, *, more_nodes: bool = False, library: str = "nccl-2.28.9") -> System:
-    rules, _ = rules_for(library)
+    version, _ = version_for(library)
     root = read_topology(xml.encode(), "made")
-    return views(root, rules, Settings({}), more_nodes=more_nodes)[0].system
+    return views(root, version, Settings({}), more_nodes=more_nodes)[0].system
 
 
 def searched(
@@ -33,9 +33,9 @@ def searched(
     nvls: bool = False,
     library: str = "nccl-2.28.9",
 ) -> Graphs:
-    rules, _ = rules_for(library)
+    version, _ = version_for(library)
     one = made(xml, more_nodes=more_nodes, library=library)
-    return search_graphs(one, rules, Settings(env or {}), nvls=nvls)
+    return search_graphs(one, version, Settings(env or {}), nvls=nvls)
 
 
 def shape(graph: SearchGraph | None) -> tuple[int, float, float, str]:

@@ -20,7 +20,7 @@ from gputop.topology.nccl.search.ready_made import ready_made
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.system.domains import views
 from gputop.topology.nccl.system.networks import nets_of, with_socket_nic
-from gputop.topology.nccl.versions import rules_for
+from gputop.topology.nccl.versions import version_for
 from gputop.topology.nccl.xml.read import read_topology
 from tests.support.places import CAPTURES
 
@@ -104,13 +104,13 @@ def compared(wanted: dict[str, Any], found: Graphs, case: str) -> list[str]:
 
 def graph_misses(folder: str, library: str, stem: str, entry: dict[str, Any]) -> Iterator[str]:
     """One environment of one topology file: every view, alone and with a second host."""
-    rules, _ = rules_for(library)
+    version, _ = version_for(library)
     settings = Settings(entry["env"])
     root = topology(CAPTURES / folder / "topologies" / f"{stem}.xml")
     for part in ("single_node", "two_node"):
         found = {
             frozenset(gpu.rank for gpu in one.system.nodes["GPU"]): one.system
-            for one in views(root, rules, settings, more_nodes=part == "two_node")
+            for one in views(root, version, settings, more_nodes=part == "two_node")
         }
         for view in entry[part]["views"]:
             case = f"{stem} {entry['env']} {part} {view['ranks']}"
@@ -118,20 +118,20 @@ def graph_misses(folder: str, library: str, stem: str, entry: dict[str, Any]) ->
             if system is None:
                 yield f"{case}: no such view"
                 continue
-            graphs = search_graphs(system, rules, settings, nvls="nvls" in view["graphs"])
+            graphs = search_graphs(system, version, settings, nvls="nvls" in view["graphs"])
             yield from compared(view["graphs"], graphs, case)
 
 
 def run_misses(case: dict[str, Any]) -> list[str]:
     """One real run: the graphs that rank 0 logged."""
-    rules, _ = rules_for("nccl-2.28.9")
+    version, _ = version_for("nccl-2.28.9")
     settings = Settings(case["env"])
     root = topology(topology_of(case))
-    seen = views(root, rules, settings)
+    seen = views(root, version, settings)
     if seen[0].system.inter and not nets_of(root):
-        seen = views(with_socket_nic(root), rules, settings)
+        seen = views(with_socket_nic(root), version, settings)
     system = next(one.system for one in seen if one.system.gpu_of(0) is not None)
-    graphs = search_graphs(system, rules, settings, nvls=False)
+    graphs = search_graphs(system, version, settings, nvls=False)
     return compared(case["graphs"], graphs, case["case"])
 
 
@@ -211,15 +211,15 @@ def test_rccl_takes_or_searches_the_same_graphs(stem: str) -> None:
 @needs(RCCL_GRAPHS)
 @pytest.mark.parametrize("stem", names(RCCL_GRAPHS))
 def test_the_nodes_that_rccl_knows_are_named(stem: str) -> None:
-    rules, _ = rules_for("rccl-2.21.5")
+    version, _ = version_for("rccl-2.21.5")
     root = topology(CAPTURES / RCCL_GRAPHS / "topologies" / f"{stem}.xml")
     known = []
     for more in (False, True):
-        system = views(root, rules, Settings({}), more_nodes=more)[0].system
+        system = views(root, version, Settings({}), more_nodes=more)[0].system
         total = limits(system, nets=bool(system.nodes["NET"]))[1]
-        known.append(ready_made(system, rules, Settings({}), total))
+        known.append(ready_made(system, version, Settings({}), total))
         off = Settings({"RCCL_MODEL_MATCHING_DISABLE": "1"})
-        assert ready_made(system, rules, off, total) is None
+        assert ready_made(system, version, off, total) is None
     named = [one.name if one is not None else None for one in known]
     assert named == KNOWN.get(stem, [None, None])
     assert (named == [None, None]) == (stem in RCCL_SEARCHED)

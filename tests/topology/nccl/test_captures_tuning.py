@@ -13,7 +13,7 @@ from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.tuning.channels import coll_channels
 from gputop.topology.nccl.tuning.choices import choose
 from gputop.topology.nccl.tuning.model import TuningInput, tuning
-from gputop.topology.nccl.tuning.rules import ALGORITHMS, COLLECTIVES, PROTOCOLS
+from gputop.topology.nccl.tuning.version import ALGORITHMS, COLLECTIVES, PROTOCOLS
 
 from ...support.nccl_logs import EMULATED, cases, lines_of
 

@@ -8,7 +8,7 @@ from gputop.topology.nccl.nodes import PathType, SystemLink, SystemNode, SystemP
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.system.links import connect, parents_last
 from gputop.topology.nccl.system.paths import local_cpu
-from gputop.topology.nccl.versions import rules_for
+from gputop.topology.nccl.versions import version_for
 
 from .made import ARM, SWITCH, cpu, decide, gpu, nic, switch, system
 
@@ -98,7 +98,7 @@ def test_the_cpu_of_a_gpu_is_the_nearest_or_since_2_30_7_the_widest(
         SystemPath(PathType.PHB, 6.0, (link,)),
         SystemPath(PathType.SYS, 12.0, (link, link)),
     ]
-    assert local_cpu(target, rules_for(library)[0]) == index
+    assert local_cpu(target, version_for(library)[0]) == index
 
 
 @pytest.mark.parametrize(("library", "hops"), [("nccl-2.28.9", 4), ("nccl-2.30.7", 7)])

@@ -6,7 +6,7 @@ import pytest
 
 from gputop.topology.nccl.decide.predict import NoGpusError, predict
 from gputop.topology.nccl.settings import Settings, strtoll
-from gputop.topology.nccl.versions import UnknownVersionError, rules_for
+from gputop.topology.nccl.versions import UnknownVersionError, version_for
 from tests.topology.nccl.made import (
     AMD,
     ARM,
@@ -83,12 +83,12 @@ def test_a_later_version_names_shared_memory_in_one_word() -> None:
 
 
 def test_an_unknown_version_takes_the_nearest_older_rules() -> None:
-    rules, assumption = rules_for("2.29.1")
-    assert rules.version == "2.28.9"
+    version, assumption = version_for("2.29.1")
+    assert version.number == "2.28.9"
     assert assumption is not None
     assert "nearest older" in assumption
     with pytest.raises(UnknownVersionError):
-        rules_for("latest")
+        version_for("latest")
 
 
 def test_refused_paths_go_through_the_cpu() -> None:

@@ -108,8 +108,8 @@ def test_a_file_made_to_be_slow_ends_soon() -> None:
     ]  # fmt: skip
     xml = system(*nodes, version="2").replace("nvlink", "xgmi").replace("0x030200", "0x120000")
     built = system_of(xml.replace(' sm="90"', ' sm="304" gcn="gfx942"'), library="rccl-2.21.5")
-    from gputop.topology.nccl.versions import rules_for
+    from gputop.topology.nccl.versions import version_for
 
     start = time.monotonic()
-    assert match(built, rules_for("rccl-2.21.5")[0]) is None
+    assert match(built, version_for("rccl-2.21.5")[0]) is None
     assert time.monotonic() - start < 20

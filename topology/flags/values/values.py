@@ -12,7 +12,7 @@ from ...model.versions import numbers
 from ...nccl.prediction import Library
 from ...nccl.settings import INTEGER, Settings, strtoll
 from ...nccl.system.levels import level
-from ...nccl.versions import rules_for
+from ...nccl.versions import version_for
 from ..catalogue.catalogue import Catalogue, Flag
 from ..catalogue.elsewhere import elsewhere
 from .reading import Reading, skipped
@@ -209,11 +209,11 @@ def _one(flag: Flag, text: str, library: Library) -> Reading:
 
 
 def _level(flag: Flag, text: str, library: Library) -> Reading:
-    rules, _ = rules_for(f"{library.name}-{library.version}")
-    found = level(Settings({flag.name: text}), rules, flag.name)
+    version, _ = version_for(f"{library.name}-{library.version}")
+    found = level(Settings({flag.name: text}), version, flag.name)
     if found.path is None:
         return skipped(found.ignored)
-    name = rules.name_of(found.path)
+    name = version.name_of(found.path)
     why = "" if name == text else f"the old number {text[:20]} means {name}"
     return Reading(effective=name, why=why)
 

@@ -10,7 +10,7 @@ from ...model.snapshot import NodeSnapshot
 from ...nccl.decide.predict import NoGpusError, predict
 from ...nccl.prediction import Library, Prediction
 from ...nccl.settings import Settings
-from ...nccl.versions import preferred, rules_for
+from ...nccl.versions import preferred, version_for
 from ..catalogue.catalogue import Flag
 from .whatif import Changes, Comparison, compare
 
@@ -99,8 +99,8 @@ class Study:
     def whose(self) -> Library:
         """The library whose rules hold, with or without GPUs."""
         name = self.library or preferred(self.snapshot.machine)[0]
-        rules, _ = rules_for(name)
-        return Library(name=rules.library, version=name.rpartition("-")[2].lstrip("v"))
+        version, _ = version_for(name)
+        return Library(name=version.library, version=name.rpartition("-")[2].lstrip("v"))
 
     def baseline(self) -> Prediction:
         """The node as it is set up."""

@@ -10,18 +10,18 @@ from ..settings import Settings
 from ..system.compute import Computed
 from ..system.gdr import check_gdr, relay_of
 from ..system.nets import MAX_CHANNELS, LocalNets
-from ..versions import Rules
+from ..versions import Version
 
 
-def uses_cumem(rules: Rules, settings: Settings) -> bool:
+def uses_cumem(version: Version, settings: Settings) -> bool:
     """Whether GPU memory is shared as cuMem handles; a driver since 12.0 is taken for granted."""
-    if not rules.cumem:
+    if not version.cumem:
         return False
-    wish = settings.integer("NCCL_CUMEM_ENABLE", -2 if rules.cumem_auto else 0)
-    return rules.cumem_auto if wish == -2 else wish != 0
+    wish = settings.integer("NCCL_CUMEM_ENABLE", -2 if version.cumem_auto else 0)
+    return version.cumem_auto if wish == -2 else wish != 0
 
 
-def reads(rules: Rules, settings: Settings, automatic: bool) -> bool:
+def reads(version: Version, settings: Settings, automatic: bool) -> bool:
     """Whether the receiver reads (`/read`) instead of the sender writing."""
     if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
         return False
@@ -29,20 +29,20 @@ def reads(rules: Rules, settings: Settings, automatic: bool) -> bool:
     return automatic if wish == -2 else wish != 0
 
 
-def p2p_label(rules: Rules, settings: Settings, relay: SystemNode | None, read: bool) -> str:
+def p2p_label(version: Version, settings: Settings, relay: SystemNode | None, read: bool) -> str:
     """`P2P/CUMEM`, `P2P/IPC`, `P2P/indirect/R[D]`, with `/read` and `/CE` where they apply."""
     suffix = "/read" if read else ""
     if relay is not None:
         return f"P2P/indirect/{relay.rank}[{relay.dev}]{suffix}"
     if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
         suffix += "/CE"
-    return f"P2P/{'CUMEM' if uses_cumem(rules, settings) else 'IPC'}{suffix}"
+    return f"P2P/{'CUMEM' if uses_cumem(version, settings) else 'IPC'}{suffix}"
 
 
-def shm_label(rules: Rules, settings: Settings) -> str:
+def shm_label(version: Version, settings: Settings) -> str:
     """`SHM/direct/direct`; the side that uses a copy engine prints CE."""
-    if rules.shm_label.count("/") < 2 or not settings.integer("NCCL_SHM_USE_CUDA_MEMCPY", 0):
-        return rules.shm_label
+    if version.shm_label.count("/") < 2 or not settings.integer("NCCL_SHM_USE_CUDA_MEMCPY", 0):
+        return version.shm_label
     mode = settings.integer("NCCL_SHM_MEMCPY_MODE", 1)
     sides = ["CE" if mode & bit else "direct" for bit in (1, 2)]
     return "SHM/" + "/".join(sides)
@@ -57,8 +57,8 @@ class NetUse(NamedTuple):
 
 def net_label(computed: Computed, name: str, src: SystemNode, use: NetUse, *, shared: bool) -> str:
     """`NET/IB/0(3)/GDRDMA/Shared` for a send."""
-    rules, settings = computed.rules, computed.settings
-    gdr = check_gdr(computed.system, rules, settings, src, use.net, send=True).mode
+    version, settings = computed.version, computed.settings
+    gdr = check_gdr(computed.system, version, settings, src, use.net, send=True).mode
     proxy = f"({use.proxy.rank})" if use.proxy is not src else ""
     direct = {"Disabled": "", "Default": "/GDRDMA", "PCI": "/GDRDMA(PCI)"}[gdr]
     return f"NET/{name}/{use.net.dev}{proxy}{direct}{'/Shared' if shared else ''}"
@@ -94,14 +94,14 @@ def send_uses(computed: Computed, local: LocalNets, src: SystemNode, peer_dev: i
 def _send_use(
     computed: Computed, local: LocalNets, src: SystemNode, peer_dev: int, channel: int
 ) -> NetUse | None:
-    system, settings, rules = computed.system, computed.settings, computed.rules
+    system, settings, version = computed.system, computed.settings, computed.version
     nets, gpus = system.nodes["NET"], system.nodes["GPU"]
     own = local.net(src.index, channel)
     if own is None:
         return None
     use = NetUse(nets[own], src)
     level = 0
-    if settings.integer("NCCL_PXN_DISABLE", rules.pxn_disable) != 1:
+    if settings.integer("NCCL_PXN_DISABLE", version.pxn_disable) != 1:
         level = settings.integer("NCCL_P2P_PXN_LEVEL", 2)
     cross = settings.integer("NCCL_CROSS_NIC", 2)
     twin = next((gpu for gpu in gpus if gpu.dev == peer_dev), None)
@@ -117,8 +117,8 @@ def _send_use(
         return NetUse(net, relay_of(src, net))
     if level == 2 and net.local_gpu >= 0:
         near = gpus[net.local_gpu]
-        wide = settings.integer("NCCL_PXN_C2C", rules.pxn_c2c)
-        farthest = PathType[rules.pxn_type_c2c if wide else rules.pxn_type]
+        wide = settings.integer("NCCL_PXN_C2C", version.pxn_c2c)
+        farthest = PathType[version.pxn_type_c2c if wide else version.pxn_type]
         linked = near.paths["GPU"][src.index].type <= PathType.NVL
         if linked and near.paths["NET"][theirs].type <= farthest:
             return NetUse(net, near)

@@ -34,17 +34,17 @@ def local_nets(domain: Domain) -> dict[str, tuple[int, ...]]:
 
 
 def _decide(computed: Computed, gpu: SystemNode, net: SystemNode) -> NetDecision:
-    system, rules, settings = computed.system, computed.rules, computed.settings
+    system, version, settings = computed.system, computed.version, computed.settings
     there, back = gpu.paths["NET"][net.index], net.paths["GPU"][gpu.index]
-    send = check_gdr(system, rules, settings, gpu, net, send=True)
-    receive = check_gdr(system, rules, settings, gpu, net, send=False)
-    linked = "xGMI" if rules.library == "rccl" else "NVLink"
+    send = check_gdr(system, version, settings, gpu, net, send=True)
+    receive = check_gdr(system, version, settings, gpu, net, send=False)
+    linked = "xGMI" if version.library == "rccl" else "NVLink"
     relay = relay_of(gpu, net) if there.type is PathType.PXN else None
     steps = [
         DecisionStep(
             question="how far is the NIC?",
-            answer=rules.name_of(there.type),
-            because=way(gpu, there, rules),
+            answer=version.name_of(there.type),
+            because=way(gpu, there, version),
             flag="NCCL_PXN_DISABLE" if relay is not None else "NCCL_TOPO_FILE",
             source="graph/paths.cc:ncclTopoComputePaths",
         )
@@ -53,7 +53,7 @@ def _decide(computed: Computed, gpu: SystemNode, net: SystemNode) -> NetDecision
         steps.append(
             DecisionStep(
                 question="does another GPU hand the bytes over (PXN)?",
-                answer=f"yes, {name(relay, rules)}",
+                answer=f"yes, {name(relay, version)}",
                 because=f"it sits next to the NIC and is an {linked} neighbour",
                 decides=True,
                 flag="NCCL_PXN_DISABLE",
@@ -77,14 +77,14 @@ def _decide(computed: Computed, gpu: SystemNode, net: SystemNode) -> NetDecision
 
 def _shown(computed: Computed, path: SystemPath) -> tuple[int, float, str]:
     hops = path.hops
-    if computed.rules.device_nodes and path.links:
+    if computed.version.device_nodes and path.links:
         # A device node beside the GPU, and for a relay two more on the NVLink.
         hops += 3 if path.type is PathType.PXN else 1
-    return hops, round(path.bandwidth_gbs, 3), computed.rules.name_of(path.type)
+    return hops, round(path.bandwidth_gbs, 3), computed.version.name_of(path.type)
 
 
 def _gdr_step(computed: Computed, question: str, check: GdrCheck) -> DecisionStep:
-    rules = computed.rules
+    version = computed.version
     because, flag = {
         "nic": ("the NIC's plugin reports no GPU memory support", "NCCL_DMABUF_ENABLE"),
         "gpu": ("the GPU reports no GPUDirect RDMA", None),
@@ -93,7 +93,7 @@ def _gdr_step(computed: Computed, question: str, check: GdrCheck) -> DecisionSte
     }.get(check.decided, (None, "NCCL_NET_GDR_LEVEL"))
     if because is None:
         near = "is farther than" if check.decided == "distance" else "is no farther than"
-        because = f"{rules.name_of(check.distance)} {near} {rules.name_of(check.allowed)}"
+        because = f"{version.name_of(check.distance)} {near} {version.name_of(check.allowed)}"
         if check.level.path is not None:
             because += f", which {check.level.name} sets"
         else:

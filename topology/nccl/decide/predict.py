@@ -13,7 +13,7 @@ from ..system.compute import Computed
 from ..system.domains import views
 from ..system.networks import Network, nets_of, network_of, with_socket_nic, without_other_nics
 from ..system.peers import Grants
-from ..versions import Rules, preferred, rules_for
+from ..versions import Version, preferred, version_for
 from ..wording import named_for
 from .communicator import NodeCommunicator, communicator
 from .grants import grants_of, mig_remark
@@ -58,7 +58,7 @@ def predict(
 
     `library`: "nccl-2.28.9"; without it, what the node has. `gpus`: PCI addresses of the
     communicator; without it, all that are visible. `nodes`: number of identical hosts.
-    Raises NoGpusError, rules.UnknownVersionError.
+    Raises NoGpusError, UnknownVersionError.
     """
     settings = Settings.of(snapshot) if settings is None else settings
     return _Prediction(snapshot, settings, library, gpus, nodes).make()
@@ -79,8 +79,8 @@ class _Prediction:
         self.snapshot, self.settings, self.nodes = snapshot, settings, nodes
         self.assumptions: list[str] = list(snapshot.assumptions)
         name, guess = (library, None) if library else preferred(snapshot.machine)
-        self.rules: Rules
-        self.rules, near = rules_for(name)
+        self.version: Version
+        self.version, near = version_for(name)
         self.asked = name
         self.assume(guess, near, remark)
         self.root = self.topology()
@@ -96,7 +96,7 @@ class _Prediction:
 
     def assume(self, *texts: str | None) -> None:
         for text in texts:
-            plain = named_for(self.rules.library, (text or "").removesuffix("."))
+            plain = named_for(self.version.library, (text or "").removesuffix("."))
             if plain and plain not in self.assumptions:
                 self.assumptions.append(plain)
 
@@ -116,8 +116,8 @@ class _Prediction:
     def computed(self) -> list[Computed]:
         more = self.nodes > 1
         ranks = self.group.ranks
-        rules, settings = self.rules, self.settings
-        found = views(self.root, rules, settings, self.grants, ranks=ranks, more_nodes=more)
+        version, settings = self.version, self.settings
+        found = views(self.root, version, settings, self.grants, ranks=ranks, more_nodes=more)
         if found[0].system.inter and not nets_of(self.root):
             # A real run always has the socket interface in its topology.
             self.nic_assumed = True
@@ -126,7 +126,7 @@ class _Prediction:
                 "because NCCL always finds one"
             )
             self.root = with_socket_nic(self.root)
-            found = views(self.root, rules, settings, self.grants, ranks=ranks, more_nodes=more)
+            found = views(self.root, version, settings, self.grants, ranks=ranks, more_nodes=more)
         return found
 
     def make(self) -> Prediction:
@@ -149,7 +149,7 @@ class _Prediction:
         timing = timing_of(
             [one.system for one in found],
             all_graphs,
-            self.rules,
+            self.version,
             self.settings,
             asked=self.asked,
             ranks=len(devs) * self.nodes,
@@ -157,7 +157,7 @@ class _Prediction:
         )
         self.assume(*timing.assumptions)
         self.standing_assumptions(pairs)
-        library = Library(name=self.rules.library, version=self.asked.rpartition("-")[2])
+        library = Library(name=self.version.library, version=self.asked.rpartition("-")[2])
         return Prediction(
             library=library,
             environment=dict(sorted(self.settings.values.items())),
@@ -178,16 +178,16 @@ class _Prediction:
 
         wanted = self.settings.integer("NCCL_NVLS_ENABLE", 2) != 0
         refused = fabric_refuses(self.snapshot.machine, computed.system)
-        here = self.rules.library == "nccl" and len(computed.system.nodes["GPU"]) > 1
+        here = self.version.library == "nccl" and len(computed.system.nodes["GPU"]) > 1
         return search_graphs(
-            computed.system, self.rules, self.settings, nvls=wanted and here and refused is None
+            computed.system, self.version, self.settings, nvls=wanted and here and refused is None
         )
 
     def view(self, domain: Domain, graphs: Graphs, domains: int) -> DomainView:
         system = domain.computed.system
         steps = {DOMAIN: domain_steps(domains, self.settings)}
-        if self.rules.library == "rccl":
-            steps[MODEL] = model_steps(system, self.rules, self.settings, graphs)
+        if self.version.library == "rccl":
+            steps[MODEL] = model_steps(system, self.version, self.settings, graphs)
         else:
             steps[NVLS] = nvls_steps(system, self.settings, self.snapshot.machine, graphs)
         if not self.nic_assumed:
@@ -205,7 +205,7 @@ class _Prediction:
     def failure(
         self, found: list[Computed], pairs: tuple[PairDecision, ...], timing: Timing
     ) -> str | None:
-        title = self.rules.library.upper()
+        title = self.version.library.upper()
         for one in found:
             if one.system.refusals:
                 return f"{title} would not start with this topology: {one.system.refusals[0]}"
@@ -235,7 +235,7 @@ class _Prediction:
                 self.assume(f"{name}: {text}")
 
 
-def system_of(snapshot: NodeSnapshot, settings: Settings, rules: Rules) -> list[System]:
+def system_of(snapshot: NodeSnapshot, settings: Settings, version: Version) -> list[System]:
     """The systems of all views, for those who want to look at nodes and links themselves."""
-    made = _Prediction(snapshot, settings, f"{rules.library}-{rules.version}", None, 1)
+    made = _Prediction(snapshot, settings, f"{version.library}-{version.number}", None, 1)
     return [one.system for one in made.computed()]

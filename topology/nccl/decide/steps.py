@@ -10,7 +10,7 @@ from ..settings import Settings
 from ..system.compute import Computed
 from ..system.networks import Network
 from ..system.peers import Grant, NetCheck, P2pCheck
-from ..versions import Rules
+from ..versions import Version
 from ..wording import gbs, meaning, narrowest, way
 from .labels import reads, uses_cumem
 
@@ -60,28 +60,28 @@ def same_shm() -> DecisionStep:
 
 def how_far(computed: Computed, src: SystemNode, dst: SystemNode) -> DecisionStep:
     """The path, before any diversion."""
-    rules = computed.rules
+    version = computed.version
     path = computed.direct[src.index][dst.index]
     return DecisionStep(
         question="how far apart?",
-        answer=f"{rules.name_of(path.type)}: {meaning(rules, path.type)}",
-        because=f"{way(src, path, rules)}; narrowest link {narrowest(path, rules)}, a constant of "
-        f"{rules.library.upper()}'s table",
+        answer=f"{version.name_of(path.type)}: {meaning(version, path.type)}",
+        because=f"{way(src, path, version)}; narrowest link {narrowest(path, version)}, a constant "
+        f"of {version.library.upper()}'s table",
         flag="NCCL_TOPO_FILE",
         source="graph/paths.cc:ncclTopoSetPaths",
     )
 
 
 def near_enough(
-    rules: Rules, check: P2pCheck, computed: Computed, direct: PathType
+    version: Version, check: P2pCheck, computed: Computed, direct: PathType
 ) -> DecisionStep:
     """Path type against the level."""
-    limit = rules.name_of(check.limit)
+    limit = version.name_of(check.limit)
     level = check.level
     if level.path is not None:
         why = f"{level.name}={level.value[:40]} allows up to {limit}"
     else:
-        why = f"{limit} is the default{_default_words(rules, computed)}"
+        why = f"{limit} is the default{_default_words(version, computed)}"
         if level.ignored:
             why += f"; {level.name}={level.value[:40]} is ignored: {level.ignored}"
     within = direct <= check.limit
@@ -89,26 +89,26 @@ def near_enough(
     return DecisionStep(
         question="near enough for P2P?",
         answer="yes" if within else "no",
-        because=f"{rules.name_of(direct)} {verb} {limit}; {why}",
+        because=f"{version.name_of(direct)} {verb} {limit}; {why}",
         decides=not within,
         flag=level.name or "NCCL_P2P_LEVEL",
         source=CHECK_P2P,
     )
 
 
-def _default_words(rules: Rules, computed: Computed) -> str:
+def _default_words(version: Version, computed: Computed) -> str:
     cpus = computed.system.nodes["CPU"]
     vendor = cpus[0].vendor if cpus else ""
-    if rules.p2p_default != "pxb":
+    if version.p2p_default != "pxb":
         return f" on this CPU ({vendor or 'neither Intel, Zhaoxin nor ARM'})"
     if computed.peers.limit is PathType.SYS:
         return " for at most two GPUs on AMD CPUs"
     return ""
 
 
-def granted(rules: Rules, check: P2pCheck, settings: Settings) -> DecisionStep | None:
+def granted(version: Version, check: P2pCheck, settings: Settings) -> DecisionStep | None:
     """NVML's P2P status; RCCL does not ask for it."""
-    if not rules.nvml_check:
+    if not version.nvml_check:
         return None
     if settings.integer("NCCL_IGNORE_DISABLED_P2P", 0) == 2:
         return DecisionStep(
@@ -167,9 +167,9 @@ def nic_faster(check: NetCheck, *, decides: bool) -> DecisionStep:
 CAN_REACH = "can the runtime reach the peer?"
 
 
-def cuda_access(grant: Grant, rules: Rules) -> DecisionStep:
+def cuda_access(grant: Grant, version: Version) -> DecisionStep:
     """The runtime's word on peer access."""
-    call = "hipDeviceCanAccessPeer" if rules.library == "rccl" else "cudaDeviceCanAccessPeer"
+    call = "hipDeviceCanAccessPeer" if version.library == "rccl" else "cudaDeviceCanAccessPeer"
     if grant.cuda is None:
         because, basis = f"{call} was not asked; granted is assumed", "assumed"
     elif grant.because:
@@ -189,7 +189,7 @@ def cuda_access(grant: Grant, rules: Rules) -> DecisionStep:
 
 def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> list[DecisionStep]:
     """The flavour of P2P, and who moves the bytes."""
-    rules, settings = computed.rules, computed.settings
+    version, settings = computed.version, computed.settings
     steps = []
     if check.relay >= 0:
         steps.append(
@@ -203,14 +203,14 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
             )
         )
         return steps
-    if uses_cumem(rules, settings):
+    if uses_cumem(version, settings):
         set_to = settings.text("NCCL_CUMEM_ENABLE")
         because = f"NCCL_CUMEM_ENABLE={set_to}" if set_to else "cuMem is on by itself, given a "
         because += "" if set_to else "driver of CUDA 12.0 or later"
         if mnnvl:
             because += "; the communicator spans hosts by NVLink"
     else:
-        off = bool(settings.text("NCCL_CUMEM_ENABLE")) and rules.cumem_auto
+        off = bool(settings.text("NCCL_CUMEM_ENABLE")) and version.cumem_auto
         because = "NCCL_CUMEM_ENABLE switches cuMem off" if off else "cuMem is off in this version"
     steps.append(
         DecisionStep(
@@ -223,10 +223,10 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
             basis="assumed",
         )
     )
-    read = reads(rules, settings, check.read)
+    read = reads(version, settings, check.read)
     wish = settings.integer("NCCL_P2P_READ_ENABLE", -2)
     why = "NCCL_P2P_READ_ENABLE says so" if wish != -2 else "reads are for NVLink between sm80 GPUs"
-    if rules.library == "rccl" and wish == -2:
+    if version.library == "rccl" and wish == -2:
         why = "RCCL's receivers read only when NCCL_P2P_READ_ENABLE says so"
     if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
         why = "NCCL_P2P_USE_CUDA_MEMCPY has copy engines write"

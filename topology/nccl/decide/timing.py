@@ -9,7 +9,7 @@ import msgspec
 from ..nodes import System
 from ..prediction import AlgorithmChoice, Graphs, Tuning
 from ..settings import Settings
-from ..versions import Rules
+from ..versions import Version
 
 
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +26,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
 def timing_of(
     systems: Sequence[System],
     graphs: Sequence[Graphs],
-    rules: Rules,
+    version: Version,
     settings: Settings,
     *,
     asked: str,
@@ -35,11 +35,11 @@ def timing_of(
 ) -> Timing:
     """Run the tuning model; `asked` is the version as it was named, "nccl-2.28.9"."""
     from ..tuning import channels, choices, inputs, merging, model, remarks
-    from ..tuning.rules import assumption
+    from ..tuning.version import assumption
 
-    version = asked.rpartition("-")[2]
-    if rules.library != "nccl":
-        return Timing(assumptions=tuple(filter(None, (assumption(rules.library, version),))))
+    number = asked.rpartition("-")[2]
+    if version.library != "nccl":
+        return Timing(assumptions=tuple(filter(None, (assumption(version.library, number),))))
     cpu = systems[0].nodes["CPU"][0] if systems[0].nodes["CPU"] else None
     merged = merging.merge(graphs)
     speeds = [net.speed_gbs for one in systems for net in one.nodes["NET"]]
@@ -55,7 +55,7 @@ def timing_of(
         nvls=merged.nvls is not None,
         tree_patterns=tuple(one.tree.pattern for one in graphs if one.tree is not None),
         local_ranks=max(len(one.nodes["GPU"]) for one in systems),
-        version=version,
+        number=number,
         settings=settings,
     )
     table = model.tuning(comm)

@@ -24,7 +24,7 @@ class Domain:
 
     def __post_init__(self) -> None:
         one = self.computed
-        self.local = LocalNets(one.system, one.rules, one.settings)
+        self.local = LocalNets(one.system, one.version, one.settings)
 
     def ends(self) -> tuple[set[int], set[int]]:
         """Ranks that the ring enters by and leaves by."""
@@ -54,7 +54,7 @@ def _inside(
     domain: Domain, one: SystemNode, other: SystemNode, network: Network, bus_ids: dict[int, str]
 ) -> PairDecision:
     computed = domain.computed
-    rules, settings, system = computed.rules, computed.settings, computed.system
+    version, settings, system = computed.version, computed.settings, computed.system
     src, dst = one.rank, other.rank
     path = one.paths["GPU"][other.index]
     mnnvl = one.host != other.host
@@ -64,53 +64,53 @@ def _inside(
         asked.append(steps.same_shm())
     direct = computed.direct[one.index][other.index].type
     asked.append(steps.how_far(computed, one, other))
-    asked.append(steps.near_enough(rules, check, computed, direct))
+    asked.append(steps.near_enough(version, check, computed, direct))
     transport, label, read, relay = "", "", False, None
     net = computed.peers.net(one, other)
     first = computed.first_p2p[one.index][other.index]
     if first.within:
-        answer = steps.granted(rules, first, settings)
+        answer = steps.granted(version, first, settings)
         if answer is not None:
             asked.append(answer)
     if check.allowed:
-        if rules.library == "rccl":
+        if version.library == "rccl":
             asked.extend(computed.grant(one, other).conditions)
         if check.relay < 0:
             asked.append(steps.nic_faster(net, decides=True))
             if not net.faster and not mnnvl:
-                asked.append(steps.cuda_access(computed.grant(one, other), rules))
+                asked.append(steps.cuda_access(computed.grant(one, other), version))
         if computed.p2p_connects(one, other, check):
             transport = "P2P"
-            read = reads(rules, settings, check.read)
+            read = reads(version, settings, check.read)
             relay = system.gpu_of(check.relay) if check.relay >= 0 else None
-            label = p2p_label(rules, settings, relay, read)
+            label = p2p_label(version, settings, relay, read)
             if system.hosts > 1:
                 label = label.replace("CUMEM", "MNNVL")
             asked.extend(steps.which_p2p(computed, check, label, system.hosts > 1))
     if not transport:
         shm = settings.integer("NCCL_SHM_DISABLE", 0) != 1 and not net.faster and not mnnvl
-        label = shm_label(rules, settings)
+        label = shm_label(version, settings)
         if net.faster and not check.allowed:
             asked.append(steps.nic_faster(net, decides=True))
         asked.append(steps.shared_memory(settings, shm, label))
         transport = "SHM" if shm else ""
     labels: tuple[str, ...] = (label,)
     if not transport:
-        closed = net.switched_off and not rules.net_always
+        closed = net.switched_off and not version.net_always
         labels = () if closed else _net_labels(domain, one, other.dev, network)
         transport, label = "none", ""
         if not closed:
             transport, label = "NET", labels[0] if labels else f"NET/{network.name}"
             labels = labels or (label,)
-        doubtful = not (net.faster or mnnvl or rules.net_always)
+        doubtful = not (net.faster or mnnvl or version.net_always)
         asked.append(steps.network(network, label or None, doubtful=doubtful))
     return PairDecision(
         src=src,
         dst=dst,
         src_bus_id=bus_ids[src],
         dst_bus_id=bus_ids[dst],
-        path=rules.name_of(path.type),
-        hops=path.hops + (2 if rules.device_nodes else 0),
+        path=version.name_of(path.type),
+        hops=path.hops + (2 if version.device_nodes else 0),
         bandwidth_gbs=round(path.bandwidth_gbs, 3),
         transport=transport,
         label=label,
@@ -133,7 +133,7 @@ def _across(
 ) -> PairDecision:
     """A pair whose GPUs were split into two domains of one host."""
     computed = domain.computed
-    rules, settings = computed.rules, computed.settings
+    version, settings = computed.version, computed.settings
     gpu = computed.system.gpu_of(src)
     assert gpu is not None
     off = settings.integer("NCCL_SHM_DISABLE", 0) == 1
@@ -148,16 +148,16 @@ def _across(
             source="graph/paths.cc:ncclTopoTrimSystem",
         ),
     ]
-    shared_memory = rules.trimmed_transport == "SHM" and not off and here
-    asked.append(steps.shared_memory(settings, shared_memory, shm_label(rules, settings)))
+    shared_memory = version.trimmed_transport == "SHM" and not off and here
+    asked.append(steps.shared_memory(settings, shared_memory, shm_label(version, settings)))
     transport = "SHM"
-    labels: tuple[str, ...] = (shm_label(rules, settings),)
+    labels: tuple[str, ...] = (shm_label(version, settings),)
     if not shared_memory:
         beside = (domain.number + 1) % len(domains) == far.number
         ring = beside and src in domain.ends()[1] and dst in far.ends()[0]
         labels = _net_labels(domain, gpu, far_gpu.dev, network, ring=ring)
-        off = settings.integer("NCCL_NET_DISABLE_INTRA", rules.net_disable_intra) == 1
-        inside = off and here and not rules.net_always
+        off = settings.integer("NCCL_NET_DISABLE_INTRA", version.net_disable_intra) == 1
+        inside = off and here and not version.net_always
         transport = "none" if inside else "NET"
         labels = () if inside else labels or (f"NET/{network.name}",)
         asked.append(steps.network(network, labels[0] if labels else None))
@@ -166,7 +166,7 @@ def _across(
         dst=dst,
         src_bus_id=bus_ids[src],
         dst_bus_id=bus_ids[dst],
-        path=rules.name_of(PathType.NET),
+        path=version.name_of(PathType.NET),
         hops=None,
         bandwidth_gbs=None,
         transport=transport,

@@ -8,7 +8,7 @@ from ..prediction import DecisionStep, Graphs
 from ..search.rccl_models import models, shape_words
 from ..settings import Settings
 from ..system.nets import nearest
-from ..versions import Rules
+from ..versions import Version
 from ..wording import gbs, name
 from .communicator import address_of
 from .transports import Domain
@@ -121,12 +121,12 @@ def nvls_steps(
 
 
 def model_steps(
-    system: System, rules: Rules, settings: Settings, graphs: Graphs
+    system: System, version: Version, settings: Settings, graphs: Graphs
 ) -> tuple[DecisionStep, ...]:
     """Whether RCCL knows the node and takes its rings from a list (graph/search.cc)."""
     model = graphs.ring.model if graphs.ring is not None else None
     given = [name for name in ("NCCL_RINGS", "RCCL_TREES") if settings.text(name)]
-    what = f"{len(system.nodes['GPU'])} GPUs, {shape_words(system, rules)}"
+    what = f"{len(system.nodes['GPU'])} GPUs, {shape_words(system, version)}"
     if settings.integer("RCCL_MODEL_MATCHING_DISABLE", 0) != 0:
         answer, because = "not asked", "RCCL_MODEL_MATCHING_DISABLE switches the list off"
     elif given:
@@ -176,7 +176,7 @@ def domain_steps(count: int, settings: Settings) -> tuple[DecisionStep, ...]:
 def local_net_steps(domain: Domain) -> tuple[DecisionStep, ...]:
     """Which NIC serves each rank, and out of how many equals (graph/topo.cc)."""
     computed = domain.computed
-    system, rules = computed.system, computed.rules
+    system, version = computed.system, computed.version
     nets = system.nodes["NET"]
     steps = []
     for gpu in sorted(system.nodes["GPU"], key=lambda one: one.rank):
@@ -187,21 +187,21 @@ def local_net_steps(domain: Domain) -> tuple[DecisionStep, ...]:
         path = gpu.paths["NET"][best[0]]
         because = (
             f"{len(best)} of {len(nets)} NICs share the highest bandwidth, "
-            f"{gbs(path.bandwidth_gbs)} GB/s, at {rules.name_of(kind)}"
+            f"{gbs(path.bandwidth_gbs)} GB/s, at {version.name_of(kind)}"
         )
         if len(best) > 1:
             whose = "its place among their GPUs"
-            if rules.local_net_start != "position":
+            if version.local_net_start != "position":
                 whose = f"NVML index {gpu.dev}"
             mirrored = ", bits mirrored," if len(best) & (len(best) - 1) == 0 else ""
             because += f"; {whose}{mirrored} picks the first"
         steps.append(
             DecisionStep(
                 question=f"which NIC serves rank {gpu.rank}?",
-                answer=", ".join(name(nets[index], rules) for index in used),
+                answer=", ".join(name(nets[index], version) for index in used),
                 because=because,
                 decides=True,
-                flag="NCCL_NETDEVS_POLICY" if rules.netdevs_policy else None,
+                flag="NCCL_NETDEVS_POLICY" if version.netdevs_policy else None,
                 source="graph/topo.cc:ncclTopoGetLocalNet",
             )
         )

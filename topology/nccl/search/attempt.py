@@ -61,7 +61,7 @@ class Attempt(SearchWalk):
         draft, channel, nics = self.draft, self._channel, self.field.nics
         whole_gbs = self._nic_ends.whole_gbs
         listed = self._nic_ends.listed()
-        only_first = self.field.rules.nvls_first_net_only
+        only_first = self.field.version.nvls_first_net_only
         for place in range(len(listed)):
             if draft.pattern == NVLS and place and only_first:
                 break
@@ -83,10 +83,10 @@ class Attempt(SearchWalk):
 
     def _from_nic(self, net: int, state: int, hops: int, listed: int) -> bool:
         """Try the GPUs for a NIC; True when no other NIC is to be tried."""
-        draft, channel, rules = self.draft, self._channel, self.field.rules
+        draft, channel, version = self.draft, self._channel, self.field.version
         if draft.pattern == NVLS:
             return self._head_from_nic(net, state, hops, listed)
-        if channel and (draft.same or rules.replays == "always"):
+        if channel and (draft.same or version.replays == "always"):
             again = self._orders[channel - 1][:]
             self._enter_from(net, again[0], state, hops, again)
         if channel and draft.same:
@@ -109,7 +109,7 @@ class Attempt(SearchWalk):
         owner = self.field.nics.owner(net)
         if self._channel >= listed or owner < 0:
             return False
-        if not self.field.rules.nvls_first_net_only and any(
+        if not self.field.version.nvls_first_net_only and any(
             order[0] == owner for order in self._orders[: self._channel]
         ):
             return False
@@ -160,7 +160,7 @@ class Attempt(SearchWalk):
         if draft.pattern == best.pattern and draft.cross_nic == best.cross_nic and hops < best.hops:
             return True
         return (
-            self.field.rules.counts_links
+            self.field.version.counts_links
             and channels == best.channels
             and direct_links(self.field, best.orders)
             < direct_links(self.field, self._orders[:channels])

@@ -34,7 +34,7 @@ class Descent:
         wanted.same = self._same = int(wanted.pattern != NVLS)
         self._set_channels()
         self.now = wanted.copy()
-        self.ladder = field.rules.ladder(field.min_sm, inter=field.inter)
+        self.ladder = field.version.ladder(field.min_sm, inter=field.inter)
         self.rung = 0
         self._tried = Tried(field)
         cpu = field.system.nodes["CPU"]
@@ -69,7 +69,7 @@ class Descent:
         self._farthest: int
         self._nearest_net: int
         self._farthest_net: int
-        if field.rules.bounded_types:
+        if field.version.bounded_types:
             gpu, net = field.gpu_types, field.net_types
             self._nearest = min([*gpu, PathType.SYS]) if several else PathType.LOC
             self._farthest = max([*gpu, PathType.LOC]) if several else PathType.SYS
@@ -81,19 +81,19 @@ class Descent:
             self._nearest = PathType.NVL if several else PathType.LOC
             self._nearest_net = PathType.PIX
             self._farthest = self._farthest_net = PathType.SYS
-        if field.rules.widest_inter and field.min_sm < 90:
-            self._farthest_net = PathType[field.rules.widest_inter]
+        if field.version.widest_inter and field.min_sm < 90:
+            self._farthest_net = PathType[field.version.widest_inter]
         best.type_intra, best.type_inter = self._nearest, self._nearest_net
 
     def _set_channels(self) -> None:
         field, best = self.field, self.best
         if best.pattern == NVLS:
-            best.most = min(field.rules.most_nvls_heads, field.count)
+            best.most = min(field.version.most_nvls_heads, field.count)
         if field.count == 1 and best.pattern != RING:
             best.pattern = TREE
         if best.pattern == NVLS and not field.inter:
             best.least = best.most
-        two = field.rules.split_nvlink and best.pattern == RING and splits_in_two(field.gpus)
+        two = field.version.split_nvlink and best.pattern == RING and splits_in_two(field.gpus)
         if two and best.most >= 2 and best.least == 1:
             best.least = 2
 
@@ -156,7 +156,7 @@ class Descent:
 
     def _cross_nics(self) -> bool:
         now = self.now
-        again = self.field.rules.cross_nic
+        again = self.field.version.cross_nic
         allowed = again == 1 or self.best.pattern in (RING, BALANCED_TREE)
         if self._cross_nic == 2 and now.cross_nic == 0 and allowed:
             now.cross_nic = again
@@ -222,7 +222,7 @@ class Descent:
         best.type_intra = best.type_inter = PathType.SYS
         best.speed_intra = best.speed_inter = FALLBACK_SPEED
         best.nets = []
-        if field.rules.fallback_nets:
+        if field.version.fallback_nets:
             ends = [field.nics.to_try(-1, gpu)[:1] for gpu in (0, field.count - 1)]
             if all(ends):
                 best.nets = [(ends[0][0], ends[1][0])]

@@ -24,7 +24,9 @@ class Ends:
         self._out = field.ways(draft.pattern, draft.type_inter, half, mutual=mutual)
         self.whole_gbs = draft.speed_inter // 1000
         """What a channel takes of the NIC itself (search.cc counts whole GB/s there)."""
-        self._pairs = bool(draft.cross_nic) if field.rules.cross_nic == 1 else self._ring_crosses()
+        self._pairs = (
+            bool(draft.cross_nic) if field.version.cross_nic == 1 else self._ring_crosses()
+        )
         self._firsts: dict[tuple[int, int], list[End]] = {}
         self._lasts: dict[tuple[int, int, int, int], list[End]] = {}
 
@@ -42,7 +44,7 @@ class Ends:
 
     def firsts(self, net: int, channel: int) -> list[End]:
         """The GPUs to start at from a NIC."""
-        turning = self._field.rules.first_gpus == "fewest-hops"
+        turning = self._field.version.first_gpus == "fewest-hops"
         key = (net, channel if turning else 0)
         found = self._firsts.get(key)
         if found is None:
@@ -85,10 +87,10 @@ class Ends:
         return self._draft.pattern == RING and self._draft.cross_nic == 2
 
     def _first_gpus(self, net: int, channel: int) -> list[int]:
-        nics, rule = self._field.nics, self._field.rules.first_gpus
-        if rule == "fewest-hops":
+        nics, start = self._field.nics, self._field.version.first_gpus
+        if start == "fewest-hops":
             return nics.fewest_hops_gpus(net, channel, self.whole_gbs)
         near, owner = nics.nearest_gpus(net), nics.owner(net)
-        if rule == "owner" and owner >= 0:
+        if start == "owner" and owner >= 0:
             return [owner, *(gpu for gpu in near if gpu != owner)]
         return near

@@ -7,11 +7,11 @@ from functools import cached_property
 
 from ..nodes import Kind, PathType, System, SystemPath
 from ..settings import Settings
-from ..versions import Rules
+from ..versions import Version
 from .ledger import Ledger, Route
 from .nics import Nics
 from .orders import FREE, Orders
-from .rules import SearchRules, search_rules
+from .version import SearchVersion, search_version
 
 Hop = tuple[int, int, int, int]
 """(GPU, its bit, what the way takes of the ledger, links crossed)."""
@@ -28,12 +28,12 @@ MANY = 16
 class Field:
     """A system for one search; `inter` says whether channels start and end at NICs."""
 
-    def __init__(self, system: System, rules: Rules, settings: Settings, *, nvls: bool) -> None:
+    def __init__(self, system: System, version: Version, settings: Settings, *, nvls: bool) -> None:
         self.system, self.settings = system, settings
-        self.rules: SearchRules = search_rules(rules)
-        self.rccl = rules.library == "rccl"
+        self.version: SearchVersion = search_version(version)
+        self.rccl = version.library == "rccl"
         has_nets = bool(system.nodes["NET"])
-        follows_inter = rules.library == "nccl" and rules.at_least("2.28.7")
+        follows_inter = version.library == "nccl" and version.at_least("2.28.7")
         self.inter = system.inter if follows_inter else system.inter and has_nets
         self.bounded_by_nets = has_nets if self.rccl else self.inter
         """NIC paths limit the GPU paths that are tried."""
@@ -45,8 +45,8 @@ class Field:
         """The order of GPUs depends on nothing but the GPU before, and is not kept by what is left
         of them: of many GPUs too much can be left."""
         self.ledger = Ledger(system, nets=self.inter, switches=nvls and self.switched)
-        self.orders = Orders(system, self.ledger, neighbours_only=self.rules.neighbours_only)
-        self.nics = Nics(system, rules, settings)
+        self.orders = Orders(system, self.ledger, neighbours_only=self.version.neighbours_only)
+        self.nics = Nics(system, version, settings)
         self.carriers: dict[int, tuple[Carriers, Carriers, int]] = {}
         """By farthest path type: links out of GPUs, links into them, fewest hops of a path. Kept
         here for all graphs of the system; bounds.py works them out."""

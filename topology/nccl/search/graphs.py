@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from ...model.versions import numbers
 from ..nodes import PathType, System
 from ..prediction import Graphs, SearchGraph
 from ..settings import Settings
-from ..versions import Rules, numbers
+from ..versions import Version
 from .descent import Descent
 from .draft import BALANCED_TREE, NVLS, RING, GraphDraft
 from .field import Field
@@ -30,7 +31,7 @@ _large: dict[Hashable, Found] = {}
 """The same of systems with many GPUs."""
 
 
-def search_graphs(system: System, rules: Rules, settings: Settings, *, nvls: bool) -> Graphs:
+def search_graphs(system: System, version: Version, settings: Settings, *, nvls: bool) -> Graphs:
     """Search for the ring, the tree and, if asked, the NVLS graph.
 
     The paths of the system must be computed. Its best bandwidths are set on the way. `nvls`:
@@ -40,15 +41,15 @@ def search_graphs(system: System, rules: Rules, settings: Settings, *, nvls: boo
     count = len(system.nodes["GPU"])
     if not count:
         return Graphs()
-    if rules.library == "rccl":
-        known_node = known_to_rccl(system, rules, settings)
+    if version.library == "rccl":
+        known_node = known_to_rccl(system, version, settings)
         if known_node is not None:
             return known_node.graphs
     kept, most = (_large, LARGE_REMEMBERED) if count > LARGE else (_remembered, REMEMBERED)
-    key = search_inputs(system, rules, settings, nvls=nvls)
+    key = search_inputs(system, version, settings, nvls=nvls)
     found = kept.get(key)
     if found is None:
-        found = _search(system, rules, settings, nvls=nvls)
+        found = _search(system, version, settings, nvls=nvls)
         if len(kept) >= most:
             kept.clear()
         kept[key] = found
@@ -56,29 +57,29 @@ def search_graphs(system: System, rules: Rules, settings: Settings, *, nvls: boo
     return graphs
 
 
-def known_to_rccl(system: System, rules: Rules, settings: Settings) -> ReadyMade | None:
+def known_to_rccl(system: System, version: Version, settings: Settings) -> ReadyMade | None:
     """What RCCL takes instead of searching; sets the best bandwidths when it does."""
     widest, total = limits(system, nets=bool(system.nodes["NET"]))
-    found = ready_made(system, rules, settings, total)
+    found = ready_made(system, version, settings, total)
     if found is not None:
         system.max_bandwidth_gbs, system.total_bandwidth_gbs = widest, total
     return found
 
 
-def _search(system: System, rules: Rules, settings: Settings, *, nvls: bool) -> Found:
-    search = _Search(system, rules, settings, nvls=nvls)
+def _search(system: System, version: Version, settings: Settings, *, nvls: bool) -> Found:
+    search = _Search(system, version, settings, nvls=nvls)
     return search.graphs(nvls=nvls), search.widest_gbs, search.total_gbs
 
 
 class _Search:
-    def __init__(self, system: System, rules: Rules, settings: Settings, *, nvls: bool) -> None:
-        self.rules = rules
-        self.field = Field(system, rules, settings, nvls=nvls)
+    def __init__(self, system: System, version: Version, settings: Settings, *, nvls: bool) -> None:
+        self.version = version
+        self.field = Field(system, version, settings, nvls=nvls)
         self.widest_gbs, self.total_gbs = limits(system, nets=self.field.bounded_by_nets)
-        self.estimate = why_estimate(system, rules, self.field)
+        self.estimate = why_estimate(system, version, self.field)
 
     def graphs(self, *, nvls: bool) -> Graphs:
-        most = self.field.rules.max_channels // 2
+        most = self.field.version.max_channels // 2
         if self.field.rccl and not self.field.system.inter and is_rome_like(self.field.system):
             most = MOST_ON_ROME
         ring = self.find(GraphDraft(RING, least=1, most=most))
@@ -86,7 +87,7 @@ class _Search:
         tree = self.find(GraphDraft(BALANCED_TREE, least=least, most=ring.channels))
         heads = None
         if nvls:
-            heads = self.find(GraphDraft(NVLS, least=1, most=self.field.rules.max_channels))
+            heads = self.find(GraphDraft(NVLS, least=1, most=self.field.version.max_channels))
         return Graphs(
             ring=self.result(ring),
             tree=self.result(tree),
@@ -104,8 +105,8 @@ class _Search:
             channels=found.channels,
             bw_intra=found.speed_intra / 1000,
             bw_inter=found.speed_inter / 1000,
-            type_intra=self.rules.name_of(PathType(found.type_intra)),
-            type_inter=self.rules.name_of(PathType(found.type_inter)),
+            type_intra=self.version.name_of(PathType(found.type_intra)),
+            type_inter=self.version.name_of(PathType(found.type_inter)),
             same_channels=found.same,
             cross_nic=found.cross_nic,
             orders=tuple(
@@ -121,10 +122,10 @@ class _Search:
         )
 
 
-def why_estimate(system: System, rules: Rules, field: Field) -> str | None:
+def why_estimate(system: System, version: Version, field: Field) -> str | None:
     """Why figures may differ from the library's; None when its search is followed to the end."""
     if system.hosts > 1:
         return "the search over several hosts in one NVLink domain was not checked"
-    if numbers(rules.version) < numbers("2.20"):
-        return f"the search of NCCL {field.rules.version} is followed, which is newer"
+    if numbers(version.number) < numbers("2.20"):
+        return f"the search of NCCL {field.version.number} is followed, which is newer"
     return None

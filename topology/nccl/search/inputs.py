@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from ..nodes import Kind, System, SystemLink, SystemNode, SystemPath
 from ..settings import Settings
-from ..versions import Rules
+from ..versions import Version
 
 VARIABLES = (
     "NCCL_CROSS_NIC",
@@ -26,7 +26,7 @@ WAYS: tuple[tuple[Kind, Kind], ...] = (
 
 
 def search_inputs(
-    system: System, rules: Rules, settings: Settings, *, nvls: bool
+    system: System, version: Version, settings: Settings, *, nvls: bool
 ) -> tuple[Hashable, ...]:
     """Nodes, links, paths, variables and version, free of object identity."""
     place: dict[int, int] = {}
@@ -37,7 +37,7 @@ def search_inputs(
                 place[id(link)] = len(links)
                 links.append(_link(node, link))
     return (
-        (rules.library, rules.version, nvls, system.inter, system.hosts),
+        (version.library, version.number, nvls, system.inter, system.hosts),
         tuple(settings.text(name) for name in VARIABLES),
         tuple(_node(node) for nodes in system.nodes.values() for node in nodes),
         tuple(links),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..nodes import PathType, System
 from ..settings import Settings
 from ..system.nets import LocalNets, nearest, netdevs_policy
-from ..versions import Rules
+from ..versions import Version
 
 EVERY = -1
 """In place of a GPU's index: NICs for any of them."""
@@ -17,12 +17,12 @@ MOST_NODES = 576
 class Nics:
     """The NICs of a system as the search tries them, by index."""
 
-    def __init__(self, system: System, rules: Rules, settings: Settings) -> None:
+    def __init__(self, system: System, version: Version, settings: Settings) -> None:
         self._gpus, self._nets = system.nodes["GPU"], system.nodes["NET"]
-        self._local = LocalNets(system, rules, settings)
+        self._local = LocalNets(system, version, settings)
         self._scatter = system.hosts > 1 and settings.integer("NCCL_MNNVL_SCATTER_NETS_ENABLE", 1)
         self._rail_per_host = settings.integer("NCCL_MNNVL_RAIL_PER_HOST", 0) != 0
-        policy, limit = netdevs_policy(settings) if rules.netdevs_policy else ("AUTO", 0)
+        policy, limit = netdevs_policy(settings) if version.netdevs_policy else ("AUTO", 0)
         self._limit = limit if policy == "MAX" else None
         self._lists: dict[tuple[int, int], tuple[int, ...]] = {}
         self._near = [nearest(net, "GPU") for net in self._nets]
@@ -51,7 +51,7 @@ class Nics:
         return [] if kind is PathType.DIS else gpus
 
     def fewest_hops_gpus(self, net: int, first: int, least_gbs: int) -> list[int]:
-        """The rule up to 2.26: highest bandwidth, then fewest hops, starting from one GPU."""
+        """Up to 2.26: highest bandwidth, then fewest hops, starting from one GPU."""
         paths = self._nets[net].paths["GPU"]
         widest = max(path.bandwidth_gbs for path in paths)
         if widest < least_gbs:

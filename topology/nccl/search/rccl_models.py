@@ -11,7 +11,7 @@ import msgspec
 
 from ..nodes import System, SystemNode
 from ..system.constants import nvlink_gbs
-from ..versions import Rules
+from ..versions import Version
 
 
 class RcclModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,12 +59,12 @@ class RcclShape(NamedTuple):
     """A NIC one switch away (PIX) fits one that is several away (PXB), and the other way round."""
 
 
-def shape_of(system: System, rules: Rules) -> RcclShape:
+def shape_of(system: System, version: Version) -> RcclShape:
     """Measure a system whose paths are computed; GPUs and NICs by device number."""
     gpus = sorted(system.nodes["GPU"], key=lambda gpu: gpu.dev)
     nets = sorted(system.nodes["NET"], key=lambda net: net.dev)
     cpus = system.nodes["CPU"]
-    links = tuple(_links(gpu, len(gpus), rules) for gpu in gpus)
+    links = tuple(_links(gpu, len(gpus), version) for gpu in gpus)
     numa = [cpus[_nearest(gpu)].ident for gpu in gpus]
     nic_numa = [cpus[_nearest(net)].ident for net in nets]
     order = sorted(cpu.ident for cpu in cpus)
@@ -76,23 +76,23 @@ def shape_of(system: System, rules: Rules) -> RcclShape:
         nic_numa=tuple(nic_numa),
         links=links,
         gdr=tuple(
-            tuple(rules.name_of(gpu.paths["NET"][net.index].type) for gpu in gpus) for net in nets
+            tuple(version.name_of(gpu.paths["NET"][net.index].type) for gpu in gpus) for net in nets
         ),
         near=near,
         cpus=len(cpus),
         most_links=max((sum(1 for count in row if count) for row in links), default=0),
         directly=all(gpu.paths["CPU"][_nearest(gpu)].hops <= 2 for gpu in gpus),
-        near_alike=rules.near_nics_alike,
+        near_alike=version.near_nics_alike,
     )
 
 
-def _links(gpu: SystemNode, count: int, rules: Rules) -> tuple[int, ...]:
+def _links(gpu: SystemNode, count: int, version: Version) -> tuple[int, ...]:
     """How many xGMI links lead to each of so many GPUs, by device number; the first counts."""
     found: dict[int, float] = {}
     for link in gpu.links:
         if link.kind == "NVL" and link.to.kind == "GPU":
             found.setdefault(link.to.dev, link.bandwidth_gbs)
-    each = nvlink_gbs(rules, gpu) if found else 0.0
+    each = nvlink_gbs(version, gpu) if found else 0.0
     return tuple(int(found[dev] / each) if dev in found else 0 for dev in range(count))
 
 
@@ -109,9 +109,9 @@ def is_rome_like(system: System) -> bool:
     return 4 < len(gpus) <= 8 and linked
 
 
-def shape_words(system: System, rules: Rules) -> str:
+def shape_words(system: System, version: Version) -> str:
     """What a match looks at, in words: "7 xGMI links each, 2 NUMA nodes, no NICs"."""
-    shape = shape_of(system, rules)
+    shape = shape_of(system, version)
     counts = [sum(row) for row in shape.links]
     low, high = min(counts, default=0), max(counts, default=0)
     span = str(high) if low == high else f"{low} to {high}"

@@ -11,7 +11,7 @@ from ..nodes import PathType, System, SystemNode
 from ..prediction import Graphs, SearchGraph
 from ..settings import Settings
 from ..system.nets import LocalNets
-from ..versions import Rules
+from ..versions import Version
 from .rccl_models import RcclModel
 from .recognition import match
 
@@ -41,13 +41,13 @@ class ReadyMade(NamedTuple):
 
 
 def ready_made(
-    system: System, rules: Rules, settings: Settings, total_gbs: float
+    system: System, version: Version, settings: Settings, total_gbs: float
 ) -> ReadyMade | None:
     """The graphs of the model that the system is; None where RCCL searches.
 
     `total_gbs`: the widest sum of links of any GPU, which the rings share.
     """
-    if rules.library != "rccl" or settings.integer("RCCL_MODEL_MATCHING_DISABLE", 0) != 0:
+    if version.library != "rccl" or settings.integer("RCCL_MODEL_MATCHING_DISABLE", 0) != 0:
         return None
     if settings.text("NCCL_RINGS") or settings.text("RCCL_TREES"):
         return None
@@ -55,7 +55,7 @@ def ready_made(
     count = len(CHORDAL_RINGS)
     name, model = CHORDAL, None
     if not rings:
-        found = match(system, rules)
+        found = match(system, version)
         if found is None:
             return None
         name, model = found.model.name, found.model
@@ -67,16 +67,16 @@ def ready_made(
     crosses = int(several and settings.integer("NCCL_CROSS_NIC", 2) == 1)
     # A chordal ring for each NIC keeps the share that all six have.
     each = total_gbs / count
-    ring = _graph(system, rules, rings, each, RING, crosses, name)
-    local = LocalNets(system, rules, settings)
-    tree = _graph(system, rules, [_to_local(system, local, one, i) for i, one in enumerate(rings)],
-                  each, BALANCED_TREE, crosses, name)  # fmt: skip
+    ring = _graph(system, version, rings, each, RING, crosses, name)
+    local = LocalNets(system, version, settings)
+    orders = [_to_local(system, local, order, place) for place, order in enumerate(rings)]
+    tree = _graph(system, version, orders, each, BALANCED_TREE, crosses, name)
     return ReadyMade(name, model, Graphs(ring=ring, tree=tree))
 
 
 def _graph(
     system: System,
-    rules: Rules,
+    version: Version,
     rings: list[Ring],
     each_gbs: float,
     pattern: int,
@@ -90,8 +90,8 @@ def _graph(
         bw_intra=each_gbs,
         bw_inter=each_gbs,
         # Set before anything is looked at, and left so.
-        type_intra=rules.name_of(PathType.NVL),
-        type_inter=rules.name_of(PathType.PIX),
+        type_intra=version.name_of(PathType.NVL),
+        type_inter=version.name_of(PathType.PIX),
         same_channels=1,
         cross_nic=crosses,
         orders=tuple(ring.order for ring in rings),

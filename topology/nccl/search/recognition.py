@@ -10,7 +10,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from ..nodes import System
-from ..versions import Rules
+from ..versions import Version
 from .rccl_models import RcclModel, RcclShape, models, shape_of
 
 MOST_GPUS = 16
@@ -43,12 +43,12 @@ class _Steps:
             raise _TooManyError
 
 
-def match(system: System, rules: Rules) -> Match | None:
+def match(system: System, version: Version) -> Match | None:
     """The model that a system is, in RCCL's order of attempts; None when it knows none like it."""
     count = len(system.nodes["GPU"])
     if not 1 < count <= MOST_GPUS or not system.nodes["CPU"] or len(system.nodes["NET"]) > 32:
         return None
-    shape, steps = shape_of(system, rules), _Steps()
+    shape, steps = shape_of(system, version), _Steps()
     try:
         for attempt in (_all_to_all, _rome, _blocks, _hives):
             found = attempt(system, shape, steps)

@@ -85,7 +85,7 @@ class Tried:
         """Whether the channels of an attempt, found again, would beat the best no more."""
         if made.most_gbs < times(best.channels, best.speed_intra):
             return True
-        if self._field.rules.counts_links:
+        if self._field.version.counts_links:
             return False
         # As wide as the best they win by hops alone, and only with a label not yet compared.
         if label_of(draft) != label_of(best):
@@ -138,7 +138,7 @@ class Tried:
         theirs = times(best.channels, best.speed_intra)
         if mine != theirs:
             return mine < theirs
-        if self._field.rules.counts_links:
+        if self._field.version.counts_links:
             return False
         if label_of(draft) != label_of(best):
             return True

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from ...model.element import Element
 from ..nodes import LOCAL_GBS, Kind, System, SystemNode
 from ..settings import strtoll
-from ..versions import Rules
+from ..versions import Version
 from .constants import (
     bus_number,
     cpu_model,
@@ -29,7 +29,7 @@ OLD_ARCHITECTURES |= {str(number): f"gfx{number}" for number in (940, 941, 942)}
 ARCHITECTURES = {"x86_64": "x86", "arm64": "arm", "ppc64": "power"}
 
 
-def build_system(root: Element, rules: Rules, ranks: dict[Place, int] | None = None) -> System:
+def build_system(root: Element, version: Version, ranks: dict[Place, int] | None = None) -> System:
     """Make the system of a `<system>` element.
 
     `ranks` gives the rank of each GPU that takes part (others are left out); without it the
@@ -37,12 +37,12 @@ def build_system(root: Element, rules: Rules, ranks: dict[Place, int] | None = N
     What the library would refuse at this point is listed in `System.refusals`, and the value
     that makes most sense is taken instead.
     """
-    return _Builder(root, rules, ranks_of(root) if ranks is None else ranks).build()
+    return _Builder(root, version, ranks_of(root) if ranks is None else ranks).build()
 
 
 class _Builder:
-    def __init__(self, root: Element, rules: Rules, ranks: dict[Place, int]) -> None:
-        self.root, self.rules, self.ranks = root, rules, ranks
+    def __init__(self, root: Element, version: Version, ranks: dict[Place, int]) -> None:
+        self.root, self.version, self.ranks = root, version, ranks
         self.system = System()
         self.by_ident: dict[tuple[Kind, int], SystemNode] = {}
         """The first node of each id."""
@@ -54,7 +54,7 @@ class _Builder:
             self.add_cpu(cpu)
         self.system.hosts = max(1, len(self.hosts))
         for tag, add in (
-            (self.rules.link_tag, self.add_nvlink),
+            (self.version.link_tag, self.add_nvlink),
             ("c2c", self.add_c2c),
             ("pcilink", self.add_pci_link),
         ):
@@ -112,8 +112,8 @@ class _Builder:
             cpu.vendor = vendor_of(vendor or "")
             family = strtoll(element.get("familyid") or "0")[0]
             model = strtoll(element.get("modelid") or "0")[0]
-            cpu.model = cpu_model(self.rules, cpu.vendor, family, model)
-            cpu.speed_gbs = inter_cpu_gbs(self.rules, cpu.vendor, family, model)
+            cpu.model = cpu_model(self.version, cpu.vendor, family, model)
+            cpu.speed_gbs = inter_cpu_gbs(self.version, cpu.vendor, family, model)
         else:
             cpu.speed_gbs = {"power": 32.0, "arm": 6.0}.get(cpu.arch, LOCAL_GBS)
         for child in element.children:
@@ -140,7 +140,7 @@ class _Builder:
         if klass is None:
             self.refuse(f"pci {bus} has no class")
         number = bus_number(bus)
-        kind = kind_of_class(klass or "", self.rules)
+        kind = kind_of_class(klass or "", self.version)
         node: SystemNode | None = None
         gpu = next(element.each("gpu"), None)
         if gpu is not None:
@@ -151,7 +151,7 @@ class _Builder:
             node = self.add_gpu(gpu, bus, host << 56 | number, rank)
         nic = next(element.each("nic"), None)
         if nic is not None:
-            ident = host << 56 | (number & ~0xF if self.rules.merges_nic_ports else number)
+            ident = host << 56 | (number & ~0xF if self.version.merges_nic_ports else number)
             nic_node = self.node("NIC", ident)
             if nic_node is None:
                 node = nic_node = self.add("NIC", ident)
@@ -181,7 +181,7 @@ class _Builder:
         gpu.bus_id = bus
         gpu.dev = self.number(element, "dev", gpu.rank, owner)
         gpu.gdr = self.number(element, "gdr", 0, owner) != 0
-        if self.rules.library == "rccl":
+        if self.version.library == "rccl":
             # HIP has no such number: RCCL counts every GPU as 60 (graph/topo.cc:ncclTopoAddGpu).
             gpu.sm = 60
             gcn = element.get("gcn") or ""
@@ -216,7 +216,7 @@ class _Builder:
         if gpu is None:
             return  # a GPU that takes no part
         count = self.number(element, "count", 0, f"a link of {bus}")
-        kind = kind_of_class(element.get("tclass") or "", self.rules)
+        kind = kind_of_class(element.get("tclass") or "", self.version)
         remote: SystemNode | None
         if kind == "GPU":
             target = bus_number(element.get("target") or "")
@@ -228,7 +228,7 @@ class _Builder:
             remote = switches[0] if switches else self.add("NVS", 0)
         if remote is None or count <= 0:
             return
-        gbs = count * nvlink_gbs(self.rules, gpu)
+        gbs = count * nvlink_gbs(self.version, gpu)
         connect(gpu, remote, "NVL", gbs)
         if remote.kind != "GPU":
             connect(remote, gpu, "NVL", gbs)
@@ -236,7 +236,7 @@ class _Builder:
     def add_c2c(self, element: Element, bus: str, host: int) -> None:
         gpu = self.node("GPU", host << 56 | bus_number(bus))
         cpu = cpu_above(gpu, None) if gpu is not None else None
-        if gpu is None or cpu is None or "C2C" not in self.rules.path_types:
+        if gpu is None or cpu is None or "C2C" not in self.version.path_types:
             return
         count = self.number(element, "count", 0, f"c2c of {bus}")
         gbs = count * self.number(element, "bw", 0, f"c2c of {bus}") / 1000.0

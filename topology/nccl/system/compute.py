@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..nodes import PathType, System, SystemNode, SystemPath
 from ..settings import Settings
-from ..versions import Rules
+from ..versions import Version
 from .gdr import check_gdr, relay_of
 from .nets import LocalNets, nearest
 from .paths import divert, local_cpu, merged, set_all_paths
@@ -19,12 +19,12 @@ class Computed:
     """A system with its paths, and who could not be reached while they were made."""
 
     def __init__(
-        self, system: System, rules: Rules, settings: Settings, grants: Grants = not_asked
+        self, system: System, version: Version, settings: Settings, grants: Grants = not_asked
     ) -> None:
-        self.system, self.rules, self.settings = system, rules, settings
-        self.peers = Peers(system, rules, settings, grants)
+        self.system, self.version, self.settings = system, version, settings
+        self.peers = Peers(system, version, settings, grants)
         self._grants = grants
-        set_all_paths(system, rules, settings)
+        set_all_paths(system, version, settings)
         gpus = system.nodes["GPU"]
         self.direct = [
             [SystemPath(path.type, path.bandwidth_gbs, path.links) for path in gpu.paths["GPU"]]
@@ -34,7 +34,7 @@ class Computed:
         self.first_p2p = [[self.peers.p2p(src, dst) for dst in gpus] for src in gpus]
         """The P2P check over those paths, by index."""
         self._between_gpus()
-        if rules.p2c != "none":
+        if version.p2c != "none":
             self._through_c2c()
         self._to_nics()
         self._give_nics_their_gpu()
@@ -43,7 +43,7 @@ class Computed:
         gpus = self.system.nodes["GPU"]
         shm_off = self.settings.integer("NCCL_SHM_DISABLE", 0) == 1
         for dst in gpus:
-            index = local_cpu(dst, self.rules)
+            index = local_cpu(dst, self.version)
             cpu = self.system.nodes["CPU"][index] if index is not None else None
             for src in gpus:
                 if cpu is not None and not self.first_p2p[src.index][dst.index].allowed:
@@ -79,11 +79,11 @@ class Computed:
     def _through_c2c(self) -> None:
         """A NIC on the host bridge of a CPU that the GPU reaches by C2C is P2C away."""
         for gpu in self.system.nodes["GPU"]:
-            index = local_cpu(gpu, self.rules)
+            index = local_cpu(gpu, self.version)
             if index is None:
                 continue
             nets = self.system.nodes["NET"]
-            if self.rules.p2c == "nearest":
+            if self.version.p2c == "nearest":
                 nets = [nets[near] for near in nearest(gpu, "NET")[0]]
             for net in nets:
                 way = merged(gpu.paths["CPU"][index].type, net.paths["CPU"][index].type)
@@ -92,7 +92,7 @@ class Computed:
                         path.type = min(PathType.P2C, path.type)
 
     def _to_nics(self) -> None:
-        relays_off = self.settings.integer("NCCL_PXN_DISABLE", self.rules.pxn_disable) == 1
+        relays_off = self.settings.integer("NCCL_PXN_DISABLE", self.version.pxn_disable) == 1
         for net in self.system.nodes["NET"]:
             for gpu in self.system.nodes["GPU"]:
                 if not relays_off:
@@ -102,22 +102,22 @@ class Computed:
 
     def _relay(self, gpu: SystemNode, net: SystemNode) -> None:
         """PXN: send to the NIC through the NVLink peer that sits next to it."""
-        index = LocalNets(self.system, self.rules, self.settings).gpu(net.index)
+        index = LocalNets(self.system, self.version, self.settings).gpu(net.index)
         if index in (-1, gpu.index):
             return
         peer = self.system.nodes["GPU"][index]
-        wide = self.settings.integer("NCCL_PXN_C2C", self.rules.pxn_c2c)
-        farthest = PathType[self.rules.pxn_type_c2c if wide else self.rules.pxn_type]
+        wide = self.settings.integer("NCCL_PXN_C2C", self.version.pxn_c2c)
+        farthest = PathType[self.version.pxn_type_c2c if wide else self.version.pxn_type]
         near, own = peer.paths["NET"][net.index], gpu.paths["NET"][net.index]
         if near.type > farthest or peer.paths["GPU"][gpu.index].type > PathType.NVL:
             return
         if peer.host != gpu.host:
             return
-        if self.rules.pxn_needs_gdr:
-            gdr = check_gdr(self.system, self.rules, self.settings, peer, net, send=True)
+        if self.version.pxn_needs_gdr:
+            gdr = check_gdr(self.system, self.version, self.settings, peer, net, send=True)
             if gdr.mode == "Disabled":
                 return
-        beyond = PathType[self.rules.pxn_beyond]
+        beyond = PathType[self.version.pxn_beyond]
         if near.bandwidth_gbs > own.bandwidth_gbs or own.type > beyond:
             divert(self.system, peer, gpu, net)
 
@@ -128,14 +128,14 @@ class Computed:
                 f"the path from rank {gpu.rank} to NIC {net.dev} runs through another GPU (PXN), "
                 "which NVLink reaches by way of a CPU only (NCCL_PXN_DISABLE=1 avoids it)"
             )
-        gdr = check_gdr(self.system, self.rules, self.settings, gpu, net, send=False)
-        index = local_cpu(gpu, self.rules)
+        gdr = check_gdr(self.system, self.version, self.settings, gpu, net, send=False)
+        index = local_cpu(gpu, self.version)
         if gdr.mode == "Disabled" and index is not None:
             cpu = self.system.nodes["CPU"][index]
             divert(self.system, cpu, net, gpu)
             divert(self.system, cpu, gpu, net)
 
     def _give_nics_their_gpu(self) -> None:
-        local = LocalNets(self.system, self.rules, self.settings)
+        local = LocalNets(self.system, self.version, self.settings)
         for net in self.system.nodes["NET"]:
             net.local_gpu = local.gpu(net.index)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from ...model.element import Element
 from ..nodes import LOCAL_GBS, Kind, SystemNode
 from ..settings import strtoll
-from ..versions import Rules
+from ..versions import Version
 
 PCI_SPEEDS = (
     ("2.5 GT/s", 15),
@@ -55,9 +55,9 @@ def bus_number(bus: str) -> int:
     return int(digits, 16) if digits else 0
 
 
-def kind_of_class(klass: str, rules: Rules) -> Kind:
+def kind_of_class(klass: str, version: Version) -> Kind:
     """The kind of node behind a PCI class; anything unknown counts as a switch."""
-    if rules.library == "rccl" and klass.startswith("0x120000"):
+    if version.library == "rccl" and klass.startswith("0x120000"):
         return "GPU"
     return next((kind for start, kind in CLASSES if klass.startswith(start)), "PCI")
 
@@ -68,14 +68,14 @@ def pci_link_gbs(speed: str, width: int) -> float:
     return (width or 16) * units / 80.0
 
 
-def nvlink_gbs(rules: Rules, gpu: SystemNode) -> float:
+def nvlink_gbs(version: Version, gpu: SystemNode) -> float:
     """Bandwidth of one NVLink or xGMI link of a GPU."""
-    if rules.library == "rccl":
-        return next(gbs for start, gbs in rules.xgmi_gbs if gpu.arch.startswith(start))
-    exact = rules.nvlink_exact_gbs.get(str(gpu.sm))
+    if version.library == "rccl":
+        return next(gbs for start, gbs in version.xgmi_gbs if gpu.arch.startswith(start))
+    exact = version.nvlink_exact_gbs.get(str(gpu.sm))
     if exact is not None:
         return exact
-    return next((gbs for least, gbs in rules.nvlink_gbs if gpu.sm >= least), 20.0)
+    return next((gbs for least, gbs in version.nvlink_gbs if gpu.sm >= least), 20.0)
 
 
 def vendor_of(text: str) -> str:
@@ -83,26 +83,26 @@ def vendor_of(text: str) -> str:
     return next((vendor for start, vendor in VENDORS if text.startswith(start)), "")
 
 
-def cpu_model(rules: Rules, vendor: str, family: int, model: int) -> int:
+def cpu_model(version: Version, vendor: str, family: int, model: int) -> int:
     """NCCL's model class: Intel 1 to 4 (rising), Yongfeng 1; RCCL: AMD Rome and later 1."""
     if vendor == "intel":
-        classes = [least for least, _ in reversed(rules.intel_gbs)]
+        classes = [least for least, _ in reversed(version.intel_gbs)]
         if family != 6:
             return 1
         return max((i for i, least in enumerate(classes, start=1) if model >= least), default=1)
     if vendor == "zhaoxin":
         return int(family == 7 and model == 0x5B)
-    if vendor == "amd" and rules.library == "rccl":
+    if vendor == "amd" and version.library == "rccl":
         return int((family == 143 and model >= 49) or family == 175)
     return 0
 
 
-def inter_cpu_gbs(rules: Rules, vendor: str, family: int, model: int) -> float:
+def inter_cpu_gbs(version: Version, vendor: str, family: int, model: int) -> float:
     """Bandwidth between two NUMA nodes of an x86 host (graph/topo.cc:ncclTopoGetInterCpuBw)."""
     if vendor == "intel":
         if family != 6:
-            return rules.intel_gbs[-1][1]
-        return next(gbs for least, gbs in rules.intel_gbs if model >= least)
+            return version.intel_gbs[-1][1]
+        return next(gbs for least, gbs in version.intel_gbs if model >= least)
     if vendor == "amd":
         return 16.0
     if vendor == "zhaoxin":

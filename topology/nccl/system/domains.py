@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...model.element import Element
 from ..nodes import PathType, System
 from ..settings import Settings
-from ..versions import Rules
+from ..versions import Version
 from .build import build_system
 from .compute import Computed
 from .peers import Grants, not_asked
@@ -29,7 +29,7 @@ def domains(system: System) -> list[list[int]]:
 
 def views(
     root: Element,
-    rules: Rules,
+    version: Version,
     settings: Settings,
     grants: Grants = not_asked,
     *,
@@ -40,22 +40,27 @@ def views(
 
     `more_nodes`: the communicator has ranks on other hosts too.
     """
-    whole = build_system(root, rules, ranks)
+    whole = build_system(root, version, ranks)
     total = len(whole.nodes["GPU"])
-    computed = Computed(whole, rules, settings, grants)
-    groups = domains(whole) if rules.domains else [[g.rank for g in whole.nodes["GPU"]]]
+    computed = Computed(whole, version, settings, grants)
+    groups = domains(whole) if version.domains else [[g.rank for g in whole.nodes["GPU"]]]
     if len(groups) <= 1:
-        return [_finish(computed, total, more_nodes, rules, settings, grants)]
+        return [_finish(computed, total, more_nodes, version, settings, grants)]
     found = []
     for group in groups:
-        part = build_system(root, rules, ranks)
+        part = build_system(root, version, ranks)
         for refusal in whole.refusals:
             part.refuse(refusal)
         for gpu in [gpu for gpu in part.nodes["GPU"] if gpu.rank not in group]:
             part.remove(gpu)
         found.append(
             _finish(
-                Computed(part, rules, settings, grants), total, more_nodes, rules, settings, grants
+                Computed(part, version, settings, grants),
+                total,
+                more_nodes,
+                version,
+                settings,
+                grants,
             )
         )
     return found
@@ -65,18 +70,18 @@ def _finish(
     computed: Computed,
     total: int,
     more_nodes: bool,
-    rules: Rules,
+    version: Version,
     settings: Settings,
     grants: Grants,
 ) -> Computed:
     system = computed.system
     system.inter = more_nodes or len(system.nodes["GPU"]) < total
     changed = False
-    if rules.library == "rccl" and drop_slow_ports(system):
-        computed = Computed(system, rules, settings, grants)
-    kept = rules.keeps_nets or system.inter or not system.nodes["NET"]
-    if not kept and not (rules.library == "rccl" and keeps_nets(system, rules, settings)):
+    if version.library == "rccl" and drop_slow_ports(system):
+        computed = Computed(system, version, settings, grants)
+    kept = version.keeps_nets or system.inter or not system.nodes["NET"]
+    if not kept and not (version.library == "rccl" and keeps_nets(system, version, settings)):
         for net in list(system.nodes["NET"]):
             system.remove(net)
         changed = True
-    return Computed(system, rules, settings, grants) if changed else computed
+    return Computed(system, version, settings, grants) if changed else computed

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..nodes import PathType, System, SystemNode
 from ..settings import Settings
-from ..versions import Rules
+from ..versions import Version
 from .constants import bus_number
 from .levels import PathLevel, level
 from .paths import local_cpu
@@ -38,7 +38,7 @@ def relay_of(gpu: SystemNode, net: SystemNode) -> SystemNode:
 
 def check_gdr(
     system: System,
-    rules: Rules,
+    version: Version,
     settings: Settings,
     gpu: SystemNode,
     net: SystemNode,
@@ -55,31 +55,33 @@ def check_gdr(
         if wish == 0:
             return GdrCheck("Disabled", "read flag")
         # Old GPUs share PCIe with other flows; NVLink peers are the sign that they do not.
-        if wish < 0 and gpu.sm < 80 and rules.nvml_check and not _linked_or_alone(system, gpu):
+        if wish < 0 and gpu.sm < 80 and version.nvml_check and not _linked_or_alone(system, gpu):
             return GdrCheck("Disabled", "read before sm80")
-    set_level = level(settings, rules, "NCCL_NET_GDR_LEVEL")
-    through_cpu = settings.integer("NCCL_NET_GDR_C2C", rules.gdr_c2c)
-    allowed = PathType[rules.gdr_level]
-    if rules.gdr_c2c_rule == "level" and through_cpu:
+    set_level = level(settings, version, "NCCL_NET_GDR_LEVEL")
+    through_cpu = settings.integer("NCCL_NET_GDR_C2C", version.gdr_c2c)
+    allowed = PathType[version.gdr_level]
+    if version.gdr_c2c_paths == "level" and through_cpu:
         allowed = PathType.P2C
     if set_level.path is not None:
         allowed = set_level.path
-    elif rules.library == "rccl" and _side_by_side(system, gpu, net):
+    elif version.library == "rccl" and _side_by_side(system, gpu, net):
         allowed = PathType.PHB
     worker = relay_of(gpu, net)
     distance = worker.paths["NET"][net.index].type
-    cpu = local_cpu(worker, rules)
+    cpu = local_cpu(worker, version)
     c2c = cpu is not None and worker.paths["CPU"][cpu].type is PathType.C2C
     coherent = distance is PathType.P2C
     if through_cpu and (
-        (rules.gdr_c2c_rule == "p2c" and coherent)
-        or (rules.gdr_c2c_rule == "phb" and distance is PathType.PHB and c2c)
+        (version.gdr_c2c_paths == "p2c" and coherent)
+        or (version.gdr_c2c_paths == "phb" and distance is PathType.PHB and c2c)
     ):
         coherent = True
         distance = PathType.C2C
     if distance > allowed:
         return GdrCheck("Disabled", "distance", distance, allowed, set_level)
-    forced = c2c and not (distance is PathType.C2C or (rules.gdr_c2c_rule == "level" and coherent))
+    forced = c2c and not (
+        distance is PathType.C2C or (version.gdr_c2c_paths == "level" and coherent)
+    )
     mode = "PCI" if forced else "Default"
     return GdrCheck(mode, "near enough", distance, allowed, set_level)
 

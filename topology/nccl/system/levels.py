@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ..nodes import PathType
 from ..settings import Settings, strtoll
-from ..versions import Rules
+from ..versions import Version
 
 OLD_NUMBERS = ("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")
 """What the digits 0 to 5 meant before levels had names; there is none for NVLink."""
@@ -23,7 +23,9 @@ class PathLevel(NamedTuple):
     """Why a value that is set has no effect; "" when it has."""
 
 
-def level(settings: Settings, rules: Rules, variable: str, disable: str | None = None) -> PathLevel:
+def level(
+    settings: Settings, version: Version, variable: str, disable: str | None = None
+) -> PathLevel:
     """What the environment sets; names are case sensitive and end at SYS."""
     off = settings.text(disable) if disable else None
     if disable and off is not None and strtoll(off)[0] == 1:
@@ -31,21 +33,21 @@ def level(settings: Settings, rules: Rules, variable: str, disable: str | None =
     text = settings.text(variable)
     if text is None:
         return PathLevel(None, "", "", "")
-    end = rules.path_types.index("SYS")
-    for known in rules.path_types[: end + 1]:
-        if text == rules.path_names.get(known, known):
+    end = version.path_types.index("SYS")
+    for known in version.path_types[: end + 1]:
+        if text == version.path_names.get(known, known):
             return PathLevel(PathType[known], variable, text, "")
     if text[:1].isascii() and text[:1].isdigit():
         number = min(strtoll(text)[0], len(OLD_NUMBERS) - 1)
         return PathLevel(PathType[OLD_NUMBERS[number]], variable, text, "")
-    return PathLevel(None, variable, text, _why_ignored(text, rules))
+    return PathLevel(None, variable, text, _why_ignored(text, version))
 
 
-def _why_ignored(text: str, rules: Rules) -> str:
-    end = rules.path_types.index("SYS")
-    names = [rules.path_names.get(name, name) for name in rules.path_types[: end + 1]]
+def _why_ignored(text: str, version: Version) -> str:
+    end = version.path_types.index("SYS")
+    names = [version.path_names.get(name, name) for name in version.path_types[: end + 1]]
     if text.strip().upper() in names:
         return "the name must be written exactly, in capitals and without blanks"
     if text == "NVL":
-        return f"{rules.library.upper()} calls this level {rules.path_names['NVL']}"
+        return f"{version.library.upper()} calls this level {version.path_names['NVL']}"
     return f"not a level: {' '.join(names)} or 0 to 4"

@@ -6,7 +6,7 @@ import re
 
 from ..nodes import Kind, PathType, System, SystemNode
 from ..settings import Settings
-from ..versions import Rules
+from ..versions import Version
 
 MAX_CHANNELS = 64
 
@@ -57,8 +57,8 @@ def netdevs_policy(settings: Settings) -> tuple[str, int]:
 class LocalNets:
     """The NICs of each GPU in a system whose paths are known; answers are kept."""
 
-    def __init__(self, system: System, rules: Rules, settings: Settings) -> None:
-        self._system, self._rules, self._settings = system, rules, settings
+    def __init__(self, system: System, version: Version, settings: Settings) -> None:
+        self._system, self._version, self._settings = system, version, settings
         self._start: dict[int, tuple[list[int], int, int]] = {}
 
     def net(self, gpu: int, channel: int) -> int | None:
@@ -104,16 +104,16 @@ class LocalNets:
         sharing, _ = nearest(self._system.nodes["NET"][nets[0]], "GPU")
         width = -(-len(nets) // max(1, len(sharing)))
         policy, limit = "AUTO", 0
-        if self._rules.netdevs_policy:
+        if self._version.netdevs_policy:
             policy, limit = netdevs_policy(self._settings)
         if policy == "ALL":
             width = len(nets)
         elif policy == "MAX":
             width = min(limit, len(nets))
-        rule = self._rules.local_net_start
-        if rule == "position":
+        first = self._version.local_net_start
+        if first == "position":
             start = sharing.index(gpu) if gpu in sharing else 0
-        elif rule == "dev-modulo":
+        elif first == "dev-modulo":
             start = node.dev % max(1, len(sharing))
         else:
             start = node.dev

@@ -14,7 +14,7 @@ from ..nodes import (
     SystemPath,
 )
 from ..settings import Settings
-from ..versions import Rules
+from ..versions import Version
 from .nets import nearest
 
 BASES: tuple[Kind, ...] = ("CPU", "GPU", "NET", "NVS")
@@ -30,14 +30,14 @@ LINK_TYPES: dict[LinkKind, PathType] = {
 }
 
 
-def set_all_paths(system: System, rules: Rules, settings: Settings) -> None:
+def set_all_paths(system: System, version: Version, settings: Settings) -> None:
     """Forget all paths and compute them again."""
     for nodes in system.nodes.values():
         for node in nodes:
             node.paths = {
                 kind: [SystemPath() for _ in system.nodes[kind]] for kind in KINDS if kind in BASES
             }
-    walk = _Walk(system, rules, settings)
+    walk = _Walk(system, version, settings)
     for kind in BASES:
         for base in system.nodes[kind]:
             walk.run(base)
@@ -46,11 +46,11 @@ def set_all_paths(system: System, rules: Rules, settings: Settings) -> None:
 class _Walk:
     """Breadth-first from one node; what it finds are the ways back to it."""
 
-    def __init__(self, system: System, rules: Rules, settings: Settings) -> None:
+    def __init__(self, system: System, version: Version, settings: Settings) -> None:
         self.system = system
-        self.relays = rules.relays and not settings.integer("NCCL_NVB_DISABLE", 0)
-        self.rccl = rules.library == "rccl"
-        self.nearest_first = rules.path_rule == "type"
+        self.relays = version.relays and not settings.integer("NCCL_NVB_DISABLE", 0)
+        self.rccl = version.library == "rccl"
+        self.nearest_first = version.path_preference == "type"
         self.back: dict[tuple[int, int, LinkKind], SystemLink] = {}
         for nodes in system.nodes.values():
             for node in nodes:
@@ -132,14 +132,14 @@ def _one_way(node: SystemNode, to: SystemNode) -> str:
     return f"a link leads from {names[0]} to {names[1]} and none back"
 
 
-def local_cpu(gpu: SystemNode, rules: Rules) -> int | None:
+def local_cpu(gpu: SystemNode, version: Version) -> int | None:
     """Index of the CPU with the fewest hops; None when none is reachable.
 
     NCCL 2.30.7 asks for the widest path and the nearest type first (ncclGetLocalCpu).
     """
     ways = gpu.paths["CPU"]
     near = [index for index, path in enumerate(ways) if path.links]
-    if rules.path_rule == "type":
+    if version.path_preference == "type":
         near = nearest(gpu, "CPU")[0]
     return min(near, key=lambda index: ways[index].hops, default=None)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..nodes import PathType, System, SystemNode, SystemPath
 from ..prediction import DecisionStep
 from ..settings import Settings
-from ..versions import Rules
+from ..versions import Version
 from .levels import PathLevel, level
 
 
@@ -69,11 +69,11 @@ class NetCheck(NamedTuple):
     switched_off: bool = False
 
 
-def default_limit(system: System, rules: Rules) -> PathType:
+def default_limit(system: System, version: Version) -> PathType:
     """The farthest path for P2P when no variable says otherwise."""
     cpus = system.nodes["CPU"]
     arch, vendor = (cpus[0].arch, cpus[0].vendor) if cpus else ("", "")
-    if rules.p2p_default != "pxb":
+    if version.p2p_default != "pxb":
         near = arch == "arm" or (arch == "x86" and vendor in ("intel", "zhaoxin"))
         return PathType.PXB if near else PathType.SYS
     pair_on_amd = arch == "x86" and vendor == "amd" and len(system.nodes["GPU"]) <= 2
@@ -90,22 +90,22 @@ class Peers:
     """The checks of one system under one environment."""
 
     def __init__(
-        self, system: System, rules: Rules, settings: Settings, grants: Grants = not_asked
+        self, system: System, version: Version, settings: Settings, grants: Grants = not_asked
     ) -> None:
-        self._system, self._rules, self._grants = system, rules, grants
-        self._level = level(settings, rules, "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE")
+        self._system, self._version, self._grants = system, version, grants
+        self._level = level(settings, version, "NCCL_P2P_LEVEL", "NCCL_P2P_DISABLE")
         self._limit = self._level.path
-        default = default_limit(system, rules)
+        default = default_limit(system, version)
         if self._limit is None:
             self._limit = default
-        elif rules.p2p_default == "by-cpu-last" and default is PathType.PXB:
+        elif version.p2p_default == "by-cpu-last" and default is PathType.PXB:
             self._limit = default
             self._level = self._level._replace(path=None, ignored=CPU_DECIDES)
         self._ignore = settings.integer("NCCL_IGNORE_DISABLED_P2P", 0)
-        self._joined = rules.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
+        self._joined = version.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
         self._known: dict[tuple[bool, PathType, int, bool], P2pCheck] = {}
         """Checks of which nothing depends on the pair itself; of many GPUs most are alike."""
-        self._no_net = settings.integer("NCCL_NET_DISABLE_INTRA", rules.net_disable_intra) == 1
+        self._no_net = settings.integer("NCCL_NET_DISABLE_INTRA", version.net_disable_intra) == 1
 
     @property
     def limit(self) -> PathType:
@@ -117,7 +117,7 @@ class Peers:
         """graph/paths.cc:ncclTopoCheckP2p for GPUs of this system, over their present path."""
         path = src.paths["GPU"][dst.index]
         # AMD's GPUs pass on what is not for them: RCCL lets none copy it (graph/paths.cc).
-        middle = relay_between(path) if self._rules.library == "nccl" else None
+        middle = relay_between(path) if self._version.library == "nccl" else None
         relay = middle.rank if middle is not None else -1
         reachable = src.host == dst.host or self._joined
         within = path.type <= self.limit and reachable
@@ -129,7 +129,7 @@ class Peers:
             check = self._known[key] = P2pCheck(
                 within, path.type, self.limit, self._level, within, relay, read=read
             )
-        if not within or src is dst or not self._rules.nvml_check:
+        if not within or src is dst or not self._version.nvml_check:
             return check
         if src.host != dst.host:
             return check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..nodes import System, SystemNode
 from ..settings import Settings
-from ..versions import Rules
+from ..versions import Version
 from .gdr import check_gdr
 from .nets import LocalNets
 
@@ -25,20 +25,20 @@ def drop_slow_ports(system: System) -> bool:
     return bool(slow)
 
 
-def keeps_nets(system: System, rules: Rules, settings: Settings) -> bool:
+def keeps_nets(system: System, version: Version, settings: Settings) -> bool:
     """NICs stay in a one-node graph when every GPU may use GDR and xGMI does not join them all."""
     if settings.integer("RCCL_ENABLE_INTRANET", -2) == 1:
         return True
     if all_linked(system):
         return False
     gpus = system.nodes["GPU"]
-    local = LocalNets(system, rules, settings)
+    local = LocalNets(system, version, settings)
     for gpu in gpus:
         index = local.net(gpu.index, 0)
         if index is None:
             return False
         net = system.nodes["NET"][index]
-        if check_gdr(system, rules, settings, gpu, net, send=True).mode == "Disabled":
+        if check_gdr(system, version, settings, gpu, net, send=True).mode == "Disabled":
             return False
     return True
 

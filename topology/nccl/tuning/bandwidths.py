@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .inputs import TuningInput, single
-from .rules import Row, generation
+from .version import Row, generation
 
 GATHERS = ("AllGather", "ReduceScatter")
 ROOTED = ("Broadcast", "Reduce")
@@ -18,14 +18,14 @@ def computed(comm: TuningInput, collective: str, algorithm: str, protocol: str) 
     if algorithm == "PAT":
         return collective in GATHERS and protocol == "SIMPLE" and pat_enabled(comm)
     if algorithm in ("NVLS", "NVLS_TREE"):
-        few = comm.rules.nvls_model == "efficiency" and comm.channels(algorithm) < 2
+        few = comm.version.nvls_model == "efficiency" and comm.channels(algorithm) < 2
         return protocol == "SIMPLE" and not few
     return True
 
 
 def pat_enabled(comm: TuningInput) -> bool:
     """PAT runs with one GPU a node, or as NCCL_PAT_ENABLE says (ncclPatEnable)."""
-    if comm.low_sm < comm.rules.pat_min_sm:
+    if comm.low_sm < comm.version.pat_min_sm:
         return False
     wanted = comm.settings.integer("NCCL_PAT_ENABLE", 2)
     return comm.nodes == comm.ranks if wanted == 2 else wanted != 0
@@ -53,7 +53,7 @@ def bandwidth(comm: TuningInput, collective: str, algorithm: str, protocol: str)
     elif algorithm == "TREE":
         bus = tree(comm, protocol, bus)
     elif algorithm == "PAT":
-        bus = single(bus * comm.rules.pat_factor)
+        bus = single(bus * comm.version.pat_factor)
     return single(bus * ratio(comm, collective, algorithm))
 
 
@@ -65,37 +65,37 @@ def row(comm: TuningInput, table: dict[str, Row]) -> float:
 def ll_most(comm: TuningInput) -> float:
     """Most that LL reaches: by GPU on one node, by CPU vendor on several."""
     if comm.nodes == 1:
-        return row(comm, comm.rules.ll_max_gbs)
-    vendors = ("amd", "mixed") if comm.rules.at_least("2.24.3") else ("amd",)
-    table = comm.rules.ll_max_gbs["ampere" if comm.cpu_vendor in vendors else "volta"]
+        return row(comm, comm.version.ll_max_gbs)
+    vendors = ("amd", "mixed") if comm.version.at_least("2.24.3") else ("amd",)
+    table = comm.version.ll_max_gbs["ampere" if comm.cpu_vendor in vendors else "volta"]
     return table[min(comm.nodes, 3) - 1]
 
 
 def ring(comm: TuningInput, collective: str, protocol: str, bus: float) -> float:
     """Bus bandwidth of the ring by protocol."""
-    rules = comm.rules
+    version = comm.version
     if protocol == "LL":
         share = 0.5
-        if rules.ll_rule != "half":
+        if version.ll_share != "half":
             slow = comm.nodes > 1 or collective in ("AllReduce", "Reduce")
             share = 1 / 4 if slow else 1 / 3
         return single(min(ll_most(comm), bus * share))
     if protocol == "LL128":
-        share = rules.one_gpu_ll128 if comm.per_node < 2 else 0.92
-        most = comm.channels("RING") * row(comm, rules.ring_ll128_gbs)
+        share = version.one_gpu_ll128 if comm.per_node < 2 else 0.92
+        most = comm.channels("RING") * row(comm, version.ring_ll128_gbs)
         return single(min(bus * share, most))
     return bus
 
 
 def tree(comm: TuningInput, protocol: str, bus: float) -> float:
     """Bus bandwidth of the tree by protocol."""
-    rules, channels = comm.rules, comm.channels("TREE")
-    bus = single(min(bus * 0.92, channels * row(comm, rules.tree_gbs)))
+    version, channels = comm.version, comm.channels("TREE")
+    bus = single(min(bus * 0.92, channels * row(comm, version.tree_gbs)))
     if protocol == "LL":
         bus = single(min(bus * 1.0 / 3.8, ll_most(comm)))
     if protocol == "LL128":
         share = 7.0 / 9.0 if comm.nodes == 1 else 120.0 / 128.0
-        bus = single(min(bus * share, channels * row(comm, rules.tree_ll128_gbs)))
+        bus = single(min(bus * share, channels * row(comm, version.tree_ll128_gbs)))
     return single(bus * 0.85) if comm.unbalanced_tree else bus
 
 
@@ -103,11 +103,11 @@ def nvls_channel(comm: TuningInput, collective: str, algorithm: str) -> float:
     """Bandwidth of one NVLS channel; the model changed in 2.27 and 2.28."""
     graph = comm.graph(algorithm)
     intra, inter = single(graph.bw_intra), single(graph.bw_inter)
-    if comm.rules.nvls_model == "efficiency":
+    if comm.version.nvls_model == "efficiency":
         return efficient(comm, collective, algorithm, intra, inter)
     if algorithm == "NVLS_TREE":
         return min(intra, inter if comm.nodes <= 2 else single(inter / 2))
-    if comm.rules.nvls_model == "gather" and collective in GATHERS:
+    if comm.version.nvls_model == "gather" and collective in GATHERS:
         others = single(comm.per_node - 1) / comm.per_node
         return min(single(intra * others), single(inter * 0.9))
     return min(intra, inter)
@@ -118,7 +118,7 @@ def efficient(
 ) -> float:
     """Since 2.28: a measured share of NVLink, and the part that does not go to oneself."""
     channels = comm.channels(algorithm)
-    share = single(comm.rules.nvls_efficiency[generation(comm.low_sm)])
+    share = single(comm.version.nvls_efficiency[generation(comm.low_sm)])
     intra = single(single(single(intra * share) * (channels - 1)) / channels)
     if collective == "AllReduce":
         intra = single(intra * 2)  # it pipelines two operations
@@ -126,17 +126,17 @@ def efficient(
         intra = single(intra * single(single(comm.per_node - 1) / comm.per_node))
     if algorithm == "NVLS":
         return min(intra, inter)
-    most = single(row(comm, comm.rules.nvls_tree_gbs))
+    most = single(row(comm, comm.version.nvls_tree_gbs))
     return min(intra, single(inter * (2 if comm.nodes <= 2 else 1)), most)
 
 
 def ratio(comm: TuningInput, collective: str, algorithm: str) -> float:
     """From bus bandwidth to bandwidth of the user's bytes."""
     nvls = algorithm in ("NVLS", "NVLS_TREE")
-    rules = comm.rules
-    if collective in GATHERS and algorithm != "RING" and not (nvls and rules.nvls_gather_ratio):
+    version = comm.version
+    if collective in GATHERS and algorithm != "RING" and not (nvls and version.nvls_gather_ratio):
         return 1.0
-    if nvls and rules.nvls_model != "efficiency":
+    if nvls and version.nvls_model != "efficiency":
         return single(5.0 / 6.0)
     if nvls or algorithm == "RING":
         return single(comm.ranks / steps_of(collective, comm.ranks))

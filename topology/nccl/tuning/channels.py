@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .inputs import TuningInput
-from .rules import generation
 from .selection import Remark
+from .version import generation
 
 FAST_RING_GBS = 45.0
 ENOUGH = 16
@@ -15,17 +15,17 @@ UNSET = -(2**31)
 def coll_channels(comm: TuningInput) -> int:
     """The "coll channels" of the log: the searched ones doubled, then within the user's limits."""
     count = own_channels(comm)
-    if comm.rules.nvls_raises in ("all", "log"):
+    if comm.version.nvls_raises in ("all", "log"):
         count = max(count, nvls_channels(comm))
     return count
 
 
 def own_channels(comm: TuningInput) -> int:
     """Channels of ring and tree, before those of NVLS are looked at."""
-    rules = comm.rules
-    most = rules.max_channels
+    version = comm.version
+    most = version.max_channels
     count = min(most, 2 * comm.searched)
-    modern = comm.low_sm == 90 if rules.quad_sm == "90" else comm.low_sm >= 90
+    modern = comm.low_sm == 90 if version.quad_sm == "90" else comm.low_sm >= 90
     fast = comm.graph("RING").bw_intra > FAST_RING_GBS
     if modern and comm.nodes > 1 and fast and count < ENOUGH:
         count *= 2
@@ -36,7 +36,7 @@ def own_channels(comm: TuningInput) -> int:
 
 def channel_maximum(comm: TuningInput) -> int:
     """NCCL_MAX_NCHANNELS, or its older name NCCL_MAX_NRINGS."""
-    most = comm.rules.max_channels
+    most = comm.version.max_channels
     wanted = renamed(comm, "NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", most)
     return max(1, min(most, wanted))
 
@@ -44,7 +44,7 @@ def channel_maximum(comm: TuningInput) -> int:
 def channel_minimum(comm: TuningInput) -> int:
     """NCCL_MIN_NCHANNELS, or its older name NCCL_MIN_NRINGS."""
     wanted = renamed(comm, "NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS", 0)
-    return max(0, min(comm.rules.max_channels, wanted))
+    return max(0, min(comm.version.max_channels, wanted))
 
 
 def renamed(comm: TuningInput, name: str, older: str, default: int) -> int:
@@ -57,7 +57,7 @@ def renamed(comm: TuningInput, name: str, older: str, default: int) -> int:
 
 def cta_limits(comm: TuningInput) -> tuple[int, int]:
     """NCCL_MIN_CTAS and NCCL_MAX_CTAS (init.cc:envConfigOverride); the maximum wins."""
-    most = comm.rules.max_channels
+    most = comm.version.max_channels
     least = comm.settings.integer("NCCL_MIN_CTAS", UNSET)
     ceiling = comm.settings.integer("NCCL_MAX_CTAS", UNSET)
     ceiling = min(most, ceiling) if ceiling > 0 else most
@@ -71,7 +71,7 @@ def nvls_channels(comm: TuningInput) -> int:
     least, ceiling = cta_limits(comm)
     default = nvls_default(comm)
     # Since 2.27.3 0 and less leaves the choice to NCCL (init.cc:envConfigOverride).
-    newer = comm.rules.at_least("2.27.3")
+    newer = comm.version.at_least("2.27.3")
     wanted = comm.settings.integer("NCCL_NVLS_NCHANNELS", UNSET if newer else -2)
     chosen = wanted in (UNSET, -2) or (newer and wanted <= 0)
     return max(least, min(ceiling, default if chosen else wanted))
@@ -80,11 +80,11 @@ def nvls_channels(comm: TuningInput) -> int:
 def nvls_default(comm: TuningInput) -> int:
     """NVLS channels by GPU generation and number of nodes."""
     kind = "blackwell" if generation(comm.low_sm) == "blackwell" else "hopper"
-    count = comm.rules.nvls_channels[
+    count = comm.version.nvls_channels[
         f"{kind}_node" if comm.nodes == 1 and kind != "hopper" else kind
     ]
     speed = comm.net_gbs
-    if not comm.rules.nvls_by_net or kind == "hopper" or comm.nodes == 1 or speed is None:
+    if not comm.version.nvls_by_net or kind == "hopper" or comm.nodes == 1 or speed is None:
         return count
     # transport/nvls.cc:ncclNvlsTreeSm100Tuning
     if comm.nodes == 2 and speed >= 48:
@@ -97,7 +97,7 @@ def nvls_default(comm: TuningInput) -> int:
 def remarks(comm: TuningInput) -> list[Remark]:
     """Channel limits that have no effect as written."""
     found: list[Remark] = []
-    settings, most = comm.settings, comm.rules.max_channels
+    settings, most = comm.settings, comm.version.max_channels
     for name in ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS"):
         text, wanted = settings.text(name), settings.integer(name, UNSET)
         if text and wanted <= 0:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..prediction import AlgorithmChoice, Tuning
 from .inputs import TuningInput, single
-from .rules import COLLECTIVES, PROTOCOLS
 from .schedule import channel_range
+from .version import COLLECTIVES, PROTOCOLS
 
 MIB = 1 << 20
 SIZES = (MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
@@ -97,8 +97,8 @@ def failures(comm: TuningInput, tuning: Tuning) -> tuple[str, ...]:
 
 def candidates(comm: TuningInput, collective: str) -> tuple[str, ...]:
     """Algorithms that are compared for a collective, in NCCL's order: the first of equals wins."""
-    left = [name for name in comm.rules.algorithms if not name.startswith("COLLNET")]
-    limit = comm.rules.nvls_ranks
+    left = [name for name in comm.version.algorithms if not name.startswith("COLLNET")]
+    limit = comm.version.nvls_ranks
     many = collective != "AllReduce" and 0 < limit < comm.most_local
     if not comm.uses_nvls or many:
         left = [name for name in left if not name.startswith("NVLS")]
@@ -123,7 +123,7 @@ def time_us(
     reduced = collective == "AllReduce"
     size = (size_bytes >> 6).bit_length() - 1
     if reduced and size >= 0 and corrected(comm, algorithm, size):
-        gbs = single(gbs * single(comm.rules.tree_correction[protocol][size]))
+        gbs = single(gbs * single(comm.version.tree_correction[protocol][size]))
     ring = algorithm == "RING" and protocol == "SIMPLE"
     if reduced and ring and comm.nodes > 1 and size_bytes // (coll_channels * comm.ranks) >= 64:
         latency = single(latency * (1.9 if comm.low_sm < 80 else 1.4))  # plateau of the ring
@@ -134,5 +134,5 @@ def corrected(comm: TuningInput, algorithm: str, size: int) -> bool:
     """Whether a bandwidth is corrected by size; `size` is log2(bytes / 64)."""
     if algorithm == "TREE":
         return size < 23
-    applies = comm.rules.nvls_tree_correction and algorithm == "NVLS_TREE" and size < 24
+    applies = comm.version.nvls_tree_correction and algorithm == "NVLS_TREE" and size < 24
     return applies and comm.low_sm >= 100 and comm.cpu_arch == "x86"

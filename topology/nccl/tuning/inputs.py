@@ -8,7 +8,7 @@ from functools import cached_property
 
 from ..prediction import Graphs, SearchGraph
 from ..settings import Settings
-from .rules import TuningRules, rules_of
+from .version import TuningVersion, tuning_version
 
 NOTHING = SearchGraph(
     pattern=0,
@@ -66,13 +66,14 @@ class TuningInput:
     local_ranks: int | None = None
     """Ranks on the largest node; None: evenly spread."""
     library: str = "nccl"
-    version: str = "2.28.9"
+    number: str = "2.28.9"
+    """The version as it was asked for."""
     settings: Settings = field(default_factory=Settings)
 
     @cached_property
-    def rules(self) -> TuningRules:
-        """The rules of the version; ValueError for RCCL, which has none here."""
-        found = rules_of(self.library, self.version)
+    def version(self) -> TuningVersion:
+        """How version `number` tunes; ValueError for RCCL, which has no table here."""
+        found = tuning_version(self.library, self.number)
         if found is None:
             raise ValueError("there are no tuning rules for RCCL")
         return found
@@ -137,5 +138,5 @@ class TuningInput:
     @property
     def unbalanced_tree(self) -> bool:
         """Whether the tree's pattern costs it 15% (since 2.26 any rank's counts)."""
-        patterns = self.tree_patterns if self.rules.pattern_of == "all" else ()
+        patterns = self.tree_patterns if self.version.pattern_of == "all" else ()
         return max(patterns or (self.graph("TREE").pattern,)) == TREE_PATTERN

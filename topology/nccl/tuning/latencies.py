@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .bandwidths import ROOTED, steps_of
 from .inputs import TuningInput, single
-from .rules import PROTOCOLS
+from .version import PROTOCOLS
 
 OVERHEADS = {("x86", "intel"): 1.0, ("x86", "amd"): 2.0}
 """What posting to the network costs the CPU, us; 1 elsewhere (getNetOverhead)."""
@@ -12,8 +12,8 @@ OVERHEADS = {("x86", "intel"): 1.0, ("x86", "amd"): 2.0}
 
 def latency(comm: TuningInput, collective: str, algorithm: str, protocol: str) -> float:
     """Latency of one cell of the table, us."""
-    rules = comm.rules
-    base = single(rules.base_us[algorithm][PROTOCOLS.index(protocol)])
+    version = comm.version
+    base = single(version.base_us[algorithm][PROTOCOLS.index(protocol)])
     if algorithm == "RING":
         return single(base + ring(comm, collective, protocol))
     intra = inside(comm, algorithm, protocol)
@@ -34,21 +34,21 @@ def latency(comm: TuningInput, collective: str, algorithm: str, protocol: str) -
 
 def inside(comm: TuningInput, algorithm: str, protocol: str) -> float:
     """One step inside a node: NVLink's only where the whole graph is NVL, else PCI's."""
-    rules, place = comm.rules, PROTOCOLS.index(protocol)
+    version, place = comm.version, PROTOCOLS.index(protocol)
     if comm.graph(algorithm).type_intra == "NVL":
-        return single(rules.nvlink_us[algorithm][place])
+        return single(version.nvlink_us[algorithm][place])
     power = comm.cpu_arch == "power" and (algorithm, protocol) == ("TREE", "SIMPLE")
-    return single(rules.pci_us["RING" if power else algorithm][place])
+    return single(version.pci_us["RING" if power else algorithm][place])
 
 
 def network(comm: TuningInput, algorithm: str, protocol: str) -> float:
     """One step over the network, without the NIC's own latency."""
-    return single(comm.rules.net_us[algorithm][PROTOCOLS.index(protocol)])
+    return single(comm.version.net_us[algorithm][PROTOCOLS.index(protocol)])
 
 
 def across(comm: TuningInput, algorithm: str, protocol: str) -> float:
     """One step between nodes; SIMPLE pays the NIC's latency twice, for the flush."""
-    exposed = comm.rules.net_as_tree and comm.per_node == 1
+    exposed = comm.version.net_as_tree and comm.per_node == 1
     step = network(comm, "TREE" if exposed else algorithm, protocol)
     times = 2 if protocol == "SIMPLE" else 1
     return single(step + times * single(comm.latency_inter(algorithm)))
@@ -71,10 +71,10 @@ def rooted(comm: TuningInput, protocol: str, steps: int) -> float:
     if comm.nodes > 1:
         step = network(comm, pace, protocol)
     elif comm.graph("RING").type_intra == "NVL":
-        step = single(comm.rules.nvlink_us[pace][PROTOCOLS.index(protocol)])
+        step = single(comm.version.nvlink_us[pace][PROTOCOLS.index(protocol)])
     else:
         power = pace == "TREE" and comm.cpu_arch == "power"
-        step = single(comm.rules.pci_us["RING" if power else pace][PROTOCOLS.index(protocol)])
+        step = single(comm.version.pci_us["RING" if power else pace][PROTOCOLS.index(protocol)])
     return step if same else single(steps * step)
 
 
@@ -85,7 +85,7 @@ def crossings(comm: TuningInput, collective: str) -> int:
     once = comm.nodes - 1
     if collective != "AllReduce":
         return once
-    return 2 * (comm.nodes if comm.rules.inter_steps == "nodes" else once)
+    return 2 * (comm.nodes if comm.version.inter_steps == "nodes" else once)
 
 
 def overhead(comm: TuningInput, protocol: str) -> float:

@@ -6,8 +6,8 @@ from ..prediction import Tuning
 from .bandwidths import bandwidth, computed
 from .inputs import TuningInput
 from .latencies import latency
-from .rules import COLLECTIVES, PROTOCOLS
 from .selection import BY_RULE, algorithms, protocols
+from .version import COLLECTIVES, PROTOCOLS
 
 __all__ = ["TuningInput", "tuning"]
 
@@ -21,8 +21,8 @@ def tuning(comm: TuningInput) -> Tuning:
     that is switched off keeps its latency and has bandwidth 0. ValueError for RCCL.
     """
     allowed = {
-        "algorithms": algorithms(comm.settings, comm.rules).allowed,
-        "protocols": protocols(comm.settings, comm.rules).allowed,
+        "algorithms": algorithms(comm.settings, comm.version).allowed,
+        "protocols": protocols(comm.settings, comm.version).allowed,
     }
     return {
         name: column(comm, name, allowed["algorithms"][name], allowed["protocols"][name])
@@ -36,7 +36,7 @@ def column(
     """All cells of one collective."""
     full = {
         algorithm: {name: cell(comm, collective, algorithm, name) for name in PROTOCOLS}
-        for algorithm in comm.rules.algorithms
+        for algorithm in comm.version.algorithms
     }
     usable = available(comm, by_algorithm)
     found: Cells = {}
@@ -71,7 +71,7 @@ def available(comm: TuningInput, by_algorithm: dict[str, int]) -> dict[str, bool
             on["NVLS"] = False
         # Up to 2.23 a list without any of these was taken for NCCL_ALGO=COLLNET and dropped.
         plain = ("RING", "TREE", "NVLS", "NVLS_TREE")
-        if comm.rules.grammar == "list" and not any(on[name] for name in plain):
+        if comm.version.grammar == "list" and not any(on[name] for name in plain):
             on["RING"] = on["TREE"] = True
     return on
 
@@ -86,14 +86,14 @@ def protocol_on(
 
 def safe_ll128(comm: TuningInput, algorithm: str) -> bool:
     """Whether NCCL trusts all links of a graph to keep 128 bytes together."""
-    rules, graph, sm = comm.rules, comm.graph(algorithm), comm.low_sm
-    paths = rules.ll128_paths
+    version, graph, sm = comm.version, comm.graph(algorithm), comm.low_sm
+    paths = version.ll128_paths
     if sm >= 90:
         with_c2c = comm.settings.integer("NCCL_LL128_C2C", 1) != 0
-        known = bool(rules.ll128_paths_no_c2c)
-        paths = rules.ll128_paths_no_c2c if known and not with_c2c else rules.ll128_paths_sm90
-    mixed = sm != comm.high_sm and not 0 < rules.ll128_mixed_from <= sm
-    good_sm = sm in rules.ll128_sms if rules.ll128_sms else sm >= 70
+        known = bool(version.ll128_paths_no_c2c)
+        paths = version.ll128_paths_no_c2c if known and not with_c2c else version.ll128_paths_sm90
+    mixed = sm != comm.high_sm and not 0 < version.ll128_mixed_from <= sm
+    good_sm = sm in version.ll128_sms if version.ll128_sms else sm >= 70
     near = graph.type_intra in ("LOC", "NVL", "NVB")
     return graph.type_inter in paths and near and not mixed and good_sm
 
@@ -105,12 +105,12 @@ def fallback(
     by_protocol: dict[str, int],
 ) -> Cells:
     """Up to 2.23 the ring comes back when nothing is left."""
-    rule = comm.rules.ring_fallback
-    if rule == "no":
+    fallback = comm.version.ring_fallback
+    if fallback == "no":
         return found
     back = {
         protocol: cell
         for protocol, cell in ring.items()
-        if rule == "all" or protocol_on(comm, by_protocol, "RING", protocol)
+        if fallback == "all" or protocol_on(comm, by_protocol, "RING", protocol)
     }
     return {**found, "RING": {**found["RING"], **back}}

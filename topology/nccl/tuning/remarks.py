@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..settings import INTEGER
 from . import channels, threads
 from .inputs import TuningInput
-from .rules import assumption
 from .selection import Remark, algorithms, protocols, quoted
+from .version import assumption
 
 NEWER = {"NCCL_PAT_ENABLE": "2.23.4", "NCCL_LL128_C2C": "2.27.3"}
 """Variables that older versions do not read."""
@@ -17,12 +17,15 @@ NUMBERS = ("NCCL_NVLS_ENABLE", "NCCL_PAT_ENABLE", "NCCL_LL128_C2C", "NCCL_NET_OV
 def ignored(comm: TuningInput) -> tuple[Remark, ...]:
     """(name, value, why) of tuning variables that have no effect as written."""
     settings = comm.settings
-    found = [*algorithms(settings, comm.rules).remarks, *protocols(settings, comm.rules).remarks]
+    found = [
+        *algorithms(settings, comm.version).remarks,
+        *protocols(settings, comm.version).remarks,
+    ]
     found += threads.remarks(comm) + channels.remarks(comm)
     for name, since in NEWER.items():
         text = settings.text(name)
-        if text is not None and not comm.rules.at_least(since):
-            found.append((name, text, f"NCCL {comm.version} does not read it; {since} does"))
+        if text is not None and not comm.version.at_least(since):
+            found.append((name, text, f"NCCL {comm.number} does not read it; {since} does"))
     for name in NUMBERS:
         text = settings.text(name)
         if text and not INTEGER.match(text):
@@ -40,7 +43,7 @@ def ignored(comm: TuningInput) -> tuple[Remark, ...]:
 def failure(comm: TuningInput) -> str | None:
     """Why NCCL refuses to start over a tuning variable, in one sentence."""
     for read in (protocols, algorithms):
-        found = read(comm.settings, comm.rules)
+        found = read(comm.settings, comm.version)
         if found.failure:
             return found.failure
     return None
@@ -48,7 +51,7 @@ def failure(comm: TuningInput) -> str | None:
 
 def assumptions(comm: TuningInput) -> tuple[str, ...]:
     """What the predicted choices take for granted, a sentence each."""
-    found = [assumption(comm.library, comm.version)]
+    found = [assumption(comm.library, comm.number)]
     for name in ("NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"):
         text = comm.settings.text(name)
         if text and text.lower() != "none":

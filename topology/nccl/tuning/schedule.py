@@ -26,7 +26,7 @@ def channel_range(
     nvls = algorithm in ("NVLS", "NVLS_TREE")
     most = nvls_channels(comm) if nvls else coll_channels
     wanted = most if nvls else shrunk(comm, coll_channels, size_bytes, algorithm, protocol)
-    if comm.rules.schedule == "even":
+    if comm.version.schedule == "even":
         return 0, wanted - 1
     return dealt(comm, collective, protocol, size_bytes, wanted, most)
 
@@ -36,7 +36,7 @@ def shrunk(
 ) -> int:
     """Channels of ring and tree that have enough work each."""
     count = coll_channels
-    if comm.rules.nvls_raises == "log":
+    if comm.version.nvls_raises == "log":
         count = min(count, own_channels(comm))
     per_channel = most_threads(comm, algorithm, protocol) * threshold(comm, algorithm, protocol)
     while size_bytes < count * per_channel and count >= 2:
@@ -70,22 +70,22 @@ def cells_of(
     comm: TuningInput, protocol: str, own_bytes: int, traffic_each: int, channels: int
 ) -> tuple[int, int, int]:
     """(bytes of a cell, its traffic, traffic that a channel should get)."""
-    rules = comm.rules
-    least = rules.cell_traffic
-    more = rules.ll_traffic if protocol == "LL" else 1
+    version = comm.version
+    least = version.cell_traffic
+    more = version.ll_traffic if protocol == "LL" else 1
     traffic = own_bytes * traffic_each * more
     per_byte = traffic_each * more
-    if rules.schedule == "cells-2.22":
+    if version.schedule == "cells-2.22":
         return 16, 16 * per_byte, max(least, traffic // channels)
     cell = divided(divided(least, per_byte), 16) * 16
     share = max(least, traffic) // channels
-    share = divided(share, 16) * 16 if rules.share == "round" else max(least, share)
+    share = divided(share, 16) * 16 if version.share == "round" else max(least, share)
     return cell, cell * per_byte, share
 
 
 def first_cells(comm: TuningInput, share: int, traffic_cell: int) -> int:
     """Cells of the first channel."""
-    if comm.rules.schedule == "cells-2.22":
+    if comm.version.schedule == "cells-2.22":
         return share // traffic_cell
     return divided(share, traffic_cell)
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from ..settings import Settings
-from .rules import COLLECTIVES, PROTOCOLS, TuningRules
+from .version import COLLECTIVES, PROTOCOLS, TuningVersion
 
 WORDS = {
     "TREE": "Tree",
@@ -43,16 +43,16 @@ class Selection:
     """Why NCCL refuses to start, in one sentence."""
 
 
-def algorithms(settings: Settings, rules: TuningRules) -> Selection:
+def algorithms(settings: Settings, version: TuningVersion) -> Selection:
     """What NCCL_ALGO leaves."""
-    start = dict.fromkeys(rules.algorithms, 1)
-    return read("NCCL_ALGO", settings.text("NCCL_ALGO"), start, rules.grammar)
+    start = dict.fromkeys(version.algorithms, 1)
+    return read("NCCL_ALGO", settings.text("NCCL_ALGO"), start, version.grammar)
 
 
-def protocols(settings: Settings, rules: TuningRules) -> Selection:
+def protocols(settings: Settings, version: TuningVersion) -> Selection:
     """What NCCL_PROTO leaves."""
     start = {name: BY_RULE if name == "LL128" else 1 for name in PROTOCOLS}
-    return read("NCCL_PROTO", settings.text("NCCL_PROTO"), start, rules.grammar)
+    return read("NCCL_PROTO", settings.text("NCCL_PROTO"), start, version.grammar)
 
 
 def read(variable: str, text: str | None, start: dict[str, int], grammar: str) -> Selection:

@@ -20,10 +20,10 @@ from gputop.topology.nccl.search.attempt import Attempt
 from gputop.topology.nccl.search.draft import GraphDraft, single, times
 from gputop.topology.nccl.search.graphs import search_graphs
 from gputop.topology.nccl.search.orders import Orders
-from gputop.topology.nccl.search.rules import all_rules
 from gputop.topology.nccl.search.tried import Tried, budget
+from gputop.topology.nccl.search.version import search_versions
 from gputop.topology.nccl.settings import Settings
-from gputop.topology.nccl.versions import rules_for
+from gputop.topology.nccl.versions import version_for
 
 from ..made import AMD, SWITCH, cpu, gpu, nic, switch, system
 from ..nodes import EMERALD, GEN3, GEN4, GEN5, HIDDEN, SAPPHIRE, SKYLAKE, made, nvswitch, searched
@@ -37,10 +37,10 @@ def test_whole_megabytes_compare_like_the_floats_of_the_library() -> None:
     """ledger.py relies on this: no speed, with any factor, rounds to the other side."""
     speeds = {
         speed / 1000
-        for rules in all_rules()
+        for version in search_versions()
         for inter in (False, True)
         for min_sm in (0, 90, 100)
-        for speed in rules.ladder(min_sm, inter=inter)
+        for speed in version.ladder(min_sm, inter=inter)
     }
     # Of 47.9, which 2.27.3 alone tries, six fifths of a half miss by the last bit of a float.
     for speed in speeds - {47.9}:
@@ -112,9 +112,9 @@ relaxed = settings(max_examples=25, deadline=None, suppress_health_check=list(He
 @relaxed
 @given(machines())
 def test_any_machine_gets_rings_that_visit_everyone_and_fit(xml: str) -> None:
-    rules, _ = rules_for("nccl-2.28.9")
+    version, _ = version_for("nccl-2.28.9")
     one = made(xml)
-    found = search_graphs(one, rules, Settings({}), nvls=False)
+    found = search_graphs(one, version, Settings({}), nvls=False)
     ranks = sorted(node.rank for node in one.nodes["GPU"])
     for graph in (found.ring, found.tree):
         assert graph is not None
@@ -139,12 +139,12 @@ def exhaustive(self: Tried, draft: GraphDraft, best: GraphDraft) -> int:
 @settings(parent=relaxed, max_examples=12)
 @given(machines(), st.booleans())
 def test_attempts_left_out_change_nothing(xml: str, more_nodes: bool) -> None:
-    rules, _ = rules_for("nccl-2.28.9")
+    version, _ = version_for("nccl-2.28.9")
     one = made(xml, more_nodes=more_nodes)
-    quick = remembering._search(one, rules, Settings({}), nvls=True)
+    quick = remembering._search(one, version, Settings({}), nvls=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Tried, "search", exhaustive)
-        slow = remembering._search(one, rules, Settings({}), nvls=True)
+        slow = remembering._search(one, version, Settings({}), nvls=True)
     assert quick == slow
 
 
@@ -152,14 +152,14 @@ def test_attempts_left_out_change_nothing(xml: str, more_nodes: bool) -> None:
 @given(machines(), st.sampled_from(["nccl-2.28.9", "nccl-2.20.3", "rccl-2.21.5"]))
 def test_many_gpus_are_searched_as_few_are(xml: str, library: str) -> None:
     """The way of many GPUs, which leaves out what earlier channels used up, finds the same."""
-    rules, _ = rules_for(library)
+    version, _ = version_for(library)
     if library.startswith("rccl"):
         xml = xml.replace("nvlink", "xgmi").replace('version="1"', 'version="2"')
     one = made(xml, library=library)
-    few = remembering._search(one, rules, Settings({}), nvls=False)
+    few = remembering._search(one, version, Settings({}), nvls=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(field, "MANY", 0)
-        many = remembering._search(one, rules, Settings({}), nvls=False)
+        many = remembering._search(one, version, Settings({}), nvls=False)
     assert many == few
 
 
@@ -183,8 +183,8 @@ def test_the_order_of_many_gpus_is_worked_out_once(monkeypatch: pytest.MonkeyPat
             ),
         )
     )
-    rules, _ = rules_for("nccl-2.28.9")
-    found = remembering._search(made(xml), rules, Settings({}), nvls=False)[0]
+    version, _ = version_for("nccl-2.28.9")
+    found = remembering._search(made(xml), version, Settings({}), nvls=False)[0]
     assert found.ring is not None
     assert found.ring.channels > 1
     # Once for each set of path types and speed that was tried, not once for each step.
@@ -214,7 +214,7 @@ def test_what_if_searches_once(monkeypatch: pytest.MonkeyPatch, count: int) -> N
 @relaxed
 @given(machines())
 def test_a_search_leaves_the_system_as_it_was(xml: str) -> None:
-    rules, _ = rules_for("nccl-2.28.9")
+    version, _ = version_for("nccl-2.28.9")
     one = made(xml, more_nodes=True)
 
     def state() -> list[tuple[float, ...]]:
@@ -222,7 +222,7 @@ def test_a_search_leaves_the_system_as_it_was(xml: str) -> None:
         return [(*(link.bandwidth_gbs for link in node.links), node.speed_gbs) for node in nodes]
 
     before = state()
-    remembering._search(one, rules, Settings({}), nvls=False)
+    remembering._search(one, version, Settings({}), nvls=False)
     assert state() == before
 
 
@@ -230,10 +230,10 @@ def test_a_search_leaves_the_system_as_it_was(xml: str) -> None:
     ("count", "more_nodes", "seconds"), [(8, False, 1.0), (8, True, 2.0), (72, False, 4.0)]
 )
 def test_a_search_is_quick(count: int, more_nodes: bool, seconds: float) -> None:
-    rules, _ = rules_for("nccl-2.28.9")
+    version, _ = version_for("nccl-2.28.9")
     one = made(nvswitch(count, 90, 18, 400000 if count == 8 else 0), more_nodes=more_nodes)
     start = time.process_time()
-    remembering._search(one, rules, Settings({}), nvls=False)
+    remembering._search(one, version, Settings({}), nvls=False)
     assert time.process_time() - start < seconds
 
 

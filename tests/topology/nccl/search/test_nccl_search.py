@@ -9,9 +9,9 @@ import pytest
 from gputop.topology.nccl.nodes import System
 from gputop.topology.nccl.prediction import Graphs
 from gputop.topology.nccl.search.graphs import search_graphs
-from gputop.topology.nccl.search.rules import all_rules, search_rules
+from gputop.topology.nccl.search.version import search_version, search_versions
 from gputop.topology.nccl.settings import Settings
-from gputop.topology.nccl.versions import rules_for
+from gputop.topology.nccl.versions import version_for
 
 from ..made import AMD, cpu, gpu, nic, switch, system
 from ..nodes import (
@@ -145,9 +145,9 @@ def test_the_ladders_follow_the_version() -> None:
     assert shape(searched(blackwell, library="nccl-2.30.7").tree)[1] == 45
     assert shape(searched(blackwell, library="nccl-2.28.9").tree)[1] == 40
     assert shape(searched(blackwell, library="nccl-2.21.5").ring)[1] <= 60
-    hopper, _ = rules_for("nccl-2.28.3")
-    assert search_rules(hopper).version == "2.27.7"
-    known = {(one.library, one.version) for one in all_rules()}
+    hopper, _ = version_for("nccl-2.28.3")
+    assert search_version(hopper).number == "2.27.7"
+    known = {(one.library, one.number) for one in search_versions()}
     assert {("nccl", "2.20.3"), ("nccl", "2.30.3"), ("rccl", "2.21.5")} <= known
 
 
@@ -185,9 +185,9 @@ def test_fewer_nics_when_the_policy_says_so() -> None:
 
 
 def test_the_limits_of_the_machine_are_noted() -> None:
-    rules, _ = rules_for("nccl-2.28.9")
+    version, _ = version_for("nccl-2.28.9")
     one = made(nvswitch(8, 90, 18))
-    search_graphs(one, rules, Settings({}), nvls=False)
+    search_graphs(one, version, Settings({}), nvls=False)
     assert one.max_bandwidth_gbs == pytest.approx(370.8)
     assert one.total_bandwidth_gbs == pytest.approx(370.8)
 
@@ -196,14 +196,16 @@ def test_a_lone_gpu_and_no_gpu() -> None:
     found = searched(pcie(1, AMD, GEN4))
     assert found.ring is not None
     assert found.ring.orders[0] == (0,)
-    assert search_graphs(System(), rules_for("nccl-2.28.9")[0], Settings({}), nvls=True) == Graphs()
+    assert (
+        search_graphs(System(), version_for("nccl-2.28.9")[0], Settings({}), nvls=True) == Graphs()
+    )
 
 
 def test_gpus_out_of_reach_still_get_the_last_resort() -> None:
-    rules, _ = rules_for("nccl-2.28.9")
+    version, _ = version_for("nccl-2.28.9")
     one = made(pcie(4, AMD, GEN4))
     one.inter = True  # no NIC to reach the other hosts by
-    found = search_graphs(one, rules, Settings({}), nvls=False)
+    found = search_graphs(one, version, Settings({}), nvls=False)
     assert shape(found.ring) == (1, 0.1, 0.1, "SYS")
     assert found.ring is not None
     assert sorted(found.ring.orders[0]) == [0, 1, 2, 3]

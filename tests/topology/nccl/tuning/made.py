@@ -85,8 +85,8 @@ def node(
     nvls: SearchGraph | None = None,
     nodes: int = 1,
 ) -> TuningInput:
-    """A communicator under the rules of 2.30.7."""
+    """A communicator of version 2.30.7."""
     graphs = Graphs(ring=ring, tree=tree, nvls=nvls)
     return TuningInput(
-        graphs=graphs, ranks=ranks, nodes=nodes, min_sm=sm, max_sm=sm, version="2.30.7"
+        graphs=graphs, ranks=ranks, nodes=nodes, min_sm=sm, max_sm=sm, number="2.30.7"
     )

@@ -52,7 +52,7 @@ def test_fast_rings_across_nodes_get_four_channels_each() -> None:
 
 def test_until_2_27_nvls_raises_the_channels() -> None:
     few = Graphs(ring=graph(4, 30), tree=graph(4, 30, pattern=1), nvls=graph(8, 40, 60, pattern=5))
-    assert coll_channels(replace(H100, graphs=few, version="2.27.7")) == 16
+    assert coll_channels(replace(H100, graphs=few, number="2.27.7")) == 16
     assert coll_channels(replace(H100, graphs=few)) == 8
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gputop.topology.nccl.prediction import Graphs
-from gputop.topology.nccl.tuning import rules as tuning_rules
 from gputop.topology.nccl.tuning.channels import coll_channels
 from gputop.topology.nccl.tuning.choices import choose, failures, logged_bytes
 from gputop.topology.nccl.tuning.merging import merge
 from gputop.topology.nccl.tuning.model import TuningInput, tuning
+from gputop.topology.nccl.tuning.version import assumption, tuning_version, tuning_versions
 from tests.topology.nccl.tuning.made import H200, MIB, changed, graph
 
 
@@ -37,10 +37,10 @@ def test_ll128_needs_nvlink_and_equal_gpus() -> None:
     assert ll128(replace(H200, graphs=Graphs(ring=graph(12, 30, kind="PHB")))) == 0
     mixed = replace(H200, max_sm=100)
     assert ll128(mixed) == 0
-    assert ll128(replace(mixed, version="2.30.3")) > 0
+    assert ll128(replace(mixed, number="2.30.3")) > 0
     a40 = replace(H200, min_sm=86, max_sm=86)
     assert ll128(a40) > 0
-    assert ll128(replace(a40, version="2.26.2")) == 0
+    assert ll128(replace(a40, number="2.26.2")) == 0
     far = replace(H200, graphs=Graphs(ring=graph(12, 30, inter_kind="P2C")))
     assert ll128(far) > 0
     assert ll128(changed(far, NCCL_LL128_C2C="0")) == 0
@@ -81,32 +81,32 @@ def test_any_view_with_an_unbalanced_tree_slows_the_tree_since_2_26() -> None:
     mixed = replace(H200, tree_patterns=(1, 3))
     balanced = tuning(H200)["AllReduce"]["TREE"]["SIMPLE"][1]
     assert tuning(mixed)["AllReduce"]["TREE"]["SIMPLE"][1] == pytest.approx(0.85 * balanced)
-    assert tuning(replace(mixed, version="2.25.1"))["AllReduce"]["TREE"]["SIMPLE"][1] == balanced
+    assert tuning(replace(mixed, number="2.25.1"))["AllReduce"]["TREE"]["SIMPLE"][1] == balanced
 
 
-def test_versions_find_their_rules() -> None:
+def test_every_version_finds_the_one_it_follows() -> None:
     def since(version: str) -> str:
-        found = tuning_rules.rules_of("nccl", version)
+        found = tuning_version("nccl", version)
         assert found is not None
-        return found.since
+        return found.number
 
     assert since("2.28.9+cuda13.0") == "2.28.9"
     assert since("2.27.5") == "2.27.3"
     assert since("2.18.1") == "2.20.3"
-    assert since("9.9.9") == tuning_rules.steps()[-1].since
-    assert tuning_rules.assumption("nccl", "2.28.9+cuda13.0") is None
-    assert "untested" in (tuning_rules.assumption("nccl", "2.26.2") or "")
-    assert "newest" in (tuning_rules.assumption("nccl", "9.9.9") or "")
-    assert "oldest" in (tuning_rules.assumption("nccl", "2.18.1") or "")
+    assert since("9.9.9") == tuning_versions()[-1].number
+    assert assumption("nccl", "2.28.9+cuda13.0") is None
+    assert "untested" in (assumption("nccl", "2.26.2") or "")
+    assert "newest" in (assumption("nccl", "9.9.9") or "")
+    assert "oldest" in (assumption("nccl", "2.18.1") or "")
     with pytest.raises(ValueError, match="no version"):
-        tuning_rules.rules_of("nccl", "next")
+        tuning_version("nccl", "next")
 
 
 def test_rccl_is_not_guessed() -> None:
-    assert tuning_rules.rules_of("rccl", "2.21.5") is None
-    assert "RCCL" in (tuning_rules.assumption("rccl", "2.21.5") or "")
+    assert tuning_version("rccl", "2.21.5") is None
+    assert "RCCL" in (assumption("rccl", "2.21.5") or "")
     with pytest.raises(ValueError, match="RCCL"):
-        tuning(replace(H200, library="rccl", version="2.21.5"))
+        tuning(replace(H200, library="rccl", number="2.21.5"))
 
 
 def test_one_rank_has_nothing_to_choose() -> None:

@@ -57,7 +57,7 @@ SWITCHES = [
     ),
     (
         "8x H100",
-        replace(H100, version="2.30.7"),
+        replace(H100, number="2.30.7"),
         {
             "AllReduce": "RING LL, 2048K NVLS SIMPLE",
             "AllGather": "RING LL, 8192K RING LL128, 32768K RING SIMPLE",

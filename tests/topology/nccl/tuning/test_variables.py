@@ -59,11 +59,11 @@ def test_since_2_24_a_word_that_is_not_known_ends_the_start(value: str) -> None:
     said = failure(changed(H200, NCCL_ALGO=value))
     assert said is not None
     assert "NCCL_ALGO" in said
-    assert failure(changed(replace(H200, version="2.23.4"), NCCL_ALGO=value)) is None
+    assert failure(changed(replace(H200, number="2.23.4"), NCCL_ALGO=value)) is None
 
 
 def test_before_2_24_unknown_words_are_skipped_and_told() -> None:
-    old = changed(replace(H200, version="2.23.4"), NCCL_ALGO="ring,rong")
+    old = changed(replace(H200, number="2.23.4"), NCCL_ALGO="ring,rong")
     assert [(name, value) for name, value, _ in ignored(old)] == [("NCCL_ALGO", "ring,rong")]
     assert picked(old, "AllReduce", MIB).startswith("RING")
 
@@ -74,7 +74,7 @@ def test_without_an_algorithm_the_call_fails_since_2_24() -> None:
     assert choose(comm, table, 24, "AllGather", MIB) is None
     assert estimate_us(comm, table, 24, "AllGather", MIB) is None
     assert len(failures(comm, table)) == 4
-    old = changed(replace(H200, version="2.23.4"), NCCL_ALGO="tree")
+    old = changed(replace(H200, number="2.23.4"), NCCL_ALGO="tree")
     assert failures(old, tuning(old)) == ()
     assert picked(old, "AllGather", MIB).startswith("RING")
 
@@ -129,7 +129,7 @@ def test_what_has_its_effect_is_not_told() -> None:
 
 
 def test_variables_of_later_versions_are_told() -> None:
-    old = changed(replace(H200, version="2.20.5"), NCCL_PAT_ENABLE="1", NCCL_LL128_C2C="0")
+    old = changed(replace(H200, number="2.20.5"), NCCL_PAT_ENABLE="1", NCCL_LL128_C2C="0")
     assert {name for name, _, _ in ignored(old)} == {"NCCL_PAT_ENABLE", "NCCL_LL128_C2C"}
 
 
@@ -145,7 +145,7 @@ def test_a_tuner_plugin_is_told() -> None:
     st.sampled_from(["2.20.5", "2.23.4", "2.28.9"]),
 )
 def test_any_text_is_an_answer(name: str, value: str, version: str) -> None:
-    comm = changed(replace(H200, version=version), **{name: value})
+    comm = changed(replace(H200, number=version), **{name: value})
     table = tuning(comm)
     channels = coll_channels(comm)
     for collective in ("AllReduce", "AllGather"):

@@ -1,0 +1,55 @@
+"""How one version of a library searches; the figures are in search.toml."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+from ..versions import PathName, Version, VersionEntry, load_table, nearest
+
+Ladder = tuple[int, ...]
+"""Speeds per channel in MB/s (10^6 bytes), highest first: whole numbers stay exact."""
+
+
+class SearchVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What differs between versions in the search; search.toml explains the fields."""
+
+    intra_sm100_gbs: tuple[float, ...] = ()
+    intra_sm90_gbs: tuple[float, ...]
+    intra_sm0_gbs: tuple[float, ...]
+    inter_sm100_gbs: tuple[float, ...] = ()
+    inter_sm90_gbs: tuple[float, ...]
+    inter_sm0_gbs: tuple[float, ...]
+    max_channels: int
+    most_nvls_heads: int
+    cross_nic: int
+    neighbours_only: bool
+    bounded_types: bool
+    split_nvlink: bool
+    first_gpus: Literal["fewest-hops", "local", "owner"]
+    replays: Literal["always", "same"]
+    nvls_first_net_only: bool
+    widest_inter: PathName | Literal[""]
+    fallback_nets: bool
+    counts_links: bool
+
+    def ladder(self, min_sm: int, *, inter: bool) -> Ladder:
+        """The speeds to try, by the lowest compute capability x10 among the GPUs."""
+        if inter:
+            ladders = (self.inter_sm100_gbs, self.inter_sm90_gbs, self.inter_sm0_gbs)
+        else:
+            ladders = (self.intra_sm100_gbs, self.intra_sm90_gbs, self.intra_sm0_gbs)
+        lowest = 0 if min_sm >= 100 else 1 if min_sm >= 90 else 2
+        fitting = next(speeds for speeds in ladders[lowest:] if speeds)
+        return tuple(round(speed * 1000) for speed in fitting)
+
+
+@cache
+def search_versions() -> tuple[SearchVersion, ...]:
+    """Every version that changed the search, oldest first."""
+    return load_table(__package__, "search.toml", SearchVersion)
+
+
+def search_version(version: Version) -> SearchVersion:
+    """How a version searches: as the nearest older one in the table, else as the oldest one."""
+    return nearest(search_versions(), version.library, version.number)

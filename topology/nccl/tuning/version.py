@@ -1,0 +1,103 @@
+"""How one version of NCCL tunes; the figures are in tuning.toml."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Literal
+
+from ...model.versions import numbers
+from ..versions import PathName, VersionEntry, load_table, nearest, versions
+
+ALGORITHMS = ("TREE", "RING", "COLLNET_DIRECT", "COLLNET_CHAIN", "NVLS", "NVLS_TREE", "PAT")
+PROTOCOLS = ("LL", "LL128", "SIMPLE")
+COLLECTIVES = ("Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce")
+GENERATIONS = ((100, "blackwell"), (90, "hopper"), (80, "ampere"), (0, "volta"))
+"""Lowest compute capability x10 of each row of the tables, newest first."""
+
+Row = tuple[float, float, float]
+
+
+class TuningVersion(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one version computes with; tuning.toml explains the fields."""
+
+    algorithms: tuple[str, ...]
+    grammar: Literal["list", "functions"]
+    ring_fallback: Literal["all", "enabled", "no"]
+    ll_share: Literal["2.20", "half"]
+    one_gpu_ll128: float
+    inter_steps: Literal["nodes", "nodes-1"]
+    net_as_tree: bool
+    pattern_of: Literal["own", "all"]
+    nvls_model: Literal["min", "gather", "efficiency"]
+    nvls_gather_ratio: bool
+    ll128_sms: tuple[int, ...]
+    ll128_mixed_from: int
+    ll128_paths: tuple[PathName, ...]
+    ll128_paths_sm90: tuple[PathName, ...]
+    ll128_paths_no_c2c: tuple[PathName, ...]
+    pat_factor: float
+    pat_min_sm: int
+    nvls_tree_correction: bool
+    max_channels: int
+    quad_sm: Literal["90", "90+"]
+    nvls_channels: dict[str, int]
+    nvls_by_net: bool
+    nvls_raises: Literal["log", "all", "no"]
+    nvls_ranks: int
+    schedule: Literal["even", "cells-2.22", "cells"]
+    cell_traffic: int
+    ll_traffic: int
+    share: Literal["floor", "round"]
+    base_us: dict[str, Row]
+    nvlink_us: dict[str, Row]
+    pci_us: dict[str, Row]
+    net_us: dict[str, Row]
+    ll_max_gbs: dict[str, Row]
+    ring_ll128_gbs: dict[str, Row]
+    tree_ll128_gbs: dict[str, Row]
+    tree_gbs: dict[str, Row]
+    nvls_tree_gbs: dict[str, Row]
+    tree_correction: dict[str, tuple[float, ...]]
+    nvls_efficiency: dict[str, float]
+
+
+@cache
+def tuning_versions() -> tuple[TuningVersion, ...]:
+    """Every version that changed the tuning model, oldest first."""
+    return load_table(__package__, "tuning.toml", TuningVersion)
+
+
+def tuning_version(library: str, number: str) -> TuningVersion | None:
+    """How version `number` tunes: as the nearest older one in the table; None for RCCL.
+
+    A version before all of them gets the oldest. Raises ValueError for text that is no version.
+    """
+    if not numbers(number):
+        raise ValueError(f"{number[:40]!r} is no version of NCCL; write 2.28.9")
+    return nearest(tuning_versions(), library, number) if library == "nccl" else None
+
+
+def assumption(library: str, number: str) -> str | None:
+    """What has to be taken on trust about how a version tunes, in one sentence."""
+    followed = tuning_version(library, number)
+    if followed is None:
+        return (
+            "RCCL's choice of algorithm is not predicted: it hangs on tables that its node models "
+            "select, and no recorded choice was at hand to check them"
+        )
+    if numbers(number) == numbers(followed.number) and followed.tested:
+        return None
+    if numbers(number) < numbers(followed.number):
+        return f"no tuning rules for NCCL {number}: those of {followed.number}, the oldest known"
+    newest = max((one.number for one in versions() if one.library == library), key=numbers)
+    if numbers(number) > numbers(newest):
+        return f"no tuning rules for NCCL {number}: those of {newest}, the newest known"
+    return (
+        f"the tuning rules of NCCL {number} were read from its source and are untested: "
+        "no recording of that version was at hand"
+    )
+
+
+def generation(sm: int) -> str:
+    """The row of the tables for a compute capability x10 (graph/tuning.cc:ncclTopoTuneModel)."""
+    return next(name for lowest, name in GENERATIONS if sm >= lowest)
