@@ -126,7 +126,9 @@ def parse_table(text: str, name: str, kind: type[AnyEntry]) -> tuple[AnyEntry, .
         if title in whole:
             raise VersionTableError(f"{name}: {title} has two entries")
         if after is not None and after not in whole:
-            raise VersionTableError(f"{name}: {title} comes after {after}, which no entry above is")
+            raise VersionTableError(
+                f"{name}: {title} comes after {after}, which has no entry above it"
+            )
         whole[title] = _inherited(whole[after] if after is not None else {}, entry)
         try:
             made = msgspec.convert(whole[title], kind)
