@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gputop.measuring.busy import Read
+from gputop.topology.model.part import Part
 from gputop.topology.model.readings import GpuReading
-from gputop.topology.model.source import Part, Source, SourceAbsent
+from gputop.topology.model.source import Source, SourceAbsent
 from gputop.topology.sources import load
 from gputop.topology.sources.collect import merge_readings
 

@@ -30,7 +30,8 @@ SOURCE = '''\
 
 from ...model.machine import Gpu
 from ...model.readings import GpuReading
-from ...model.source import Part, Raw, Source
+from ...model.part import Part, Raw
+from ...model.source import Source
 
 
 def parse(raw: Raw) -> Part:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from .source import Part
+from .part import Part
 
 LIMIT_BYTES = 64 * 1024 * 1024
 """Largest file that is read; recordings of real nodes are below 1 MB."""

@@ -82,6 +82,8 @@ class MemoryBank(Record, frozen=True, kw_only=True):
 class XgmiLink(Record, frozen=True, kw_only=True):
     """One xGMI wire (or bundle) from this GPU to another, AMD."""
 
+    identity = ("remote_address",)
+
     remote_address: str
     active: bool | None = None
     links: int | None = None

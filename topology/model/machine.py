@@ -50,6 +50,8 @@ __all__ = [
 class Gpu(Record, frozen=True, kw_only=True):
     """One GPU. Its identity is `address` (and `partition`), never an index."""
 
+    identity = ("address",)
+
     address: str
     vendor: str
     """"nvidia" or "amd"."""
@@ -154,6 +156,8 @@ class Gpu(Record, frozen=True, kw_only=True):
 class GpuPair(Record, frozen=True, kw_only=True):
     """What the driver says about one ordered pair of GPUs."""
 
+    identity = ("src", "dst")
+
     src: str
     dst: str
     ancestor: str | None = None
@@ -178,6 +182,8 @@ class GpuPair(Record, frozen=True, kw_only=True):
 class ReportedRelation(Record, frozen=True, kw_only=True):
     """A cell of a `nvidia-smi topo -m` that somebody recorded."""
 
+    identity = ("a", "b")
+
     a: str
     """PCI address, or "topo:GPU0" where the text names no address; a NIC by its RDMA name."""
     b: str
@@ -187,6 +193,8 @@ class ReportedRelation(Record, frozen=True, kw_only=True):
 
 class PciDevice(Record, frozen=True, kw_only=True):
     """One PCI function of the machine, bridges and root ports included."""
+
+    identity = ("address",)
 
     address: str
     parent: str

@@ -2,28 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from .record import NOT_ASKED, Gap, Record
 
 R = TypeVar("R", bound=Record)
-MEMBERS = {"xgmi": "remote_address", "ecc_blocks": "block"}
-"""Fields whose members are told by several sources, each a part, and what names a member."""
 
-NESTED = ("ecc",)
-"""Fields that hold a record of which several sources tell a part each."""
+
+def merge_values(values: Sequence[Any]) -> Any:
+    """One value of what several sources say of the same, earlier sources first.
+
+    Records are merged by their identity, other members of tuples are all kept, once where they
+    compare, and anything else is the first source's. `values` holds neither None nor ().
+    """
+    first = values[0]
+    if isinstance(first, tuple):
+        if isinstance(first[0], Record):
+            return merge_groups(values)
+        return tuple(dict.fromkeys(member for value in values for member in value))
+    if isinstance(first, Record) and first.identity == ():
+        return merge_records(values)
+    return first
+
+
+def merge_groups(groups: Iterable[Iterable[R]]) -> tuple[R, ...]:
+    """Records of several sources, one for each thing, in the order in which the things appear.
+
+    Records without an identity are all kept.
+    """
+    found: dict[object, list[R]] = {}
+    records = [record for group in groups for record in group]
+    names = records[0].identity if records else None
+    if not names:
+        return tuple(records)
+    key = attrgetter(*names)
+    for record in records:
+        found.setdefault(key(record), []).append(record)
+    return tuple(merge_records(records) for records in found.values())
 
 
 def merge_records(records: Sequence[R]) -> R:
     """Field by field, the first record that knows a value wins; gaps remain for unknown fields."""
-    if len(records) == 1:
-        return records[0]
     first = records[0]
+    if len(records) == 1:
+        return first
     values: dict[str, object] = {}
     for name in first.__struct_fields__:
         if name == "gaps":
@@ -31,15 +58,12 @@ def merge_records(records: Sequence[R]) -> R:
         known = [
             value for value in (getattr(record, name) for record in records) if value is not None
         ]
-        if name in NESTED and len(known) > 1:
-            values[name] = merge_records([value for value in known if isinstance(value, Record)])
-            continue
         # An empty tuple says nothing where another source names members.
         filled = [value for value in known if value != ()]
-        if name in MEMBERS and len(filled) > 1:
-            values[name] = merge_by(attrgetter(MEMBERS[name]), filled)
-            continue
-        values[name] = filled[0] if filled else known[0] if known else None
+        if len(filled) > 1 and _is_shared(filled[0]):
+            values[name] = merge_values(filled)
+        else:
+            values[name] = filled[0] if filled else known[0] if known else None
     gaps: dict[str, Gap] = {}
     for record in records:
         for gap in record.gaps:
@@ -49,6 +73,12 @@ def merge_records(records: Sequence[R]) -> R:
                 if before is None or (_weak(before) and not _weak(gap)):
                     gaps[gap.field] = gap
     return msgspec.structs.replace(first, **values, gaps=tuple(gaps.values()))
+
+
+def _is_shared(value: object) -> bool:
+    """Whether several sources each know a part of a field's value."""
+    member = value[0] if isinstance(value, tuple) else value
+    return isinstance(member, Record) and member.identity is not None
 
 
 @cache
@@ -62,12 +92,3 @@ def _member_fields(kind: type[Record]) -> frozenset[str]:
 def _weak(gap: Gap) -> bool:
     """Whether a reason says only that a file or a call leaves the value out."""
     return gap.why == NOT_ASKED or gap.why.startswith("not in ")
-
-
-def merge_by(key: Callable[[R], object], groups: Iterable[Sequence[R]]) -> tuple[R, ...]:
-    """Records of several sources, one per key, in the order in which keys appear."""
-    found: dict[object, list[R]] = {}
-    for group in groups:
-        for record in group:
-            found.setdefault(key(record), []).append(record)
-    return tuple(merge_records(records) for records in found.values())

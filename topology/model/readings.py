@@ -34,6 +34,8 @@ class GpuProcess(Record, frozen=True, kw_only=True):
 class EccCounts(Record, frozen=True, kw_only=True):
     """Errors that ECC saw: volatile = since the driver loaded, aggregate = over the GPU's life."""
 
+    identity = ()
+
     corrected_volatile: int | None = None
     uncorrected_volatile: int | None = None
     corrected_aggregate: int | None = None
@@ -50,6 +52,8 @@ class EccCounts(Record, frozen=True, kw_only=True):
 class XgmiReading(Record, frozen=True, kw_only=True):
     """Counters of one xGMI link: totals since the driver loaded."""
 
+    identity = ("remote_address",)
+
     remote_address: str
     tx_bytes: int | None = None
     rx_bytes: int | None = None
@@ -59,6 +63,8 @@ class XgmiReading(Record, frozen=True, kw_only=True):
 class EccBlock(Record, frozen=True, kw_only=True):
     """Errors that ECC saw in one block of an AMD GPU: "UMC", "GFX", "XGMI_WAFL", ..."""
 
+    identity = ("block",)
+
     block: str
     corrected: int | None = None
     uncorrected: int | None = None
@@ -67,6 +73,8 @@ class EccBlock(Record, frozen=True, kw_only=True):
 
 class GpuReading(Record, frozen=True, kw_only=True):
     """One GPU at one moment."""
+
+    identity = ("address",)
 
     address: str
     lost: bool = False
@@ -131,6 +139,8 @@ _FRACTIONS = (
 class ProcessReading(Record, frozen=True, kw_only=True):
     """One process that uses a GPU, as the operating system describes it."""
 
+    identity = ("pid",)
+
     pid: int
     user: str | None = None
     command: str | None = None
@@ -175,12 +185,16 @@ class ProcessReading(Record, frozen=True, kw_only=True):
 class PciReading(Record, frozen=True, kw_only=True):
     """The rate at which a PCIe link runs at this moment."""
 
+    identity = ("address",)
+
     address: str
     link_speed_gts: float | None = None
 
 
 class HostReading(Record, frozen=True, kw_only=True):
     """The host at one moment."""
+
+    identity = ()
 
     load_1min: float | None = None
     cpu_percent: float | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 NOT_ASKED = "not asked"
@@ -24,6 +26,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Tuples and scalars only; a field that is None is unknown, and `gaps` says why."""
 
     gaps: tuple[Gap, ...] = ()
+    identity: ClassVar[tuple[str, ...] | None] = None
+    """Fields that say which thing a record is of: records with the same values are of one thing,
+    and `merge` makes one record of them. (): there is but one such thing where the record stands.
+    None: never merged; the record of the first source is taken whole."""
 
     def why(self, field: str) -> str | None:
         """Say why `field` could not be read; None when nothing is recorded about it."""

@@ -20,6 +20,8 @@ class SnapshotError(ValueError):
 class Problem(Record, frozen=True, kw_only=True):
     """Something that could not be read, in one sentence for a person."""
 
+    identity = ("source", "kind", "text")
+
     source: str
     """Id of the source: "nvml", "pci", ..."""
     text: str
@@ -41,6 +43,8 @@ class SourceState(Record, frozen=True, kw_only=True):
 
 class EnvironmentVariable(Record, frozen=True, kw_only=True):
     """One whitelisted variable that changes what NCCL, RCCL or CUDA do."""
+
+    identity = ("name", "origin")
 
     name: str
     value: str

@@ -3,56 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
-from .element import Element
-from .machine import (
-    Gpu,
-    GpuPair,
-    Host,
-    Interface,
-    NumaNode,
-    PciDevice,
-    RdmaDevice,
-    ReportedRelation,
-    Software,
-)
-from .readings import GpuReading, HostReading, PciReading, ProcessReading
-from .snapshot import EnvironmentVariable, Measurement, Problem
-
-Raw = Any
-"""A plain JSON-able answer: dicts, lists, strings, numbers, None."""
-
-
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What one answer says about a node; the collector merges the parts of all sources.
-
-    None (or an empty tuple) means: this source says nothing of that. Devices are matched by PCI
-    address; where two sources fill the same field, the earlier one in `sources.NAMES` wins.
-    """
-
-    host: Host | None = None
-    numa: tuple[NumaNode, ...] = ()
-    gpus: tuple[Gpu, ...] = ()
-    pairs: tuple[GpuPair, ...] = ()
-    pci: tuple[PciDevice, ...] = ()
-    relations: tuple[ReportedRelation, ...] = ()
-    interfaces: tuple[Interface, ...] = ()
-    rdma: tuple[RdmaDevice, ...] = ()
-    software: Software | None = None
-    nccl_topology: Element | None = None
-    gpu_readings: tuple[GpuReading, ...] = ()
-    pci_readings: tuple[PciReading, ...] = ()
-    processes: tuple[ProcessReading, ...] = ()
-    host_reading: HostReading | None = None
-    environment: tuple[EnvironmentVariable, ...] = ()
-    measurements: tuple[Measurement, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    assumptions: tuple[str, ...] = ()
-    origin: str = ""
-    """Who says it, where several sources are asked the same and are compared: "kfd", "amdsmi"."""
+from .part import Part, Raw
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,6 +77,8 @@ class CacheFolder(Record, frozen=True, kw_only=True):
 class Host(Record, frozen=True, kw_only=True):
     """The machine around the GPUs."""
 
+    identity = ()
+
     hostname: str | None = None
     kernel: str | None = None
     os_name: str | None = None
@@ -137,6 +139,8 @@ class Host(Record, frozen=True, kw_only=True):
 class Interface(Record, frozen=True, kw_only=True):
     """One network interface of the kernel."""
 
+    identity = ("name",)
+
     name: str
     address: str | None = None
     """PCI address of the device behind it; None for a virtual one."""
@@ -173,6 +177,8 @@ class RdmaPort(Record, frozen=True, kw_only=True):
 class RdmaDevice(Record, frozen=True, kw_only=True):
     """One HCA as the kernel's RDMA layer names it: mlx5_0, rdmap0s6, ..."""
 
+    identity = ("name",)
+
     name: str
     address: str | None = None
     kind: str | None = None
@@ -188,6 +194,8 @@ class RdmaDevice(Record, frozen=True, kw_only=True):
 
 class Software(Record, frozen=True, kw_only=True):
     """Versions of what runs the GPUs."""
+
+    identity = ()
 
     nvidia_driver: str | None = None
     nvml: str | None = None

@@ -8,8 +8,8 @@ import time
 import msgspec
 
 from ..model.machine import Machine
+from ..model.part import Part
 from ..model.snapshot import NodeSnapshot
-from ..model.source import Part
 from ..sources.collect import merge, merge_machine
 from ..sources.feed import LATER_SECONDS
 

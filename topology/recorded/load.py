@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from ..model.format import LIMIT_BYTES, Format, FormatError
+from ..model.part import Part, part_of
 from ..model.snapshot import NodeSnapshot, SnapshotError, decode
-from ..model.source import Part
 from ..sources.collect import merge
 from .formats import NAMES
 from .plain_file import read_plain
@@ -260,27 +260,3 @@ def _read_tree(path: Path) -> _Found:
 
 def _formats() -> tuple[Format, ...]:
     return tuple(import_module(f"{__package__}.formats.{name}").FORMAT for name in NAMES)
-
-
-def part_of(snapshot: NodeSnapshot) -> Part:
-    """A snapshot as a part, so that it can be merged with other recordings."""
-    machine, readings = snapshot.machine, snapshot.readings
-    return Part(
-        host=machine.host,
-        gpus=machine.gpus,
-        pairs=machine.pairs,
-        pci=machine.pci,
-        relations=machine.relations,
-        interfaces=machine.interfaces,
-        rdma=machine.rdma,
-        software=machine.software,
-        nccl_topology=machine.nccl_topology,
-        gpu_readings=readings.gpus,
-        pci_readings=readings.pci,
-        processes=readings.processes,
-        host_reading=readings.host,
-        environment=snapshot.environment,
-        measurements=snapshot.measurements,
-        problems=snapshot.problems,
-        assumptions=snapshot.assumptions,
-    )

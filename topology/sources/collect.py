@@ -2,100 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from operator import is_not
 
 import msgspec
 
 from ..hardware.amd_parts import numbered
 from ..hardware.vendor import GPU
 from ..hardware.vendors import BY_PCI_ID, VENDORS, vendor_of
-from ..model.machine import Gpu, Host, Machine, PciDevice, Software
-from ..model.merge import merge_by, merge_records
-from ..model.readings import GpuReading, HostReading, Readings
-from ..model.record import Gap
+from ..model.machine import Gpu, Machine, PciDevice
+from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, Part, merge_fields
+from ..model.readings import Readings
+from ..model.record import Gap, Record
 from ..model.snapshot import NodeSnapshot
-from ..model.source import Part
 from .cross_check import differences
 
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
 """Why such a GPU has no UUID, no index and no memory size."""
 NUMBERED = {f"topo:{vendor.label}": vendor.id for vendor in VENDORS}
 """What a text without addresses calls a GPU, before its number, and whose number that is."""
-_T = TypeVar("_T", Gpu, GpuReading)
-
-
-def has_machine(part: Part) -> bool:
-    """Whether the part says anything that stays."""
-    return bool(
-        part.host
-        or part.numa
-        or part.gpus
-        or part.pairs
-        or part.pci
-        or part.interfaces
-        or part.rdma
-        or part.relations
-        or part.software
-        or part.nccl_topology
-    )
+ADDRESSED = ("gpus", "pairs", "relations", "gpu_readings")
+"""Fields of a part whose records may name GPUs so."""
 
 
 def merge_machine(parts: Sequence[Part]) -> Machine:
     """What stays, from parts in order of precedence."""
-    hosts: list[Host] = [part.host for part in parts if part.host]
-    software: list[Software] = [part.software for part in parts if part.software]
-    host = merge_records(hosts) if hosts else None
-    numa = merge_by(lambda node: node.node, [part.numa for part in parts])
-    if numa and not (host and host.numa):
-        host = msgspec.structs.replace(host or Host(), numa=numa)
-    pci = merge_by(lambda device: device.address, [part.pci for part in parts])
-    gpus = _told_apart(_gpus(parts, pci))
-    known = _by_index(gpus)
-
-    def real(address: str) -> str:
-        return _real_address(address, known)
-
-    pairs = [
-        tuple(
-            msgspec.structs.replace(pair, src=real(pair.src), dst=real(pair.dst))
-            for pair in part.pairs
-        )
-        for part in parts
-    ]
-    relations = [
-        tuple(
-            msgspec.structs.replace(relation, a=real(relation.a), b=real(relation.b))
-            for relation in part.relations
-        )
-        for part in parts
-    ]
-    return Machine(
-        host=host,
-        gpus=gpus,
-        pairs=merge_by(lambda pair: (pair.src, pair.dst), pairs),
-        pci=pci,
-        interfaces=merge_by(lambda interface: interface.name, [part.interfaces for part in parts]),
-        rdma=merge_by(lambda device: device.name, [part.rdma for part in parts]),
-        relations=merge_by(lambda relation: (relation.a, relation.b), relations),
-        software=merge_records(software) if software else None,
-        nccl_topology=next((part.nccl_topology for part in parts if part.nccl_topology), None),
-    )
+    merged = merge_fields(_addressed(parts, OF_MACHINE), OF_MACHINE)
+    merged["gpus"] = _named(_gpus(merged.get("gpus", ()), merged.get("pci", ())))
+    return Machine(**merged)
 
 
 def merge_readings(parts: Sequence[Part]) -> Readings:
     """What moves, from parts in order of precedence."""
-    hosts: list[HostReading] = [part.host_reading for part in parts if part.host_reading]
-    known = _by_index(gpu for part in parts for gpu in part.gpus)
-    readings = [
-        tuple(_real_members(reading, known) for reading in part.gpu_readings) for part in parts
-    ]
-    return Readings(
-        gpus=merge_by(lambda reading: reading.address, readings),
-        pci=merge_by(lambda reading: reading.address, [part.pci_readings for part in parts]),
-        processes=merge_by(lambda process: process.pid, [part.processes for part in parts]),
-        host=merge_records(hosts) if hosts else None,
-    )
+    merged = merge_fields(_addressed(parts, OF_READINGS), tuple(OF_READINGS))
+    return Readings(**{OF_READINGS[name]: value for name, value in merged.items()})
 
 
 def merge(
@@ -107,30 +47,20 @@ def merge(
     machine: Machine | None = None,
 ) -> NodeSnapshot:
     """One snapshot; `machine` is passed when it is known not to have changed."""
+    crossed = Part(problems=differences(parts))
     return NodeSnapshot(
         gputop=gputop,
         taken_at=taken_at,
         source=source,
         machine=machine if machine is not None else merge_machine(parts),
         readings=merge_readings(parts),
-        environment=merge_by(
-            lambda variable: (variable.name, variable.origin), [part.environment for part in parts]
-        ),
-        measurements=tuple(figure for part in parts for figure in part.measurements),
-        problems=tuple(
-            dict.fromkeys(
-                [*(problem for part in parts for problem in part.problems), *differences(parts)]
-            )
-        ),
-        assumptions=tuple(dict.fromkeys(text for part in parts for text in part.assumptions)),
+        **merge_fields([*parts, crossed], OF_SNAPSHOT),
     )
 
 
-def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
+def _gpus(managed: Sequence[Gpu], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
     """All GPUs by address, completed from the PCI tree; what only PCI knows comes with gaps."""
-    by_index = _by_index(gpu for part in parts for gpu in part.gpus)
-    groups = [tuple(_real_members(gpu, by_index) for gpu in part.gpus) for part in parts]
-    gpus = {gpu.address: gpu for gpu in merge_by(lambda gpu: gpu.address, groups)}
+    gpus = {gpu.address: gpu for gpu in managed}
     for device in pci:
         if device.kind != "gpu" or device.vendor_id not in BY_PCI_ID:
             continue
@@ -155,7 +85,7 @@ def _gpus(parts: Sequence[Part], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
     return tuple(sorted(gpus.values(), key=lambda gpu: (gpu.address, gpu.partition or "")))
 
 
-def _told_apart(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+def _named(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     """Give every GPU a name: every vendor counts from 0, and without a library nobody counts.
 
     Beside those of another vendor GPUs have the label of theirs, if it has one.
@@ -223,38 +153,55 @@ def _unmanaged(device: PciDevice) -> Gpu:
     )
 
 
-def _is_pci(address: str) -> bool:
-    return not address.startswith("topo:")
+def _addressed(parts: Sequence[Part], names: Collection[str]) -> list[Part]:
+    """The parts with PCI addresses in these fields, where a text without any says `topo:GPU3`.
+
+    The number is the management library's; each vendor counts from 0.
+    """
+    known: dict[tuple[str, int], str] = {}
+    for part in parts:
+        for gpu in part.gpus:
+            if gpu.index is not None and not gpu.address.startswith("topo:"):
+                known.setdefault((gpu.vendor, gpu.index), gpu.address)
+    fields = [name for name in ADDRESSED if name in names]
+    found = []
+    for part in parts:
+        changed = {}
+        for name in fields:
+            records = getattr(part, name)
+            if (named := _all_readdressed(records, known)) is not records:
+                changed[name] = named
+        found.append(msgspec.structs.replace(part, **changed) if changed else part)
+    return found
 
 
-def _by_index(gpus: Iterable[Gpu]) -> dict[tuple[str, int], str]:
-    """Addresses by the number that the management library gives; each vendor counts from 0."""
-    return {
-        (gpu.vendor, gpu.index): gpu.address
-        for gpu in gpus
-        if gpu.index is not None and _is_pci(gpu.address)
-    }
+def _all_readdressed(
+    records: tuple[Record, ...], known: Mapping[tuple[str, int], str]
+) -> tuple[Record, ...]:
+    """Records, and the xGMI links in them, with the addresses of the GPUs that they are of."""
+    found = [_readdressed(record, known) for record in records]
+    return tuple(found) if any(map(is_not, found, records)) else records
 
 
-def _real_address(address: str, by_index: dict[tuple[str, int], str]) -> str:
-    """`topo:GPU3`, the name in a text without addresses, becomes the address of GPU 3 if known."""
+def _readdressed(record: Record, known: Mapping[tuple[str, int], str]) -> Record:
+    changed: dict[str, object] = {}
+    for name in record.identity or ():
+        said = getattr(record, name)
+        if (address := _address(said, known)) != said:
+            changed[name] = address
+    if links := getattr(record, "xgmi", None):
+        named = _all_readdressed(links, known)
+        if named is not links:
+            changed["xgmi"] = named
+    return msgspec.structs.replace(record, **changed) if changed else record
+
+
+def _address(name: str, known: Mapping[tuple[str, int], str]) -> str:
+    """The address of a GPU that is called by its number; any other name as it is."""
+    if not name.startswith("topo:"):
+        return name
     for sign, vendor in NUMBERED.items():
-        digits = address.removeprefix(sign)
-        if digits != address and digits.isdecimal() and len(digits) < 10:
-            return by_index.get((vendor, int(digits)), address)
-    return address
-
-
-def _real_members(record: _T, by_index: dict[tuple[str, int], str]) -> _T:
-    """Name a GPU, and those at the ends of its xGMI links, by PCI address where that is known."""
-    own = _real_address(record.address, by_index)
-    ends = [_real_address(link.remote_address, by_index) for link in record.xgmi]
-    if own == record.address and all(
-        end == link.remote_address for end, link in zip(ends, record.xgmi, strict=True)
-    ):
-        return record
-    links = tuple(
-        msgspec.structs.replace(link, remote_address=end)
-        for end, link in zip(ends, record.xgmi, strict=True)
-    )
-    return msgspec.structs.replace(record, address=own, xgmi=links)
+        digits = name.removeprefix(sign)
+        if digits != name and digits.isdecimal() and len(digits) < 10:
+            return known.get((vendor, int(digits)), name)
+    return name

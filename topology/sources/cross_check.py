@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..model.machine import Gpu, GpuPair, XgmiLink
+from ..model.part import Part
 from ..model.snapshot import Problem
-from ..model.source import Part
 
 KERNEL = "kfd"
 PAIR_FIELDS = (("link_type", "link"), ("weight", "weight"))

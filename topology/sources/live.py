@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from ..model.machine import Machine
+from ..model.part import Part, has_machine
 from ..model.snapshot import NodeSnapshot, Problem, SourceState
-from ..model.source import Part, Source, SourceAbsent
+from ..model.source import Source, SourceAbsent
 from . import MAKERS, NAMES, load
-from .collect import has_machine, merge, merge_machine
+from .collect import merge, merge_machine
 from .feed import LATER_SECONDS
 
 RETRY_ABSENT_SECONDS = 10.0

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gputop.measuring.drivers import SOURCES, open_drivers
+from gputop.topology.model.part import Part
 from gputop.topology.model.readings import GpuProcess, GpuReading
-from gputop.topology.model.source import Part, Source, SourceAbsent
+from gputop.topology.model.source import Source, SourceAbsent
 from gputop.topology.sources import MAKERS, NAMES
 
 

@@ -8,10 +8,10 @@ from textual.widgets import Input
 from gputop.app import GpuTop
 from gputop.screens.node.gpu_table import GpuTable, fitting, matching, rows_of, table
 from gputop.topology.model.machine import Host, NvLink, PciDevice, Socket
+from gputop.topology.model.part import Part
 from gputop.topology.model.readings import GpuProcess
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import Problem
-from gputop.topology.model.source import Part
 from gputop.topology.node import Node
 from gputop.topology.report import Report
 from gputop.topology.sources.collect import merge

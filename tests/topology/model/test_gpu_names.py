@@ -9,7 +9,7 @@ import pytest
 from gputop.app import GpuTop
 from gputop.measuring.selection import SelectionError, select
 from gputop.topology.model.machine import Gpu
-from gputop.topology.model.source import Part
+from gputop.topology.model.part import Part
 from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.report import Report

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gputop.topology.model.machine import Gpu, GpuPair, Host, NumaNode, PciDevice
+from gputop.topology.model.machine import Gpu, GpuPair, PciDevice
+from gputop.topology.model.part import Part
 from gputop.topology.model.record import Gap
-from gputop.topology.model.source import Part
 from gputop.topology.sources.collect import merge_machine
 
 ADDRESS = "0000:01:00.0"
@@ -60,9 +60,3 @@ def test_a_text_without_addresses_is_joined_by_index() -> None:
     machine = merge_machine([Part(gpus=(real,)), Part(gpus=(named, other), pairs=(pair,))])
     assert [gpu.address for gpu in machine.gpus] == [ADDRESS, "topo:GPU1"]
     assert machine.pairs[0].src == ADDRESS
-
-
-def test_numa_nodes_hang_on_the_host() -> None:
-    machine = merge_machine([Part(host=Host(hostname="n")), Part(numa=(NumaNode(node=0),))])
-    assert machine.host is not None
-    assert machine.host.numa == (NumaNode(node=0),)

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from gputop.topology.model.source import Part
+from gputop.topology.model.part import Part
 from gputop.topology.sources.amd import amdsmi
 from gputop.topology.sources.collect import merge
 from gputop.topology.sources.cross_check import LIMIT, differences

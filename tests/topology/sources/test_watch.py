@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from gputop.topology.model.machine import Gpu
+from gputop.topology.model.part import Part
 from gputop.topology.model.readings import GpuProcess, GpuReading, ProcessReading
-from gputop.topology.model.source import Part, Source, SourceAbsent
+from gputop.topology.model.source import Source, SourceAbsent
 from gputop.topology.sources.live import LiveFeed
 
 GPU = Gpu(address="0000:01:00.0", vendor="nvidia", index=0)

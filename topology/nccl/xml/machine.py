@@ -12,9 +12,9 @@ import msgspec
 from ...model.cpulist import LIMIT_CPUS, written
 from ...model.element import BASE_FILE, Element
 from ...model.machine import Gpu, Host, Interface, NumaNode, PciDevice, RdmaDevice
+from ...model.part import Part
 from ...model.record import Gap
 from ...model.snapshot import Problem
-from ...model.source import Part
 from ...sources.collect import ONLY_PCI
 from .gpus import AMD, NVIDIA, gpu_of
 from .nets import interface_of, is_rdma, net_name, rdma_of

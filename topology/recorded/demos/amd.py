@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...model.source import Raw
+from ...model.part import Raw
 from .figures import Load
 from .pci_tree import GTS, Function
 from .shape import DemoShape

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...model.source import Part
+from ...model.part import Part
 from ...sources import load as load_source
 from . import figures, pci_tree
 from . import nvml as nvml_answers

@@ -9,7 +9,7 @@ import msgspec
 from ...hardware.specs import sku_for
 from ...model.format import Format
 from ...model.machine import Gpu
-from ...model.source import Part
+from ...model.part import Part
 from ...nccl.xml.machine import part_of_topology
 from ...nccl.xml.read import read_topology, root_name
 from ...sources.files.tree import live_tree

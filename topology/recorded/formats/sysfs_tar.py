@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from ...model.format import Format, FormatError
-from ...model.source import Part, SourceAbsent
+from ...model.part import Part
+from ...model.source import SourceAbsent
 from ...sources.files.archive import ArchiveError, TarTree
 from ...sources.files.tree import Tree
 from ...sources.kfd import amdgpu_readings, kfd

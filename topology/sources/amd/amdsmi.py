@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ...model.source import Raw, Source
+from ...model.part import Raw
+from ...model.source import Source
 from .handles import Device, Devices
 from .library import Library, open_library
 from .machine import parse

@@ -14,7 +14,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ...model.source import Raw, Source
+from ...model.part import Raw
+from ...model.source import Source
 from .handles import Device, Devices
 from .library import Library, open_library, refused
 from .moving import parse

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TypeGuard
 
+from ...model.part import Raw
 from ...model.record import NOT_ASKED, Gap
-from ...model.source import Raw
 
 Path = tuple[str, ...]
 """A function's key in the answers, and keys inside its answer."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...model.source import Raw, SourceAbsent
+from ...model.part import Raw
+from ...model.source import SourceAbsent
 from .library import Library, refusal_text
 
 _BDF = "amdsmi_get_gpu_device_bdf"

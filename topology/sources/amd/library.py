@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...model.source import Raw, SourceAbsent
+from ...model.part import Raw
+from ...model.source import SourceAbsent
 
 NEEDED = (
     "amdsmi_init",

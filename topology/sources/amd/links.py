@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from ...model.machine import GpuPair, XgmiLink
+from ...model.part import Raw
 from ...model.record import Gap
-from ...model.source import Raw
 from ..nvidia.words import pci_address
 from .answers import Answers, Path, dicts, is_whole
 from .words import LINK_STATES, LINK_TYPES

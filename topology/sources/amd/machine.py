@@ -8,8 +8,8 @@ from typing import Any
 
 from ...hardware.amd_parts import package
 from ...model.machine import Gpu, GpuCache, GpuPair, XgmiLink
+from ...model.part import Part, Raw
 from ...model.snapshot import Problem
-from ...model.source import Part, Raw
 from ..nvidia.words import pci_address
 from .answers import Answers, Path, dicts, is_whole, reason, refusal
 from .caches import caches_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...model.part import Part, Raw
 from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, XgmiReading
-from ...model.source import Part, Raw
 from .answers import Answers, dicts, is_whole, odd, refusal
 from .links import MAX_LINKS, link_ends
 from .machine import MAX_DEVICES, address, generation

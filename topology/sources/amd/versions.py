@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...model.machine import Software
+from ...model.part import Raw
 from ...model.record import NOT_ASKED
-from ...model.source import Raw
 from .answers import Answers, clean, dicts, refusal
 
 _MAX_BLOCKS = 128

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...model.part import Raw
 from ...model.record import Gap
-from ...model.source import Raw
 from .tree import clean
 
 LIMIT_CHARACTERS = 4096

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from ...model.source import Raw
+from ...model.part import Raw
 
 LIMIT_BYTES = 64 * 1024
 """Most that is read of one file unless the caller asks for more."""

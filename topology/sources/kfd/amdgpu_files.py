@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ...model.source import Raw
+from ...model.part import Raw
 from ..files.tree import Tree, answers, joined
 
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ...model.part import Part, Raw
 from ...model.readings import GpuProcess, GpuReading
-from ...model.source import Part, Raw
 from ..files.answers import Fields, absent_text, part, whole
 from ..pci.devices import SPEED
 

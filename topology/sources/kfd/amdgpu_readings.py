@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...model.source import Raw, Source
+from ...model.part import Raw
+from ...model.source import Source
 from ..files.tree import Tree, answers, live_tree
 from . import amdgpu_files as amdgpu
 from . import files as kfd

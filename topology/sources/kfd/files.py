@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ...model.source import Raw
+from ...model.part import Raw
 from ..files.tree import Tree, answers
 
 ROOTS = ("sys/class/kfd/kfd/topology", "sys/devices/virtual/kfd/kfd/topology")

@@ -9,9 +9,9 @@ import msgspec
 
 from ...hardware.amd_parts import PARTED, PARTS_OF_MODE
 from ...model.machine import Gpu, XgmiLink
+from ...model.part import Part, Raw
 from ...model.record import Gap
 from ...model.snapshot import Problem
-from ...model.source import Part, Raw
 from ..files.answers import Fields, absent_text, part
 from . import links as kfd_links
 from . import memory as kfd_memory

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...model.source import Raw, Source, SourceAbsent
+from ...model.part import Raw
+from ...model.source import Source, SourceAbsent
 from ..files.tree import Tree, live_tree
 from . import amdgpu_files as amdgpu
 from . import files as kfd

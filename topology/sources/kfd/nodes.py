@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from ...model.source import Raw
+from ...model.part import Raw
 from ..files.answers import part, whole
 from .files import LIMIT_LINKS, LIMIT_NODES
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from ...model.machine import Container
-from ...model.source import Raw
+from ...model.part import Raw
 from ..files.answers import Fields, whole
 from ..files.tree import Tree, answers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...model.source import Raw
+from ...model.part import Raw
 from ..files.answers import Fields
 from ..files.tree import Tree
 from . import containers

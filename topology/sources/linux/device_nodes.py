@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable
 
-from ...model.source import Raw
+from ...model.part import Raw
 from ...model.surroundings import DriverGpu
 from ..files.answers import Fields, part, whole
 from ..files.tree import Tree, clean

@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...model.library import Library
+from ...model.part import Part, Raw
 from ...model.snapshot import EnvironmentVariable, Problem
-from ...model.source import Part, Raw, Source
+from ...model.source import Source
 from ...model.variable_names import listed
 from .configuration_files import ConfFile, home_of, merged, paths, read_file
 

@@ -26,7 +26,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ...model.source import Raw, Source
+from ...model.part import Raw
+from ...model.source import Source
 from ..files.tree import Tree, answers, live_tree
 from . import containers, daemons, device_nodes, processors, settings, topology_files
 from .host_facts import flags, parse

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from ...model.machine import Host, Module
+from ...model.part import Part, Raw
 from ...model.readings import HostReading
-from ...model.source import Part, Raw
 from ..files.answers import Fields, absent_text, part, whole
 from . import containers, daemons, device_nodes, processors, settings, topology_files
 from .software_versions import module_version

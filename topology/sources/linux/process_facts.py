@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ...model.cpulist import members, written
-from ...model.source import Raw
+from ...model.part import Raw
 from ...model.variable_names import listed
 from ..files.answers import Fields, whole
 from ..files.tree import clean

@@ -13,7 +13,7 @@ import os
 import stat
 from pathlib import Path
 
-from ...model.source import Raw
+from ...model.part import Raw
 from ...model.variable_names import listed
 from ..files.tree import Tree, Unreadable, clean
 from .containers import limits

@@ -15,9 +15,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...model.cpulist import written
+from ...model.part import Part, Raw
 from ...model.readings import ProcessReading
 from ...model.record import Gap
-from ...model.source import Part, Raw, Source
+from ...model.source import Source
 from ..files.answers import Fields, part, whole, words
 from ..files.tree import clean, live_tree
 from .process_facts import ZOMBIE_LETTERS, facts

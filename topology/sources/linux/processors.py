@@ -8,7 +8,7 @@ import msgspec
 
 from ...model.cpulist import members
 from ...model.machine import NumaNode, Socket
-from ...model.source import Raw
+from ...model.part import Raw
 from ..files.answers import Fields, part, whole
 from ..files.tree import Tree, answers
 

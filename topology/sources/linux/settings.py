@@ -18,7 +18,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping
 
-from ...model.source import Raw
+from ...model.part import Raw
 from ...model.surroundings import CacheFolder
 from ..files.answers import Fields, part, whole, words
 from ..files.tree import Tree, clean

@@ -15,7 +15,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 
-from ...model.source import Raw, Source
+from ...model.part import Raw
+from ...model.source import Source
 from ..files.tree import Tree, answers, clean, live_tree
 from .software_versions import DIST_INFO, FILES, parse
 

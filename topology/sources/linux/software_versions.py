@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...model.machine import Software
-from ...model.source import Part, Raw
+from ...model.part import Part, Raw
 from ..files.answers import Fields, absent_text, part, words
 from ..files.tree import clean
 

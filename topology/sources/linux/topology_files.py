@@ -7,7 +7,7 @@ The raw answer: a list of paths with a leading slash. Where they lie: NCCL's own
 
 from __future__ import annotations
 
-from ...model.source import Raw
+from ...model.part import Raw
 from ..files.answers import Fields
 from ..files.tree import Tree, clean
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeGuard
 
+from ...model.part import Raw
 from ...model.record import NOT_ASKED, Gap
-from ...model.source import Raw
 from .words import RETURNS, word
 
 UNKNOWN_32 = 0xFFFFFFFF

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from ...model.source import Raw, SourceAbsent
+from ...model.part import Raw
+from ...model.source import SourceAbsent
 from .library import GpuLost, Library
 
 T = TypeVar("T")

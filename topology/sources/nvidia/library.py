@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...model.source import Raw, SourceAbsent
+from ...model.part import Raw
+from ...model.source import SourceAbsent
 
 ALL_LINKS = 0xFFFFFFFF
 """Scope of a field value: the sum over all NVLinks (nvml.h, NVML_FI_DEV_NVLINK_THROUGHPUT_*)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 
 from ...model.machine import Fabric, NvLink
-from ...model.source import Raw
+from ...model.part import Raw
 from .answers import Answers, dicts, is_whole, odd, refusal
 from .words import (
     FABRIC_STATES,

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from ...model.machine import Gpu, GpuPair, MigInstance, Software
+from ...model.part import Part, Raw
 from ...model.record import REFUSED, Gap
 from ...model.snapshot import Problem
-from ...model.source import Part, Raw
 from .answers import Answers, dicts, is_whole, odd, reason, refusal
 from .links import fabric, nvlinks
 from .words import (

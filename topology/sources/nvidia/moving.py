@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...model.part import Part, Raw
 from ...model.readings import EccCounts, GpuProcess, GpuReading, NvLinkReading
 from ...model.record import Gap
 from ...model.snapshot import Problem
-from ...model.source import Part, Raw
 from . import recovery
 from .answers import Answers, dicts, is_whole, odd, reason, refusal
 from .machine import MAX_DEVICES, address

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ...model.source import Raw, Source
+from ...model.part import Raw
+from ...model.source import Source
 from .devices import Device, Devices
 from .library import Library, missing, open_library
 from .machine import parse

@@ -18,7 +18,8 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ...model.source import Raw, Source
+from ...model.part import Raw
+from ...model.source import Source
 from . import recovery
 from .devices import Device, Devices
 from .library import Library, open_library, refused

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from ...model.source import Raw
+from ...model.part import Raw
 from .devices import Device
 from .library import ALL_LINKS, Library
 from .moving import PCIE_WINDOW_SECONDS

@@ -5,7 +5,7 @@ Register layout: PCI Express Base Specification, the names as in Linux pci_regs.
 
 from __future__ import annotations
 
-from ...model.source import Raw
+from ...model.part import Raw
 from ..files.tree import Tree
 
 CAPABILITY_POINTER = 0x34

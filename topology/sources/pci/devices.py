@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from ...model.machine import PciDevice
+from ...model.part import Part, Raw
 from ...model.readings import PciReading
-from ...model.source import Part, Raw
 from ..files.answers import Fields, absent_text, part, whole
 
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")

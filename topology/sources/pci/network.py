@@ -14,7 +14,8 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from ...model.source import Raw, Source
+from ...model.part import Raw
+from ...model.source import Source
 from ..files.tree import Tree, answers, live_tree
 from .network_devices import parse
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from ...model.machine import Interface, RdmaDevice, RdmaPort
-from ...model.source import Part, Raw
+from ...model.part import Part, Raw
 from ..files.answers import Fields, absent_text, part, whole, words
 from .devices import ADDRESS
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...model.source import Raw, Source, SourceAbsent
+from ...model.part import Raw
+from ...model.source import Source, SourceAbsent
 from ..files.tree import Tree, answers, joined, live_tree
 from .config_space import capabilities
 from .devices import parse

@@ -13,9 +13,9 @@ from gputop.topology.exports import tree as tree_file
 from gputop.topology.exports.nccl_xml import as_nccl_xml
 from gputop.topology.model.element import NOT_IN_XML, Element
 from gputop.topology.model.machine import Machine
+from gputop.topology.model.part import Part
 from gputop.topology.model.redact import redacted
 from gputop.topology.model.snapshot import decode, encode
-from gputop.topology.model.source import Part
 from gputop.topology.nccl.xml.machine import cpus_of, kernel_family, nccl_family, part_of_topology
 from gputop.topology.nccl.xml.read import read_topology
 from gputop.topology.node import Node

@@ -8,7 +8,7 @@ from typing import Any
 
 from gputop.topology.model.format import Format
 from gputop.topology.model.machine import Gpu
-from gputop.topology.model.source import Part
+from gputop.topology.model.part import Part
 from gputop.topology.recorded.formats.amd import amd_smi, amd_smi_text, rocm_smi, rocm_smi_text
 from tests.support.places import RECORDINGS
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gputop.topology.model.part import Part
 from gputop.topology.model.snapshot import decode, encode
-from gputop.topology.model.source import Part
 from gputop.topology.recorded.formats.amd import amd_smi, rocm_smi
 from gputop.topology.recorded.load import load
 from tests.support.command import gputop

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gputop.topology.model.format import FormatError
-from gputop.topology.model.source import Part
+from gputop.topology.model.part import Part
 from gputop.topology.recorded.formats.nvidia import smi_topo, smi_xml
 from tests.support.places import RECORDINGS
 

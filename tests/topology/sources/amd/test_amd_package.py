@@ -11,7 +11,7 @@ import pytest
 
 from gputop.topology.hardware.amd_parts import numbered
 from gputop.topology.model.machine import Gpu
-from gputop.topology.model.source import Part
+from gputop.topology.model.part import Part
 from gputop.topology.recorded.load import load
 from gputop.topology.sources.amd import machine as amdsmi
 from gputop.topology.sources.collect import merge_machine

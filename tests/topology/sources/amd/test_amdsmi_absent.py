@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gputop.topology.model.source import Part, SourceAbsent
+from gputop.topology.model.part import Part
+from gputop.topology.model.source import SourceAbsent
 from gputop.topology.sources.amd import amdsmi, library, machine, moving
 from gputop.topology.sources.amd.library import open_library
 from tests.support.places import ROOT

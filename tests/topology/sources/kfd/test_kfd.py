@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.model.machine import PciDevice
-from gputop.topology.model.source import Part, SourceAbsent
+from gputop.topology.model.part import Part
+from gputop.topology.model.source import SourceAbsent
 from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.files.archive import TarTree
 from gputop.topology.sources.files.tree import FolderTree

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gputop.topology.model.format import FormatError
-from gputop.topology.model.source import Part
+from gputop.topology.model.part import Part
 from gputop.topology.recorded.formats.nvidia.nvml_json import FORMAT
 from gputop.topology.sources.nvidia import machine as nvml_machine
 from gputop.topology.sources.nvidia import moving as nvml_moving

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gputop.topology.model.machine import Interface, RdmaDevice
-from gputop.topology.model.source import Part
+from gputop.topology.model.part import Part
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.pci import network
 from tests.support.places import RECORDINGS

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gputop.topology.model.source import Part
+from gputop.topology.model.part import Part
 from gputop.topology.sources.pci import pci
 from tests.support.places import RECORDINGS
 

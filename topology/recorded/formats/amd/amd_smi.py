@@ -19,10 +19,10 @@ import msgspec
 
 from ....model.format import Format, FormatError
 from ....model.machine import Gpu, GpuPair, Software, XgmiLink
-from ....model.merge import merge_by
+from ....model.merge import merge_groups
+from ....model.part import Part
 from ....model.readings import GpuReading, XgmiReading
 from ....model.snapshot import Problem
-from ....model.source import Part
 from ....sources.amd.smi_values import nothing, plain
 from ....sources.nvidia.words import pci_address
 from . import smi_links
@@ -189,10 +189,10 @@ def _part(entries: list[_Entry], software: Software | None) -> Part:
         Gpu(address=own, vendor="amd", xgmi=tuple(links)) for own, links in states.items() if links
     ]
     return Part(
-        gpus=merge_by(lambda gpu: gpu.address, [gpus]),
-        pairs=merge_by(lambda pair: (pair.src, pair.dst), [pairs]),
+        gpus=merge_groups([gpus]),
+        pairs=merge_groups([pairs]),
         software=software,
-        gpu_readings=merge_by(lambda one: one.address, [readings]),
+        gpu_readings=merge_groups([readings]),
     )
 
 

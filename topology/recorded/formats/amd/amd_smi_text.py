@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ....model.format import Format, FormatError
-from ....model.source import Part
+from ....model.part import Part
 from .amd_smi import part_of
 from .smi_text import AMD_SIGN, TableError, amd_document, plain_text
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ....model.format import Format, recording
-from ....model.source import Part
+from ....model.part import Part
 from ....sources.amd import machine, moving
 
 _SIGN = re.compile(rb'\A(\xef\xbb\xbf)?\s*\{.*?"amdsmi_(get|topo|is)_', re.DOTALL)

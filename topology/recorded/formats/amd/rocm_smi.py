@@ -15,10 +15,10 @@ import msgspec
 
 from ....model.format import Format, FormatError
 from ....model.machine import Gpu, Software, XgmiLink
-from ....model.merge import merge_by
+from ....model.merge import merge_groups
+from ....model.part import Part
 from ....model.readings import GpuReading
 from ....model.snapshot import Problem
-from ....model.source import Part
 from ....sources.amd.smi_values import nothing, plain
 from ....sources.nvidia.words import pci_address
 from . import rocm_card
@@ -119,7 +119,7 @@ def _part(
     known = bool(driver and not nothing(driver))
     return Part(
         gpus=tuple(gpus),
-        pairs=merge_by(lambda pair: (pair.src, pair.dst), [[pair_of(c, TOOL) for c in told]]),
+        pairs=merge_groups([[pair_of(c, TOOL) for c in told]]),
         software=Software(amd_driver=driver) if known else None,
         gpu_readings=tuple(readings),
         problems=tuple(problems),

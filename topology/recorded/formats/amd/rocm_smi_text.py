@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ....model.format import Format, FormatError
-from ....model.source import Part
+from ....model.part import Part
 from .rocm_smi import part_of
 from .smi_text import ROCM_SIGN, TableError, plain_text, rocm_document
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ....model.format import Format, recording
-from ....model.source import Part
+from ....model.part import Part
 from ....sources.nvidia import machine as nvml_machine
 from ....sources.nvidia import moving as nvml_moving
 

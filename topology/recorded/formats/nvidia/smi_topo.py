@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ....model.format import Format, FormatError
 from ....model.machine import Gpu, GpuPair, RdmaDevice, ReportedRelation
+from ....model.part import Part
 from ....model.record import PCIE_ALONE, Gap
-from ....model.source import Part
 from .topo_table import GPU, HEAD_SIGN, NAME, TableError, TopoTable
 
 WHY = "not in nvidia-smi topo -m"

@@ -12,9 +12,9 @@ from defusedxml.ElementTree import DefusedXMLParser
 
 from ....model.format import Format, FormatError
 from ....model.machine import Gpu, Software
+from ....model.part import Part
 from ....model.readings import GpuReading
 from ....model.snapshot import Problem
-from ....model.source import Part
 from ....sources.nvidia.smi_values import Values
 from . import smi_gpu
 

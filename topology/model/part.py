@@ -1,0 +1,92 @@
+"""A part of a snapshot: what one source or one recorded file says about a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from .element import Element
+from .machine import (
+    Gpu,
+    GpuPair,
+    Host,
+    Interface,
+    Machine,
+    PciDevice,
+    RdmaDevice,
+    ReportedRelation,
+    Software,
+)
+from .merge import merge_values
+from .readings import GpuReading, HostReading, PciReading, ProcessReading
+from .snapshot import EnvironmentVariable, Measurement, NodeSnapshot, Problem
+
+Raw = Any
+"""A plain JSON-able answer: dicts, lists, strings, numbers, None."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """What one answer says about a node; the parts of all sources are merged into a snapshot.
+
+    None (or an empty tuple) means that this source says nothing about it. Records of one thing are
+    found by `Record.identity`; where two sources fill the same field, the earlier one wins.
+    """
+
+    host: Host | None = None
+    gpus: tuple[Gpu, ...] = ()
+    pairs: tuple[GpuPair, ...] = ()
+    pci: tuple[PciDevice, ...] = ()
+    relations: tuple[ReportedRelation, ...] = ()
+    interfaces: tuple[Interface, ...] = ()
+    rdma: tuple[RdmaDevice, ...] = ()
+    software: Software | None = None
+    nccl_topology: Element | None = None
+    gpu_readings: tuple[GpuReading, ...] = ()
+    pci_readings: tuple[PciReading, ...] = ()
+    processes: tuple[ProcessReading, ...] = ()
+    host_reading: HostReading | None = None
+    environment: tuple[EnvironmentVariable, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    origin: str = ""
+    """Who says it, where several sources are asked the same and are compared: "kfd", "amdsmi"."""
+
+
+OF_MACHINE = tuple(name for name in Machine.__struct_fields__ if name != "gaps")
+"""Fields that say what stays; a Machine has them under the same names."""
+OF_READINGS = {
+    "gpu_readings": "gpus",
+    "pci_readings": "pci",
+    "processes": "processes",
+    "host_reading": "host",
+}
+"""Fields that say what moves, and their names in Readings."""
+OF_SNAPSHOT = ("environment", "measurements", "problems", "assumptions")
+"""Fields that a NodeSnapshot has itself, under the same names."""
+
+
+def has_machine(part: Part) -> bool:
+    """Whether the part says anything that stays."""
+    return any(getattr(part, name) for name in OF_MACHINE)
+
+
+def merge_fields(parts: Sequence[Part], names: Sequence[str]) -> dict[str, Any]:
+    """These fields of all parts, which come in order of precedence."""
+    found: dict[str, Any] = {}
+    for name in names:
+        values = [value for part in parts if (value := getattr(part, name))]
+        if values:
+            found[name] = merge_values(values)
+    return found
+
+
+def part_of(snapshot: NodeSnapshot) -> Part:
+    """A snapshot as a part, so that it can be merged with other recordings."""
+    machine, readings = snapshot.machine, snapshot.readings
+    values = {name: getattr(machine, name) for name in OF_MACHINE}
+    values |= {name: getattr(readings, other) for name, other in OF_READINGS.items()}
+    values |= {name: getattr(snapshot, name) for name in OF_SNAPSHOT}
+    return Part(**values)
