@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from .model.machine import Machine
+from .model.quantities import CAN_ACCESS
 from .model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
 from .wiring.graph import Graph, build_graph
 from .wiring.relations import RelationMatrix, islands, matrix
@@ -142,5 +143,5 @@ def _deciding(
     snapshot: NodeSnapshot,
 ) -> tuple[tuple[EnvironmentVariable, ...], tuple[Measurement, ...]]:
     """What decides beside the machine: the variables, and which GPUs grant each other access."""
-    granted = (one for one in snapshot.measurements if one.quantity == "can_access")
+    granted = (one for one in snapshot.measurements if one.quantity == CAN_ACCESS)
     return snapshot.environment, tuple(granted)

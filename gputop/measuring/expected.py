@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from gputop.measuring.quantities import main_variants, quantity_of
 from gputop.terminal.clean import clean
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 
@@ -15,12 +16,6 @@ if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.expectation.patterns import FigurePattern
     from gputop.topology.nccl.prediction import Prediction
-
-MAIN = (
-    ("write_bandwidth", ""), ("h2d_bandwidth", "pinned"), ("memory_copy", ""), ("gemm", "bf16"),
-    ("all_reduce_busbw", "out of place"),
-)  # fmt: skip
-"""Quantity and the start of its variant: of each the best figure is told with its four numbers."""
 
 
 class MainFigure(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +41,7 @@ class Expectations(msgspec.Struct, frozen=True):
     judgements: tuple[Judgement, ...] = ()
     """One for each figure, in order; none at all where nothing can be judged."""
     main: tuple[MainFigure, ...] = ()
-    """The best figure of each kind in MAIN that something is known of."""
+    """The best figure of each kind that the probes compare with the data sheet."""
     patterns: tuple[FigurePattern, ...] = ()
     """Which device, link or block is behind figures that are low together."""
 
@@ -121,16 +116,15 @@ def title(figure: Measurement, names: Mapping[str, str], *, ends: bool = True) -
 
 
 def main_figures(figures: Sequence[Measurement]) -> list[Measurement]:
-    """The best figure of each kind in MAIN."""
+    """The best figure of each quantity whose probe says which variant is compared."""
     best = []
-    for quantity, variant in MAIN:
+    for declared, variant in main_variants():
         alike = [
             figure
             for figure in figures
-            if figure.quantity == quantity
+            if quantity_of(figure) == declared
             and figure.value is not None
             and (figure.variant or "").startswith(variant)
-            and figure.probe != "nccl"
         ]
         if alike:
             best.append(max(alike, key=lambda figure: figure.value or 0.0))

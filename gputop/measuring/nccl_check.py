@@ -10,6 +10,13 @@ import msgspec
 
 from gputop.measuring.runs import Told
 from gputop.topology.logs.comparing.agreement import Agreement
+from gputop.topology.model.quantities import (
+    ALL_REDUCE,
+    ALL_REDUCE_ALGBW,
+    COLLECTIVE_FINISHES,
+    SEND_RECEIVE,
+    TRANSPORT,
+)
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 
 if TYPE_CHECKING:
@@ -140,7 +147,7 @@ def transports(check: NcclCheck, taken_at: float) -> tuple[Measurement, ...]:
     return tuple(
         Measurement(
             probe="nccl",
-            quantity="transport",
+            quantity=TRANSPORT,
             src=pair.src_bus_id,
             dst=pair.dst_bus_id,
             verdict=" and ".join(pair.logged),
@@ -191,7 +198,7 @@ def _predict(
 
 
 def _finished(result: Told) -> str | None:
-    said = [m.verdict for m in result.measurements if m.quantity == "collective_finishes"]
+    said = [m.verdict for m in result.measurements if m.quantity == COLLECTIVE_FINISHES]
     return next((word for word in said if word != "finished"), said[0] if said else None)
 
 
@@ -202,7 +209,7 @@ def _pairs(
     agreement: Agreement | None,
     result: Told,
 ) -> tuple[PairCheck, ...]:
-    moved = {(m.src, m.dst): m for m in result.measurements if m.quantity == "send_receive"}
+    moved = {(m.src, m.dst): m for m in result.measurements if m.quantity == SEND_RECEIVE}
     compared = {} if agreement is None else {(p.src, p.dst): p for p in agreement.pairs}
     made = () if prediction is None else prediction.pairs
     predicted = {(pair.src_bus_id, pair.dst_bus_id): pair.labels for pair in made}
@@ -232,8 +239,8 @@ def _pairs(
 def _speeds(result: Told) -> tuple[Speed, ...]:
     by_size: dict[int, dict[str, float | None]] = {}
     for figure in result.measurements:
-        if figure.quantity in ("all_reduce_algbw", "all_reduce_busbw"):
-            name = f"{figure.quantity.rpartition('_')[2]}_gbs"
+        name = {ALL_REDUCE_ALGBW: "algbw_gbs", ALL_REDUCE: "busbw_gbs"}.get(figure.quantity)
+        if name is not None:
             by_size.setdefault(figure.bytes_per_copy or 0, {})[name] = figure.value
     return tuple(Speed(bytes=size, **by_size[size]) for size in sorted(by_size))
 

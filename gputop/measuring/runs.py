@@ -20,25 +20,8 @@ from gputop.topology.wiring.graph import gpu_label
 from gputop.topology.wiring.letters import Relations
 from gputop.topology.wiring.likeness import likeness
 
-QUANTITIES = {
-    "access": "can_access",
-    "arrival": "bytes_arrive",
-    "one-way": "write_bandwidth",
-    "both-ways": "both_ways_bandwidth",
-    "together": "together_bandwidth",
-    "latency": "latency",
-    "collective": "collective_finishes",
-    "init": "communicator_init",
-    "all-reduce-algbw": "all_reduce_algbw",
-    "all-reduce-busbw": "all_reduce_busbw",
-    "send-receive": "send_receive",
-}
-"""The worker's words -> the words of a snapshot; others are the same on both sides."""
-
 RANKS_SECONDS = 6.0
 """A probe with several processes gives up so much sooner than the run, to bring its logs back."""
-
-
 MOST_NOTES = 40
 """So many lines of a probe's notes are told."""
 NOTE_LIMIT = 500
@@ -221,7 +204,7 @@ def to_measurement(
     """A worker's figure as the record that snapshots keep; `more`: details besides its own."""
     return Measurement(
         probe=probe,
-        quantity=QUANTITIES.get(figure.name, figure.name),
+        quantity=figure.name,
         src=figure.src or None,
         dst=figure.dst or None,
         value=figure.value,

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gputop.measuring.judged import judged
+from gputop.measuring.quantities import unit_text
+from gputop.probes.catalog.p2p import quantities as p2p
 from gputop.terminal.clean import clean
 from gputop.topology.model.units import figure
 from gputop.widgets.link_matrix import relation_ink
@@ -14,6 +16,7 @@ from gputop.widgets.meters import verdict_of
 from gputop.widgets.nccl_measures import logged, nccl_path, transport
 
 if TYPE_CHECKING:
+    from gputop.probes.protocol.quantity import Quantity
     from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.report import Report
 
@@ -85,7 +88,7 @@ def measured_cells(
 
     def values(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
         found = measured(report, quantity, variant)
-        access = measured(report, "can_access")
+        access = measured(report, p2p.ACCESS.key)
         known = judged(report) if signs and found else None
         cells: dict[Pair, Value] = {}
         for pair in pairs_of(addresses):
@@ -138,8 +141,8 @@ def _signed(word: str, judgement: Judgement | None) -> str:
 
 
 def _healthy_share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
-    cells = measured_cells("write_bandwidth")(report, addresses)
-    found = measured(report, "write_bandwidth")
+    cells = measured_cells(p2p.WRITE.key)(report, addresses)
+    found = measured(report, p2p.WRITE.key)
     known = judged(report) if found else None
     for pair, cell in cells.items():
         if cell.number is None or known is None:
@@ -155,7 +158,7 @@ def _healthy_share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Val
 
 
 def _share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
-    cells = measured_cells("write_bandwidth")(report, addresses)
+    cells = measured_cells(p2p.WRITE.key)(report, addresses)
     for pair, cell in cells.items():
         if cell.number is not None:
             expected = expected_gbs(report, *pair)
@@ -164,6 +167,30 @@ def _share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
                 _number(None) if share is None else Value(number=share, word=f"{share:.0f}")
             )
     return cells
+
+
+def _declared(
+    name: str,
+    declared: Quantity,
+    title: str,
+    about: str,
+    *,
+    signs: bool = False,
+    patterns: bool = False,
+) -> Measure:
+    """The measure of a quantity that a probe declares; `about` continues its unit.
+
+    `patterns`: whether the sentence on the pattern in this matrix is shown below it.
+    """
+    return Measure(
+        name,
+        title,
+        unit_text(declared.unit) + about,
+        measured_cells(declared.key, signs=signs),
+        less_is_better=not declared.more_is_better,
+        width=6,
+        quantity=declared.key if patterns else "",
+    )
 
 
 MEASURES = (
@@ -197,67 +224,42 @@ MEASURES = (
         _grant,
     ),
     Measure("expected", "Expected", "GB/s, payload one way along the path", _expected),
-    Measure(
-        "arrived",
-        "Bytes arrive",
-        "stored by the source, read back by the owner",
-        measured_cells("bytes_arrive"),
-        width=6,
+    _declared(
+        "arrived", p2p.ARRIVAL, "Bytes arrive", "stored by the source, read back by the owner"
     ),
-    Measure(
+    _declared(
         "one-way",
+        p2p.WRITE,
         "Measured one way",
-        "GB/s, the row writes; ✓ healthy, ▼ low, ▲ high",
-        measured_cells("write_bandwidth", signs=True),
-        width=6,
-        quantity="write_bandwidth",
+        ", the row writes; ✓ healthy, ▼ low, ▲ high",
+        signs=True,
+        patterns=True,
     ),
-    Measure(
-        "read",
-        "Read",
-        "GB/s, the row reads",
-        measured_cells("read_bandwidth"),
-        width=6,
-        quantity="read_bandwidth",
-    ),
-    Measure(
+    _declared("read", p2p.READ, "Read", ", the row reads", patterns=True),
+    _declared(
         "kernel-write",
+        p2p.KERNEL_WRITE,
         "Kernel write",
-        "GB/s, stores of a kernel of the row, not the copy engine",
-        measured_cells("kernel_write_bandwidth"),
-        width=6,
-        quantity="kernel_write_bandwidth",
+        ", stores of a kernel of the row, not the copy engine",
+        patterns=True,
     ),
-    Measure(
+    _declared(
         "both-ways",
+        p2p.BOTH_WAYS,
         "Measured both ways",
-        "GB/s of this direction while the other runs too",
-        measured_cells("both_ways_bandwidth"),
-        width=6,
-        quantity="both_ways_bandwidth",
+        " of this direction while the other runs too",
+        patterns=True,
     ),
-    Measure(
-        "together",
-        "Both added",
-        "GB/s, both directions at once, added",
-        measured_cells("together_bandwidth"),
-        width=6,
-    ),
-    Measure(
-        "staged",
-        "Staged",
-        "GB/s through memory of the host, without P2P",
-        measured_cells("staged_bandwidth"),
-        width=6,
-    ),
-    Measure("latency", "Latency", "µs", measured_cells("latency"), less_is_better=True, width=6),
+    _declared("together", p2p.TOGETHER, "Both added", ", both directions at once, added"),
+    _declared("staged", p2p.THROUGH_HOST, "Staged", " through memory of the host, without P2P"),
+    _declared("latency", p2p.LATENCY, "Latency", ""),
     Measure(
         "healthy",
         "Share of healthy",
         "% of what a healthy pair gives, one way; ✓ healthy, ▼ low, ▲ high",
         _healthy_share,
         width=6,
-        quantity="write_bandwidth",
+        quantity=p2p.WRITE.key,
     ),
     Measure(
         "share",

@@ -13,7 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Optional
 
 from ..devices.kernels import Kernels
-from ..devices.memory_work import DRIVER_COPY, KERNEL_COPY, OPERATIONS, Arrays, Operation
+from ..devices.memory_work import (
+    DRIVER_COPY,
+    KERNEL_COPY,
+    OPERATIONS,
+    QUANTITIES,
+    Arrays,
+    Operation,
+)
 from ..devices.opened import Emit, open_devices
 from ..devices.sensors import Sensors
 from ..protocol.messages import DeviceRecord, Measurement, Note, Progress, Request
@@ -42,6 +49,7 @@ SPEC = ProbeSpec(
     seconds_alone=0.8,
     level_factors={"quick": 0.7, "normal": 1.0, "full": 2.0},
     loads=("memory",),
+    quantities=QUANTITIES,
 )
 
 _SIZES = {
@@ -130,7 +138,7 @@ class _Walk:
             for figure in found
         ]
         kinds = [
-            (f"{device.name} {op.name} {op.variant} {size}", sampled.median)
+            (f"{device.name} {op.quantity.key} {op.variant} {size}", sampled.median)
             for device, (op, size, sampled) in figures
         ]
         odd = set(low_ones(kinds))
@@ -175,7 +183,9 @@ class _Walk:
                 with self._lock:
                     done = min(self._done, self._total)
                     self._done += 1
-                what = f"{device.key}: {operation.name.replace('_', ' ')} {operation.variant}"
+                what = (
+                    f"{device.key}: {operation.quantity.key.replace('_', ' ')} {operation.variant}"
+                )
                 self._emit(Progress(done, self._total, what.strip()))
                 copies = max(_FEWEST_COPIES, min(_MOST_COPIES, _SAMPLE_BYTES // size))
                 with self._sensors.watching(device.pci_address, 0.005) as watch:
@@ -202,7 +212,7 @@ class _Walk:
         rest = "" if alone or len(self._devices) == 1 else "; the other GPUs do so in theirs"
         self._emit(
             Measurement(
-                name=operation.name,
+                name=operation.quantity.key,
                 src=key,
                 dst="",
                 method=SPEC.method,
@@ -210,12 +220,12 @@ class _Walk:
                 engine=engine,
                 direction=f"{key} {operation.what} its own memory{rest}",
                 verdict=verdict,
-                unit="GB/s",
+                unit=operation.quantity.unit,
                 bytes_per_copy=size,
                 copies_per_sample=copies,
                 attempt=2 if alone else 1,
                 variant=operation.variant,
-                counted=operation.counted,
+                counted=operation.quantity.counted,
                 details=details,
                 **sampled.fields(),
             )

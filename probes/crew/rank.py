@@ -18,6 +18,7 @@ from typing import Any, Callable
 from ..devices.devices import Backend, select
 from ..devices.opening import open_backend
 from ..protocol.messages import ASKING, DeviceRecord, Hello, Measurement, Message, Progress, Request
+from ..protocol.quantity import Quantity
 from ..protocol.sizing import reserve_bytes, spare_bytes, too_full
 from ..protocol.spec import ProbeSpec, ProbeStopped
 from ..protocol.timing import Sampled
@@ -108,21 +109,22 @@ class Member:
         return reserve_bytes(device, forced=self.params.get("force") is True)
 
     def figure(
-        self, name: str, src: str, dst: str, direction: str, taken: Sampled, **more: Any
+        self, quantity: Quantity, src: str, dst: str, direction: str, taken: Sampled, **more: Any
     ) -> None:
-        """Emit the median of several figures, in GB/s unless `more` has another unit."""
+        """Emit the median of several figures, in the unit of the quantity."""
         samples = tuple(round(figure, 3) for figure in taken.samples)
         found = {
-            "value": round(taken.median, 3), "unit": "GB/s", "minimum": min(samples),
+            "value": round(taken.median, 3), "unit": quantity.unit, "minimum": min(samples),
             "maximum": max(samples), "samples": samples, **more,
         }  # fmt: skip
-        self.say(name, src, dst, direction, **found)
+        self.say(quantity, src, dst, direction, **found)
 
-    def say(self, name: str, src: str, dst: str, direction: str, **more: Any) -> None:
+    def say(self, quantity: Quantity, src: str, dst: str, direction: str, **more: Any) -> None:
         """Emit a measurement; `more` has its other fields."""
         kind = "cpu" if self.here.device == "cpu" else "gpu"
         method, engine = self.spec.method, self.here.library
-        self.emit(Measurement(name, src, dst, method, kind, engine, direction, **more))
+        fields: dict[str, Any] = {"counted": quantity.counted, **more}
+        self.emit(Measurement(quantity.key, src, dst, method, kind, engine, direction, **fields))
 
 
 def in_rank_order(devices: Sequence[DeviceRecord]) -> "tuple[DeviceRecord, ...]":

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Optional
 
+from ..protocol.quantity import Quantity
 from ..protocol.timing import Sampled, gigabytes_per_second, sample, warm
 from .driver import Driver
 from .held import HeldStreams, Lane
@@ -25,20 +26,24 @@ _WORD = 0x5A17C3E9
 class Operation:
     """Something that is done to whole arrays."""
 
-    name: str
-    """Of the figure."""
+    quantity: Quantity
     variant: str
     what: str
-    counted: str
     arrays: int
     """How many arrays are read or written, which is what their size is multiplied by."""
 
 
-DRIVER_COPY = Operation("memory_copy", "driver copy", "copies", READ_WRITTEN, 2)
-KERNEL_COPY = Operation("memory_copy", "kernel copy", "copies", READ_WRITTEN, 2)
-READ = Operation("memory_read", "", "adds up", "bytes read", 1)
-WRITE = Operation("memory_write", "", "fills", "bytes written", 1)
-TRIAD = Operation("memory_triad", "", "adds a multiple of one array to another in", READ_WRITTEN, 3)
+_COPIED = Quantity("memory_copy", "copy", counted=READ_WRITTEN, main_variant="")
+_READ = Quantity("memory_read", "read", counted="bytes read")
+_WRITTEN = Quantity("memory_write", "write", counted="bytes written")
+_TRIAD = Quantity("memory_triad", "triad", counted=READ_WRITTEN)
+QUANTITIES = (_COPIED, _READ, _WRITTEN, _TRIAD)
+
+DRIVER_COPY = Operation(_COPIED, "driver copy", "copies", 2)
+KERNEL_COPY = Operation(_COPIED, "kernel copy", "copies", 2)
+READ = Operation(_READ, "", "adds up", 1)
+WRITE = Operation(_WRITTEN, "", "fills", 1)
+TRIAD = Operation(_TRIAD, "", "adds a multiple of one array to another in", 3)
 OPERATIONS = (DRIVER_COPY, KERNEL_COPY, READ, WRITE, TRIAD)
 
 

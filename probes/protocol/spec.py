@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from .quantity import Quantity
+
 LEVELS = ("quick", "normal", "full")
 """The useful minimum, what answers the question, and everything."""
 LOADS = ("links", "host", "memory", "compute")
@@ -44,6 +46,8 @@ class ProbeSpec:
     """Out of LOADS."""
     private_folder: bool = False
     """Whether it needs a folder of its own while it runs."""
+    quantities: tuple[Quantity, ...] = ()
+    """Everything it measures, in the order in which people read it."""
 
     def pairs(self, gpus: int) -> int:
         """Ordered pairs among so many GPUs."""

@@ -24,7 +24,7 @@ def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_slow_pair_uses_shorter_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = ToldGpus(2)
     gpus.speeds = {(0, 1): [24.0], (1, 0): [24.0]}
-    one_way = found(run(monkeypatch, gpus), "one-way")["0", "1"]
+    one_way = found(run(monkeypatch, gpus), "write_bandwidth")["0", "1"]
     assert one_way.bytes_per_copy == 64 * MIB
     assert one_way.value == pytest.approx(24.0)
 

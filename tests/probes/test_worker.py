@@ -58,9 +58,9 @@ def test_the_self_test_measures_every_pair() -> None:
     assert len(latest) == 6 * 9 + 3 + 2, "of each pair; of two at once; by the host and by size"
     assert {m.device_kind for m in latest.values()} == {"cpu"}
     for (name, _, _), m in latest.items():
-        if name == "arrival":
+        if name == "bytes_arrive":
             assert (m.verdict, m.checked_bytes, m.wrong_bytes) == ("arrived", 1 << 20, 0)
-        elif name != "access":
+        elif name != "can_access":
             assert m.value is not None
             assert m.minimum is not None
             assert m.maximum is not None

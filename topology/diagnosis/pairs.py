@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..model import quantities
 from ..model.machine import Gpu, GpuPair, PciDevice
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def pairs_of(case: Case) -> tuple[Pair, ...]:
         chosen = {(p.src_bus_id, p.dst_bus_id): p.transport for p in case.prediction.pairs}
     seen = {
         (one.src, one.dst): _ASKED[one.verdict]
-        for one in case.figures("can_access")
+        for one in case.figures(quantities.CAN_ACCESS)
         if one.verdict in _ASKED
     }
     found = []

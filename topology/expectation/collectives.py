@@ -8,6 +8,7 @@ from itertools import pairwise
 import msgspec
 
 from ..hardware.specs import PublishedFigure, Sku, skus
+from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from .judgement import BEST, ESTIMATE, TOO_HIGH, TYPICAL, Band, Expected, band
@@ -16,12 +17,12 @@ from .node import JudgedNode
 from .variables import Variables, choice_at
 
 COLLECTIVES = {
-    "all_reduce_busbw": ("allreduce_busbw", "AllReduce"),
-    "all_gather_busbw": ("allgather_busbw", "AllGather"),
-    "reduce_scatter_busbw": ("reducescatter_busbw", "ReduceScatter"),
-    "all_to_all_busbw": ("alltoall_busbw", ""),
-    "send_receive_busbw": ("sendrecv_busbw", ""),
-    "broadcast_busbw": ("broadcast_busbw", "Broadcast"),
+    quantities.ALL_REDUCE: ("allreduce_busbw", "AllReduce"),
+    quantities.ALL_GATHER: ("allgather_busbw", "AllGather"),
+    quantities.REDUCE_SCATTER: ("reducescatter_busbw", "ReduceScatter"),
+    quantities.ALL_TO_ALL: ("alltoall_busbw", ""),
+    quantities.SEND_RECEIVE_ALL: ("sendrecv_busbw", ""),
+    quantities.BROADCAST: ("broadcast_busbw", "Broadcast"),
 }
 """Quantity -> that of the table, and the library's name where its model knows the collective."""
 PLATEAU_BYTES = 256 << 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..hardware.specs import PublishedFigure, Sku
+from ..model import quantities
 from ..model.snapshot import Measurement
 from ..wiring.graph import gpu_numa
 from .judgement import BEST, ESTIMATE, Expected, band, percent
@@ -12,18 +13,17 @@ from .links import host_link, proven
 from .node import JudgedNode, number_of, text_of
 from .references import entries, published
 
-HOST = {"h2d_bandwidth": "h2d", "d2h_bandwidth": "d2h"}
+HOST = {quantities.HOST_TO_DEVICE: "h2d", quantities.DEVICE_TO_HOST: "d2h"}
 MEMORY = {
-    "memory_copy": ("hbm_copy", "hbm_scale"),
-    "memory_triad": ("hbm_triad",),
-    "memory_write": ("hbm_init",),
-    "memory_read": (),
+    quantities.MEMORY_COPY: ("hbm_copy", "hbm_scale"),
+    quantities.MEMORY_TRIAD: ("hbm_triad",),
+    quantities.MEMORY_WRITE: ("hbm_init",),
+    quantities.MEMORY_READ: (),
 }
 """BabelStream's scale reads one array and writes one, as a copy does."""
 STREAM_SHARE = {"nvidia": 0.885, "amd": 0.815}
 """Middle of what large streaming copies reach of the bus: 85-92 % (NVIDIA), 78-85 % (MI300X)."""
 STREAM_SOURCE = "rule of thumb: 85 to 92 % of the memory bus on NVIDIA, 78 to 85 % on MI300X"
-GEMM = "gemm"
 ONE_SHAPE = 0.88
 """One fixed shape reaches 85 to 92 % of what the best of thousands of shapes does (MAMF)."""
 LARGE_DIMENSION, LARGE_MKN = 1024, 1.2e11
@@ -44,7 +44,7 @@ ALIKE = {"fp16": "bf16", "bf16": "fp16", "tf32": "bf16"}
 """Types whose share of the peak is alike: an estimate where only the other was measured."""
 SHAPE = re.compile(r"(?P<type>[a-z0-9_]+) M(?P<m>\d{1,9}) K(?P<k>\d{1,9}) N(?P<n>\d{1,9})\b")
 NODE = re.compile(r"pinned, NUMA node (\d{1,4})")
-OF_DEVICES = (*HOST, *MEMORY, GEMM)
+OF_DEVICES = (*HOST, *MEMORY, quantities.GEMM)
 
 
 def expected(node: JudgedNode, figure: Measurement) -> Expected:

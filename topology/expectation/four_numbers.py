@@ -11,6 +11,7 @@ import math
 import msgspec
 
 from ..hardware.specs import Sku
+from ..model import quantities
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.units import figure as three
 from . import collectives, devices, pairs
@@ -143,9 +144,9 @@ def _plain(value: float) -> str:
 
 def _peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
     quantity = figure.quantity
-    if quantity in pairs.QUANTITIES or quantity == pairs.CONCURRENT:
+    if quantity in pairs.QUANTITIES or quantity == quantities.CONCURRENT:
         return _pair_peak(node, figure)
-    if quantity == pairs.TOTAL:
+    if quantity == quantities.CONCURRENT_TOTAL:
         mesh = pairs.hub_links(node, figure)
         if mesh is None or "staged" in (figure.engine or ""):
             return None
@@ -153,7 +154,7 @@ def _peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
     if quantity in collectives.COLLECTIVES:
         return _collective_peak(node, figure)
     gpu = node.gpu(figure.src)
-    if quantity == "train_step" and gpu is None and node.machine.gpus:
+    if quantity == quantities.TRAIN_STEP and gpu is None and node.machine.gpus:
         gpu = node.machine.gpus[0]  # per GPU, and a job's GPUs are of one model
     sku = node.sku(gpu) if gpu is not None else None
     if gpu is None or sku is None or gpu.mig_enabled or gpu.partition is not None:
@@ -199,10 +200,10 @@ def _collective_peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
 
 
 def _compute_peak(figure: Measurement, sku: Sku) -> _Peak | None:
-    if figure.quantity not in (devices.GEMM, "train_step") or figure.unit != "TFLOP/s":
+    if figure.quantity not in (quantities.GEMM, quantities.TRAIN_STEP) or figure.unit != "TFLOP/s":
         return None
     shape = devices.shape_of(figure)
-    kind = "bf16" if figure.quantity == "train_step" else shape[0] if shape else ""
+    kind = "bf16" if figure.quantity == quantities.TRAIN_STEP else shape[0] if shape else ""
     peak = devices.peak_of(sku, kind)
     if not peak:
         return None

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ..hardware.specs import GOOD, LOOK
+from ..model import quantities
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.units import figure as three
 from ..nccl.prediction import Prediction
@@ -215,7 +216,7 @@ def _why_high(quantity: str) -> str:
     """What may be behind a figure above its band."""
     if quantity in collectives.COLLECTIVES:
         return "in-network reduction, or counted otherwise?"
-    if quantity == devices.GEMM:
+    if quantity == quantities.GEMM:
         return "a cooler GPU, a newer library or another data distribution"
     return "what was counted, or does it fit a cache?"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..hardware.specs import Sku, pcie_pairs
+from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from .judgement import ESTIMATE, Expected, band
@@ -11,19 +12,21 @@ from .node import JudgedNode
 from .references import Share, pcie_practical, published
 
 QUANTITIES = {
-    "write_bandwidth": ("p2p_uni", 1.0),
-    "write_sweep": ("p2p_uni", 1.0),
-    "read_bandwidth": ("p2p_read", 1.0),
-    "kernel_write_bandwidth": ("p2p_kernel_write", 1.0),
-    "kernel_read_bandwidth": ("p2p_kernel_read", 1.0),
-    "both_ways_bandwidth": ("p2p_bidir", 1.0),
-    "together_bandwidth": ("p2p_bidir", 2.0),
+    quantities.WRITE: ("p2p_uni", 1.0),
+    quantities.WRITE_SWEEP: ("p2p_uni", 1.0),
+    quantities.READ: ("p2p_read", 1.0),
+    quantities.KERNEL_WRITE: ("p2p_kernel_write", 1.0),
+    quantities.KERNEL_READ: ("p2p_kernel_read", 1.0),
+    quantities.BOTH_WAYS: ("p2p_bidir", 1.0),
+    quantities.TOGETHER: ("p2p_bidir", 2.0),
 }
 """What was measured -> the figure of the table, and the directions that the value adds up."""
-LATENCY = "kernel_latency"
-CONCURRENT = "concurrent_bandwidth"
-TOTAL = "concurrent_total"
-OF_PAIRS = (*QUANTITIES, LATENCY, CONCURRENT, TOTAL)
+OF_PAIRS = (
+    *QUANTITIES,
+    quantities.KERNEL_LATENCY,
+    quantities.CONCURRENT,
+    quantities.CONCURRENT_TOTAL,
+)
 HUB = ("one to all", "all to one")
 """Patterns in which one GPU has a link of its own to each other one, where they are a mesh."""
 PLATEAU_BYTES = 64 << 20
@@ -33,7 +36,7 @@ ACROSS, BELOW_A_SWITCH = "SYS", "PIX"
 
 def expected(node: JudgedNode, figure: Measurement) -> Expected:
     """What a healthy pair of this kind gives."""
-    if figure.quantity == TOTAL:
+    if figure.quantity == quantities.CONCURRENT_TOTAL:
         return _total(node, figure)
     one, other = node.gpu(figure.src), node.gpu(figure.dst)
     if one is None or other is None or one is other:
@@ -48,9 +51,9 @@ def expected(node: JudgedNode, figure: Measurement) -> Expected:
     link = link_of_pair(node, one, other, sku)
     if link is None:
         return Expected(note="the rate of the link between the two is not known")
-    if figure.quantity == LATENCY:
+    if figure.quantity == quantities.KERNEL_LATENCY:
         return _latency(figure, sku, link)
-    if figure.quantity == CONCURRENT:
+    if figure.quantity == quantities.CONCURRENT:
         return _concurrent(figure, sku, link)
     size = figure.bytes_per_copy
     if size is not None and size < PLATEAU_BYTES:

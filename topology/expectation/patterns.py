@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ..model import quantities
 from ..model.snapshot import Measurement, NodeSnapshot
 from ..model.units import figure as three
 from ..nccl.prediction import Prediction
@@ -22,11 +23,11 @@ from .shapes import Edge, LowCells, read
 from .siblings import BEHIND
 
 QUANTITIES = (
-    "write_bandwidth",
-    "read_bandwidth",
-    "kernel_write_bandwidth",
-    "kernel_read_bandwidth",
-    "both_ways_bandwidth",
+    quantities.WRITE,
+    quantities.READ,
+    quantities.KERNEL_WRITE,
+    quantities.KERNEL_READ,
+    quantities.BOTH_WAYS,
 )
 """In the order of what is read first: a pattern is told once, of the first that shows it.
 

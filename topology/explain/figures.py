@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..expectation.judge import Judge
 from ..expectation.judgement import ESTIMATE, Expected, Judgement, percent
 from ..expectation.pairs import OF_PAIRS, QUANTITIES
+from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..model.units import figure, gbs
@@ -13,22 +14,22 @@ from ..wiring.paths import Path
 from .fact import ASSUMED, MEASURED, READ, Fact
 
 TITLES = {
-    "write_bandwidth": "How fast was it, one way?",
-    "both_ways_bandwidth": "How fast was it while the other way ran too?",
-    "together_bandwidth": "How fast were both ways, added?",
-    "read_bandwidth": "How fast was reading, one way?",
-    "kernel_write_bandwidth": "How fast did a kernel write there?",
-    "kernel_read_bandwidth": "How fast did a kernel read there?",
-    "staged_bandwidth": "How fast was it through the host's memory?",
-    "concurrent_bandwidth": "How fast was it while others copied?",
-    "latency": "How long does a small copy take?",
-    "kernel_latency": "How long does a load of a kernel take?",
-    "bytes_arrive": "Do bytes arrive?",
-    "can_access": "Can one reach the other's memory?",
-    "send_receive": "How fast does NCCL or RCCL move data here?",
-    "transport": "What did NCCL or RCCL use when it ran?",
+    quantities.WRITE: "How fast was it, one way?",
+    quantities.BOTH_WAYS: "How fast was it while the other way ran too?",
+    quantities.TOGETHER: "How fast were both ways, added?",
+    quantities.READ: "How fast was reading, one way?",
+    quantities.KERNEL_WRITE: "How fast did a kernel write there?",
+    quantities.KERNEL_READ: "How fast did a kernel read there?",
+    quantities.STAGED: "How fast was it through the host's memory?",
+    quantities.CONCURRENT: "How fast was it while others copied?",
+    quantities.LATENCY: "How long does a small copy take?",
+    quantities.KERNEL_LATENCY: "How long does a load of a kernel take?",
+    quantities.BYTES_ARRIVE: "Do bytes arrive?",
+    quantities.CAN_ACCESS: "Can one reach the other's memory?",
+    quantities.SEND_RECEIVE: "How fast does NCCL or RCCL move data here?",
+    quantities.TRANSPORT: "What did NCCL or RCCL use when it ran?",
 }
-SWEEPS = ("write_sweep",)
+SWEEPS = (quantities.WRITE_SWEEP,)
 """A curve, which is drawn and not told."""
 
 
@@ -44,7 +45,7 @@ def measured_facts(node: Node, one: Gpu, other: Gpu, path: Path | None) -> list[
     facts = [_measured(item, path, judgement) for item, judgement in judged]
     if not any(item.quantity in QUANTITIES for item in found):
         asked = Measurement(
-            probe="", quantity="write_bandwidth", src=one.address, dst=other.address, unit="GB/s"
+            probe="", quantity=quantities.WRITE, src=one.address, dst=other.address, unit="GB/s"
         )
         facts.append(_expected(judge.expected(asked), path))
     if not found:
@@ -118,6 +119,6 @@ def _judged(judgement: Judgement) -> str:
 
 
 def _verdict(item: Measurement) -> str:
-    if item.quantity == "bytes_arrive" and item.verdict == "arrived":
+    if item.quantity == quantities.BYTES_ARRIVE and item.verdict == "arrived":
         return "a kernel stored into the other GPU's memory and that GPU read it back, byte by byte"
     return ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
 from ..node import Node
@@ -82,7 +83,7 @@ def _grant(node: Node, src: str, dst: str) -> Rung:
         if word not in (None, "ok"):
             why = WORDS.get(word or "", f"the driver says {word!r}")
             return Rung(title=title, state=NO, answer=word or "", why=f"{said}: {why}.")
-    asked = _latest(node, "can_access", src, dst)
+    asked = _latest(node, quantities.CAN_ACCESS, src, dst)
     if asked is not None and asked.verdict == "not-granted":
         why = f"{runtime} says that one cannot reach the other's memory"
         why += f", although {said} grants it." if "ok" in words else "."
@@ -108,7 +109,7 @@ def _bytes(node: Node, src: str, dst: str) -> Rung:
     if wrong is not None:
         why = f"The probe p2p found other bytes than were sent ({wrong.quantity})."
         return Rung(title=title, state=NO, answer="wrong bytes", why=why)
-    told = _latest(node, "bytes_arrive", src, dst)
+    told = _latest(node, quantities.BYTES_ARRIVE, src, dst)
     if told is None:
         return Rung(title=title, state=OPEN, answer="not tried")
     if told.verdict == "arrived":
@@ -120,17 +121,17 @@ def _bytes(node: Node, src: str, dst: str) -> Rung:
 
 def _collective(node: Node, src: str, dst: str) -> Rung:
     title = "collective"
-    sent = _latest(node, "send_receive", src, dst)
+    sent = _latest(node, quantities.SEND_RECEIVE, src, dst)
     if sent is not None and sent.verdict in ("wrong-data", "failed", "timed-out"):
         why = sent.why_none or "Send and receive between the two did not end well."
         return Rung(title=title, state=NO, answer=_spoken(sent.verdict), why=why)
     ran = [
         one
         for one in node.snapshot.measurements
-        if one.quantity == "collective_finishes" and one.device_kind != "cpu"
+        if one.quantity == quantities.COLLECTIVE_FINISHES and one.device_kind != "cpu"
     ]
     others = sent is None and any(
-        one.quantity == "send_receive" and one.src and one.device_kind != "cpu"
+        one.quantity == quantities.SEND_RECEIVE and one.src and one.device_kind != "cpu"
         for one in node.snapshot.measurements
     )
     if not ran or others:

@@ -58,11 +58,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     probe: str
     """Name of the probe: "p2p", "host", "gemm", ..."""
     quantity: str
-    """"can_access", "bytes_arrive", "write_bandwidth", "both_ways_bandwidth" (this direction while
-    the other runs too), "together_bandwidth" (both directions added), "latency". Of "nccl":
-    "collective_finishes", "communicator_init" (seconds of one rank), "all_reduce_algbw",
-    "all_reduce_busbw", "send_receive", "transport" (the verdict is what the log says). The other
-    probes name theirs in probes/README.md."""
+    """A key that the probe declares in its SPEC; `quantities` has those that are reasoned about."""
     src: str | None = None
     """PCI address of the device that does the work; None where all do."""
     dst: str | None = None

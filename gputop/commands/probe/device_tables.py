@@ -7,35 +7,27 @@ from collections.abc import Mapping, Sequence
 
 from gputop.commands.probe.figure_text import Pairs, healthy, verdict
 from gputop.commands.probe.table import table, wrapped
+from gputop.measuring.quantities import quantity_of
+from gputop.probes.protocol.quantity import Quantity
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.snapshot import Measurement
 
-HEADS = {
-    "h2d_bandwidth": "to GPU",
-    "d2h_bandwidth": "from GPU",
-    "memory_copy": "copy",
-    "memory_read": "read",
-    "memory_write": "write",
-    "memory_triad": "triad",
-    "gemm": "",
-    "train_step": "",
-}
-"""Quantity -> the start of its heading; the variant follows."""
 MOST_COLUMNS = 12
 """More figures than this stand in rows, and the devices in columns."""
 MOST_DEVICES = 4
 """More devices than this are told as lowest, median and highest there."""
 _LONGEST_LABEL = 32
 
-Column = tuple[str, str]
+Column = tuple[Quantity, str]
+"""A quantity and a variant."""
 
 
 def device_tables(pairs: Pairs, names: Mapping[str, str]) -> str:
     """Rows are devices, columns figures, where those are few; the other way round else."""
     columns: dict[Column, list[int]] = {}
     for place, (figure, _) in enumerate(pairs):
-        columns.setdefault((figure.quantity, figure.variant or ""), []).append(place)
+        columns.setdefault((quantity_of(figure), figure.variant or ""), []).append(place)
     devices = list(dict.fromkeys(figure.src or "" for figure, _ in pairs))
     order = list(names)
     devices.sort(key=lambda one: (order.index(one) if one in names else len(order), not one, one))
@@ -110,8 +102,8 @@ def _unit(columns: Mapping[Column, Pairs]) -> str:
 
 def _head(key: Column) -> str:
     quantity, variant = key
-    start = HEADS.get(quantity, quantity.replace("_", " "))
-    return clean(f"{start} {variant}".strip() or quantity, 60)
+    start = quantity.heading or quantity.title
+    return clean(f"{start} {variant}".strip() or quantity.key, 60)
 
 
 def _name(address: str, names: Mapping[str, str]) -> str:

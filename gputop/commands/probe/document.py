@@ -10,6 +10,7 @@ import msgspec
 from gputop import __version__
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES, INTERRUPTED, WARNINGS
 from gputop.measuring.expected import Expectations, as_json
+from gputop.measuring.quantities import quantity_of
 
 if TYPE_CHECKING:
     from gputop.measuring.nccl_check import NcclCheck
@@ -23,13 +24,6 @@ EXIT_CODES = {
     "cancelled": INTERRUPTED,
 }
 """By status; every other end leaves the question open."""
-BROKEN = {
-    "bytes_arrive": ("wrong-bytes",),
-    "collective_finishes": ("wrong-data", "failed", "timed-out"),
-    "send_receive": ("wrong-data", "failed", "timed-out"),
-}
-"""Quantity -> verdicts that are an answer, and a bad one; "wrong-data" is bad of any figure."""
-
 _GRAVITY = (ANSWERED, WARNINGS, CANNOT_TELL, FAILURES, INTERRUPTED)
 
 
@@ -40,7 +34,7 @@ def exit_code(told: Told, *, low: bool = False) -> int:
     """
     code = EXIT_CODES.get(told.outcome.status, CANNOT_TELL)
     broken = any(
-        figure.verdict in (*BROKEN.get(figure.quantity, ()), "wrong-data")
+        figure.verdict in (*quantity_of(figure).broken, "wrong-data")
         for figure in told.measurements
     )
     if broken and told.outcome.status in ("finished", "failed", "timed-out"):

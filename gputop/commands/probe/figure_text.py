@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gputop.commands.probe.table import wrapped
 from gputop.measuring.expected import Expectations, title
+from gputop.measuring.quantities import quantity_of
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.snapshot import Measurement
@@ -25,7 +26,9 @@ MOST_PLACES = 4
 """So many GPUs or pairs of each kind are named."""
 _SHARE = re.compile(r"^\d+ % of the reference[;:]? ?")
 """How a note begins that says the share again."""
-Pairs = Sequence[tuple[Measurement, "Judgement | None"]]
+Pair = tuple[Measurement, "Judgement | None"]
+"""A figure and what is thought of it."""
+Pairs = Sequence[Pair]
 
 
 def healthy(pairs: Pairs) -> str:
@@ -136,7 +139,7 @@ def _places(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]
 def _place(figure: Measurement, names: Mapping[str, str]) -> str:
     ends = [names.get(one, clean(one, 16)) for one in (figure.src, figure.dst) if one]
     return " -> ".join(ends) or (
-        units.size(figure.bytes_per_copy) if "busbw" in figure.quantity else "all GPUs"
+        units.size(figure.bytes_per_copy) if quantity_of(figure).over_sizes else "all GPUs"
     )
 
 

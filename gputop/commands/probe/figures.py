@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TypeVar
 
-from gputop.commands.probe.device_tables import HEADS, device_tables, first_use
-from gputop.commands.probe.figure_text import Pairs, low_lines, said, unjudged, verdict_line
-from gputop.commands.probe.size_tables import OPERATIONS, at_once, collective_tables, sweep
+from gputop.commands.probe.device_tables import device_tables, first_use
+from gputop.commands.probe.figure_text import Pair, Pairs, low_lines, said, unjudged, verdict_line
+from gputop.commands.probe.size_tables import at_once, sweep, tables_of_ranks
 from gputop.commands.probe.table import table, wrapped
 from gputop.measuring.expected import Expectations
+from gputop.measuring.quantities import UNDECLARED, in_declared_order, quantity_of, specs
+from gputop.probes.protocol.quantity import DEVICE, PAIR, RANKS, Quantity
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.snapshot import Measurement
 
-TITLES = {
-    "can_access": "peer access granted by the driver (not a data test)",
-    "bytes_arrive": "bytes arrive: stored by a kernel of the row, read and compared on the column",
-    "write_bandwidth": "one way, GB/s: row writes into the memory of the column",
-    "read_bandwidth": "one way, GB/s: row reads out of the memory of the column",
-    "both_ways_bandwidth": "both ways at once, GB/s of the direction row to column",
-    "together_bandwidth": "both ways at once, both directions added, GB/s",
-    "kernel_write_bandwidth": "a kernel of the row writes into the memory of the column, GB/s",
-    "kernel_read_bandwidth": "a kernel of the row reads out of the memory of the column, GB/s",
-    "staged_bandwidth": "through the memory of the host instead, GB/s: row to column",
-    "latency": "latency, us",
-    "kernel_latency": "a kernel of the row chases pointers in the memory of the column, us",
-    "concurrent_bandwidth": "copies at once, GB/s: row to column",
-    "send_receive": "send and receive, compared, GB/s: row sends, column receives",
-}
-"""Quantity -> what its matrix shows; also the order of the matrices."""
-ELSEWHERE = (
-    "collective_finishes", "communicator_init", "all_reduce_algbw", "transport",
-)  # fmt: skip
-"""Of the probe nccl: what its check tells beside the prediction."""
-
+Kind = TypeVar("Kind", bound=Hashable)
 MOST = 1e9
 """From here on a figure is written with a power of ten, so that it stays in its column."""
 
@@ -48,51 +31,70 @@ def report(known: Expectations, names: Mapping[str, str]) -> str:
 
     `names` gives the label of a device by address.
     """
-    pairs = [pair for pair in known.pairs() if not _told_elsewhere(pair[0])]
-    blocks = _matrices(pairs, names)
-
-    def those(wanted: Callable[[Measurement], bool]) -> Pairs:
-        return [pair for pair in pairs if wanted(pair[0])]
-
-    swept = those(lambda figure: figure.quantity == "write_sweep")
-    if swept:
-        blocks.append(sweep(swept, "one way by size of a copy, GB/s, over all pairs"))
-    total = [figure for figure, _ in those(lambda figure: figure.quantity == "concurrent_total")]
-    copies = those(lambda figure: figure.quantity == "concurrent_bandwidth")
-    if copies or total:
-        blocks.append(at_once(copies, total, names))
-    of_devices = those(lambda figure: figure.quantity in HEADS)
-    if of_devices:
-        blocks.append(device_tables(of_devices, names))
-    blocks += collective_tables(those(lambda figure: figure.quantity in OPERATIONS))
-    first = [figure for figure, _ in those(lambda figure: figure.quantity == "first_use")]
-    if first:
-        blocks.append(first_use(first, names))
-    others = [figure for figure, _ in those(_is_other)]
-    if others:
-        blocks.append(_rows(others, names))
+    pairs = [pair for pair in known.pairs() if not quantity_of(pair[0]).in_check]
+    kinds = _grouped(pairs, _table_of)
+    matrices, totals = kinds.get("matrix", []), kinds.get("total", [])
+    blocks = _matrices(matrices, names)
+    for quantity, swept in _grouped(kinds.get("sweep", ()), _quantity).items():
+        blocks.append(sweep(swept, _heading(quantity)))
+    for key in sorted(_added_up()):
+        copies = [pair for pair in matrices if pair[0].quantity == key]
+        added = [figure for figure, _ in totals if quantity_of(figure).total_of == key]
+        if copies or added:
+            blocks.append(at_once(copies, added, names))
+    if "device" in kinds:
+        blocks.append(device_tables(kinds["device"], names))
+    blocks += tables_of_ranks(kinds.get("ranks", ()))
+    if "first use" in kinds:
+        blocks.append(first_use([figure for figure, _ in kinds["first use"]], names))
+    if "row" in kinds:
+        blocks.append(_rows([figure for figure, _ in kinds["row"]], names))
     blocks.append("\n".join(_odd([figure for figure, _ in pairs], names)))
     ends = (*low_lines(known, names), *said(known), unjudged(known))
     blocks.append("\n".join(line for line in ends if line))
     return "\n\n".join(block for block in blocks if block)
 
 
-def _told_elsewhere(figure: Measurement) -> bool:
-    if figure.probe != "nccl":
-        return False
-    return figure.quantity in ELSEWHERE or figure.quantity in OPERATIONS
+def _grouped(pairs: Pairs, kind: Callable[[Pair], Kind]) -> dict[Kind, list[Pair]]:
+    found: dict[Kind, list[Pair]] = {}
+    for pair in pairs:
+        found.setdefault(kind(pair), []).append(pair)
+    return found
 
 
-def _is_other(figure: Measurement) -> bool:
-    known = (*TITLES, *HEADS, *OPERATIONS, "write_sweep", "concurrent_total", "first_use")
-    return figure.quantity not in known
+def _quantity(pair: Pair) -> Quantity:
+    return quantity_of(pair[0])
+
+
+def _table_of(pair: Pair) -> str:
+    """The kind of table that a figure stands in."""
+    quantity = quantity_of(pair[0])
+    if quantity.has_steady_state:
+        return "first use"
+    if quantity.total_of:
+        return "total"
+    if quantity.over_sizes:
+        return "ranks" if quantity.per == RANKS else "sweep"
+    return {PAIR: "matrix", DEVICE: "device"}.get(quantity.per, "row")
+
+
+def _heading(quantity: Quantity) -> str:
+    """What stands above a table of one quantity."""
+    title = quantity.title or quantity.key
+    return quantity.heading or ", ".join(part for part in (title, quantity.unit) if part)
+
+
+def _added_up() -> frozenset[str]:
+    """The keys of the quantities of pairs that have a total."""
+    every = (quantity for spec in specs().values() for quantity in spec.quantities)
+    return frozenset(quantity.total_of for quantity in every if quantity.total_of)
 
 
 def _rows(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
     """Figures that no table knows."""
     rows = [
         [
-            f"{_words(figure.quantity)} {clean(figure.variant or '', 30)}".strip()[:44],
+            f"{_title(figure)} {clean(figure.variant or '', 30)}".strip()[:44],
             _who(figure, names) if figure.src or figure.dst else "",
             _cell(figure),
             clean(figure.unit or "", 10),
@@ -113,24 +115,33 @@ def _odd(figures: Sequence[Measurement], names: Mapping[str, str]) -> list[str]:
 
 def _who(figure: Measurement, names: Mapping[str, str]) -> str:
     ends = [_name(one, names) for one in (figure.src, figure.dst) if one is not None]
-    return " -> ".join(ends) or _words(figure.quantity)
+    return " -> ".join(ends) or _title(figure)
 
 
-def _words(quantity: str) -> str:
-    return clean(quantity.replace("_", " "), 40)
+def _title(figure: Measurement) -> str:
+    """The declared title; the words of the key where there is none."""
+    quantity = quantity_of(figure)
+    if quantity.per == UNDECLARED or not quantity.title:
+        return clean(figure.quantity.replace("_", " "), 40)
+    return quantity.title
 
 
 def _matrices(pairs: Pairs, names: Mapping[str, str]) -> list[str]:
     """A matrix for each quantity and variant, rows = source, columns = destination."""
     blocks = []
-    for quantity, heading in TITLES.items():
-        alike = [pair for pair in pairs if pair[0].quantity == quantity]
+    by_quantity = _grouped(pairs, _quantity)
+    for quantity in in_declared_order(by_quantity):
+        alike = by_quantity[quantity]
         for variant in dict.fromkeys(figure.variant for figure, _ in alike):
             found = [pair for pair in alike if pair[0].variant == variant]
             figures = [figure for figure, _ in found]
-            if quantity == "concurrent_bandwidth" and not _is_whole(figures):
+            if quantity.key in _added_up() and not _is_whole(figures):
                 continue  # a ring or a star: its row among the patterns says all
-            head = heading + (f", {clean(variant, 60)}" if variant else "") + _method(figures)
+            head = (
+                _heading(quantity)
+                + (f", {clean(variant, 60)}" if variant else "")
+                + _method(figures)
+            )
             one_word = _one_word(figures)
             if one_word:
                 blocks.append(wrapped(f"{head}: {one_word}"))

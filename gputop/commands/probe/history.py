@@ -12,6 +12,7 @@ from gputop import __version__
 from gputop.commands.probe.table import table, wrapped
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.measuring import history
+from gputop.measuring.quantities import quantity
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json
 from gputop.topology.model import units
@@ -72,7 +73,7 @@ def text_of(one: RunComparison, names: Mapping[str, str]) -> str:
                 for name, was, now in entries
             )
             lines.append(wrapped(clean(f"other {what}: {said}", 600)))
-    rows = [_row(change, names) for change in one.marked[:MOST_CHANGES]]
+    rows = [_row(one.probe, change, names) for change in one.marked[:MOST_CHANGES]]
     if rows:
         lines.append(table(["earlier", "now", "change", "runs"], rows))
     if len(one.marked) > MOST_CHANGES:
@@ -98,10 +99,10 @@ def _or(text: str) -> str:
     return clean(text, 120) or "not set"
 
 
-def _row(change: FigureChange, names: Mapping[str, str]) -> list[str]:
+def _row(probe: str, change: FigureChange, names: Mapping[str, str]) -> list[str]:
     ends = [names.get(one, clean(one, 16)) for one in (change.src, change.dst) if one]
     label = f"{change.quantity.replace('_', ' ')} {change.variant or ''}".strip()
-    if change.bytes_per_copy and "busbw" in change.quantity:
+    if change.bytes_per_copy and quantity(change.quantity, probe).over_sizes:
         label += f" {units.size(change.bytes_per_copy)}"
     label = clean(f"{label} {' -> '.join(ends)}".strip(), _LONGEST)
     earlier = f"{units.figure(change.earlier)} {clean(change.unit or '', 8)}".strip()

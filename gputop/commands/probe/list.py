@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from gputop import __version__
 from gputop.commands.probe.table import table
@@ -33,7 +34,7 @@ def print_list(names: tuple[str, ...], gpus: str | None, *, as_json: bool) -> No
                 "gputop": __version__,
                 "source": ["live"] if found else [],
                 "assumptions": [],
-                "probes": specs,
+                "probes": [_described(spec) for spec in specs],
                 "estimates": [_estimate(spec, count) for spec in specs for count in counts],
             }
         )
@@ -44,6 +45,13 @@ def print_list(names: tuple[str, ...], gpus: str | None, *, as_json: bool) -> No
         "Seconds include the start of torch, which probes in one run pay once. Memory is\n"
         "what is wanted on each GPU; less is used where less is free."
     )
+
+
+def _described(spec: ProbeSpec) -> dict[str, object]:
+    """What a probe costs and needs; its quantities are read from the answer of a run."""
+    described: dict[str, object] = msgspec.to_builtins(spec)
+    del described["quantities"]
+    return described
 
 
 def _found(gpus: str | None) -> int:

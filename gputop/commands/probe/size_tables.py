@@ -5,58 +5,51 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from gputop.commands.probe.figure_text import Pairs, healthy, verdict
+from gputop.commands.probe.figure_text import Pair, Pairs, healthy, verdict
 from gputop.commands.probe.table import table
+from gputop.measuring.quantities import in_declared_order, quantity_of
 from gputop.measuring.runs import with_names
+from gputop.probes.protocol.quantity import Quantity
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.snapshot import Measurement
 
-OPERATIONS = {
-    "all_reduce_busbw": "all reduce",
-    "all_gather_busbw": "all gather",
-    "reduce_scatter_busbw": "reduce scatter",
-    "all_to_all_busbw": "all to all",
-    "broadcast_busbw": "broadcast",
-    "send_receive_busbw": "send receive",
-}
+
+def tables_of_ranks(pairs: Pairs) -> list[str]:
+    """Rows are sizes, columns quantities; a table for each variant and heading."""
+    tables: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        quantity = quantity_of(pair[0])
+        head = f"{quantity.heading or quantity.title}, {quantity.unit}"
+        tables.setdefault((pair[0].variant or "", head), []).append(pair)
+    return [_table(head, variant, found) for (variant, head), found in tables.items()]
 
 
-def collective_tables(pairs: Pairs) -> list[str]:
-    """Rows are sizes, columns operations; a table for each variant."""
-    variants = dict.fromkeys(figure.variant or "" for figure, _ in pairs)
-    return [
-        _table(variant, [pair for pair in pairs if (pair[0].variant or "") == variant])
-        for variant in variants
-    ]
-
-
-def _table(variant: str, pairs: Pairs) -> str:
-    operations = [name for name in OPERATIONS if any(f.quantity == name for f, _ in pairs)]
-    cells: dict[tuple[int, str], Measurement] = {
-        (figure.bytes_per_copy or 0, figure.quantity): figure for figure, _ in pairs
+def _table(title: str, variant: str, pairs: Pairs) -> str:
+    operations = in_declared_order(quantity_of(figure) for figure, _ in pairs)
+    cells: dict[tuple[int, Quantity], Measurement] = {
+        (figure.bytes_per_copy or 0, quantity_of(figure)): figure for figure, _ in pairs
     }
     sizes = sorted({size for size, _ in cells})
     rows = []
     for size in sizes:
-        found = [cells.get((size, name)) for name in operations]
+        found = [cells.get((size, quantity)) for quantity in operations]
         rows.append([units.size(size), *(_cell(figure) for figure in found)])
-    largest = [_largest(pairs, name) for name in operations]
+    largest = [_largest(pairs, quantity) for quantity in operations]
     if any(one is not None for _, one in pairs):
         rows.append(["healthy", *(healthy(column) for column in largest)])
-        rows.append(["verdict", *(_word(pairs, name) for name in operations)])
+        rows.append(["verdict", *(_word(pairs, quantity) for quantity in operations)])
     algorithms = [_algorithm(column) for column in largest]
     if any(algorithms):
         rows.append(["algorithm", *(word or units.UNKNOWN for word in algorithms)])
     ranks = sorted({str(figure.details.get("ranks")) for figure, _ in pairs} - {"None"})
     engine = next((figure.engine for figure, _ in pairs if figure.engine), None)
-    title = "bus bandwidth, GB/s"
     if variant:
         title += f", {clean(variant, 40)}"
     about = [f"{', '.join(ranks)} ranks"] if ranks else []
     about += [clean(engine, 30)] if engine else []
     title += f" ({', '.join(about)})" if about else ""
-    return f"{title}\n" + table([OPERATIONS[name] for name in operations], rows, corner="size")
+    return f"{title}\n" + table([quantity.title for quantity in operations], rows, corner="size")
 
 
 def _cell(figure: Measurement | None) -> str:
@@ -67,14 +60,16 @@ def _cell(figure: Measurement | None) -> str:
     return units.figure(figure.value) + ("!" if figure.verdict == "wrong-data" else "")
 
 
-def _largest(pairs: Pairs, name: str) -> Pairs:
+def _largest(pairs: Pairs, quantity: Quantity) -> Pairs:
     """The figure of the largest message: the plateau decides, not one small size."""
-    alike = [pair for pair in pairs if pair[0].quantity == name and pair[0].value is not None]
+    alike = [
+        pair for pair in pairs if quantity_of(pair[0]) == quantity and pair[0].value is not None
+    ]
     return sorted(alike, key=lambda pair: pair[0].bytes_per_copy or 0)[-1:]
 
 
-def _word(pairs: Pairs, name: str) -> str:
-    word = verdict([pair for pair in pairs if pair[0].quantity == name])
+def _word(pairs: Pairs, quantity: Quantity) -> str:
+    word = verdict([pair for pair in pairs if quantity_of(pair[0]) == quantity])
     return "no ref." if word == "no reference" else word
 
 
@@ -87,7 +82,7 @@ def _algorithm(column: Pairs) -> str:
 
 
 def sweep(pairs: Pairs, heading: str) -> str:
-    """Rows are sizes; lowest, median and highest of all pairs of GPUs."""
+    """Rows are sizes; lowest, median and highest of all devices or pairs of them."""
     by_size: dict[int, list[Measurement]] = {}
     for figure, _ in pairs:
         if figure.value is not None:

@@ -10,6 +10,7 @@ from gputop.screens.map.names import bridge_names, is_weak, nic_rate, short
 from gputop.screens.map.packages import package_facts, part_name, plain_names
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
+from gputop.topology.model.quantities import WRITE
 from gputop.widgets.gpu_cells import fast_traffic
 from gputop.widgets.spans import Line
 
@@ -265,9 +266,7 @@ def _measured(snapshot: NodeSnapshot, src: str, dst: str) -> float | None:
         (
             m.value
             for m in reversed(snapshot.measurements)
-            if m.quantity == "write_bandwidth"
-            and (m.src, m.dst) == (src, dst)
-            and m.device_kind != "cpu"
+            if m.quantity == WRITE and (m.src, m.dst) == (src, dst) and m.device_kind != "cpu"
         ),
         None,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gputop.measuring.judged import judged
 from gputop.screens.map.drawing import Line
 from gputop.screens.map.names import short
+from gputop.topology.model import quantities
 from gputop.widgets.measure import measured
 from gputop.widgets.meters import verdict_of
 from gputop.widgets.spans import Line as Spans
@@ -24,7 +25,7 @@ LEGEND: Spans = (
     ("✓ 55/55", ""),
     (" PCIe to/from a GPU", "muted"),
 )
-_HOST = ("h2d_bandwidth", "d2h_bandwidth")
+_HOST = (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST)
 _GRAVE = ("low", "too long", "high", "no reference", "healthy")
 
 
@@ -38,7 +39,7 @@ class MeasuredLines:
         if not report.snapshot.measurements:
             return
         self._judged = judged(report)
-        pairs = measured(report, "write_bandwidth")
+        pairs = measured(report, quantities.WRITE)
         self._from = {dst: figure for (src, dst), figure in pairs.items() if src == cursor}
         for figure in report.snapshot.measurements:
             pinned = figure.quantity in _HOST and figure.variant == "pinned"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from gputop.measuring.quantities import headline_place, specs
 from gputop.screens.probes.groups import Group, groups
 from gputop.terminal.clean import clean
 from gputop.widgets.meters import verdict_of
@@ -27,15 +27,6 @@ STATES = {
     "cancelled": ("■", "warn"),
 }
 """State of a step -> sign and ink; every other one is an end that nobody wished for."""
-HEADLINES = {
-    "p2p": ("write_bandwidth", "staged_bandwidth", "bytes_arrive", "can_access"),
-    "p2p-concurrent": ("concurrent_total", "concurrent_bandwidth"),
-    "host": ("h2d_bandwidth", "d2h_bandwidth"),
-    "memory": ("memory_copy", "memory_triad", "memory_read"),
-    "collectives": ("all_reduce_busbw", "all_gather_busbw"),
-    "nccl": ("all_reduce_busbw", "collective_finishes"),
-}
-"""Probe -> the quantities that stand for it in a list, the best first."""
 _RANK = {"low": 3, "high": 2, "healthy": 1}
 
 
@@ -81,9 +72,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     def headline(self) -> Group | None:
         """The group that stands for all: the one that is low, else the best known figure."""
         numeric = [group for group in self.groups if group.numbers]
-        wanted = HEADLINES.get(self.name, ())
-        place = {quantity: number for number, quantity in enumerate(wanted)}
-        numeric.sort(key=lambda group: place.get(group.quantity, len(place)))
+        numeric.sort(key=lambda group: headline_place(group.quantity.key, self.name))
         low = [group for group in numeric if group.bad]
         return next(iter([*low, *numeric, *self.groups]), None)
 
@@ -97,14 +86,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
             default=None,
         )
         return verdict_of(gravest)
-
-
-@cache
-def specs() -> dict[str, ProbeSpec]:
-    """What the probes say of themselves, in their order."""
-    from gputop.probes import catalog
-
-    return {name: catalog.load(name).SPEC for name in catalog.NAMES}
 
 
 def entries(

@@ -77,7 +77,7 @@ def figure_lines(
     columns = _columns(entry.groups, width)
     for group in entry.groups:
         lines += _group(group, columns, listed=not patterns)
-        pattern = patterns.get(group.quantity)
+        pattern = patterns.get(group.quantity.key)
         if pattern:
             lines += wrapped((("   ! ", "bad"), (clean(pattern, 400), "")), width, 5)
     causes = [

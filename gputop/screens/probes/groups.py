@@ -7,40 +7,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gputop.measuring.quantities import place_of, quantity_of, unit_text
 from gputop.terminal.clean import clean
 from gputop.topology.model.units import figure as in_figures
 
 if TYPE_CHECKING:
     from gputop.measuring.judged import Judged
+    from gputop.probes.protocol.quantity import Quantity
     from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.model.snapshot import Measurement
 
-WORDS = {
-    "can_access": "driver grants P2P",
-    "bytes_arrive": "bytes arrive",
-    "write_bandwidth": "write, one way",
-    "read_bandwidth": "read, one way",
-    "both_ways_bandwidth": "both ways, each",
-    "together_bandwidth": "both ways, added",
-    "kernel_write_bandwidth": "kernel writes",
-    "kernel_read_bandwidth": "kernel reads",
-    "staged_bandwidth": "staged through the host",
-    "write_sweep": "write by size",
-    "latency": "latency, small copy",
-    "kernel_latency": "latency, pointer chase",
-    "concurrent_bandwidth": "at once",
-    "concurrent_total": "at once, total",
-    "h2d_bandwidth": "to the GPU",
-    "d2h_bandwidth": "from the GPU",
-    "memory_copy": "copy",
-    "memory_read": "read",
-    "memory_write": "write",
-    "memory_triad": "triad",
-    "gemm": "",
-    "train_step": "",
-    "first_use": "",
-}
-"""Quantity -> its name within its probe; "" where the variant says it all."""
 LEAST_POINTS = 3
 """Fewer sizes than this are no sweep."""
 _ORDER = {"low": 0, "high": 1, "no reference": 2, "healthy": 3}
@@ -64,7 +40,7 @@ class Group(msgspec.Struct, frozen=True):
     """The same thing measured of one or more devices."""
 
     title: str
-    quantity: str
+    quantity: Quantity
     variant: str | None
     members: tuple[Member, ...]
 
@@ -78,7 +54,7 @@ class Group(msgspec.Struct, frozen=True):
     def unit(self) -> str:
         """The unit of the figures, as it is shown."""
         units = (member.figure.unit for member in self.members)
-        return unit_of(next((unit for unit in units if unit), ""))
+        return unit_text(next((unit for unit in units if unit), ""))
 
     @property
     def worst(self) -> Member:
@@ -109,18 +85,9 @@ class Group(msgspec.Struct, frozen=True):
         return ends[0] if ends[0] == ends[1] else "–".join(ends)
 
 
-def unit_of(unit: str | None) -> str:
-    """A unit as a person writes it."""
-    return {"us": "µs"}.get(unit or "", clean(unit or "", 12))
-
-
-def title_of(quantity: str, variant: str | None) -> str:
+def title_of(quantity: Quantity, variant: str | None) -> str:
     """What a figure is called within its probe."""
-    name = WORDS.get(quantity)
-    if name is None:
-        name = clean(quantity, 40).removesuffix("_busbw").removesuffix("_bandwidth")
-        name = name.replace("_", " ")
-    return ", ".join(part for part in (name, clean(variant or "", 60)) if part)
+    return ", ".join(part for part in (quantity.title, clean(variant or "", 60)) if part)
 
 
 def _staged(title: str, figures: Sequence[Measurement]) -> str:
@@ -138,21 +105,20 @@ def who_of(figure: Measurement, names: Mapping[str, str]) -> str:
 
 
 def groups(figures: Iterable[Measurement], judged: Judged, names: Mapping[str, str]) -> list[Group]:
-    """Figures by what they are, in the order they came; of a sweep over sizes the largest.
+    """Figures by what they are, in the order of the declaration; of a sweep the largest size.
 
     Two sizes are no sweep but two runs: then the later one counts.
     """
     alike: dict[tuple[object, ...], list[Measurement]] = {}
     for one in figures:
         alike.setdefault((one.quantity, one.variant, one.src, one.dst), []).append(one)
-    found: dict[tuple[str, str | None], list[Measurement]] = {}
+    found: dict[tuple[Quantity, str | None], list[Measurement]] = {}
     for members in alike.values():
         one = members[-1]
         if len(members) >= LEAST_POINTS:
             one = max(members, key=lambda member: member.bytes_per_copy or 0)
-        found.setdefault((one.quantity, one.variant), []).append(one)
-    rank = {quantity: place for place, quantity in enumerate(WORDS)}
-    order = sorted(found, key=lambda key: rank.get(key[0], len(rank)))
+        found.setdefault((quantity_of(one), one.variant), []).append(one)
+    order = sorted(found, key=lambda key: place_of(key[0].key, found[key][0].probe))
     return [
         Group(
             title=_staged(title_of(*key), found[key]),

@@ -8,7 +8,6 @@ from gputop.screens.probes.groups import Group
 from gputop.widgets.measure import Measure
 from gputop.widgets.measures import measured_cells
 
-LESS_IS_BETTER = frozenset({"latency", "kernel_latency"})
 LEAST_PAIRS = 2
 """One direction alone is no matrix."""
 
@@ -23,11 +22,11 @@ def heat_maps(groups: Iterable[Group]) -> tuple[Measure, ...]:
     found.sort(key=lambda group: not group.numbers)
     return tuple(
         Measure(
-            f"{group.quantity} {group.variant or ''}",
+            f"{group.quantity.key} {group.variant or ''}",
             group.title,
             group.unit,
-            measured_cells(group.quantity, group.variant, signs=True),
-            less_is_better=group.quantity in LESS_IS_BETTER,
+            measured_cells(group.quantity.key, group.variant, signs=True),
+            less_is_better=not group.quantity.more_is_better,
         )
         for group in found
     )

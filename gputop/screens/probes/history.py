@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gputop.screens.probes.entries import HEADLINES
-from gputop.screens.probes.groups import title_of, unit_of
+from gputop.measuring.quantities import headline_place, quantity, unit_text
+from gputop.screens.probes.groups import title_of
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.widgets.meters import VERDICTS
@@ -59,7 +59,7 @@ def history_lines(
     told = compare(own[-1], own[:-1])
     lines = [*_changes(told, names, width)]
     key = _headline(probe, own)
-    title = title_of(*key) if key is not None else ""
+    title = title_of(quantity(key[0], probe), key[1]) if key is not None else ""
     lines.append(((f"{' when':<15}{'level':<8}{title}", "muted"),))
     for number in range(len(own) - 1, -1, -1):
         earlier = own[number - 1] if number else None
@@ -83,19 +83,21 @@ def _changes(told: RunComparison, names: Mapping[str, str], width: int) -> Itera
     elif known:
         yield ((" ✓ ", "good"), ("unchanged", ""), (f" against the median of {count}", "muted"))
     for one in marked[:_MARKED]:
-        yield _change(one, names, width)
+        yield _change(told.probe, one, names, width)
     for name, was, now in (*told.stack, *told.environment):
         text = f" {clean(name, 40)}: {clean(', '.join(was) or 'not set', 60)} → "
         yield from wrapped(((text, "muted"), (clean(now, 60) or "not set", "")), width, 3)
 
 
-def _change(one: FigureChange, names: Mapping[str, str], width: int) -> Line:
+def _change(probe: str, one: FigureChange, names: Mapping[str, str], width: int) -> Line:
     ends = [names.get(end, clean(end, 20)) for end in (one.src, one.dst) if end]
     what = ", ".join(
-        part for part in (title_of(one.quantity, one.variant), " → ".join(ends)) if part
+        part
+        for part in (title_of(quantity(one.quantity, probe), one.variant), " → ".join(ends))
+        if part
     )
     size = f" {units.size(one.bytes_per_copy)}" if one.bytes_per_copy and not ends else ""
-    was = f"{units.figure(one.earlier)} → {units.figure(one.now)} {unit_of(one.unit)}"
+    was = f"{units.figure(one.earlier)} → {units.figure(one.now)} {unit_text(one.unit)}"
     percent = f"{one.percent or 0.0:+.0f} %"
     room = max(width - len(was) - 12, 10)
     return (
@@ -113,9 +115,7 @@ def _headline(probe: str, runs: Iterable[KeptRun]) -> tuple[str, str | None] | N
         for figure in run.figures
         if figure.value is not None
     }
-    wanted = HEADLINES.get(probe, ())
-    place = {quantity: number for number, quantity in enumerate(wanted)}
-    return min(kinds, key=lambda kind: place.get(kind[0], len(place)), default=None)
+    return min(kinds, key=lambda kind: headline_place(kind[0], probe), default=None)
 
 
 def _value(run: KeptRun, key: tuple[str, str | None]) -> tuple[float, str] | None:
@@ -127,7 +127,7 @@ def _value(run: KeptRun, key: tuple[str, str | None]) -> tuple[float, str] | Non
         return None
     largest = max(one.bytes_per_copy or 0 for one in found)
     values = [one.value or 0.0 for one in found if (one.bytes_per_copy or 0) == largest]
-    return statistics.median(values), unit_of(found[0].unit)
+    return statistics.median(values), unit_text(found[0].unit)
 
 
 def _run(run: KeptRun, earlier: KeptRun | None, key: tuple[str, str | None] | None) -> Line:

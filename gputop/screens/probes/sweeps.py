@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputop.screens.probes.groups import LEAST_POINTS, title_of, unit_of, who_of
+from gputop.measuring.quantities import quantity_of, unit_text
+from gputop.screens.probes.groups import LEAST_POINTS, title_of, who_of
 from gputop.terminal.clean import clean
 from gputop.widgets.meters import edges
 
 if TYPE_CHECKING:
     from gputop.measuring.judged import Judged
+    from gputop.probes.protocol.quantity import Quantity
     from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.model.snapshot import Measurement
 
@@ -49,17 +51,17 @@ def sweeps(
     figures: Iterable[Measurement], judged: Judged, names: Mapping[str, str]
 ) -> tuple[Sweep, ...]:
     """Every quantity that was measured at three sizes or more, in the order they came."""
-    by_quantity: dict[str, list[Measurement]] = {}
+    by_quantity: dict[Quantity, list[Measurement]] = {}
     for one in figures:
         if _drawable(one):
-            by_quantity.setdefault(one.quantity, []).append(one)
+            by_quantity.setdefault(quantity_of(one), []).append(one)
     found = []
     for quantity, members in by_quantity.items():
         if len({one.bytes_per_copy for one in members}) < LEAST_POINTS:
             continue
         series = _series(members, names)
         if series:
-            unit = unit_of(members[0].unit)
+            unit = unit_text(members[0].unit)
             band, source = _band(members, judged)
             found.append(Sweep(title_of(quantity, None), unit, series, band, source))
     return tuple(found)

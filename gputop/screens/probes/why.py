@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from gputop.measuring.quantities import unit_text
 from gputop.screens.probes.entries import Entry
-from gputop.screens.probes.groups import Group, Member, unit_of
+from gputop.screens.probes.groups import Group, Member
 from gputop.terminal.clean import clean
 from gputop.topology.explain.fact import MEASURED, READ, Explanation, Fact
 from gputop.topology.model import units
@@ -79,7 +80,7 @@ def _fact(group: Group, member: Member) -> Fact:
             source=_source(figure),
             basis=MEASURED,
         )
-    unit = unit_of(figure.unit)
+    unit = unit_text(figure.unit)
     answer = f"{units.figure(figure.value)} {unit}".strip()
     if figure.low is not None and figure.high is not None:
         answer += f" ({units.figure(figure.low)} to {units.figure(figure.high)})"

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...protocol.quantity import RANKS, Quantity
+
 FLOAT_BYTES = 4
 _PART_NUMBERS = 16 // FLOAT_BYTES
 OUT_OF_PLACE, IN_PLACE = "out of place", "in place"
@@ -46,14 +48,28 @@ class Operation:
     """One collective on tensors of float32."""
 
     name = ""
-    """As in the names of figures."""
+    """As in the keys of quantities."""
     title = ""
     """For people."""
     forms: "tuple[str, ...]" = ()
     """The form that training uses comes first."""
     counted = ""
+    main_variant: "str | None" = None
     in_parts = False
     """Whether S is the parts of all ranks together."""
+
+    @property
+    def quantity(self) -> Quantity:
+        """Its bus bandwidth, which is what its figures are of."""
+        return Quantity(
+            f"{self.name}_busbw",
+            self.name.replace("_", " "),
+            per=RANKS,
+            counted=self.counted,
+            over_sizes=True,
+            heading="bus bandwidth",
+            main_variant=self.main_variant,
+        )
 
     def factor(self, ranks: int) -> float:
         """The bus bandwidth over the algorithm bandwidth."""
@@ -84,6 +100,7 @@ class Operation:
 class _AllReduce(Operation):
     name, title, forms = "all_reduce", "all-reduce", (IN_PLACE,)
     counted = "bytes of one rank's buffer x 2(n-1)/n"
+    main_variant = OUT_OF_PLACE
 
     def factor(self, ranks: int) -> float:
         return 2 * (ranks - 1) / ranks

@@ -15,7 +15,7 @@ from ...crew.crew import Crew, Trouble
 from ...crew.probe import run_crew
 from ...protocol.messages import Measurement, Message, Request
 from ...protocol.spec import ProbeSpec
-from .operations import BY_NAME
+from .operations import BY_NAME, OPERATIONS
 from .plan import GIB, steps
 from .rank import LIBRARY_BYTES, CollectiveMember
 
@@ -36,6 +36,7 @@ SPEC = ProbeSpec(
     seconds_alone=8.5,
     level_factors={"quick": 0.28, "normal": 1.0, "full": 4.0},
     private_folder=True,
+    quantities=tuple(operation.quantity for operation in OPERATIONS),
 )
 
 Emit = Callable[[Message], None]
@@ -52,7 +53,7 @@ def _answer(trouble: Trouble, crew: Crew) -> "Measurement | None":
     if step.kind not in BY_NAME:
         return None
     return Measurement(
-        name=f"{step.kind}_busbw",
+        name=BY_NAME[step.kind].quantity.key,
         src="",
         dst="",
         method=SPEC.method,

@@ -267,9 +267,9 @@ class CollectiveMember(Member):
         }
         taken = Sampled(tuple(factor * gigabytes_per_second(size, fmean(one)) for one in times))
         self.figure(
-            f"{operation.name}_busbw", "", "",
+            operation.quantity, "", "",
             f"{step.what}, by all {self.ranks} ranks", taken,
-            variant=step.variant, counted=operation.counted, details=details,
+            variant=step.variant, details=details,
             bytes_per_copy=step.size_bytes, copies_per_sample=often.calls, **found,
         )  # fmt: skip
 
@@ -278,8 +278,8 @@ class CollectiveMember(Member):
         self._lacking[operation.name] = why
         if self.rank == 0:
             self.say(
-                f"{operation.name}_busbw", "", "", f"{operation.title} by all {self.ranks} ranks",
-                variant=step.variant, counted=operation.counted, bytes_per_copy=step.size_bytes,
+                operation.quantity, "", "", f"{operation.title} by all {self.ranks} ranks",
+                variant=step.variant, bytes_per_copy=step.size_bytes,
                 why=f"{self.here.library} has no such call here: {why}"[:400],
             )  # fmt: skip
 

@@ -22,7 +22,7 @@ from ...protocol.spec import ProbeSpec, level_of
 from ...protocol.timing import low_ones
 from .cases import Case, cases
 from .device import IN_A_ROW, GemmBench, Result, measure_rows
-from .report import Taken, entries_note, measurement
+from .report import GEMM, Taken, entries_note, measurement
 from .room import plan, room_bytes
 from .work import precision
 
@@ -42,6 +42,7 @@ SPEC = ProbeSpec(
     seconds_alone=5.0,
     level_factors={"quick": 0.24, "normal": 1.0, "full": 3.0},
     loads=("compute", "memory"),
+    quantities=(GEMM,),
 )
 
 _STEERING = (

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from ...protocol.messages import Measurement, Note
+from ...protocol.quantity import Quantity
 from .cases import Case
 from .device import GemmBench, Result
 
+GEMM = Quantity(
+    "gemm", "", unit="TFLOP/s", counted="2MNK floating point operations", main_variant="bf16"
+)
 ENTRY_DIFFERENCE = 0.03
 """Two ways to the same product that differ by more are worth a word."""
 _CALLS = {
@@ -63,7 +67,7 @@ def measurement(case: Case, taken: Taken, *, device_kind: str, method: str) -> M
     call = _CALLS[case.entry]
     others = "while other GPUs multiply too" if taken.together else "nothing else running"
     return Measurement(
-        name="gemm",
+        name=GEMM.key,
         src=key,
         dst="",
         method=method,
@@ -71,11 +75,11 @@ def measurement(case: Case, taken: Taken, *, device_kind: str, method: str) -> M
         engine=f"{result.library} by {call}" if result.library else call,
         direction=f"{key} multiplies in its own memory, {others}",
         verdict=result.verdict,
-        unit="TFLOP/s",
+        unit=GEMM.unit,
         why=why,
         attempt=taken.attempt,
         variant=case.kind if result.unsupported and not taken.checked else case.name,
-        counted="2MNK floating point operations",
+        counted=GEMM.counted,
         details=details,
         **figures,
     )

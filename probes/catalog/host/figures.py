@@ -7,10 +7,16 @@ from typing import Any, Optional
 from ...devices.host_memory import HostBuffer
 from ...devices.opened import Emit
 from ...protocol.messages import DeviceRecord, Measurement
+from ...protocol.quantity import Quantity
 from ...protocol.timing import Sampled
 
-NAMES = {True: "h2d_bandwidth", False: "d2h_bandwidth"}
-COUNTED = "bytes copied, once"
+_ONCE = "bytes copied, once"
+TO_DEVICE = Quantity(
+    "h2d_bandwidth", "to the GPU", counted=_ONCE, heading="to GPU", main_variant="pinned"
+)
+FROM_DEVICE = Quantity("d2h_bandwidth", "from the GPU", counted=_ONCE, heading="from GPU")
+QUANTITIES = {True: TO_DEVICE, False: FROM_DEVICE}
+"""By whether the bytes go to the device."""
 _MEMORY = {
     "pinned": "pinned by the driver",
     "registered": "pinned after its pages were touched",
@@ -66,7 +72,7 @@ class Level:
 class Result:
     """One figure of one device, kept so that it can be judged and taken again."""
 
-    name: str
+    quantity: Quantity
     place: Place
     sampled: Sampled
     again: Callable[[], "Result"]
@@ -82,14 +88,14 @@ class Reporter:
     emit: Emit
 
     def figure(
-        self, name: str, key: str, variant: str, direction: str, sampled: Sampled, size: int,
-        copies: int, details: "dict[str, Any]", engine: str, attempt: int = 1,
+        self, quantity: Quantity, key: str, variant: str, direction: str, sampled: Sampled,
+        size: int, copies: int, details: "dict[str, Any]", engine: str, attempt: int = 1,
         verdict: Optional[str] = None,
     ) -> None:  # fmt: skip
         """GB/s of one way; an empty `key` is all devices together."""
         self.emit(
             Measurement(
-                name=name,
+                name=quantity.key,
                 src=key,
                 dst="",
                 method=self.method,
@@ -97,12 +103,12 @@ class Reporter:
                 engine=engine,
                 direction=direction,
                 verdict=verdict,
-                unit="GB/s",
+                unit=quantity.unit,
                 bytes_per_copy=size,
                 copies_per_sample=copies,
                 attempt=attempt,
                 variant=variant,
-                counted=COUNTED,
+                counted=quantity.counted,
                 details=details,
                 **sampled.fields(),
             )

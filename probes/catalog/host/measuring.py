@@ -13,7 +13,7 @@ from ...devices.sensors import Sensors
 from ...protocol.messages import Note
 from ...protocol.plaintext import one_line
 from ...protocol.timing import Sampled, gigabytes_per_second, sample, warm
-from .figures import FEW_COPIES, NAMES, Level, Place, Reporter, Result, about, link, way
+from .figures import FEW_COPIES, QUANTITIES, Level, Place, Reporter, Result, about, link, way
 
 _STAGED = "copy engine, staged by the driver"
 _PAGEABLE_COPIES, _FEW_SAMPLES = 2, 3
@@ -91,13 +91,13 @@ class Measuring:
             )
         details = {**link(watch.summary()), **about(buffer, place.node)}
         self._reporter.figure(
-            NAMES[to_device], place.key, variant, way(place.key, to_device), sampled, size, copies,
-            details, self._copier.engine, attempt, verdict,
+            QUANTITIES[to_device], place.key, variant, way(place.key, to_device), sampled, size,
+            copies, details, self._copier.engine, attempt, verdict,
         )  # fmt: skip
         again = partial(
             self._pinned, place, buffer, to_device, variant, samples, verdict, attempt + 1
         )
-        return Result(NAMES[to_device], place, sampled, again)
+        return Result(QUANTITIES[to_device], place, sampled, again)
 
     def both_ways(self, place: Place) -> None:
         """To the device and back at once, each with its own half of the buffers."""
@@ -112,7 +112,7 @@ class Measuring:
         for to_device, sampled in zip((True, False), each):
             direction = f"{way(place.key, to_device)}, while the other way runs too"
             self._reporter.figure(
-                NAMES[to_device], place.key, "pinned, both ways", direction, sampled, half,
+                QUANTITIES[to_device], place.key, "pinned, both ways", direction, sampled, half,
                 self._level.copies, details, self._copier.engine,
             )  # fmt: skip
 
@@ -129,13 +129,13 @@ class Measuring:
             size, engine = copies[0].host.numel(), self._copier.engine
             for place, sampled, watch in zip(self._places, each, watches):
                 self._reporter.figure(
-                    NAMES[to_device], place.key, "pinned, all GPUs at once",
+                    QUANTITIES[to_device], place.key, "pinned, all GPUs at once",
                     f"{way(place.key, to_device)}, while all others do the same", sampled, size,
                     self._level.copies,
                     {**link(watch.summary()), **about(self._pools[place.node], place.node)}, engine,
                 )  # fmt: skip
             self._reporter.figure(
-                NAMES[to_device], "", "pinned, all GPUs at once",
+                QUANTITIES[to_device], "", "pinned, all GPUs at once",
                 f"{way('all GPUs at once', to_device)}, added", total, size, self._level.copies,
                 {"gpus": len(copies)}, engine,
             )  # fmt: skip
@@ -187,7 +187,7 @@ class Measuring:
         )
         engine = self._copier.engine if self._reporter.kind == "cpu" else _STAGED
         self._reporter.figure(
-            NAMES[to_device], place.key, "pageable", way(place.key, to_device), sampled, size,
+            QUANTITIES[to_device], place.key, "pageable", way(place.key, to_device), sampled, size,
             _PAGEABLE_COPIES, about(buffer, place.node), engine,
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ from ...protocol.messages import DeviceRecord, Note, Progress, Request
 from ...protocol.sizing import MIB, too_full
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
 from ...protocol.timing import low_ones
-from .figures import Level, Place, Reporter, Result
+from .figures import FROM_DEVICE, TO_DEVICE, Level, Place, Reporter, Result
 from .measuring import Measuring
 
 SPEC = ProbeSpec(
@@ -36,6 +36,7 @@ SPEC = ProbeSpec(
     level_factors={"quick": 0.2, "normal": 1.0, "full": 1.0},
     host_memory_bytes=1280 * MIB,
     loads=("host", "links"),
+    quantities=(TO_DEVICE, FROM_DEVICE),
 )
 
 _BUFFER_BYTES = (512 * MIB, 256 * MIB, 64 * MIB)
@@ -135,7 +136,9 @@ def _walk(
     for place in places:
         step(f"{place.key}, pinned memory")
         figures += measuring.one_way(place)
-    odd = set(low_ones([(f"{f.name} {f.place.device.name}", f.sampled.median) for f in figures]))
+    odd = set(
+        low_ones([(f"{f.quantity.key} {f.place.device.name}", f.sampled.median) for f in figures])
+    )
     odd |= {number for number, f in enumerate(figures) if f.sampled.restless()}
     for number in sorted(odd):
         low = figures[number]
@@ -154,7 +157,7 @@ def _walk(
     for node, cpus in from_nodes:
         step(f"from the CPUs of NUMA node {node}")
         for one in measuring.from_node(node, cpus, other_bytes):
-            found.setdefault((one.place.key, one.name), {})[node] = one.sampled.median
+            found.setdefault((one.place.key, one.quantity.key), {})[node] = one.sampled.median
     if more:
         _compare_nodes(found, {place.key: place.node for place in places}, nodes, emit)
     emit(Progress(total, total, "all host copies measured"))
@@ -177,7 +180,7 @@ def _compare_nodes(
         named, best = own[key], max(by_node, key=lambda node: by_node[node])
         if named is None or named not in by_node or by_node[best] <= _FASTER * by_node[named]:
             continue
-        way = "to it" if name == "h2d_bandwidth" else "from it"
+        way = "to it" if name == TO_DEVICE.key else "from it"
         lines.append(
             f"{key}: {by_node[best]:.1f} GB/s {way} from node {best}, {by_node[named]:.1f} from "
             f"node {named}, which the firmware says is its own."

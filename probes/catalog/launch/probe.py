@@ -21,11 +21,20 @@ from typing import Any, Optional
 from ...devices.opened import Emit, open_devices
 from ...protocol.messages import DeviceRecord, Measurement, Note, Progress, Request
 from ...protocol.plaintext import one_line
+from ...protocol.quantity import Quantity
 from ...protocol.sizing import GIB, MIB, spare_bytes, too_full
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
 from ...runner.children import answers
 from .caches import caches
 
+FIRST_USE = Quantity(
+    "first_use",
+    "",
+    unit="s",
+    more_is_better=False,
+    counted="time until the device is done",
+    has_steady_state=True,
+)
 SPEC = ProbeSpec(
     name="launch",
     title="First use",
@@ -44,6 +53,7 @@ SPEC = ProbeSpec(
     host_memory_bytes=2 * GIB,
     loads=("host", "compute"),
     private_folder=True,
+    quantities=(FIRST_USE,),
 )
 
 _SCRIPT = Path(__file__).resolve().with_name("first_use.py")
@@ -121,7 +131,7 @@ class _Fresh:
         where = f" on {key}" if key else ""
         self._emit(
             Measurement(
-                name="first_use",
+                name=FIRST_USE.key,
                 src=key,
                 dst="",
                 method=SPEC.method,
@@ -129,13 +139,13 @@ class _Fresh:
                 engine="torch in a fresh interpreter",
                 direction=f"{one_line(variant, 60)}{where}, the first time in its process",
                 value=seconds,
-                unit="s",
+                unit=FIRST_USE.unit,
                 why=one_line(str(why), 300) if why else None,
                 minimum=seconds,
                 maximum=seconds,
                 samples=() if seconds is None else (seconds,),
                 variant=one_line(variant, 60),
-                counted="time until the device is done",
+                counted=FIRST_USE.counted,
                 details=details if isinstance(details, dict) else {},
             )
         )

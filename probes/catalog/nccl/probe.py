@@ -12,6 +12,7 @@ from ...crew.crew import Crew, Trouble
 from ...crew.probe import run_crew
 from ...protocol.messages import Measurement, Message, Request
 from ...protocol.spec import ProbeSpec
+from .quantities import FINISHES, QUANTITIES, SEND_RECEIVE
 from .rank import NEEDED_BYTES, NcclMember, steps
 
 SPEC = ProbeSpec(
@@ -30,6 +31,7 @@ SPEC = ProbeSpec(
     seconds_per_pair=0.06,
     level_factors={"quick": 1.0, "normal": 1.0, "full": 1.0},
     private_folder=True,
+    quantities=QUANTITIES,
 )
 
 Emit = Callable[[Message], None]
@@ -42,12 +44,12 @@ def run(request: Request, emit: Emit) -> None:
 
 def _answer(trouble: Trouble, crew: Crew) -> Measurement:
     """The failure as a measurement."""
-    name, src, dst = "collective", "", ""
+    quantity, src, dst = FINISHES, "", ""
     if trouble.step.kind == "transfer":
-        name = "send-receive"
+        quantity = SEND_RECEIVE
         src, dst = crew.key_of(trouble.step.src), crew.key_of(trouble.step.dst)
     return Measurement(
-        name=name,
+        name=quantity.key,
         src=src,
         dst=dst,
         method=SPEC.method,

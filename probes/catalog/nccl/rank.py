@@ -11,6 +11,7 @@ from typing import Any
 from ...crew.rank import Member
 from ...crew.steps import INIT, MIB, OPEN, Step
 from ...protocol.timing import Sampled, gigabytes_per_second
+from .quantities import ALGBW, BUSBW, COMMUNICATOR, FINISHES, SEND_RECEIVE
 
 NEEDED_BYTES = 2048 * MIB
 """On each GPU: the library's buffers, up to 1.5 GB with many channels, and ours."""
@@ -66,7 +67,14 @@ class NcclMember(Member):
         here.wait()
         seconds = round(time.perf_counter() - started, 3)
         direction = f"rank {self.rank}, up to its first all-reduce of 4 bytes"
-        self.say("init", self.devices[self.rank].key, "", direction, value=seconds, unit="s")
+        self.say(
+            COMMUNICATOR,
+            self.devices[self.rank].key,
+            "",
+            direction,
+            value=seconds,
+            unit=COMMUNICATOR.unit,
+        )
 
     def _all_reduce(self, step: Step) -> None:
         here, size = self.here, step.size_bytes
@@ -86,7 +94,7 @@ class NcclMember(Member):
         }
         if self.rank == 0 and (step.first or total):
             verdict = "wrong-data" if total else "finished"
-            self.say("collective", "", "", direction, verdict=verdict, **found)
+            self.say(FINISHES, "", "", direction, verdict=verdict, **found)
         once = here.seconds(lambda: self.dist.all_reduce(data), 1)
         samples, times = self._repeats(f"slow/{size}", once)
 
@@ -100,8 +108,8 @@ class NcclMember(Member):
         # Bytes that a ring sends over each link, over the time: nccl-tests/doc/PERFORMANCE.md.
         factor = 2 * (self.ranks - 1) / self.ranks
         found |= {"verdict": "wrong-data" if total else "verified", "copies_per_sample": times}
-        for name, by in (("all-reduce-algbw", 1.0), ("all-reduce-busbw", factor)):
-            self.figure(name, "", "", direction, Sampled(tuple(by * x for x in taken)), **found)
+        for quantity, by in ((ALGBW, 1.0), (BUSBW, factor)):
+            self.figure(quantity, "", "", direction, Sampled(tuple(by * x for x in taken)), **found)
 
     def _repeats(self, topic: str, seconds: float) -> "tuple[int, int]":
         """How many samples of how many calls; rank 0's first try decides for all."""
@@ -151,4 +159,4 @@ class NcclMember(Member):
             "copies_per_sample": times,
         }
         direction = f"{src} sends, {dst} receives, nothing else running"
-        self.figure("send-receive", src, dst, direction, speeds, **found)
+        self.figure(SEND_RECEIVE, src, dst, direction, speeds, **found)

@@ -38,7 +38,8 @@ from .patterns import (
     slots,
     wiring,
 )
-from .report import ALL_BYTES_ONCE, STAGED, Reporter
+from .quantities import CONCURRENT, CONCURRENT_TOTAL, CROWDED
+from .report import STAGED, Reporter
 
 SPEC = ProbeSpec(
     name="p2p-concurrent",
@@ -55,6 +56,7 @@ SPEC = ProbeSpec(
     seconds_per_pair=0.28,
     level_factors={"quick": 0.13, "normal": 1.0, "full": 1.5},
     loads=("links",),
+    quantities=CROWDED,
 )
 
 Emit = Callable[[Message], None]
@@ -206,7 +208,7 @@ class _Crowd:
             sampled = Sampled(tuple(one[place] for one in taken.found))
             medians.append(sampled.median)
             self._report.figure(
-                "concurrent_bandwidth", a, b,
+                CONCURRENT, a, b,
                 self._backend.copy_engine if self._granted[src, dst] else STAGED,
                 f"{a.key} writes into {b.key}: {pattern.name}{taken.how}",
                 sampled, self._size, self._sizes.copies, variant=variant, details=details,
@@ -219,12 +221,12 @@ class _Crowd:
             if taken.schedule == IN_PHASES:
                 how = "in phases one after the other, each until its last is done"
             self._report.figure(
-                "concurrent_total",
+                CONCURRENT_TOTAL,
                 hub if pattern.name == "one to all" else None,
                 hub if pattern.name == "all to one" else None,
                 self._backend.copy_engine if granted else STAGED,
                 f"{pattern.name}, {pairs} pairs, {how}",
-                total, self._size, self._sizes.copies, variant=variant, counted=ALL_BYTES_ONCE,
+                total, self._size, self._sizes.copies, variant=variant,
                 details={"pairs": pairs, **details},
             )  # fmt: skip
         return Ran(pattern, tuple(medians), total.median, taken.schedule or AT_ONCE)

@@ -7,6 +7,7 @@ from ...devices.devices import Backend, Flow
 from ...protocol.messages import DeviceRecord
 from ...protocol.sizing import MIB, Sizes
 from ...protocol.timing import Sampled, gigabytes_per_second, sample
+from .quantities import KERNEL_LATENCY, KERNEL_READ, KERNEL_WRITE, READ, SWEEP, THROUGH_HOST
 from .report import STAGED, Reporter
 
 STAGED_BYTES = 256 * MIB
@@ -36,7 +37,7 @@ class Paths:
             self._sizes.samples,
         )
         self._report.figure(
-            "read_bandwidth", reader, owner, self._backend.copy_engine if granted else STAGED,
+            READ, reader, owner, self._backend.copy_engine if granted else STAGED,
             f"{reader.key} reads the memory of {owner.key}, nothing else running",
             sampled, size, copies, attempt=attempt, verdict=self._verdict(owner, reader, size),
         )  # fmt: skip
@@ -57,10 +58,10 @@ class Paths:
                 return None
             times.append(gigabytes_per_second(copies * size, seconds))
         sampled = Sampled(tuple(times))
-        name = "kernel_read_bandwidth" if reads else "kernel_write_bandwidth"
+        quantity = KERNEL_READ if reads else KERNEL_WRITE
         does = "reads the memory of" if reads else "writes into"
         self._report.figure(
-            name, doer, other, self._backend.kernel_engine,
+            quantity, doer, other, self._backend.kernel_engine,
             f"a kernel of {doer.key} {does} {other.key}, nothing else running",
             sampled, size, copies, attempt=attempt, verdict=self._verdict(*ends, size),
         )  # fmt: skip
@@ -74,10 +75,9 @@ class Paths:
             return
         times = [1e6 * seconds / hops for seconds in self._times(chase, self._sizes.samples)]
         self._report.figure(
-            "kernel_latency", src, dst, self._backend.kernel_engine,
+            KERNEL_LATENCY, src, dst, self._backend.kernel_engine,
             f"a kernel of {src.key} follows pointers in the memory of {dst.key}",
-            Sampled(tuple(times)), 8, hops, unit="us", counted="one load that the next waits for",
-            digits=4,
+            Sampled(tuple(times)), 8, hops, digits=4,
         )  # fmt: skip
 
     def staging(
@@ -91,7 +91,7 @@ class Paths:
         stage()
         sampled = Sampled(tuple(gigabytes_per_second(size, t) for t in self._times(stage, _FEW)))
         self._report.figure(
-            "staged_bandwidth", src, dst, "copy engine, through pinned host memory",
+            THROUGH_HOST, src, dst, "copy engine, through pinned host memory",
             f"{src.key} to {dst.key} by way of two pinned buffers on the host",
             sampled, size, 1, attempt=attempt, verdict=self._verdict(src, dst, size),
         )  # fmt: skip
@@ -122,7 +122,7 @@ class Paths:
             times = [self._backend.flow_seconds([flow], size, copies).together for _ in range(_FEW)]
             sampled = Sampled(tuple(gigabytes_per_second(copies * size, t) for t in times))
             self._report.figure(
-                "write_sweep", src, dst, self._backend.copy_engine if granted else STAGED,
+                SWEEP, src, dst, self._backend.copy_engine if granted else STAGED,
                 f"{src.key} writes into {dst.key}, copy after copy of one size",
                 sampled, size, copies,
                 details={"time_us": round(1e6 * sorted(times)[_FEW // 2] / copies, 3)},

@@ -14,6 +14,7 @@ from ...protocol.messages import DeviceRecord, Progress, Request
 from ...protocol.sizing import GIB, MIB, choose_sizes
 from ...protocol.spec import ProbeSpec, level_of
 from .plan import PLANS
+from .quantities import ALONE
 from .report import Reporter
 from .walk import Walk
 
@@ -35,6 +36,7 @@ SPEC = ProbeSpec(
     level_factors={"quick": 0.09, "normal": 1.0, "full": 1.6},
     host_memory_bytes=64 * MIB,
     loads=("links",),
+    quantities=ALONE,
 )
 
 

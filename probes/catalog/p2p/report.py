@@ -5,11 +5,11 @@ from typing import Any, Optional
 
 from ...devices.devices import Backend
 from ...protocol.messages import DeviceRecord, Measurement, Message, Note
+from ...protocol.quantity import Quantity
 from ...protocol.timing import Sampled
 
 STAGED = "copy, staged through the host"
-BYTES_ONCE = "bytes copied, once"
-ALL_BYTES_ONCE = "bytes copied, once, all pairs added"
+"""The engine of a copy between two GPUs without peer access."""
 
 
 class Reporter:
@@ -26,7 +26,7 @@ class Reporter:
 
     def say(
         self,
-        name: str,
+        quantity: Quantity,
         src: Optional[DeviceRecord],
         dst: Optional[DeviceRecord],
         engine: str,
@@ -36,7 +36,7 @@ class Reporter:
         """An answer; `more` is the other fields of a Measurement."""
         self._emit(
             Measurement(
-                name=name,
+                name=quantity.key,
                 src=src.key if src else "",
                 dst=dst.key if dst else "",
                 method=self._method,
@@ -49,7 +49,7 @@ class Reporter:
 
     def figure(
         self,
-        name: str,
+        quantity: Quantity,
         src: Optional[DeviceRecord],
         dst: Optional[DeviceRecord],
         engine: str,
@@ -59,16 +59,15 @@ class Reporter:
         copies: int,
         *,
         attempt: int = 1,
-        unit: str = "GB/s",
-        counted: str = BYTES_ONCE,
+        counted: str = "",
         digits: int = 3,
         **more: Any,
     ) -> None:
         """A median with its samples."""
         self.say(
-            name, src, dst, engine, direction,
+            quantity, src, dst, engine, direction,
             value=round(sampled.median, digits),
-            unit=unit,
+            unit=quantity.unit,
             minimum=round(min(sampled.samples), digits),
             maximum=round(max(sampled.samples), digits),
             samples=tuple(round(one, digits) for one in sampled.samples),
@@ -76,6 +75,6 @@ class Reporter:
             copies_per_sample=copies,
             attempt=attempt,
             why=None if attempt == 1 else "measured twice: low or restless at first",
-            counted=counted,
+            counted=counted or quantity.counted,
             **more,
         )  # fmt: skip

@@ -9,10 +9,22 @@ from typing import Optional
 from ...devices.devices import Backend, Flow
 from ...protocol.messages import DeviceRecord
 from ...protocol.plaintext import one_line
+from ...protocol.quantity import Quantity
 from ...protocol.sizing import Sizes
 from ...protocol.timing import Sampled, gigabytes_per_second, low_ones, sample, warm
 from .paths import Paths
 from .plan import Kinds, Plan, couples, ordered
+from .quantities import (
+    ACCESS,
+    ARRIVAL,
+    BOTH_WAYS,
+    KERNEL_READ,
+    KERNEL_WRITE,
+    LATENCY,
+    READ,
+    TOGETHER,
+    WRITE,
+)
 from .report import STAGED, Reporter
 
 STEADY = 0.01
@@ -96,17 +108,17 @@ class Walk:
         granted = self.granted[src.key, dst.key]
         direction = f"{src.key} asks for the memory of {dst.key}"
         self._report.say(
-            "access", src, dst, self.backend.grantor, direction,
+            ACCESS, src, dst, self.backend.grantor, direction,
             verdict="granted" if granted else "not-granted",
         )  # fmt: skip
         self._arrival(src, dst, granted)
         self._choose_copy_bytes(src, dst)
-        self._figure("one-way", src, dst, partial(self._one_way, src, dst))
+        self._figure(WRITE, src, dst, partial(self._one_way, src, dst))
         self._latency(src, dst)
 
     def _arrival(self, src: DeviceRecord, dst: DeviceRecord, granted: bool) -> None:
         direction = f"{src.key} stores into {dst.key}, which reads its own memory"
-        say = partial(self._report.say, "arrival", src, dst, self.backend.store_engine, direction)
+        say = partial(self._report.say, ARRIVAL, src, dst, self.backend.store_engine, direction)
         if not granted:
             say(
                 verdict="not-granted",
@@ -146,7 +158,7 @@ class Walk:
 
     def _figure(
         self,
-        name: str,
+        quantity: Quantity,
         src: DeviceRecord,
         dst: DeviceRecord,
         time_it: Callable[[int], Optional[Sampled]],
@@ -154,7 +166,7 @@ class Walk:
         """Time it, and keep how to do so again. Compared with: its like, of the kind asked for."""
         sampled = time_it(1)
         if sampled is not None:
-            kind = f"{name} {self._kinds.of(src, dst)}"
+            kind = f"{quantity.key} {self._kinds.of(src, dst)}"
             self._figures.append(_Figure(kind, sampled, time_it))
 
     def _one_way(self, src: DeviceRecord, dst: DeviceRecord, attempt: int) -> Sampled:
@@ -170,7 +182,7 @@ class Walk:
         right = self.backend.copied_right(flow.src, flow.dst, size)
         self._direct[src.key, dst.key] = sampled.median
         self._report.figure(
-            "one-way", src, dst,
+            WRITE, src, dst,
             self.backend.copy_engine if self.granted[src.key, dst.key] else STAGED,
             f"{src.key} writes into {dst.key}, nothing else running",
             sampled, size, copies, attempt=attempt, verdict="verified" if right else "wrong-data",
@@ -178,7 +190,7 @@ class Walk:
         return sampled
 
     def _both_ways(self, a: DeviceRecord, b: DeviceRecord) -> None:
-        self._figure("both-ways", a, b, partial(self._time_both_ways, a, b))
+        self._figure(BOTH_WAYS, a, b, partial(self._time_both_ways, a, b))
 
     def _time_both_ways(self, a: DeviceRecord, b: DeviceRecord, attempt: int) -> Sampled:
         size = min(self._copy_bytes[a.key, b.key], self._copy_bytes[b.key, a.key])
@@ -197,10 +209,10 @@ class Walk:
         for src, dst, sampled in ((a, b, there), (b, a, back)):
             direction = f"{src.key} writes into {dst.key} while {dst.key} writes into {src.key}"
             self._report.figure(
-                "both-ways", src, dst, engine, direction, sampled, size, copies, attempt=attempt
+                BOTH_WAYS, src, dst, engine, direction, sampled, size, copies, attempt=attempt
             )
         self._report.figure(
-            "together", a, b, engine, f"{a.key} and {b.key} write into each other, both added",
+            TOGETHER, a, b, engine, f"{a.key} and {b.key} write into each other, both added",
             together, size, copies, attempt=attempt,
             # nvbandwidth's total adds the two rates, although the slower one ends alone.
             details={"rates_added_gbs": round(there.median + back.median, 3)},
@@ -215,10 +227,10 @@ class Walk:
             self._sizes.samples,
         )
         self._report.figure(
-            "latency", src, dst,
+            LATENCY, src, dst,
             self.backend.copy_engine if self.granted[src.key, dst.key] else STAGED,
             f"{src.key} writes {small} bytes into {dst.key}, copy after copy",
-            sampled, small, copies, unit="us", counted=f"one copy of {small} bytes",
+            sampled, small, copies, counted=f"one copy of {small} bytes",
         )  # fmt: skip
 
     def _open_kernels(self, indices: "list[int]") -> None:
@@ -233,12 +245,12 @@ class Walk:
     def _other_paths(self, src: DeviceRecord, dst: DeviceRecord) -> None:
         size, granted = self._copy_bytes[src.key, dst.key], self.granted[src.key, dst.key]
         read = partial(self._paths.read, src, dst, size, granted)
-        self._figure("read_bandwidth", src, dst, read)
+        self._figure(READ, src, dst, read)
         # Where bytes went astray a pointer from there could lead anywhere.
         if (src.key, dst.key) in self._arrived:
-            for reads, name in ((False, "kernel_write"), (True, "kernel_read")):
+            for reads, quantity in ((False, KERNEL_WRITE), (True, KERNEL_READ)):
                 kernel = partial(self._paths.kernel, src, dst, size, reads)
-                self._figure(name, src, dst, kernel)
+                self._figure(quantity, src, dst, kernel)
             self._paths.chase(src, dst)
 
     def _extras(self, src: DeviceRecord, dst: DeviceRecord) -> None:

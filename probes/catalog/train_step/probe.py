@@ -14,7 +14,7 @@ from ...devices.gpus import drop_overruled_variables
 from ...protocol.messages import Measurement, Message, Note, Request
 from ...protocol.spec import ProbeSpec
 from .model import Stack
-from .rank import TOGETHER, TrainMember, steps
+from .rank import TOGETHER, TRAIN_STEP, TrainMember, steps
 
 SPEC = ProbeSpec(
     name="train-step",
@@ -33,6 +33,7 @@ SPEC = ProbeSpec(
     level_factors={"quick": 0.7, "normal": 1.0, "full": 3.0},
     loads=("links", "memory", "compute"),
     private_folder=True,
+    quantities=(TRAIN_STEP,),
 )
 
 Emit = Callable[[Message], None]
@@ -51,7 +52,7 @@ def _answer(trouble: Trouble, crew: Crew) -> Optional[Measurement]:
     if trouble.step.kind not in (TOGETHER, "init"):
         return None
     return Measurement(
-        name="train_step",
+        name=TRAIN_STEP.key,
         src="",
         dst="",
         method=SPEC.method,

@@ -12,10 +12,17 @@ from ...crew.rank import Member
 from ...crew.steps import INIT, MIB, OPEN, Step
 from ...devices.sensors import Sensors
 from ...protocol.messages import Measurement, Note
+from ...protocol.quantity import Quantity
 from ...protocol.spec import level_of
 from .model import SMALLEST, Stack, attention_of, build, fitting, stacks
 
 ALONE, TOGETHER = "alone", "together"
+TRAIN_STEP = Quantity(
+    "train_step",
+    "",
+    unit="TFLOP/s",
+    counted="model floating point operations of one GPU, forward and backward",
+)
 _SECONDS = {"quick": 0.6, "normal": 1.5, "full": 3.0}
 _CPU_SECONDS = 0.05
 _WARM_SECONDS = 0.3
@@ -241,7 +248,7 @@ class TrainMember(Member):
         usual = stacks(self.params, cpu=self._cpu)[0].sequence
         self.emit(
             Measurement(
-                name="train_step",
+                name=TRAIN_STEP.key,
                 src=src,
                 dst="",
                 method=self.spec.method,
@@ -251,12 +258,12 @@ class TrainMember(Member):
                 verdict="wrong-data" if wrong else "verified",
                 why=wrong or None,
                 value=_tflops(stack, median_ms),
-                unit="TFLOP/s",
+                unit=TRAIN_STEP.unit,
                 minimum=_tflops(stack, max(times)),
                 maximum=_tflops(stack, min(times)),
                 variant=variant if stack.sequence == usual else
                 f"{variant}, sequence {stack.sequence}",
-                counted="model floating point operations of one GPU, forward and backward",
+                counted=TRAIN_STEP.counted,
                 details=details,
             )
         )  # fmt: skip

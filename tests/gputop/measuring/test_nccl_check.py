@@ -100,11 +100,11 @@ def test_what_was_measured_stands_beside_the_rings() -> None:
     first, second = (one.address for one in node().machine.gpus[:2])
     run = told(
         recorded("default"),
-        said("collective", verdict="finished", bytes_per_copy=4 << 20),
-        said("all-reduce-algbw", value=100.0, unit="GB/s", bytes_per_copy=4 << 20),
-        said("all-reduce-busbw", value=150.0, unit="GB/s", bytes_per_copy=4 << 20),
-        said("all-reduce-busbw", value=342.0, unit="GB/s", bytes_per_copy=64 << 20),
-        said("send-receive", first, second, value=300.0, verdict="verified"),
+        said("collective_finishes", verdict="finished", bytes_per_copy=4 << 20),
+        said("all_reduce_algbw", value=100.0, unit="GB/s", bytes_per_copy=4 << 20),
+        said("all_reduce_busbw", value=150.0, unit="GB/s", bytes_per_copy=4 << 20),
+        said("all_reduce_busbw", value=342.0, unit="GB/s", bytes_per_copy=64 << 20),
+        said("send_receive", first, second, value=300.0, verdict="verified"),
     )
     check = check_run(node(), run, {"NCCL_NVLS_ENABLE": "0"})
     assert check.finished == "finished"
@@ -166,12 +166,12 @@ def test_a_self_test_predicts_nothing() -> None:
     ],
 )
 def test_exit_codes_tell_an_answer_from_none(status: str, verdict: str | None, code: int) -> None:
-    figures = [] if verdict is None else [said("collective", verdict=verdict)]
+    figures = [] if verdict is None else [said("collective_finishes", verdict=verdict)]
     assert probe_document.exit_code(told(b"", *figures, status=status)) == code
 
 
 def test_the_document_names_ranks_and_holds_the_check() -> None:
-    run = told(recorded("default"), said("collective", verdict="finished"))
+    run = told(recorded("default"), said("collective_finishes", verdict="finished"))
     check = check_run(node(), run, {"NCCL_NVLS_ENABLE": "0"})
     wish = Wish(probe="nccl", addresses=check.gpus)
     one = probe_document.document(wish, run, check)

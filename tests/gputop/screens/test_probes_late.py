@@ -32,7 +32,7 @@ from tests.support.places import TESTS
 
 WORKERS = TESTS / "probe_workers"
 STUCK = Measurement(
-    "collective", "", "", "nccl/1", "gpu", "NCCL", "all to all", verdict="timed-out"
+    "collective_finishes", "", "", "nccl/1", "gpu", "NCCL", "all to all", verdict="timed-out"
 )
 
 

@@ -45,7 +45,9 @@ def test_the_self_test_gives_every_figure_of_every_device() -> None:
     said = run(level="quick")
     found = {(m.name, m.src, m.variant): m for m in said if isinstance(m, Measurement)}
     assert found.keys() == {
-        (operation.name, f"cpu:{i}", operation.variant) for operation in OPERATIONS for i in (0, 1)
+        (operation.quantity.key, f"cpu:{i}", operation.variant)
+        for operation in OPERATIONS
+        for i in (0, 1)
     }
     for figure in found.values():
         assert figure.value is not None

@@ -11,11 +11,12 @@ from ...expectation.judge import Judge
 from ...expectation.references import pcie_practical
 from ...expectation.variables import VariableEffect
 from ...hardware.specs import Sku
+from ...model.quantities import ALL_REDUCE
 from ...model.snapshot import Measurement
 from ...nccl.prediction import Prediction
 from ..case import Case
 
-ALL_REDUCE, COLLECTIVE = "all_reduce_busbw", "AllReduce"
+COLLECTIVE = "AllReduce"
 LARGE_BYTES, MEDIUM_BYTES = 1 << 30, 1 << 20
 WORSE = 0.9
 """Share of the bandwidth below which a variable costs something by the library's own model."""

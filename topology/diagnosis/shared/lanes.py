@@ -11,6 +11,7 @@ from itertools import pairwise
 import msgspec
 
 from ...expectation.links import pcie_gbs
+from ...model import quantities
 from ...model.machine import Gpu, PciDevice
 from ...model.snapshot import Measurement
 from ...wiring.wires import PCIE_GTS
@@ -20,7 +21,7 @@ from ..case import Case
 _WIDTH = "sysfs current_link_width, max_link_width"
 FIRST_RESTING = 6
 """PCIe generation from which a link gives up lanes at rest (L0p): few then prove nothing."""
-COPIES = ("h2d_bandwidth", "d2h_bandwidth")
+COPIES = (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST)
 LEAST_SHARE = 0.75
 """Share of a link's rate from which a copy shows that nothing of it is missing (peers D07)."""
 

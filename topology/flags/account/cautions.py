@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from statistics import median
 
+from ...model import quantities
 from ...model.snapshot import NodeSnapshot
 from ...nccl.prediction import Prediction
 from ..what_if.figures import pairs_in_words
@@ -28,7 +29,7 @@ def measured(snapshot: NodeSnapshot, prediction: Prediction) -> str:
     by_path: dict[str, list[float]] = defaultdict(list)
     for one in snapshot.measurements:
         path = paths.get((str(one.src), str(one.dst)))
-        if one.quantity == "write_bandwidth" and one.value is not None and path:
+        if one.quantity == quantities.WRITE and one.value is not None and path:
             by_path[path].append(one.value)
     if not by_path:
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from ...model import quantities
 from ...model.snapshot import NodeSnapshot
 from ..settings import Settings
 from ..system.peers import Grant, Grants
@@ -24,7 +25,7 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
     cuda = {
         (one.src, one.dst): one.verdict == "granted"
         for one in snapshot.measurements
-        if one.quantity == "can_access" and one.verdict in ("granted", "not-granted")
+        if one.quantity == quantities.CAN_ACCESS and one.verdict in ("granted", "not-granted")
     }
 
     parted = {gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled}

@@ -39,14 +39,14 @@ def test_a_run_reaches_its_end(tmp_path: Path) -> None:
     assert set(modes) == {0o700}
     assert outcome.hello is not None
     assert [d.key for d in outcome.hello.devices] == ["cpu:0", "cpu:1"]
-    (collective,) = figures(outcome, "collective")
+    (collective,) = figures(outcome, "collective_finishes")
     assert (collective.verdict, collective.wrong_bytes) == ("finished", 0)
-    assert len(figures(outcome, "init")) == 2
-    moved = {(m.src, m.dst): m for m in figures(outcome, "send-receive")}
+    assert len(figures(outcome, "communicator_init")) == 2
+    moved = {(m.src, m.dst): m for m in figures(outcome, "send_receive")}
     assert moved.keys() == {("cpu:0", "cpu:1"), ("cpu:1", "cpu:0")}
     assert {m.verdict for m in moved.values()} == {"verified"}
     for alg, bus in zip(
-        figures(outcome, "all-reduce-algbw"), figures(outcome, "all-reduce-busbw"), strict=True
+        figures(outcome, "all_reduce_algbw"), figures(outcome, "all_reduce_busbw"), strict=True
     ):
         assert alg.value is not None
         # Of two ranks the bus bandwidth is the algorithm's: 2 * (2 - 1) / 2.
@@ -68,7 +68,7 @@ def test_a_library_that_fails_is_an_answer(tmp_path: Path) -> None:
     outcome = run(request(changes=changes))
     assert outcome.status == "failed"
     assert "no-such-interface" in outcome.message
-    (collective,) = figures(outcome, "collective")
+    (collective,) = figures(outcome, "collective_finishes")
     assert collective.verdict == "failed"
     assert collective.why == outcome.message
     (warned,) = (note for note in outcome.notes if note.topic == "warnings")
@@ -85,7 +85,7 @@ def test_a_rank_that_hangs_meets_the_deadline() -> None:
     assert outcome.status == "failed", "it never got as far as a GPU"
     assert "rank 1" in outcome.message
     assert outcome.elapsed_seconds < 8
-    assert figures(outcome, "collective") == [], "the library was never asked"
+    assert figures(outcome, "collective_finishes") == [], "the library was never asked"
 
 
 def test_an_answer_that_is_none_is_named() -> None:
@@ -121,9 +121,9 @@ def test_a_rank_that_stops_in_a_transfer_is_found_with_its_pair() -> None:
     outcome = run(request(seconds=15.0), on_event)
     assert stopped
     assert outcome.status == "timed-out"
-    (collective,) = figures(outcome, "collective")
+    (collective,) = figures(outcome, "collective_finishes")
     assert collective.verdict == "finished"
-    late = [m for m in figures(outcome, "send-receive") if m.verdict == "timed-out"]
+    late = [m for m in figures(outcome, "send_receive") if m.verdict == "timed-out"]
     # Rank 0 goes on while rank 1 still looks at what it received, so either may be the late one.
     assert [{m.src, m.dst} for m in late] == [{"cpu:0", "cpu:1"}]
 
@@ -132,6 +132,6 @@ def test_a_rank_that_stops_in_a_transfer_is_found_with_its_pair() -> None:
 def test_eight_ranks_exchange_in_every_direction() -> None:
     outcome = run(request(8))
     assert outcome.status == "finished", outcome
-    assert len(figures(outcome, "send-receive")) == 56
+    assert len(figures(outcome, "send_receive")) == 56
     assert not [note for note in outcome.notes if isinstance(note, Note) and "wrong" in note.text]
     assert all(isinstance(piece, Log) for piece in outcome.logs)

@@ -25,7 +25,7 @@ from tests.probes.told_gpus import H200_GBS, ToldGpus, found
 
 PAIRS = {("0", "1"), ("1", "0"), ("0", "2"), ("2", "0"), ("1", "2"), ("2", "1")}
 COUPLES = {("0", "1"), ("0", "2"), ("1", "2")}
-EVERY_LEVEL = ("access", "arrival", "one-way", "latency")
+EVERY_LEVEL = ("can_access", "bytes_arrive", "write_bandwidth", "latency")
 OTHER_PATHS = ("read_bandwidth", "kernel_write_bandwidth", "kernel_read_bandwidth",
                "kernel_latency")  # fmt: skip
 EXTRAS = ("staged_bandwidth", "write_sweep")
@@ -49,10 +49,10 @@ def notes(said: list[Message], topic: str) -> list[Note]:
 
 def test_every_ordered_pair_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     said = run(monkeypatch, ToldGpus(3))
-    for name in (*EVERY_LEVEL, "both-ways", *OTHER_PATHS):
+    for name in (*EVERY_LEVEL, "both_ways_bandwidth", *OTHER_PATHS):
         assert found(said, name).keys() == PAIRS, name
-    assert found(said, "together").keys() == COUPLES
-    one_way = found(said, "one-way")["2", "0"]
+    assert found(said, "together_bandwidth").keys() == COUPLES
+    one_way = found(said, "write_bandwidth")["2", "0"]
     assert one_way.value == pytest.approx(H200_GBS)
     assert (one_way.bytes_per_copy, one_way.copies_per_sample) == (512 * MIB, 16)
     assert len(one_way.samples) == 5
@@ -66,10 +66,10 @@ def test_quick_takes_less_and_the_same_pairs(monkeypatch: pytest.MonkeyPatch) ->
     said = run(monkeypatch, gpus, level="quick")
     for name in EVERY_LEVEL:
         assert found(said, name).keys() == PAIRS, name
-    assert found(said, "together").keys() == {("0", "1")}
+    assert found(said, "together_bandwidth").keys() == {("0", "1")}
     assert not any(found(said, name) for name in (*OTHER_PATHS, *EXTRAS))
     assert gpus.allocated == ([0, 1, 2], 256 * MIB)
-    one_way = found(said, "one-way")["0", "1"]
+    one_way = found(said, "write_bandwidth")["0", "1"]
     assert (one_way.bytes_per_copy, one_way.copies_per_sample) == (256 * MIB, 8)
     assert len(one_way.samples) == 3
 
@@ -106,17 +106,17 @@ def test_one_pair_for_each_kind_is_a_sample(monkeypatch: pytest.MonkeyPatch) -> 
     said = run(monkeypatch, gpus, kinds=kinds)
     assert found(said, "staged_bandwidth").keys() == {("0", "1"), ("0", "2"), ("2", "1")}
     quick = run(monkeypatch, ToldGpus(3), kinds=kinds, level="quick")
-    assert found(quick, "together").keys() == {("0", "1"), ("0", "2")}
+    assert found(quick, "together_bandwidth").keys() == {("0", "1"), ("0", "2")}
 
 
 def test_both_directions_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = ToldGpus(2)
     gpus.speeds = {(1, 0): [H200_GBS / 2]}
     said = run(monkeypatch, gpus)
-    both = found(said, "both-ways")
+    both = found(said, "both_ways_bandwidth")
     assert both["0", "1"].value == pytest.approx(H200_GBS)
     assert both["1", "0"].value == pytest.approx(H200_GBS / 2)
-    together = found(said, "together")["0", "1"]
+    together = found(said, "together_bandwidth")["0", "1"]
     assert together.value == pytest.approx(H200_GBS), "until the slower one is done"
     assert together.details == {"rates_added_gbs": pytest.approx(1.5 * H200_GBS, abs=0.01)}
 
@@ -177,12 +177,12 @@ def test_a_pair_without_access_never_arrives(monkeypatch: pytest.MonkeyPatch) ->
     gpus = ToldGpus(2)
     gpus.denied = {(0, 1)}
     said = run(monkeypatch, gpus)
-    assert found(said, "access")["0", "1"].verdict == "not-granted"
-    assert found(said, "arrival")["0", "1"].verdict == "not-granted"
+    assert found(said, "can_access")["0", "1"].verdict == "not-granted"
+    assert found(said, "bytes_arrive")["0", "1"].verdict == "not-granted"
     assert gpus.stored == [(1, 0)]
-    assert "staged" in found(said, "one-way")["0", "1"].engine
-    assert found(said, "one-way")["1", "0"].engine == "copy engine"
-    assert "staged" in found(said, "both-ways")["1", "0"].engine
+    assert "staged" in found(said, "write_bandwidth")["0", "1"].engine
+    assert found(said, "write_bandwidth")["1", "0"].engine == "copy engine"
+    assert "staged" in found(said, "both_ways_bandwidth")["1", "0"].engine
     assert "staged" in found(said, "read_bandwidth")["0", "1"].engine
     assert found(said, "kernel_latency").keys() == {("1", "0")}
 
@@ -191,14 +191,14 @@ def test_lost_bytes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = ToldGpus(2)
     gpus.broken = {(1, 0)}
     said = run(monkeypatch, gpus)
-    arrival = found(said, "arrival")["1", "0"]
+    arrival = found(said, "bytes_arrive")["1", "0"]
     assert (arrival.verdict, arrival.wrong_bytes, arrival.first_wrong_offset) == (
         "wrong-bytes",
         77,
         5,
     )
-    assert found(said, "one-way")["1", "0"].verdict == "wrong-data"
-    assert found(said, "arrival")["0", "1"].verdict == "arrived"
+    assert found(said, "write_bandwidth")["1", "0"].verdict == "wrong-data"
+    assert found(said, "bytes_arrive")["0", "1"].verdict == "arrived"
     assert found(said, "kernel_latency").keys() == {("0", "1")}, "a pointer could lead anywhere"
 
 
@@ -230,9 +230,9 @@ def test_a_low_pair_is_measured_again_once(monkeypatch: pytest.MonkeyPatch) -> N
     gpus.speeds[0, 1] = [300.0] * 5 + [395.0]
     said = run(monkeypatch, gpus)
     tries = [m for m in said if isinstance(m, Measurement) and (m.name, m.src, m.dst) ==
-             ("one-way", "0000:00:00.0", "0000:01:00.0")]  # fmt: skip
+             ("write_bandwidth", "0000:00:00.0", "0000:01:00.0")]  # fmt: skip
     assert [(m.attempt, m.value) for m in tries] == [(1, 300.0), (2, 395.0)]
-    others = found(said, "one-way")
+    others = found(said, "write_bandwidth")
     assert others["1", "2"].attempt == 1
 
 
@@ -240,7 +240,7 @@ def test_a_restless_pair_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> N
     gpus = ToldGpus(2)
     gpus.large_bytes = 512 * MIB
     gpus.speeds[1, 0] = [396.0, 396.0, 396.0, 396.0, 380.0, 396.0]
-    assert found(run(monkeypatch, gpus), "one-way")["1", "0"].attempt == 2
+    assert found(run(monkeypatch, gpus), "write_bandwidth")["1", "0"].attempt == 2
 
 
 def test_quick_warms_up_until_the_link_is_awake() -> None:
@@ -268,7 +268,13 @@ def test_the_self_test_takes_every_path(level: str) -> None:
     figures = [m for m in said if isinstance(m, Measurement) and m.value is not None]
     names = {m.name for m in figures}
     more = {*OTHER_PATHS, *EXTRAS} if level != "quick" else set()
-    assert names == {"one-way", "both-ways", "together", "latency", *more}
+    assert names == {
+        "write_bandwidth",
+        "both_ways_bandwidth",
+        "together_bandwidth",
+        "latency",
+        *more,
+    }
     for m in figures:
         assert m.device_kind == "cpu"
         assert m.unit == ("us" if m.name in ("latency", "kernel_latency") else "GB/s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....model import quantities
 from ....model.cpulist import members
 from ....model.machine import Gpu
 from ....model.readings import ProcessReading
@@ -98,7 +99,7 @@ def _rates(case: Case, devices: Iterable[str]) -> list[tuple[str, float, float]]
         node = gpu_numa(gpu) if gpu is not None else None
         near: list[float] = []
         away: list[float] = []
-        for one in case.figures("h2d_bandwidth"):
+        for one in case.figures(quantities.HOST_TO_DEVICE):
             at = one.details.get("numa_node")
             if one.src == address and _pinned(one.variant) and one.value and at is not None:
                 (near if at == node else away).append(one.value)

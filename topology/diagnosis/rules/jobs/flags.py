@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 
+from ....model import quantities
 from ...case import ENVIRONMENT, Case
 from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
@@ -137,7 +138,7 @@ def _measured(case: Case) -> float | None:
     here = {name: value for name, (value, _) in case.variables.items()}
     fit = [
         one
-        for one in case.figures("all_reduce_busbw")
+        for one in case.figures(quantities.ALL_REDUCE)
         if one.value
         and (one.bytes_per_copy or 0) >= LARGE_BYTES
         and one.details.get("ranks", len(case.gpus)) == len(case.gpus)

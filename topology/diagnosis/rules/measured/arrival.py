@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
+from ....model import quantities
 from ....model.machine import PciDevice
 from ....model.snapshot import Measurement
 from ....model.units import gbs
@@ -74,12 +75,12 @@ def _of_pair(case: Case, one: Measurement) -> bool:
 
 def _failed(one: Measurement) -> bool:
     """Whether a store into a peer's memory ended with an error, and not for a full GPU."""
-    failed = one.quantity == "bytes_arrive" and one.verdict == "failed" and one.why_none
+    failed = one.quantity == quantities.BYTES_ARRIVE and one.verdict == "failed" and one.why_none
     return bool(failed) and "out of memory" not in (one.why_none or "").lower()
 
 
 def _seen(case: Case, one: Measurement) -> Evidence:
-    what = "bytes" if one.quantity == "bytes_arrive" else one.quantity.replace("_", " ")
+    what = "bytes" if one.quantity == quantities.BYTES_ARRIVE else one.quantity.replace("_", " ")
     wrong = one.details.get("wrong_bytes")
     counted = isinstance(wrong, int) and not isinstance(wrong, bool)
     return Evidence(
@@ -134,8 +135,8 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
 
 
 def _check_staging(case: Case) -> Iterable[Finding] | None:
-    direct = _values(case, "write_bandwidth")
-    staged = _values(case, "staged_bandwidth")
+    direct = _values(case, quantities.WRITE)
+    staged = _values(case, quantities.STAGED)
     both = [ends for ends in direct if ends in staged]
     if not both:
         return None
@@ -194,7 +195,9 @@ def _check_bridge(case: Case) -> Iterable[Finding] | None:
         return []
     across = [pair for pair in case.pairs if _across(pair)]
     arrived = {
-        (one.src, one.dst) for one in case.figures("bytes_arrive") if one.verdict == "arrived"
+        (one.src, one.dst)
+        for one in case.figures(quantities.BYTES_ARRIVE)
+        if one.verdict == "arrived"
     }
     across = [pair for pair in across if pair.ends not in arrived]
     if len(case.pairs) != 1 or not across:

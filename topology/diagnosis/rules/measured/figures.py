@@ -13,6 +13,7 @@ from ....expectation.devices import MEMORY
 from ....expectation.judgement import LOW, Judgement, percent
 from ....hardware.specs import LOOK
 from ....model.machine import Gpu
+from ....model.quantities import GEMM
 from ....model.snapshot import Measurement
 from ....model.units import figure as three
 from ....model.units import size
@@ -171,7 +172,7 @@ def _check_compute(case: Case) -> Iterable[Finding] | None:
             ),
         ),
     ]
-    return of_gpus(case, COMPUTE_LOW, sound(case, ("gemm",)), "matrix multiplication", fix)
+    return of_gpus(case, COMPUTE_LOW, sound(case, (GEMM,)), "matrix multiplication", fix)
 
 
 def _check_collectives(case: Case) -> Iterable[Finding] | None:

@@ -7,9 +7,10 @@ from statistics import median
 
 from ....expectation.judge import FAR
 from ....expectation.judgement import LOW
-from ....expectation.pairs import LATENCY, OF_PAIRS
+from ....expectation.pairs import OF_PAIRS
 from ....expectation.patterns import FigurePattern, patterns
 from ....hardware.specs import LOOK
+from ....model.quantities import KERNEL_LATENCY
 from ....model.snapshot import Measurement
 from ....model.units import figure as three
 from ... import vendors
@@ -60,7 +61,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
         found.append(_finding(case, pattern.text, mine, SLOW if slow else NOTICE, pattern.devices))
     rest = [judged for judged in figures if _low(judged) and _ends(judged[0]) not in told_of]
     for is_time, what in ((False, "low"), (True, "late")):
-        some = [judged for judged in rest if (judged[0].quantity == LATENCY) is is_time]
+        some = [judged for judged in rest if (judged[0].quantity == KERNEL_LATENCY) is is_time]
         found += [_others(case, some, what, _harm(some))] if some else []
     found += _explained(case, explained)
     return found
@@ -69,7 +70,8 @@ def _check(case: Case) -> Iterable[Finding] | None:
 def _harm(figures: Sequence[Judged]) -> str:
     """A latency wanders by some tenths from run to run; twice the usual one does not."""
     slow = any(
-        one.quantity != LATENCY or (judgement.share or 0.0) < FAR for one, judgement in figures
+        one.quantity != KERNEL_LATENCY or (judgement.share or 0.0) < FAR
+        for one, judgement in figures
     )
     return SLOW if slow else NOTICE
 
@@ -146,7 +148,7 @@ def _finding(
         evidence=[told(case, *judged) for judged in figures[:_SHOWN]],
         consequence=f"{ends} takes {three(one.value)}{instead} {one.unit or ''} for a small "
         "store: messages of some KiB wait longer."
-        if one.quantity == LATENCY
+        if one.quantity == KERNEL_LATENCY
         else f"{ends} copies {three(one.value)}{instead} GB/s. A ring is as fast as its slowest "
         "pair, so that every collective over these GPUs slows down.",
         fix=[

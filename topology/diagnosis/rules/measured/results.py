@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....expectation.judgement import LOW
+from ....model.quantities import GEMM
 from ....model.snapshot import Measurement
 from ....model.units import figure as three
 from ...case import Case
@@ -120,7 +121,7 @@ def _check_disturbed(case: Case) -> Iterable[Finding] | None:
 
 def _check_linear(case: Case) -> Iterable[Finding] | None:
     speeds: dict[tuple[object, ...], dict[str, float]] = {}
-    for one in case.figures("gemm"):
+    for one in case.figures(GEMM):
         entry = one.details.get("entry")
         if entry in ("matmul", "linear") and one.value and not disturbed(one):
             key = (one.src, *(one.details.get(name) for name in ("dtype", "m", "k", "n")))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....model import quantities
 from ...case import Case
 from ...finding import BY_DESIGN, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
@@ -12,7 +13,7 @@ from ...shared.near import some
 
 def _check(case: Case) -> Iterable[Finding] | None:
     prediction = case.prediction
-    logged = case.figures("transport")
+    logged = case.figures(quantities.TRANSPORT)
     if prediction is None and not logged:
         return None
     evidence = []

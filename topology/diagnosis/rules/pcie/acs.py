@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
+from ....model import quantities
 from ...case import Case
 from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...pairs import BELOW_SWITCH, Pair, devices_of, meet_in_switch, named, way
@@ -62,7 +63,9 @@ def _acs(case: Case, pairs: Sequence[Pair]) -> Finding:
         for one in devices_of(pairs)
         if (device := case.pci(one)) is not None and device.iommu_type in TRANSLATED
     ]
-    arrived = {(m.src, m.dst) for m in case.figures("bytes_arrive") if m.verdict == "arrived"}
+    arrived = {
+        (m.src, m.dst) for m in case.figures(quantities.BYTES_ARRIVE) if m.verdict == "arrived"
+    }
     proven = all(pair.ends in arrived for pair in pairs)
     evidence = [_control(case, one) for one in bridges[:_SHOWN]]
     if translated:
@@ -172,7 +175,9 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
     pairs = [pair for pair in _peers(case) if set(pair.ends) <= translated]
     if not pairs:
         return []
-    arrived = {(m.src, m.dst) for m in case.figures("bytes_arrive") if m.verdict == "arrived"}
+    arrived = {
+        (m.src, m.dst) for m in case.figures(quantities.BYTES_ARRIVE) if m.verdict == "arrived"
+    }
     proven = all(pair.ends in arrived for pair in pairs)
     evidence = [_type(case, devices_of(pairs))]
     if flags is not None and not any(flag in PASS_THROUGH for flag in flags):

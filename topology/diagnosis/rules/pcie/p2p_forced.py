@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ....model import quantities
 from ...case import Case
 from ...finding import BY_DESIGN, NOTICE, Evidence, Finding, Fix
 from ...pairs import devices_of
@@ -34,7 +35,7 @@ def _check_forced(case: Case) -> Iterable[Finding] | None:
     evidence += [grant_of(case, pair) for pair in open_ones[:SHOWN]]
     if not evidence:
         return []
-    arrived = {one.verdict for one in case.figures("bytes_arrive")}
+    arrived = {one.verdict for one in case.figures(quantities.BYTES_ARRIVE)}
     seen = (
         " The bytes were measured and arrived."
         if arrived == {"arrived"}

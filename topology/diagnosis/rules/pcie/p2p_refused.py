@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ....model import quantities
 from ... import vendors
 from ...case import Case
 from ...finding import BY_DESIGN, NOTICE, SLOW, Finding, Fix
@@ -110,7 +111,7 @@ def _staged(case: Case, pairs: Sequence[Pair]) -> str:
     ends = {pair.ends for pair in pairs} | {pair.ends[::-1] for pair in pairs}
     measured = [
         one.value
-        for one in case.figures("staged_bandwidth")
+        for one in case.figures(quantities.STAGED)
         if (one.src, one.dst) in ends and one.value is not None
     ]
     return f" Measured through host memory: {min(measured):.3g} GB/s." if measured else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....model import quantities
 from ....model.units import gbs
 from ...case import Case
 from ...finding import BY_DESIGN, Evidence, Finding
@@ -55,7 +56,7 @@ def _check_uplink(case: Case) -> Iterable[Finding] | None:
 def _host_figures(case: Case, variant: str) -> dict[str, float]:
     return {
         one.src: one.value
-        for one in case.figures("h2d_bandwidth", variant)
+        for one in case.figures(quantities.HOST_TO_DEVICE, variant)
         if one.src and one.value and one.verdict != "wrong-data"
     }
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable
 
 from ....expectation.links import pcie_gbs
+from ....model import quantities
 from ....model.machine import Gpu
 from ....model.snapshot import Measurement
 from ....model.units import gbs
@@ -18,7 +19,7 @@ from ...rule import Rule
 from ...shared.counters import added, elapsed_seconds, rate
 
 MINUTE_SECONDS = 60.0
-LIVE = ("h2d_bandwidth", "d2h_bandwidth")
+LIVE = (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST)
 
 
 def _check_generation(case: Case) -> Iterable[Finding] | None:

@@ -1,0 +1,119 @@
+"""The quantities of ordered pairs of GPUs."""
+
+from ...protocol.quantity import PAIR, RANKS, Quantity
+
+_ONCE = "bytes copied, once"
+
+ACCESS = Quantity(
+    "can_access",
+    "driver grants P2P",
+    unit="",
+    per=PAIR,
+    heading="peer access granted by the driver (not a data test)",
+)
+ARRIVAL = Quantity(
+    "bytes_arrive",
+    "bytes arrive",
+    unit="",
+    per=PAIR,
+    heading="bytes arrive: stored by a kernel of the row, read and compared on the column",
+    broken=("wrong-bytes",),
+)
+WRITE = Quantity(
+    "write_bandwidth",
+    "write, one way",
+    per=PAIR,
+    counted=_ONCE,
+    heading="one way, GB/s: row writes into the memory of the column",
+    main_variant="",
+)
+READ = Quantity(
+    "read_bandwidth",
+    "read, one way",
+    per=PAIR,
+    counted=_ONCE,
+    heading="one way, GB/s: row reads out of the memory of the column",
+)
+BOTH_WAYS = Quantity(
+    "both_ways_bandwidth",
+    "both ways, each",
+    per=PAIR,
+    counted=_ONCE,
+    heading="both ways at once, GB/s of the direction row to column",
+)
+TOGETHER = Quantity(
+    "together_bandwidth",
+    "both ways, added",
+    per=PAIR,
+    counted=_ONCE,
+    heading="both ways at once, both directions added, GB/s",
+)
+KERNEL_WRITE = Quantity(
+    "kernel_write_bandwidth",
+    "kernel writes",
+    per=PAIR,
+    counted=_ONCE,
+    heading="a kernel of the row writes into the memory of the column, GB/s",
+)
+KERNEL_READ = Quantity(
+    "kernel_read_bandwidth",
+    "kernel reads",
+    per=PAIR,
+    counted=_ONCE,
+    heading="a kernel of the row reads out of the memory of the column, GB/s",
+)
+THROUGH_HOST = Quantity(
+    "staged_bandwidth",
+    "staged through the host",
+    per=PAIR,
+    counted=_ONCE,
+    heading="through the memory of the host instead, GB/s: row to column",
+)
+SWEEP = Quantity(
+    "write_sweep",
+    "write by size",
+    per=PAIR,
+    counted=_ONCE,
+    over_sizes=True,
+    heading="one way by size of a copy, GB/s, over all pairs",
+)
+LATENCY = Quantity(
+    "latency",
+    "latency, small copy",
+    unit="us",
+    per=PAIR,
+    more_is_better=False,
+    heading="latency, us",
+)
+KERNEL_LATENCY = Quantity(
+    "kernel_latency",
+    "latency, pointer chase",
+    unit="us",
+    per=PAIR,
+    more_is_better=False,
+    counted="one load that the next waits for",
+    heading="a kernel of the row chases pointers in the memory of the column, us",
+)
+ALONE = (
+    ACCESS, ARRIVAL, WRITE, READ, BOTH_WAYS, TOGETHER, KERNEL_WRITE, KERNEL_READ, THROUGH_HOST,
+    SWEEP, LATENCY, KERNEL_LATENCY,
+)  # fmt: skip
+"""Of the probe p2p, where no other pair copies."""
+
+CONCURRENT = Quantity(
+    "concurrent_bandwidth",
+    "at once",
+    per=PAIR,
+    counted=_ONCE,
+    heading="copies at once, GB/s: row to column",
+)
+CONCURRENT_TOTAL = Quantity(
+    "concurrent_total",
+    "at once, total",
+    per=RANKS,
+    counted="bytes copied, once, all pairs added",
+    headline=True,
+    total_of=CONCURRENT.key,
+)
+CROWDED = (CONCURRENT, CONCURRENT_TOTAL)
+"""Of the probe p2p-concurrent."""

@@ -1,0 +1,54 @@
+"""The quantities that gputop reasons about, by the keys that snapshots hold.
+
+Probes declare their quantities, with titles and units; this package knows no probe, and names here
+the keys that its rules and references ask for. A test compares them with the declarations.
+"""
+
+from __future__ import annotations
+
+CAN_ACCESS = "can_access"
+"""Whether the driver grants peer access to an ordered pair."""
+BYTES_ARRIVE = "bytes_arrive"
+"""Whether the bytes that a kernel of the source stores are in the memory of the destination."""
+WRITE = "write_bandwidth"
+READ = "read_bandwidth"
+BOTH_WAYS = "both_ways_bandwidth"
+"""This direction while the other one runs too."""
+TOGETHER = "together_bandwidth"
+"""Both directions added."""
+KERNEL_WRITE = "kernel_write_bandwidth"
+KERNEL_READ = "kernel_read_bandwidth"
+STAGED = "staged_bandwidth"
+"""Through the memory of the host."""
+WRITE_SWEEP = "write_sweep"
+LATENCY = "latency"
+"""Of a small copy."""
+KERNEL_LATENCY = "kernel_latency"
+"""Of one load of a kernel."""
+CONCURRENT = "concurrent_bandwidth"
+"""One pair while others copy."""
+CONCURRENT_TOTAL = "concurrent_total"
+
+HOST_TO_DEVICE = "h2d_bandwidth"
+DEVICE_TO_HOST = "d2h_bandwidth"
+MEMORY_COPY = "memory_copy"
+MEMORY_READ = "memory_read"
+MEMORY_WRITE = "memory_write"
+MEMORY_TRIAD = "memory_triad"
+GEMM = "gemm"
+TRAIN_STEP = "train_step"
+
+ALL_REDUCE = "all_reduce_busbw"
+ALL_REDUCE_ALGBW = "all_reduce_algbw"
+ALL_GATHER = "all_gather_busbw"
+REDUCE_SCATTER = "reduce_scatter_busbw"
+ALL_TO_ALL = "all_to_all_busbw"
+SEND_RECEIVE_ALL = "send_receive_busbw"
+"""Every rank sends to the next one, all at once."""
+BROADCAST = "broadcast_busbw"
+
+COLLECTIVE_FINISHES = "collective_finishes"
+SEND_RECEIVE = "send_receive"
+"""One ordered pair, with the data compared."""
+TRANSPORT = "transport"
+"""What the library's log says of an ordered pair; the verdict holds it."""
