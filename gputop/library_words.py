@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from gputop.topology.explain.fact import Explanation
     from gputop.topology.model.machine import Gpu
+    from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 CUDA = re.compile(r"\bCUDA\b")
@@ -23,7 +23,7 @@ def in_its_words(report: Report | None, text: str) -> str:
     return text if report is None else words_for(report.snapshot.machine.gpus, text)
 
 
-def explained_in_its_words(report: Report | None, why: Explanation) -> Explanation:
+def explained_in_its_words(report: Report | None, why: Page) -> Page:
     """An explanation by a rule, which speaks of NVIDIA's names, as it holds of these GPUs."""
     facts = tuple(
         replace(fact, question=in_its_words(report, fact.question),

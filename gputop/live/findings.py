@@ -1,47 +1,21 @@
-"""Findings as the app shows them: what was silenced here, their signs, the sign of a device."""
+"""Findings as the app shows them: those silenced here left out, and the sign of a device."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputop.terminal.clean import clean
-from gputop.topology.diagnosis.engine import VERDICTS, Diagnosis, Silenced, load
-from gputop.topology.diagnosis.finding import (
-    BROKEN,
-    BY_DESIGN,
-    CANNOT_TELL,
-    NOTICE,
-    SEVERITIES,
-    SLOW,
-    Finding,
-)
-from gputop.topology.explain.fact import Explanation, Fact
+from gputop.pages.severity import LOUD, SIGNS
+from gputop.topology.diagnosis.engine import VERDICTS, Diagnosis, Silenced
+from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Finding
+from gputop.topology.model.page import Fact, Page
 
 if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 Key = tuple[str, tuple[str, ...], str]
 """Finding.key."""
-SIGNS = {
-    BROKEN: ("✗", "bad", "broken"),
-    SLOW: ("▼", "warn", "slow"),
-    CANNOT_TELL: ("?", "warn", "cannot tell"),
-    NOTICE: ("•", "muted", "notice"),
-    BY_DESIGN: ("○", "muted", "by design"),
-}
-"""Severity -> sign, ink and word."""
-VERDICT_SIGNS = dict(
-    zip(
-        VERDICTS,
-        (("✓", "good"), ("▼", "warn"), ("✗", "bad"), ("?", "warn")),
-        strict=True,
-    )
-)
-LOUD = (BROKEN, SLOW, CANNOT_TELL)
-"""Severities that devices are marked for."""
 HERE = "in this session"
 
 
@@ -92,54 +66,7 @@ def shown(report: Report | None, quiet: frozenset[Key] = frozenset()) -> Shown |
     )
 
 
-def counted(findings: tuple[Finding, ...]) -> str:
-    """How many there are of each severity: "1 broken, 2 notices"."""
-    count = Counter(one.severity for one in findings)
-    words = []
-    for severity in SEVERITIES:
-        if number := count[severity]:
-            plural = "s" if severity == NOTICE and number > 1 else ""
-            words.append(f"{number} {SIGNS[severity][2]}{plural}")
-    return ", ".join(words)
-
-
-def commands(finding: Finding) -> tuple[str, ...]:
-    """Its commands, which are copied one by one: pasted together, a reset would run unread."""
-    return tuple(fix.command for fix in finding.fix if fix.command)
-
-
-def explanation(finding: Finding) -> Explanation:
-    """Evidence, rule, consequence and fix of a finding, for the panel that says why."""
-    _, _, word = SIGNS[finding.severity]
-    facts = [
-        Fact(question=f"{proof.what}:", answer=proof.value, source=proof.source)
-        for proof in finding.evidence
-    ]
-    rule = next((rule for rule in load() if rule.id == finding.id), None)
-    if rule is not None:
-        facts.append(
-            Fact(
-                question="Which rule says so?",
-                answer=f"{rule.title}, from {rule.evidence}",
-                source=", ".join(finding.sources),
-                basis="",
-                decides=True,
-            )
-        )
-    if finding.disproof:
-        facts.append(Fact(question="What would disprove it?", answer=finding.disproof, basis=""))
-    number = f" · {finding.peers}" if finding.peers else ""
-    return Explanation(
-        title=f"{finding.id}{number} · {word}",
-        claim=finding.title,
-        facts=tuple(facts),
-        consequence=finding.consequence,
-        fix="\n".join(_fix_lines(finding)),
-        to_copy=commands(finding),
-    )
-
-
-def explained_with(why: Explanation, shown: Shown, *nodes: str) -> Explanation:
+def explained_with(why: Page, shown: Shown, *nodes: str) -> Page:
     """An explanation of these devices, led by the findings about them.
 
     Where nothing else is to be mended it ends with the cure of the worst one that is harmful.
@@ -161,31 +88,5 @@ def explained_with(why: Explanation, shown: Shown, *nodes: str) -> Explanation:
     return msgspec.structs.replace(
         why,
         facts=(*facts, *why.facts),
-        fix=why.fix if worst is None else "\n".join(_fix_lines(worst)),
-        to_copy=why.to_copy if worst is None else commands(worst),
-    )
-
-
-def _fix_lines(finding: Finding) -> list[str]:
-    lines: list[str] = []
-    for fix in finding.fix:
-        lines.append(fix.text + (" (needs root)" if fix.needs_root else ""))
-        lines += [line for line in fix.command.split("\n") if line]
-    return lines
-
-
-def unexamined(diagnosis: Diagnosis) -> Explanation:
-    """Which rules had no evidence here, and what each would need."""
-    missing = [rule for rule in load() if rule.id in diagnosis.unexamined]
-    return Explanation(
-        title="Rules without their evidence",
-        claim=(
-            f"{len(missing)} of {len(missing) + len(diagnosis.examined)} rules could not be "
-            "asked here: what they need was not read or not measured. They say nothing, "
-            "neither good nor bad."
-        ),
-        facts=tuple(
-            Fact(question=f"{clean(rule.id)}:", answer=f"needs {rule.evidence}", basis="")
-            for rule in missing
-        ),
+        fix=why.fix if worst is None else worst.fix,
     )

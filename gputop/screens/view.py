@@ -25,7 +25,7 @@ from gputop.widgets.status import news_line, source_line, status_line, tabs
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
-    from gputop.topology.explain.why import Explanation
+    from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 NARROW_BELOW = 110
@@ -84,11 +84,11 @@ class View(Screen[None]):
         """What `y` copies: the selected thing as plain text; empty when nothing is selected."""
         return ""
 
-    def why(self) -> Explanation | None:
+    def why(self) -> Page | None:
         """What Enter and `w` show about the selected thing."""
         return None
 
-    def with_findings(self, why: Explanation, *nodes: str) -> Explanation:
+    def with_findings(self, why: Page, *nodes: str) -> Page:
         """An explanation of these devices, led by what the rules found of them."""
         shown = self.gputop.shown
         if shown is None:

@@ -1,60 +1,17 @@
-"""A finding as lines: proof, what follows, what would disprove it, what to do; and the events."""
+"""Verdict, number of findings and events as lines on a board."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from gputop.live.findings import SIGNS, VERDICT_SIGNS, Shown, counted
-from gputop.terminal.clean import clean, clean_block
+from gputop.pages.severity import SIGNS, VERDICT_SIGNS, counted
+from gputop.terminal.clean import clean
 from gputop.widgets.spans import Line, left, width_of, wrapped
 
 if TYPE_CHECKING:
+    from gputop.live.findings import Shown
     from gputop.topology.diagnosis.events import Event
-    from gputop.topology.diagnosis.finding import Finding
-
-
-def finding_lines(finding: Finding, silenced: str | None, width: int) -> tuple[Line, ...]:
-    """Everything that is known about a finding, for that width.
-
-    `silenced`: why it is silenced, "" where nobody said; None for one that speaks.
-    """
-    sign, ink, word = SIGNS[finding.severity]
-    lines: list[Line] = [
-        *wrapped(((clean(finding.title, 600), "strong"),), width),
-        ((f"{sign} {word}", ink), (f" · {clean(finding.id)}", "muted")),
-    ]
-    if silenced is not None:
-        why = f": {clean(silenced, 200)}" if silenced else ""
-        lines += wrapped(((f"– silenced{why}", "warn"),), width, 2)
-    lines.append(())
-    for proof in finding.evidence:
-        spans = (("• ", "muted"), (f"{clean(proof.what, 300)}: ", ""))
-        lines += wrapped((*spans, (clean(proof.value, 600), "strong")), width, 2)
-        lines += wrapped(((f"  {clean(proof.source, 200)}", "muted"),), width, 2)
-    for lead, text in (("So: ", finding.consequence), ("Disproof: ", finding.disproof)):
-        if text:
-            lines += [(), *wrapped(((lead, "key bold"), (clean(text, 1000), "")), width, 4)]
-    return (*lines, *_fix_lines(finding, width), *_source_lines(finding, width))
-
-
-def _fix_lines(finding: Finding, width: int) -> list[Line]:
-    lines: list[Line] = []
-    for index, fix in enumerate(finding.fix):
-        lead = ("Fix: ", "good bold") if index == 0 else ("     ", "")
-        root = ((" (needs root)", "warn"),) if fix.needs_root else ()
-        lines += [*([()] if index == 0 else [])]
-        lines += wrapped((lead, (clean(fix.text, 1000), ""), *root), width, 5)
-        for command in clean_block(fix.command).split("\n") if fix.command else ():
-            lines += wrapped((("     ", ""), (command, "key")), width, 7)
-    return lines
-
-
-def _source_lines(finding: Finding, width: int) -> tuple[Line, ...]:
-    if not finding.sources:
-        return ()
-    told = clean(", ".join(finding.sources), 600)
-    return ((), *wrapped((("Sources: ", "muted"), (told, "muted")), width, 4))
 
 
 def verdict_lines(shown: Shown | None, width: int) -> tuple[Line, ...]:

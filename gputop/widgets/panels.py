@@ -13,14 +13,14 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
+from gputop.pages.screen import page_lines, page_text
 from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
-from gputop.widgets.explanation import explanation_lines, explanation_text
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
     from gputop.app import GpuTop
-    from gputop.topology.explain.why import Explanation
+    from gputop.topology.model.page import Page
 
 
 class Panel(ModalScreen[str | None]):
@@ -88,23 +88,23 @@ class Panel(ModalScreen[str | None]):
 class WhyPanel(Panel):
     """An explanation: claim, evidence, consequence, fix."""
 
-    def __init__(self, why: Explanation) -> None:
+    def __init__(self, why: Page) -> None:
         super().__init__(clean(why.title, 90))
         self.explanation = why
-        what = "the command" if why.to_copy else "the fix" if why.fix else ""
+        what = "the command" if why.commands else "the fix" if why.fix else ""
         self.HINT = f"y copies {what} · Esc closes" if what else "y copies · Esc closes"
 
     def lines(self, width: int) -> Sequence[Line]:
         """The explanation for that width."""
-        return explanation_lines(self.explanation, width)
+        return page_lines(self.explanation, width)
 
     def action_copy_text(self) -> None:
         """Copy one command after the other, else the fix, else the whole explanation."""
         why, app = self.explanation, cast("GpuTop", self.app)
-        if why.to_copy:
-            app.copy_command(why.to_copy)
+        if why.commands:
+            app.copy_command(why.commands)
         else:
-            app.copy_text(why.fix or explanation_text(why))
+            app.copy_text(why.fix_text or page_text(why))
 
 
 class HelpPanel(Panel):

@@ -84,7 +84,7 @@ def news_line(events: Sequence[Event], now: float, place: int) -> Line:
     """What happened last, for a while; `now` and its time are seconds since the epoch."""
     if not events or not 0 <= now - events[0].last_at < NEWS_SECONDS:
         return EMPTY
-    from gputop.live.findings import SIGNS
+    from gputop.pages.severity import SIGNS
     from gputop.widgets.finding_text import clock
 
     newest = events[0]

@@ -96,8 +96,8 @@ async def test_why_explains_and_copies_the_fix(key: str) -> None:
         assert isinstance(panel, WhyPanel)
         assert "8 of 16 lanes" in text(pilot, "#text")
         await press(pilot, "y")
-        assert panel.explanation.fix is not None
-        assert pilot.app.clipboard == panel.explanation.fix
+        assert panel.explanation.fix
+        assert pilot.app.clipboard == panel.explanation.fix_text
         await press(pilot, "w")
         assert isinstance(pilot.app.screen, View)
 
@@ -279,7 +279,7 @@ async def test_a_long_reason_of_a_probe_is_told_in_full_beside_the_line() -> Non
     ("place", "keys"),
     [
         ("gputop.screens.map.diagram.path_between", ("2", "space", "right")),
-        ("gputop.widgets.panels.explanation_lines", ("1", "w")),
+        ("gputop.widgets.panels.page_lines", ("1", "w")),
     ],
 )
 async def test_our_own_mistake_behind_a_key_is_a_line_and_no_end(

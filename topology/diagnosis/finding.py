@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
+from ..model.page import Evidence, Fix
+
+__all__ = [
+    "BROKEN", "BY_DESIGN", "CANNOT_TELL", "NOTICE", "SEVERITIES", "SLOW",
+    "Evidence", "Finding", "Fix",
+]  # fmt: skip
+
 BROKEN, SLOW, NOTICE = "broken", "slow", "notice"
 BY_DESIGN, CANNOT_TELL = "by-design", "cannot-tell"
 SEVERITIES = (BROKEN, SLOW, CANNOT_TELL, NOTICE, BY_DESIGN)
 """The most harmful first. broken: a job hangs, crashes or computes wrong; slow: it takes longer
 than this hardware needs; cannot-tell: something that decides could not be examined; notice: worth
 knowing, harmless by itself; by-design: looks odd and is right."""
-
-
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was read or measured."""
-
-    what: str
-    """"NVLinks of GPU3 that are up"."""
-    value: str
-    """"16 of 18"."""
-    source: str
-    """Where it was read: "NVML nvmlDeviceGetNvLinkState", "/proc/cmdline", "probe p2p"."""
-
-
-class Fix(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to do about it."""
-
-    text: str
-    command: str = ""
-    """To be copied as it is; empty where there is none."""
-    needs_root: bool = False
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,3 +44,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     def key(self) -> tuple[str, tuple[str, ...], str]:
         """What it is as long as its cause lasts: rule, devices and title."""
         return self.id, self.devices, self.title
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Its commands, copied one by one: pasted together, a reset would run unread."""
+        return tuple(fix.command for fix in self.fix if fix.command)

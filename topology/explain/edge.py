@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
+from ..model.page import ASSUMED, READ, Fact, Page
 from ..model.units import UNKNOWN, gbs
 from ..node import Node
 from ..wiring.wires import PCIE_GENERATION, Wire
-from .fact import ASSUMED, READ, Explanation, Fact
+from .naming import name
 
 RATES = "raw = signalling, payload = after the line code; packet headers take a part of that too"
 
 
-def why_edge(node: Node, a: str, b: str) -> Explanation:
+def why_edge(node: Node, a: str, b: str) -> Page:
     """Explain the edge between two nodes of the graph; says so when they are not neighbours."""
     nodes = node.graph.nodes
     title = f"{name(node, a)} — {name(node, b)}"
     if a not in nodes or b not in nodes or not node.graph.has_edge(a, b):
-        return Explanation(title=title, claim="No wire joins the two directly.")
+        return Page(title=title, claim="No wire joins the two directly.")
     wire: Wire = node.graph.edges[a, b]["wire"]
     if wire.inside:
-        return Explanation(
+        return Page(
             title=title,
             claim=f"This step is {wire.name()}: no link of its own, and its rate is not published.",
             facts=(Fact(question="How is it known?", answer=wire.source, source="the PCI tree"),),
         )
     facts = [*rate_facts(wire), *_now(node, a, b, wire)]
-    return Explanation(title=title, claim=f"{wire.words()}.", facts=tuple(facts))
+    return Page(title=title, claim=f"{wire.words()}.", facts=tuple(facts))
 
 
 def rate_facts(wire: Wire, question: str = "What is it?") -> list[Fact]:
@@ -82,9 +83,3 @@ def _now(node: Node, a: str, b: str, wire: Wire) -> list[Fact]:
             )
         )
     return facts
-
-
-def name(node: Node, vertex: str) -> str:
-    """Name a node for a sentence: "GPU0", "mlx5_0", its id where it has no name."""
-    attributes = node.graph.nodes.get(vertex)
-    return vertex if attributes is None else str(attributes["label"])

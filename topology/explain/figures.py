@@ -7,11 +7,11 @@ from ..expectation.judgement import ESTIMATE, Expected, Judgement, percent
 from ..expectation.pairs import OF_PAIRS, QUANTITIES
 from ..model import quantities
 from ..model.machine import Gpu
+from ..model.page import ASSUMED, MEASURED, READ, Fact
 from ..model.snapshot import Measurement
 from ..model.units import figure, gbs
 from ..node import Node
 from ..wiring.paths import Path
-from .fact import ASSUMED, MEASURED, READ, Fact
 
 TITLES = {
     quantities.WRITE: "How fast was it, one way?",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..hardware.specs import sku_for
 from ..model.machine import Gpu
+from ..model.page import Fact, Fix, Page
 from ..model.readings import EccCounts, GpuReading
 from ..model.units import UNKNOWN, size, text, whole
 from ..node import Node
@@ -13,8 +14,8 @@ from ..sources.amd.words import held
 from ..sources.nvidia.recovery import NONE
 from ..wiring.graph import climb, gpu_id, gpu_label, gpu_numa
 from ..wiring.wires import Wire
-from .fact import Explanation, Fact, origin
 from .links import LinkTrouble, link_facts, missing_links
+from .naming import origin
 
 HARMLESS = {
     "gpu idle": "nothing runs",
@@ -42,7 +43,7 @@ AWAKE = 2
 """Performance states up to P2 run the PCIe link at full speed; a higher one may slow it down."""
 
 
-def explain_gpu(node: Node, gpu: Gpu) -> Explanation:
+def explain_gpu(node: Node, gpu: Gpu) -> Page:
     """Explain one GPU: what was read of it, and what of that is proven to be wrong."""
     now = node.snapshot.readings.gpu(gpu.address)
     wire = _slot(node, gpu)
@@ -62,12 +63,12 @@ def explain_gpu(node: Node, gpu: Gpu) -> Explanation:
         facts += [*_clocks(gpu, now), *_ecc(gpu, now)]
     label = gpu_label(gpu)
     sound = f"{label}: {_model(gpu)}. Nothing that was read proves a fault."
-    return Explanation(
+    return Page(
         title=f"{label} · {gpu.address}",
         claim=" ".join(claim for claim, _ in trouble) or sound,
         facts=tuple(facts),
         consequence=_consequence(missing),
-        fix="\n".join(fix for _, fix in trouble if fix),
+        fix=tuple(Fix(text=fix) for _, fix in trouble if fix),
     )
 
 

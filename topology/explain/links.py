@@ -8,12 +8,13 @@ import msgspec
 
 from ..hardware.specs import sku_for
 from ..model.machine import Gpu
+from ..model.page import ASSUMED, READ, Fact
 from ..model.units import gbs
 from ..node import Node
 from ..wiring.graph import gpu_label
 from ..wiring.paths import Path
 from ..wiring.wires import nvlink_wire
-from .fact import ASSUMED, READ, Fact, origin
+from .naming import origin
 
 
 class LinkTrouble(msgspec.Struct, frozen=True):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from ..model.page import Fact, Page
 from ..nccl.decide.summary import library_name
-from ..nccl.prediction import PairDecision, Prediction
+from ..nccl.prediction import DecisionStep, PairDecision, Prediction
 from ..node import Node
-from .fact import Explanation, Fact
 
 ABOUT = "nccl"
 
@@ -37,22 +37,24 @@ def transport_facts(node: Node, a: str, b: str) -> list[Fact]:
     if pair is None or node.prediction is None:
         return []
     name = node.prediction.library.name.upper()
-    return [
-        Fact(
-            question=f"{name}: {step.question}",
-            answer=step.answer,
-            because=step.because,
-            source=step.source,
-            basis=step.basis,
-            flag=step.flag or "",
-            decides=step.decides,
-            about=ABOUT,
-        )
-        for step in pair.steps
-    ]
+    return [fact_of(step, f"{name}: ") for step in pair.steps]
 
 
-def library_first(why: Explanation) -> Explanation:
+def fact_of(step: DecisionStep, lead: str = "") -> Fact:
+    """A question that the library asks as a fact; `lead` stands in front of the question."""
+    return Fact(
+        question=f"{lead}{step.question}",
+        answer=step.answer,
+        because=step.because,
+        source=step.source,
+        basis=step.basis,
+        flag=step.flag or "",
+        decides=step.decides,
+        about=ABOUT,
+    )
+
+
+def library_first(why: Page) -> Page:
     """The same explanation with the library's questions in front of all others."""
     facts = sorted(why.facts, key=lambda fact: fact.about != ABOUT)
     claim = why.claim

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..model.machine import Interface, NumaNode, PciDevice, RdmaDevice, RdmaPort, Socket
+from ..model.page import Fact, Page
 from ..model.units import size, text
 from ..node import Node
 from ..wiring.graph import CPU_ROOT, climb
 from ..wiring.wires import Wire
-from .edge import name, rate_facts
-from .fact import Explanation, Fact, origin
+from .edge import rate_facts
+from .naming import name, origin
 
 
-def explain_node(node: Node, vertex: str, kind: str, label: str, record: object) -> Explanation:
+def explain_node(node: Node, vertex: str, kind: str, label: str, record: object) -> Page:
     """Explain a node of the graph that is no GPU."""
     title = label if label == vertex else f"{label} · {vertex}"
     facts = [*_own(record), *_function(node, vertex), *_links(node, vertex), *_below(node, vertex)]
-    return Explanation(title=title, claim=f"{label}: {_words(kind)}.", facts=tuple(facts))
+    return Page(title=title, claim=f"{label}: {_words(kind)}.", facts=tuple(facts))
 
 
 def _words(kind: str) -> str:

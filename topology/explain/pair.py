@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model.machine import Gpu, GpuPair
+from ..model.page import ASSUMED, READ, Fact, Fix, Page
 from ..model.units import gbs
 from ..node import Node
 from ..wiring.letters import Relation, switch_links
@@ -10,10 +11,10 @@ from ..wiring.links import same_fabric
 from ..wiring.packages import packages
 from ..wiring.paths import Path, path_between
 from ..wiring.relations import relation
-from .edge import name, rate_facts
-from .fact import ASSUMED, READ, Explanation, Fact
+from .edge import rate_facts
 from .figures import measured_facts
 from .links import mesh_facts, missing_links
+from .naming import name
 from .nccl import pair_decision, transport_claim, transport_facts
 
 GRANT = "NVML nvmlDeviceGetP2PStatus"
@@ -36,11 +37,11 @@ WORDS = {
 """What the words of nvmlGpuP2PStatus_t (nvml.words.P2P_STATUS) mean for a pair."""
 
 
-def why_pair(node: Node, a: str, b: str) -> Explanation:
+def why_pair(node: Node, a: str, b: str) -> Page:
     """Explain how `a` reaches `b`, in the order of the questions: could they, may they, do they."""
     title = f"{name(node, a)} → {name(node, b)}"
     if a == b:
-        return Explanation(title=title, claim="A device and itself: nothing has to be crossed.")
+        return Page(title=title, claim="A device and itself: nothing has to be crossed.")
     machine = node.snapshot.machine
     found = node.matrix.cell(a, b) or relation(machine, a, b)
     path = path_between(node.graph, a, b)
@@ -63,12 +64,12 @@ def why_pair(node: Node, a: str, b: str) -> Explanation:
         if decision is not None and node.prediction is not None:
             claim += f" {transport_claim(node.prediction, decision)}"
             facts += transport_facts(node, a, b)
-    return Explanation(
+    return Page(
         title=title,
         claim=claim,
         facts=tuple(facts),
         consequence=trouble[0] or _consequence(path),
-        fix=trouble[1],
+        fix=(Fix(text=trouble[1]),) if trouble[1] else (),
     )
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from ..model.machine import Gpu
+from ..model.page import Page
 from ..node import Node
 from .edge import why_edge
-from .fact import Explanation, Fact
 from .gpu import explain_gpu
 from .node import explain_node
 from .pair import why_pair
 
-__all__ = ["Explanation", "Fact", "why_device", "why_edge", "why_pair"]
+__all__ = ["why_device", "why_edge", "why_pair"]
 
 
-def why_device(node: Node, node_id: str) -> Explanation:
+def why_device(node: Node, node_id: str) -> Page:
     """Explain one device or node of the graph; says so when there is no such node."""
     attributes = node.graph.nodes.get(node_id)
     if attributes is None:
-        return Explanation(title=node_id, claim=f"{node_id} is not part of this node any more.")
+        return Page(title=node_id, claim=f"{node_id} is not part of this node any more.")
     record = attributes["record"]
     if isinstance(record, Gpu):
         return explain_gpu(node, record)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from gputop.live.findings import LOUD, SIGNS, VERDICT_SIGNS
+from gputop.pages.severity import LOUD, SIGNS, VERDICT_SIGNS
+from gputop.pages.terminal import finding_lines
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.engine import Diagnosis
 from gputop.topology.diagnosis.finding import Finding
 
 _SILENCED = "–"
-_INDENT = "    "
 _FILE_WIDTH = 80
 """Columns of what --verbose adds where the output is no terminal."""
 _WORD = max(len(word) for _, _, word in SIGNS.values())
@@ -32,7 +32,7 @@ def lines(
         sign, _, word = SIGNS[finding.severity]
         yield from _whole(sign, word, finding, "", width)
         if verbose:
-            yield from _told(finding, width or _FILE_WIDTH)
+            yield from finding_lines(finding, width or _FILE_WIDTH)
     for silenced in diagnosis.silenced:
         why = f" ({silenced.reason})" if silenced.reason else ""
         yield from _whole(_SILENCED, "silenced", silenced.finding, why, width)
@@ -52,26 +52,6 @@ def _whole(sign: str, word: str, finding: Finding, why: str, width: int | None) 
         return [head + text]
     return textwrap.wrap(
         text, width, initial_indent=head, subsequent_indent=" " * len(head), break_on_hyphens=False
-    )
-
-
-def _told(finding: Finding, width: int) -> Iterator[str]:
-    """Evidence, consequence, disproof and what to do; commands whole, to be copied."""
-    for evidence in finding.evidence:
-        yield from _wrapped(f"{evidence.what}: {evidence.value} ({evidence.source})", width)
-    for head, text in (("So", finding.consequence), ("Not if", finding.disproof)):
-        if text:
-            yield from _wrapped(f"{head}: {text}", width)
-    for fix in finding.fix:
-        root = " (needs root)" if fix.needs_root else ""
-        yield from _wrapped(f"Do: {fix.text}{root}", width)
-        if fix.command:
-            yield f"{_INDENT}    {clean(fix.command)}"
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        clean(text, 2000), width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  "
     )
 
 

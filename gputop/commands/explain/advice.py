@@ -44,7 +44,7 @@ def _set(prediction: Prediction) -> bool:
 
 def lines(told: tuple[Advice, ...], width: int) -> Iterator[str]:
     """The same as text."""
-    from gputop.commands.explain.text import wrapped
+    from gputop.pages.terminal import wrapped
 
     for one in told:
         yield from wrapped(f"{one.title}: {one.why}", width, 2)

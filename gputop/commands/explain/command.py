@@ -92,11 +92,13 @@ def command(
     for line in advice_lines(told, text_width()):
         click.echo(clean(line, 400))
     if changes:
-        from gputop.topology.flags.account.whatif_text import comparison_lines
+        from gputop.pages.terminal import section_lines
+        from gputop.topology.flags.account.whatif_text import sections
         from gputop.topology.flags.what_if.whatif import compare
 
         click.echo()
-        for line in comparison_lines(compare(baseline, prediction, changes), text_width()):
+        comparison = compare(baseline, prediction, changes)
+        for line in section_lines(sections(comparison), text_width()):
             click.echo(clean(line, 400))
     if two is not None:
         click.echo("\nTwo hosts like this one:")

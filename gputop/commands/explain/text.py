@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
-from ...topology.nccl.decide.summary import choice_line, graph_line, groups, library_name
-from ...topology.nccl.prediction import DecisionStep, NetDecision, PairDecision, Prediction
-from ...topology.nccl.wording import gbs
+from gputop.pages.terminal import fact_lines, wrapped
+from gputop.topology.explain.nccl import fact_of
+from gputop.topology.nccl.decide.summary import choice_line, graph_line, groups, library_name
+from gputop.topology.nccl.prediction import DecisionStep, NetDecision, PairDecision, Prediction
+from gputop.topology.nccl.wording import gbs
 
 MATRIX_RANKS = 16
 """More ranks than this are summed up in groups alone."""
@@ -58,7 +59,7 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
             span = gbs(rates[0]) + (f" to {gbs(rates[-1])}" if len(rates) > 1 else "")
             over += f", {span} GB/s by its table"
         yield from wrapped(f"{label or 'no transport'}: {_which(pairs)}; {over}", width, 2)
-        yield from step_lines(_deciding(pairs[0].steps), width, "    ")
+        yield from fact_lines(map(fact_of, _deciding(pairs[0].steps)), width, "    ")
     yield ""
     for number, view in enumerate(prediction.views):
         if len(prediction.views) > 1:
@@ -68,7 +69,7 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
         model = view.steps.get("model", ())
         nvls = view.steps.get("nvls", ())
         if model:
-            yield from step_lines(model, width, "  ")
+            yield from fact_lines(map(fact_of, model), width, "  ")
         elif nvls and nvls[-1].answer == "no":
             yield from wrapped(f"NVLS: none; {nvls[-1].question} no: {nvls[-1].because}", width, 2)
         else:
@@ -92,22 +93,7 @@ def pair_lines(pair: PairDecision, width: int) -> Iterator[str]:
     yield f"rank {pair.src} ({pair.src_bus_id}) to rank {pair.dst} ({pair.dst_bus_id})"
     yield f"{' and '.join(pair.labels) or 'no transport'}: {over}"
     yield ""
-    yield from step_lines(pair.steps, width, "")
-
-
-def step_lines(steps: Sequence[DecisionStep], width: int, indent: str) -> Iterator[str]:
-    """Question and answer, then evidence, flag and source."""
-    for step in steps:
-        mark = "=" if step.decides else "-"
-        yield from wrapped(f"{indent}{mark} {step.question} {step.answer}", width, len(indent) + 2)
-        tail = [step.because] if step.because else []
-        if step.flag:
-            tail.append(f"flag {step.flag}")
-        if step.source:
-            tail.append(step.source)
-        if step.basis != "read":
-            tail.append(step.basis)
-        yield from wrapped(f"{indent}    {' · '.join(tail)}", width, len(indent) + 4)
+    yield from fact_lines(map(fact_of, pair.steps), width)
 
 
 def _deciding(steps: Sequence[DecisionStep]) -> list[DecisionStep]:
@@ -162,15 +148,3 @@ def _nets(nets: Sequence[NetDecision], width: int) -> Iterator[str]:
             width,
             2,
         )
-
-
-def wrapped(text: str, width: int, hanging: int) -> list[str]:
-    """Break a line at blanks; further lines are indented."""
-    return textwrap.wrap(
-        text,
-        max(width, 40),
-        subsequent_indent=" " * hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-    ) or [""]

@@ -133,7 +133,8 @@ def _catalogue(search: str, as_json: bool) -> None:
 
         print_json(catalogue_document(found))
         return
-    from gputop.topology.flags.section import Section, drawn
+    from gputop.pages.terminal import section_lines
+    from gputop.topology.model.page import Section
 
     groups: dict[str, list[Flag]] = {}
     for flag in found:
@@ -142,20 +143,20 @@ def _catalogue(search: str, as_json: bool) -> None:
         Section(title=group, table=tuple((flag.name, flag.changes) for flag in flags))
         for group, flags in groups.items()
     )
-    _echo(drawn(sections, text_width(WIDEST)))
+    _echo(section_lines(sections, text_width(WIDEST)))
     say(f"{len(found)} of {len(catalogue().flags)} variables")
 
 
 def _explain(flag: Flag, study: Study, changes: dict[str, str | None], *, predicted: bool) -> None:
+    from gputop.pages.terminal import section_lines
     from gputop.topology.flags.account.account import account, plain
-    from gputop.topology.flags.account.whatif_text import comparison_lines
-    from gputop.topology.flags.section import drawn
+    from gputop.topology.flags.account.whatif_text import sections
 
     lines = [f"{flag.name} ({flag.group}, {flag.subject})", ""]
     if changes and predicted:
-        lines += [*comparison_lines(study.change(changes), text_width(WIDEST)), ""]
+        lines += [*section_lines(sections(study.change(changes)), text_width(WIDEST)), ""]
     told = account(flag, study) if predicted else plain(flag)
-    _echo([*lines, *drawn(told, text_width(WIDEST))])
+    _echo([*lines, *section_lines(told, text_width(WIDEST))])
 
 
 def _overview(
@@ -165,11 +166,12 @@ def _overview(
     changes: dict[str, str | None],
 ) -> None:
     from gputop.commands.flags.text import overview_lines
-    from gputop.topology.flags.account.whatif_text import comparison_lines
+    from gputop.pages.terminal import section_lines
+    from gputop.topology.flags.account.whatif_text import sections
 
     lines = overview_lines(study, origins, process, text_width(WIDEST))
     if changes:
-        lines += ["", *comparison_lines(study.change(changes), text_width(WIDEST))]
+        lines += ["", *section_lines(sections(study.change(changes)), text_width(WIDEST))]
     _echo(lines)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from gputop.pages.terminal import section_lines
 from gputop.topology.flags.account.overview import SetVariable, overview
-from gputop.topology.flags.section import Section, drawn
 from gputop.topology.flags.values.process import ProcessFlags
 from gputop.topology.flags.what_if.effects import ranks_of
 from gputop.topology.flags.what_if.study import Study
+from gputop.topology.model.page import Section
 from gputop.topology.model.units import sentence
 
 SIGNS = {
@@ -24,7 +25,7 @@ def overview_lines(
     study: Study, origins: dict[str, str], process: ProcessFlags | None, width: int
 ) -> list[str]:
     """Everything that is set with its effect on this node."""
-    return drawn(sections(study, origins, process), width)
+    return section_lines(sections(study, origins, process), width)
 
 
 def sections(

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gputop.live.findings import SIGNS, Shown, unexamined
+from gputop.live.findings import Shown
+from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.finding import Finding
-from gputop.topology.explain.fact import Explanation
+from gputop.topology.model.page import Page
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import Line, left
 
@@ -109,8 +110,8 @@ class FindingList(NamedList):
         )
 
 
-def explained(row: FindingRow, shown: Shown) -> Explanation:
+def explained(row: FindingRow, shown: Shown) -> Page:
     """What `w` shows about a row."""
-    from gputop.live.findings import explanation
+    from gputop.pages.findings import explanation, unexamined
 
     return unexamined(shown.diagnosis) if row.finding is None else explanation(row.finding)

@@ -11,18 +11,17 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from gputop.library_words import explained_in_its_words
-from gputop.live.findings import commands
+from gputop.pages.screen import finding_lines, page_lines, page_text
 from gputop.screens.findings.list import FindingList, explained, rows_of
 from gputop.screens.listed import ListedView
 from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
-from gputop.widgets.explanation import explanation_lines, explanation_text
-from gputop.widgets.finding_text import event_lines, finding_lines, verdict_lines
+from gputop.widgets.finding_text import event_lines, verdict_lines
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.finding import Finding
-    from gputop.topology.explain.why import Explanation
+    from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 ASKING: Line = ((" asking the rules…", "muted"),)
@@ -109,11 +108,11 @@ class FindingsScreen(ListedView):
         width = max((board.scrollable_content_region.width or 60) - 1, 20)
         if row.finding is not None:
             board.caption(clean(row.finding.id))
-            board.show(finding_lines(row.finding, row.silenced, width))
+            board.show(finding_lines(row.finding, width, row.silenced))
             return
         why = explained_in_its_words(self.report, explained(row, shown))
         board.caption(why.title)
-        board.show(explanation_lines(why, width))
+        board.show(page_lines(why, width))
 
     @property
     def _list(self) -> FindingList:
@@ -148,7 +147,7 @@ class FindingsScreen(ListedView):
     def action_copy_command(self) -> None:
         """Copy the commands that mend it, one by one; without any the whole finding."""
         finding = self._finding
-        found = () if finding is None else commands(finding)
+        found = () if finding is None else finding.commands
         if found:
             self.gputop.copy_command(found)
         else:
@@ -157,9 +156,9 @@ class FindingsScreen(ListedView):
     def selected_text(self) -> str:
         """The whole finding."""
         why = self.why()
-        return "" if why is None else explanation_text(why)
+        return "" if why is None else page_text(why)
 
-    def why(self) -> Explanation | None:
+    def why(self) -> Page | None:
         """Evidence, rule, consequence and fix of the selected finding."""
         row, shown = self._list.row, self.gputop.shown
         if row is None or shown is None:

@@ -17,7 +17,7 @@ from gputop.screens.flags.process import FlagProcess
 from gputop.widgets.board import Board
 
 if TYPE_CHECKING:
-    from gputop.topology.explain.why import Explanation
+    from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 
@@ -234,7 +234,7 @@ class FlagsScreen(FlagProcess):
             return self.tried.export()
         return self.query_one("#told", Board).text() if self.loaded else ""
 
-    def why(self) -> Explanation | None:
+    def why(self) -> Page | None:
         """Explain the selected flag as a claim with its facts."""
         if not self.loaded:
             return None

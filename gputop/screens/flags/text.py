@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gputop.pages.screen import section_lines
 from gputop.screens.flags.list import FlagRow
 from gputop.screens.flags.work import Told
 from gputop.terminal.clean import clean
 from gputop.topology.flags.account.account import plain
 from gputop.topology.flags.catalogue.catalogue import catalogue
-from gputop.widgets.section_lines import section_lines
 from gputop.widgets.spans import Line, wrapped
 
 

@@ -1,22 +1,22 @@
-"""A flag as an Explanation: what it is, what it is set to, and what to watch for."""
+"""A flag as a page: what it is, what it is set to, and what to watch for."""
 
 from __future__ import annotations
 
-from gputop.topology.explain.why import Explanation, Fact
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.values import read_value, unknown, unread
 from gputop.topology.flags.what_if.study import Study
+from gputop.topology.model.page import Fact, Page
 from gputop.topology.model.versions import numbers
 
 
-def explanation(name: str, value: str | None, study: Study | None) -> Explanation | None:
+def explanation(name: str, value: str | None, study: Study | None) -> Page | None:
     """Claim, facts and trap; None without a name."""
     flag = catalogue().flag(name)
     if not name or study is None:
         return None
     if flag is None:
-        return Explanation(title=name, claim=f"{name} is {unknown(name, catalogue())}.")
+        return Page(title=name, claim=f"{name} is {unknown(name, catalogue())}.")
     library = study.whose()
     flag = for_library(flag, library)
     default = flag.default_of(library.name, numbers(library.version))
@@ -34,7 +34,7 @@ def explanation(name: str, value: str | None, study: Study | None) -> Explanatio
         facts.append(Fact(question="when to set it", answer=flag.set_when, basis=""))
     if flag.trap and value is None:
         facts.append(Fact(question="what to watch for", answer=flag.trap, basis=""))
-    return Explanation(
+    return Page(
         title=name,
         claim=flag.changes,
         facts=tuple(facts),

@@ -9,9 +9,9 @@ import msgspec
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.catalogue.catalogue import catalogue
-from gputop.topology.flags.section import Section
 from gputop.topology.flags.values.values import unknown
 from gputop.topology.flags.what_if.study import Stopped, Study
+from gputop.topology.model.page import Section
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.screens.jobs.variables import Told
     from gputop.topology.diagnosis.finding import Finding
-    from gputop.topology.explain.why import Explanation
     from gputop.topology.jobs.grouping import GpuUser
+    from gputop.topology.model.page import Page
     from gputop.topology.model.snapshot import NodeSnapshot
     from gputop.topology.report import Report
 
@@ -204,7 +204,7 @@ class JobsScreen(ListedView):
             return ()
         return row.job.gpus if row.user is None else row.user.gpus
 
-    def why(self) -> Explanation | None:
+    def why(self) -> Page | None:
         """Explain how the selected job or process is bound, and what is odd about it."""
         row, report = self._list.row, self.report
         if row is None or report is None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from gputop.screens.jobs.details import CPUS, MEMORY, bindings
 from gputop.screens.jobs.list import JobRow
 from gputop.terminal.clean import clean
-from gputop.topology.explain.fact import Explanation, Fact
 from gputop.topology.jobs.binding import FAR
+from gputop.topology.model.page import Fact, Fix, Page
 from gputop.topology.model.units import whole
 from gputop.topology.wiring.graph import gpu_label
 
@@ -25,7 +25,7 @@ BASIS = (
 )
 
 
-def why_job(row: JobRow, snapshot: NodeSnapshot, findings: Sequence[Finding]) -> Explanation:
+def why_job(row: JobRow, snapshot: NodeSnapshot, findings: Sequence[Finding]) -> Page:
     """Evidence for each process and GPU, then what follows."""
     users = row.job.processes if row.user is None else (row.user,)
     found = [(user, one) for user in users for one in bindings(user, snapshot)]
@@ -43,7 +43,7 @@ def why_job(row: JobRow, snapshot: NodeSnapshot, findings: Sequence[Finding]) ->
         Fact(question="What else is odd?", answer=text, source="rules", decides=True)
         for text in odd
     ]
-    return Explanation(
+    return Page(
         title=row.job.name if row.user is None else f"pid {row.user.pid} of {row.job.name}",
         claim=claim[0].upper() + claim[1:] + ".",
         facts=tuple(facts),
@@ -65,9 +65,7 @@ def _fact(user: GpuUser, one: Binding, snapshot: NodeSnapshot) -> Fact:
     )
 
 
-def _fix(far: Sequence[tuple[GpuUser, Binding]]) -> str:
+def _fix(far: Sequence[tuple[GpuUser, Binding]]) -> tuple[Fix, ...]:
     nodes = sorted({one.node for _, one in far if one.node is not None})
-    return "\n".join(
-        f"numactl --cpunodebind={node} --membind={node} PROGRAM   # for the GPUs of node {node}"
-        for node in nodes
-    )
+    run = "numactl --cpunodebind={0} --membind={0} PROGRAM   # for the GPUs of node {0}"
+    return tuple(Fix(text=run.format(node)) for node in nodes)

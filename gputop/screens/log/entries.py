@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gputop.screens.log.lines import DIFFERS, SIGNS, compared, mark
 from gputop.terminal.clean import clean
-from gputop.topology.explain.fact import Explanation, Fact
+from gputop.topology.explain.nccl import fact_of
 from gputop.topology.logs.comparing.agreement import ComparedItem, PairAgreement
 from gputop.topology.logs.report.report import LogNote
 from gputop.topology.logs.symptoms.explain import ObservedSymptom as Finding
+from gputop.topology.model.page import Fact, Fix, Page
 from gputop.widgets.spans import Line, Span, left
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def entry_lines(found: list[Entry], selected: int, width: int) -> tuple[Line, ..
     )
 
 
-def explained(one: Entry, read: ReadLog) -> Explanation:
+def explained(one: Entry, read: ReadLog) -> Page:
     """What Enter shows about an entry."""
     what = one.what
     if what is None:
@@ -65,15 +66,18 @@ def explained(one: Entry, read: ReadLog) -> Explanation:
     if isinstance(what, Finding):
         facts = [_line(proof.line, proof.text) for proof in what.proof]
         facts += [Fact(question="look", answer=text, basis="") for text in what.look]
-        return Explanation(
-            title=what.title, claim=what.cause, facts=tuple(facts), fix="\n".join(what.fix)
+        return Page(
+            title=what.title,
+            claim=what.cause,
+            facts=tuple(facts),
+            fix=tuple(Fix(text=text) for text in what.fix),
         )
     if isinstance(what, LogNote):
         who = [f"rank {rank}" for rank in what.ranks] or list(what.hosts)
         times = f"{what.count} times" if what.count > 1 else "once"
         fact = _line(what.line, what.text)
         said = Fact(question="said", answer=times, because=", ".join(who), source=what.where or "")
-        return Explanation(
+        return Page(
             title="A warning of the library",
             claim="The table of known symptoms has nothing about this warning.",
             facts=(fact, said),
@@ -85,7 +89,7 @@ def _line(number: int, text: str) -> Fact:
     return Fact(question=f"line {number}", answer=text)
 
 
-def _whole(read: ReadLog) -> Explanation:
+def _whole(read: ReadLog) -> Page:
     overlay = read.overlay
     agreement = overlay.agreement
     facts = [Fact(question="why", answer=text, basis="") for text in agreement.reasons]
@@ -96,12 +100,10 @@ def _whole(read: ReadLog) -> Explanation:
     ]
     rules = f", rules of {agreement.library}" if agreement.library else ""
     node = f" for {overlay.node}{rules}" if overlay.node else ""
-    return Explanation(
-        title="Log and prediction", claim=agreement.sentence + node, facts=tuple(facts)
-    )
+    return Page(title="Log and prediction", claim=agreement.sentence + node, facts=tuple(facts))
 
 
-def _difference(what: ComparedItem | PairAgreement, read: ReadLog) -> Explanation:
+def _difference(what: ComparedItem | PairAgreement, read: ReadLog) -> Page:
     agreement, prediction = read.overlay.agreement, read.overlay.prediction
     steps: tuple[Fact, ...] = ()
     if isinstance(what, PairAgreement):
@@ -112,24 +114,12 @@ def _difference(what: ComparedItem | PairAgreement, read: ReadLog) -> Explanatio
         pair = None
         if prediction is not None and src is not None and dst is not None:
             pair = prediction.pair(src, dst)
-        steps = tuple(
-            Fact(
-                question=step.question,
-                answer=step.answer,
-                because=step.because,
-                source=step.source,
-                basis=step.basis,
-                flag=step.flag or "",
-                decides=step.decides,
-                about="nccl",
-            )
-            for step in (pair.steps if pair is not None else ())
-        )
+        steps = tuple(map(fact_of, pair.steps)) if pair is not None else ()
     else:
         title, logged, predicted = what.subject, what.logged, what.predicted
     facts = [_line(what.line, logged)] if what.line else []
     facts += [Fact(question="why that can be", answer=text, basis="") for text in agreement.reasons]
-    return Explanation(
+    return Page(
         title=title,
         claim=f"The log shows {logged}; predicted was {predicted}.",
         facts=(*facts, *steps),

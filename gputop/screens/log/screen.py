@@ -15,17 +15,17 @@ from textual.widgets import Input
 
 from gputop.library_words import in_its_words
 from gputop.live.log_thread import LogFailed, LogProgress, LogReady, LogThread
+from gputop.pages.screen import page_lines, page_text
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.widgets.board import Board
-from gputop.widgets.explanation import explanation_lines, explanation_text
 from gputop.widgets.spans import Cells, Line, wrapped
 
 if TYPE_CHECKING:
     from gputop.screens.log.entries import Entry
-    from gputop.topology.explain.why import Explanation
     from gputop.topology.logs.examined import ReadLog
+    from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 HOW_TO = (
@@ -128,7 +128,7 @@ class LogScreen(View):
         why = self.why()
         reasons = self.query_one("#log-why", Board)
         reasons.caption("Why")
-        reasons.show(() if why is None else explanation_lines(why, width - 1))
+        reasons.show(() if why is None else page_lines(why, width - 1))
         shown: list[Line] = []
         for section in sections(read, wide - 2)[2:]:
             shown += [*([()] if shown else []), ((f" {section.title}", "strong"),)]
@@ -273,7 +273,7 @@ class LogScreen(View):
             if event.chain > 1:
                 self.gputop.action_why()
 
-    def why(self) -> Explanation | None:
+    def why(self) -> Page | None:
         """Explain the selected entry."""
         if self._read is None or not self._entries:
             return None
@@ -286,7 +286,7 @@ class LogScreen(View):
         why = self.why()
         if why is None:
             return ""
-        return explanation_text(why)
+        return page_text(why)
 
     def commands(self) -> Iterable[SystemCommand]:
         """What this screen offers in the palette."""

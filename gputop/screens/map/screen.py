@@ -19,7 +19,7 @@ from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.explain.why import Explanation
+    from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 _WIDE = 120
@@ -138,7 +138,7 @@ class MapScreen(View):
         board = self.query_one("#chosen", Board)
         return "\n".join(text_of(line).strip() for line in board.lines[:-1])
 
-    def why(self) -> Explanation | None:
+    def why(self) -> Page | None:
         """Explain the selected device, or the pair; of a package, what ties its parts."""
         report, box = self.report, self.wiring.box
         if report is None or box is None:

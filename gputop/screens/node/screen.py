@@ -39,7 +39,7 @@ from gputop.widgets.spans import text_of
 from gputop.widgets.status import figures_age
 
 if TYPE_CHECKING:
-    from gputop.topology.explain.why import Explanation
+    from gputop.topology.model.page import Page
     from gputop.topology.report import Report
     from gputop.topology.wiring.relations import RelationMatrix
     from gputop.widgets.gpu_cells import Row
@@ -258,7 +258,7 @@ class NodeScreen(View):
             [_heading(row), *(text_of(line).strip() for line in detail_lines(row, 200))]
         )
 
-    def why(self) -> Explanation | None:
+    def why(self) -> Page | None:
         """Explain the selected GPU."""
         row = self._row()
         if row is None or self.report is None or self.report.graph is None:

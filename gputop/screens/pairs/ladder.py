@@ -55,7 +55,7 @@ def pair_findings(shown: Shown | None, src: str, dst: str, width: int) -> tuple[
     """The loud findings about one of the two, those about both first."""
     if shown is None:
         return ()
-    from gputop.live.findings import SIGNS as HARM
+    from gputop.pages.severity import SIGNS as HARM
 
     found = sorted(shown.about(src, dst), key=lambda one: not {src, dst} <= set(one.devices))
     lines: list[Line] = []

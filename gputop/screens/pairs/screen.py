@@ -12,17 +12,17 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from gputop.library_words import in_its_words
+from gputop.pages.screen import page_lines, page_text
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
-from gputop.widgets.explanation import explanation_lines, explanation_text
 from gputop.widgets.link_matrix import READING
 from gputop.widgets.measures import MEASURES
 from gputop.widgets.pair_matrix import PairMatrix, devices
 from gputop.widgets.spans import Line, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.explain.why import Explanation
+    from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 
@@ -142,7 +142,7 @@ class PairsScreen(View):
             steps.caption(f"{names.get(pair[0], pair[0])} to {names.get(pair[1], pair[1])}")
         width = (steps.size.width or 60) - 1
         lines = list[Line]() if pair is None else self._ladder(report, *pair, width)
-        steps.show((*lines, *(() if why is None else explanation_lines(why, width))))
+        steps.show((*lines, *(() if why is None else page_lines(why, width))))
 
     def _ladder(self, report: Report, src: str, dst: str, width: int) -> list[Line]:
         """The four rungs, and the findings about the two."""
@@ -200,9 +200,9 @@ class PairsScreen(View):
     def selected_text(self) -> str:
         """The explanation of the selected pair."""
         why = self.why()
-        return "" if why is None else explanation_text(why)
+        return "" if why is None else page_text(why)
 
-    def why(self) -> Explanation | None:
+    def why(self) -> Page | None:
         """Explain the selected pair."""
         pair = self.query_one("#matrix", PairMatrix).pair
         if pair is None or self.report is None or self.report.graph is None:

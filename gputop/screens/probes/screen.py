@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gputop.measuring.history import KeptRun
     from gputop.measuring.judged import Judged
     from gputop.screens.probes.entries import Entry
-    from gputop.topology.explain.why import Explanation
+    from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 HINT = " nothing measured yet: r runs this probe, a runs all"
@@ -282,7 +282,7 @@ class ProbesScreen(View):
             return ""
         return f"{entry.name}\n{self.query_one('#probe-figures', Board).text()}"
 
-    def why(self) -> Explanation | None:
+    def why(self) -> Page | None:
         """Explain the figures of the selected probe."""
         entry = self.query_one("#probe-list", ProbeList).entry
         if entry is None or self.report is None:

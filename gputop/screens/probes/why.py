@@ -9,8 +9,8 @@ from gputop.measuring.quantities import unit_text
 from gputop.screens.probes.entries import Entry
 from gputop.screens.probes.groups import Group, Member
 from gputop.terminal.clean import clean
-from gputop.topology.explain.fact import MEASURED, READ, Explanation, Fact
 from gputop.topology.model import units
+from gputop.topology.model.page import MEASURED, READ, Fact, Page
 from gputop.widgets.meters import band_text, verdict_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _LOWS = 4
 """So many low figures of a group are explained one by one."""
 
 
-def why_probe(entry: Entry, notes: Iterable[str]) -> Explanation:
+def why_probe(entry: Entry, notes: Iterable[str]) -> Page:
     """Explain what a probe found: a claim, and a fact for every kind of figure."""
     members = [member for group in entry.groups for member in group.members]
     facts = [
@@ -42,7 +42,7 @@ def why_probe(entry: Entry, notes: Iterable[str]) -> Explanation:
     else:
         how = "r runs it, a runs all" if entry.seconds is not None else ""
         facts.append(Fact(question="What does it measure?", answer=entry.measures, because=how))
-    return Explanation(
+    return Page(
         title=f"{entry.name}: {entry.title}" if entry.title else entry.name,
         claim=_claim(entry, members),
         facts=tuple(facts),

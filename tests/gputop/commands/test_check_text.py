@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gputop.commands.check.text import lines
-from gputop.live.findings import SIGNS
+from gputop.pages.severity import SIGNS
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced
 from gputop.topology.diagnosis.finding import SEVERITIES, Evidence, Finding, Fix
 

@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
-from gputop.live.findings import commands, counted, explanation, shown
+from gputop.live.findings import shown
 from gputop.messages import PolicyFailed
+from gputop.pages.findings import explanation
+from gputop.pages.severity import counted
 from gputop.screens import NAMES
 from gputop.screens.findings.list import FindingList, rows_of
 from gputop.topology.diagnosis.engine import load
@@ -271,7 +273,7 @@ def test_each_rule_can_be_told_as_an_explanation() -> None:
         made = rule.finding(BROKEN, "it is so", evidence=(), consequence="c")
         why = explanation(made)
         assert rule.title in why.facts[0].answer
-        assert why.to_copy == commands(made) == ()
+        assert why.commands == made.commands == ()
 
 
 def test_equal_findings_have_rows_of_their_own() -> None:

@@ -9,12 +9,12 @@ from gputop.app import GpuTop
 from gputop.live.findings import explained_with, shown
 from gputop.screens import NAMES
 from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW
-from gputop.topology.explain.fact import Explanation, Fact
+from gputop.topology.model.page import Fact, Fix, Page
 from gputop.topology.report import Report
 from tests.support.app import SIZES, demo_report, give, picture, press, text
 from tests.support.findings_made import diagnosis, finding
 
-PLAIN = Explanation(title="GPU3", claim="a GPU", facts=(Fact(question="own?", answer="own"),))
+PLAIN = Page(title="GPU3", claim="a GPU", facts=(Fact(question="own?", answer="own"),))
 
 
 def addresses(report: Report) -> list[str]:
@@ -77,10 +77,10 @@ def test_findings_come_first_and_the_worst_is_mended() -> None:
     why = explained_with(PLAIN, seen, f"{gpus[3]}/0")
     assert [fact.answer for fact in why.facts] == ["lost", "narrow", "off", "own"]
     assert [fact.decides for fact in why.facts] == [True, True, False, False]
-    assert why.to_copy == ("fix --b",)
-    assert "mend b (needs root)" in why.fix
+    assert why.commands == ("fix --b",)
+    assert "mend b (needs root)" in why.fix_text
     # Its own cure stays, and a notice mends nothing.
-    own = replace(PLAIN, fix="do that", to_copy=("that",))
-    assert explained_with(own, seen, gpus[3]).to_copy == ("that",)
-    assert explained_with(PLAIN, seen, gpus[0]).fix == ""
+    own = replace(PLAIN, fix=(Fix(text="do", command="that"),))
+    assert explained_with(own, seen, gpus[3]).commands == ("that",)
+    assert explained_with(PLAIN, seen, gpus[0]).fix == ()
     assert explained_with(PLAIN, seen, "0000:ff:00.0") == PLAIN

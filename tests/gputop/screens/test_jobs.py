@@ -112,7 +112,7 @@ async def test_a_process_at_the_wrong_node_is_told_with_the_command() -> None:
         why = screen_of(pilot).why()
         assert why is not None
         assert why.claim == "1 of 1 run far from a GPU of theirs."
-        assert "numactl --cpunodebind=0 --membind=0" in why.fix
+        assert "numactl --cpunodebind=0 --membind=0" in why.fix_text
         await press(pilot, "w")
         assert "far from a GPU" in picture(pilot)
         await press(pilot, "escape", "up", "up", "home")
@@ -126,7 +126,7 @@ async def test_a_well_bound_job_has_nothing_to_mend() -> None:
         await open_jobs(pilot, snapshot_with())
         why = screen_of(pilot).why()
         assert why is not None
-        assert (why.claim, why.fix) == ("None runs far from its GPU.", "")
+        assert (why.claim, why.fix) == ("None runs far from its GPU.", ())
 
 
 async def test_what_may_not_be_read_is_said_so() -> None:

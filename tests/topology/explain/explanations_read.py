@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from gputop.topology.explain.why import Explanation
+from gputop.topology.model.page import Page
 
 
-def answer(why: Explanation, question: str) -> str:
+def answer(why: Page, question: str) -> str:
     return next(fact.answer for fact in why.facts if question in fact.question)
 
 
-def because(why: Explanation, question: str) -> str:
+def because(why: Page, question: str) -> str:
     return next(fact.because for fact in why.facts if question in fact.question)
 
 
-def asked(why: Explanation) -> set[str]:
+def asked(why: Page) -> set[str]:
     return {fact.question for fact in why.facts}

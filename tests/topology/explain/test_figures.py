@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from gputop.topology.explain.why import Explanation, why_pair
+from gputop.topology.explain.why import why_pair
+from gputop.topology.model.page import Page
 from gputop.topology.model.snapshot import Measurement
 from gputop.topology.node import Node
 from tests.support.snapshots import demo_node, gpus_of
@@ -20,7 +21,7 @@ def measured(report: Node, **facts: Any) -> Node:
     return Node(msgspec.structs.replace(report.snapshot, measurements=(item,)))
 
 
-def why_measured(name: str, **facts: Any) -> Explanation:
+def why_measured(name: str, **facts: Any) -> Page:
     report = measured(demo_node(name), **facts)
     return why_pair(report, *gpus_of(report)[:2])
 

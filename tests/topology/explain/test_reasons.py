@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from gputop.topology.explain.why import Explanation, why_device, why_edge, why_pair
+from gputop.topology.explain.why import why_device, why_edge, why_pair
 from gputop.topology.model.machine import Fabric, Gpu, Host, Machine
+from gputop.topology.model.page import Page
 from gputop.topology.model.readings import EccCounts, GpuReading, Readings
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -45,10 +46,10 @@ def test_everything_can_be_explained(name: str) -> None:
 def test_a_healthy_node_raises_no_alarm(name: str) -> None:
     report = demo_node(name)
     for node in report.graph:
-        assert why_device(report, node).fix == ""
+        assert why_device(report, node).fix == ()
     for a in gpus_of(report):
         for b in gpus_of(report):
-            assert why_pair(report, a, b).fix == ""
+            assert why_pair(report, a, b).fix == ()
 
 
 def test_the_sick_gpu_is_named_with_what_is_missing() -> None:
@@ -57,7 +58,7 @@ def test_the_sick_gpu_is_named_with_what_is_missing() -> None:
     why = why_device(report, sick)
     assert "8 of 16 lanes" in why.claim
     assert "16 of 18 NVLinks are up: link 4, 11 are down" in why.claim
-    assert "nvidia-smi nvlink -s" in why.fix
+    assert "nvidia-smi nvlink -s" in why.fix_text
     assert [node for node in gpus_of(report) if why_device(report, node).fix] == [sick]
     assert "GPU3" in why_pair(report, gpus_of(report)[0], sick).consequence
     edge = why_edge(report, sick, next(iter(report.graph[sick])))
@@ -86,7 +87,7 @@ def test_a_pair_without_links_between_sockets() -> None:
     assert "does not offer P2P across this part" in because(why, "grant")
     assert "between CPUs cannot be read" in because(why, "narrowest")
     assert answer(why, "should a copy reach") == "no reference"
-    assert why.fix == ""
+    assert why.fix == ()
 
 
 def linked(**facts: Any) -> Node:
@@ -100,9 +101,9 @@ def linked(**facts: Any) -> Node:
 def test_links_up_and_nvlink_not_granted_is_a_fault() -> None:
     why = why_pair(linked(p2p_nvlink="not supported"), A, B)
     assert "NVLinks between the two are up, but the driver says 'not supported'" in why.consequence
-    assert "Fabric" in why.fix
-    assert why_pair(linked(p2p_nvlink="ok"), A, B).fix == ""
-    assert why_pair(linked(), A, B).fix == "", "not asked is no fault"
+    assert "Fabric" in why.fix_text
+    assert why_pair(linked(p2p_nvlink="ok"), A, B).fix == ()
+    assert why_pair(linked(), A, B).fix == (), "not asked is no fault"
 
 
 def test_a_fabric_that_completed_with_an_error_is_a_fault() -> None:
@@ -110,7 +111,7 @@ def test_a_fabric_that_completed_with_an_error_is_a_fault() -> None:
     why = why_pair(linked(fabric=fabric, p2p_nvlink="ok"), A, B)
     assert "Insufficient Resources" in why.consequence
     started = Fabric(state="in progress")
-    assert why_pair(linked(fabric=started, p2p_nvlink="ok"), A, B).fix == ""
+    assert why_pair(linked(fabric=started, p2p_nvlink="ok"), A, B).fix == ()
 
 
 @pytest.mark.parametrize(
@@ -136,13 +137,13 @@ def test_mig_is_no_fault_of_a_pair() -> None:
     parted = linked(p2p_nvlink="not supported", mig_enabled=True)
     why = why_pair(parted, A, B)
     assert answer(why, "MIG") == "yes: GPU0, GPU1"
-    assert why.fix == ""
+    assert why.fix == ()
     assert "With MIG on" in why.consequence
     assert "MIG is on: no P2P" in why.claim
     assert not any("about" in fact.answer for fact in why.facts)
 
 
-def read(reading: GpuReading, own: Gpu) -> Explanation:
+def read(reading: GpuReading, own: Gpu) -> Page:
     snapshot = NodeSnapshot(
         taken_at=0.0, machine=Machine(gpus=(own,)), readings=Readings(gpus=(reading,))
     )
@@ -153,10 +154,10 @@ def test_a_slow_link_of_a_sleeping_gpu_says_nothing() -> None:
     own = gpu(0, A, pcie_gen_max=5, pcie_width_max=16)
     why = read(GpuReading(address=A, pcie_gen=1, pcie_width=16, performance_state=8), own)
     assert "sleeps" in because(why, "attached")
-    assert why.fix == ""
+    assert why.fix == ()
     awake = read(GpuReading(address=A, pcie_gen=3, pcie_width=16, performance_state=0), own)
     assert "under load" in because(awake, "attached")
-    assert awake.fix == "", "one reading without load proves nothing"
+    assert awake.fix == (), "one reading without load proves nothing"
 
 
 @pytest.mark.parametrize(
@@ -176,11 +177,11 @@ def test_only_harmless_reasons_are_called_so(reasons: tuple[str, ...], harmless:
 
 def test_memory_errors_count_when_they_ask_for_something() -> None:
     well = EccCounts(uncorrected_aggregate=3, rows_remapped_uncorrected=1)
-    assert read(GpuReading(address=A, ecc=well), gpu(0, A)).fix == ""
+    assert read(GpuReading(address=A, ecc=well), gpu(0, A)).fix == ()
     pending = read(GpuReading(address=A, ecc=EccCounts(remap_pending=True)), gpu(0, A))
-    assert "Reset the GPU" in pending.fix
+    assert "Reset the GPU" in pending.fix_text
     failed = read(GpuReading(address=A, ecc=EccCounts(remap_failed=True)), gpu(0, A))
-    assert "Replace the GPU" in failed.fix
+    assert "Replace the GPU" in failed.fix_text
 
 
 def test_a_lost_gpu_is_told_first() -> None:
@@ -193,7 +194,7 @@ def test_few_lanes_beside_c2c_are_no_fault() -> None:
     reading = GpuReading(address=A, pcie_width=1)
     assert "1 of 16 lanes" in read(reading, gpu(0, A, pcie_width_max=16)).claim
     why = read(reading, gpu(0, A, pcie_width_max=16, c2c_enabled=True))
-    assert why.fix == ""
+    assert why.fix == ()
     assert answer(why, "joins it to the CPU") == "NVLink-C2C"
 
 
@@ -216,4 +217,4 @@ def test_few_lanes_are_said_with_advice_that_fits_the_machine(
     )
     why = why_device(Node(snapshot), A)
     assert "8 of 16 lanes" in why.claim
-    assert advice in why.fix
+    assert advice in why.fix_text

@@ -7,11 +7,12 @@ import json
 import pytest
 
 from gputop.commands.flags.text import overview_lines
+from gputop.pages.terminal import NARROW, section_lines
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.overview import overview
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
-from gputop.topology.flags.section import NARROW, Section, drawn
 from gputop.topology.flags.what_if.study import Study
+from gputop.topology.model.page import Section
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from tests.support.command import gputop
@@ -24,7 +25,7 @@ def study_of(demo: str, **values: str) -> Study:
 def told(demo: str, name: str, **values: str) -> str:
     flag = catalogue().flag(name)
     assert flag is not None
-    return " ".join(" ".join(drawn(account(flag, study_of(demo, **values)), 80)).split())
+    return " ".join(" ".join(section_lines(account(flag, study_of(demo, **values)), 80)).split())
 
 
 def test_the_p2p_level_on_a_pcie_box_reads_like_advice() -> None:
@@ -116,11 +117,11 @@ def test_a_flag_that_the_library_does_not_read_has_no_outcomes() -> None:
 @pytest.mark.parametrize("flag", catalogue().flags, ids=lambda flag: flag.name)
 def test_every_flag_can_be_explained(flag: Flag) -> None:
     sections = account(flag, STUDY)
-    lines = drawn(sections, 80)
+    lines = section_lines(sections, 80)
     assert lines[0]
     assert max(map(len, lines)) <= 80
     assert flag.changes.split()[0] in " ".join(lines)
-    assert drawn(plain(flag), 80)
+    assert section_lines(plain(flag), 80)
 
 
 STUDY = study_of("pcie-l40s-8")
@@ -136,9 +137,9 @@ def test_text_keeps_within_narrow_widths() -> None:
         ),
     )
     for width in (0, 40, 60, 80, 200):
-        lines = drawn(sections, width)
+        lines = section_lines(sections, width)
         assert max(map(len, lines)) <= max(width, NARROW) + 30
-    assert drawn((), 80) == []
+    assert section_lines((), 80) == []
 
 
 def test_what_is_set_is_sorted_into_what_it_does() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ...model.page import Section
 from ...model.snapshot import NodeSnapshot
 from ...model.units import sentence
 from ...model.versions import numbers
@@ -11,7 +12,6 @@ from ...nccl.decide.summary import duration, message_size
 from ...nccl.prediction import Prediction
 from ...nccl.wording import NCCL
 from ..catalogue.catalogue import Flag
-from ..section import Section
 from ..values.fits import fit
 from ..values.own_words import for_library
 from ..values.values import overridden, read_value, unread
@@ -45,8 +45,7 @@ def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     if tries and flag.of_library and flag.kind != "none":
         sections.append(_try(flag, study, without))
     sections.append(Section(title="Source", paragraphs=(_source(flag),)))
-    full = (one for one in sections if one.paragraphs or one.table or one.bullets)
-    return tuple(_named(one, library.name) for one in full)
+    return tuple(_named(one, library.name) for one in sections if not one.empty)
 
 
 def _named(section: Section, library: str) -> Section:
@@ -68,7 +67,7 @@ def plain(flag: Flag) -> tuple[Section, ...]:
         Section(title="What to watch for", paragraphs=(flag.trap,) if flag.trap else ()),
         Section(title="Source", paragraphs=(_source(flag),)),
     ]
-    return tuple(one for one in sections if one.paragraphs)
+    return tuple(one for one in sections if not one.empty)
 
 
 def _what(flag: Flag, without: Prediction, study: Study) -> Section:

@@ -1,21 +1,16 @@
-"""A what-if in lines of text, for the commands and for the screen."""
+"""What changing variables does, as sections."""
 
 from __future__ import annotations
 
+from ...model.page import Section
 from ...nccl.decide.summary import duration, message_size
 from ..catalogue.catalogue import catalogue
-from ..section import Section, drawn
 from ..what_if.effects import Effect, choice_of, named
 from ..what_if.figures import change, pairs_in_words
 from ..what_if.net_changes import nets_in_words
 from ..what_if.nothing import verdict
 from ..what_if.outcomes import group_in_words, taking_part
 from ..what_if.whatif import Change, Comparison
-
-
-def comparison_lines(comparison: Comparison, width: int) -> list[str]:
-    """Before and after, at most `width` characters a line."""
-    return drawn(sections(comparison), width)
 
 
 def sections(comparison: Comparison) -> tuple[Section, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ...model.page import Section
 from ...nccl.decide.summary import duration, message_size
 from ...nccl.prediction import Prediction
 from ..catalogue.catalogue import Flag
-from ..section import Section
 from .effects import MIB, ChoiceChange, Effect, PairGroup, described, time_of
 from .figures import change, hops_in_words, p2p_groups, ranks_in_words, ring_hops
 from .net_changes import nets_in_words

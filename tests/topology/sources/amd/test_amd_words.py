@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 
 from gputop.app import GpuTop
 from gputop.library_words import words_for
+from gputop.pages.terminal import section_lines
 from gputop.screens.flags.why import explanation as why_flag
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose, load
@@ -19,7 +20,6 @@ from gputop.topology.diagnosis.vendors import disproof
 from gputop.topology.explain.why import why_device
 from gputop.topology.flags.account.account import account
 from gputop.topology.flags.catalogue.catalogue import catalogue
-from gputop.topology.flags.section import drawn
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.nccl.wording import named_for
 from gputop.topology.node import Node
@@ -82,18 +82,18 @@ def test_advice_on_a_flag_names_the_level_that_rccl_has() -> None:
     study = Study(DemoFeed("mi300x-8").at(0))
     flag = catalogue().flag("NCCL_P2P_DISABLE")
     assert flag is not None
-    text = " ".join(drawn(account(flag, study), 400))
+    text = " ".join(section_lines(account(flag, study), 400))
     assert "NCCL_P2P_LEVEL=XGMI keeps xGMI" in text
     assert "NCCL_P2P_LEVEL=NVL" not in text
     told = Study(DemoFeed("hgx-h100-8").at(0))
-    assert "NCCL_P2P_LEVEL=NVL keeps NVLink" in " ".join(drawn(account(flag, told), 400))
+    assert "NCCL_P2P_LEVEL=NVL keeps NVLink" in " ".join(section_lines(account(flag, told), 400))
 
 
 def test_what_a_user_wrote_stays() -> None:
     study = Study(DemoFeed("mi300x-8").at(0), values={"NCCL_P2P_LEVEL": "NVL"})
     flag = catalogue().flag("NCCL_P2P_LEVEL")
     assert flag is not None
-    text = " ".join(drawn(account(flag, study), 400))
+    text = " ".join(section_lines(account(flag, study), 400))
     assert "NCCL_P2P_LEVEL=NVL. It is ignored: RCCL calls this level XGMI" in text
 
 
@@ -191,7 +191,7 @@ async def test_a_variable_that_is_not_set_has_no_consequence_and_nothing_to_mend
     assert given is not None
     asked = {fact.question: fact.answer for fact in unset.facts}
     assert asked["what to watch for"] == "Copies to the host become slower."
-    assert (unset.consequence, unset.fix) == ("", "")
+    assert (unset.consequence, unset.fix) == ("", ())
     assert given.consequence == "Copies to the host become slower."
 
 

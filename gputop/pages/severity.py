@@ -1,0 +1,43 @@
+"""Signs, inks and words of severities and verdicts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from gputop.topology.diagnosis.engine import VERDICTS
+from gputop.topology.diagnosis.finding import (
+    BROKEN,
+    BY_DESIGN,
+    CANNOT_TELL,
+    NOTICE,
+    SEVERITIES,
+    SLOW,
+    Finding,
+)
+
+SIGNS = {
+    BROKEN: ("✗", "bad", "broken"),
+    SLOW: ("▼", "warn", "slow"),
+    CANNOT_TELL: ("?", "warn", "cannot tell"),
+    NOTICE: ("•", "muted", "notice"),
+    BY_DESIGN: ("○", "muted", "by design"),
+}
+"""Severity -> sign, ink and word."""
+VERDICT_SIGNS = dict(
+    zip(VERDICTS, (("✓", "good"), ("▼", "warn"), ("✗", "bad"), ("?", "warn")), strict=True)
+)
+"""Verdict of a diagnosis -> sign and ink."""
+LOUD = (BROKEN, SLOW, CANNOT_TELL)
+"""Severities that devices are marked for."""
+
+
+def counted(findings: Iterable[Finding]) -> str:
+    """How many there are of each severity: "1 broken, 2 notices"."""
+    count = Counter(finding.severity for finding in findings)
+    words = []
+    for severity in SEVERITIES:
+        if number := count[severity]:
+            plural = "s" if severity == NOTICE and number > 1 else ""
+            words.append(f"{number} {SIGNS[severity][2]}{plural}")
+    return ", ".join(words)

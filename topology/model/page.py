@@ -1,0 +1,90 @@
+"""What is said about something on this node: text without a width, an ink or a screen.
+
+Explanations, findings and accounts of variables are made of these records; `gputop.pages` prints
+them, once for a terminal and once for a screen.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+READ, MEASURED, ASSUMED = "read", "measured", "assumed"
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """One step: a question, its answer, and how that is known."""
+
+    question: str
+    answer: str
+    because: str = ""
+    source: str = ""
+    basis: str = READ
+    """"measured", "read" or "assumed"; "" where it goes without saying."""
+    flag: str = ""
+    """Variable that would change the answer."""
+    decides: bool = False
+    """This answer settled the matter."""
+    about: str = ""
+    """"nccl" for the library's own questions, "" for what holds without it."""
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was read or measured."""
+
+    what: str
+    """"NVLinks of GPU3 that are up"."""
+    value: str
+    """"16 of 18"."""
+    source: str
+    """Where it was read: "NVML nvmlDeviceGetNvLinkState", "/proc/cmdline", "probe p2p"."""
+
+
+class Fix(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to do about it."""
+
+    text: str
+    command: str = ""
+    """To be copied as it is; empty where there is none."""
+    needs_root: bool = False
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What to do and who may, then the command, a line each."""
+        root = " (needs root)" if self.needs_root else ""
+        return (self.text + root, *(line for line in self.command.split("\n") if line))
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A heading with what stands below it."""
+
+    title: str
+    paragraphs: tuple[str, ...] = ()
+    table: tuple[tuple[str, ...], ...] = ()
+    """Rows of cells, the first one is the head; printed between the title and the paragraphs."""
+    bullets: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Nothing stands below the heading."""
+        return not (self.paragraphs or self.table or self.bullets)
+
+
+class Page(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to "why": a claim, the facts behind it, what follows, and what to do."""
+
+    title: str
+    claim: str
+    facts: tuple[Fact, ...] = ()
+    consequence: str = ""
+    fix: tuple[Fix, ...] = ()
+    """Empty where nothing is proven to be wrong."""
+
+    @property
+    def fix_text(self) -> str:
+        """Everything that can be done about it, a line each."""
+        return "\n".join(line for fix in self.fix for line in fix.lines)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The commands among it, to be copied one by one."""
+        return tuple(fix.command for fix in self.fix if fix.command)
