@@ -12,7 +12,7 @@ from ..versions import versions
 
 def remarks(gpus: Sequence[Gpu]) -> tuple[str, ...]:
     """What is not known of such GPUs, a sentence for each vendor."""
-    titles = list(dict.fromkeys(rules.library.upper() for rules in versions()))
+    titles = list(dict.fromkeys(version.library.upper() for version in versions()))
     found = []
     for vendor in vendors_of(gpus):
         if vendor.known and vendor.library not in titles:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from .draft import NVLS, GraphDraft, times
 from .field import Field
-from .links import direct_links
 from .walk import SearchWalk
 
 FOUND_ALL = -1
@@ -173,3 +172,17 @@ class Attempt(SearchWalk):
         best.orders = [order[:] for order in self._orders[:channels]]
         best.nets = list(zip(self._starts[:channels], self._ends[:channels], strict=True))
         self._best_value = self._values[channels]
+
+
+def direct_links(field: Field, orders: Sequence[Sequence[int]]) -> int:
+    """Neighbours in the orders, the last and the first too, with a link of their own.
+
+    RCCL's search.cc:ncclTopoCountXGMI.
+    """
+    count = 0
+    for order in orders:
+        for place, gpu in enumerate(order):
+            other = order[(place + 1) % len(order)]
+            links = field.gpus[gpu].paths["GPU"][other].links
+            count += len(links) == 1 and links[0].kind == "NVL"
+    return count

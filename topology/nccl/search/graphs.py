@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from ...model.versions import numbers
-from ..nodes import PathType, System
+from ..nodes import Kind, PathType, System, SystemLink, SystemNode, SystemPath
 from ..prediction import Graphs, SearchGraph
 from ..settings import Settings
 from ..versions import Version
 from .descent import Descent
 from .draft import BALANCED_TREE, NVLS, RING, GraphDraft
 from .field import Field
-from .inputs import search_inputs
 from .limits import limits
 from .rccl_models import is_rome_like
 from .ready_made import ReadyMade, ready_made
@@ -22,6 +21,22 @@ LARGE, LARGE_REMEMBERED = 16, 8
 """Of systems with more GPUs so few are kept: what is known of 64 takes megabytes."""
 MOST_ON_ROME = 2
 """Rings that RCCL searches for where GPUs have xGMI and it knows no model of the node."""
+
+VARIABLES = (
+    "NCCL_CROSS_NIC",
+    "NCCL_NETDEVS_POLICY",
+    "NCCL_MNNVL_SCATTER_NETS_ENABLE",
+    "NCCL_MNNVL_RAIL_PER_HOST",
+)
+"""The variables that the search itself reads; others act through paths."""
+
+WAYS: tuple[tuple[Kind, Kind], ...] = (
+    ("GPU", "GPU"),
+    ("GPU", "NET"),
+    ("NET", "GPU"),
+    ("GPU", "NVS"),
+    ("NVS", "GPU"),
+)
 
 Found = tuple[Graphs, float, float]
 """Graphs, and the best bandwidths of the system."""
@@ -129,3 +144,42 @@ def why_estimate(system: System, version: Version, field: Field) -> str | None:
     if numbers(version.number) < numbers("2.20"):
         return f"the search of NCCL {field.version.number} is followed, which is newer"
     return None
+
+
+def search_inputs(
+    system: System, version: Version, settings: Settings, *, nvls: bool
+) -> tuple[Hashable, ...]:
+    """All that a search reads, free of object identity: equal inputs give equal graphs."""
+    place: dict[int, int] = {}
+    links: list[Hashable] = []
+    for nodes in system.nodes.values():
+        for node in nodes:
+            for link in node.links:
+                place[id(link)] = len(links)
+                links.append(_link(node, link))
+    return (
+        (version.library, version.number, nvls, system.inter, system.hosts),
+        tuple(settings.text(name) for name in VARIABLES),
+        tuple(_node(node) for nodes in system.nodes.values() for node in nodes),
+        tuple(links),
+        tuple(
+            _path(path, place)
+            for start, end in WAYS
+            for node in system.nodes[start]
+            for path in node.paths.get(end, ())
+        ),
+    )
+
+
+def _node(node: SystemNode) -> Hashable:
+    who = (node.kind, node.ident, node.rank, node.dev, node.sm, node.arch, node.vendor)
+    nic = (node.asic, node.port, node.speed_gbs, node.latency_us, node.pci_ident, node.local_gpu)
+    return who, nic
+
+
+def _link(node: SystemNode, link: SystemLink) -> Hashable:
+    return node.kind, node.index, link.kind, link.bandwidth_gbs, link.to.kind, link.to.index
+
+
+def _path(path: SystemPath, place: dict[int, int]) -> Hashable:
+    return int(path.type), path.bandwidth_gbs, tuple(place[id(link)] for link in path.links)

@@ -15,7 +15,7 @@ from ..versions import Version
 
 
 class RcclModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One node of RCCL's list; the fields are explained in data/rccl_models.toml."""
+    """One node of RCCL's list; the fields are explained in rccl_models.toml."""
 
     name: str
     cpus: int

@@ -7,6 +7,7 @@ elements follows from that. From 2.30.7 on NCCL asks NVML for a GPU's present li
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from ...hardware.vendors import AMD
@@ -17,7 +18,6 @@ from ..settings import Settings
 from .attributes import number
 from .bus import Bus
 from .draft import ElementDraft, thaw
-from .gdr import gpu_gdr, nic_gdr
 from .links import NO_WIRES, NVSWITCH, gpu_attributes, link_elements, wires_unknown
 from .ports import Port, network_ports
 from .unplaced import placed
@@ -27,6 +27,9 @@ GPU_CLASS, NIC_CLASS = "0x03", "0x02"
 NAMES = {"cpu": "numaid", "pci": "busid", "net": "name"}
 GPU_GDR = "GPUs are taken to be capable of GPUDirect RDMA unless they are GeForce."
 GPU_GDR_AMD = "The AMD GPUs are taken to be capable of GPUDirect RDMA."
+PEERMEM = frozenset({"nvidia_peermem", "nv_peer_mem"})
+DMABUF_KERNEL = (5, 12)
+"""The first kernel whose RDMA layer takes DMA-BUF memory (ib_umem_dmabuf_get)."""
 
 
 @dataclass(frozen=True)
@@ -189,3 +192,28 @@ class _Rank:
     def _complete_cpu(self, cpu: ElementDraft) -> None:
         for name, value in self._bus.cpu(cpu.attributes.get("numaid", "-1")).items():
             cpu.default(name, value)
+
+
+def nic_gdr(machine: Machine, settings: Settings, *, rccl: bool, notes: list[str]) -> bool:
+    """Whether an RDMA adapter reports GPU memory as usable (net_ib.cc:ncclIbGdrSupport)."""
+    host = machine.host
+    if rccl:
+        notes.append("GPUDirect RDMA of the NICs is assumed: amdgpu's peer memory is not recorded.")
+        return True
+    if host is None or host.why("modules") is not None:
+        notes.append("GPUDirect RDMA of the NICs is assumed: the loaded modules are not known.")
+        return True
+    if PEERMEM & {module.name for module in host.modules}:
+        return True
+    if settings.integer("NCCL_DMABUF_ENABLE", 1) == 0 or host.nvidia_module != "open":
+        return False
+    numbers = re.findall(r"\d{1,5}", host.kernel or "")
+    if len(numbers) < 2 or (int(numbers[0]), int(numbers[1])) < DMABUF_KERNEL:
+        return False
+    notes.append("GPUDirect RDMA by DMA-BUF is assumed: open driver and kernel allow it.")
+    return True
+
+
+def gpu_gdr(gpu: Gpu) -> bool:
+    """Whether CUDA would call the GPU capable (cudaDevAttrGPUDirectRDMASupported)."""
+    return "GeForce" not in (gpu.name or "")
