@@ -52,7 +52,7 @@ def command(
     if as_json:
         print_json(document(read))
         return
-    from gputop.screens.log.sections import plain_text
+    from gputop.pages.log.sections import plain_text
 
     click.echo(plain_text(read, text_width() - 2))
 

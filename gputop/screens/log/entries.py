@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gputop.screens.log.lines import DIFFERS, SIGNS, compared, mark
+from gputop.pages.log.lines import DIFFERS, SIGNS, compared, mark
 from gputop.terminal.clean import clean
 from gputop.topology.explain.nccl import fact_of
 from gputop.topology.logs.comparing.agreement import ComparedItem, PairAgreement

@@ -118,8 +118,8 @@ class LogScreen(View):
         self._drawn_for = state
 
     def _draw_read(self, read: ReadLog, found: Board, text: Board) -> None:
+        from gputop.pages.log.sections import sections
         from gputop.screens.log.entries import entry_lines
-        from gputop.screens.log.sections import sections
 
         width, wide = self._widths()
         found.caption("Comparison and findings")
@@ -147,7 +147,7 @@ class LogScreen(View):
         width = max(self.app.size.width - 1, 20)
         lines: list[Line] = []
         if self._read is not None:
-            from gputop.screens.log.lines import gap_lines, version_spans
+            from gputop.pages.log.lines import gap_lines, version_spans
 
             log = self._read.log
             name = (f" {clean(log.name, 60)}  ", "key bold")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gputop.live.log_reading import document
+from gputop.pages.log.sections import plain_text
 from gputop.screens.log.entries import entries
-from gputop.screens.log.sections import plain_text
 from gputop.topology.logs.examined import examine
 from gputop.topology.logs.reading.lines import LogUnreadable
 from gputop.topology.logs.reading.read import read_log

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gputop.screens.log.lines import rank_lines
+from gputop.pages.log.lines import rank_lines
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
 from gputop.topology.logs.symptoms.explain import explain

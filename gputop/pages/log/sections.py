@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from gputop.screens.log.lines import (
+from gputop.pages.log.lines import (
     choice_lines,
     environment_lines,
     finding_lines,
@@ -14,7 +14,7 @@ from gputop.screens.log.lines import (
     mark,
     rank_lines,
 )
-from gputop.screens.log.matrix import transport_lines
+from gputop.pages.log.matrix import transport_lines
 from gputop.terminal.clean import clean
 from gputop.widgets.spans import EMPTY, Line, text_of, wrapped
 

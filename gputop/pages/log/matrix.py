@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from gputop.screens.log.lines import MOST_ROWS, mark
+from gputop.pages.log.lines import MOST_ROWS, mark
 from gputop.terminal.clean import clean
 from gputop.widgets.spans import Line, Span, left, right, wrapped
 

@@ -1,0 +1,1 @@
+"""A debug log in sections, for `gputop log` and for the Log screen."""
