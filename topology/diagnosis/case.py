@@ -9,6 +9,8 @@ from ..expectation.judge import Judge
 from ..expectation.judgement import Judgement
 from ..expectation.reference import Reference
 from ..hardware.specs import Sku, sku_for
+from ..hardware.vendors import AMD
+from ..hardware.words import Words, words_of
 from ..jobs.grouping import GpuUser, gpu_users
 from ..model.machine import Gpu, Host, PciDevice
 from ..model.readings import GpuReading, ProcessReading
@@ -71,7 +73,7 @@ class Case:
 
     def _withheld(self, gpu: Gpu) -> bool:
         """Whether this process may have been kept from a GPU that only PCI shows."""
-        if gpu.vendor == "amd" and any(
+        if gpu.vendor == AMD.id and any(
             one.source == "kfd" and one.kind == "denied" for one in self.snapshot.problems
         ):
             return True  # KFD says so itself where the devices of a process are fewer
@@ -82,6 +84,11 @@ class Case:
     def host(self) -> Host:
         """The host; one without a single fact where none was read."""
         return self.machine.host or Host()
+
+    @cached_property
+    def words(self) -> Words:
+        """What texts call the library and the links of these GPUs."""
+        return words_of(self.gpus)
 
     @property
     def prediction(self) -> Prediction | None:

@@ -12,8 +12,6 @@ from ..hardware.strangers import NOT_KNOWN, strangers
 from ..hardware.vendor import Vendor
 from ..model.machine import Gpu
 from ..model.record import Record
-from ..nccl.wording import named_for
-from . import vendors
 from .case import Case
 from .finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Evidence, Finding
 from .rule import Rule
@@ -79,7 +77,7 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
             failed.append(_failed(rule, error))
             continue
         (unexamined if said is None else examined).append(rule.id)
-        found += [(rule, _worded(case, rule, finding)) for finding in said or ()]
+        found += [(rule, _disproved(case, rule, finding)) for finding in said or ()]
     kept = tuple(finding for rule, finding in found if not _implied(rule, finding, found))
     if (unexamined and not examined) or _blind(case):
         # Every rule about the GPUs lacked its evidence: that is no proof of health.
@@ -89,20 +87,12 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
     return msgspec.structs.replace(told, elsewhere=tuple(elsewhere))
 
 
-def _worded(case: Case, rule: Rule, finding: Finding) -> Finding:
-    """The same with the tool that knows the GPUs it is about, and with their library's name."""
+def _disproved(case: Case, rule: Rule, finding: Finding) -> Finding:
+    """The finding with the rule's disproof, by the tool that knows the GPUs it is about."""
+    if finding.disproof:
+        return finding
     gpus = [gpu for gpu in case.gpus if gpu.address in finding.devices] or case.gpus
-    disproof = vendors.disproof(gpus, finding.disproof, rule.disproof_amd)
-    library = "rccl" if vendors.amd(case.gpus) else "nccl"
-    return msgspec.structs.replace(
-        finding,
-        title=named_for(library, finding.title),
-        disproof=named_for(library, disproof),
-        consequence=named_for(library, finding.consequence),
-        fix=tuple(
-            msgspec.structs.replace(fix, text=named_for(library, fix.text)) for fix in finding.fix
-        ),
-    )
+    return msgspec.structs.replace(finding, disproof=rule.disproof_for(gpus, case.words))
 
 
 def _implied(rule: Rule, finding: Finding, found: Sequence[tuple[Rule, Finding]]) -> bool:

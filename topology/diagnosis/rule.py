@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ..hardware.vendors import NVIDIA, only
 from .finding import Evidence, Finding, Fix
 
 if TYPE_CHECKING:
+    from ..hardware.words import Words
     from ..model.machine import Gpu
     from .case import Case
 
@@ -24,15 +26,15 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str
     """What has to be read for it, in words."""
     disproof: str
-    """What would show that a finding is wrong."""
+    """What would show that a finding is wrong; it may hold the fields of Words in braces."""
     sources: tuple[str, ...]
     """Where the rule comes from: documents, threads, files of source code."""
     check: Callable[[Case], Iterable[Finding] | None]
     vendor: str = ""
-    """Whose GPUs alone it is about, "nvidia" or "amd": where there are none of these it is neither
+    """Id of the vendor whose GPUs alone it is about: where there are none of these it is neither
     asked nor missed. Empty where it is about any."""
-    disproof_amd: str = ""
-    """The disproof with AMD's tools, for a rule about any GPU whose `disproof` asks NVIDIA's."""
+    disproof_by: tuple[tuple[str, str], ...] = ()
+    """Ids of vendors, and the disproof with the tool of each alone, for a rule about any GPU."""
     peers: str = ""
     """Number in the field's collection of diagnosis rules, "D07"."""
     implied_by: tuple[str, ...] = ()
@@ -48,6 +50,15 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it is about any of these GPUs."""
         return not self.vendor or any(gpu.vendor == self.vendor for gpu in gpus)
 
+    def disproof_for(self, gpus: Sequence[Gpu], words: Words) -> str:
+        """What would show that a finding about these GPUs is wrong, by the tool that knows them."""
+        vendor = only(gpus)
+        if vendor is None or not self.disproof_by:
+            return words.say(self.disproof)
+        if vendor is NVIDIA or vendor.id in dict(self.disproof_by):
+            return words.say(dict(self.disproof_by).get(vendor.id, self.disproof))
+        return f"another answer of {vendor.tool}"
+
     def finding(
         self,
         severity: str,
@@ -59,7 +70,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         fix: Sequence[Fix] = (),
         disproof: str = "",
     ) -> Finding:
-        """Make a finding of this rule."""
+        """Make a finding of this rule; without a disproof of its own it gets the rule's."""
         return Finding(
             id=self.id,
             peers=self.peers,
@@ -67,7 +78,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             title=title,
             devices=tuple(devices),
             evidence=tuple(evidence),
-            disproof=disproof or self.disproof,
+            disproof=disproof,
             consequence=consequence,
             fix=tuple(fix),
             sources=self.sources,

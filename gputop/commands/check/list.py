@@ -10,6 +10,7 @@ import click
 from gputop import __version__
 from gputop.terminal.lines import print_json, text_width
 from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.hardware.words import words_for
 
 _INDENT = "    "
 
@@ -29,7 +30,7 @@ def print_list(rules: Sequence[Rule], *, as_json: bool) -> None:
                         "peers": rule.peers,
                         "title": rule.title,
                         "evidence": rule.evidence,
-                        "disproof": rule.disproof,
+                        "disproof": rule.disproof_for((), words_for(None)),
                         "thresholds": dict(rule.thresholds),
                         "sources": list(rule.sources),
                     }

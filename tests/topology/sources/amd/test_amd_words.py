@@ -16,11 +16,11 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose, load
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.diagnosis.rules.devices.models import MIXED
-from gputop.topology.diagnosis.vendors import disproof
 from gputop.topology.explain.why import why_device
 from gputop.topology.flags.account.account import account
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.what_if.study import Study
+from gputop.topology.hardware.words import words_of
 from gputop.topology.nccl.wording import named_for
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
@@ -129,12 +129,12 @@ def test_a_mixed_node_is_asked_about_both() -> None:
 def test_what_would_disprove_a_finding_is_asked_of_the_vendors_tool(rule: Rule) -> None:
     amds, nvidias = (DemoFeed(name).at(0).machine.gpus for name in ("mi300x-8", "hgx-h100-8"))
     if rule.vendor != "nvidia":
-        assert "nvidia-smi" not in disproof(amds, rule.disproof, rule.disproof_amd)
+        assert "nvidia-smi" not in rule.disproof_for(amds, words_of(amds))
     if rule.vendor != "amd":
-        assert "amd-smi" not in disproof(nvidias, rule.disproof, rule.disproof_amd)
+        assert "amd-smi" not in rule.disproof_for(nvidias, words_of(nvidias))
     assert rule.vendor in ("", "nvidia", "amd")
     # Without need it would be text that nobody reads.
-    assert not rule.disproof_amd or "`nvidia-smi" in rule.disproof
+    assert not rule.disproof_by or "`nvidia-smi" in rule.disproof
 
 
 def test_a_rule_on_links_of_both_vendors_names_those_that_are_here() -> None:

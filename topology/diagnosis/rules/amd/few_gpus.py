@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD
 from ....model.units import figure, gbs
 from ... import vendors
 from ...case import Case
@@ -86,7 +87,7 @@ FEW = Rule(
     peers="D27",
     title="A part of a full mesh of xGMI",
     evidence="number of GPUs that take part, and the model's links",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="all GPUs of the board in `amd-smi list`",
     sources=("ROCm/rccl PR 1270", "ROCm/rccl PR 1204", "stas00/ml-engineering network"),
     check=_check_few,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD
 from ....model.machine import Gpu
 from ....model.readings import EccBlock
 from ... import vendors
@@ -191,7 +192,7 @@ THROTTLE = Rule(
     id="amd-throttled",
     title="AMD GPUs that heat or PROCHOT slows down",
     evidence="what held the clocks down, by the driver's counters",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="no such reason in `amd-smi metric` while a job runs; the power limit alone is normal",
     sources=("ROCm/amdsmi amdsmi_get_violation_status", "amdgpu gpu_metrics"),
     check=_check_throttle,
@@ -201,7 +202,7 @@ BLOCKS = Rule(
     id="amd-ecc-block",
     title="uncorrected errors in parts of an AMD GPU other than memory and xGMI",
     evidence="error counters of each block",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="the same counts in a second reading of `amd-smi metric --ecc-blocks`",
     sources=("ROCm/amdsmi amdsmi_get_gpu_ecc_count", "Linux Documentation/gpu/amdgpu/ras.rst"),
     check=_check_blocks,
@@ -211,7 +212,7 @@ PAGES = Rule(
     id="amd-bad-pages",
     title="bad pages of an AMD GPU's memory",
     evidence="the list of bad pages",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="`amd-smi bad-pages` without an entry",
     sources=("ROCm/amdsmi amdsmi_get_gpu_bad_page_info", "Linux amdgpu bad_page_threshold"),
     check=_check_pages,

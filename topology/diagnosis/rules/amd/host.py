@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ....hardware.vendors import AMD
 from ....model.machine import Gpu
 from ....model.units import size
 from ... import vendors
@@ -103,7 +104,7 @@ IOMMU = Rule(
     peers="D26",
     title="An IOMMU that translates addresses of AMD GPUs",
     evidence="type of the IOMMU group of each AMD GPU, on bare metal",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="identity in /sys/kernel/iommu_groups/*/type of the GPU's group",
     sources=("ROCm/rccl#1026", "ROCm/vllm#390", "RCCL src/init.cc"),
     check=_check_iommu,
@@ -114,7 +115,7 @@ BAR = Rule(
     peers="D26",
     title="AMD GPUs whose BAR does not hold their memory",
     evidence="size of the largest BAR and of the memory",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="a BAR of the size of the memory in `lspci -vv`",
     sources=("ROCm/ROCm#579", "ROCm/rccl#92"),
     check=_check_bar,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ....hardware.vendors import AMD
 from ....model.machine import Gpu, GpuPair, XgmiLink
 from ....model.units import figure, gbs
 from ....model.units import seconds as time_of
@@ -188,7 +189,7 @@ SLOW_LINK = Rule(
     peers="D25",
     title="xGMI links below their rate",
     evidence="rate and width of each xGMI link that is up, and the model's",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="the full rate and width of these links in `amd-smi xgmi -m`",
     sources=("ROCm/amdsmi amdsmi_get_link_metrics", "ROCm/rocm-systems#5763"),
     check=_check_slow,
@@ -200,7 +201,7 @@ ERRORS = Rule(
     peers="D22",
     title="xGMI errors that were added between two readings",
     evidence="errors of each xGMI link and of the block XGMI_WAFL, now and earlier on one boot",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="equal counters in two readings of `amd-smi metric --ecc-blocks`",
     sources=("Azure/azurehpc-health-checks", "ROCm/amdsmi amdsmi_get_gpu_ecc_count"),
     check=_check_errors,
@@ -210,7 +211,7 @@ HOPS = Rule(
     peers="D25",
     title="pairs of GPUs that xGMI joins only over other GPUs",
     evidence="link type and weight of each pair, links of each GPU",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="a bandwidth other than 0-0 of the pair in `rocm-smi --shownodesbw`",
     sources=("ROCm/rocm-systems#5763", "open-mpi/hwloc#775", "ROCm/rocm_smi_lib#108"),
     check=_check_hops,

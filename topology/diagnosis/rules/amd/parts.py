@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ....hardware.amd_parts import MODES, PARTS_OF_MODE
 from ....hardware.specs import table
+from ....hardware.vendors import AMD
 from ....model.machine import Gpu
 from ...case import Case
 from ...finding import BY_DESIGN, SLOW, Evidence, Finding, Fix
@@ -29,7 +30,7 @@ _LEAVE_OUT = (
 def _check(case: Case) -> Iterable[Finding] | None:
     packages: dict[str, list[Gpu]] = {}
     for gpu in case.gpus:
-        if gpu.vendor == "amd" and gpu.parent is not None and gpu.package_parts is not None:
+        if gpu.vendor == AMD.id and gpu.parent is not None and gpu.package_parts is not None:
             packages.setdefault(gpu.parent, []).append(gpu)
     if not packages:
         return None
@@ -118,7 +119,7 @@ def _drm(case: Case) -> tuple[list[Evidence], str]:
         {
             gpu.render_minor
             for gpu in case.machine.gpus
-            if gpu.vendor == "amd" and gpu.render_minor is not None
+            if gpu.vendor == AMD.id and gpu.render_minor is not None
         }
     )
     displays = [
@@ -163,7 +164,7 @@ def _check_partition(case: Case) -> Iterable[Finding] | None:
     known = [
         gpu
         for gpu in case.gpus
-        if gpu.vendor == "amd" and (gpu.compute_partition or gpu.memory_partition)
+        if gpu.vendor == AMD.id and (gpu.compute_partition or gpu.memory_partition)
     ]
     if not known:
         return None
@@ -241,7 +242,7 @@ PARTITION = Rule(
     id="amd-partition",
     title="AMD packages that show as several GPUs, or not all alike",
     evidence="compute and memory partition of each GPU",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="SPX and NPS1 of every GPU in `amd-smi static --partition`",
     sources=("ROCm documentation: MI300X partition modes", "ROCm/amdsmi CHANGELOG"),
     check=_check_partition,
@@ -250,7 +251,7 @@ MISSING = Rule(
     id="amd-part-missing",
     title="parts of AMD packages of which the kernel made no GPU",
     evidence="all nodes of KFD's topology, and the compute partition of each package",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="as many parts as the mode makes in `amd-smi list`, or a node that a container may "
     "not see",
     sources=(

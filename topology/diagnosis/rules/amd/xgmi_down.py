@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD
 from ....model.machine import Gpu
 from ....model.units import gbs
 from ... import vendors
@@ -65,7 +66,7 @@ def _check_xgmi(case: Case) -> Iterable[Finding] | None:
 def _gone(case: Case, gpus: list[Gpu]) -> list[tuple[str, str]]:
     """Pairs without a record of a link, on a whole board of a model that joins every pair."""
     sku = case.sku(gpus[0])
-    board = [gpu for gpu in case.machine.gpus if gpu.vendor == "amd" and gpu.partition is None]
+    board = [gpu for gpu in case.machine.gpus if gpu.vendor == AMD.id and gpu.partition is None]
     if (
         sku is None
         or sku.devices > 1
@@ -105,7 +106,7 @@ XGMI = Rule(
     peers="D25",
     title="xGMI links that are down",
     evidence="state of the xGMI links of each GPU",
-    vendor="amd",
+    vendor=AMD.id,
     disproof="all links up in `amd-smi xgmi -l`; a guest may show none although they work",
     sources=("ROCm/rocm-systems#5763", "ROCm/rocm-systems PR 2053"),
     check=_check_xgmi,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD, NVIDIA
 from ... import vendors
 from ...case import Case
 from ...finding import SLOW, Evidence, Finding, Fix
@@ -39,21 +40,22 @@ def _held(case: Case) -> Iterable[Finding] | None:
                     value=f"{look.clock_mhz:.0f} of {look.gpu.clock_sm_max_mhz} MHz; reasons: "
                     f"{', '.join(look.reasons) or 'none'}",
                     source=look.source
-                    + ("" if look.gpu.vendor == "amd" else ", nvmlDeviceGetClockInfo"),
+                    + ("" if look.gpu.vendor == AMD.id else ", nvmlDeviceGetClockInfo"),
                 )
                 for look in hit
             ],
             consequence=(
                 f"What computes runs at {100 * lowest:.0f} % of the clock, and a job over several "
-                "GPUs at the pace of the slowest; copies over NVLink and PCIe suffer less."
+                f"GPUs at the pace of the slowest; copies over {case.words.link} and PCIe suffer "
+                "less."
             ),
             fix=[
                 Fix(
                     text="Let the driver choose the clocks again.",
                     command=vendors.command(
                         [look.gpu for look in hit],
-                        "nvidia-smi -rgc && nvidia-smi -rac",
-                        "amd-smi reset --clocks",
+                        nvidia="nvidia-smi -rgc && nvidia-smi -rac",
+                        amd="amd-smi reset --clocks",
                     ),
                     needs_root=True,
                 )
@@ -82,7 +84,7 @@ HELD = Rule(
     peers="D34",
     title="clocks that a setting holds low",
     evidence="SM clock and power of a GPU under load, their limits, the reasons that hold it down",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="an SM clock near its highest, or a power cap, while matrix products run",
     sources=("nvml.h nvmlClocksEventReasonApplicationsClocksSetting", "nvidia-smi -lgc, -ac"),
     check=_held,

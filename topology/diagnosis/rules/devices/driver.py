@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ....hardware.vendors import AMD, NVIDIA
 from ....model.machine import Gpu
 from ....model.snapshot import Problem, SourceState
 from ....sources.collect import ONLY_PCI
@@ -33,7 +34,7 @@ _RESTART = Fix(
 
 
 def _nvidia(case: Case) -> list[Gpu]:
-    return [gpu for gpu in case.gpus if gpu.vendor == "nvidia"]
+    return [gpu for gpu in case.gpus if gpu.vendor == NVIDIA.id]
 
 
 def _mismatch(case: Case) -> Iterable[Finding] | None:
@@ -126,7 +127,7 @@ def _waits(state: SourceState) -> bool:
 
 def _silence(case: Case, gpus: list[Gpu], evidence: list[Evidence]) -> Finding:
     addresses = [gpu.address for gpu in gpus]
-    tool = "amd-smi list" if gpus[0].vendor == "amd" else "nvidia-smi -L"
+    tool = "amd-smi list" if gpus[0].vendor == AMD.id else "nvidia-smi -L"
     return NOT_ANSWERING.finding(
         CANNOT_TELL,
         f"no answer from the driver of {case.names(addresses)}",
@@ -173,7 +174,7 @@ def _denied(case: Case) -> Iterable[Finding] | None:
     }
     numbers = {node: int(match.group(1)) for node in closed if (match := _NODE.match(node))}
     own = [by_minor[number] for number in numbers.values() if number in by_minor]
-    hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == "nvidia"]
+    hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == NVIDIA.id]
     here = {gpu.vendor for gpu in case.gpus}
     shut = [
         node
@@ -236,7 +237,7 @@ MISMATCH = Rule(
     id="driver-mismatch",
     title="a library and a kernel driver of different versions",
     evidence="the versions of the loaded modules and of NVML, and whether NVML starts",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="`nvidia-smi` that starts, and one version in /proc/driver/nvidia/version and in it",
     sources=("nvml.h NVML_ERROR_LIB_RM_VERSION_MISMATCH",),
     check=_mismatch,
@@ -246,6 +247,10 @@ NOT_ANSWERING = Rule(
     title="a driver that does not answer",
     evidence="the answers of the driver's library",
     disproof="an answer of `nvidia-smi -q` or `amd-smi static` within seconds",
+    disproof_by=(
+        (NVIDIA.id, "an answer of `nvidia-smi -q` within seconds"),
+        (AMD.id, "an answer of `amd-smi static` within seconds"),
+    ),
     sources=("NVIDIA Xid 119 (GSP timeout)", "NVIDIA NVML API: nvmlInit"),
     check=_not_answering,
     implied_by=("driver-mismatch", "device-node-denied", "gpu-without-driver", "gpu-lost"),

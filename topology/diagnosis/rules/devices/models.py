@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ....hardware.vendors import AMD, NVIDIA, vendors_of
 from ....model.machine import Gpu
 from ... import vendors
 from ...case import Case
@@ -79,12 +80,12 @@ def _mixed(case: Case) -> Iterable[Finding] | None:
             f"different GPU models in one node: {counted}",
             devices=[gpu.address for gpus in groups.values() for gpu in gpus],
             evidence=_evidence(case, groups, "model", "", "NVML nvmlDeviceGetName, amd-smi"),
-            consequence=_over_both(case.gpus),
+            consequence=_over_both(case),
             fix=[
                 Fix(
                     text="Let a job see one model only.",
                     command=vendors.command(
-                        case.gpus, f"export CUDA_VISIBLE_DEVICES={_largest(groups)}"
+                        case.gpus, nvidia=f"export CUDA_VISIBLE_DEVICES={_largest(groups)}"
                     ),
                 )
             ],
@@ -92,15 +93,20 @@ def _mixed(case: Case) -> Iterable[Finding] | None:
     ]
 
 
-def _over_both(gpus: Sequence[Gpu]) -> str:
-    if len({gpu.vendor for gpu in gpus}) > 1:
+def _over_both(case: Case) -> str:
+    made = vendors_of(case.gpus)
+    if len(made) > 1:
+        joined = ", ".join(
+            f"{one.library} {one.name}'s" if place else f"{one.library} joins {one.name}'s alone"
+            for place, one in enumerate(one for one in made if one.known)
+        )
         return (
-            "No job runs over GPUs of two vendors: NCCL joins NVIDIA's alone, RCCL AMD's. What is "
+            f"No job runs over GPUs of two vendors{': ' if joined else ''}{joined}. What is "
             "counted for the whole node holds for neither."
         )
     return (
         "A job over both models waits for the slower one and has the smaller memory; "
-        "NCCL may find no fast path between them."
+        f"{case.words.library} may find no fast path between them."
     )
 
 
@@ -148,7 +154,9 @@ def _settings(case: Case) -> Iterable[Finding] | None:
                         Fix(
                             text="Give all GPUs of one model the same setting.",
                             command=vendors.command(
-                                gpus, "nvidia-smi -q -d POWER,CLOCK,ECC", "amd-smi static"
+                                gpus,
+                                nvidia="nvidia-smi -q -d POWER,CLOCK,ECC",
+                                amd="amd-smi static",
                             ),
                         )
                     ],
@@ -212,6 +220,10 @@ MIXED = Rule(
     title="different GPU models in one node",
     evidence="the name of each GPU",
     disproof="one name in `nvidia-smi -L` or `amd-smi list`",
+    disproof_by=(
+        (NVIDIA.id, "one name in `nvidia-smi -L`"),
+        (AMD.id, "one name in `amd-smi list`"),
+    ),
     sources=("NCCL src/graph/paths.cc: P2P read and bandwidth by compute capability",),
     check=_mixed,
 )
@@ -220,7 +232,7 @@ SETTINGS = Rule(
     title="settings that differ between GPUs of one model",
     evidence="power limits, highest clocks and ECC of GPUs of one model",
     disproof="the same values in `nvidia-smi -q` for all of them",
-    disproof_amd="the same values in `amd-smi static` for all of them",
+    disproof_by=((AMD.id, "the same values in `amd-smi static` for all of them"),),
     sources=("azurehpc-health-checks", "google cluster-health-scanner configcheck"),
     check=_settings,
     implied_by=("power-limit-low", "ecc-off"),
@@ -230,7 +242,7 @@ FIRMWARE = Rule(
     title="firmware that differs between boards of one kind",
     evidence="VBIOS and GSP firmware of boards with one part number",
     disproof="one version in `nvidia-smi -q` for all of them",
-    disproof_amd="one version in `amd-smi firmware` for all of them",
+    disproof_by=((AMD.id, "one version in `amd-smi firmware` for all of them"),),
     sources=("NVIDIA NVML API: nvmlDeviceGetVbiosVersion, nvmlDeviceGetGspFirmwareVersion",),
     check=_firmware,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ....model.machine import Gpu
 from ...case import Case
 from ...finding import BROKEN, BY_DESIGN, NOTICE, Evidence, Finding, Fix
@@ -212,7 +213,7 @@ MIG = Rule(
     peers="D17",
     title="GPUs that are split with MIG",
     evidence="the MIG mode and the instances of each GPU",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="`nvidia-smi -L` without MIG devices",
     sources=("NVIDIA/nccl#1716", "NVIDIA/k8s-device-plugin#296", "NVIDIA MIG user guide"),
     check=_mig,
@@ -222,7 +223,7 @@ MIG_PENDING = Rule(
     peers="D17",
     title="a change of MIG that waits for a reset",
     evidence="the current and the pending MIG mode",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="`nvidia-smi -q` with the same MIG mode twice",
     sources=("NVIDIA MIG user guide", "NVIDIA NVML API: nvmlDeviceGetMigMode"),
     check=_mig_pending,
@@ -231,7 +232,7 @@ COMPUTE = Rule(
     id="compute-mode-exclusive",
     title="GPUs that one process, or none, may use",
     evidence="the compute mode of each GPU",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="`nvidia-smi -q -d COMPUTE` with Compute Mode: Default",
     sources=("CUDA programming guide: compute modes", "NVML nvmlComputeMode_t"),
     check=_compute,
@@ -240,7 +241,7 @@ PERSISTENCE = Rule(
     id="persistence-off",
     title="GPUs whose driver is put down between jobs",
     evidence="the persistence mode of each GPU",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="`nvidia-smi -q` with Persistence Mode: Enabled",
     sources=("NVIDIA Driver Persistence",),
     check=_persistence,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD, NVIDIA
 from ...case import Case
 from ...finding import SLOW, Evidence, Finding, Fix
 from ...rule import Rule
@@ -27,7 +28,7 @@ def _power(case: Case) -> Iterable[Finding] | None:
     addresses = [gpu.address for gpu, _, _ in low]
     worst = min(limit / (usual or 1) for _, limit, usual in low)
     indices = ",".join(str(gpu.index) for gpu, _, _ in low if gpu.index is not None)
-    nvidia = all(gpu.vendor == "nvidia" for gpu, _, _ in low) and indices
+    nvidia = all(gpu.vendor == NVIDIA.id for gpu, _, _ in low) and indices
     return [
         POWER.finding(
             SLOW,
@@ -38,7 +39,7 @@ def _power(case: Case) -> Iterable[Finding] | None:
                     what=f"power limit of {case.name(gpu.address)}",
                     value=f"{limit:.0f} W; by default {usual:.0f} W",
                     source="NVML nvmlDeviceGetEnforcedPowerLimit"
-                    if gpu.vendor == "nvidia"
+                    if gpu.vendor == NVIDIA.id
                     else "amd-smi static",
                 )
                 for gpu, limit, usual in low
@@ -63,7 +64,9 @@ POWER = Rule(
     title="power limits below the model's default",
     evidence="the limit that is enforced and the default",
     disproof="`nvidia-smi -q -d POWER` with a current limit that equals the default",
-    disproof_amd="`amd-smi static --limit` with a current limit that equals the default",
+    disproof_by=(
+        (AMD.id, "`amd-smi static --limit` with a current limit that equals the default"),
+    ),
     sources=("NVIDIA NVML API: nvmlDeviceGetEnforcedPowerLimit",),
     check=_power,
     thresholds=(("minimum_share", 0.95),),

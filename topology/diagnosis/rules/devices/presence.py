@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD, NVIDIA
 from ....model.machine import Gpu, Host, PciDevice
 from ....model.snapshot import Problem
 from ....sources.collect import ONLY_PCI
@@ -43,7 +44,7 @@ def _given_away(device: PciDevice | None) -> bool:
 
 def _computes(gpu: Gpu, device: PciDevice | None) -> bool:
     """Whether it is no graphics unit inside a processor, which only AMD's PCI class tells."""
-    if gpu.vendor == "nvidia" or device is None or device.class_code is None:
+    if gpu.vendor == NVIDIA.id or device is None or device.class_code is None:
         return True
     return device.class_code >> 8 in COMPUTE_CLASSES
 
@@ -282,6 +283,10 @@ WITHOUT_DRIVER = Rule(
     title="GPUs on the PCI bus that no driver serves",
     evidence="the GPUs on PCI and the driver bound to each; the GPUs that the driver describes",
     disproof="the GPU in `nvidia-smi -L` or `amd-smi list`, or a virtual machine that owns it",
+    disproof_by=(
+        (NVIDIA.id, "the GPU in `nvidia-smi -L`, or a virtual machine that owns it"),
+        (AMD.id, "the GPU in `amd-smi list`, or a virtual machine that owns it"),
+    ),
     sources=("NVIDIA/gpu-operator#2511", "oci-hpc healthchecks: GPU count, (rev ff)"),
     check=_without_driver,
     implied_by=("gpu-lost",),
@@ -292,7 +297,7 @@ LOST = Rule(
     title="GPUs that the driver has lost",
     evidence="the driver's answer for each GPU, and an earlier reading where there is one",
     disproof="an answer of `nvidia-smi -q -i N` for this GPU",
-    disproof_amd="an answer of `amd-smi static` for this GPU",
+    disproof_by=((AMD.id, "an answer of `amd-smi static` for this GPU"),),
     sources=("NVIDIA Xid 79", "DCGM error FALLEN_OFF_BUS", "NVIDIA/gpu-operator#2511"),
     check=_lost,
 )

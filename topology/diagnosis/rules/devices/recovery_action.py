@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ....hardware.vendors import NVIDIA
 from ....model.machine import Gpu
 from ....sources.nvidia.recovery import BUS_OR_IMEX, FIELD, NONE
 from ...case import Case
@@ -158,7 +159,7 @@ RECOVERY = Rule(
     id="gpu-recovery-action",
     title="a reset, restart or drain that the driver asks for",
     evidence="the recovery action of each GPU (drivers from 565 on)",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof=f"`{_ASK_AGAIN}` with None for this GPU",
     sources=(_GUIDE, "NVIDIA Xid 154", "NVIDIA/DCGM#263", "nvml.h nvmlDeviceGpuRecoveryAction_t"),
     check=_asked,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD
 from ... import vendors
 from ...case import Case
 from ...finding import NOTICE, SLOW, Finding, Fix
@@ -50,8 +51,8 @@ def _hardware_finding(
             text="Watch whether it stays, and which reason it is.",
             command=vendors.command(
                 [look.gpu for look in looks],
-                "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
-                "amd-smi metric --power --temperature --clock",
+                nvidia="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
+                amd="amd-smi metric --power --temperature --clock",
             ),
         )
     )
@@ -87,7 +88,7 @@ HARDWARE = Rule(
     title="clocks that the hardware holds down: heat, power brake",
     evidence="the reasons that hold clocks down, now or while a probe ran",
     disproof="`nvidia-smi -q -d PERFORMANCE` with HW Slowdown: Not Active, again and again",
-    disproof_amd="no such reason in `amd-smi metric`, again and again",
+    disproof_by=((AMD.id, "no such reason in `amd-smi metric`, again and again"),),
     sources=("nvml.h nvmlClocksEventReasons", "NVIDIA/NVSentinel#890", "leptonai/gpud"),
     check=_hardware,
 )

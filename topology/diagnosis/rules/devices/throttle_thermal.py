@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD
 from ...case import Case
 from ...finding import NOTICE, Finding, Fix
 from ...rule import Rule
@@ -37,7 +38,7 @@ THERMAL = Rule(
     title="clocks that the driver lowers because of heat",
     evidence="the reasons that hold clocks down, now or while a probe ran",
     disproof="`nvidia-smi -q -d PERFORMANCE` with SW Thermal Slowdown: Not Active",
-    disproof_amd="no such reason in `amd-smi metric`",
+    disproof_by=((AMD.id, "no such reason in `amd-smi metric`"),),
     sources=("nvml.h nvmlClocksEventReasonSwThermalSlowdown",),
     check=_thermal,
     implied_by=("throttle-hardware",),

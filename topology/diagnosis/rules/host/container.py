@@ -49,7 +49,8 @@ def _limit(case: Case) -> Iterable[Finding] | None:
                 )
                 for who, cpus_granted, count, source in few
             ],
-            consequence="Each rank has a main thread that launches kernels, and threads of NCCL "
+            consequence="Each rank has a main thread that launches kernels, and threads of "
+            f"{case.words.library} "
             "beside it. They stop until the next period once the quota is used up, and all ranks "
             "wait for the one that stopped.",
             fix=[

@@ -91,7 +91,8 @@ def _open_files(case: Case) -> Iterable[Finding] | None:
                     what="soft limit of open files", value=str(limit), source="/proc/self/limits"
                 )
             ],
-            consequence="NCCL opens sockets and file descriptors for every peer and channel, data "
+            consequence=f"{case.words.library} opens sockets and file descriptors for every peer "
+            "and channel, data "
             "loaders one for every tensor in flight; \"Too many open files\" ends the job.",
             fix=[Fix(text="Raise the limit before the job starts.", command="ulimit -n 65536")],
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD
 from ....model import quantities
 from ....model.cpulist import members
 from ....model.machine import Gpu
@@ -64,7 +65,8 @@ def _binding(case: Case) -> Iterable[Finding] | None:
                 )
                 for address, near, away in rates
             ],
-            consequence="Copies between the host's memory and these GPUs, and NCCL's own threads, "
+            consequence="Copies between the host's memory and these GPUs, and "
+            f"{case.words.library}'s own threads, "
             + (
                 "take a longer way inside the socket, which costs little on most hosts."
                 if inside
@@ -78,7 +80,8 @@ def _binding(case: Case) -> Iterable[Finding] | None:
                     f"--membind={gpu_numa(gpus[0])} PROGRAM",
                 ),
                 Fix(
-                    text="Or let NCCL's threads follow the GPU whatever the binding.",
+                    text=f"Or let {case.words.library}'s threads follow the GPU whatever the "
+                    "binding.",
                     command="export NCCL_IGNORE_CPU_AFFINITY=1",
                 ),
             ],
@@ -138,7 +141,7 @@ def _balancing(case: Case) -> Iterable[Finding] | None:
         return None
     if not on or not several_nodes(case):
         return []
-    amd = any(gpu.vendor == "amd" for gpu in case.gpus)
+    amd = any(gpu.vendor == AMD.id for gpu in case.gpus)
     return [
         BALANCING.finding(
             SLOW if amd else NOTICE,

@@ -37,9 +37,10 @@ def _small(case: Case) -> Iterable[Finding] | None:
     return [
         SMALL.finding(
             BROKEN if fatal else NOTICE,
-            f"{who} holds {size(total)}" + (f", and NCCL needs {size(need)}" if fatal else ""),
+            f"{who} holds {size(total)}"
+            + (f", and {case.words.library} needs {size(need)}" if fatal else ""),
             evidence=evidence,
-            consequence=_consequence(fatal, need),
+            consequence=_consequence(case, fatal, need),
             fix=[
                 Fix(text="For Docker, add to the command.", command="--shm-size=16g"),
                 Fix(text="In Kubernetes mount an emptyDir with medium: Memory at /dev/shm."),
@@ -48,7 +49,7 @@ def _small(case: Case) -> Iterable[Finding] | None:
     ]
 
 
-def _consequence(fatal: bool, need: int) -> str:
+def _consequence(case: Case, fatal: bool, need: int) -> str:
     if fatal:
         return (
             "The job ends at its first collective: failed to extend /dev/shm/nccl-..., no space "
@@ -60,7 +61,8 @@ def _consequence(fatal: bool, need: int) -> str:
     )
     if need:
         text += (
-            " NCCL's SHM buffers come from cuMem where NCCL, driver and container allow it, else "
+            f" {case.words.library}'s SHM buffers come from cuMem where {case.words.library}, "
+            "driver and container allow it, else "
             "from /dev/shm."
         )
     return text
@@ -89,7 +91,8 @@ def _full(case: Case) -> Iterable[Finding] | None:
             evidence=evidence,
             consequence="The next job ends at its first collective: no space left on device."
             if fatal
-            else "NCCL and data loaders put files there; one that does not fit ends the job.",
+            else f"{case.words.library} and data loaders put files there; one that does not fit "
+            "ends the job.",
             fix=[
                 Fix(
                     text="Files of killed jobs stay: see whose they are, then delete them.",

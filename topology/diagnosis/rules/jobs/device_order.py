@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ....model.machine import Gpu
 from ....sources.collect import ONLY_PCI
 from ...case import Case
@@ -32,7 +33,7 @@ def visible(case: Case) -> list[Gpu]:
 
 def _check(case: Case) -> Iterable[Finding] | None:
     served = _served(case)
-    if not served or any(gpu.vendor != "nvidia" or gpu.mig_enabled for gpu in served):
+    if not served or any(gpu.vendor != NVIDIA.id or gpu.mig_enabled for gpu in served):
         return None
     listed = case.variables.get(VISIBLE)
     mixed = len({gpu.name for gpu in served if gpu.name}) > 1
@@ -141,7 +142,7 @@ DEVICE_ORDER = Rule(
     peers="D29",
     title="CUDA numbers that are not those of nvidia-smi",
     evidence="CUDA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER and the models of the GPUs",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="the PCI address that the program itself prints for cuda:N",
     sources=("CUDA programming guide, environment variables", "pytorch/tensorpipe#266"),
     check=_check,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD, NVIDIA
 from ....model.machine import Gpu
 from ....model.readings import GpuProcess, GpuReading, ProcessReading
 from ....model.units import percent, size
@@ -100,8 +101,8 @@ def _busy(case: Case) -> Iterable[Finding] | None:
                     text="If a job has just ended and these processes are left over, end them.",
                     command=vendors.command(
                         case.gpus,
-                        "nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",
-                        "amd-smi process",
+                        nvidia="nvidia-smi --query-compute-apps=pid,gpu_bus_id,name --format=csv",
+                        amd="amd-smi process",
                     ),
                 )
             ],
@@ -137,7 +138,7 @@ def _unlisted(case: Case) -> Iterable[Finding] | None:
         for gpu, reading in asked
         if not reading.processes and _used(case, gpu, reading) and not _works(case, reading)
     ]
-    kinds = [[one for one in held if (one[0].vendor == "amd") == amd] for amd in (False, True)]
+    kinds = [[one for one in held if (one[0].vendor == AMD.id) == amd] for amd in (False, True)]
     return [_unlisted_finding(case, those) for those in kinds if those]
 
 
@@ -173,13 +174,15 @@ def _unlisted_finding(case: Case, held: list[tuple[Gpu, GpuReading]]) -> Finding
         fix=[
             Fix(
                 text="Find what still holds the device open; a zombie's parent has to end.",
-                command=vendors.command(gpus, "fuser -v /dev/nvidia*", "fuser -v /dev/kfd"),
+                command=vendors.command(
+                    gpus, nvidia="fuser -v /dev/nvidia*", amd="fuser -v /dev/kfd"
+                ),
                 needs_root=True,
             ),
             Fix(
                 text="If nothing does, reset the GPU.",
                 command=vendors.command(
-                    gpus, "nvidia-smi --gpu-reset", "amd-smi reset --gpureset --gpu all"
+                    gpus, nvidia="nvidia-smi --gpu-reset", amd="amd-smi reset --gpureset --gpu all"
                 ),
                 needs_root=True,
             ),
@@ -220,6 +223,10 @@ BUSY = Rule(
     title="GPUs that are in use",
     evidence="the processes that the driver names on each GPU, and its utilization",
     disproof="no compute process in `nvidia-smi` or `amd-smi process` on these GPUs",
+    disproof_by=(
+        (NVIDIA.id, "no compute process in `nvidia-smi` on these GPUs"),
+        (AMD.id, "no compute process in `amd-smi process` on these GPUs"),
+    ),
     sources=("NVIDIA/DCGM#272", "oci-hpc healthchecks", "Slurm documentation: prolog"),
     check=_busy,
     thresholds=(("utilization_percent", 5.0), ("must_be_idle", 0.0)),
@@ -230,6 +237,10 @@ UNLISTED = Rule(
     evidence="memory in use and the processes of each GPU, outside a container",
     disproof="a process on the GPU in `nvidia-smi` or `amd-smi process`, or free memory in a "
     "second reading",
+    disproof_by=(
+        (NVIDIA.id, "a process on the GPU in `nvidia-smi`, or free memory in a second reading"),
+        (AMD.id, "a process on the GPU in `amd-smi process`, or free memory in a second reading"),
+    ),
     sources=(
         "NVIDIA NVML API: nvmlDeviceGetMemoryInfo",
         "nvidia-smi manual: Processes",

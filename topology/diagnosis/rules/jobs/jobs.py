@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from ....hardware.vendors import AMD
 from ....jobs.grouping import GpuUser
 from ....model.units import size
 from ...case import Case
@@ -52,7 +53,8 @@ def _shared(case: Case, members: Sequence[GpuUser], shared: dict[str, list[GpuUs
             )
             for address, users in sorted(shared.items())
         ],
-        consequence=f"The ranks take turns{idle}, and NCCL refuses two ranks on one GPU "
+        consequence=f"The ranks take turns{idle}, and {case.words.library} refuses two ranks on "
+        "one GPU "
         '("Duplicate GPU detected"): a job that uses it ends at its first collective.',
         fix=[
             Fix(
@@ -126,8 +128,10 @@ SHARE = Rule(
     title="ranks of one job on the same GPU",
     evidence=f"{MEETING}, and which GPUs each of them holds",
     disproof="another GPU for each rank in `nvidia-smi --query-compute-apps=pid,gpu_bus_id "
-    "--format=csv`, or a job that does not use NCCL",
-    disproof_amd="another GPU for each rank in `amd-smi process`, or a job without RCCL",
+    "--format=csv`, or a job that does not use {library}",
+    disproof_by=(
+        (AMD.id, "another GPU for each rank in `amd-smi process`, or a job without {library}"),
+    ),
     sources=("NCCL init.cc (Duplicate GPU detected)", "horovod/horovod#3929"),
     check=_check_share,
 )

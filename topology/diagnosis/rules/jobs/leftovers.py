@@ -12,10 +12,11 @@ from ...shared.near import called, jobs
 from .flags import number_of, take_away
 
 FILES = {
-    "NCCL_TOPO_FILE": (SLOW, "NCCL goes on with what it detects: in a virtual machine that is a "
-        "flat tree, in which it cannot tell a near NIC from a far one."),
-    "NCCL_GRAPH_FILE": (BROKEN, "NCCL does not start: it must read the graph that this names."),
-    "NCCL_CONF_FILE": (NOTICE, "NCCL goes on without what the file was to set."),
+    "NCCL_TOPO_FILE": (SLOW, "{library} goes on with what it detects: in a virtual machine that is "
+        "a flat tree, in which it cannot tell a near NIC from a far one."),
+    "NCCL_GRAPH_FILE": (BROKEN, "{library} does not start: it must read the graph that this "
+        "names."),
+    "NCCL_CONF_FILE": (NOTICE, "{library} goes on without what the file was to set."),
 }  # fmt: skip
 """Variables that name a file to be read, how bad it is when there is none, and what then happens
 (graph/xml.cc:ncclTopoGetXmlFromFile, ncclTopoGetXmlGraphFromFile, misc/param.cc)."""
@@ -24,9 +25,9 @@ DEBUG: Mapping[str, tuple[tuple[str, ...], str]] = {
     "HIP_LAUNCH_BLOCKING": (("",), "the program waits after every kernel"),
     "AMD_SERIALIZE_KERNEL": (("",), "the program waits before or after every kernel"),
     "AMD_SERIALIZE_COPY": (("",), "the program waits before or after every copy"),
-    "NCCL_CHECK_POINTERS": (("",), "NCCL checks the pointers of every call"),
+    "NCCL_CHECK_POINTERS": (("",), "{library} checks the pointers of every call"),
     "TORCH_DISTRIBUTED_DEBUG": (("DETAIL",), "all ranks compare every collective first"),
-    "NCCL_DEBUG": (("TRACE",), "every call of NCCL writes a line"),
+    "NCCL_DEBUG": (("TRACE",), "every call of {library} writes a line"),
 }
 """Name -> values that cost time ("": any number but 0), and what they do."""
 
@@ -76,7 +77,7 @@ def _files(case: Case) -> Iterable[Finding] | None:
             FILES[name][0],
             f"{name} names a file that cannot be read",
             evidence=[Evidence(what=name, value=why, source=case.variables[name][1])],
-            consequence=FILES[name][1],
+            consequence=case.words.say(FILES[name][1]),
             fix=take_away(case, [name]),
         )
         for name, why in missing.items()
@@ -108,7 +109,7 @@ def _debug(case: Case) -> Iterable[Finding] | None:
                 for name, value, origin, _ in found
             ],
             consequence=". ".join(
-                dict.fromkeys(f"With {name} {what}" for name, _, _, what in found)
+                dict.fromkeys(f"With {name} {case.words.say(what)}" for name, _, _, what in found)
             )
             + ".",
             fix=[
@@ -145,8 +146,8 @@ def _from_file(case: Case) -> Iterable[Finding] | None:
             evidence=[
                 Evidence(what=name, value=value, source=origin) for name, value, origin in found
             ],
-            consequence="NCCL reads this by itself: `env` does not show it, and it holds for every "
-            "job on this node that does not set the name itself.",
+            consequence=f"{case.words.library} reads this by itself: `env` does not show it, and "
+            "it holds for every job on this node that does not set the name itself.",
         )
     ]
 

@@ -36,7 +36,8 @@ def _differ(
         f"{', '.join(hangs)} must be the same on all ranks: where not, they wait for each other "
         "in different algorithms or buffers, and the job hangs or fails."
         if hangs
-        else "NCCL does not compare variables between ranks: each rank decides by its own, and "
+        else f"{case.words.library} does not compare variables between ranks: each rank decides "
+        "by its own, and "
         "the slowest choice holds for all of them at best."
     )
     return DIFFER.finding(
@@ -157,12 +158,13 @@ def _price(case: Case, sides: Sequence[Sequence[GpuUser]]) -> str:
         and pair.src_bus_id in side_of
         and pair.dst_bus_id in side_of
     ]
-    text = "NCCL sends everything between the two sides through a NIC, never by P2P or SHM"
+    library = case.words.library
+    text = f"{library} sends everything between the two sides through a NIC, never by P2P or SHM"
     labels = sorted({pair.label for pair in pairs if pair.transport != "NET"})
     if not labels:
         return f"{text}."
     best = max((pair.bandwidth_gbs or 0.0 for pair in pairs), default=0.0)
-    model = f", up to {gbs(best)} one way in NCCL's model" if best else ""
+    model = f", up to {gbs(best)} one way in {case.words.library}'s model" if best else ""
     many = "pair" if len(pairs) == 1 else "pairs"
     return f"{text}: {len(pairs)} {many} that would use {' or '.join(labels)}{model}."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ....model.readings import GpuProcess, ProcessReading
 from ... import vendors
 from ...case import Case
@@ -132,7 +133,7 @@ MPS = Rule(
     id="mps-daemon",
     title="CUDA MPS",
     evidence="the daemon nvidia-cuda-mps-control, and clients of MPS that the driver names",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="`pgrep -a nvidia-cuda-mps` that finds nothing",
     sources=("CUDA MPS documentation",),
     check=_mps,

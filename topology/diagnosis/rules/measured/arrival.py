@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ....model import quantities
 from ....model.machine import PciDevice
 from ....model.snapshot import Measurement
@@ -54,7 +55,7 @@ def _check_data(case: Case) -> Iterable[Finding] | None:
             fix=[
                 *fixes,
                 Fix(
-                    text="Until it is repaired, let NCCL go through host memory.",
+                    text=f"Until it is repaired, let {case.words.library} go through host memory.",
                     command="export NCCL_P2P_DISABLE=1",
                 ),
             ],
@@ -165,14 +166,16 @@ def _check_staging(case: Case) -> Iterable[Finding] | None:
                 for a, b in slow[:_SHOWN]
             ],
             consequence=(
-                f"NCCL takes P2P here: {gbs(direct[src, dst])} where {gbs(staged[src, dst])} are "
+                f"{case.words.library} takes P2P here: {gbs(direct[src, dst])} where "
+                f"{gbs(staged[src, dst])} are "
                 "possible."
                 if taken
-                else "NCCL does not take P2P for these pairs; other programs may."
+                else f"{case.words.library} does not take P2P for these pairs; other programs may."
             ),
             fix=[
                 Fix(
-                    text="Let NCCL use P2P below PCIe switches alone, then measure again.",
+                    text=f"Let {case.words.library} use P2P below PCIe switches alone, then "
+                    "measure again.",
                     command="export NCCL_P2P_LEVEL=PXB",
                 )
             ],
@@ -206,7 +209,7 @@ def _check_bridge(case: Case) -> Iterable[Finding] | None:
 
 
 def _across(pair: Pair) -> bool:
-    both = pair.one.vendor == pair.other.vendor == "nvidia"
+    both = pair.one.vendor == pair.other.vendor == NVIDIA.id
     return both and pair.letters in THROUGH_HOST and "P2P" in pair.transports
 
 
@@ -214,7 +217,7 @@ def _bridge(case: Case, across: list[Pair]) -> Finding:
     pair = across[0]
     return BRIDGE.finding(
         NOTICE,
-        f"NCCL uses P2P across the host bridge: {named(case, across)}",
+        f"{case.words.library} uses P2P across the host bridge: {named(case, across)}",
         devices=devices_of(across),
         evidence=[
             Evidence(

@@ -154,7 +154,9 @@ def _check_memory(case: Case) -> Iterable[Finding] | None:
         again(case, "memory", [gpu.address for gpu in case.gpus]),
         Fix(
             text="Look for ECC errors and remapped rows.",
-            command=vendors.command(case.gpus, "nvidia-smi -q -d ECC", "amd-smi metric --ecc"),
+            command=vendors.command(
+                case.gpus, nvidia="nvidia-smi -q -d ECC", amd="amd-smi metric --ecc"
+            ),
         ),
     ]
     return of_gpus(case, MEMORY_LOW, sound(case, MEMORY), "memory bandwidth", fix)
@@ -167,8 +169,8 @@ def _check_compute(case: Case) -> Iterable[Finding] | None:
             text="See what holds the clocks down, the power limit and the temperature.",
             command=vendors.command(
                 case.gpus,
-                "nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE",
-                "amd-smi metric --power --temperature --clock",
+                nvidia="nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE",
+                amd="amd-smi metric --power --temperature --clock",
             ),
         ),
     ]
@@ -202,7 +204,10 @@ def _check_collectives(case: Case) -> Iterable[Finding] | None:
             consequence=f"Each {name} of {size(one.bytes_per_copy)} takes "
             f"{1 / max(judgement.share or 1.0, 0.001):.1f} times as long as it should.",
             fix=[
-                Fix(text="See which transport NCCL takes and why.", command="gputop explain"),
+                Fix(
+                    text=f"See which transport {case.words.library} takes and why.",
+                    command="gputop explain",
+                ),
                 Fix(text="See which variables are set.", command="gputop flags"),
                 again(case, "collectives p2p", [gpu.address for gpu in case.gpus]),
             ],

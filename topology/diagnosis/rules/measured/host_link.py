@@ -35,7 +35,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
         again(case, "host", [gpu.address for gpu in case.gpus]),
         Fix(
             text="Compare lanes and generation under load.",
-            command=vendors.command(case.gpus, _WATCH, "amd-smi metric --pcie"),
+            command=vendors.command(case.gpus, nvidia=_WATCH, amd="amd-smi metric --pcie"),
         ),
     ]
     # One whose link explains it is no sibling to hold the others against.

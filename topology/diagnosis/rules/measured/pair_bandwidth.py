@@ -157,7 +157,9 @@ def _finding(
             ),
             Fix(
                 text="Compare the links of these GPUs.",
-                command=vendors.command(case.gpus, "nvidia-smi nvlink -s", "amd-smi xgmi -l"),
+                command=vendors.command(
+                    case.gpus, nvidia="nvidia-smi nvlink -s", amd="amd-smi xgmi -l"
+                ),
             ),
         ],
     )

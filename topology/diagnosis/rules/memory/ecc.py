@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ...case import Case
 from ...finding import NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
@@ -56,7 +57,7 @@ def _ecc_off(case: Case) -> Iterable[Finding] | None:
         gpu
         for gpu in case.gpus
         if gpu.ecc_enabled is not None
-        and gpu.vendor == "nvidia"
+        and gpu.vendor == NVIDIA.id
         and case.sku(gpu) is not None
         and not any(word in (gpu.name or "") for word in _DESKTOP)
     ]
@@ -95,7 +96,7 @@ ECC_PENDING = Rule(
     id="ecc-pending",
     title="a change of ECC that waits for a reset",
     evidence="the current and the pending ECC mode",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="`nvidia-smi -q -d ECC` with the same mode twice",
     sources=("NVIDIA NVML API: nvmlDeviceGetEccMode",),
     check=_ecc_pending,
@@ -104,7 +105,7 @@ ECC_OFF = Rule(
     id="ecc-off",
     title="data-centre boards with ECC off",
     evidence="the ECC mode and the model",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="`nvidia-smi -q -d ECC` with ECC Mode Current: Enabled",
     sources=(_GUIDE,),
     check=_ecc_off,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD, NVIDIA
 from ....model.machine import Gpu
 from ....model.readings import EccCounts
 from ... import vendors
@@ -36,8 +37,8 @@ def _reset(gpus: list[Gpu], text: str) -> Fix:
         text=text,
         command=vendors.command(
             gpus,
-            f"nvidia-smi --gpu-reset -i {numbers}" if numbers else "nvidia-smi --gpu-reset",
-            f"amd-smi reset --gpureset --gpu {numbers.replace(',', ' ') or 'all'}",
+            nvidia=f"nvidia-smi --gpu-reset -i {numbers}" if numbers else "nvidia-smi --gpu-reset",
+            amd=f"amd-smi reset --gpureset --gpu {numbers.replace(',', ' ') or 'all'}",
         ),
         needs_root=True,
     )
@@ -97,7 +98,7 @@ def _uncorrected_finding(case: Case, counted: list[tuple[Gpu, str]], *, fresh: b
             _reset(gpus, "Drain the GPU and reset it, so that bad rows are replaced."),
             Fix(
                 text="Test the memory before the GPU goes back into service.",
-                command=vendors.command(gpus, "dcgmi diag -r 3"),
+                command=vendors.command(gpus, nvidia="dcgmi diag -r 3"),
             ),
         ],
     )
@@ -203,7 +204,7 @@ REMAP_PENDING = Rule(
     id="row-remap-pending",
     title="rows of memory that wait for a reset to be replaced",
     evidence="the state of row remapping",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="`nvidia-smi -q -d ROW_REMAPPER` with Pending: No",
     sources=(_GUIDE, "DCGM error DCGM_FR_PENDING_ROW_REMAP", "Azure/azurehpc-health-checks"),
     check=_remap_pending,
@@ -212,7 +213,7 @@ REMAP_FAILED = Rule(
     id="row-remap-failed",
     title="rows of memory that could not be replaced",
     evidence="the state of row remapping",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="`nvidia-smi -q -d ROW_REMAPPER` with Remapping Failure Occurred: No",
     sources=(_GUIDE, "DCGM error DCGM_FR_ROW_REMAP_FAILURE"),
     check=_remap_failed,
@@ -222,7 +223,7 @@ RETIREMENT_PENDING = Rule(
     title="pages of memory that wait to be taken out of use",
     evidence="the state of page retirement",
     disproof="`nvidia-smi -q -d PAGE_RETIREMENT` with Pending Page Blacklist: No",
-    disproof_amd="`amd-smi bad-pages` without a page that is pending",
+    disproof_by=((AMD.id, "`amd-smi bad-pages` without a page that is pending"),),
     sources=("NVIDIA Dynamic Page Retirement", _GUIDE),
     check=_retirement_pending,
 )

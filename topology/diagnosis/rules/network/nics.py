@@ -66,7 +66,8 @@ def _down(case: Case) -> Iterable[Finding] | None:
                     )
                     for device, port in down
                 ],
-                consequence=f"NCCL leaves it out: jobs over several nodes have {len(active)} of "
+                consequence=f"{case.words.library} leaves it out: jobs over several nodes have "
+                f"{len(active)} of "
                 f"{len(group)} such ports{_lost(active, group)}. Jobs inside this node do not "
                 "need it.",
                 fix=[
@@ -209,7 +210,8 @@ def _far(case: Case) -> Iterable[Finding] | None:
                     source="PCI tree of sysfs",
                 )
             ],
-            consequence="Between nodes NCCL sends its data through the host's memory, or lets "
+            consequence=f"Between nodes {case.words.library} sends its data through the host's "
+            "memory, or lets "
             "another GPU relay it (PXN) and share that GPU's NIC.",
             fix=[
                 Fix(

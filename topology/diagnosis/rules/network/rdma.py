@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ....model.machine import RdmaDevice
 from ...case import Case
 from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
@@ -34,7 +35,7 @@ def _peermem(case: Case) -> Iterable[Finding] | None:
     if registered is not None and any(name in CLIENTS[vendor] for name in registered):
         return []
     kernel = _kernel(host.kernel)
-    module = host.nvidia_module if vendor == "nvidia" else "open"
+    module = host.nvidia_module if vendor == NVIDIA.id else "open"
     if registered is None or kernel is None or module is None:
         return None
     if module == "open" and kernel >= DMABUF_KERNEL:
@@ -76,7 +77,7 @@ def _peermem(case: Case) -> Iterable[Finding] | None:
                     needs_root=True,
                 ),
             ]
-            if vendor == "nvidia"
+            if vendor == NVIDIA.id
             else [Fix(text="Use a newer kernel or amdgpu driver.", needs_root=True)],
         )
     ]
@@ -106,7 +107,7 @@ def _efa(case: Case) -> Iterable[Finding] | None:
     return [
         EFA.finding(
             SLOW if case.may_hide_devices else NOTICE,
-            f"{len(efa)} EFA device{'s' * (len(efa) != 1)}, and no plugin for NCCL",
+            f"{len(efa)} EFA device{'s' * (len(efa) != 1)}, and no plugin for {case.words.library}",
             devices=[nic.address for nic in efa if nic.address],
             evidence=[
                 Evidence(
@@ -120,7 +121,8 @@ def _efa(case: Case) -> Iterable[Finding] | None:
                     source="LD_LIBRARY_PATH, /etc/ld.so.conf.d, usual folders",
                 ),
             ],
-            consequence="NCCL speaks to EFA through a plugin alone: jobs over several nodes that "
+            consequence=f"{case.words.library} speaks to EFA through a plugin alone: jobs over "
+            "several nodes that "
             "do not bring one go by TCP (NET/Socket).",
             fix=[
                 Fix(

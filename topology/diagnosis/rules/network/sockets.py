@@ -32,7 +32,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     return [
         INTERFACE.finding(
             BROKEN if cluster else NOTICE,
-            f"NCCL would take {first.name} for its sockets, {odd}",
+            f"{case.words.library} would take {first.name} for its sockets, {odd}",
             evidence=[
                 Evidence(
                     what=f"first interface of NCCL's order{' by ' + CHOICE if wanted[0] else ''}",
@@ -104,7 +104,8 @@ def _nothing(case: Case, running: list[Interface], wanted: tuple[str, str]) -> F
                 source="/sys/class/net",
             ),
         ],
-        consequence="NCCL does not start: Bootstrap : no socket interface found. That holds for "
+        consequence=f"{case.words.library} does not start: Bootstrap : no socket interface "
+        "found. That holds for "
         "jobs inside this node too.",
         fix=[Fix(text="Take it away, or name one of these.", command=f"unset {CHOICE}")],
     )

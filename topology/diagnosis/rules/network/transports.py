@@ -56,7 +56,8 @@ def _check(case: Case) -> Iterable[Finding] | None:
         return [
             SAME_HOST.finding(
                 BY_DESIGN,
-                f"NCCL sends between {some(case, devices)} over the NICs of this machine",
+                f"{case.words.library} sends between {some(case, devices)} over the NICs of this "
+                "machine",
                 devices=devices,
                 evidence=evidence,
                 consequence="It takes a NIC for faster than shared memory between these GPUs.",
@@ -83,7 +84,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
                     command="--ipc=host --uts=host",
                 ),
                 Fix(
-                    text="See which question NCCL answers with no.",
+                    text=f"See which question {case.words.library} answers with no.",
                     command="gputop explain",
                 ),
             ],

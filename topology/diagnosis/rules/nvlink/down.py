@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ....hardware.vendors import NVIDIA
 from ....model.element import NOT_IN_XML
 from ....model.machine import Gpu
 from ....model.units import gbs
@@ -181,7 +182,12 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
         return None
     sick = []
     for gpu in case.gpus:
-        if gpu.vendor != "nvidia" or gpu.mig_enabled or down(gpu) or gpu.why("nvlinks") is not None:
+        if (
+            gpu.vendor != NVIDIA.id
+            or gpu.mig_enabled
+            or down(gpu)
+            or gpu.why("nvlinks") is not None
+        ):
             continue
         # A GPU that no driver describes has no list of links; NCCL's XML has one, and no UUID.
         told = gpu.uuid is not None or (gpu.nvlinks and _switched(gpu))
@@ -232,7 +238,7 @@ DOWN = Rule(
     peers="D12",
     title="NVLinks that are down",
     evidence="state of each NVLink of a GPU, and of its siblings",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="every link listed with a rate in `nvidia-smi nvlink -s`, or the same links inactive "
     "by design (a board with fewer links, no bridge fitted, MIG)",
     sources=("Azure/azhpc-diagnostics#73", "NVIDIA/nccl#557", "NVIDIA/DCGM#198"),
@@ -245,7 +251,7 @@ MISSING = Rule(
     peers="D12",
     title="NVLinks that are not there at all",
     evidence="the list of NVLinks of a GPU, and of its siblings",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="as many links in `nvidia-smi nvlink -s` as the siblings have",
     sources=("NVIDIA/nccl#340", "NVIDIA/open-gpu-kernel-modules#1150"),
     check=_check_missing,

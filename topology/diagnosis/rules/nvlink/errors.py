@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ....model.machine import Gpu
 from ....model.units import seconds as time_of
 from ...case import Case
@@ -93,7 +94,7 @@ ERRORS = Rule(
     peers="D22",
     title="NVLink errors that were added between two readings",
     evidence="error counters of each NVLink, now and earlier on the same boot",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="equal counters in two readings of `nvidia-smi nvlink -e`; a total says nothing, and "
     "counters that stand still do not clear the switch",
     sources=("NVIDIA/NVSentinel#364", "NVIDIA/DCGM DCGM_LIMIT_MAX_NVLINK_CRC_ERROR"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ....model.machine import Gpu
 from ...case import Case
 from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
@@ -152,7 +153,7 @@ STATE = Rule(
     peers="D03",
     title="GPUs that have not joined the NVSwitch fabric",
     evidence="state and status of each GPU's registration with the fabric",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof=(
         'Fabric "State: Completed, Status: Success" in `nvidia-smi -q`, or a partition of a '
         "shared NVSwitch that nobody has activated yet"
@@ -167,7 +168,7 @@ HEALTH = Rule(
     peers="D19",
     title="trouble in the health mask of the NVSwitch fabric",
     evidence="the health mask of each GPU's registration, its two-bit fields decoded",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="a mask whose fields all say false or not supported: 0xaa is healthy, and so is 0",
     sources=("nvml.h NVML_GPU_FABRIC_HEALTH_MASK_*", "NVIDIA/nccl#2186"),
     check=_health,

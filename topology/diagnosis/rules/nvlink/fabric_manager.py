@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ...case import Case
 from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
@@ -24,7 +25,7 @@ def _manager(case: Case) -> Iterable[Finding] | None:
         return None
     if not case.machine.pci:
         return None
-    nvidia = [gpu for gpu in case.gpus if gpu.vendor == "nvidia"]
+    nvidia = [gpu for gpu in case.gpus if gpu.vendor == NVIDIA.id]
     if not switches or not nvidia or state == "running":
         return []
     states = [gpu.fabric.state for gpu in nvidia if gpu.fabric is not None and gpu.fabric.state]
@@ -64,7 +65,7 @@ MANAGER = Rule(
     peers="D03",
     title="a fabric manager that does not run on bare metal with NVSwitches",
     evidence="the process nv-fabricmanager, NVSwitches on PCI, no container and no hypervisor",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="`systemctl is-active nvidia-fabricmanager` that says active",
     sources=("NVIDIA Fabric Manager user guide", "huggingface_hub#4128", "NVIDIA/gpu-operator#610"),
     check=_manager,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ...case import Case
 from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
@@ -68,7 +69,7 @@ IMEX = Rule(
     peers="D19",
     title="no IMEX channel on a board whose NVLink spans hosts",
     evidence="the channels that may be opened, and the UUID of the NVLink cluster",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="a channel in /dev/nvidia-caps-imex-channels that this user can open",
     sources=("NVIDIA/nccl#1925", "NVIDIA/nccl#2186", "NCCL src/mnnvl.cc"),
     check=_imex,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ....hardware.vendors import NVIDIA
 from ...case import Case
 from ...finding import BROKEN, SLOW, Evidence, Finding, Fix
 from ...pairs import OK, Pair, devices_of, named
@@ -85,7 +86,7 @@ NVLINK = Rule(
     peers="D04",
     title="NVLinks that are up while P2P over them is refused",
     evidence="P2P status of each pair that NVLink joins",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="OK in `nvidia-smi topo -p2p r` and `-p2p n` for the pair",
     sources=("NVIDIA/nccl#2329", "NVIDIA/nccl src/graph/paths.cc", "NVIDIA/NVSentinel#883"),
     check=_check_nvlink,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ....model.units import gbs
 from ...case import Case
 from ...finding import SLOW, Evidence, Finding
@@ -67,7 +68,7 @@ RATE = Rule(
     peers="D21",
     title="NVLinks that run slower than their siblings",
     evidence="raw rate of each active NVLink",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="equal rates in `nvidia-smi nvlink -s`; raw, payload and measured rates are three "
     "different figures",
     sources=("NVIDIA/nccl#1054", "open-mpi/hwloc#574"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import AMD
 from ....model.machine import Gpu
 from ... import vendors
 from ...case import Case
@@ -53,7 +54,7 @@ def _check_islands(case: Case) -> Iterable[Finding] | None:
 
 
 def _kind(case: Case) -> str:
-    amd = all(gpu.vendor == "amd" for gpu in case.gpus if gpu.nvlinks or gpu.xgmi)
+    amd = all(gpu.vendor == AMD.id for gpu in case.gpus if gpu.nvlinks or gpu.xgmi)
     return "xGMI" if amd and any(gpu.xgmi for gpu in case.gpus) else "NVLink"
 
 
@@ -114,7 +115,7 @@ ISLANDS = Rule(
     title="GPUs that NVLink or xGMI joins in groups only",
     evidence="relations of all pairs of GPUs",
     disproof="NV# between every pair in `nvidia-smi topo -m`, XGMI in `rocm-smi --showtopotype`",
-    disproof_amd="XGMI between every pair in `rocm-smi --showtopotype`",
+    disproof_by=((AMD.id, "XGMI between every pair in `rocm-smi --showtopotype`"),),
     sources=("NVIDIA/nccl-tests#178", "deepspeedai/DeepSpeed#1444"),
     check=_check_islands,
     implied_by=("nvlink-down", "nvlink-missing", "nvlink-p2p-refused"),
@@ -126,7 +127,7 @@ PCIE_ONLY = Rule(
     title="GPUs that are joined by PCIe alone",
     evidence="relations of all pairs of GPUs, NVLinks and xGMI links of each",
     disproof="NV# or XGMI between any two in `nvidia-smi topo -m`",
-    disproof_amd="XGMI between any two in `rocm-smi --showtopotype`",
+    disproof_by=((AMD.id, "XGMI between any two in `rocm-smi --showtopotype`"),),
     sources=("NVIDIA/DCGM#49", "NVIDIA/nccl-tests#178"),
     check=_check_pcie_only,
     implied_by=("nvlink-down", "nvlink-missing", "xgmi-link-down"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
+from ....hardware.vendors import NVIDIA
 from ....model import quantities
 from ...case import Case
 from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
@@ -84,10 +85,11 @@ def _acs(case: Case, pairs: Sequence[Pair]) -> Finding:
             else "Each packet goes up to the CPU and down again instead of turning in the switch: "
             "less bandwidth, and on some hosts packets are lost."
             if turned
-            else "NCCL uses P2P between these root ports. On some hosts that redirect it packets "
+            else f"{case.words.library} uses P2P between these root ports. On some hosts that "
+            "redirect it packets "
             "are lost, and a job hangs at its first collective: measure it."
         ),
-        fix=_clear(bridges),
+        fix=_clear(case, bridges),
     )
 
 
@@ -107,7 +109,7 @@ def _type(case: Case, addresses: Sequence[str]) -> Evidence:
     )
 
 
-def _clear(bridges: Sequence[str]) -> list[Fix]:
+def _clear(case: Case, bridges: Sequence[str]) -> list[Fix]:
     command = "; ".join(f"setpci -s {shlex.quote(one)} ECAP_ACS+6.w=0000" for one in bridges[:16])
     return [
         Fix(
@@ -117,7 +119,8 @@ def _clear(bridges: Sequence[str]) -> list[Fix]:
         ),
         Fix(text="Switch off ACS, or the IOMMU where nothing needs it, in the firmware setup."),
         Fix(
-            text="Until then, keep NCCL's P2P to NVLink; the rest goes through host memory.",
+            text=f"Until then, keep {case.words.library}'s P2P to {case.words.link}; the rest "
+            "goes through host memory.",
             command="export NCCL_P2P_LEVEL=NVL",
         ),
     ]
@@ -150,7 +153,7 @@ def _acs_nic(case: Case, behind: Sequence[tuple[str, str, tuple[str, ...]]]) -> 
         evidence=[_control(case, one) for one in bridges[:_SHOWN]],
         consequence="GPU and NIC share a switch, but their packets go up to the CPU and back: "
         "RDMA between nodes is slower. A job on this node alone does not notice.",
-        fix=_clear(bridges)[:2],
+        fix=_clear(case, bridges)[:2],
     )
 
 
@@ -168,7 +171,7 @@ def _check_iommu(case: Case) -> Iterable[Finding] | None:
     translated = {
         gpu.address
         for gpu in known
-        if gpu.vendor == "nvidia"
+        if gpu.vendor == NVIDIA.id
         and (device := case.pci(gpu.address)) is not None
         and device.iommu_type in TRANSLATED
     }

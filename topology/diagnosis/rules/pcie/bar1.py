@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ....model.machine import Gpu
 from ....model.units import size
 from ...case import Case
@@ -61,7 +62,7 @@ SMALL = Rule(
     id="bar1-small",
     title="BAR1 windows smaller than the GPU's memory",
     evidence="size of BAR1 and of the memory of a GPU",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="a BAR1 of the size of the memory in `nvidia-smi -q -d MEMORY`",
     sources=("tinygrad/tinygrad#44", "ROCm/ROCm#579"),
     check=_check,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ....hardware.vendors import NVIDIA
 from ....model import quantities
 from ...case import Case
 from ...finding import BY_DESIGN, NOTICE, Evidence, Finding, Fix
@@ -58,7 +59,7 @@ P2P_FORCED = Rule(
     peers="D14",
     title="P2P that a setting or a changed module forces",
     evidence="keys of the NVIDIA module, P2P status of boards that have none",
-    vendor="nvidia",
+    vendor=NVIDIA.id,
     disproof="no such key in /proc/driver/nvidia/params, and a module as NVIDIA ships it",
     sources=("noonghunna/club-3090#873", "tinygrad/open-gpu-kernel-modules#29"),
     check=_check_forced,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ....hardware.vendors import AMD
 from ....model import quantities
 from ... import vendors
 from ...case import Case
@@ -57,7 +58,8 @@ def _by_product(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
         f"no P2P between {case.names(devices_of(pairs))}: the product does not have it",
         devices=devices_of(pairs),
         evidence=[grant_of(case, pair) for pair in pairs[:SHOWN]],
-        consequence=f"The driver grants no P2P on {model} ({word}). NCCL goes through host memory "
+        consequence=f"The driver grants no P2P on {model} ({word}). {case.words.library} goes "
+        "through host memory "
         "(SHM), and no setting of the firmware changes that." + _staged(case, pairs),
     )
 
@@ -72,11 +74,11 @@ def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
     why = (
         "A switch could carry it; staged through host memory it takes two copies."
         if near
-        else "NCCL would not use it over a host bridge by default."
+        else f"{case.words.library} would not use it over a host bridge by default."
     )
     if word == REGISTRY:
         why = "A parameter of the NVIDIA module switches it off: every copy goes over host memory."
-    asks = vendors.command(case.gpus, "nvidia-smi topo -p2p r", "amd-smi topology")
+    asks = vendors.command(case.gpus, nvidia="nvidia-smi topo -p2p r", amd="amd-smi topology")
     fix = [Fix(text="See what the driver grants.", command=asks)]
     if word == REGISTRY:
         fix.append(
@@ -124,7 +126,7 @@ BY_PRODUCT = Rule(
     title="GPUs whose product has no P2P",
     evidence="P2P status of each pair",
     disproof="OK in `nvidia-smi topo -p2p r` for the pair",
-    disproof_amd="ENABLED between the two in `amd-smi topology`",
+    disproof_by=((AMD.id, "ENABLED between the two in `amd-smi topology`"),),
     sources=tuple(f"NVIDIA/{thread}" for thread in _THREADS),
     check=_check_product,
 )
@@ -135,7 +137,7 @@ REFUSED = Rule(
     title="P2P refused by chipset, topology or a setting",
     evidence="P2P status of each pair",
     disproof="OK in `nvidia-smi topo -p2p r` for the pair",
-    disproof_amd="ENABLED between the two in `amd-smi topology`",
+    disproof_by=((AMD.id, "ENABLED between the two in `amd-smi topology`"),),
     sources=(
         "NVIDIA/nvbandwidth#15",
         "NVIDIA/nccl#1127",

@@ -124,8 +124,8 @@ def _check_replays(case: Case) -> Iterable[Finding] | None:
                     text="Watch the counter.",
                     command=vendors.command(
                         case.gpus,
-                        "nvidia-smi -q -d PCIE | grep -i replay",
-                        "amd-smi metric --pcie",
+                        nvidia="nvidia-smi -q -d PCIE | grep -i replay",
+                        amd="amd-smi metric --pcie",
                     ),
                 ),
                 Fix(text="If it goes on, seat the card or its riser again."),

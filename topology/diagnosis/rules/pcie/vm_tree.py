@@ -35,7 +35,8 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
     files = case.host.topology_files or ()
     one = len(files) == 1
     fix = Fix(
-        text="Have the operator write NCCL's topology on the host, with the PCI addresses of this "
+        text=f"Have the operator write {case.words.library}'s topology on the host, with the PCI "
+        "addresses of this "
         "guest, and name it.",
         command=f"export {TOPOLOGY_VARIABLE}=/etc/nccl-topology.xml",
     )
@@ -65,8 +66,9 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
                     source="sysfs numa_node, NVML",
                 ),
             ],
-            consequence="NVLink between the GPUs is not touched. Every NIC looks equally far, so "
-            "that NCCL may pick a far one, or none for GPUDirect RDMA.",
+            consequence=f"{case.words.link} between the GPUs is not touched. Every NIC looks "
+            "equally far, so "
+            f"that {case.words.library} may pick a far one, or none for GPUDirect RDMA.",
             fix=[fix],
         )
     ]

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ....expectation.reference import LINK_LETTERS, Reference, model_text
+from ....hardware.vendors import AMD
 from ....model.machine import Gpu
 from ... import vendors
 from ...case import Case
@@ -56,7 +57,9 @@ def _gpus(case: Case) -> Iterable[Finding] | None:
             fix=[
                 Fix(
                     text="See which GPUs the PCI bus has",
-                    command=vendors.command(case.gpus, "lspci -d 10de: -nn", "lspci -d 1002: -nn"),
+                    command=vendors.command(
+                        case.gpus, nvidia="lspci -d 10de: -nn", amd="lspci -d 1002: -nn"
+                    ),
                 ),
                 Fix(text="Compare with another reference: --expect takes its name or a snapshot."),
             ],
@@ -97,13 +100,13 @@ def _links(case: Case) -> Iterable[Finding] | None:
                 )
                 for address, count in few.items()
             ],
-            consequence=f"Over NVLink or xGMI {_who(case, list(few))} can move at most "
+            consequence=f"Over {case.words.any_link} {_who(case, list(few))} can move at most "
             f"{100 * min(few.values()) / wanted:.0f} % of what this kind of node moves.",
             fix=[
                 Fix(
                     text="See the state of every link",
                     command=vendors.command(
-                        case.gpus, "nvidia-smi nvlink --status", "amd-smi xgmi -l"
+                        case.gpus, nvidia="nvidia-smi nvlink --status", amd="amd-smi xgmi -l"
                     ),
                 )
             ],
@@ -177,7 +180,9 @@ def _wiring_finding(
         fix=[
             Fix(
                 text="See how the GPUs hang together",
-                command=vendors.command(case.gpus, "nvidia-smi topo -m", "amd-smi topology"),
+                command=vendors.command(
+                    case.gpus, nvidia="nvidia-smi topo -m", amd="amd-smi topology"
+                ),
             )
         ],
     )
@@ -260,7 +265,7 @@ LINKS = Rule(
     title="GPUs with fewer links than the expected node has",
     evidence="--expect NAME, and the state of every link",
     disproof="the missing links as active in `nvidia-smi nvlink --status`",
-    disproof_amd="the missing links up in `amd-smi xgmi -l`",
+    disproof_by=((AMD.id, "the missing links up in `amd-smi xgmi -l`"),),
     sources=_SOURCES,
     peers="D12",
     implied_by=("nvlink-down", "nvlink-missing", "xgmi-link-down"),
@@ -271,7 +276,7 @@ WIRING = Rule(
     title="GPUs joined in another way than in the expected node",
     evidence="--expect, and the relation of every pair of GPUs",
     disproof="the reference's letters in `nvidia-smi topo -m`",
-    disproof_amd="the reference's links in `amd-smi topology`",
+    disproof_by=((AMD.id, "the reference's links in `amd-smi topology`"),),
     sources=_SOURCES,
     implied_by=("unexpected-gpus", "unexpected-links"),
     check=_wiring,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from ....hardware.vendors import AMD
 from ....model.machine import Gpu
 from ....model.snapshot import Measurement, NodeSnapshot
 from ....model.units import size
@@ -239,7 +240,7 @@ SETTINGS = Rule(
     title="GPUs with less than those of the expected node",
     evidence="--expect SNAPSHOT, and limits, lanes and memory of each GPU",
     disproof="the same values on both nodes in `nvidia-smi -q`",
-    disproof_amd="the same values on both nodes in `amd-smi static`",
+    disproof_by=((AMD.id, "the same values on both nodes in `amd-smi static`"),),
     sources=_SOURCES,
     implied_by=("unexpected-gpus", "pcie-width", "power-limit-low", "bar1-small"),
     check=_settings,
