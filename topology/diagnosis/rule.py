@@ -34,7 +34,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the vendor whose GPUs alone it is about: where there are none of these it is neither
     asked nor missed. Empty where it is about any."""
     disproof_by: tuple[tuple[str, str], ...] = ()
-    """Ids of vendors, and the disproof with the tool of each alone, for a rule about any GPU."""
+    """Ids of vendors, and another disproof with the tool of each, for a rule about any GPU."""
+    asked: tuple[tuple[str, str], ...] = ()
+    """Ids of vendors, and what stands for {asked} in the disproof: a command of each one's tool."""
     peers: str = ""
     """Number in the field's collection of diagnosis rules, "D07"."""
     implied_by: tuple[str, ...] = ()
@@ -52,12 +54,14 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     def disproof_for(self, gpus: Sequence[Gpu], words: Words) -> str:
         """What would show that a finding about these GPUs is wrong, by the tool that knows them."""
-        vendor = only(gpus)
-        if vendor is None or not self.disproof_by:
-            return words.say(self.disproof)
-        if vendor is NVIDIA or vendor.id in dict(self.disproof_by):
-            return words.say(dict(self.disproof_by).get(vendor.id, self.disproof))
-        return f"another answer of {vendor.tool}"
+        vendor, commands, by = only(gpus), dict(self.asked), dict(self.disproof_by)
+        asked = " or ".join(commands.values())
+        if vendor is None:
+            return words.say(self.disproof, asked=asked)
+        if by and vendor is not NVIDIA and vendor.id not in by:
+            return f"another answer of {vendor.tool}"
+        text = by.get(vendor.id, self.disproof)
+        return words.say(text, asked=commands.get(vendor.id, vendor.tool))
 
     def finding(
         self,

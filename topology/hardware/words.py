@@ -35,12 +35,12 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     distances: str
     """"letters of nvidia-smi topo -m"."""
 
-    def say(self, template: str) -> str:
-        """Put the words into a text of ours.
+    def say(self, template: str, **more: str) -> str:
+        """Put the words, and `more` of them by name, into a text of ours.
 
         Never for a text that holds what a device, a file or a user said: it may hold braces.
         """
-        return template.format_map(msgspec.structs.asdict(self)) if "{" in template else template
+        return template.format(**msgspec.structs.asdict(self), **more)
 
 
 @cache

@@ -135,6 +135,7 @@ def test_what_would_disprove_a_finding_is_asked_of_the_vendors_tool(rule: Rule) 
     assert rule.vendor in ("", "nvidia", "amd")
     # Without need it would be text that nobody reads.
     assert not rule.disproof_by or "`nvidia-smi" in rule.disproof
+    assert bool(rule.asked) == ("{asked}" in rule.disproof)
 
 
 def test_a_rule_on_links_of_both_vendors_names_those_that_are_here() -> None:

@@ -246,11 +246,8 @@ NOT_ANSWERING = Rule(
     id="driver-not-answering",
     title="a driver that does not answer",
     evidence="the answers of the driver's library",
-    disproof="an answer of `nvidia-smi -q` or `amd-smi static` within seconds",
-    disproof_by=(
-        (NVIDIA.id, "an answer of `nvidia-smi -q` within seconds"),
-        (AMD.id, "an answer of `amd-smi static` within seconds"),
-    ),
+    disproof="an answer of {asked} within seconds",
+    asked=((NVIDIA.id, "`nvidia-smi -q`"), (AMD.id, "`amd-smi static`")),
     sources=("NVIDIA Xid 119 (GSP timeout)", "NVIDIA NVML API: nvmlInit"),
     check=_not_answering,
     implied_by=("driver-mismatch", "device-node-denied", "gpu-without-driver", "gpu-lost"),

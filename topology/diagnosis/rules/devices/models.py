@@ -219,11 +219,8 @@ MIXED = Rule(
     id="gpu-models-mixed",
     title="different GPU models in one node",
     evidence="the name of each GPU",
-    disproof="one name in `nvidia-smi -L` or `amd-smi list`",
-    disproof_by=(
-        (NVIDIA.id, "one name in `nvidia-smi -L`"),
-        (AMD.id, "one name in `amd-smi list`"),
-    ),
+    disproof="one name in {asked}",
+    asked=((NVIDIA.id, "`nvidia-smi -L`"), (AMD.id, "`amd-smi list`")),
     sources=("NCCL src/graph/paths.cc: P2P read and bandwidth by compute capability",),
     check=_mixed,
 )

@@ -36,10 +36,9 @@ def unmanaged(case: Case) -> list[Gpu]:
 
 
 def _given_away(device: PciDevice | None) -> bool:
-    if device is None:
-        return False
-    held = any(part in (device.driver or "") for part in _GIVEN_AWAY)
-    return held or device.physical_function is not None
+    driver = (device and device.driver) or ""
+    held = any(part in driver for part in _GIVEN_AWAY)
+    return held or (device is not None and device.physical_function is not None)
 
 
 def _computes(gpu: Gpu, device: PciDevice | None) -> bool:
@@ -282,11 +281,8 @@ WITHOUT_DRIVER = Rule(
     peers="D33",
     title="GPUs on the PCI bus that no driver serves",
     evidence="the GPUs on PCI and the driver bound to each; the GPUs that the driver describes",
-    disproof="the GPU in `nvidia-smi -L` or `amd-smi list`, or a virtual machine that owns it",
-    disproof_by=(
-        (NVIDIA.id, "the GPU in `nvidia-smi -L`, or a virtual machine that owns it"),
-        (AMD.id, "the GPU in `amd-smi list`, or a virtual machine that owns it"),
-    ),
+    disproof="the GPU in {asked}, or a virtual machine that owns it",
+    asked=((NVIDIA.id, "`nvidia-smi -L`"), (AMD.id, "`amd-smi list`")),
     sources=("NVIDIA/gpu-operator#2511", "oci-hpc healthchecks: GPU count, (rev ff)"),
     check=_without_driver,
     implied_by=("gpu-lost",),

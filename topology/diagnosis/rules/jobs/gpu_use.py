@@ -222,11 +222,8 @@ BUSY = Rule(
     id="gpu-busy",
     title="GPUs that are in use",
     evidence="the processes that the driver names on each GPU, and its utilization",
-    disproof="no compute process in `nvidia-smi` or `amd-smi process` on these GPUs",
-    disproof_by=(
-        (NVIDIA.id, "no compute process in `nvidia-smi` on these GPUs"),
-        (AMD.id, "no compute process in `amd-smi process` on these GPUs"),
-    ),
+    disproof="no compute process in {asked} on these GPUs",
+    asked=((NVIDIA.id, "`nvidia-smi`"), (AMD.id, "`amd-smi process`")),
     sources=("NVIDIA/DCGM#272", "oci-hpc healthchecks", "Slurm documentation: prolog"),
     check=_busy,
     thresholds=(("utilization_percent", 5.0), ("must_be_idle", 0.0)),
@@ -235,12 +232,8 @@ UNLISTED = Rule(
     id="gpu-memory-unlisted",
     title="memory of a GPU in use without a process",
     evidence="memory in use and the processes of each GPU, outside a container",
-    disproof="a process on the GPU in `nvidia-smi` or `amd-smi process`, or free memory in a "
-    "second reading",
-    disproof_by=(
-        (NVIDIA.id, "a process on the GPU in `nvidia-smi`, or free memory in a second reading"),
-        (AMD.id, "a process on the GPU in `amd-smi process`, or free memory in a second reading"),
-    ),
+    disproof="a process on the GPU in {asked}, or free memory in a second reading",
+    asked=((NVIDIA.id, "`nvidia-smi`"), (AMD.id, "`amd-smi process`")),
     sources=(
         "NVIDIA NVML API: nvmlDeviceGetMemoryInfo",
         "nvidia-smi manual: Processes",
