@@ -1,4 +1,4 @@
-"""Physical reasons for a low figure that were seen: limits, throttling, a shared GPU."""
+"""Physical reasons for a low figure that were observed: limits, throttling, a shared GPU."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def seen(node: JudgedNode, figure: Measurement) -> tuple[str, ...]:
 
 
 def explains(figure: Measurement) -> bool:
-    """Whether what was seen accounts for a low figure.
+    """Whether what was observed explains a low figure.
 
     Clocks decide products and memory; a copy engine's way over a link hardly asks for them.
     """
@@ -57,7 +57,7 @@ def _plain(word: str) -> str:
 
 
 def _limit(node: JudgedNode, gpu: Gpu) -> str:
-    """Say that a power limit was lowered; "" where it was not, or that is not known."""
+    """Say that a power limit was lowered; "" where it was not or is not known."""
     sku = node.sku(gpu)
     usual = gpu.power_limit_default_watts
     if sku is not None and sku.tdp_watts and "tdp_w" not in sku.unconfirmed:

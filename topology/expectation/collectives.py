@@ -26,9 +26,9 @@ COLLECTIVES = {
 }
 """Quantity -> that of the table, and the library's name where its model knows the collective."""
 PLATEAU_BYTES = 256 << 20
-"""From here a curve is judged; smaller messages show latency as much as links (peers D01)."""
+"""Curves are judged from this size on; smaller messages show latency too (peers D01)."""
 CURVE_BYTES = 16 << 20
-"""Below, two correct ways of timing differ by more than a tenth."""
+"""Below this size, two correct ways of timing differ by more than a tenth."""
 LARGE_BYTES = 1 << 30
 """Without a curve the published figure is one of a very large message."""
 
@@ -38,13 +38,13 @@ class Participants(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     gpus: tuple[Gpu, ...]
-    """Which ones; any of them where all are alike and only the number is known."""
+    """The GPUs; any of them where all are alike and only their number is known."""
     addresses: tuple[str, ...] | None
     """None: all of the node."""
 
 
 def group_of(node: JudgedNode, figure: Measurement) -> Participants | None:
-    """Who took part, as far as the figure says; without a word all GPUs did."""
+    """The GPUs that took part, as the figure says; all of them where it does not say."""
     everyone = node.machine.gpus
     named = next(
         (
@@ -111,7 +111,7 @@ def expected(node: JudgedNode, variables: Variables, figure: Measurement) -> Exp
 
 
 def _proven_by(figure: Measurement, link: LinkRates, healthy: float) -> LinkRates:
-    """The link without doubts that the figure itself refutes: it could not be so fast."""
+    """The link without the doubts that the figure refutes by being too fast for them."""
     reach = healthy * link.now_gbs / link.design_gbs
     over = figure.value is not None and figure.value > TOO_HIGH * reach
     return proven(link, link.design_gbs * SAME) if over else link
@@ -153,7 +153,7 @@ def _chosen(
 
 
 def narrowest(node: JudgedNode, group: Participants, sku: Sku) -> LinkRates | None:
-    """The poorest link of the group: a collective runs at the pace of its slowest member."""
+    """The slowest link of the group, which sets the pace of a collective."""
     links = [
         link
         for other in group.gpus[1:]
@@ -187,7 +187,7 @@ def send_gbs(node: JudgedNode, group: Participants, sku: Sku) -> float | None:
 
 
 def _joined(node: JudgedNode, group: Participants, sku: Sku) -> bool:
-    """Whether fast links lead from each GPU to each other one, through others if need be."""
+    """Whether fast links lead from each GPU to every other, through others if necessary."""
     reached, queue = {group.gpus[0].address}, [group.gpus[0]]
     for one in queue:
         for other in group.gpus:
@@ -201,7 +201,7 @@ def _joined(node: JudgedNode, group: Participants, sku: Sku) -> bool:
 
 
 def ring_gbs(sku: Sku, figure: Measurement, count: int) -> float | None:
-    """What a ring gives of this collective on this model; None where nobody measured it."""
+    """What a ring reaches in this collective on this model; None where it was not measured."""
     quantity, _ = COLLECTIVES[figure.quantity]
     found = _published(sku, quantity, count, "RING", figure.bytes_per_copy)
     return None if found is None else found[0]

@@ -69,10 +69,10 @@ class SystemNode:
     ident: int
     """NCCL's 64-bit id: host index << 56 | local id (bus id as an integer, NUMA node, device)."""
     index: int
-    """Place in `System.nodes[kind]`; kept right when nodes are removed."""
+    """Place in `System.nodes[kind]`; updated when nodes are removed."""
     links: list[SystemLink] = field(default_factory=list)
     paths: dict[Kind, list[SystemPath]] = field(default_factory=dict)
-    """To every node of a kind, by index."""
+    """Path to every node of a kind, by index."""
 
     rank: int = -1
     dev: int = -1
@@ -140,7 +140,7 @@ class System:
             node.index = index
 
     def refuse(self, text: str) -> None:
-        """Note once what the library would refuse; the first reasons are enough."""
+        """Record once what the library would refuse; the first reasons are enough."""
         if len(self.refusals) < 20 and text not in self.refusals:
             self.refusals.append(text)
 

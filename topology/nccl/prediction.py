@@ -28,7 +28,7 @@ class DecisionStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Fals
     because: str = ""
     """The evidence, in words."""
     decides: bool = False
-    """This answer ended the matter."""
+    """Whether this answer settles the decision."""
     flag: str | None = None
     """The variable that would change the answer."""
     source: str = ""
@@ -53,7 +53,7 @@ class PairDecision(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     """What the log prints after `via` for ring and tree."""
     labels: tuple[str, ...]
-    """With the label of send/receive where it differs."""
+    """The label of send/receive, where it differs from the ring's."""
     read: int = 0
     via: int | None = None
     """Rank of the relay GPU."""
@@ -152,7 +152,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """Every ordered pair of different ranks."""
     views: tuple[DomainView, ...] = ()
     graphs: Graphs = Graphs()
-    """Those of rank 0's view."""
+    """The graphs of rank 0's view."""
     choices: tuple[AlgorithmChoice, ...] = ()
     tuning: Tuning = {}
     coll_channels: int | None = None

@@ -1,4 +1,4 @@
-"""Values of variables as NCCL reads them (misc/param.cc): C's strtoll, cached nowhere here."""
+"""Values of variables as NCCL reads them (misc/param.cc): C's strtoll, without its cache."""
 
 from __future__ import annotations
 

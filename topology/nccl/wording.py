@@ -33,7 +33,7 @@ def meaning(version: Version, path: PathType) -> str:
 
 
 def named_for(library: str, text: str) -> str:
-    """A sentence about NCCL as it holds of RCCL: its name and its links; variables keep theirs."""
+    """A sentence about NCCL reworded for RCCL: its name and its links, but no variable."""
     if library != "rccl":
         return text
     return NVLINKS.sub("xGMI links", NVLINK.sub("xGMI", NCCL.sub("RCCL", text)))

@@ -245,7 +245,7 @@ def _below_cpu(name: str) -> Relation:
 
 
 def _teller(gpu: Gpu) -> str:
-    """Who told of a GPU's links: its driver, or a topology XML alone."""
+    """Where a GPU's links are known from: its driver, or a topology XML alone."""
     if gpu.why("uuid") == NOT_IN_XML:
         return "topology XML"
     return vendor_of(gpu).teller
@@ -280,5 +280,5 @@ def switch_links(gpu: Gpu) -> int:
 
 
 def _denied(gpu: Gpu) -> bool:
-    """Whether the driver tells no link of this GPU, though it does of others of the model."""
+    """Whether the driver reports no link of this GPU but some of others of its model."""
     return (gpu.why("nvlinks") or "").endswith(REFUSED)

@@ -1,4 +1,4 @@
-"""Which pairs of GPUs are alike, so that their figures may be held against each other."""
+"""Which pairs of GPUs are alike, so that their figures may be compared."""
 
 from __future__ import annotations
 

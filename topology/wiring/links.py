@@ -68,7 +68,7 @@ def _count(wire: Wire) -> int:
 
 
 def link_end(link: NvLink) -> str | None:
-    """Give the node at the other end of a link; None when it leads out of what can be drawn."""
+    """Give the node at the other end of a link; None when that end cannot be drawn."""
     if link.remote_kind == "nvswitch":
         return link.remote_address or FABRIC
     return link.remote_address if link.remote_kind == "gpu" else None

@@ -1,4 +1,4 @@
-"""Which GPUs are parts of one package: partitions of an Instinct GPU, or the two dies of one.
+"""Which GPUs are parts of one package: partitions of an Instinct GPU, or its two dies.
 
 Partitions (DPX, CPX) share the package's PCIe link and its xGMI links. The dies of an MI250 or
 MI250X have links of their own; no interface that is read here says which two belong together, but

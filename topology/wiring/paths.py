@@ -38,7 +38,7 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def relayed(self) -> bool:
-        """Over other GPUs by xGMI; which ones no source tells, so the best of the shortest."""
+        """Over other GPUs by xGMI. No source names them: the best of the shortest ways is taken."""
         return self.kind == "xgmi" and len(self.wires) > 1
 
     @property
@@ -190,6 +190,6 @@ def _path(
 
 
 def _unsure(wire: Wire) -> bool:
-    """Whether a wire may be narrower than it says: no rate, or the most that PCIe could reach."""
+    """Whether a wire may be narrower than its rate: it has none, or only PCIe's maximum."""
     unknown = wire.payload_gbs is None and not wire.inside
     return unknown or (wire.kind == "pcie" and wire.assumed)

@@ -39,7 +39,7 @@ class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     """"GPU0", "NIC0"."""
     address: str
-    """PCI address; the name of a NIC that a text alone tells of."""
+    """PCI address, or the name of a NIC known only from a text."""
     kind: str
     """"gpu" or "nic"."""
     cells: tuple[Relation, ...]

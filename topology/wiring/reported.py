@@ -1,4 +1,4 @@
-"""NVLinks that only the letters of `nvidia-smi topo -m` tell of, and what follows from them."""
+"""NVLinks known only from the letters of `nvidia-smi topo -m`, and what follows from them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def of_one(counts: Counts, address: str) -> dict[str, int]:
 
 
 def to_switches(counts: Counts) -> bool:
-    """Whether so many links must lead to NVSwitches: more than a GPU or than a bridge has."""
+    """Whether this many links must lead to NVSwitches: more than a GPU or a bridge has."""
     return bool(counts) and (
         max(counts.values()) > MOST_BRIDGED or max(_totals(counts)) > MOST_NVLINKS
     )

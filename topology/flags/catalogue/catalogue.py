@@ -13,16 +13,16 @@ from ...model.versions import numbers
 
 FILE = Path(__file__).with_name("catalogue.toml")
 NEAR = 0.78
-"""Likeness from which a name counts as a typing error of another (difflib's ratio)."""
+"""Similarity from which a name counts as a typing error of another (difflib's ratio)."""
 BESIDE = 0.06
-"""How much less like it than the best one a name may be to be named beside it."""
+"""How much less alike than the best match a name may be and still be named beside it."""
 MISNAMED = {"PYTORCH_TUNABLE_OPS": "PYTORCH_TUNABLEOP_ENABLED"}
-"""Names of well-known texts that nothing reads, and the ones they mean."""
+"""Names that well-known texts use although nothing reads them, and the names they mean."""
 KINDS = ("paths", "p2p", "shm", "net", "gdr", "pxn", "search", "tuning", "none")
 
 
 class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What held when the variable was not set, from one version of one library on."""
+    """What holds while the variable is not set, from one version of a library on."""
 
     library: str
     since: str
@@ -30,7 +30,7 @@ class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class OnRccl(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sentences that hold of RCCL in place of those that name NVIDIA's hardware."""
+    """Sentences for RCCL that replace those that name NVIDIA's hardware."""
 
     values: str | None = None
     changes: str | None = None
@@ -68,7 +68,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """Who reads it: "nccl", "rccl", or another library of the group's name."""
+        """The libraries that read it: "nccl", "rccl", or one named like the group."""
         return self.read_by or {"nccl": ("nccl", "rccl")}.get(self.group, (self.group,))
 
     @property
@@ -96,7 +96,7 @@ class Catalogue:
         self._by_alias = {alias: flag for flag in flags for alias in flag.aliases}
 
     def flag(self, name: str) -> Flag | None:
-        """The flag of this name, or the one that this is another name of; None for neither."""
+        """The flag with this name or with this alias; None when there is none."""
         return self._by_name.get(name) or self._by_alias.get(name)
 
     def alias(self, name: str) -> bool:
@@ -108,7 +108,7 @@ class Catalogue:
         return (*self._by_name, *self._by_alias)
 
     def closest(self, name: str, count: int = 3) -> tuple[str, ...]:
-        """Names that `name` may be a typing error of, best first; () when none is near.
+        """Names that may be meant by a misspelt `name`, best first; () when none is similar.
 
         Compared without case and without the prefix that nearly all of them share.
         """
@@ -130,7 +130,7 @@ class Catalogue:
         return tuple(good[:count])
 
     def search(self, text: str) -> tuple[Flag, ...]:
-        """Flags that hold every word of `text`, those with it in the name first."""
+        """Flags whose entry holds every word of `text`; names with all of them come first."""
         words = text.lower().split()
         found = [flag for flag in self.flags if all(word in _haystack(flag) for word in words)]
         return tuple(
@@ -146,6 +146,6 @@ def _haystack(flag: Flag) -> str:
 
 @cache
 def catalogue() -> Catalogue:
-    """The catalogue that comes with the program; read at first use (some 60 ms)."""
+    """The catalogue that comes with the program; read at first use, which takes about 60 ms."""
     with FILE.open("rb") as file:
         return Catalogue(tuple(msgspec.convert(tomllib.load(file)["flag"], list[Flag])))

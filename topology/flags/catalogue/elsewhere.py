@@ -1,4 +1,4 @@
-"""Names that something reads although the catalogue does not hold them: nothing to warn of.
+"""Names that some program reads although the catalogue does not hold them: no cause for a warning.
 
 Gathered from every release of NCCL from 2.3.5 to 2.30.7 and from RCCL 2.21.5 (all NCCL_PARAM,
 RCCL_PARAM, ncclGetEnv and getenv), and from the guides of the plugins named here.
@@ -53,7 +53,7 @@ INTERNAL = frozenset(f"NCCL_{name}" for name in _UNDOCUMENTED.split()) | {
 
 
 def elsewhere(name: str) -> str:
-    """Who reads a name that is in no catalogue, as a clause; "" when nobody is known to."""
+    """Who reads a name that the catalogue does not hold, as a clause; "" when nobody is known."""
     if name in INTERNAL:
         return "read by some releases of the library, which do not document it"
     reader = next((who for start, who in PLUGINS.items() if name.startswith(start)), "")

@@ -1,4 +1,4 @@
-"""Whether a filter of devices matches anything on this very node."""
+"""Whether a filter of devices matches anything on this node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A catalogue entry, written for NCCL, as it holds of the library that a node has."""
+"""A catalogue entry, which is written for NCCL, in the words of the library that a node has."""
 
 from __future__ import annotations
 

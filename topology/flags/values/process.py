@@ -34,12 +34,12 @@ AT_START = (
 
 
 class ProcessError(Exception):
-    """The process cannot be looked at; the text says why in one sentence."""
+    """The process cannot be read; the text says why in one sentence."""
 
     def __init__(self, text: str, *, missing: bool) -> None:
         super().__init__(text)
         self.missing = missing
-        """Whether there is no such process, as against no permission."""
+        """Whether there is no such process (rather than no permission)."""
 
 
 class ProcessFlags(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,15 +55,15 @@ class ProcessFlags(msgspec.Struct, frozen=True, kw_only=True):
     library_name: str | None = None
     """"nccl" or "rccl"."""
     library_version: str | None = None
-    """From the file's name; None when it does not say (libnccl.so.2)."""
+    """The version in the file's name; None when there is none (libnccl.so.2)."""
     torch: str | None = None
     """Path of the torch library it has loaded."""
     notes: tuple[str, ...] = ()
-    """What could not be read, and what to keep in mind, a sentence each."""
+    """What could not be read and what to keep in mind, one sentence each."""
 
     @property
     def rules(self) -> str | None:
-        """Whose rules hold for it: "nccl-2.28.9"; None when its library does not say."""
+        """The version to follow for it, "nccl-2.28.9"; None when its library does not say."""
         return f"{self.library_name}-{self.library_version}" if self.library_version else None
 
 

@@ -15,9 +15,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     fatal: bool = False
     """The library refuses to start over it."""
     why: str = ""
-    """What is odd about it, a clause without a full stop; "" for a plain value."""
+    """What is unusual about it, a clause without a full stop; "" for a plain value."""
 
 
 def skipped(why: str) -> Reading:
-    """A value that has no effect; what holds is the default."""
+    """Whether the value has no effect, so that the default holds."""
     return Reading(effective="default", ignored=True, why=why)

@@ -28,13 +28,13 @@ from .words import (
 )
 
 LIBRARY = ("NCCL_", "RCCL_")
-"""How the names of NCCL's and RCCL's own variables begin."""
+"""Prefixes of NCCL's and RCCL's own variables."""
 SPOKEN_SINCE = (2, 30, 7)
 SPOKEN = ("NCCL_SET_THREAD_NAME", "NCCL_WARN_ENABLE_DEBUG_INFO", "NCCL_PARAM_DUMP_ALL")
 """Read as 1, T, TRUE, 0, F or FALSE alone from that version on (param/parser_default.h)."""
 
 POSITIVE = ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_NVLS_NCHANNELS", "NCCL_NCHANNELS_PER_NET_PEER")
-"""Ignored where they are 0 or less (init.cc:envConfigOverride)."""
+"""Variables that are ignored where they are 0 or less (init.cc:envConfigOverride)."""
 
 CAPPED = (
     "NCCL_MIN_CTAS",
@@ -62,7 +62,7 @@ def read_value(flag: Flag, text: str, library: Library) -> Reading:
 
 
 def unread(flag: Flag, library: Library) -> str:
-    """Why this library does not read the flag at all; "" when it does, or is not the one asked."""
+    """Why this library does not read the flag; "" when it does or when the flag is another's."""
     if not flag.of_library:
         return ""
     title = library.name.upper()
@@ -80,7 +80,7 @@ def unread(flag: Flag, library: Library) -> str:
 
 
 def overridden(values: Mapping[str, str]) -> dict[str, str]:
-    """Variables that another set variable makes void: name -> why."""
+    """Variables that another variable overrides: name -> why."""
     settings = Settings(values)
     found: dict[str, str] = {}
     if settings.integer("NCCL_P2P_DISABLE", 0) == 1 and "NCCL_P2P_LEVEL" in values:
@@ -131,7 +131,7 @@ def may_be_read(name: str, known: Catalogue) -> bool:
 
 
 def unknown(name: str, known: Catalogue) -> str:
-    """What to say of a name that the catalogue does not hold."""
+    """What to say about a name that the catalogue does not hold."""
     reader = elsewhere(name)
     if reader:
         return f"{reader}; what it does is not described here"
@@ -192,7 +192,7 @@ def _notes(flag: Flag, text: str, value: int, used: int) -> str:
 
 
 def _off(flag: Flag, value: int) -> bool:
-    """Whether a switch that reads as `value` leaves things as they are when it is not set."""
+    """Whether a switch with this value does the same as one that is not set."""
     default = flag.default.split(":")[0].split(";")[0]
     return default == str(value) or (default == "unset" and value == 0)
 

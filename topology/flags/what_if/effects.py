@@ -12,9 +12,9 @@ from .net_changes import net_changes
 
 MIB = 2**20
 SIZES = (MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
-"""Sizes of the all-reduce whose times are compared, in bytes."""
+"""Sizes of all-reduce whose times are compared, in bytes."""
 SAME = 0.005
-"""Share below which two predicted times count as the same."""
+"""Two predicted times that differ by less than this share count as the same."""
 
 
 class Way(msgspec.Struct, frozen=True, order=True):
@@ -91,7 +91,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[int, int] = (1, 1)
     ranks: tuple[int, int] = (0, 0)
     nets: tuple[tuple[str, int], ...] = ()
-    """What became of pairs of GPU and NIC (path, GPUDirect RDMA, relay), and of how many."""
+    """What changed for pairs of GPU and NIC (path, GPUDirect RDMA, relay), and for how many."""
     failure: tuple[str | None, str | None] = (None, None)
 
     @property
@@ -152,7 +152,7 @@ def way_of(pair: PairDecision) -> Way:
 
 
 def pair_groups(before: Prediction, after: Prediction) -> tuple[PairGroup, ...]:
-    """Pairs that are in both and differ, those that change alike together, largest group first."""
+    """Pairs that differ between the two, grouped by what changes; the largest group first."""
     then = {(pair.src, pair.dst): way_of(pair) for pair in after.pairs}
     grouped: dict[tuple[Way, Way], set[tuple[int, int]]] = {}
     seen: set[tuple[int, int]] = set()

@@ -1,4 +1,4 @@
-"""Pairs of ranks, hops of a ring and what becomes of a time, in few words."""
+"""Pairs of ranks, hops of a ring and changes of a time, in few words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pairs_in_words(pairs: Iterable[tuple[int, int]]) -> str:
 
 
 def _components(edges: set[tuple[int, ...]]) -> list[set[int]]:
-    """Sets of ranks that hang together, in order of their lowest rank."""
+    """Connected sets of ranks, in order of their lowest rank."""
     found: list[set[int]] = []
     for edge in sorted(edges):
         joined = set(edge)
@@ -50,7 +50,7 @@ def _components(edges: set[tuple[int, ...]]) -> list[set[int]]:
 
 
 def _sides(part: set[int], edges: set[tuple[int, ...]]) -> tuple[set[int], set[int]] | None:
-    """Two sets such that every edge leads from the one to the other; None when there are none."""
+    """Two sets so that every edge leads from one to the other; None when there are none."""
     first = min(part)
     right = {b if a == first else a for a, b in edges if first in (a, b)}
     left = part - right
@@ -146,7 +146,7 @@ def hops_in_words(prediction: Prediction) -> str:
 
 
 def change(share: float | None) -> str:
-    """What became of a time: "same", "12 % longer", "1.8 x shorter"."""
+    """How a time changed: "same", "12 % longer", "1.8 x shorter"."""
     if share is None:
         return "not known"
     if abs(share - 1) < 0.005:

@@ -1,4 +1,4 @@
-"""What becomes of the pairs of GPU and NIC between two predictions."""
+"""How the pairs of GPU and NIC change between two predictions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _decided(prediction: Prediction) -> dict[tuple[int, int, str], NetDecision]:
 
 
 def _difference(old: NetDecision | None, new: NetDecision | None) -> str:
-    """What is different, the most telling alone; "" where nothing is."""
+    """The most telling difference; "" where there is none."""
     if old is None or new is None:
         return "" if old is new else "the NIC is not used" if new is None else "the NIC is used"
     words = []

@@ -1,4 +1,4 @@
-"""Why a variable changes nothing on a node: the reason a person would give."""
+"""Why a variable changes nothing on a node, as a person would explain it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each value of a flag would do on a node: a table and what to make of it."""
+"""What each value of a flag would do on a node: a table and its conclusion."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
 
 
 def _absent(flag: Flag, value: str, without: Prediction) -> str:
-    """Why a level is the same as the one below: no pair is just so far apart."""
+    """Why a level does the same as the one below: no pair is exactly that far apart."""
     if flag.type != "level" or any(pair.path == value for pair in without.pairs):
         return ""
     return f": no pair is {value}"
@@ -108,7 +108,7 @@ def _choice(changes: tuple[ChoiceChange, ...]) -> str:
 
 
 def group_in_words(group: PairGroup) -> str:
-    """Say what became of one group: `4 PIX pairs: P2P -> SHM (path then PHB)`."""
+    """Say how one group changed: `4 PIX pairs: P2P -> SHM (path then PHB)`."""
     count = len(group.pairs)
     one, two = group.before, group.after
     head = f"{count} {one.path} pair{'s' * (count != 1)}"

@@ -1,4 +1,4 @@
-"""Predictions of one node under changing variables, each made once."""
+"""Predictions for one node under changing variables, each made once."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Study:
             self._made[tuple(sorted(self.values.items()))] = made
 
     def stop_when(self, overtaken: Callable[[], bool]) -> Study:
-        """The same study for one wish: it raises Stopped once that is overtaken."""
+        """The same study for one request: it raises Stopped once a newer request replaces it."""
         wish = copy(self)
         wish.overtaken = overtaken
         return wish
@@ -111,7 +111,7 @@ class Study:
         return compare(self.baseline(), self.predict(changes), changes)
 
     def without(self, flag: Flag) -> Prediction:
-        """The node as it would be were this flag not set under any of its names."""
+        """The variables that make this flag unset under all of its names."""
         return self.predict(dict.fromkeys((flag.name, *flag.aliases)))
 
     def set_here(self, name: str) -> Comparison:

@@ -25,7 +25,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     """The value that is set now; None when it is not set."""
     after: str | None
     reading: Reading | None
-    """What the library makes of the new value; None when it is taken away."""
+    """How the library reads the new value; None when the variable is removed."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(baseline: Prediction, changed: Prediction, changes: Changes) -> Comparison:
-    """Put two predictions side by side; `changes` is what led from the one to the other."""
+    """Compare two predictions; `changes` led from the first to the second."""
     void = overridden(changed.environment)
     known = catalogue()
     return Comparison(
@@ -61,7 +61,7 @@ def compare(baseline: Prediction, changed: Prediction, changes: Changes) -> Comp
 
 
 def export_line(changes: Changes) -> str:
-    """`export A=1`, with `unset B; ` in front for variables that are taken away."""
+    """`export A=1`, with `unset B; ` in front for variables that are removed."""
     values = [
         f"{name}={shlex.quote(value)}"
         for name, value in sorted(changes.items())

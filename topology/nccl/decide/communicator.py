@@ -39,7 +39,7 @@ def address_of(bus: str) -> str:
 def communicator(
     root: Element, machine: Machine, settings: Settings, gpus: Sequence[str] | None = None
 ) -> NodeCommunicator:
-    """The GPUs named by PCI address, or all that CUDA_VISIBLE_DEVICES leaves visible.
+    """Choose the GPUs named by PCI address, or all that CUDA_VISIBLE_DEVICES leaves visible.
 
     A selection is numbered anew in the order of the ranks it had.
     """

@@ -1,4 +1,4 @@
-"""GPUs of vendors whose collective library nobody wrote rules for: they take no part."""
+"""GPUs of vendors whose collective library is not modelled here: they take no part."""
 
 from __future__ import annotations
 

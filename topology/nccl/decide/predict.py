@@ -101,7 +101,7 @@ class _Prediction:
                 self.assumptions.append(plain)
 
     def topology(self) -> Element:
-        """The XML the snapshot came from, else the one that NCCL would detect."""
+        """The XML that the snapshot came from, else the XML that NCCL would detect."""
         known = self.snapshot.machine.nccl_topology
         if known is not None and known.has("gpu"):
             return known
@@ -236,6 +236,6 @@ class _Prediction:
 
 
 def system_of(snapshot: NodeSnapshot, settings: Settings, version: Version) -> list[System]:
-    """The systems of all views, for those who want to look at nodes and links themselves."""
+    """The systems of all views, for callers that look at nodes and links themselves."""
     made = _Prediction(snapshot, settings, f"{version.library}-{version.number}", None, 1)
     return [one.system for one in made.computed()]

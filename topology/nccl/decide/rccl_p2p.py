@@ -14,7 +14,7 @@ from ..settings import Settings
 from ..system.peers import Grant
 
 WHOLE_BAR = 0.9
-"""Of the memory: some is set aside, and is in no BAR."""
+"""Share of the memory that a BAR shows: the driver sets some aside."""
 FINE_GRAIN = "HSA_FORCE_FINE_GRAIN_PCIE"
 CAN_CONNECT = "transport/p2p.cc:p2pCanConnect"
 
@@ -73,7 +73,7 @@ def _fine_grained(settings: Settings) -> DecisionStep:
 
 
 def _bars(src: Gpu, dst: Gpu) -> tuple[DecisionStep, bool]:
-    """The question, and whether a BAR is known to be too small."""
+    """Ask about the BARs, and tell whether one is known to be too small."""
     known = [gpu for gpu in (src, dst) if gpu.bar1_bytes is not None and gpu.memory_bytes]
     small = [gpu for gpu in known if (gpu.bar1_bytes or 0) < WHOLE_BAR * (gpu.memory_bytes or 0)]
     answer, basis = "yes", "read"

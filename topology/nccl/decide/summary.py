@@ -22,7 +22,7 @@ def library_name(prediction: Prediction) -> str:
 
 
 def sentence(prediction: Prediction, whose: str = "") -> str:
-    """What the library will do on this node, in one sentence; `whose`: "AMD" of a mixed node."""
+    """What the library will do on this node, in one sentence. `whose`: "AMD" on a mixed node."""
     name = library_name(prediction)
     if any("no installed" in text for text in prediction.assumptions):
         name += " (assumed)"
@@ -110,7 +110,7 @@ def message_size(size_bytes: int) -> str:
 
 
 def duration(microseconds: float | None) -> str:
-    """A time with three figures: "44.4 us", "180 us", "4.61 ms", "not known"."""
+    """A time with three digits: "44.4 us", "180 us", "4.61 ms", "not known"."""
     if microseconds is None:
         return "not known"
     if microseconds < 1000:
@@ -119,7 +119,7 @@ def duration(microseconds: float | None) -> str:
 
 
 def groups(prediction: Prediction) -> list[tuple[str, str, list[PairDecision]]]:
-    """Pairs that are treated alike: (path, label, pairs), the nearest first."""
+    """Pairs that are treated alike, as (path, label, pairs), nearest first."""
     found: dict[tuple[str, str], list[PairDecision]] = {}
     for pair in prediction.pairs:
         label = RELAY.sub("P2P/indirect", pair.label or pair.transport)

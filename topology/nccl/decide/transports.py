@@ -27,7 +27,7 @@ class Domain:
         self.local = LocalNets(one.system, one.version, one.settings)
 
     def ends(self) -> tuple[set[int], set[int]]:
-        """Ranks that the ring enters by and leaves by."""
+        """Ranks by which the ring enters and leaves the view."""
         orders = self.ring.orders if self.ring is not None else ()
         return {order[0] for order in orders}, {order[-1] for order in orders}
 

@@ -16,7 +16,7 @@ FOUND_ALL = -1
 """In place of the steps left: as many channels as wanted were found."""
 
 STEPS_BY_INDEX = 1 << 10
-"""Own budget of the try in order of index, where the search starts from NICs."""
+"""Budget of the attempt in order of index, where the search starts from NICs."""
 
 
 class Attempt(SearchWalk):

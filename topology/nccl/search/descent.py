@@ -1,4 +1,4 @@
-"""From what is wished for to what there is: which attempts are made (search.cc:ncclTopoCompute).
+"""Which attempts are made, from the best graph asked for downwards (search.cc:ncclTopoCompute).
 
 First every speed from the highest down, and at each speed first the nearest paths; then, with
 the channels that were found, higher speeds again.

@@ -27,7 +27,7 @@ class GraphDraft:
 
     pattern: int
     least: int
-    """Fewest channels that count as a solution."""
+    """The fewest channels that count as a solution."""
     most: int
     cross_nic: int = 0
     same: int = 1
@@ -44,11 +44,11 @@ class GraphDraft:
     nets: list[tuple[int, int]] = field(default_factory=list)
 
     def copy(self) -> GraphDraft:
-        """A draft of its own."""
+        """A copy that can change independently."""
         return replace(self, orders=[*self.orders], nets=[*self.nets])
 
     def take(self, other: GraphDraft) -> None:
-        """Become another draft, except for its channels, which the search hands over."""
+        """Take all values of another draft except its channels, which the search hands over."""
         self.pattern, self.least, self.most = other.pattern, other.least, other.most
         self.cross_nic, self.same = other.cross_nic, other.same
         self.speed_intra, self.speed_inter = other.speed_intra, other.speed_inter

@@ -23,7 +23,7 @@ class Ends:
         self._in = field.ways(draft.pattern, draft.type_inter, draft.speed_inter, mutual=mutual)
         self._out = field.ways(draft.pattern, draft.type_inter, half, mutual=mutual)
         self.whole_gbs = draft.speed_inter // 1000
-        """What a channel takes of the NIC itself (search.cc counts whole GB/s there)."""
+        """What a channel takes from the NIC itself (search.cc counts whole GB/s there)."""
         self._pairs = (
             bool(draft.cross_nic) if field.version.cross_nic == 1 else self._ring_crosses()
         )
@@ -35,7 +35,7 @@ class Ends:
         return self._field.nics.to_try(self._draft.type_inter, EVERY)
 
     def paired(self, channel: int) -> bool:
-        """Whether a channel must go back the way that the one before it came."""
+        """Whether a channel must return the way the previous one came."""
         return self._pairs and channel & 1 == 1
 
     def enter(self, net: int, gpu: int) -> Way | None:

@@ -22,7 +22,7 @@ Key = tuple[int, int]
 Carriers = list[list[tuple[int, bool]]]
 """By GPU: the links a channel may use there, as (MB/s, whether every use is a dear one)."""
 MANY = 16
-"""GPUs; of fewer every order is worked out once and kept."""
+"""GPUs; with fewer, every order is computed once and kept."""
 
 
 class Field:
@@ -54,7 +54,7 @@ class Field:
         self._ways: dict[tuple[int, int, int, bool], Ways] = {}
 
     def route(self, path: SystemPath, kind: Kind, start: int) -> Route:
-        """A path as numbers; kept."""
+        """A path as numbers, computed once."""
         known = self._routes.get(id(path))
         if known is None:
             node = self.system.nodes[kind][start]
@@ -62,7 +62,7 @@ class Field:
         return known
 
     def ways(self, pattern: int, farthest: int, speed: int, *, mutual: bool) -> Ways:
-        """The ways that one attempt may take; kept, as attempts share them."""
+        """The ways that one attempt may take; kept because attempts share them."""
         key = (pattern, farthest, speed, mutual)
         known = self._ways.get(key)
         if known is None:
@@ -118,7 +118,7 @@ class Ways:
         return self._hops[key]
 
     def next_of(self, towards: int, net: int) -> dict[Key, tuple[Hop, ...]]:
-        """Hops already worked out; `fill` adds the missing ones."""
+        """Hops already computed; `fill` adds the missing ones."""
         return self._next.setdefault((towards, net if towards != FREE else -1), {})
 
     def fill(
@@ -152,7 +152,7 @@ class Ways:
         return (hop for hop in hops if not hop[1] & used)
 
     def _rank(self, gpu: int) -> tuple[tuple[Hop, ...], int]:
-        """All hops after a GPU, and what each of them takes at least of the ledger."""
+        """All hops after a GPU, and the least that each of them takes from the ledger."""
         field = self._field
         order = field.orders.after(gpu, 0, FREE, -1, self._pattern, 0)
         hops = tuple(hop for other in order if (hop := self.hop(gpu, other)) is not None)

@@ -18,7 +18,7 @@ from .ready_made import ReadyMade, ready_made
 
 REMEMBERED = 128
 LARGE, LARGE_REMEMBERED = 16, 8
-"""Of systems with more GPUs so few are kept: what is known of 64 takes megabytes."""
+"""Systems with more GPUs than this are kept in small numbers: one of 64 GPUs takes megabytes."""
 MOST_ON_ROME = 2
 """Rings that RCCL searches for where GPUs have xGMI and it knows no model of the node."""
 
@@ -41,9 +41,9 @@ WAYS: tuple[tuple[Kind, Kind], ...] = (
 Found = tuple[Graphs, float, float]
 """Graphs, and the best bandwidths of the system."""
 _remembered: dict[Hashable, Found] = {}
-"""What-if questions often leave a system as it is; then nothing is searched twice."""
+"""Graphs by input: what-if questions often leave a system as it is."""
 _large: dict[Hashable, Found] = {}
-"""The same of systems with many GPUs."""
+"""The same for systems with many GPUs."""
 
 
 def search_graphs(system: System, version: Version, settings: Settings, *, nvls: bool) -> Graphs:
@@ -73,7 +73,7 @@ def search_graphs(system: System, version: Version, settings: Settings, *, nvls:
 
 
 def known_to_rccl(system: System, version: Version, settings: Settings) -> ReadyMade | None:
-    """What RCCL takes instead of searching; sets the best bandwidths when it does."""
+    """What RCCL uses instead of a search; sets the best bandwidths when there is something."""
     widest, total = limits(system, nets=bool(system.nodes["NET"]))
     found = ready_made(system, version, settings, total)
     if found is not None:
@@ -138,7 +138,7 @@ class _Search:
 
 
 def why_estimate(system: System, version: Version, field: Field) -> str | None:
-    """Why figures may differ from the library's; None when its search is followed to the end."""
+    """Why figures may differ from the library's; None when its search is followed exactly."""
     if system.hosts > 1:
         return "the search over several hosts in one NVLink domain was not checked"
     if numbers(version.number) < numbers("2.20"):

@@ -63,11 +63,11 @@ class Ledger:
         """Nothing taken yet."""
 
     def mask(self, links: Iterable[SystemLink]) -> int:
-        """The fields of those of the links that are in the ledger."""
+        """The fields of the given links, as far as they are in the ledger."""
         return sum(self._most * self._unit.get(id(link), 0) for link in links)
 
     def units(self, links: Iterable[SystemLink]) -> int:
-        """One of each of these links, all of which are in the ledger."""
+        """A unit in the field of each of these links, which are all in the ledger."""
         return sum(self._unit[id(link)] for link in links)
 
     def whole_gbs(self, state: int, link: SystemLink) -> int:

@@ -1,4 +1,4 @@
-"""What a machine can do at best, which the search starts from (search.cc:ncclTopoSearchInit)."""
+"""The best that a machine can do, where the search starts (search.cc:ncclTopoSearchInit)."""
 
 from __future__ import annotations
 

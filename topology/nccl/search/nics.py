@@ -27,7 +27,7 @@ class Nics:
         self._lists: dict[tuple[int, int], tuple[int, ...]] = {}
         self._near = [nearest(net, "GPU") for net in self._nets]
         self.speeds_gbs = [net.speed_gbs for net in self._nets]
-        """What channels have left of each NIC, in whole GB/s steps."""
+        """What channels leave of each NIC, in whole GB/s."""
         self.sharing = [
             [i for i, one in enumerate(self._nets) if (one.asic, one.port) == (net.asic, net.port)]
             for net in self._nets
@@ -35,14 +35,14 @@ class Nics:
         """The NICs that are the same port of the same device, itself included."""
 
     def to_try(self, farthest: int, gpu: int) -> tuple[int, ...]:
-        """NICs no farther than a path type from one GPU or from EVERY one, preferred first."""
+        """NICs within a path type of one GPU, or of EVERY GPU; preferred ones first."""
         known = self._lists.get((farthest, gpu))
         if known is None:
             known = self._lists[farthest, gpu] = tuple(self._select(farthest, gpu))
         return known
 
     def owner(self, net: int) -> int:
-        """The GPU that a NIC belongs to, -1 when none uses it."""
+        """The GPU that a NIC belongs to; -1 when no GPU uses it."""
         return self._nets[net].local_gpu
 
     def nearest_gpus(self, net: int) -> list[int]:

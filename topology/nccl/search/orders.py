@@ -7,7 +7,7 @@ from .draft import BALANCED_TREE, RING
 from .ledger import Ledger
 
 FREE, TOWARDS_NIC, AWAY = 0, 1, -1
-"""Is the way back to the NIC no matter, the next step, or a later one?"""
+"""Whether the way back to the NIC is irrelevant, the next step, or a later one."""
 
 WIDEST = 1 << 14
 """More than any bandwidth in GB/s."""

@@ -1,4 +1,4 @@
-"""The nodes that RCCL knows by heart (its graph/rome_models.cc), and a system in the same terms."""
+"""The nodes that RCCL has a list of (its graph/rome_models.cc), and a system in the same terms."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def models() -> tuple[RcclModel, ...]:
 
 
 class RcclShape(NamedTuple):
-    """What of a system is compared with the models (parseRomeSystem)."""
+    """The part of a system that is compared with the models (parseRomeSystem)."""
 
     gpu_ids: tuple[int, ...]
     gpu_numa: tuple[int, ...]
@@ -60,7 +60,7 @@ class RcclShape(NamedTuple):
 
 
 def shape_of(system: System, version: Version) -> RcclShape:
-    """Measure a system whose paths are computed; GPUs and NICs by device number."""
+    """The shape of a system whose paths are computed; GPUs and NICs by device number."""
     gpus = sorted(system.nodes["GPU"], key=lambda gpu: gpu.dev)
     nets = sorted(system.nodes["NET"], key=lambda net: net.dev)
     cpus = system.nodes["CPU"]
@@ -87,7 +87,7 @@ def shape_of(system: System, version: Version) -> RcclShape:
 
 
 def _links(gpu: SystemNode, count: int, version: Version) -> tuple[int, ...]:
-    """How many xGMI links lead to each of so many GPUs, by device number; the first counts."""
+    """How many xGMI links lead to each GPU, by device number; the first link to a GPU counts."""
     found: dict[int, float] = {}
     for link in gpu.links:
         if link.kind == "NVL" and link.to.kind == "GPU":

@@ -32,7 +32,7 @@ class Ring(NamedTuple):
 
 
 class ReadyMade(NamedTuple):
-    """What a model gives."""
+    """The graphs of a model, and its name."""
 
     name: str
     """"rome_model_81" or "chordal ring"."""
@@ -43,7 +43,7 @@ class ReadyMade(NamedTuple):
 def ready_made(
     system: System, version: Version, settings: Settings, total_gbs: float
 ) -> ReadyMade | None:
-    """The graphs of the model that the system is; None where RCCL searches.
+    """The graphs of the model that the system matches; None where RCCL searches.
 
     `total_gbs`: the widest sum of links of any GPU, which the rings share.
     """

@@ -20,7 +20,7 @@ MOST_STEPS = 300_000
 
 
 class Match(NamedTuple):
-    """A model, and who stands for its GPUs and NICs."""
+    """A model, and the devices that stand for its GPUs and NICs."""
 
     model: RcclModel
     gpus: tuple[int, ...]
@@ -273,7 +273,7 @@ def _nets(
 def _nets_in_turn(
     model: RcclModel, shape: RcclShape, gpus: tuple[int, ...], *, ignore_numa: bool
 ) -> tuple[int, ...] | None:
-    """Several NICs for each GPU: each takes the first that is left and fits."""
+    """With several NICs for each GPU, each takes the first one left that fits."""
     found: list[int] = []
     for at in range(len(shape.nic_numa)):
         for net in range(len(shape.nic_numa)):

@@ -82,7 +82,7 @@ class Tried:
         return made
 
     def _nothing_new(self, made: Made, draft: GraphDraft, best: GraphDraft) -> bool:
-        """Whether the channels of an attempt, found again, would beat the best no more."""
+        """Whether the channels of an attempt, found again, could no longer beat the best."""
         if made.most_gbs < times(best.channels, best.speed_intra):
             return True
         if self._field.version.counts_links:
@@ -122,7 +122,7 @@ class Tried:
         return steps < 0
 
     def _count(self, draft: GraphDraft) -> int:
-        """The steps that an attempt leaves which finds nothing better."""
+        """The steps left by an attempt that finds nothing better."""
         known = self._known.get(self._what_matters(draft))
         if known is None:
             unbeatable = draft.copy()
@@ -145,7 +145,7 @@ class Tried:
         return self._bounds.hops(draft, channels) >= best.hops
 
     def _what_matters(self, draft: GraphDraft) -> tuple[int, ...]:
-        """Attempts that agree in this try the same GPUs and NICs in the same order."""
+        """A key: attempts with the same key try the same GPUs and NICs in the same order."""
         field = self._field
         near = nearest_below(field.gpu_types, draft.type_intra)
         common = (draft.same, draft.least, draft.most, draft.hops, draft.speed_intra, near)
@@ -158,7 +158,7 @@ class Tried:
 
 
 def label_of(draft: GraphDraft) -> Label:
-    """The label of a draft."""
+    """What a draft must share with the best graph to win by fewer hops."""
     return draft.pattern, draft.cross_nic
 
 

@@ -67,7 +67,7 @@ class SearchWalk(ABC):
         back: int,
         forced: Sequence[int] | None,
     ) -> None:
-        """What follows a GPU that stands at a step; `back`: the step to go to a NIC at."""
+        """Go on from a GPU at a step. `back`: the step at which to go to a NIC."""
         if self.draft.pattern == NVLS:
             self._head(gpu, state, hops)
         elif step == self._last:

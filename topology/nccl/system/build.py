@@ -23,7 +23,7 @@ from .ranks import Place, ranks_of
 from .switches import flatten_switches
 
 OLD_ARCHITECTURES = {"906": "gfx906", "908": "gfx908", "910": "gfx90a"}
-"""Numbers that older files have for a GPU's architecture (RCCL misc/archinfo.cc)."""
+"""Numbers that stand for a GPU's architecture in older files (RCCL misc/archinfo.cc)."""
 OLD_ARCHITECTURES |= {str(number): f"gfx{number}" for number in (940, 941, 942)}
 
 ARCHITECTURES = {"x86_64": "x86", "arm64": "arm", "ppc64": "power"}

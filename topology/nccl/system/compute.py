@@ -73,7 +73,7 @@ class Computed:
         return self._grants(src.bus_id, dst.bus_id).cuda is not False
 
     def grant(self, src: SystemNode, dst: SystemNode) -> Grant:
-        """What the driver says about a pair."""
+        """The driver's answer about a pair."""
         return self._grants(src.bus_id, dst.bus_id)
 
     def _through_c2c(self) -> None:

@@ -13,14 +13,14 @@ OLD_NUMBERS = ("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")
 
 
 class PathLevel(NamedTuple):
-    """A level that the environment sets, or why it sets none."""
+    """A level that the environment sets, or the reason why it sets none."""
 
     path: PathType | None
     name: str
-    """Variable that decided, "" when none did."""
+    """The variable that decided; "" when none did."""
     value: str
     ignored: str
-    """Why a value that is set has no effect; "" when it has."""
+    """Why a value that is set has no effect; "" when it has one."""
 
 
 def level(

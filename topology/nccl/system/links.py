@@ -6,7 +6,7 @@ from ..nodes import LinkKind, SystemLink, SystemNode
 
 
 def connect(node: SystemNode, to: SystemNode, kind: LinkKind, gbs: float) -> None:
-    """Add a one-way link, or bandwidth to the one that is there; widest links come first."""
+    """Add a one-way link, or add bandwidth to an existing one; the widest links come first."""
     links = node.links
     known = (i for i, link in enumerate(links) if link.to is to and link.kind == kind)
     place = next(known, len(links))
@@ -35,7 +35,7 @@ def cpu_above(node: SystemNode, came_from: SystemNode | None) -> SystemNode | No
 def parents_last(
     node: SystemNode, parent: SystemNode | None, above: tuple[SystemNode, ...] = ()
 ) -> bool:
-    """Put the link upwards behind all others; the search tries links in order.
+    """Move the link upwards behind all others; the search tries links in order.
 
     False where PCI links lead round in a circle, which the library would follow for ever.
     """

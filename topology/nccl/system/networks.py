@@ -70,7 +70,7 @@ def network_of(root: Element, settings: Settings) -> Network:
 
 
 def without_other_nics(root: Element, network: Network) -> Element:
-    """Leave out RDMA NICs when sockets were asked for: their plugin does not report them."""
+    """Leave out RDMA NICs when sockets are asked for: the socket plugin does not report them."""
     if network.name != "Socket":
         return root
     return _filtered(root)

@@ -44,7 +44,7 @@ def set_all_paths(system: System, version: Version, settings: Settings) -> None:
 
 
 class _Walk:
-    """Breadth-first from one node; what it finds are the ways back to it."""
+    """Search breadth-first from one node for the ways back to it."""
 
     def __init__(self, system: System, version: Version, settings: Settings) -> None:
         self.system = system

@@ -14,7 +14,7 @@ from .levels import PathLevel, level
 
 
 class Grant(NamedTuple):
-    """What is known of the driver's word on one ordered pair."""
+    """What the driver says about one ordered pair, as far as it is known."""
 
     nvml: str | None = None
     """NVML's P2P status of read and write: "ok", another word, or None when not asked."""
@@ -31,7 +31,7 @@ Grants = Callable[[str, str], Grant]
 
 
 def not_asked(_src: str, _dst: str) -> Grant:
-    """No driver was asked."""
+    """The grant of a pair when no driver was asked."""
     return Grant()
 
 
@@ -104,7 +104,7 @@ class Peers:
         self._ignore = settings.integer("NCCL_IGNORE_DISABLED_P2P", 0)
         self._joined = version.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
         self._known: dict[tuple[bool, PathType, int, bool], P2pCheck] = {}
-        """Checks of which nothing depends on the pair itself; of many GPUs most are alike."""
+        """Checks that do not depend on the pair itself; with many GPUs most are alike."""
         self._no_net = settings.integer("NCCL_NET_DISABLE_INTRA", version.net_disable_intra) == 1
 
     @property

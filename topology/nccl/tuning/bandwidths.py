@@ -63,7 +63,7 @@ def row(comm: TuningInput, table: dict[str, Row]) -> float:
 
 
 def ll_most(comm: TuningInput) -> float:
-    """Most that LL reaches: by GPU on one node, by CPU vendor on several."""
+    """The most that LL reaches: by GPU on one node, by CPU vendor on several."""
     if comm.nodes == 1:
         return row(comm, comm.version.ll_max_gbs)
     vendors = ("amd", "mixed") if comm.version.at_least("2.24.3") else ("amd",)
@@ -100,7 +100,7 @@ def tree(comm: TuningInput, protocol: str, bus: float) -> float:
 
 
 def nvls_channel(comm: TuningInput, collective: str, algorithm: str) -> float:
-    """Bandwidth of one NVLS channel; the model changed in 2.27 and 2.28."""
+    """Bandwidth of one NVLS channel; NCCL's model changed in 2.27 and 2.28."""
     graph = comm.graph(algorithm)
     intra, inter = single(graph.bw_intra), single(graph.bw_inter)
     if comm.version.nvls_model == "efficiency":
@@ -116,7 +116,7 @@ def nvls_channel(comm: TuningInput, collective: str, algorithm: str) -> float:
 def efficient(
     comm: TuningInput, collective: str, algorithm: str, intra: float, inter: float
 ) -> float:
-    """Since 2.28: a measured share of NVLink, and the part that does not go to oneself."""
+    """Since 2.28: a measured share of NVLink, without the part that a GPU sends to itself."""
     channels = comm.channels(algorithm)
     share = single(comm.version.nvls_efficiency[generation(comm.low_sm)])
     intra = single(single(single(intra * share) * (channels - 1)) / channels)

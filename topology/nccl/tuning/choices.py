@@ -9,7 +9,7 @@ from .version import COLLECTIVES, PROTOCOLS
 
 MIB = 1 << 20
 SIZES = (MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
-"""What is shown of an all-reduce, bytes."""
+"""The sizes of an all-reduce that are shown, bytes."""
 
 SMALLEST, LARGEST = 1 << 10, 1 << 34
 """Powers of two between which switch points are looked for, bytes."""
@@ -70,7 +70,7 @@ def crossovers(
 def estimate_us(
     comm: TuningInput, tuning: Tuning, coll_channels: int, collective: str, size_bytes: int
 ) -> float | None:
-    """What the model says a call takes, us, without the launch; None when NCCL would fail it."""
+    """The time of a call by the model, us, without the launch; None when NCCL would fail it."""
     choice = choose(comm, tuning, coll_channels, collective, size_bytes)
     return None if choice is None else choice.time_us
 

@@ -11,7 +11,7 @@ OVERHEADS = {("x86", "intel"): 1.0, ("x86", "amd"): 2.0}
 
 
 def latency(comm: TuningInput, collective: str, algorithm: str, protocol: str) -> float:
-    """Latency of one cell of the table, us."""
+    """The latency of one cell of the table, us."""
     version = comm.version
     base = single(version.base_us[algorithm][PROTOCOLS.index(protocol)])
     if algorithm == "RING":

@@ -1,4 +1,4 @@
-"""One set of graphs out of those of all views, as the ranks agree on one (init.cc)."""
+"""One set of graphs made from those of all views, as the ranks agree on one (init.cc)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def merge(views: Iterable[Graphs]) -> Graphs:
 
 
 def merged(graphs: Sequence[SearchGraph | None]) -> SearchGraph | None:
-    """One graph out of the same one of every view."""
+    """One graph merged from those of every view."""
     known = [graph for graph in graphs if graph is not None]
     if len(known) < len(graphs) or not known:
         return None

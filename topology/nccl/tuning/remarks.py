@@ -1,4 +1,4 @@
-"""What to tell about the tuning variables: without effect, fatal, or beyond what is modelled."""
+"""Remarks on tuning variables: without effect, fatal, or beyond what is modelled."""
 
 from __future__ import annotations
 

@@ -130,6 +130,6 @@ def enter(table: dict[str, int], words: str) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """Foreign text, short and without control characters, for a sentence."""
+    """Text from outside, shortened and without control characters, for a sentence."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text[:80])
     return f'"{shown}"' + ("…" if len(text) > 80 else "")

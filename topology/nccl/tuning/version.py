@@ -78,7 +78,7 @@ def tuning_version(library: str, number: str) -> TuningVersion | None:
 
 
 def assumption(library: str, number: str) -> str | None:
-    """What has to be taken on trust about how a version tunes, in one sentence."""
+    """What is assumed about how a version tunes, in one sentence; None when it was tested."""
     followed = tuning_version(library, number)
     if followed is None:
         return (

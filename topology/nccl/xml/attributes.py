@@ -1,4 +1,4 @@
-"""What an attribute of a topology XML may hold; refused is only what cannot be meant.
+"""What an attribute of a topology XML may hold; only nonsense is refused.
 
 NCCL reads numbers with C's strtol and strtoull (graph/xml.h), which take "0x10" and stop at the
 first other character; unknown elements and attributes are skipped there and not judged here.
@@ -82,7 +82,7 @@ def is_hidden(text: str) -> bool:
 
 
 def complaint(tag: str, name: str, value: str) -> str | None:
-    """Say what is wrong with an attribute, as a clause; None when it can be meant."""
+    """Say what is wrong with an attribute, as a clause; None when it makes sense."""
     limits = _INTEGERS.get((tag, name))
     if limits is not None:
         return _integer(value, *limits, empty=(tag, name) not in _NEVER_EMPTY)

@@ -17,7 +17,7 @@ DEFAULT = "/var/run/nvidia-topologyd/virtualTopology.xml"
 
 
 class Base(msgspec.Struct, frozen=True):
-    """The file's content, None without one, and what is to be said of it."""
+    """The file's content (None without a file) and a remark on it."""
 
     element: Element | None = None
     remark: str | None = None

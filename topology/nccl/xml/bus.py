@@ -1,4 +1,4 @@
-"""What NCCL would read in /sys of PCI functions and NUMA nodes, from what a Machine knows.
+"""What NCCL would read in /sys about PCI functions and NUMA nodes, made from a Machine.
 
 NCCL takes the lower of both ends of a link, and of each path only every second port: the upper
 ports of switches (graph/xml.cc:ncclTopoGetXmlFromSys).
@@ -17,7 +17,7 @@ from .machine import nccl_family
 _SAID = re.compile(r"([0-9]{1,3}):")
 """A width that sysfs gave and that means "none": "0: no link is trained"."""
 MOST_BRIDGES = 64
-"""Bridges above one device; real trees have eight at most."""
+"""Limit of bridges above one device; real trees have eight at most."""
 NO_NUMA = "The NUMA nodes of the GPUs are not known: all are taken to be on one."
 _ARCHITECTURES = {"x86_64": "x86_64", "aarch64": "arm64", "ppc64le": "ppc64", "ppc64": "ppc64"}
 
@@ -61,7 +61,7 @@ class Bus:
         }
 
     def above(self, address: str) -> tuple[str, str]:
-        """What a function hangs on: ("pci", address of a switch) or ("cpu", NUMA node)."""
+        """What a function is attached to: ("pci", address of a switch) or ("cpu", NUMA node)."""
         device = self._devices.get(address)
         if device is None:
             gpu = self._gpus.get(address)

@@ -34,7 +34,7 @@ DMABUF_KERNEL = (5, 12)
 
 @dataclass(frozen=True)
 class Detected:
-    """A topology, and what had to be taken for granted, a sentence each."""
+    """A topology, and what is assumed in it, one sentence each."""
 
     element: Element
     assumptions: tuple[str, ...] = ()

@@ -51,7 +51,7 @@ class ElementDraft:
             yield from child.walk()
 
     def trim(self) -> bool:
-        """Drop branches in which nothing is kept; whether anything is (ncclTopoTrimXmlRec)."""
+        """Drop branches in which nothing is kept; say whether anything is (ncclTopoTrimXmlRec)."""
         if self.keep:
             return True
         kept = [child.trim() for child in self.children]
@@ -63,7 +63,7 @@ class ElementDraft:
         return any(kept)
 
     def fuse(self, other: ElementDraft) -> None:
-        """Take in what another rank found; equal is what has equal attributes (ncclTopoFuseXml)."""
+        """Merge what another rank found; equal attributes make one element (ncclTopoFuseXml)."""
         known: dict[tuple[str, frozenset[tuple[str, str]]], ElementDraft] = {}
         for child in self.children:
             known.setdefault(child._looks(), child)

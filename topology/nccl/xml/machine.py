@@ -90,7 +90,7 @@ class _Walk:
     def __init__(self, root: Element, cpus: list[Element]) -> None:
         self.gpus: dict[str, tuple[Element, Element, int | None]] = {}
         self.bare: dict[str, tuple[Element, Element, int | None]] = {}
-        """The same of PCI functions whose class alone says that they are GPUs."""
+        """The same for PCI functions whose class alone says that they are GPUs."""
         self.pci: dict[str, PciDevice] = {}
         self.rdma: dict[str, RdmaDevice] = {}
         self.interfaces: dict[str, Interface] = {}

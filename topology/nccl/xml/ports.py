@@ -14,7 +14,7 @@ from ..settings import Settings
 from .names import listed, natural
 
 PLAIN_MBPS = 10_000
-"""What NCCL takes for an interface that does not tell its speed."""
+"""The speed that NCCL assumes for an interface that does not report one."""
 MOST_GBIT = 100_000.0
 """Of a port; more is no rate."""
 SOCKET_CONNECTIONS, RDMA_CONNECTIONS = 65_536, 131_072
@@ -185,7 +185,7 @@ def _slingshot(machine: Machine) -> str:
 
 
 def _running(machine: Machine) -> list[Interface]:
-    """Interfaces that are up and have an address; all that are up where none is recorded."""
+    """Interfaces that are up and have an address; all that are up where no address is recorded."""
     up = sorted(
         (one for one in machine.interfaces if one.up is not False),
         key=lambda one: natural(one.name),

@@ -87,7 +87,7 @@ class _Open:
 
 
 class _Reader:
-    """Takes the parser's events; what it refuses gets its line in `read_topology`."""
+    """Takes the parser's events; `read_topology` adds the line to what it refuses."""
 
     def __init__(self) -> None:
         self.root: Element | None = None

@@ -21,7 +21,7 @@ UNKNOWN = "topo:"
 DOMAINS = {
     f"{UNKNOWN}{vendor.label}": f"{0xFFFE - place:x}" for place, vendor in enumerate(VENDORS)
 }
-"""PCI domains that no machine has, by the name that a text gives its GPUs."""
+"""PCI domains that no machine has, by the word that a text uses for its GPUs."""
 MOST = 224
 """GPUs that get an address; buses from e0 on are for switches."""
 ROOT = "pcifffe:00"

@@ -33,13 +33,13 @@ def address(text: str | None) -> str | None:
 
 
 def speed_gts(element: Element) -> float | None:
-    """Rate per lane of a `pci` element, GT/s; None for "", "Unknown" and the like."""
+    """Rate per lane of a `pci` element in GT/s; None for "", "Unknown" and the like."""
     match = _GTS.match(element.get("link_speed") or "")
     return float(match[1]) if match else None
 
 
 def link_gaps(element: Element, speed: str, width: str) -> list[Gap]:
-    """Why speed and width of a link are unknown, where the file has something else than figures."""
+    """Why speed and width of a link are unknown, where the file has no figures for them."""
     said = {speed: element.get("link_speed"), width: element.get("link_width")}
     return [
         Gap(field, f"the XML says {text!r}") for field, text in said.items() if text is not None
