@@ -8,6 +8,7 @@ import msgspec
 
 from ...model.machine import Gpu, GpuPair, MigInstance, Software
 from ...model.part import Part, Raw
+from ...model.pci_address import pci_address
 from ...model.record import REFUSED, Gap
 from ...model.snapshot import Problem
 from .answers import Answers, dicts, is_whole, odd, reason, refusal
@@ -21,7 +22,6 @@ from .words import (
     P2P_STATUS_UNKNOWN,
     VIRTUALIZATION,
     bits,
-    pci_address,
     ranges,
     word,
 )

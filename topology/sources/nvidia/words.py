@@ -159,26 +159,6 @@ def fabric_health(mask: int) -> tuple[tuple[str, str], ...]:
     )
 
 
-def pci_address(text: object) -> str | None:
-    """Write "00000000:00:06.0" as the kernel does, "0000:00:06.0"; None for what is none."""
-    if not isinstance(text, str):
-        return None
-    domain, _, rest = text.strip().lower().partition(":")
-    bus, _, slot = rest.partition(":")
-    device, _, function = slot.partition(".")
-    parts = (domain, bus, device, function or "0")
-    if not all(part.isascii() and part.isalnum() and len(part) <= 8 for part in parts):
-        return None
-    try:
-        numbers = [int(part, 16) for part in parts]
-    except ValueError:
-        return None
-    # All ones is how the driver writes "not told" (a virtual machine hides the NVSwitch).
-    if numbers[0] >= 0xFFFFFFF or numbers[1] > 0xFF or numbers[2] > 0x1F or numbers[3] > 7:
-        return None
-    return f"{numbers[0]:04x}:{numbers[1]:02x}:{numbers[2]:02x}.{numbers[3]}"
-
-
 def bits(words: list[int]) -> tuple[int, ...]:
     """Numbers of the bits that are set in a list of 64-bit words."""
     return tuple(

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gputop.topology.model.format import FormatError
 from gputop.topology.model.part import Part
+from gputop.topology.model.pci_address import pci_address
 from gputop.topology.recorded.formats.nvidia.nvml_json import FORMAT
 from gputop.topology.sources.nvidia import machine as nvml_machine
 from gputop.topology.sources.nvidia import moving as nvml_moving
@@ -145,7 +146,7 @@ def test_throttle_reasons_are_named_and_the_unknown_shown() -> None:
     ],
 )
 def test_pci_addresses(text: str | None, address: str | None) -> None:
-    assert nvml_words.pci_address(text) == address
+    assert pci_address(text) == address
 
 
 def test_numbers_that_mean_unknown_become_gaps(raw: dict[str, Any]) -> None:

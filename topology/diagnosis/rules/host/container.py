@@ -8,8 +8,8 @@ from ....model.cpulist import members
 from ...case import Case
 from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
+from ...shared.gpu_lists import visible
 from ...shared.near import called, jobs, local_cpus, nodes_of, same_socket, several_nodes
-from ..jobs.device_order import visible
 
 
 def _limit(case: Case) -> Iterable[Finding] | None:

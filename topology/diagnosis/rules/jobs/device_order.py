@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
 from ....model.machine import Gpu
-from ....sources.collect import ONLY_PCI
 from ...case import Case
 from ...finding import BROKEN, BY_DESIGN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
+from ...shared.gpu_lists import VISIBLE, listed_gpus, served_gpus
 
-VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
-BY_BUS = "PCI_BUS_ID"
+ORDER, BY_BUS = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"
 LIMIT_SHOWN = 8
 
 
-def _served(case: Case) -> list[Gpu]:
-    """GPUs that CUDA can number: a container shows others on PCI that it was not given."""
-    return [gpu for gpu in case.machine.gpus if gpu.why("uuid") != ONLY_PCI]
-
-
-def visible(case: Case) -> list[Gpu]:
-    """GPUs that count and that a program started here finds; all that count where nobody knows."""
-    value = case.variables.get(VISIBLE, ("", ""))[0]
-    entries = [entry.strip() for entry in value.split(",") if entry.strip()]
-    seen = {gpu.address for gpu in _found(case, entries)}
-    found = [gpu for gpu in case.gpus if gpu.address in seen]
-    return found or [gpu for gpu in case.gpus if gpu.why("uuid") != ONLY_PCI] or list(case.gpus)
-
-
 def _check(case: Case) -> Iterable[Finding] | None:
-    served = _served(case)
+    served = served_gpus(case)
     if not served or any(gpu.vendor != NVIDIA.id or gpu.mig_enabled for gpu in served):
         return None
     listed = case.variables.get(VISIBLE)
@@ -43,7 +27,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     entries = [entry.strip() for entry in listed[0].split(",")]
     if len(set(entries)) < len(entries):
         return None  # what CUDA makes of a GPU named twice is not documented
-    found = _found(case, entries)
+    found = listed_gpus(case, entries)
     if not found:
         return [_none(case, listed[0])]
     if len(found) < len(entries):
@@ -56,26 +40,6 @@ def _check(case: Case) -> Iterable[Finding] | None:
     return [_other(case, listed[0], found)]
 
 
-def _found(case: Case, entries: list[str]) -> list[Gpu]:
-    """GPUs that CUDA makes of a list: it ends at the first entry that is none.
-
-    CUDA programming guide, environment variables: indices, or beginnings of UUIDs.
-    """
-    found: list[Gpu] = []
-    gpus = _served(case)
-    for entry in entries:
-        one: Gpu | None = None
-        if re.fullmatch(r"\d{1,6}", entry, re.ASCII) and int(entry) < len(gpus):
-            one = gpus[int(entry)]
-        elif entry.startswith("GPU-") and len(entry) > 4:
-            fit = [gpu for gpu in gpus if (gpu.uuid or "").lower().startswith(entry.lower())]
-            one = fit[0] if len(fit) == 1 else None
-        if one is None:
-            break
-        found.append(one)
-    return found
-
-
 def _evidence(case: Case, value: str) -> list[Evidence]:
     origin = case.variables[VISIBLE][1]
     return [Evidence(what=VISIBLE, value=value or "(empty)", source=origin)]
@@ -86,7 +50,7 @@ def _other(case: Case, value: str, found: list[Gpu]) -> Finding:
     more = len(found) - LIMIT_SHOWN
     return DEVICE_ORDER.finding(
         BY_DESIGN,
-        f"programs started here count {len(found)} of {len(_served(case))} GPUs their own way",
+        f"programs started here count {len(found)} of {len(served_gpus(case))} GPUs their own way",
         evidence=_evidence(case, value),
         consequence="; ".join(shown) + (f"; and {more} more" if more > 0 else "")
         + ". nvidia-smi and the driver's library do not heed the variable.",
@@ -116,7 +80,7 @@ def _none(case: Case, value: str) -> Finding:
 
 
 def _mixed(case: Case) -> Finding:
-    names = sorted({gpu.name for gpu in _served(case) if gpu.name})
+    names = sorted({gpu.name for gpu in served_gpus(case) if gpu.name})
     return DEVICE_ORDER.finding(
         NOTICE,
         "cuda:N need not be GPU N: the GPUs are of several models",
@@ -134,7 +98,7 @@ def _mixed(case: Case) -> Finding:
 
 
 def _all(case: Case) -> str:
-    return ",".join(str(number) for number in range(len(_served(case))))
+    return ",".join(str(number) for number in range(len(served_gpus(case))))
 
 
 DEVICE_ORDER = Rule(

@@ -7,22 +7,16 @@ from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA
 from ....model import quantities
-from ....model.machine import PciDevice
 from ....model.snapshot import Measurement
 from ....model.units import gbs
 from ...case import Case
 from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
-from ...pairs import THROUGH_HOST, Pair, devices_of, named, way
+from ...pairs import THROUGH_HOST, Pair, devices_of, named
 from ...rule import Rule
 from ...shared.kernel_line import kernel_argument
+from ...shared.redirecting import TRANSLATED, may_redirect
 
-REDIRECTS = ("ReqRedir", "CmpltRedir", "UpstreamFwd")
-"""ACS controls that send a peer's packets up to the root complex."""
-TRANSLATED = ("DMA", "DMA-FQ")
-"""Types of an IOMMU group whose addresses are translated (iommu_groups/N/type)."""
 WRONG = ("wrong-bytes", "wrong-data")
-DIRECT = "DirectTrans"
-"""ACS control that lets packets with translated addresses (ATS) turn all the same."""
 _SHOWN = 6
 
 
@@ -102,7 +96,7 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
         for one in who
         for device in case.way_up(one)[1:]
         # Where bytes are lost, DirectTrans excuses none: few GPUs translate addresses themselves.
-        if _may_redirect(device)
+        if may_redirect(device)
     }
     if bridges and case.in_vm is False:
         evidence.append(
@@ -242,20 +236,6 @@ def _bridge(case: Case, across: list[Pair]) -> Finding:
             ),
         ],
     )
-
-
-def bridges_between(case: Case, pair: Pair) -> tuple[str, ...]:
-    """Bridges on the way of a pair whose ACS redirects; () where none was read."""
-    return tuple(device.address for device in way(case, *pair.ends) or () if redirects(device))
-
-
-def redirects(device: PciDevice) -> bool:
-    """Whether a bridge's ACS sends a peer's packets up for certain."""
-    return _may_redirect(device) and DIRECT not in (device.acs or ())
-
-
-def _may_redirect(device: PciDevice) -> bool:
-    return any(control in REDIRECTS for control in device.acs or ())
 
 
 DATA = Rule(

@@ -8,7 +8,7 @@ from ....hardware.vendors import NVIDIA
 from ...case import Case
 from ...finding import NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
-from ..devices.modes import selected
+from ...shared.gpu_lists import selected
 
 _GUIDE = "NVIDIA GPU Memory Error Management"
 _DESKTOP = ("GeForce", "RTX", "TITAN")

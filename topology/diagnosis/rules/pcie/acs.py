@@ -12,7 +12,7 @@ from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...pairs import BELOW_SWITCH, Pair, devices_of, meet_in_switch, named, way
 from ...rule import Rule
 from ...shared.kernel_line import kernel_argument
-from ..measured.arrival import TRANSLATED, bridges_between, redirects
+from ...shared.redirecting import TRANSLATED, bridges_between, redirects
 
 CONTROL = "PCI config space, ACS control (extended capability 0x000D, offset 6)"
 _FORWARD_ONLY = "iommu.passthrough=1"

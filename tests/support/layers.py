@@ -1,0 +1,89 @@
+"""The picture of the folders in CONTRIBUTING.md, and what the code says to it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+TOPS = ("gputop", "topology", "probes", "themes")
+HEAD = "```text floors"
+
+
+def floors(text: str) -> dict[str, int]:
+    """Folder or file -> its floor in the picture, 0 for the lowest.
+
+    A line holds paths with a blank between them, then two blanks or more and a few words.
+    `a/{b,c}` stands for `a/b a/c`.
+    """
+    picture = text.partition(HEAD + "\n")[2].partition("```")[0].splitlines()
+    found: dict[str, int] = {}
+    for floor, line in enumerate(reversed(picture)):
+        for path in line.split("  ")[0].split():
+            head, brace, rest = path.partition("{")
+            names = rest.rstrip("}").split(",") if brace else [""]
+            found |= {f"{head}{name}": floor for name in names}
+    return found
+
+
+def python_files(root: Path) -> Iterator[Path]:
+    """Every Python file of the program, relative to the root."""
+    for top in TOPS:
+        for path in sorted((root / top).rglob("*.py")):
+            if "__pycache__" not in path.parts:
+                yield path.relative_to(root)
+
+
+def place(path: Path, known: dict[str, int]) -> str:
+    """What stands for a file in the picture: the file itself or its folder."""
+    return str(path) if str(path) in known else str(path.parent)
+
+
+def imported(root: Path, path: Path) -> Iterator[Path]:
+    """Files of the program that one imports, wherever in it the import stands."""
+    module = ("gputop", *path.parts[:-1]) if path.parts[0] != "gputop" else path.parts[:-1]
+    for node in ast.walk(ast.parse((root / path).read_text())):
+        if isinstance(node, ast.Import):
+            wanted = [tuple(alias.name.split(".")) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = module[: len(module) - node.level + 1] if node.level else ()
+            base = (*above, *(node.module or "").split(".")) if node.module else above
+            wanted = [(*base, alias.name) for alias in node.names]
+        else:
+            continue
+        yield from filter(None, (_file(root, parts) for parts in wanted))
+
+
+def _file(root: Path, parts: tuple[str, ...]) -> Path | None:
+    """The file that defines a dotted name; None for what is not the program's."""
+    if parts[0] != "gputop":
+        return None
+    if len(parts) > 1 and parts[1] in TOPS:
+        parts = parts[1:]
+    for length in range(len(parts), 0, -1):
+        path = Path(*parts[:length])
+        for found in (path.with_suffix(".py"), path / "__init__.py"):
+            if (root / found).is_file():
+                return found
+    return None
+
+
+def breaches(root: Path, known: dict[str, int]) -> Iterator[tuple[str, str]]:
+    """(file, file) of every import that does not go to a lower floor.
+
+    A folder's `__init__.py` that imports nothing of the program is a list of names, or empty:
+    everybody may read it.
+    """
+    for path in python_files(root):
+        here = place(path, known)
+        for other in imported(root, path):
+            there = place(other, known)
+            apart = path.parts[0] not in ("gputop", other.parts[0])
+            lower = known[there] < known[here] and not apart
+            if here == there or lower or (_is_list(root, other) and not apart):
+                continue
+            yield str(path), str(other)
+
+
+def _is_list(root: Path, path: Path) -> bool:
+    return path.name == "__init__.py" and not any(imported(root, path))

@@ -1,0 +1,29 @@
+"""Bridges that send the packets of one GPU to another up to the root complex."""
+
+from __future__ import annotations
+
+from ...model.machine import PciDevice
+from ..case import Case
+from ..pairs import Pair, way
+
+REDIRECTS = ("ReqRedir", "CmpltRedir", "UpstreamFwd")
+"""ACS controls that send a peer's packets up to the root complex."""
+TRANSLATED = ("DMA", "DMA-FQ")
+"""Types of an IOMMU group whose addresses are translated (iommu_groups/N/type)."""
+DIRECT = "DirectTrans"
+"""ACS control that lets packets with translated addresses (ATS) turn all the same."""
+
+
+def bridges_between(case: Case, pair: Pair) -> tuple[str, ...]:
+    """Bridges on the way of a pair whose ACS redirects; () where none was read."""
+    return tuple(device.address for device in way(case, *pair.ends) or () if redirects(device))
+
+
+def redirects(device: PciDevice) -> bool:
+    """Whether a bridge's ACS sends a peer's packets up for certain."""
+    return may_redirect(device) and DIRECT not in (device.acs or ())
+
+
+def may_redirect(device: PciDevice) -> bool:
+    """Whether one of a bridge's ACS controls sends packets up at all."""
+    return any(control in REDIRECTS for control in device.acs or ())
