@@ -9,8 +9,8 @@ import msgspec
 
 from ...model.machine import GpuPair, XgmiLink
 from ...model.part import Raw
-from ...model.pci_address import pci_address
 from ...model.record import Gap
+from ..pci.address import pci_address
 from .answers import Answers, Path, dicts, is_whole
 from .words import LINK_STATES, LINK_TYPES
 

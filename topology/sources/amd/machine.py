@@ -9,8 +9,8 @@ from typing import Any
 from ...hardware.amd_parts import package
 from ...model.machine import Gpu, GpuCache, GpuPair, XgmiLink
 from ...model.part import Part, Raw
-from ...model.pci_address import pci_address
 from ...model.snapshot import Problem
+from ..pci.address import pci_address
 from .answers import Answers, Path, dicts, is_whole, reason, refusal
 from .caches import caches_of
 from .links import seen_pairs, xgmi_of

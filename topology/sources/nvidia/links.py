@@ -6,7 +6,7 @@ import uuid
 
 from ...model.machine import Fabric, NvLink
 from ...model.part import Raw
-from ...model.pci_address import pci_address
+from ..pci.address import pci_address
 from .answers import Answers, dicts, is_whole, odd, refusal
 from .words import (
     FABRIC_STATES,

@@ -8,9 +8,9 @@ import msgspec
 
 from ...model.machine import Gpu, GpuPair, MigInstance, Software
 from ...model.part import Part, Raw
-from ...model.pci_address import pci_address
 from ...model.record import REFUSED, Gap
 from ...model.snapshot import Problem
+from ..pci.address import pci_address
 from .answers import Answers, dicts, is_whole, odd, reason, refusal
 from .links import fabric, nvlinks
 from .words import (

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from gputop.topology.model.format import FormatError
 from gputop.topology.model.part import Part
-from gputop.topology.model.pci_address import pci_address
 from gputop.topology.recorded.formats.nvidia.nvml_json import FORMAT
 from gputop.topology.sources.nvidia import machine as nvml_machine
 from gputop.topology.sources.nvidia import moving as nvml_moving
 from gputop.topology.sources.nvidia import words as nvml_words
+from gputop.topology.sources.pci.address import pci_address
 from tests.support.places import RECORDINGS
 
 RECORDING = RECORDINGS / "hgx-h200-4gpu-vm/nvml.json"

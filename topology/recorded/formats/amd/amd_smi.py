@@ -21,10 +21,10 @@ from ....model.format import Format, FormatError
 from ....model.machine import Gpu, GpuPair, Software, XgmiLink
 from ....model.merge import merge_groups
 from ....model.part import Part
-from ....model.pci_address import pci_address
 from ....model.readings import GpuReading, XgmiReading
 from ....model.snapshot import Problem
 from ....sources.amd.smi_values import nothing, plain
+from ....sources.pci.address import pci_address
 from . import smi_links
 from .smi_gpu import gpu as gpu_of
 from .smi_json import MAX_GPUS, JsonError, documents, index, objects

@@ -17,10 +17,10 @@ from ....model.format import Format, FormatError
 from ....model.machine import Gpu, Software, XgmiLink
 from ....model.merge import merge_groups
 from ....model.part import Part
-from ....model.pci_address import pci_address
 from ....model.readings import GpuReading
 from ....model.snapshot import Problem
 from ....sources.amd.smi_values import nothing, plain
+from ....sources.pci.address import pci_address
 from . import rocm_card
 from .smi_json import MAX_GPUS, JsonError, documents, objects
 from .smi_links import Pair, link_of, name, pair_of

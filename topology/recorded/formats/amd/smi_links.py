@@ -20,10 +20,10 @@ from typing import Any
 import msgspec
 
 from ....model.machine import GpuPair, XgmiLink
-from ....model.pci_address import pci_address
 from ....model.readings import XgmiReading
 from ....model.record import Gap
 from ....sources.amd.smi_values import GIGATRANSFERS, KILOBYTES, Values, plain
+from ....sources.pci.address import pci_address
 from .smi_json import MAX_GPUS, index
 
 HOP_WEIGHT = 15

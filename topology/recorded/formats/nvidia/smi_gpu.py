@@ -6,12 +6,12 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from ....model.machine import Fabric, Gpu, MigInstance
-from ....model.pci_address import pci_address
 from ....model.readings import EccCounts, GpuReading
 from ....model.record import Gap
 from ....sources.nvidia import recovery
 from ....sources.nvidia.smi_values import MAX_ITEMS, Values
 from ....sources.nvidia.words import HEALTH_AS_PRINTED
+from ....sources.pci.address import pci_address
 from .smi_processes import processes
 
 NOT_PRINTED = "not in nvidia-smi -q -x"
