@@ -92,7 +92,7 @@ class Measurement:
     name: str
     """p2p: access, arrival, one-way, both-ways (this direction while the other runs too), together
     (both directions added), latency. nccl: collective, init, all-reduce-busbw, all-reduce-algbw,
-    send-receive. Every other name is the quantity of a snapshot (topology/snapshot.py)."""
+    send-receive. Every other name is the quantity of a snapshot (topology/model/snapshot.py)."""
     src: str
     """Empty, like `dst`, for what all devices do together; alone it is the one device."""
     dst: str

@@ -1,4 +1,4 @@
-"""amdsmi's raw answers to records of what stays. Pure; the layout is that of sources/amdsmi.py."""
+"""amdsmi's raw answers to records of what stays. Pure; the layout is that of amdsmi.py."""
 
 from __future__ import annotations
 

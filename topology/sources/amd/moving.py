@@ -1,4 +1,4 @@
-"""amdsmi's raw answers to readings. Pure; the layout is that of sources/amdsmi_readings.py."""
+"""amdsmi's raw answers to readings. Pure; the layout is that of amdsmi_readings.py."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The raw answer: {"absent": why a missing text is missing, "devices": {PCI address: {file of the
 device: text, "hwmon": {file: text}, "asleep": why it was not asked}}, "processes": {pid: {PCI
 address: text of the bytes that KFD counts}} or {"error": why}}. Files are those of
-linux/amdgpu.py; a text may be {"error": why}.
+amdgpu_files.py; a text may be {"error": why}.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The raw answer, every key but "absent" optional:
 - "generation": text of generation_id
 - "nodes": {"2": {"gpu_id", "name", "properties": text, "io_links" | "p2p_links" | "mem_banks":
   {"0": text}}}, texts as in /sys/class/kfd/kfd/topology/nodes
-- "devices": {PCI address: {file of the device: text}}, files as in linux/amdgpu.py, and
+- "devices": {PCI address: {file of the device: text}}, files as in amdgpu_files.py, and
   "hive": {"1": address} the members in the order of xgmi_num_hops, "hwmon": {file: text},
   "asleep": why it was not asked
 

@@ -4,7 +4,7 @@ The raw answer of a process: {"status": its lines of STATUS, "parent_command", "
 of /proc/PID/limits, "cgroup": text, "levels": limits of its cgroups as in `containers`,
 "namespaces": {kind: "ipc:[4026531839]"}, "variables": {name: value}, "hostname", "shm": {"device",
 "total": bytes}}. A value may be {"error": why}. Of the variables only those leave this module that
-may be stored (flags/names.py) or that name a job or a rank (JOB_NAMES).
+may be stored (model/variable_names.py) or that name a job or a rank (JOB_NAMES).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NVML's raw answers to records of what stays. Pure; the layout is described in sources/nvml.py."""
+"""NVML's raw answers to records of what stays. Pure; the layout is described in nvml.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NVML's raw answers to readings. Pure; the layout is described in sources/nvml_readings.py."""
+"""NVML's raw answers to readings. Pure; the layout is described in nvml_readings.py."""
 
 from __future__ import annotations
 
