@@ -241,12 +241,12 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
 
     def action_help(self) -> None:
         """Show the keys."""
-        from gputop.library_words import in_its_words
+        from gputop.library_words import words
         from gputop.palette import COMMON_HELP
         from gputop.widgets.panels import HelpPanel
 
         if self.view is not None:
-            own = [(key, in_its_words(self.report, what)) for key, what in self.view.HELP]
+            own = [(key, words(self.report).say(what)) for key, what in self.view.HELP]
             self.push_screen(HelpPanel(self.view.TITLE, own, COMMON_HELP))
 
     def action_copy(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import SystemCommand
 
-from gputop.library_words import in_its_words
+from gputop.library_words import words
 from gputop.screens import NAMES
 
 if TYPE_CHECKING:
@@ -44,10 +44,9 @@ def commands(app: GpuTop) -> Iterator[SystemCommand]:
     yield SystemCommand("Why", "Explain what is selected (w)", app.action_why)
     yield SystemCommand("Probe", "Measure the selected pair, else all GPUs (p)", app.action_probe)
     yield SystemCommand(
-        in_its_words(app.report, "Probe NCCL"),
-        in_its_words(
-            app.report,
-            "Run NCCL or RCCL itself on all GPUs and compare its log (n on Pairs and Log)",
+        words(app.report).say("Probe {library}"),
+        words(app.report).say(
+            "Run {libraries} itself on all GPUs and compare its log (n on Pairs and Log)"
         ),
         app.action_probe_nccl,
     )

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.library_words import in_its_words
+from gputop.library_words import words
 from gputop.messages import ProbeState
 from gputop.screens import NAMES
 from gputop.terminal.clean import clean
@@ -186,7 +186,7 @@ class View(Screen[None]):
         own = {key for key, _, _ in self.KEYS} | self.HIDDEN_KEYS
         self.query_one("#keys", KeyBar).keys(
             [
-                *((key, in_its_words(report, label), act) for key, label, act in self.KEYS),
+                *((key, words(report).say(label), act) for key, label, act in self.KEYS),
                 *(key for key in self.gputop.KEYS if key[0] not in own),
             ]
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputop.library_words import in_its_words
+from gputop.library_words import words
 from gputop.terminal.clean import clean
+from gputop.topology.hardware.vendors import AMD
 from gputop.widgets.gpu_cells import short_address
 from gputop.widgets.spans import Grid, Line, centre, left, width_of
 
@@ -32,9 +33,9 @@ def relation_ink(letters: str) -> str:
 
 def matrix_title(report: Report) -> str:
     """Say whose letters these are, and which GPUs hang together."""
-    title = in_its_words(report, "Links · letters of nvidia-smi topo -m")
+    title = f"Links · {words(report).distances}"
     title = title.replace("letters of PCIe distance", "PCIe distance")  # room for the islands
-    if any(gpu.vendor == "amd" for gpu in report.snapshot.machine.gpus):
+    if any(gpu.vendor == AMD.id for gpu in report.snapshot.machine.gpus):
         title += ", XGMI of rocm-smi"
     groups = [group for group in report.islands if len(group) > 1]
     gpus = len(report.snapshot.machine.gpus)

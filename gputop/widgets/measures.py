@@ -194,25 +194,25 @@ def _declared(
 
 
 MEASURES = (
-    Measure("relation", "Relation", "letters of nvidia-smi topo -m", _relation, nics=True, width=4),
+    Measure("relation", "Relation", "{distances}", _relation, nics=True, width=4),
     Measure(
         "nccl-path",
-        "NCCL path",
-        "path types of NCCL or RCCL, not the letters of nvidia-smi",
+        "{library} path",
+        "path types of {libraries}, not the {letters}",
         nccl_path,
         about="nccl",
     ),
     Measure(
         "transport",
         "Transport",
-        "what NCCL or RCCL will use, predicted for this environment",
+        "what {libraries} will use, predicted for this environment",
         transport,
         about="nccl",
     ),
     Measure(
         "logged",
         "Logged",
-        "what a run of NCCL or RCCL used (n runs it); = as predicted, ≠ not",
+        "what a run of {libraries} used (n runs it); = as predicted, ≠ not",
         logged,
         about="nccl",
         width=6,
@@ -220,7 +220,7 @@ MEASURES = (
     Measure(
         "grant",
         "Driver grant",
-        "r read, w write, n NVLink, a atomics, p PCI; - not granted, ? not told",
+        "r read, w write, n {link}, a atomics, p PCI; - not granted, ? not told",
         _grant,
     ),
     Measure("expected", "Expected", "GB/s, payload one way along the path", _expected),

@@ -109,9 +109,13 @@ def test_a_vendor_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
     checked = checkout.gputop("check", "--verbose", "--from", "node.json")
     assert "vendor-unknown" not in checked.stdout
     assert "gpu-models-mixed" in checked.stdout
+    words = " ".join(checked.stdout.split())
+    assert "ACCL may find no fast path between them." in words
+    assert "one name in acme-smi" in words
 
     screen = checkout.python("look.py", "node.json").stdout
     assert "1 × Acme A1" in screen
     assert "RoadRunner" in screen
     assert "Coil MHz" in screen
     assert "NVLink" not in screen
+    assert " ACCL: no GPU takes part; what ACCL does" in screen

@@ -45,6 +45,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the sources that ask about its GPUs alone."""
     distances: str = "letters of PCIe distance"
     """Whose letters a matrix of links shows."""
+    letters: str = "letters of PCIe distance"
+    """The same in short."""
     teller: str = "driver"
     """Who tells of its links."""
     window: str = "BAR"

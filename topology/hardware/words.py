@@ -34,6 +34,8 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     """"NVML"."""
     distances: str
     """"letters of nvidia-smi topo -m"."""
+    letters: str
+    """"letters of nvidia-smi"."""
 
     def say(self, template: str, **more: str) -> str:
         """Put the words, and `more` of them by name, into a text of ours.
@@ -57,6 +59,7 @@ def words_for(vendor: Vendor | None) -> Words:
         runtime=own.runtime,
         management=own.management,
         distances=own.distances,
+        letters=own.letters,
     )
 
 

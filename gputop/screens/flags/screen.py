@@ -11,7 +11,7 @@ from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.library_words import in_its_words
+from gputop.library_words import words
 from gputop.screens.flags.list import FlagList
 from gputop.screens.flags.process import FlagProcess
 from gputop.widgets.board import Board
@@ -76,7 +76,7 @@ class FlagsScreen(FlagProcess):
             self.load()
             return
         if not report.node.decided:
-            text = in_its_words(report, " working out what NCCL does")
+            text = f" working out what {words(report).library} does"
             self.query_one("#setting", Board).show((((text, "muted"),),))
             return
         self.renew(report)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gputop.library_words import words_for
 from gputop.screens.jobs.list import JobRow, age, gpu_names, ranks_here
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.rules.network.sockets import chosen
 from gputop.topology.diagnosis.shared.job_variables import differing
+from gputop.topology.hardware.words import words_of
 from gputop.topology.jobs.binding import FAR, NEAR, ONE_NODE, PARTLY, Binding, binding
 from gputop.topology.model.units import UNKNOWN, figure, percent, size, whole
 from gputop.topology.wiring.graph import gpu_label
@@ -233,9 +233,10 @@ def _network(one: ProcessReading, job: Job, snapshot: NodeSnapshot) -> Iterator[
         return
     face = chosen(running, wanted)
     gpus = snapshot.machine.gpus
-    first = words_for(gpus, "the first in NCCL's order")
+    library = words_of(gpus).library
+    first = f"the first in {library}'s order"
     why = f"by NCCL_SOCKET_IFNAME={wanted}" if wanted else first
-    found = words_for(gpus, "none fits: NCCL does not start") if face is None else face.name
+    found = f"none fits: {library} does not start" if face is None else face.name
     yield "Sockets", f"{found}, {why}", "bad" if face is None else ""
 
 

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from gputop.library_words import in_its_words
+from gputop.library_words import words
 from gputop.screens.jobs.list import JobList, JobRow, rows_of
 from gputop.screens.listed import ListedView
 from gputop.topology.jobs.grouping import jobs
@@ -150,8 +150,8 @@ class JobsScreen(ListedView):
             one = (row.user or row.job.processes[0]).reading
             return Told(trouble=one.why("variables") or "not read")
         if not user.reading.variables:
-            nothing = "none of those that NCCL, CUDA or PyTorch read is set"
-            return Told(trouble=in_its_words(self.report, nothing))
+            nothing = "none of those that {library}, {runtime} or PyTorch read is set"
+            return Told(trouble=words(self.report).say(nothing))
         if not report.node.decided:
             return None
         wish = Wish(report.prediction, row.job.gpus, user.reading.variables, user.pid)

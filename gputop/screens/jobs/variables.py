@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputop.library_words import words_for
 from gputop.topology.flags.account.overview import SetVariable, overview
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.reading import Reading
 from gputop.topology.flags.what_if.study import Stopped, Study
+from gputop.topology.hardware.words import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -54,8 +54,8 @@ def work_out(
     rank = user.reading.rank
     whose = f"pid {user.pid}" if rank is None else f"rank {rank} (pid {user.pid})"
     if not values:
-        nothing = "none of those that NCCL, CUDA or PyTorch read is set"
-        return Told(whose=whose, trouble=words_for(snapshot.machine.gpus, nothing))
+        nothing = "none of those that {library}, {runtime} or PyTorch read is set"
+        return Told(whose=whose, trouble=words_of(snapshot.machine.gpus).say(nothing))
     here = {gpu.address for gpu in snapshot.machine.gpus}
     chosen = [address for address in gpus if address in here]
     decided = {name: value for name, value in values.items() if VISIBLE not in name}

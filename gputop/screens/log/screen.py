@@ -13,7 +13,7 @@ from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.library_words import in_its_words
+from gputop.library_words import words
 from gputop.live.log_thread import LogFailed, LogProgress, LogReady, LogThread
 from gputop.pages.screen import page_lines, page_text
 from gputop.screens.view import View
@@ -37,7 +37,7 @@ HOW_TO = (
     "  NCCL_DEBUG_FILE=nccl.%h.%p.log",
     "Without NCCL_DEBUG_FILE the lines are in the job's own output, which will do as well.",
     "",
-    "Or press n: NCCL or RCCL runs on all GPUs of this machine, and its log is compared.",
+    "Or press n: {libraries} runs on all GPUs of this machine, and its log is compared.",
 )
 
 
@@ -57,13 +57,13 @@ class LogScreen(View):
     ]
     KEYS = (
         ("o", "open", "screen.open"),
-        ("n", "run NCCL", "probe_nccl(False)"),
+        ("n", "run {library}", "probe_nccl(False)"),
         ("w", "why", "why"),
         ("PgDn", "more", "screen.scroll_text(8)"),
     )
     HELP = (
         ("o", "open a debug log: a path, compressed or not"),
-        ("n", "run NCCL or RCCL itself on all GPUs and compare its log"),
+        ("n", "run {libraries} itself on all GPUs and compare its log"),
         ("↑ ↓", "select a finding or a difference; Enter says why"),
         ("PgUp PgDn", "scroll the log in short"),
         ("Esc", "stop reading, or close the line for the path"),
@@ -105,13 +105,13 @@ class LogScreen(View):
         self.query_one("#log").set_class(self._read is None, "-empty")
         if self._read is None:
             found.show(())
-            text.caption(in_its_words(self.report, "Debug log of NCCL or RCCL"))
+            text.caption(words(self.report).say("Debug log of {libraries}"))
             width = max(self.app.size.width - 2, 20)
             lines: list[Line] = []
             for line in HOW_TO:
                 ink = "" if line.startswith("  ") else "muted"
-                words = f" {in_its_words(self.report, line)}"
-                lines += wrapped(((words, ink),), width, 1) if line else ((),)
+                plain = f" {words(self.report).say(line)}"
+                lines += wrapped(((plain, ink),), width, 1) if line else ((),)
             text.show(lines)
         else:
             self._draw_read(self._read, found, text)

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from gputop.library_words import words_for
 from gputop.terminal.clean import clean
 from gputop.topology.hardware.strangers import remarks
 from gputop.topology.hardware.vendors import AMD, vendor_of
+from gputop.topology.hardware.words import words_of
 from gputop.topology.model.units import UNKNOWN, size, text, whole
 from gputop.widgets.gpu_cells import model
 from gputop.widgets.spans import Line, joined, left, width_of, wrapped
@@ -97,7 +97,7 @@ def nccl_lines(report: Report, width: int, most: int = 2) -> tuple[Line, ...]:
     prediction = report.prediction
     if prediction is None:
         why = report.node.why_no_prediction
-        library = words_for(report.snapshot.machine.gpus, "NCCL")
+        library = words_of(report.snapshot.machine.gpus).library
         return (((f" {library}: {clean(why, 200) if why else 'working it out…'}", "muted"),),)
     from gputop.topology.nccl.decide.summary import sentence
 

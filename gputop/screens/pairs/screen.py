@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 
-from gputop.library_words import in_its_words
+from gputop.library_words import words
 from gputop.pages.screen import page_lines, page_text
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
@@ -47,14 +47,14 @@ class PairsScreen(View):
         ("w", "why", "why"),
         ("p", "probe", "probe(False)"),
         ("a", "all", "screen.probe_all"),
-        ("n", "run NCCL", "probe_nccl(False)"),
+        ("n", "run {library}", "probe_nccl(False)"),
     )
     HELP = (
         ("↑ ↓ ← →", "select a pair: rows are sources, columns destinations"),
         ("m  M", "next and previous measure"),
         ("p", "probe the selected pair, both directions"),
         ("a", "probe all pairs"),
-        ("n", "run NCCL or RCCL itself on all GPUs and compare its log with the prediction"),
+        ("n", "run {libraries} itself on all GPUs and compare its log with the prediction"),
         ("beside it", "four rungs of P2P: ✓ yes, ✗ no, – not asked or not tried"),
         ("PgUp PgDn", "scroll the explanation"),
     )
@@ -119,15 +119,15 @@ class PairsScreen(View):
         shown = MEASURES[self._measure]
         spans: list[tuple[str, str]] = [(" ", "")]
         for index, measure in enumerate(MEASURES):
-            title = in_its_words(self.report, measure.title)
+            title = words(self.report).say(measure.title)
             spans.append((title, "strong underline" if index == self._measure else "muted"))
             spans.append(("  ", ""))
-        width, unit = self.app.size.width - 1, in_its_words(self.report, shown.unit)
+        width, unit = self.app.size.width - 1, words(self.report).say(shown.unit)
         names = wrapped(spans, width, indent=1)
         if len(names) > (1 if self.has_class("-narrow") else 2):
             names = (
                 (
-                    (f" {in_its_words(self.report, shown.title)}", "strong"),
+                    (f" {words(self.report).say(shown.title)}", "strong"),
                     (f"  {self._measure + 1} of {len(MEASURES)}, m: next", "muted"),
                 ),
             )
@@ -185,8 +185,8 @@ class PairsScreen(View):
         """Measures and probes, by name."""
         for index, measure in enumerate(MEASURES):
             yield SystemCommand(
-                in_its_words(self.report, f"Measure: {measure.title}"),
-                in_its_words(self.report, measure.unit),
+                f"Measure: {words(self.report).say(measure.title)}",
+                words(self.report).say(measure.unit),
                 partial(self._show_measure, index),
             )
         yield SystemCommand(

@@ -16,6 +16,7 @@ VENDOR = Vendor(
     memory_clients=("nv_mem", "nv_mem_nc"),
     sources=("nvml", "nvml_readings"),
     distances="letters of nvidia-smi topo -m",
+    letters="letters of nvidia-smi",
     teller="NVML",
     window="BAR1",
     clock="SM",

@@ -9,7 +9,6 @@ import pytest
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
-from gputop.library_words import words_for
 from gputop.pages.terminal import section_lines
 from gputop.screens.flags.why import explanation as why_flag
 from gputop.topology.diagnosis.case import Case
@@ -97,16 +96,13 @@ def test_what_a_user_wrote_stays() -> None:
     assert "NCCL_P2P_LEVEL=NVL. It is ignored: RCCL calls this level XGMI" in text
 
 
-def test_variables_keep_their_names() -> None:
-    gpus = DemoFeed("mi300x-8").at(0).machine.gpus
-    text = "NCCL or RCCL reads NCCL_DEBUG, NCCL's log, NVLink, CUDA, CUDA_VISIBLE_DEVICES, NCCL"
-    assert words_for(gpus, text) == (
-        "RCCL reads NCCL_DEBUG, RCCL's log, xGMI, HIP, CUDA_VISIBLE_DEVICES, RCCL"
-    )
-    assert words_for((), text) == text
-    assert words_for(DemoFeed("hgx-h100-8").at(0).machine.gpus, text) == text.replace(
-        "NCCL or RCCL", "NCCL"
-    )
+def test_a_template_says_each_vendors_words() -> None:
+    amds, nvidias = (DemoFeed(name).at(0).machine.gpus for name in ("mi300x-8", "hgx-h100-8"))
+    text = "{libraries} reads NCCL_DEBUG, {library}'s log, {link}, {runtime}"
+    assert words_of(amds).say(text) == "RCCL reads NCCL_DEBUG, RCCL's log, xGMI, HIP"
+    assert words_of(nvidias).say(text) == "NCCL reads NCCL_DEBUG, NCCL's log, NVLink, CUDA"
+    several = "NCCL or RCCL reads NCCL_DEBUG, NCCL's log, NVLink, CUDA"
+    assert words_of((*amds, *nvidias)).say(text) == words_of(()).say(text) == several
 
 
 @pytest.mark.parametrize(
