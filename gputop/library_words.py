@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from gputop.topology.hardware.words import Words, words_of
 
 if TYPE_CHECKING:
-    from gputop.topology.explain.fact import Explanation
+    from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 CUDA = re.compile(r"\bCUDA\b")
+LETTERS = re.compile(r"\bletters of nvidia-smi(?: topo -m)?")
 
 
 def words(report: Report | None) -> Words:
@@ -21,19 +22,19 @@ def words(report: Report | None) -> Words:
     return words_of(() if report is None else report.snapshot.machine.gpus)
 
 
-def explained_in_its_words(report: Report | None, why: Explanation) -> Explanation:
-    """An explanation by a rule, whose evidence speaks of NVIDIA's names, as it holds of AMD's."""
+def explained_in_its_words(report: Report | None, why: Page) -> Page:
+    """A page about rules, whose evidence speaks of NVIDIA's names, as it holds of these GPUs."""
     own = words(report)
-    if own.library != "RCCL":
-        return why
-    from gputop.topology.nccl.wording import named_for
+
+    def said(text: str) -> str:
+        text = text.replace("NCCL or RCCL", own.libraries)
+        if own.library != "RCCL":
+            return text
+        from gputop.topology.nccl.wording import named_for
+
+        return CUDA.sub(own.runtime, named_for("rccl", LETTERS.sub(own.letters, text)))
 
     facts = tuple(
-        replace(
-            fact,
-            question=CUDA.sub(own.runtime, named_for("rccl", fact.question)),
-            answer=CUDA.sub(own.runtime, named_for("rccl", fact.answer)),
-        )
-        for fact in why.facts
+        replace(fact, question=said(fact.question), answer=said(fact.answer)) for fact in why.facts
     )
     return replace(why, facts=facts)
