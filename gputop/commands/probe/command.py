@@ -104,8 +104,8 @@ def command(
     changes = _changes(assignments, loopback=loopback)
     _check_version(version)
     _check_options(names or catalog.NAMES, changes, version, logs, large=large, trace=trace)
-    from gputop.commands.probe.answer import Telling
     from gputop.commands.probe.node import chosen, live_snapshot
+    from gputop.commands.probe.run import ProbeRun
     from gputop.measuring.planning import plan
 
     snapshot = None if selftest else live_snapshot()
@@ -121,7 +121,7 @@ def command(
         deadline_seconds=deadline,
         params=_params(changes, large=large, trace=trace, loopback=loopback),
     )
-    telling = Telling(planned, snapshot, changes, version, logs, as_json=as_json)
+    telling = ProbeRun(planned, snapshot, changes, version, logs, as_json=as_json)
     context.exit(telling.run())
 
 

@@ -1,12 +1,12 @@
-"""Figures of single devices as tables, and what a first use costs."""
+"""Tables of single devices, and of what a first use costs."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
 
-from gputop.commands.probe.figure_text import Pairs, healthy, verdict
 from gputop.commands.probe.table import table, wrapped
+from gputop.commands.probe.verdict_text import Pairs, healthy, verdict
 from gputop.measuring.quantities import quantity_of
 from gputop.probes.protocol.quantity import Quantity
 from gputop.terminal.clean import clean
@@ -14,9 +14,9 @@ from gputop.topology.model import units
 from gputop.topology.model.snapshot import Measurement
 
 MOST_COLUMNS = 12
-"""More figures than this stand in rows, and the devices in columns."""
+"""With more figures than this, figures are rows and devices are columns."""
 MOST_DEVICES = 4
-"""More devices than this are told as lowest, median and highest there."""
+"""With more devices than this, their lowest, median and highest figure are shown."""
 _LONGEST_LABEL = 32
 
 Column = tuple[Quantity, str]
@@ -24,7 +24,7 @@ Column = tuple[Quantity, str]
 
 
 def device_tables(pairs: Pairs, names: Mapping[str, str]) -> str:
-    """Rows are devices, columns figures, where those are few; the other way round else."""
+    """Rows are devices and columns are figures; the other way round where figures are many."""
     columns: dict[Column, list[int]] = {}
     for place, (figure, _) in enumerate(pairs):
         columns.setdefault((quantity_of(figure), figure.variant or ""), []).append(place)
@@ -76,7 +76,7 @@ def _judged(columns: Mapping[Column, Pairs]) -> bool:
 
 
 def _counted(figures: Sequence[Measurement]) -> str:
-    """What is counted, once for all that count the same."""
+    """What the figures count, each way of counting once."""
     said = dict.fromkeys(figure.counted for figure in figures if figure.counted)
     return "\n" + wrapped(f"counted: {clean('; '.join(said), 200)}") if said else ""
 
@@ -111,7 +111,7 @@ def _name(address: str, names: Mapping[str, str]) -> str:
 
 
 def first_use(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
-    """What the first call costs against the steady state."""
+    """What the first call costs, compared with the steady state."""
     rows = []
     for figure in figures:
         label = clean(figure.variant or figure.quantity, 40)

@@ -15,7 +15,7 @@ from gputop.terminal.lines import print_json
 from gputop.topology.model import units
 
 ELSEWHERE = (2, 4, 8)
-"""Numbers of GPUs that are told of on a machine without any."""
+"""The numbers of GPUs that are listed on a machine without a GPU."""
 _LONGEST_TITLE = 30
 
 
@@ -89,7 +89,7 @@ def _table(specs: list[ProbeSpec], count: int) -> str:
 
 
 def _sums(specs: list[ProbeSpec], count: int) -> list[str]:
-    """For a run of all: those that share a worker start once."""
+    """Seconds of a run of all probes: those that share a worker start torch once."""
     sums = []
     for level in LEVELS:
         total, started = 0.0, False

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from gputop.commands.probe.figure_text import Pair, Pairs, healthy, verdict
 from gputop.commands.probe.table import table
+from gputop.commands.probe.verdict_text import Pair, Pairs, healthy, verdict
 from gputop.measuring.quantities import in_declared_order, quantity_of
 from gputop.measuring.runs import with_names
 from gputop.probes.protocol.quantity import Quantity

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 WIDTH = 80
 GAP = 2
 WIDEST_HEAD = 12
-"""A column's heading is broken into lines of so many characters."""
+"""The headings of columns are broken into lines of this many characters."""
 
 
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, corner: str = "", width: int = WIDTH
 ) -> str:
-    """Rows whose first cell is a label; columns that do not fit follow below, labels repeated.
+    """Rows begin with a label. Columns that do not fit follow below, with the labels again.
 
-    `head`: a heading for each cell behind the label.
+    `head`: a heading for each cell after the label.
     """
     labels = [corner, *(row[0] for row in rows)]
     first = max(len(label) for label in labels)

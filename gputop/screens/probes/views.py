@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gputop.screens.probes.entries import Entry
+from gputop.screens.probes.groups import Group
 from gputop.screens.probes.head import view_line
-from gputop.screens.probes.heat import heat_maps
 from gputop.screens.probes.sweeps import Sweep, sweeps
 from gputop.widgets.measure import Measure
+from gputop.widgets.measures import measured_cells
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 FIGURES, CURVE, HEAT, EARLIER = "figures", "curve", "heat map", "earlier runs"
+_LEAST_PAIRS = 2
+"""One direction alone makes no matrix."""
 
 
 class ProbeViews:
@@ -105,3 +108,23 @@ class ProbeViews:
             picture.caption(f"{shown.title}{unit}{more}{other}")
             picture.show_heat(report, shown, "rows send, columns receive · ✓ healthy ▼ low ▲ high")
         return True
+
+
+def heat_maps(groups: Iterable[Group]) -> tuple[Measure, ...]:
+    """A measure for each group that holds figures of pairs, those with numbers first."""
+    found = [
+        group
+        for group in groups
+        if sum(1 for one in group.members if one.figure.src and one.figure.dst) >= _LEAST_PAIRS
+    ]
+    found.sort(key=lambda group: not group.numbers)
+    return tuple(
+        Measure(
+            f"{group.quantity.key} {group.variant or ''}",
+            group.title,
+            group.unit,
+            measured_cells(group.quantity.key, group.variant, signs=True),
+            less_is_better=not group.quantity.more_is_better,
+        )
+        for group in found
+    )

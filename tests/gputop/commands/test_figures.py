@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gputop.commands.probe.document import document, exit_code
-from gputop.commands.probe.figures import report, tables
+from gputop.commands.probe.report import report, tables
 from gputop.commands.probe.table import table
 from gputop.measuring.expected import Expectations, Expecting, main_figures
 from gputop.measuring.runs import Told, Wish

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gputop.commands.probe.figures import report
+from gputop.commands.probe.report import report
 from gputop.measuring.expected import Expecting
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from tests.support.expectation_made import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gputop.commands.probe.figures import tables
+from gputop.commands.probe.report import tables
 from gputop.live.probing import Probing
 from gputop.measuring import planning
 from gputop.measuring import runs as measuring

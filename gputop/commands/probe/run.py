@@ -1,4 +1,4 @@
-"""The answer of `gputop probe`: figures on stdout as they come, or one document."""
+"""A run of `gputop probe`: figures go to stdout as they come, or as one document at the end."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from gputop.measuring.runs import Told
 
 
-class Telling:
-    """A plan that is run, and told as it goes."""
+class ProbeRun:
+    """Runs a plan, and prints what each probe finds."""
 
     def __init__(
         self,
@@ -64,13 +64,13 @@ class Telling:
         if self._as_json and self._documents:
             print_json(several(self._documents))
         elif many and state is not None:
-            from gputop.commands.probe.figure_text import summary
+            from gputop.commands.probe.verdict_text import summary
 
             click.echo(summary(state))
         return worst(self._codes)
 
     def _ended(self, ended: Ended) -> None:
-        """Judge, print and keep what one probe found."""
+        """Judge, print and keep the figures of one probe."""
         from gputop.commands.probe.document import document, exit_code
         from gputop.measuring import history
 
@@ -90,12 +90,12 @@ class Telling:
         note = history.keep_told(
             self._snapshot, wish, told, [one.verdict for one in known.judgements]
         )
-        self._tell(wish.probe, told, note)
+        self._print_notes(wish.probe, told, note)
         self._codes.append(exit_code(told, low=known.low))
 
     def _print(self, known: Expectations, check: NcclCheck | None) -> None:
         """Figures and the check, on stdout."""
-        from gputop.commands.probe.figures import report
+        from gputop.commands.probe.report import report
 
         blocks = [report(known, self._names)] if known.figures else []
         if check is not None:
@@ -105,8 +105,8 @@ class Telling:
         if any(blocks):
             click.echo("\n\n".join(block for block in blocks if block) + "\n")
 
-    def _tell(self, probe: str, told: Told, kept: str) -> None:
-        """What people should know besides, on stderr; what holds for several probes once."""
+    def _print_notes(self, probe: str, told: Told, kept: str) -> None:
+        """Print notes and the outcome on stderr, each text once for all probes."""
         from gputop.measuring.runs import said, with_names
 
         for text in (

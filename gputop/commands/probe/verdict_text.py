@@ -1,4 +1,4 @@
-"""What is said of figures in lines: verdicts, causes, the four numbers, patterns, a summary."""
+"""Lines about figures: verdicts, causes, comparisons with the data sheet, patterns, a summary."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Judgement
 
 MOST_LOW = 12
-"""So many kinds of low figures are told."""
+"""How many kinds of low figures are listed."""
 MOST_CAUSES = 4
-"""So many different causes of one kind of low figures are told."""
+"""How many different causes are listed for one kind of low figures."""
 MOST_PLACES = 4
-"""So many GPUs or pairs of each kind are named."""
+"""How many GPUs or pairs of each kind are named."""
 _SHARE = re.compile(r"^\d+ % of the reference[;:]? ?")
-"""How a note begins that says the share again."""
+"""The start of a note that repeats the share."""
 Pair = tuple[Measurement, "Judgement | None"]
-"""A figure and what is thought of it."""
+"""A figure and its verdict, where it was judged."""
 Pairs = Sequence[Pair]
 
 
@@ -73,12 +73,12 @@ def verdict_line(pairs: Pairs) -> str:
 
 
 def _basis(one: Judgement | None) -> str:
-    """What its band rests on; "" without one."""
+    """What the healthy band is based on; "" without a band."""
     return "" if one is None or one.band is None else one.band.basis
 
 
 def low_lines(known: Expectations, names: Mapping[str, str]) -> list[str]:
-    """Low figures and those that are too high, those of one kind in one sentence, poorest first."""
+    """Figures that are low or too high: one sentence for each kind, the poorest kind first."""
     groups: dict[tuple[str, str, str], list[tuple[Measurement, Judgement]]] = {}
     for figure, one in known.pairs():
         if one is not None and one.verdict in ("low", "high"):
@@ -111,22 +111,22 @@ def _low(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -
 
 
 def _causes(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
-    """Each cause once, and what has none: a cause of one GPU is none of its neighbour's."""
+    """Each cause once, and the places without one: the cause of one GPU explains no other GPU."""
     found: dict[str, bool] = {}
     for _, each in group:
         if each.cause:
             found[each.cause] = found.get(each.cause, True) and each.explained
-    told = [
+    causes = [
         clean(cause, 300) + ("" if explained else " (not all of it)")
         for cause, explained in list(found.items())[:MOST_CAUSES]
     ]
     if len(found) > MOST_CAUSES:
         many = len(found) - MOST_CAUSES
-        told.append(f"{many} more cause{'s' * (many > 1)}, which --json has")
+        causes.append(f"{many} more cause{'s' * (many > 1)}, which --json has")
     without = [pair for pair in group if not pair[1].cause]
     if without:
-        told.append(f"of {_places(without, names)} no cause was seen")
-    return "; ".join(told)
+        causes.append(f"of {_places(without, names)} no cause was seen")
+    return "; ".join(causes)
 
 
 def _places(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
@@ -147,8 +147,8 @@ def _range(words: list[str]) -> str:
     return words[0] if len(set(words)) == 1 else f"{words[0]} to {words[-1]}"
 
 
-def said(known: Expectations) -> list[str]:
-    """The four numbers and the patterns."""
+def combined_lines(known: Expectations) -> list[str]:
+    """Comparisons with the data sheet, and patterns that several figures show."""
     texts = [one.text for one in known.main] + [one.text for one in known.patterns]
     return [wrapped(clean(text, 400)) for text in texts]
 

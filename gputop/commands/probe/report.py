@@ -1,4 +1,4 @@
-"""Measurements as plain text: matrices for pairs, tables for the rest, verdicts beside them."""
+"""Measurements as plain text: matrices for pairs, tables for the rest, with verdicts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from gputop.commands.probe.device_tables import device_tables, first_use
-from gputop.commands.probe.figure_text import Pair, Pairs, low_lines, said, unjudged, verdict_line
 from gputop.commands.probe.size_tables import at_once, sweep, tables_of_ranks
 from gputop.commands.probe.table import table, wrapped
+from gputop.commands.probe.verdict_text import (
+    Pair,
+    Pairs,
+    combined_lines,
+    low_lines,
+    unjudged,
+    verdict_line,
+)
 from gputop.measuring.expected import Expectations
 from gputop.measuring.quantities import UNDECLARED, in_declared_order, quantity_of, specs
 from gputop.probes.protocol.quantity import DEVICE, PAIR, RANKS, Quantity
@@ -18,7 +25,7 @@ from gputop.topology.model.snapshot import Measurement
 
 Kind = TypeVar("Kind", bound=Hashable)
 MOST = 1e9
-"""From here on a figure is written with a power of ten, so that it stays in its column."""
+"""Larger figures are written with a power of ten, so that they fit their column."""
 
 
 def tables(measurements: Sequence[Measurement], names: Mapping[str, str]) -> str:
@@ -27,7 +34,7 @@ def tables(measurements: Sequence[Measurement], names: Mapping[str, str]) -> str
 
 
 def report(known: Expectations, names: Mapping[str, str]) -> str:
-    """All figures of a run and what is thought of them, at most 80 columns wide.
+    """All figures of a run with their verdicts, at most 80 columns wide.
 
     `names` gives the label of a device by address.
     """
@@ -50,7 +57,7 @@ def report(known: Expectations, names: Mapping[str, str]) -> str:
     if "row" in kinds:
         blocks.append(_rows([figure for figure, _ in kinds["row"]], names))
     blocks.append("\n".join(_odd([figure for figure, _ in pairs], names)))
-    ends = (*low_lines(known, names), *said(known), unjudged(known))
+    ends = (*low_lines(known, names), *combined_lines(known), unjudged(known))
     blocks.append("\n".join(line for line in ends if line))
     return "\n\n".join(block for block in blocks if block)
 
@@ -91,7 +98,7 @@ def _added_up() -> frozenset[str]:
 
 
 def _rows(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
-    """Figures that no table knows."""
+    """Figures that no other table shows: of all devices together, or of another version."""
     rows = [
         [
             f"{_title(figure)} {clean(figure.variant or '', 30)}".strip()[:44],
@@ -160,7 +167,7 @@ def _is_whole(figures: Sequence[Measurement]) -> bool:
 
 
 def _one_word(figures: Sequence[Measurement]) -> str:
-    """What all pairs have in common, where that is a word; a matrix of it would say no more."""
+    """The verdict that all pairs share, which makes a matrix unnecessary; "" otherwise."""
     words = {figure.verdict for figure in figures}
     if len(figures) < 6 or len(words) != 1 or any(f.value is not None for f in figures):
         return ""
