@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...model.machine import GpuCache
-from .smi_values import KILOBYTES, Values
+from ..printed import Printed
+from .smi_values import AMD_SMI, KILOBYTES
 
 _MOST = 64
 _MOST_BYTES = 1 << 50
@@ -33,7 +34,7 @@ def caches_of(listed: Any) -> tuple[GpuCache, ...]:
 def _cache(entry: Any) -> GpuCache | None:
     if not isinstance(entry, Mapping):
         return None
-    v = Values(entry)
+    v = Printed(entry, AMD_SMI)
     level = v.whole("level", "cache_level", most=9)
     size = v.whole("size_bytes", "cache_size", units=KILOBYTES, most=_MOST_BYTES)
     told = entry.get("cache_properties")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from ..printed import Printed
 from .answers import Answers
-from .smi_values import Values
 from .words import word
 
 FIELD = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
@@ -41,7 +41,7 @@ def answered(a: Answers) -> str | None:
     return None if number is None else word(ACTIONS, number)
 
 
-def printed(v: Values, element: Element) -> str | None:
+def printed(v: Printed, element: Element) -> str | None:
     """Name the action of one <gpu> of `nvidia-smi -q -x`."""
     path = "gpu_recovery_action"
     # "None" is an answer here; elsewhere nvidia-smi prints it where it has none.

@@ -13,12 +13,13 @@ from ....sources.amd.smi_values import (
     CELSIUS,
     MEGAHERTZ,
     PERCENT,
-    PLAIN,
+    ROCM_SMI,
     WATTS,
-    Values,
+    at,
     plain,
 )
 from ....sources.amd.words import gfx_name
+from ....sources.printed import PLAIN, Printed
 from .smi_gpu import GENERATIONS, partitions
 
 TOOL = "rocm-smi"
@@ -32,16 +33,16 @@ _MOVING = re.compile(
 _LASTING = re.compile(r"\Amax graphics package power")
 
 
-def values_of(card: Mapping[str, Any]) -> Values:
+def values_of(card: Mapping[str, Any]) -> Printed:
     """The card with names in lower case and no slash: "Card Series" was "Card series"."""
     found = {
         " ".join(name.lower().replace("/", " ").split()).rstrip(":"): plain(value)
         for name, value in list(card.items())[:MOST_NAMES]
     }
-    return Values(found, TOOL)
+    return Printed(found, ROCM_SMI)
 
 
-def gpu(v: Values, own: str, number: int) -> Gpu:
+def gpu(v: Printed, own: str, number: int) -> Gpu:
     """What stays of one card."""
     values: dict[str, Any] = {
         "name": v.text("name", "device name", "card series"),
@@ -60,12 +61,12 @@ def gpu(v: Values, own: str, number: int) -> Gpu:
         values["name"] = None
         v.miss("name", "rocm-smi prints the device id")
     v.miss("uuid", "rocm-smi prints no UUID")
-    modes = Values(
+    modes = Printed(
         {
-            "compute_partition": v.at("compute partition"),
-            "memory_partition": v.at("memory partition"),
+            "compute_partition": at(v.raw, "compute partition"),
+            "memory_partition": at(v.raw, "memory partition"),
         },
-        TOOL,
+        ROCM_SMI,
     )
     values |= partitions(modes, own)
     for field in ("pcie_gen_max", "pcie_width_max", "core_count", "ecc_enabled"):
@@ -73,14 +74,14 @@ def gpu(v: Values, own: str, number: int) -> Gpu:
     return Gpu(address=own, vendor="amd", index=number, gaps=(*v.gaps(), *modes.gaps()), **values)
 
 
-def has_reading(v: Values) -> bool:
+def has_reading(v: Printed) -> bool:
     """Whether the card's names say anything that moves."""
-    return any(_MOVING.search(name) and not _LASTING.match(name) for name in v.found)
+    return any(_MOVING.search(name) and not _LASTING.match(name) for name in v.raw)
 
 
-def reading(v: Values, own: str) -> GpuReading:
+def reading(v: Printed, own: str) -> GpuReading:
     """What moved at the moment of the output."""
-    r = Values(v.found, TOOL)
+    r = Printed(v.raw, ROCM_SMI)
     total = r.whole("memory_free_bytes", "vram total memory (b)", units=BYTES)
     used = r.whole("memory_used_bytes", "vram total used memory (b)", units=BYTES)
     free = total - used if total is not None and used is not None and used <= total else None
@@ -118,7 +119,7 @@ def reading(v: Values, own: str) -> GpuReading:
     return GpuReading(address=own, gaps=r.gaps(), **values)
 
 
-def _limit(v: Values) -> float | None:
+def _limit(v: Printed) -> float | None:
     """The power limit; the second die of a package shows 0, for the first holds the limit."""
     watts = v.number("power_limit_watts", "max graphics package power (w)", units=WATTS)
     if watts == 0:
@@ -126,7 +127,7 @@ def _limit(v: Values) -> float | None:
     return watts or None
 
 
-def _gfx(v: Values) -> str | None:
+def _gfx(v: Printed) -> str | None:
     text = v.text("compute_capability", "gfx version")
     if text is None:
         return None
@@ -136,23 +137,23 @@ def _gfx(v: Values) -> str | None:
     return gfx_name(text.lower())
 
 
-def _pci_id(v: Values) -> str | None:
+def _pci_id(v: Printed) -> str | None:
     """The device id: "Card model" is that of the board until ROCm 5.
 
     From ROCm 6 on it is the device's, and the board's stands beside it. An unnamed model has its
     device id for "Card series".
     """
     names = ["device id", "gpu id", "card series"]
-    names += ["card model"] if v.at("subsystem id") is not None else []
+    names += ["card model"] if at(v.raw, "subsystem id") is not None else []
     for name in names:
-        match = _HEX.match(plain(v.at(name)) or "")
+        match = _HEX.match(plain(at(v.raw, name)) or "")
         if match is not None:
             return f"1002:{match[1].lower()}"
     v.miss("pci_id", "not in this output of rocm-smi")
     return None
 
 
-def _percent(v: Values, field: str, name: str) -> float | None:
+def _percent(v: Printed, field: str, name: str) -> float | None:
     value = v.number(field, name, units=PERCENT)
     if value is not None and not 0 <= value <= 100:
         v.miss(field, f"not understood: {value:g} %")
@@ -160,7 +161,7 @@ def _percent(v: Values, field: str, name: str) -> float | None:
     return value
 
 
-def _degrees(v: Values, field: str, *sensors: str) -> int | None:
+def _degrees(v: Printed, field: str, *sensors: str) -> int | None:
     names = [f"temperature (sensor {sensor}) (c)" for sensor in sensors]
     value = v.number(field, *names, units=CELSIUS)
     if value is not None and not 0 <= value <= 300:
@@ -169,7 +170,7 @@ def _degrees(v: Values, field: str, *sensors: str) -> int | None:
     return None if value is None else round(value)
 
 
-def _clock(v: Values, field: str, name: str) -> int | None:
+def _clock(v: Printed, field: str, name: str) -> int | None:
     """A clock out of "(132Mhz)" or "1 (132Mhz)"."""
     text = v.text(field, f"{name} clock speed", f"{name} clock level")
     if text is None:

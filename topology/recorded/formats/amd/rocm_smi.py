@@ -19,7 +19,7 @@ from ....model.merge import merge_groups
 from ....model.part import Part
 from ....model.readings import GpuReading
 from ....model.snapshot import Problem
-from ....sources.amd.smi_values import nothing, plain
+from ....sources.amd.smi_values import at, nothing, plain
 from ....sources.pci.address import pci_address
 from . import rocm_card
 from .smi_json import MAX_GPUS, JsonError, documents, objects
@@ -97,7 +97,7 @@ def _part(
     names: dict[int, str] = {}
     problems: list[Problem] = []
     for number, v in values.items():
-        address = pci_address(v.at("pci bus"))
+        address = pci_address(at(v.raw, "pci bus"))
         if address is not None and address in names.values():
             text = f"card{number} of rocm-smi has the PCI address of another card, {address}"
             problems.append(Problem(source=TOOL, text=text))

@@ -13,16 +13,17 @@ from typing import Any
 from ....model.machine import Gpu, GpuCache
 from ....sources.amd.caches import caches_of
 from ....sources.amd.smi_values import (
+    AMD_SMI,
     CELSIUS,
     GIGATRANSFERS,
     MEGABYTES,
     MEGAHERTZ,
     WATTS,
-    Values,
+    at,
     joined,
-    scaled,
 )
 from ....sources.amd.words import gfx_name
+from ....sources.printed import Printed, scaled
 from .smi_json import index
 
 _COMPUTE = re.compile(r"\A(SPX|DPX|TPX|QPX|CPX)\Z")
@@ -36,7 +37,7 @@ _LIMITS = ("limit", "limit/ppt0")
 
 def gpu(entry: Mapping[str, Any], own: str) -> Gpu:
     """What stays of one GPU, from whatever sections this output has."""
-    v = Values(entry)
+    v = Printed(entry, AMD_SMI)
     values: dict[str, Any] = {
         "index": index(entry.get("gpu")),
         "uuid": v.text("uuid", "uuid"),
@@ -87,7 +88,7 @@ def gpu(entry: Mapping[str, Any], own: str) -> Gpu:
     return Gpu(address=own, vendor="amd", gaps=v.gaps(), **values)
 
 
-def partitions(v: Values, own: str) -> dict[str, Any]:
+def partitions(v: Printed, own: str) -> dict[str, Any]:
     """Modes of the package, and which part of it this GPU is.
 
     A part has the address of its package with its own number in the place of the function. 0 is a
@@ -99,7 +100,7 @@ def partitions(v: Values, own: str) -> dict[str, Any]:
     memory = _mode(v, "memory_partition", _MEMORY, "partition/memory_partition",
                    "memory_partition", "memory")  # fmt: skip
     found: dict[str, Any] = {"compute_partition": mode, "memory_partition": memory}
-    own_part = Values(v.found, v.tool)
+    own_part = Printed(v.raw, v.dialect)
     part = own_part.whole("partition", "partition/partition_id", "partition_id", most=63)
     if part:
         found["partition"] = str(part)
@@ -107,20 +108,20 @@ def partitions(v: Values, own: str) -> dict[str, Any]:
     return found
 
 
-def _caches(v: Values) -> tuple[GpuCache, ...]:
-    found = caches_of(v.at("cache_info"))
+def _caches(v: Printed) -> tuple[GpuCache, ...]:
+    found = caches_of(at(v.raw, "cache_info"))
     if not found:
         v.text("caches", "cache_info")
     return found
 
 
-def _firmware(v: Values) -> tuple[tuple[str, str], ...]:
+def _firmware(v: Printed) -> tuple[tuple[str, str], ...]:
     """Blocks and versions of `amd-smi firmware`."""
-    listed = v.at("fw_list")
+    listed = at(v.raw, "fw_list")
     found: dict[str, str] = {}
     for entry in listed[:_MOST_BLOCKS] if isinstance(listed, list) else ():
         if isinstance(entry, Mapping):
-            one = Values(entry)
+            one = Printed(entry, AMD_SMI)
             block, version = one.text("", "fw_id", "fw_name"), one.text("", "fw_version")
             if block and version:
                 found[block.removeprefix("AMDSMI_FW_ID_")[:64]] = version[:64]
@@ -129,7 +130,7 @@ def _firmware(v: Values) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
-def _mode(v: Values, field: str, form: re.Pattern[str], *paths: str) -> str | None:
+def _mode(v: Printed, field: str, form: re.Pattern[str], *paths: str) -> str | None:
     text = v.text(field, *paths)
     if text is None:
         return None
@@ -140,7 +141,7 @@ def _mode(v: Values, field: str, form: re.Pattern[str], *paths: str) -> str | No
     return match[1]
 
 
-def _gfx(v: Values) -> str | None:
+def _gfx(v: Printed) -> str | None:
     text = v.text("compute_capability", "asic/target_graphics_version")
     if text is None:
         return None
@@ -150,7 +151,7 @@ def _gfx(v: Values) -> str | None:
     return gfx_name(text.lower())
 
 
-def _pci_id(v: Values) -> str | None:
+def _pci_id(v: Printed) -> str | None:
     texts = [v.text("pci_id", f"asic/{name}") for name in ("vendor_id", "device_id")]
     numbers = [match[1] for text in texts if text and (match := _HEX.match(text))]
     if len(numbers) != 2:
@@ -158,7 +159,7 @@ def _pci_id(v: Values) -> str | None:
     return f"{int(numbers[0], 16):04x}:{int(numbers[1], 16):04x}"
 
 
-def _generation(v: Values) -> int | None:
+def _generation(v: Printed) -> int | None:
     text = v.text("pcie_gen_max", "bus/pcie_interface_version")
     if text is None:
         return None
@@ -169,17 +170,17 @@ def _generation(v: Values) -> int | None:
     return int(match[1])
 
 
-def _degrees(v: Values, field: str, *names: str) -> int | None:
+def _degrees(v: Printed, field: str, *names: str) -> int | None:
     paths = [f"limit/{name}_temperature" for name in names]
     return v.whole(field, *paths, units=CELSIUS, most=300)
 
 
-def _top_clock(v: Values, field: str, path: str, levels: str) -> int | None:
+def _top_clock(v: Printed, field: str, path: str, levels: str) -> int | None:
     """The highest clock: what `metric` calls so, else the highest level of `static`."""
-    table = v.at(f"{levels}/frequency_levels")
+    table = at(v.raw, f"{levels}/frequency_levels")
     if isinstance(table, Mapping):
         texts = [joined(value) for value in list(table.values())[:64]]
-        rates = [scaled(text, MEGAHERTZ) for text in texts if text]
+        rates = [scaled(text, MEGAHERTZ, AMD_SMI) for text in texts if text]
         known = [rate for rate in rates if rate is not None and 0 < rate < 1e5]
         if known:
             return round(max(known))
@@ -189,7 +190,7 @@ def _top_clock(v: Values, field: str, path: str, levels: str) -> int | None:
 GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 
 
-def generation(v: Values, field: str, path: str) -> int | None:
+def generation(v: Printed, field: str, path: str) -> int | None:
     """A PCIe generation out of its rate per lane, GT/s."""
     rate = v.number(field, path, units=GIGATRANSFERS)
     if rate is not None and rate not in GENERATIONS:

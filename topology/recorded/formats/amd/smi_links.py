@@ -22,8 +22,9 @@ import msgspec
 from ....model.machine import GpuPair, XgmiLink
 from ....model.readings import XgmiReading
 from ....model.record import Gap
-from ....sources.amd.smi_values import GIGATRANSFERS, KILOBYTES, Values, plain
+from ....sources.amd.smi_values import AMD_SMI, GIGATRANSFERS, KILOBYTES, plain
 from ....sources.pci.address import pci_address
+from ....sources.printed import Printed
 from .smi_json import MAX_GPUS, index
 
 HOP_WEIGHT = 15
@@ -195,7 +196,7 @@ def metric_links(
         return [], []
     if (plain(metrics.get("link_type")) or "").upper() != "XGMI":
         return [], []
-    v = Values(metrics)
+    v = Printed(metrics, AMD_SMI)
     speed = v.number("speed_gts", "bit_rate", units=GIGATRANSFERS)
     rate = v.number("width", "max_bandwidth", units=GIGATRANSFERS)
     width = round(rate / speed) if speed and rate and 0.5 < rate / speed <= 64 else None
@@ -209,7 +210,7 @@ def metric_links(
         far = _far(link, names) if isinstance(link, Mapping) else None
         if far is None or far == own:
             continue
-        counted = Values(link)
+        counted = Printed(link, AMD_SMI)
         received = counted.whole("rx_bytes", "read", units=KILOBYTES)
         sent = counted.whole("tx_bytes", "write", units=KILOBYTES)
         if received is None and sent is None:

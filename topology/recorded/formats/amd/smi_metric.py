@@ -9,15 +9,17 @@ from typing import Any
 from ....model.readings import EccBlock, EccCounts, GpuProcess, GpuReading
 from ....model.record import Gap
 from ....sources.amd.smi_values import (
+    AMD_SMI,
     BYTES,
     CELSIUS,
     MEGABYTES,
     MEGAHERTZ,
     PERCENT,
     WATTS,
-    Values,
+    at,
     plain,
 )
+from ....sources.printed import Printed
 from .smi_gpu import generation
 
 SECTIONS = ("usage", "power", "clock", "temperature", "pcie", "ecc", "ecc_blocks", "mem_usage",
@@ -54,7 +56,7 @@ def has_reading(entry: Mapping[str, Any]) -> bool:
 
 def reading(entry: Mapping[str, Any], own: str) -> GpuReading:
     """What moved at the moment of the output."""
-    v = Values(entry)
+    v = Printed(entry, AMD_SMI)
     values: dict[str, Any] = {
         "utilization_percent": _percent(v, "utilization_percent", "usage/gfx_activity"),
         "memory_utilization_percent": _percent(
@@ -87,7 +89,7 @@ def reading(entry: Mapping[str, Any], own: str) -> GpuReading:
     return GpuReading(address=own, gaps=v.gaps(), **values)
 
 
-def _percent(v: Values, field: str, path: str) -> float | None:
+def _percent(v: Printed, field: str, path: str) -> float | None:
     value = v.number(field, path, units=PERCENT)
     if value is not None and not 0 <= value <= 100:
         v.miss(field, f"not understood: {value:g} %")
@@ -95,21 +97,21 @@ def _percent(v: Values, field: str, path: str) -> float | None:
     return value
 
 
-def _degrees(v: Values, field: str, *names: str) -> int | None:
+def _degrees(v: Printed, field: str, *names: str) -> int | None:
     """The hottest place where there is one; Instincts have no edge sensor."""
     return v.whole(field, *(f"temperature/{name}" for name in names), units=CELSIUS, most=300)
 
 
-def _clock(v: Values, field: str, *names: str) -> int | None:
+def _clock(v: Printed, field: str, *names: str) -> int | None:
     return v.whole(field, *(f"clock/{name}/clk" for name in names), units=MEGAHERTZ, most=100_000)
 
 
-def _throttle(v: Values) -> tuple[str, ...] | None:
+def _throttle(v: Printed) -> tuple[str, ...] | None:
     """Names of the violations that are active; None when not one of them is answered."""
-    states = {word: _state(v.at(f"throttle/{name}")) for name, word in REASONS}
+    states = {word: _state(at(v.raw, f"throttle/{name}")) for name, word in REASONS}
     if any(state is not None for state in states.values()):
         return tuple(word for word, state in states.items() if state)
-    legacy = (plain(v.at("power/throttle_status")) or "").upper()
+    legacy = (plain(at(v.raw, "power/throttle_status")) or "").upper()
     if legacy == "UNTHROTTLED":
         return ()
     if legacy == "THROTTLED":
@@ -128,12 +130,12 @@ def _state(value: Any) -> bool | None:
     return {"ACTIVE": True, "NOT ACTIVE": False}.get((plain(value) or "").upper())
 
 
-def _ecc(v: Values) -> EccCounts | None:
-    has_pages = any(name in v.found for name in PAGES)
-    if not isinstance(v.at("ecc"), Mapping) and not has_pages:
+def _ecc(v: Printed) -> EccCounts | None:
+    has_pages = any(name in v.raw for name in PAGES)
+    if not isinstance(at(v.raw, "ecc"), Mapping) and not has_pages:
         v.miss("ecc", "not in this output of amd-smi")
         return None
-    own = Values(v.found)
+    own = Printed(v.raw, AMD_SMI)
     corrected = own.whole("corrected_volatile", "ecc/total_correctable_count")
     uncorrected = own.whole("uncorrected_volatile", "ecc/total_uncorrectable_count")
     pages, pending = _pages(own) if has_pages else (None, None)
@@ -146,9 +148,9 @@ def _ecc(v: Values) -> EccCounts | None:
     )
 
 
-def _pages(v: Values) -> tuple[int | None, bool | None]:
+def _pages(v: Printed) -> tuple[int | None, bool | None]:
     """Bad pages of all three lists, as amdsmi counts them, and whether one waits for a start."""
-    counts = {name: _listed(v.at(name)) for name in PAGES if name in v.found}
+    counts = {name: _listed(at(v.raw, name)) for name in PAGES if name in v.raw}
     if None in counts.values():
         v.miss("pages_retired_double", "amd-smi prints no pages")
     elif len(counts) < len(PAGES):
@@ -171,14 +173,14 @@ def _listed(value: Any) -> int | None:
     return 0 if _NO_PAGES in (plain(value) or "").lower() else None
 
 
-def _blocks(v: Values) -> Iterator[EccBlock]:
-    blocks = v.at("ecc_blocks")
+def _blocks(v: Printed) -> Iterator[EccBlock]:
+    blocks = at(v.raw, "ecc_blocks")
     if not isinstance(blocks, Mapping):
         return
     for name, counts in list(blocks.items())[:64]:
         if not isinstance(counts, Mapping) or not _BLOCK.match(name):
             continue
-        own = Values(counts)
+        own = Printed(counts, AMD_SMI)
         yield EccBlock(
             block=name,
             corrected=own.whole("corrected", "correctable_count"),
@@ -188,8 +190,8 @@ def _blocks(v: Values) -> Iterator[EccBlock]:
         )
 
 
-def _processes(v: Values) -> tuple[GpuProcess, ...] | None:
-    listed = v.at("process_list")
+def _processes(v: Printed) -> tuple[GpuProcess, ...] | None:
+    listed = at(v.raw, "process_list")
     if not isinstance(listed, list):
         v.miss("processes", "not in this output of amd-smi")
         return None
@@ -201,7 +203,7 @@ def _processes(v: Values) -> tuple[GpuProcess, ...] | None:
             if "no running" not in text.lower():
                 v.miss("processes", f"amd-smi prints {text[:80] or 'nothing'}")
             continue
-        own = Values(info)
+        own = Printed(info, AMD_SMI)
         pid = own.whole("pid", "pid", most=2**32 - 1)
         used = own.whole("memory_bytes", "memory_usage/vram_mem", "mem_usage", "mem", units=BYTES)
         if pid:
@@ -210,5 +212,5 @@ def _processes(v: Values) -> tuple[GpuProcess, ...] | None:
     return tuple(found.values())
 
 
-def _why(own: Values) -> str:
+def _why(own: Printed) -> str:
     return next((gap.why for gap in own.gaps() if gap.field == "memory_bytes"), "not printed")

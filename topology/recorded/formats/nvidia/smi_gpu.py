@@ -9,9 +9,10 @@ from ....model.machine import Fabric, Gpu, MigInstance
 from ....model.readings import EccCounts, GpuReading
 from ....model.record import Gap
 from ....sources.nvidia import recovery
-from ....sources.nvidia.smi_values import MAX_ITEMS, Values
+from ....sources.nvidia.smi_values import CELSIUS, LANES, MAX_ITEMS, MEGAHERTZ, NVIDIA_SMI, PERCENT
 from ....sources.nvidia.words import HEALTH_AS_PRINTED
 from ....sources.pci.address import pci_address
+from ....sources.printed import Printed
 from .smi_processes import processes
 
 NOT_PRINTED = "not in nvidia-smi -q -x"
@@ -57,7 +58,7 @@ def address(element: Element) -> str | None:
 
 def gpu(element: Element, own: str, index: int | None) -> Gpu:
     """What stays of one GPU; `index` is None when the file does not tell NVML's numbering."""
-    v = Values(element)
+    v = Printed(element, NVIDIA_SMI)
     gen, width = "pci/pci_gpu_link_info/pcie_gen", "pci/pci_gpu_link_info/link_widths"
     values: dict[str, Any] = {
         "minor": v.whole("minor", "minor_number"),
@@ -74,7 +75,7 @@ def gpu(element: Element, own: str, index: int | None) -> Gpu:
         "bar1_bytes": v.size("bar1_bytes", "bar1_memory_usage/total"),
         "pcie_gen_max": v.whole("pcie_gen_max", f"{gen}/max_link_gen"),
         "pcie_gen_max_device": v.whole("pcie_gen_max_device", f"{gen}/max_device_link_gen"),
-        "pcie_width_max": v.whole("pcie_width_max", f"{width}/max_link_width", unit=("x",)),
+        "pcie_width_max": v.whole("pcie_width_max", f"{width}/max_link_width", units=LANES),
         "power_limit_watts": _watts(
             v, "power_limit_watts", "enforced_power_limit", "current_power_limit", "power_limit"
         ),
@@ -98,7 +99,7 @@ def gpu(element: Element, own: str, index: int | None) -> Gpu:
     for ours, theirs in (("graphics", "graphics"), ("sm", "sm"), ("memory", "mem"), ("video",) * 2):
         field = f"clock_{ours}_max_mhz"
         # A virtual GPU prints 0 MHz.
-        values[field] = v.positive(field, f"max_clocks/{theirs}_clock", unit=("MHz",))
+        values[field] = v.positive(field, f"max_clocks/{theirs}_clock", units=MEGAHERTZ)
     for ours, theirs in (
         ("temperature_shutdown_c", "gpu_temp_max"),
         ("temperature_slowdown_c", "gpu_temp_slow"),
@@ -107,19 +108,21 @@ def gpu(element: Element, own: str, index: int | None) -> Gpu:
     ):
         if element.find(f"temperature/{theirs}_tlimit_threshold") is not None:
             v.miss(ours, _MARGIN)
-        values[ours] = v.whole(ours, f"temperature/{theirs}_threshold", unit=("C",))
+        values[ours] = v.whole(ours, f"temperature/{theirs}_threshold", units=CELSIUS)
     gaps = v.gaps() + tuple(Gap(field, NOT_PRINTED) for field in _NOT_PRINTED)
     return Gpu(address=own, vendor="nvidia", index=index, gaps=gaps, **values)
 
 
 def reading(element: Element, own: str) -> GpuReading:
     """What moved at the moment of the recording."""
-    v = Values(element)
+    v = Printed(element, NVIDIA_SMI)
     link = "pci/pci_gpu_link_info"
     values: dict[str, Any] = {
-        "utilization_percent": v.number("utilization_percent", "utilization/gpu_util", unit=("%",)),
+        "utilization_percent": v.number(
+            "utilization_percent", "utilization/gpu_util", units=PERCENT
+        ),
         "memory_utilization_percent": v.number(
-            "memory_utilization_percent", "utilization/memory_util", unit=("%",)
+            "memory_utilization_percent", "utilization/memory_util", units=PERCENT
         ),
         "memory_used_bytes": v.size("memory_used_bytes", "fb_memory_usage/used"),
         "memory_free_bytes": v.size("memory_free_bytes", "fb_memory_usage/free"),
@@ -129,12 +132,12 @@ def reading(element: Element, own: str) -> GpuReading:
         ),
         "temperature_c": _temperature(v),
         "temperature_memory_c": v.whole(
-            "temperature_memory_c", "temperature/memory_temp", unit=("C",)
+            "temperature_memory_c", "temperature/memory_temp", units=CELSIUS
         ),
         "throttle_reasons": _throttle(v),
         "performance_state": _performance_state(v),
         "pcie_gen": v.whole("pcie_gen", f"{link}/pcie_gen/current_link_gen"),
-        "pcie_width": v.whole("pcie_width", f"{link}/link_widths/current_link_width", unit=("x",)),
+        "pcie_width": v.whole("pcie_width", f"{link}/link_widths/current_link_width", units=LANES),
         "pcie_replays": v.whole("pcie_replays", "pci/replay_counter"),
         "ecc": _ecc(element),
         "processes": processes(v),
@@ -142,28 +145,27 @@ def reading(element: Element, own: str) -> GpuReading:
     }
     for ours, theirs in (("graphics", "graphics"), ("sm", "sm"), ("memory", "mem"), ("video",) * 2):
         field = f"clock_{ours}_mhz"
-        values[field] = v.whole(field, f"clocks/{theirs}_clock", unit=("MHz",))
+        values[field] = v.whole(field, f"clocks/{theirs}_clock", units=MEGAHERTZ)
     for way in ("tx", "rx"):
         field = f"pcie_{way}_bytes_per_second"
-        rate = v.number(field, f"pci/{way}_util", unit=("KB/s",))
-        values[field] = None if rate is None else rate * 1000
+        values[field] = v.number(field, f"pci/{way}_util", units={"KB/s": 1000.0})
         v.miss(f"nvlink_{way}_bytes_per_second", NOT_PRINTED)
     return GpuReading(address=own, gaps=v.gaps(), **values)
 
 
-def _temperature(v: Values) -> int | None:
-    guest = v.element.findtext("gpu_virtualization_mode/virtualization_mode", "").strip().lower()
+def _temperature(v: Printed) -> int | None:
+    guest = v.raw.findtext("gpu_virtualization_mode/virtualization_mode", "").strip().lower()
     # A virtual GPU has no sensor, and prints 0.
     read = v.positive if guest == "vgpu" else v.whole
-    return read("temperature_c", "temperature/gpu_temp", unit=("C",))
+    return read("temperature_c", "temperature/gpu_temp", units=CELSIUS)
 
 
-def _watts(v: Values, field: str, *names: str) -> float | None:
+def _watts(v: Printed, field: str, *names: str) -> float | None:
     paths = [f"{group}/{name}" for name in names for group in _POWER]
-    return v.number(field, *paths, unit=("W",))
+    return v.number(field, *paths, units={"W": 1.0})
 
 
-def _pci_id(v: Values) -> str | None:
+def _pci_id(v: Printed) -> str | None:
     """Read "233510DE", device before vendor, as "10de:2335"."""
     number = v.hexadecimal("pci_id", "pci/pci_device_id")
     if number is None:
@@ -174,15 +176,15 @@ def _pci_id(v: Values) -> str | None:
     return f"{number & 0xFFFF:04x}:{number >> 16:04x}"
 
 
-def _virtualization(v: Values) -> str | None:
+def _virtualization(v: Printed) -> str | None:
     path = "gpu_virtualization_mode/virtualization_mode"
-    if v.element.findtext(path, "").strip().lower() == "none":
+    if v.raw.findtext(path, "").strip().lower() == "none":
         return "none"
     return v.word("virtualization", _VIRTUAL, path)
 
 
 def _mig(element: Element) -> MigInstance:
-    v = Values(element)
+    v = Printed(element, NVIDIA_SMI)
     values: dict[str, Any] = {
         "uuid": v.text("uuid", "uuid"),
         "gpu_instance": v.whole("gpu_instance", "gpu_instance_id"),
@@ -193,12 +195,12 @@ def _mig(element: Element) -> MigInstance:
     return MigInstance(index=index if index is not None else 0, gaps=v.gaps(), **values)
 
 
-def _fabric(v: Values) -> Fabric | None:
-    element = v.element.find("fabric")
+def _fabric(v: Printed) -> Fabric | None:
+    element = v.raw.find("fabric")
     state = v.word("fabric", _FABRIC, "fabric/state")
     if element is None or state is None:
         return None
-    own = Values(element)
+    own = Printed(element, NVIDIA_SMI)
     words = [
         HEALTH_AS_PRINTED.get((child.tag, text), (child.tag.replace("_", " ")[:60], text))
         for child in element.findall("health/*")[:32]
@@ -214,9 +216,9 @@ def _fabric(v: Values) -> Fabric | None:
     )
 
 
-def _throttle(v: Values) -> tuple[str, ...] | None:
+def _throttle(v: Printed) -> tuple[str, ...] | None:
     for group in ("clocks_event_reason", "clocks_throttle_reason"):
-        element = v.element.find(f"{group}s")
+        element = v.raw.find(f"{group}s")
         if element is None:
             continue
         states = {
@@ -235,7 +237,7 @@ def _throttle(v: Values) -> tuple[str, ...] | None:
     return None
 
 
-def _performance_state(v: Values) -> int | None:
+def _performance_state(v: Printed) -> int | None:
     text = v.text("performance_state", "performance_state")
     if text is None:
         return None
@@ -247,7 +249,7 @@ def _performance_state(v: Values) -> int | None:
 
 
 def _ecc(element: Element) -> EccCounts:
-    v = Values(element)
+    v = Printed(element, NVIDIA_SMI)
     values: dict[str, Any] = {}
     for ours, theirs in (("volatile", "volatile"), ("aggregate", "aggregate")):
         root = f"ecc_errors/{theirs}"
@@ -285,9 +287,9 @@ def _ecc(element: Element) -> EccCounts:
     return EccCounts(gaps=v.gaps(), **values)
 
 
-def _sum(v: Values, field: str, paths: tuple[str, ...], total: str) -> int | None:
+def _sum(v: Printed, field: str, paths: tuple[str, ...], total: str) -> int | None:
     """Add the places that this driver lists; an older one prints a total."""
-    if v.element.find(total) is not None:
+    if v.raw.find(total) is not None:
         return v.whole(field, total)
     counts = [v.whole(field, path) for path in paths]
     known = [count for count in counts if count is not None]

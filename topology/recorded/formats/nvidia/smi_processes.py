@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from ....model.readings import GpuProcess
-from ....sources.nvidia.smi_values import MAX_ITEMS, Values
+from ....sources.nvidia.smi_values import MAX_ITEMS, NVIDIA_SMI
+from ....sources.printed import Printed
 
 _KINDS = {"c": "compute", "g": "graphics", "m": "mps"}
 
 
-def processes(v: Values) -> tuple[GpuProcess, ...] | None:
+def processes(v: Printed) -> tuple[GpuProcess, ...] | None:
     """List each process once per kind of context; None where nvidia-smi lists none."""
-    listed = v.element.find("processes")
+    listed = v.raw.find("processes")
     if listed is None:
         v.miss("processes", "not in this nvidia-smi -q -x")
         return None
@@ -19,7 +20,7 @@ def processes(v: Values) -> tuple[GpuProcess, ...] | None:
         return None
     found: dict[tuple[int, str], GpuProcess] = {}
     for item in listed.findall("process_info")[:MAX_ITEMS]:
-        own = Values(item)
+        own = Printed(item, NVIDIA_SMI)
         pid = own.whole("pid", "pid")
         used = own.size("memory_bytes", "used_memory")
         if pid is None or not 0 <= pid < 2**32:

@@ -15,7 +15,8 @@ from ....model.machine import Gpu, Software
 from ....model.part import Part
 from ....model.readings import GpuReading
 from ....model.snapshot import Problem
-from ....sources.nvidia.smi_values import Values
+from ....sources.nvidia.smi_values import NVIDIA_SMI
+from ....sources.printed import Printed
 from . import smi_gpu
 
 _ROOT = "nvidia_smi_log"
@@ -115,7 +116,7 @@ def _document(data: bytes) -> Element:
 
 
 def _software(root: Element, gpus: Sequence[Element]) -> Software | None:
-    values = Values(root)
+    values = Printed(root, NVIDIA_SMI)
     # The first name of each goes with CUDA 14.0, as nvidia-smi 615 says in its output.
     driver = values.text("nvidia_driver", "driver_version", "kmd_version")
     cuda = values.text("cuda_driver", "cuda_version", "cuda_umd_version")
