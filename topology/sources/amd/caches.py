@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...model.machine import GpuCache
-from ..printed import Printed
+from ..files.printed import Printed
 from .smi_values import AMD_SMI, KILOBYTES
 
 _MOST = 64

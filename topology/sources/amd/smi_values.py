@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..files.printed import Dialect
 from ..files.tree import clean
-from ..printed import Dialect
 
 PERCENT = {"": 1.0, "%": 1.0}
 WATTS = {"": 1.0, "W": 1.0}

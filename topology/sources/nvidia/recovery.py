@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from ..printed import Printed
+from ..files.printed import Printed
 from .answers import Answers
 from .words import word
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree.ElementTree import Element
 
-from ..printed import Dialect
+from ..files.printed import Dialect
 
 CELSIUS = {"C": 1.0}
 MEGAHERTZ = {"MHz": 1.0}

@@ -19,7 +19,7 @@ from ....sources.amd.smi_values import (
     plain,
 )
 from ....sources.amd.words import gfx_name
-from ....sources.printed import PLAIN, Printed
+from ....sources.files.printed import PLAIN, Printed
 from .smi_gpu import GENERATIONS, partitions
 
 TOOL = "rocm-smi"

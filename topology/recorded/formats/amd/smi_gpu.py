@@ -23,7 +23,7 @@ from ....sources.amd.smi_values import (
     joined,
 )
 from ....sources.amd.words import gfx_name
-from ....sources.printed import Printed, scaled
+from ....sources.files.printed import Printed, scaled
 from .smi_json import index
 
 _COMPUTE = re.compile(r"\A(SPX|DPX|TPX|QPX|CPX)\Z")

@@ -23,8 +23,8 @@ from ....model.machine import GpuPair, XgmiLink
 from ....model.readings import XgmiReading
 from ....model.record import Gap
 from ....sources.amd.smi_values import AMD_SMI, GIGATRANSFERS, KILOBYTES, plain
+from ....sources.files.printed import Printed
 from ....sources.pci.address import pci_address
-from ....sources.printed import Printed
 from .smi_json import MAX_GPUS, index
 
 HOP_WEIGHT = 15

@@ -19,7 +19,7 @@ from ....sources.amd.smi_values import (
     at,
     plain,
 )
-from ....sources.printed import Printed
+from ....sources.files.printed import Printed
 from .smi_gpu import generation
 
 SECTIONS = ("usage", "power", "clock", "temperature", "pcie", "ecc", "ecc_blocks", "mem_usage",

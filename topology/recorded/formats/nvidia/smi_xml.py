@@ -15,8 +15,8 @@ from ....model.machine import Gpu, Software
 from ....model.part import Part
 from ....model.readings import GpuReading
 from ....model.snapshot import Problem
+from ....sources.files.printed import Printed
 from ....sources.nvidia.smi_values import NVIDIA_SMI
-from ....sources.printed import Printed
 from . import smi_gpu
 
 _ROOT = "nvidia_smi_log"

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ..model.record import Gap
+from ...model.record import Gap
 
 PLAIN = {"": 1.0}
 """Units of a bare number."""
