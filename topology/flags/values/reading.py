@@ -19,5 +19,5 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def skipped(why: str) -> Reading:
-    """Whether the value has no effect, so that the default holds."""
+    """The reading of a value that has no effect, so that the default holds."""
     return Reading(effective="default", ignored=True, why=why)

@@ -111,7 +111,7 @@ class Study:
         return compare(self.baseline(), self.predict(changes), changes)
 
     def without(self, flag: Flag) -> Prediction:
-        """The variables that make this flag unset under all of its names."""
+        """The prediction for the node with this flag unset under all of its names."""
         return self.predict(dict.fromkeys((flag.name, *flag.aliases)))
 
     def set_here(self, name: str) -> Comparison:
