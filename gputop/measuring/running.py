@@ -26,7 +26,7 @@ from gputop.measuring.state import ProbeStep, SuiteState
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.client import Session
-from gputop.probes.runner.interpreters import Choice, find_interpreter
+from gputop.probes.runner.interpreters import InterpreterChoice, find_interpreter
 from gputop.topology.model.snapshot import Measurement
 
 
@@ -34,7 +34,7 @@ from gputop.topology.model.snapshot import Measurement
 class Began:
     """The search for a Python and the look at the GPUs are over; probes follow."""
 
-    choice: Choice
+    choice: InterpreterChoice
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Suite:
         self._ends: list[Ended] = []
         self._blind: tuple[str, ...] = ()
         self._busy: tuple[str, ...] = ()
-        self._choice: Choice | None = None
+        self._choice: InterpreterChoice | None = None
         self._shared: Any = None
         self._workers = 0
         self._state = replace(plan.state(), started_at=time.time())
@@ -219,7 +219,7 @@ class Suite:
         if isinstance(message, protocol.Progress):
             what = with_names(message.what, self._names)
             self._step(planned, done=message.done, total=message.total, what=what)
-        elif isinstance(message, protocol.Measurement):
+        elif isinstance(message, protocol.MeasuredValue):
             hearing.figures += 1
             self._step(planned, figures=hearing.figures)
             wish = planned.wish

@@ -12,7 +12,7 @@ from gputop.measuring.selection import select
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeSpec
-from gputop.probes.runner.interpreters import Choice
+from gputop.probes.runner.interpreters import InterpreterChoice
 from gputop.terminal.clean import clean
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import Measurement
@@ -54,7 +54,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
     outcome: Outcome
     """Its status may also be "skipped": not asked for by name, and not possible here."""
-    choice: Choice | None = None
+    choice: InterpreterChoice | None = None
     measurements: tuple[Measurement, ...] = ()
     blind: tuple[str, ...] = ()
     """What the busy check could not see."""
@@ -138,7 +138,7 @@ def seconds_of(wish: Wish, spec: ProbeSpec, gpus: int) -> float:
 def tell(
     wish: Wish,
     outcome: Outcome,
-    choice: Choice | None,
+    choice: InterpreterChoice | None,
     blind: tuple[str, ...],
     busy: tuple[str, ...] = (),
 ) -> Told:
@@ -176,7 +176,7 @@ def said(notes: Iterable[protocol.Note], names: Mapping[str, str]) -> tuple[str,
 
 
 def circumstances(
-    wish: Wish, figure: protocol.Measurement, busy: tuple[str, ...] = ()
+    wish: Wish, figure: protocol.MeasuredValue, busy: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Details that a worker does not know: whose figure it is, and who was in the way.
 
@@ -196,7 +196,7 @@ def circumstances(
 
 
 def to_measurement(
-    figure: protocol.Measurement,
+    figure: protocol.MeasuredValue,
     probe: str,
     hello: protocol.Hello | None,
     more: Mapping[str, Any] | None = None,

@@ -23,7 +23,7 @@ from ..devices.memory_work import (
 )
 from ..devices.opened import Emit, open_devices
 from ..devices.sensors import Sensors
-from ..protocol.messages import DeviceRecord, Measurement, Note, Progress, Request
+from ..protocol.messages import DeviceRecord, MeasuredValue, Note, Progress, Request
 from ..protocol.plaintext import one_line
 from ..protocol.sizing import GIB, MIB, spare_bytes, too_full
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
@@ -211,7 +211,7 @@ class _Walk:
             details["copied_gbs"] = round(sampled.median / 2, 3)
         rest = "" if alone or len(self._devices) == 1 else "; the other GPUs do so in theirs"
         self._emit(
-            Measurement(
+            MeasuredValue(
                 name=operation.quantity.key,
                 src=key,
                 dst="",

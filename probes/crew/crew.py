@@ -145,7 +145,7 @@ class Crew:
 
     @property
     def device_kind(self) -> str:
-        """As in a Measurement."""
+        """As in a MeasuredValue."""
         return self.hello.device_kind if self.hello is not None else "gpu"
 
     @property

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, Callable, Optional
 
 from ..devices.opening import open_backend
-from ..protocol.messages import ASKING, Measurement, Message, Note, Progress, Request
+from ..protocol.messages import ASKING, MeasuredValue, Message, Note, Progress, Request
 from ..protocol.spec import ProbeSpec, ProbeStopped, level_of
 from .crew import Crew, Trouble
 from .environment import changes_of, log_path, rank_environment, what_was_done
@@ -32,7 +32,7 @@ _EARLIER_SECONDS = 5.0
 """Before the deadline of whoever waits, so that logs and reasons still come back."""
 
 Emit = Callable[[Message], None]
-Answer = Callable[[Trouble, Crew], Optional[Measurement]]
+Answer = Callable[[Trouble, Crew], Optional[MeasuredValue]]
 """What it means for the probe's figures that the ranks did not reach the end."""
 
 

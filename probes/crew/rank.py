@@ -17,7 +17,15 @@ from typing import Any, Callable
 
 from ..devices.devices import Backend, select
 from ..devices.opening import open_backend
-from ..protocol.messages import ASKING, DeviceRecord, Hello, Measurement, Message, Progress, Request
+from ..protocol.messages import (
+    ASKING,
+    DeviceRecord,
+    Hello,
+    MeasuredValue,
+    Message,
+    Progress,
+    Request,
+)
 from ..protocol.quantity import Quantity
 from ..protocol.sizing import reserve_bytes, spare_bytes, too_full
 from ..protocol.spec import ProbeSpec, ProbeStopped
@@ -124,7 +132,7 @@ class Member:
         kind = "cpu" if self.here.device == "cpu" else "gpu"
         method, engine = self.spec.method, self.here.library
         fields: dict[str, Any] = {"counted": quantity.counted, **more}
-        self.emit(Measurement(quantity.key, src, dst, method, kind, engine, direction, **fields))
+        self.emit(MeasuredValue(quantity.key, src, dst, method, kind, engine, direction, **fields))
 
 
 def in_rank_order(devices: Sequence[DeviceRecord]) -> "tuple[DeviceRecord, ...]":

@@ -1,7 +1,7 @@
 """One JSON object a line: what the app and a worker say to each other.
 
 The app writes one `Request`; the worker answers with a `Hello`, then any number of `Progress`,
-`Measurement` and `Note`, and ends with one `Done` or `Failure`. Every line carries the protocol's
+`MeasuredValue` and `Note`, and ends with one `Done` or `Failure`. Every line carries the protocol's
 version. Decoding trusts nothing: a line is a message of the stated shape or a `ProtocolError`.
 """
 
@@ -86,7 +86,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Measurement:
+class MeasuredValue:
     """One answer. A later one of the same name, src, dst, variant and size replaces it."""
 
     name: str
@@ -165,13 +165,13 @@ class Failure:
     text: str
 
 
-Message = Union[Request, Hello, Progress, Measurement, Note, Log, Done, Failure]
+Message = Union[Request, Hello, Progress, MeasuredValue, Note, Log, Done, Failure]
 
 _KINDS: dict[str, Any] = {
     "request": Request,
     "hello": Hello,
     "progress": Progress,
-    "measurement": Measurement,
+    "measurement": MeasuredValue,
     "note": Note,
     "log": Log,
     "done": Done,

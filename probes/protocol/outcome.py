@@ -4,7 +4,7 @@ import signal
 from dataclasses import dataclass
 from typing import Optional
 
-from .messages import Hello, Log, Measurement, Note
+from .messages import Hello, Log, MeasuredValue, Note
 from .plaintext import one_line, plain
 
 STATUSES = (
@@ -22,7 +22,7 @@ class Outcome:
     """One sentence for people, plain text."""
     elapsed_seconds: float
     hello: Optional[Hello] = None
-    measurements: tuple[Measurement, ...] = ()
+    measurements: tuple[MeasuredValue, ...] = ()
     """In the order they came; `latest()` leaves out those that were measured again."""
     notes: tuple[Note, ...] = ()
     logs: tuple[Log, ...] = ()
@@ -35,7 +35,7 @@ class Outcome:
     left_behind: bool = False
     """True when a process did not go after SIGKILL: it sits in a driver call."""
 
-    def latest(self) -> "tuple[Measurement, ...]":
+    def latest(self) -> "tuple[MeasuredValue, ...]":
         """The last measurement of each name, ordered pair, variant and size."""
         # A pair's copies keep their size when they are timed again; an all-reduce has several.
         by_place = {

@@ -17,7 +17,7 @@ from ..protocol.messages import (
     Failure,
     Hello,
     Log,
-    Measurement,
+    MeasuredValue,
     Message,
     Note,
     Progress,
@@ -52,7 +52,7 @@ class Conversation:
         self._deadline_seconds = deadline_seconds
         self._started = time.monotonic()
         self._hello: Optional[Hello] = None
-        self._measurements: list[Measurement] = []
+        self._measurements: list[MeasuredValue] = []
         self._notes: list[Note] = []
         self._logs: list[Log] = []
         self._last: Optional[Message] = None
@@ -197,7 +197,7 @@ class Conversation:
         self._last = message
         if isinstance(message, Hello):
             self._hello = message
-        elif isinstance(message, Measurement):
+        elif isinstance(message, MeasuredValue):
             self._measurements.append(message)
         elif isinstance(message, Note):
             self._notes.append(message)

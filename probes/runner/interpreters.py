@@ -81,7 +81,7 @@ class Interpreter:
 
 
 @dataclass(frozen=True)
-class Choice:
+class InterpreterChoice:
     """The chosen interpreter, if any, and all that were looked at, in order."""
 
     chosen: Optional[Interpreter]
@@ -101,7 +101,7 @@ class Choice:
 
 def find_interpreter(
     explicit: Optional[str] = None, cancel: Optional[threading.Event] = None
-) -> Choice:
+) -> InterpreterChoice:
     """`explicit` alone if given; else the first with a GPU build of torch, else with any torch.
 
     Setting `cancel` ends the search within a tenth of a second, with what was found until then.
@@ -124,7 +124,7 @@ def find_interpreter(
             break
     usable = [i for i in looked_at if i.why_not is None]
     chosen = next((i for i in usable if i.has_gpu_build), usable[0] if usable else None)
-    return Choice(chosen, tuple(looked_at))
+    return InterpreterChoice(chosen, tuple(looked_at))
 
 
 def candidates() -> Iterator[tuple[str, str]]:

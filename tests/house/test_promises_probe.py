@@ -9,7 +9,7 @@ from tests.support.copied_checkout import CopiedCheckout
 PROBE = '''"""How fast a made-up queue of each device answers."""
 
 from ..devices.opened import Emit
-from ..protocol.messages import Measurement, Request
+from ..protocol.messages import MeasuredValue, Request
 from ..protocol.quantity import Quantity
 from ..protocol.spec import ProbeSpec
 
@@ -41,7 +41,7 @@ def run(request: Request, emit: Emit) -> None:
 
 def _figure(emit: Emit, quantity: Quantity, device: int, value: float, size: "int | None") -> None:
     emit(
-        Measurement(
+        MeasuredValue(
             quantity.key, f"cpu:{device}", "", SPEC.method, "cpu", "none", "made up",
             value=value, unit=quantity.unit, counted=quantity.counted, bytes_per_copy=size,
         )

@@ -9,7 +9,7 @@ import pytest
 from gputop.probes.catalog.p2p import walk as p2p_walk
 from gputop.probes.devices import gpus as gpus_module
 from gputop.probes.devices.devices import normal_pci, select
-from gputop.probes.protocol.messages import DeviceRecord, Hello, Measurement, Note
+from gputop.probes.protocol.messages import DeviceRecord, Hello, MeasuredValue, Note
 from gputop.probes.protocol.sizing import GIB, KIB, MIB, choose_sizes
 from gputop.probes.protocol.spec import ProbeStopped
 from tests.probes.catalog.p2p.test_p2p import run
@@ -37,7 +37,7 @@ def test_memory_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
     said = run(monkeypatch, tight)
     assert tight.allocated == ([0, 1], 64 * MIB)
     assert next(m for m in said if isinstance(m, Hello)).devices[0].free_bytes == 29 * GIB
-    swept = [m for m in said if isinstance(m, Measurement) and m.name == "write_sweep"]
+    swept = [m for m in said if isinstance(m, MeasuredValue) and m.name == "write_sweep"]
     assert max(m.bytes_per_copy or 0 for m in swept) == 64 * MIB
     forced = ToldGpus(2, free_bytes=28 * GIB)
     run(monkeypatch, forced, force=True)

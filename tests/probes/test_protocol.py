@@ -16,7 +16,7 @@ from gputop.probes.protocol.messages import (
     Done,
     Failure,
     Hello,
-    Measurement,
+    MeasuredValue,
     Message,
     Note,
     Progress,
@@ -27,7 +27,7 @@ from gputop.probes.protocol.messages import (
 )
 from gputop.probes.protocol.plaintext import one_line, plain
 
-MEASUREMENT = Measurement(
+MEASUREMENT = MeasuredValue(
     "write_bandwidth", "0000:06:00.0", "0000:07:00.0", "p2p/1", "gpu", "copy engine", "a into b",
     value=396.1, unit="GB/s", minimum=395.0, maximum=397.5, samples=(395.0, 396.1, 397.5),
     bytes_per_copy=1 << 29, copies_per_sample=16, attempt=2,

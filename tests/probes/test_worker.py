@@ -20,7 +20,7 @@ from gputop.probes import catalog
 from gputop.probes.protocol.messages import (
     Failure,
     Hello,
-    Measurement,
+    MeasuredValue,
     Message,
     Request,
     decode,
@@ -66,14 +66,14 @@ def test_the_self_test_measures_every_pair() -> None:
             assert m.maximum is not None
             assert 0 < m.minimum <= m.value <= m.maximum
             assert len(m.samples) == 3
-    assert any(isinstance(m, Measurement) for m in seen[: len(seen) // 2]), "not streamed"
+    assert any(isinstance(m, MeasuredValue) for m in seen[: len(seen) // 2]), "not streamed"
 
 
 def test_the_real_worker_killed_in_the_middle() -> None:
     killed: list[int] = []
 
     def on_event(message: Message) -> None:
-        if isinstance(message, Measurement) and not killed:
+        if isinstance(message, MeasuredValue) and not killed:
             for child in psutil.Process().children(recursive=True):
                 if str(WORKER) in child.cmdline() and "keeper" not in " ".join(child.cmdline()):
                     killed.append(child.pid)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gputop.probes.devices.devices import Flow, FlowTimes, StoreCheck, Versions
-from gputop.probes.protocol.messages import DeviceRecord, Measurement, Message
+from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message
 from gputop.probes.protocol.sizing import GIB
 
 H200_GBS = 396.1
@@ -117,8 +117,8 @@ class ToldGpus:
         return []
 
 
-def found(said: Sequence[Message], name: str) -> dict[tuple[str, str], Measurement]:
+def found(said: Sequence[Message], name: str) -> dict[tuple[str, str], MeasuredValue]:
     """The last figure of a name for each pair of the told GPUs, by their digits."""
     return {
-        (m.src[6:7], m.dst[6:7]): m for m in said if isinstance(m, Measurement) and m.name == name
+        (m.src[6:7], m.dst[6:7]): m for m in said if isinstance(m, MeasuredValue) and m.name == name
     }

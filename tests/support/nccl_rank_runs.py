@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from gputop.probes.protocol.messages import Measurement, Message, Request
+from gputop.probes.protocol.messages import MeasuredValue, Message, Request
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner import leftovers
 from gputop.probes.runner.client import run_probe
@@ -90,7 +90,7 @@ def ready(count: int) -> bool:
     return len(list(Path(os.environ["TMPDIR"]).glob("gputop-probe-*/ready*"))) == count
 
 
-def figures(outcome: Outcome, name: str) -> list[Measurement]:
+def figures(outcome: Outcome, name: str) -> list[MeasuredValue]:
     return [m for m in outcome.latest() if m.name == name]
 
 

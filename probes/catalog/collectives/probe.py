@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from ...crew.crew import Crew, Trouble
 from ...crew.probe import run_crew
-from ...protocol.messages import Measurement, Message, Request
+from ...protocol.messages import MeasuredValue, Message, Request
 from ...protocol.spec import ProbeSpec
 from .operations import BY_NAME, OPERATIONS
 from .plan import GIB, steps
@@ -47,12 +47,12 @@ def run(request: Request, emit: Emit) -> None:
     run_crew(request, emit, SPEC, steps, CollectiveMember, answer=_answer)
 
 
-def _answer(trouble: Trouble, crew: Crew) -> "Measurement | None":
+def _answer(trouble: Trouble, crew: Crew) -> "MeasuredValue | None":
     """A collective that does not end is a finding; one that never came to be is told in words."""
     step = trouble.step
     if step.kind not in BY_NAME:
         return None
-    return Measurement(
+    return MeasuredValue(
         name=BY_NAME[step.kind].quantity.key,
         src="",
         dst="",

@@ -26,7 +26,7 @@ LIBRARY_BYTES = 256 * MIB
 
 
 @dataclass(frozen=True)
-class Case:
+class Multiplication:
     """One multiplication."""
 
     dtype: str
@@ -66,7 +66,7 @@ class Case:
         return one * (a + b) + max(out * c, drawn) + _CHECK_BYTES
 
 
-def cases(level: str, *, cpu: bool = False) -> "tuple[Case, ...]":
+def cases(level: str, *, cpu: bool = False) -> "tuple[Multiplication, ...]":
     """What a level times, in order: first bf16 and fp8 of each shape, as torch does them by itself.
 
     A GPU that is limited by its power keeps another clock after another load, so the order is that
@@ -79,19 +79,19 @@ def cases(level: str, *, cpu: bool = False) -> "tuple[Case, ...]":
     found = [_case(dtype, shape) for shape in shapes for dtype in ("bf16", "fp8")]
     if level == "quick":
         return tuple(found)
-    found += [Case("bf16", *shape, entry="linear") for shape in shapes]
-    found += [Case("fp8", *shape, entry="scaled_mm fast") for shape in shapes]
+    found += [Multiplication("bf16", *shape, entry="linear") for shape in shapes]
+    found += [Multiplication("fp8", *shape, entry="scaled_mm fast") for shape in shapes]
     for dtype in ("fp16", "tf32", "fp32"):
         for shape in shapes if level == "full" else (cube,):
             found.append(_case(dtype, shape))
             if level == "full":
-                found.append(Case(dtype, *shape, entry="linear"))
+                found.append(Multiplication(dtype, *shape, entry="linear"))
     return tuple(found)
 
 
 def fitting(
-    wanted: "tuple[Case, ...]", fits: "Callable[[Case], bool]"
-) -> "tuple[tuple[Case, ...], tuple[Case, ...]]":
+    wanted: "tuple[Multiplication, ...]", fits: "Callable[[Multiplication], bool]"
+) -> "tuple[tuple[Multiplication, ...], tuple[Multiplication, ...]]":
     """The cases that fit and those left out; a smaller cube where none would be left."""
     kept = tuple(case for case in wanted if fits(case))
     if not kept:
@@ -100,5 +100,5 @@ def fitting(
     return kept, tuple(case for case in wanted if case not in kept)
 
 
-def _case(dtype: str, shape: "tuple[int, int, int]") -> Case:
-    return Case(dtype, *shape, entry="scaled_mm" if dtype == "fp8" else "matmul")
+def _case(dtype: str, shape: "tuple[int, int, int]") -> Multiplication:
+    return Multiplication(dtype, *shape, entry="scaled_mm" if dtype == "fp8" else "matmul")

@@ -11,7 +11,7 @@ from typing import Any, Optional, Union
 from ...devices.sensors import Watch
 from ...protocol.messages import DeviceRecord
 from .bench import WARMUP_MS, CallTimes, flush_buffer, median_ms
-from .cases import Case
+from .cases import Multiplication
 from .work import Multiplier, Unsupported, judged
 
 IN_A_ROW = frozenset({"bf16", "fp8"})
@@ -40,7 +40,7 @@ class GemmBench:
     def __init__(self, torch: Any, kind: str, record: DeviceRecord, rep_ms: float) -> None:
         self.record = record
         self.thread = ThreadPoolExecutor(max_workers=1)
-        self.planned: tuple[Case, ...] = ()
+        self.planned: tuple[Multiplication, ...] = ()
         self.room_bytes: Optional[int] = None
         self.unsupported: set[str] = set()
         """Kinds of cases that it turned out not to have."""
@@ -54,11 +54,11 @@ class GemmBench:
         self._flush = flush_buffer(torch, self._device)
 
     @property
-    def row(self) -> "tuple[Case, ...]":
+    def row(self) -> "tuple[Multiplication, ...]":
         """Its cases that are timed in a row, in order."""
         return tuple(case for case in self.planned if case.dtype in IN_A_ROW)
 
-    def has(self, case: Case) -> bool:
+    def has(self, case: Multiplication) -> bool:
         """Whether the case is worth a try."""
         return case in self.planned and case.kind not in self.unsupported
 
@@ -74,7 +74,7 @@ class GemmBench:
                 self.make_room(case)
                 tell((self, case, self.measure(case)))
 
-    def measure(self, case: Case) -> Result:
+    def measure(self, case: Multiplication) -> Result:
         """Time the calls; `check` looks at the numbers later."""
         result = Result(library=self._multiplier.library(case))
         try:
@@ -94,7 +94,7 @@ class GemmBench:
             self._multiplier.release()
         return result
 
-    def check(self, case: Case, timed: Result) -> Result:
+    def check(self, case: Multiplication, timed: Result) -> Result:
         """The same with what the numbers of one call say of it: no figure where they are no such.
 
         For lack of memory it stays unchecked.
@@ -112,7 +112,7 @@ class GemmBench:
             self._multiplier.release()
         return result
 
-    def make_room(self, case: Case) -> None:
+    def make_room(self, case: Multiplication) -> None:
         """Give memory of earlier cases back where it would be too much together with this one's.
 
         Not after every case: what ran just before moves a power-limited clock, and so does a pause.
@@ -139,11 +139,11 @@ class GemmBench:
         self.thread.shutdown(wait=True)
 
 
-_Told = tuple[GemmBench, Case, Result]
+_Told = tuple[GemmBench, Multiplication, Result]
 
 
 def measure_rows(
-    benches: "Sequence[GemmBench]", tell: "Callable[[GemmBench, Case, Result], None]"
+    benches: "Sequence[GemmBench]", tell: "Callable[[GemmBench, Multiplication, Result], None]"
 ) -> None:
     """Every device times its row at its own pace; `tell` hears of each case on this thread.
 

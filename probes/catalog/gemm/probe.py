@@ -20,7 +20,7 @@ from ...protocol.plaintext import one_line
 from ...protocol.sizing import MIB
 from ...protocol.spec import ProbeSpec, level_of
 from ...protocol.timing import low_ones
-from .cases import Case, cases
+from .cases import Multiplication, cases
 from .device import IN_A_ROW, GemmBench, Result, measure_rows
 from .report import GEMM, Taken, entries_note, measurement
 from .room import plan, room_bytes
@@ -102,8 +102,8 @@ class _Walk:
         self._benches = [GemmBench(torch, kind, device, rep_ms) for device in devices]
         for bench, planned, room in zip(self._benches, plans, rooms):
             bench.planned, bench.room_bytes = planned, room
-        self._figures: dict[tuple[str, Case], float] = {}
-        self._taken: dict[tuple[str, Case], Taken] = {}
+        self._figures: dict[tuple[str, Multiplication], float] = {}
+        self._taken: dict[tuple[str, Multiplication], Taken] = {}
         self._began = 0.0
         self._done, self._steps = 0, 2 * sum(len(plan) for plan in plans)
 
@@ -138,7 +138,7 @@ class _Walk:
         """Steps are cases of single devices, once timed and once checked."""
         self._emit(Progress(self._done, self._steps, what))
 
-    def _planned(self, case: Case) -> int:
+    def _planned(self, case: Multiplication) -> int:
         return sum(case in bench.planned for bench in self._benches)
 
     def _measure_rows(self) -> None:
@@ -147,7 +147,7 @@ class _Walk:
         steps = sum(len(bench.row) for bench in benches)
         together = len(benches) > 1 and not self._alone
 
-        def tell(bench: GemmBench, case: Case, result: Result) -> None:
+        def tell(bench: GemmBench, case: Multiplication, result: Result) -> None:
             self._take(case, bench, result, attempt=1, together=together)
             self._done += 1
             self._progress(case.name)
@@ -161,7 +161,7 @@ class _Walk:
             if case.dtype in IN_A_ROW:
                 self._measure_low(case)
 
-    def _measure(self, case: Case, benches: "list[GemmBench]", attempt: int) -> None:
+    def _measure(self, case: Multiplication, benches: "list[GemmBench]", attempt: int) -> None:
         """Time one case on these devices at once, or one after the other, and report."""
         for bench in benches:
             bench.make_room(case)
@@ -175,7 +175,7 @@ class _Walk:
         for bench, result in zip(benches, results):
             self._take(case, bench, result, attempt=attempt, together=together)
 
-    def _measure_low(self, case: Case) -> None:
+    def _measure_low(self, case: Multiplication) -> None:
         """Time the case once more on devices that are slower than their like."""
         found = []
         for bench in self._benches:
@@ -187,7 +187,13 @@ class _Walk:
             self._measure(case, [found[place][0] for place in low], 2)
 
     def _take(
-        self, case: Case, bench: GemmBench, result: Result, *, attempt: int, together: bool
+        self,
+        case: Multiplication,
+        bench: GemmBench,
+        result: Result,
+        *,
+        attempt: int,
+        together: bool,
     ) -> None:
         """Keep and report what was timed, with what the sensors said meanwhile."""
         if result.since is not None and result.until is not None:
@@ -199,7 +205,7 @@ class _Walk:
         self._taken[bench.record.key, case] = taken
         self._report(case, taken)
 
-    def _check(self, case: Case) -> None:
+    def _check(self, case: Multiplication) -> None:
         """Report once more, with what the numbers say."""
         timed = [
             self._taken[bench.record.key, case]
@@ -218,7 +224,7 @@ class _Walk:
                 figure = case.tflops(result.times.median)
                 self._figures[one.bench.record.key, case] = figure
 
-    def _report(self, case: Case, taken: Taken) -> None:
+    def _report(self, case: Multiplication, taken: Taken) -> None:
         self._emit(measurement(case, taken, device_kind=self._kind, method=SPEC.method))
 
     def close(self) -> None:

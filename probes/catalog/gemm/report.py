@@ -5,9 +5,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from ...protocol.messages import Measurement, Note
+from ...protocol.messages import MeasuredValue, Note
 from ...protocol.quantity import Quantity
-from .cases import Case
+from .cases import Multiplication
 from .device import GemmBench, Result
 
 GEMM = Quantity(
@@ -36,7 +36,9 @@ class Taken:
     """Whether the numbers were looked at: a second report, which replaces the first."""
 
 
-def measurement(case: Case, taken: Taken, *, device_kind: str, method: str) -> Measurement:
+def measurement(
+    case: Multiplication, taken: Taken, *, device_kind: str, method: str
+) -> MeasuredValue:
     """One figure in TFLOP/s, or why there is none; what a device does not have is of its kind."""
     key, result = taken.bench.record.key, taken.result
     figures: dict[str, Any] = {}
@@ -66,7 +68,7 @@ def measurement(case: Case, taken: Taken, *, device_kind: str, method: str) -> M
             why = "measured twice: slower than its like at first"
     call = _CALLS[case.entry]
     others = "while other GPUs multiply too" if taken.together else "nothing else running"
-    return Measurement(
+    return MeasuredValue(
         name=GEMM.key,
         src=key,
         dst="",
@@ -85,7 +87,7 @@ def measurement(case: Case, taken: Taken, *, device_kind: str, method: str) -> M
     )
 
 
-def entries_note(figures: "Mapping[tuple[str, Case], float]") -> Optional[Note]:
+def entries_note(figures: "Mapping[tuple[str, Multiplication], float]") -> Optional[Note]:
     """Where matmul and linear of one shape differ; `figures`: TFLOP/s by device key and case."""
     differences = []
     for (key, case), figure in figures.items():

@@ -7,7 +7,7 @@ from ...protocol.messages import DeviceRecord, Message, Note
 from ...protocol.sizing import MIB, spare_bytes
 from ...protocol.spec import ProbeStopped
 from .bench import FLUSH_BYTES
-from .cases import LIBRARY_BYTES, Case, fitting
+from .cases import LIBRARY_BYTES, Multiplication, fitting
 
 Emit = Callable[[Message], None]
 
@@ -21,8 +21,8 @@ def room_bytes(device: DeviceRecord, kind: str, *, forced: bool) -> Optional[int
 
 
 def plan(
-    device: DeviceRecord, wanted: "tuple[Case, ...]", room: Optional[int], emit: Emit
-) -> "tuple[Case, ...]":
+    device: DeviceRecord, wanted: "tuple[Multiplication, ...]", room: Optional[int], emit: Emit
+) -> "tuple[Multiplication, ...]":
     """The cases that fit; ProbeStopped where none does."""
     if room is None:
         return wanted

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
 from ...protocol.plaintext import one_line
-from .cases import Case
+from .cases import Multiplication
 
 TOLERANCE = {"bf16": 1e-2, "fp16": 5e-3, "tf32": 2e-3, "fp32": 3e-5, "fp8": 5e-2}
 """Of the root mean square error, relative: a few times the rounding of result and inputs."""
@@ -48,7 +48,7 @@ class Multiplier:
         self._a: Any = None
         self._b: Any = None
 
-    def prepare(self, case: Case) -> Work:
+    def prepare(self, case: Multiplication) -> Work:
         """Operands from a normal distribution of variance 1, and the call; Unsupported if none."""
         why = self._missing(case.dtype)
         if why:
@@ -81,7 +81,7 @@ class Multiplier:
         made = torch.randn(rows, columns, generator=self._random, device=self.device, dtype=kind)
         return made.to(self._float8()) if dtype == "fp8" else made
 
-    def _call(self, case: Case) -> Work:
+    def _call(self, case: Multiplication) -> Work:
         torch, a, b = self._torch, self._a, self._b
         if case.entry == "matmul":
             return lambda: torch.matmul(a, b)
@@ -138,7 +138,7 @@ class Multiplier:
             return f"compute capability {major}.{minor} has no such tensor cores: 8.0 and newer do"
         return ""
 
-    def relative_error(self, case: Case, work: Work) -> float:
+    def relative_error(self, case: Multiplication, work: Work) -> float:
         """Root mean square of a few rows' error against float64, over that of the rows."""
         torch = self._torch
         came = work()
@@ -154,7 +154,7 @@ class Multiplier:
             size += float(exact.square().sum().item())
         return float((off / size) ** 0.5) if size else float("nan")
 
-    def library(self, case: Case) -> Optional[str]:
+    def library(self, case: Multiplication) -> Optional[str]:
         """Who multiplies by torch's own account; None where that cannot be known."""
         if self.device == "cpu":
             return None

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from ...devices.host_memory import HostBuffer
 from ...devices.opened import Emit
-from ...protocol.messages import DeviceRecord, Measurement
+from ...protocol.messages import DeviceRecord, MeasuredValue
 from ...protocol.quantity import Quantity
 from ...protocol.timing import Sampled
 
@@ -94,7 +94,7 @@ class Reporter:
     ) -> None:  # fmt: skip
         """GB/s of one way; an empty `key` is all devices together."""
         self.emit(
-            Measurement(
+            MeasuredValue(
                 name=quantity.key,
                 src=key,
                 dst="",

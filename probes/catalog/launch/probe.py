@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ...devices.opened import Emit, open_devices
-from ...protocol.messages import DeviceRecord, Measurement, Note, Progress, Request
+from ...protocol.messages import DeviceRecord, MeasuredValue, Note, Progress, Request
 from ...protocol.plaintext import one_line
 from ...protocol.quantity import Quantity
 from ...protocol.sizing import GIB, MIB, spare_bytes, too_full
@@ -130,7 +130,7 @@ class _Fresh:
         key = self._keys.get(answer.get("index", -1), "")
         where = f" on {key}" if key else ""
         self._emit(
-            Measurement(
+            MeasuredValue(
                 name=FIRST_USE.key,
                 src=key,
                 dst="",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...crew.crew import Crew, Trouble
 from ...crew.probe import run_crew
-from ...protocol.messages import Measurement, Message, Request
+from ...protocol.messages import MeasuredValue, Message, Request
 from ...protocol.spec import ProbeSpec
 from .quantities import FINISHES, QUANTITIES, SEND_RECEIVE
 from .rank import NEEDED_BYTES, NcclMember, steps
@@ -42,13 +42,13 @@ def run(request: Request, emit: Emit) -> None:
     run_crew(request, emit, SPEC, steps, NcclMember, debug_log=True, answer=_answer)
 
 
-def _answer(trouble: Trouble, crew: Crew) -> Measurement:
+def _answer(trouble: Trouble, crew: Crew) -> MeasuredValue:
     """The failure as a measurement."""
     quantity, src, dst = FINISHES, "", ""
     if trouble.step.kind == "transfer":
         quantity = SEND_RECEIVE
         src, dst = crew.key_of(trouble.step.src), crew.key_of(trouble.step.dst)
-    return Measurement(
+    return MeasuredValue(
         name=quantity.key,
         src=src,
         dst=dst,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 from ...devices.devices import Backend
-from ...protocol.messages import DeviceRecord, Measurement, Message, Note
+from ...protocol.messages import DeviceRecord, MeasuredValue, Message, Note
 from ...protocol.quantity import Quantity
 from ...protocol.timing import Sampled
 
@@ -33,9 +33,9 @@ class Reporter:
         direction: str,
         **more: Any,
     ) -> None:
-        """An answer; `more` is the other fields of a Measurement."""
+        """An answer; `more` is the other fields of a MeasuredValue."""
         self._emit(
-            Measurement(
+            MeasuredValue(
                 name=quantity.key,
                 src=src.key if src else "",
                 dst=dst.key if dst else "",

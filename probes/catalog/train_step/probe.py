@@ -11,7 +11,7 @@ from typing import Optional
 from ...crew.crew import Crew, Trouble
 from ...crew.probe import run_crew
 from ...devices.gpus import drop_overruled_variables
-from ...protocol.messages import Measurement, Message, Note, Request
+from ...protocol.messages import MeasuredValue, Message, Note, Request
 from ...protocol.spec import ProbeSpec
 from .model import Stack
 from .rank import TOGETHER, TRAIN_STEP, TrainMember, steps
@@ -47,11 +47,11 @@ def run(request: Request, emit: Emit) -> None:
     run_crew(request, emit, SPEC, steps, TrainMember, answer=_answer)
 
 
-def _answer(trouble: Trouble, crew: Crew) -> Optional[Measurement]:
+def _answer(trouble: Trouble, crew: Crew) -> Optional[MeasuredValue]:
     """That training together does not end is a figure's answer too."""
     if trouble.step.kind not in (TOGETHER, "init"):
         return None
-    return Measurement(
+    return MeasuredValue(
         name=TRAIN_STEP.key,
         src="",
         dst="",

@@ -11,7 +11,7 @@ from typing import Any
 from ...crew.rank import Member
 from ...crew.steps import INIT, MIB, OPEN, Step
 from ...devices.sensors import Sensors
-from ...protocol.messages import Measurement, Note
+from ...protocol.messages import MeasuredValue, Note
 from ...protocol.quantity import Quantity
 from ...protocol.spec import level_of
 from .model import SMALLEST, Stack, attention_of, build, fitting, stacks
@@ -247,7 +247,7 @@ class TrainMember(Member):
             details["memory_peak_mib"] = self._torch.cuda.max_memory_allocated() // MIB
         usual = stacks(self.params, cpu=self._cpu)[0].sequence
         self.emit(
-            Measurement(
+            MeasuredValue(
                 name=TRAIN_STEP.key,
                 src=src,
                 dst="",

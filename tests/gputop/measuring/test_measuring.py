@@ -126,7 +126,7 @@ def test_a_forced_figure_says_who_was_in_the_way_on_its_gpus() -> None:
     busy = ("GPU10 is in use by process 7", "GPU10: 3 GB of its memory is held")
 
     def found(src: str, who: tuple[str, ...] = ()) -> dict[str, Any]:
-        figure = protocol.Measurement("gemm", src, "", "gemm/1", "gpu", "", "")
+        figure = protocol.MeasuredValue("gemm", src, "", "gemm/1", "gpu", "", "")
         return measuring.circumstances(wish, figure, who)
 
     assert found(A, busy) == {}

@@ -41,12 +41,15 @@ def node() -> NodeSnapshot:
     return load.load((str(NODE),)).snapshot
 
 
-def said(name: str, src: str = "", dst: str = "", **more: Any) -> protocol.Measurement:
-    return protocol.Measurement(name, src, dst, "nccl/1", "gpu", "NCCL", "in a test", **more)
+def said(name: str, src: str = "", dst: str = "", **more: Any) -> protocol.MeasuredValue:
+    return protocol.MeasuredValue(name, src, dst, "nccl/1", "gpu", "NCCL", "in a test", **more)
 
 
 def told(
-    log: bytes, *figures: protocol.Measurement, status: str = "finished", cuda: str | None = "13.0"
+    log: bytes,
+    *figures: protocol.MeasuredValue,
+    status: str = "finished",
+    cuda: str | None = "13.0",
 ) -> Told:
     """A run over the four GPUs of the recording that left this log."""
     addresses = [one.address for one in node().machine.gpus]

@@ -20,7 +20,7 @@ from gputop.measuring.state import ENDED
 from gputop.probes import catalog
 from gputop.probes.protocol.spec import ProbeSpec
 from gputop.probes.runner.client import Session
-from gputop.probes.runner.interpreters import Choice, Interpreter
+from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.topology.model.machine import Gpu, Machine
 from tests.support.places import TESTS
 
@@ -53,11 +53,11 @@ def made_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "find_interpreter", lambda *asked: choice())
 
 
-def choice() -> Choice:
+def choice() -> InterpreterChoice:
     import sys
 
     here = Interpreter(sys.executable, "this Python", "3.11", "2.5", "12.4")
-    return Choice(here, (here,))
+    return InterpreterChoice(here, (here,))
 
 
 class Free(Guard):
@@ -246,7 +246,7 @@ def test_a_stranger_who_comes_later_stops_what_is_not_begun() -> None:
 
 
 def test_without_a_torch_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "find_interpreter", lambda *asked: Choice(None, ()))
+    monkeypatch.setattr(running, "find_interpreter", lambda *asked: InterpreterChoice(None, ()))
     ran, events = go(planning.plan((), TWO))
     assert set(states(ran).values()) == {"no-torch"}
     assert not workers_of(events)

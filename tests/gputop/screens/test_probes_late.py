@@ -20,7 +20,7 @@ from gputop.probes.devices.opened import open_devices
 from gputop.probes.protocol.messages import (
     ASKING,
     IMPORTING,
-    Measurement,
+    MeasuredValue,
     Message,
     Progress,
     Request,
@@ -31,7 +31,7 @@ from gputop.probes.runner.client import run_probe
 from tests.support.places import TESTS
 
 WORKERS = TESTS / "probe_workers"
-STUCK = Measurement(
+STUCK = MeasuredValue(
     "collective_finishes", "", "", "nccl/1", "gpu", "NCCL", "all to all", verdict="timed-out"
 )
 

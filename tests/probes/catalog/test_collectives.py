@@ -22,7 +22,7 @@ from gputop.probes.catalog.collectives.plan import (
 )
 from gputop.probes.catalog.collectives.rank import LIBRARY_BYTES
 from gputop.probes.crew.steps import Step
-from gputop.probes.protocol.messages import Measurement, Message, Progress, Request
+from gputop.probes.protocol.messages import MeasuredValue, Message, Progress, Request
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner.client import Session, run_probe
@@ -259,7 +259,7 @@ def test_a_rank_that_is_killed_is_named_and_nothing_stays() -> None:
     assert "SIGKILL" in outcome.message
     assert [m for m in outcome.measurements if m.name == "all_reduce_busbw" and m.value]
     last = outcome.measurements[-1]
-    assert isinstance(last, Measurement)
+    assert isinstance(last, MeasuredValue)
     assert (last.verdict, last.value, last.why) == ("failed", None, outcome.message)
 
 

@@ -10,13 +10,20 @@ import torch
 
 from gputop.probes.catalog.gemm import probe as gemm
 from gputop.probes.catalog.gemm.bench import FLUSH_BYTES
-from gputop.probes.catalog.gemm.cases import CUBE, LIBRARY_BYTES, SHAPES, Case, cases, fitting
+from gputop.probes.catalog.gemm.cases import (
+    CUBE,
+    LIBRARY_BYTES,
+    SHAPES,
+    Multiplication,
+    cases,
+    fitting,
+)
 from gputop.probes.catalog.gemm.room import plan, room_bytes
 from gputop.probes.catalog.gemm.work import Multiplier, Unsupported, judged, precision
 from gputop.probes.protocol.messages import (
     DeviceRecord,
     Hello,
-    Measurement,
+    MeasuredValue,
     Message,
     Note,
     Request,
@@ -26,7 +33,7 @@ from gputop.probes.protocol.messages import (
 from gputop.probes.protocol.sizing import GIB, MIB
 from gputop.probes.protocol.spec import ProbeStopped
 
-TINY = Case("fp32", 48, 40, 24, "matmul")
+TINY = Multiplication("fp32", 48, 40, 24, "matmul")
 
 
 def test_levels_grow_and_every_type_is_timed() -> None:
@@ -46,7 +53,7 @@ def test_levels_grow_and_every_type_is_timed() -> None:
 
 
 def test_operations_and_memory_of_a_shape() -> None:
-    case = Case("bf16", 16384, 8192, 1280, "matmul")
+    case = Multiplication("bf16", 16384, 8192, 1280, "matmul")
     assert case.name == "bf16 M16384 K8192 N1280 matmul"
     assert case.flop == 343_597_383_680
     assert case.tflops(0.4772) == pytest.approx(720.0, rel=1e-3)  # the seed's 0.48 ms
@@ -64,8 +71,8 @@ def device(free_bytes: int, total_bytes: int = 24 * GIB) -> DeviceRecord:
 
 
 def planned(
-    free_gib: int, wanted: tuple[Case, ...], said: list[Message], *, forced: bool
-) -> tuple[Case, ...]:
+    free_gib: int, wanted: tuple[Multiplication, ...], said: list[Message], *, forced: bool
+) -> tuple[Multiplication, ...]:
     it = device(free_gib * GIB)
     return plan(it, wanted, room_bytes(it, "gpu", forced=forced), said.append)
 
@@ -91,7 +98,7 @@ def test_a_full_gpu_takes_less_or_is_refused() -> None:
 @pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
 @pytest.mark.parametrize("entry", ["matmul", "linear"])
 def test_numbers_are_checked(dtype: str, entry: str) -> None:
-    case = Case(dtype, 48, 40, 24, entry)
+    case = Multiplication(dtype, 48, 40, 24, entry)
     multiplier = Multiplier(torch, "cpu")
     work = multiplier.prepare(case)
     assert work().shape == (48, 24)
@@ -101,7 +108,7 @@ def test_numbers_are_checked(dtype: str, entry: str) -> None:
 
 
 def test_a_wrong_block_of_columns_is_found() -> None:
-    case = Case("fp32", 16, 8, 3000, "matmul")
+    case = Multiplication("fp32", 16, 8, 3000, "matmul")
     multiplier = Multiplier(torch, "cpu")
     work = multiplier.prepare(case)
 
@@ -116,7 +123,7 @@ def test_a_wrong_block_of_columns_is_found() -> None:
 
 def test_inputs_are_normally_distributed() -> None:
     multiplier = Multiplier(torch, "cpu")
-    multiplier.prepare(Case("fp32", 300, 200, 100, "matmul"))
+    multiplier.prepare(Multiplication("fp32", 300, 200, 100, "matmul"))
     assert float(multiplier._a.std()) == pytest.approx(1.0, abs=0.05)
     assert float(multiplier._b.mean()) == pytest.approx(0.0, abs=0.05)
 
@@ -137,11 +144,11 @@ def test_every_signature_of_scaled_mm_serves(
         return (made, made.abs().max()) if gives_tuple else made
 
     monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
-    multiplier, case = Multiplier(torch, "cpu"), Case("fp8", 32, 64, 16, "scaled_mm")
+    multiplier, case = Multiplier(torch, "cpu"), Multiplication("fp8", 32, 64, 16, "scaled_mm")
     work = multiplier.prepare(case)
     assert judged("fp8", multiplier.relative_error(case, work)) == ("verified", None)
     assert not any("use_fast_accum" in more for more in asked)
-    fast = Case("fp8", 32, 64, 16, "scaled_mm fast")
+    fast = Multiplication("fp8", 32, 64, 16, "scaled_mm fast")
     if not knows_fast:
         with pytest.raises(Unsupported, match="use_fast_accum"):
             multiplier.prepare(fast)
@@ -158,7 +165,7 @@ def test_what_torch_refuses_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
     with pytest.raises(Unsupported, match="tomorrow"):
-        Multiplier(torch, "cpu").prepare(Case("fp8", 32, 64, 16, "scaled_mm"))
+        Multiplier(torch, "cpu").prepare(Multiplication("fp8", 32, 64, 16, "scaled_mm"))
 
 
 def told_torch(capability: tuple[int, int] = (9, 0), arch: str = "", blas: str = "Cublas") -> Any:
@@ -205,7 +212,7 @@ def test_mi300_has_its_own_float8() -> None:
 
 
 def test_the_library_is_named_or_not_known() -> None:
-    scaled = Case("fp8", 1, 1, 1, "scaled_mm")
+    scaled = Multiplication("fp8", 1, 1, 1, "scaled_mm")
     assert Multiplier(told_torch(), "cuda:0").library(TINY) == "cuBLAS"
     assert Multiplier(told_torch(), "cuda:0").library(scaled) == "cuBLASLt"
     rocm = Multiplier(told_torch(arch="gfx942", blas="Cublaslt"), "cuda:0")
@@ -239,9 +246,9 @@ def test_the_numbers_say_which_precision_ran() -> None:
     assert judged("bf16", float("nan")) == ("wrong-data", None)
 
 
-def last(said: list[Message]) -> list[Measurement]:
+def last(said: list[Message]) -> list[MeasuredValue]:
     """The last figure of each device and case: a time is told first, the verdict later."""
-    figures = [m for m in said if isinstance(m, Measurement)]
+    figures = [m for m in said if isinstance(m, MeasuredValue)]
     return list({(m.src, m.variant): m for m in figures}.values())
 
 

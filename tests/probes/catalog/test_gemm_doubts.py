@@ -11,10 +11,10 @@ import pytest
 from gputop.probes.catalog.gemm import device as gemm_bench
 from gputop.probes.catalog.gemm import probe as gemm
 from gputop.probes.catalog.gemm.bench import CallTimes
-from gputop.probes.catalog.gemm.cases import Case
+from gputop.probes.catalog.gemm.cases import Multiplication
 from gputop.probes.protocol.messages import (
     DeviceRecord,
-    Measurement,
+    MeasuredValue,
     Message,
     Note,
     Request,
@@ -22,12 +22,12 @@ from gputop.probes.protocol.messages import (
     encode,
 )
 
-TINY = Case("fp32", 48, 40, 24, "matmul")
+TINY = Multiplication("fp32", 48, 40, 24, "matmul")
 
 
-def last(said: list[Message]) -> list[Measurement]:
+def last(said: list[Message]) -> list[MeasuredValue]:
     """The last figure of each device and case: a time is told first, the verdict later."""
-    figures = [m for m in said if isinstance(m, Measurement)]
+    figures = [m for m in said if isinstance(m, MeasuredValue)]
     return list({(m.src, m.variant): m for m in figures}.values())
 
 
@@ -41,15 +41,15 @@ class ToldBench(gemm_bench.GemmBench):
         self.thread = ThreadPoolExecutor(max_workers=1)
         self.unsupported = set()
 
-    def make_room(self, case: Case) -> None:
+    def make_room(self, case: Multiplication) -> None:
         pass
 
-    def measure(self, case: Case) -> gemm_bench.Result:
+    def measure(self, case: Multiplication) -> gemm_bench.Result:
         told = self.times_ms.get((self.record.torch_index, case.entry), [1.0])
         took = told.pop(0) if len(told) > 1 else told[0]
         return gemm_bench.Result(CallTimes((took,)), library="cuBLAS")
 
-    def check(self, case: Case, timed: gemm_bench.Result) -> gemm_bench.Result:
+    def check(self, case: Multiplication, timed: gemm_bench.Result) -> gemm_bench.Result:
         return dataclasses.replace(timed, verdict="verified")
 
     def close(self) -> None:
@@ -63,24 +63,24 @@ def told(
     monkeypatch.setattr(ToldBench, "times_ms", times)
     monkeypatch.setattr(gemm, "GemmBench", ToldBench)
     monkeypatch.setattr(
-        gemm, "cases", lambda level, cpu: (TINY, Case("fp32", 48, 40, 24, "linear"))
+        gemm, "cases", lambda level, cpu: (TINY, Multiplication("fp32", 48, 40, 24, "linear"))
     )
     gemm.run(Request("gemm", params={"device": "cpu", "count": 3}), said.append)
     return said
 
 
 def test_a_time_of_wrong_precision_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(self: ToldBench, case: Case, timed: gemm_bench.Result) -> gemm_bench.Result:
+    def check(self: ToldBench, case: Multiplication, timed: gemm_bench.Result) -> gemm_bench.Result:
         return dataclasses.replace(timed, times=None, unsupported=True, why="runs as fp32")
 
     monkeypatch.setattr(ToldBench, "check", check)
     said = told(monkeypatch, {})
-    assert any(isinstance(m, Measurement) and m.value is not None for m in said)
+    assert any(isinstance(m, MeasuredValue) and m.value is not None for m in said)
     assert {(m.value, m.why) for m in last(said)} == {(None, "runs as fp32")}
 
 
 def test_a_product_that_overflows_is_wrong_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(self: ToldBench, case: Case, timed: gemm_bench.Result) -> gemm_bench.Result:
+    def check(self: ToldBench, case: Multiplication, timed: gemm_bench.Result) -> gemm_bench.Result:
         return dataclasses.replace(timed, error=float("inf"), verdict="wrong-data")
 
     monkeypatch.setattr(ToldBench, "check", check)
@@ -92,7 +92,7 @@ def test_a_product_that_overflows_is_wrong_data(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_slow_device_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
     said = told(monkeypatch, {(1, "matmul"): [1.2, 1.0]})
-    found = [m for m in said if isinstance(m, Measurement) and m.details["entry"] == "matmul"]
+    found = [m for m in said if isinstance(m, MeasuredValue) and m.details["entry"] == "matmul"]
     assert [(m.src, m.attempt, m.verdict) for m in found] == [
         ("cpu:0", 1, None), ("cpu:1", 1, None), ("cpu:2", 1, None), ("cpu:1", 2, None),
         ("cpu:0", 1, "verified"), ("cpu:1", 2, "verified"), ("cpu:2", 1, "verified"),

@@ -11,14 +11,14 @@ import torch
 
 from gputop.probes.catalog.gemm import device as gemm_bench
 from gputop.probes.catalog.gemm import probe as gemm
-from gputop.probes.catalog.gemm.cases import Case, cases
+from gputop.probes.catalog.gemm.cases import Multiplication, cases
 from gputop.probes.catalog.gemm.device import measure_rows
 from gputop.probes.catalog.gemm.work import Multiplier
 from gputop.probes.devices.sensors import Sensors
-from gputop.probes.protocol.messages import DeviceRecord, Measurement, Message, Progress, Request
+from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message, Progress, Request
 
 
-def gemm_cases() -> tuple[Case, ...]:
+def gemm_cases() -> tuple[Multiplication, ...]:
     return cases("normal", cpu=True)
 
 
@@ -35,7 +35,7 @@ def test_a_type_that_a_device_lacks_is_said_once(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(torch, "_scaled_mm", scaled_mm)
     said = run(2, "normal")
-    fp8 = [m for m in said if isinstance(m, Measurement) and m.details["dtype"] == "fp8"]
+    fp8 = [m for m in said if isinstance(m, MeasuredValue) and m.details["dtype"] == "fp8"]
     assert sorted((m.src, m.variant) for m in fp8) == [
         ("cpu:0", "fp8"), ("cpu:0", "fp8 fast accumulation"),
         ("cpu:1", "fp8"), ("cpu:1", "fp8 fast accumulation"),
@@ -49,7 +49,7 @@ def test_a_type_that_a_device_lacks_is_said_once(monkeypatch: pytest.MonkeyPatch
 def test_one_without_memory_goes_on_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     prepare = Multiplier.prepare
 
-    def scarce(self: Multiplier, case: Case) -> Any:
+    def scarce(self: Multiplier, case: Multiplication) -> Any:
         if case == gemm_cases()[2] and self._random.initial_seed() == 1235:  # the second device's
             raise torch.cuda.OutOfMemoryError("tried to allocate")
         return prepare(self, case)
@@ -59,7 +59,7 @@ def test_one_without_memory_goes_on_with_the_next(monkeypatch: pytest.MonkeyPatc
     bf16 = {
         (m.src, m.variant): m
         for m in said
-        if isinstance(m, Measurement) and m.details["dtype"] == "bf16"
+        if isinstance(m, MeasuredValue) and m.details["dtype"] == "bf16"
     }
     failed = bf16.pop(("cpu:1", gemm_cases()[2].name))
     assert (failed.value, "out of memory" in (failed.why or "")) == (None, True)
@@ -93,7 +93,7 @@ def test_sensors_are_watched_once_and_cut_by_time(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(gemm_bench, "time", ticking)
     monkeypatch.setattr(gemm, "time", ticking)
     said = run(1, "quick")
-    timed = [m for m in said if isinstance(m, Measurement) and m.verdict is None and m.value]
+    timed = [m for m in said if isinstance(m, MeasuredValue) and m.verdict is None and m.value]
     assert len(opened) == 2
     assert len(timed) >= 2
     # The phase began at 100; every case takes one tick from its first call to its last.
@@ -103,14 +103,14 @@ def test_sensors_are_watched_once_and_cut_by_time(monkeypatch: pytest.MonkeyPatc
         assert details["power_w"] == details["sm_clock_mhz"] + 1
         assert place == 0 or details["at_s"] > timed[place - 1].details["at_s"]
     assert timed[0].details["at_s"] == 1
-    checked = [m for m in said if isinstance(m, Measurement) and m.verdict == "verified"]
+    checked = [m for m in said if isinstance(m, MeasuredValue) and m.verdict == "verified"]
     assert [m.details["at_s"] for m in checked] == [m.details["at_s"] for m in timed]
 
 
 def test_an_error_of_torch_comes_through_as_it_is() -> None:
     record = DeviceRecord("cpu:0", 0, "A CPU", memory_bytes=None, free_bytes=None)
     bench = gemm_bench.GemmBench(torch, "cpu", record, 1.0)
-    bench.planned = (Case("bf16", 0, -1, 8, "matmul"),)
+    bench.planned = (Multiplication("bf16", 0, -1, 8, "matmul"),)
     try:
         with pytest.raises(RuntimeError, match="negative dimension"):
             measure_rows([bench], lambda *told: None)

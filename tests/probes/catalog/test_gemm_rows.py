@@ -13,13 +13,18 @@ import torch
 from gputop.probes.catalog.gemm import device as gemm_bench
 from gputop.probes.catalog.gemm import probe as gemm
 from gputop.probes.catalog.gemm.bench import CallTimes
-from gputop.probes.catalog.gemm.cases import Case
+from gputop.probes.catalog.gemm.cases import Multiplication
 from gputop.probes.catalog.gemm.device import Result
-from gputop.probes.protocol.messages import DeviceRecord, Measurement, Message, Progress, Request
+from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message, Progress, Request
 
 PATIENCE = 10.0
-ROW = tuple(Case(dtype, 32, 32, n, "matmul") for n in (16, 32) for dtype in ("bf16", "fp8"))
-SWITCHED = (Case("fp16", 32, 32, 16, "matmul"), Case("tf32", 32, 32, 16, "matmul"))
+ROW = tuple(
+    Multiplication(dtype, 32, 32, n, "matmul") for n in (16, 32) for dtype in ("bf16", "fp8")
+)
+SWITCHED = (
+    Multiplication("fp16", 32, 32, 16, "matmul"),
+    Multiplication("tf32", 32, 32, 16, "matmul"),
+)
 
 
 class ActingBench(gemm_bench.GemmBench):
@@ -27,20 +32,20 @@ class ActingBench(gemm_bench.GemmBench):
 
     def __init__(self, torch: Any, kind: str, record: DeviceRecord, *rest: Any) -> None:
         super().__init__(torch, kind, record, 1.0)
-        self.began: list[Case] = []
+        self.began: list[Multiplication] = []
 
     @property
     def place(self) -> int:
         return self.record.torch_index or 0
 
-    def act(self, case: Case) -> float:
+    def act(self, case: Multiplication) -> float:
         return 1.0
 
-    def measure(self, case: Case) -> Result:
+    def measure(self, case: Multiplication) -> Result:
         self.began.append(case)
         return Result(CallTimes((self.act(case),)))
 
-    def check(self, case: Case, timed: Result) -> Result:
+    def check(self, case: Multiplication, timed: Result) -> Result:
         return timed
 
 
@@ -69,7 +74,7 @@ def test_no_gpu_waits_for_another_nor_for_the_main_thread(
 ) -> None:
     fast_done = threading.Event()
 
-    def act(bench: ActingBench, case: Case) -> float:
+    def act(bench: ActingBench, case: Multiplication) -> float:
         if bench.place == 0 and case == ROW[0]:
             # The slow one is at its first case until the other went through all.
             assert fast_done.wait(PATIENCE)
@@ -80,7 +85,7 @@ def test_no_gpu_waits_for_another_nor_for_the_main_thread(
     said: list[Message] = []
 
     def emit(message: Message) -> None:
-        if isinstance(message, Measurement):
+        if isinstance(message, MeasuredValue):
             assert fast_done.wait(PATIENCE)
         said.append(message)
 
@@ -88,7 +93,7 @@ def test_no_gpu_waits_for_another_nor_for_the_main_thread(
     run(2, emit)
     for bench in benches:
         assert tuple(bench.began) == ROW + SWITCHED
-    figures = [m for m in said if isinstance(m, Measurement)]
+    figures = [m for m in said if isinstance(m, MeasuredValue)]
     for key in ("cpu:0", "cpu:1"):  # timed in this order, then checked in the same
         told = [m.variant for m in figures if m.src == key]
         assert told == 2 * [case.name for case in ROW + SWITCHED]
@@ -105,12 +110,12 @@ def test_the_results_are_told_while_others_still_run(
 ) -> None:
     told = threading.Event()
 
-    def act(bench: ActingBench, case: Case) -> float:
+    def act(bench: ActingBench, case: Multiplication) -> float:
         assert case == ROW[0] or told.wait(PATIENCE)
         return 1.0
 
     def emit(message: Message) -> None:
-        if isinstance(message, Measurement):
+        if isinstance(message, MeasuredValue):
             told.set()
 
     monkeypatch.setattr(ActingBench, "act", act)
@@ -124,7 +129,7 @@ def test_the_types_of_the_switch_run_case_by_case(
     both = threading.Barrier(2, timeout=PATIENCE)
     seen: set[tuple[str, bool]] = set()
 
-    def act(bench: ActingBench, case: Case) -> float:
+    def act(bench: ActingBench, case: Multiplication) -> float:
         if case in SWITCHED:
             both.wait()  # breaks where one is ahead
             both.wait()
@@ -141,9 +146,9 @@ def test_the_types_of_the_switch_run_case_by_case(
 def test_alone_means_one_after_the_other(
     monkeypatch: pytest.MonkeyPatch, benches: list[ActingBench]
 ) -> None:
-    order: list[tuple[int, Case]] = []
+    order: list[tuple[int, Multiplication]] = []
 
-    def act(bench: ActingBench, case: Case) -> float:
+    def act(bench: ActingBench, case: Multiplication) -> float:
         order.append((bench.place, case))
         return 1.0
 
@@ -152,7 +157,7 @@ def test_alone_means_one_after_the_other(
     run(2, said.append, alone=True)
     in_rows = list(itertools.product((0, 1), ROW))
     assert order[: len(in_rows)] == in_rows
-    assert all("nothing else" in m.direction for m in said if isinstance(m, Measurement))
+    assert all("nothing else" in m.direction for m in said if isinstance(m, MeasuredValue))
 
 
 def test_a_slow_one_is_measured_again_when_all_are_through(
@@ -167,7 +172,7 @@ def test_a_slow_one_is_measured_again_when_all_are_through(
     run(3, said.append)
     assert tuple(benches[0].began) == ROW + SWITCHED
     assert tuple(benches[1].began) == (*ROW, ROW[1], *SWITCHED)
-    figures = [m for m in said if isinstance(m, Measurement)]
+    figures = [m for m in said if isinstance(m, MeasuredValue)]
     (place,) = [i for i, m in enumerate(figures[:19]) if m.attempt == 2]
     assert place == 3 * len(ROW)
     assert (figures[place].src, figures[place].variant) == ("cpu:1", ROW[1].name)
@@ -178,7 +183,7 @@ def test_one_that_fails_ends_the_probe_and_stops_the_others(
 ) -> None:
     at_second, failed = threading.Event(), threading.Event()
 
-    def act(bench: ActingBench, case: Case) -> float:
+    def act(bench: ActingBench, case: Multiplication) -> float:
         if bench.place == 0:
             assert at_second.wait(PATIENCE)
             raise RuntimeError("an illegal address")
@@ -211,13 +216,13 @@ def test_nobody_listens_any_more(
 ) -> None:
     heard = threading.Event()
 
-    def act(bench: ActingBench, case: Case) -> float:
+    def act(bench: ActingBench, case: Multiplication) -> float:
         if case != ROW[0]:
             heard.wait(PATIENCE)
         return 1.0
 
     def emit(message: Message) -> None:
-        if isinstance(message, Measurement):
+        if isinstance(message, MeasuredValue):
             raise BrokenPipeError
 
     class Heard(threading.Event):

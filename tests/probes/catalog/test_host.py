@@ -16,7 +16,7 @@ from gputop.probes.devices.host_memory import HostBuffer
 from gputop.probes.protocol.messages import (
     DeviceRecord,
     Hello,
-    Measurement,
+    MeasuredValue,
     Message,
     Note,
     Progress,
@@ -37,8 +37,8 @@ def run(**params: object) -> list[Message]:
     return said
 
 
-def figures(said: list[Message]) -> dict[tuple[str, str, str], Measurement]:
-    return {(m.name, m.src, m.variant): m for m in said if isinstance(m, Measurement)}
+def figures(said: list[Message]) -> dict[tuple[str, str, str], MeasuredValue]:
+    return {(m.name, m.src, m.variant): m for m in said if isinstance(m, MeasuredValue)}
 
 
 def test_quick_is_pinned_memory_alone_and_all_at_once() -> None:

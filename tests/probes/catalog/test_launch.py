@@ -17,7 +17,7 @@ from gputop.probes.catalog.launch import first_use
 from gputop.probes.catalog.launch import probe as launch
 from gputop.probes.catalog.launch.caches import caches
 from gputop.probes.catalog.launch.first_use import FirstUse
-from gputop.probes.protocol.messages import Measurement, Message, Note, Request, decode, encode
+from gputop.probes.protocol.messages import MeasuredValue, Message, Note, Request, decode, encode
 from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner import children
 from tests.support.places import ROOT
@@ -33,8 +33,8 @@ def run(**params: object) -> list[Message]:
     return said
 
 
-def figures(said: list[Message]) -> dict[str, Measurement]:
-    return {m.variant: m for m in said if isinstance(m, Measurement)}
+def figures(said: list[Message]) -> dict[str, MeasuredValue]:
+    return {m.variant: m for m in said if isinstance(m, MeasuredValue)}
 
 
 def test_quick_on_the_host() -> None:

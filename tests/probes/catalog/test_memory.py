@@ -20,7 +20,7 @@ from gputop.probes.devices.memory_work import (
 )
 from gputop.probes.protocol.messages import (
     DeviceRecord,
-    Measurement,
+    MeasuredValue,
     Message,
     Progress,
     Request,
@@ -43,7 +43,7 @@ def run(**params: object) -> list[Message]:
 
 def test_the_self_test_gives_every_figure_of_every_device() -> None:
     said = run(level="quick")
-    found = {(m.name, m.src, m.variant): m for m in said if isinstance(m, Measurement)}
+    found = {(m.name, m.src, m.variant): m for m in said if isinstance(m, MeasuredValue)}
     assert found.keys() == {
         (operation.quantity.key, f"cpu:{i}", operation.variant)
         for operation in OPERATIONS
@@ -123,7 +123,7 @@ def test_the_sum_of_all_words_is_held_against_the_kernel_s(lost: int, right: boo
 
 def test_a_device_whose_memory_is_wrong_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Arrays, "is_right", lambda self, operation, size: operation is not TRIAD)
-    said = [m for m in run(level="quick", count=1) if isinstance(m, Measurement)]
+    said = [m for m in run(level="quick", count=1) if isinstance(m, MeasuredValue)]
     assert {m.verdict for m in said if m.name == "memory_triad"} == {"wrong-data"}
     assert {m.verdict for m in said if m.name != "memory_triad"} == {"verified"}
 

@@ -25,7 +25,7 @@ from gputop.probes.catalog.train_step.model import (
 from gputop.probes.catalog.train_step.rank import TrainMember, steps
 from gputop.probes.crew.crew import Trouble
 from gputop.probes.crew.steps import INIT, OPEN, Step
-from gputop.probes.protocol.messages import DeviceRecord, Measurement, Request
+from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Request
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.sizing import GIB
 from gputop.probes.protocol.spec import ProbeStopped
@@ -196,9 +196,9 @@ def run(tmp_path: Path, count: int) -> Outcome:
     )  # fmt: skip
 
 
-def figures(outcome: Outcome) -> dict[tuple[str, str], Measurement]:
+def figures(outcome: Outcome) -> dict[tuple[str, str], MeasuredValue]:
     assert outcome.status == "finished", outcome.message
-    assert all(isinstance(m, Measurement) for m in outcome.measurements)
+    assert all(isinstance(m, MeasuredValue) for m in outcome.measurements)
     return {(m.variant, m.src): m for m in outcome.measurements}
 
 

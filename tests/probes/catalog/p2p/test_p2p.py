@@ -11,7 +11,7 @@ from gputop.probes.catalog.p2p import walk as p2p_walk
 from gputop.probes.devices import opened
 from gputop.probes.devices.devices import Flow
 from gputop.probes.protocol.messages import (
-    Measurement,
+    MeasuredValue,
     Message,
     Note,
     Progress,
@@ -84,7 +84,7 @@ def test_full_takes_the_extras_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> 
         return [
             m.bytes_per_copy
             for m in said
-            if isinstance(m, Measurement)
+            if isinstance(m, MeasuredValue)
             and m.name == "write_sweep"
             and m.src[6] + m.dst[6] == "01"
         ]
@@ -205,7 +205,7 @@ def test_lost_bytes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_was_copied_before_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = ToldGpus(2)
     said = run(monkeypatch, gpus)
-    verified = [m for m in said if isinstance(m, Measurement) and m.verdict == "verified"]
+    verified = [m for m in said if isinstance(m, MeasuredValue) and m.verdict == "verified"]
     assert len(verified) >= 9
     assert len(gpus.cleared) == len(verified)
 
@@ -229,7 +229,7 @@ def test_a_low_pair_is_measured_again_once(monkeypatch: pytest.MonkeyPatch) -> N
     gpus.large_bytes = 512 * MIB
     gpus.speeds[0, 1] = [300.0] * 5 + [395.0]
     said = run(monkeypatch, gpus)
-    tries = [m for m in said if isinstance(m, Measurement) and (m.name, m.src, m.dst) ==
+    tries = [m for m in said if isinstance(m, MeasuredValue) and (m.name, m.src, m.dst) ==
              ("write_bandwidth", "0000:00:00.0", "0000:01:00.0")]  # fmt: skip
     assert [(m.attempt, m.value) for m in tries] == [(1, 300.0), (2, 395.0)]
     others = found(said, "write_bandwidth")
@@ -265,7 +265,7 @@ def test_progress_grows_to_its_total(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_self_test_takes_every_path(level: str) -> None:
     said: list[Message] = []
     p2p.run(Request("p2p", params={"device": "cpu", "count": 2, "level": level}), said.append)
-    figures = [m for m in said if isinstance(m, Measurement) and m.value is not None]
+    figures = [m for m in said if isinstance(m, MeasuredValue) and m.value is not None]
     names = {m.name for m in figures}
     more = {*OTHER_PATHS, *EXTRAS} if level != "quick" else set()
     assert names == {

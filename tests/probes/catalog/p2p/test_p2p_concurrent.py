@@ -11,7 +11,7 @@ import pytest
 from gputop.probes.catalog.p2p import concurrent as p2p_concurrent
 from gputop.probes.devices import opened
 from gputop.probes.devices.devices import Flow, FlowTimes
-from gputop.probes.protocol.messages import Measurement, Message, Note, Request, decode, encode
+from gputop.probes.protocol.messages import MeasuredValue, Message, Note, Request, decode, encode
 from gputop.probes.protocol.sizing import MIB
 from tests.probes.told_gpus import H200_GBS, ToldGpus
 
@@ -28,11 +28,11 @@ def run(monkeypatch: pytest.MonkeyPatch, gpus: ToldGpus, **params: object) -> li
     return said
 
 
-def figures(said: list[Message], name: str, variant: str) -> dict[tuple[str, str], Measurement]:
+def figures(said: list[Message], name: str, variant: str) -> dict[tuple[str, str], MeasuredValue]:
     return {
         (m.src[6:7], m.dst[6:7]): m
         for m in said
-        if isinstance(m, Measurement) and (m.name, m.variant) == (name, variant)
+        if isinstance(m, MeasuredValue) and (m.name, m.variant) == (name, variant)
     }
 
 
@@ -218,7 +218,7 @@ def test_two_gpus_have_only_each_other(
     if shared:
         gpus.shared = [({(0, 1), (1, 0)}, H200_GBS)]
     said = run(monkeypatch, gpus)
-    variants = {m.variant for m in said if isinstance(m, Measurement)}
+    variants = {m.variant for m in said if isinstance(m, MeasuredValue)}
     assert variants == {"alone", "ring shift"}
     assert text in wiring(said).text
 
@@ -227,7 +227,7 @@ def test_buffers_hold_a_part_for_every_peer(monkeypatch: pytest.MonkeyPatch) -> 
     gpus = ToldGpus(8)  # a mesh
     said = run(monkeypatch, gpus, level="quick")
     _, buffer_bytes = gpus.allocated
-    sizes = {m.bytes_per_copy for m in said if isinstance(m, Measurement)}
+    sizes = {m.bytes_per_copy for m in said if isinstance(m, MeasuredValue)}
     assert max(size or 0 for size in sizes) * 7 <= buffer_bytes
     assert min(size or 0 for size in sizes) >= 32 * MIB
     everyone = max(gpus.flows, key=len)
@@ -254,7 +254,7 @@ def test_the_self_test_runs_threads_at_once(count: int) -> None:
     said: list[Message] = []
     request = Request("p2p-concurrent", params={"device": "cpu", "count": count})
     p2p_concurrent.run(request, said.append)
-    found = [m for m in said if isinstance(m, Measurement)]
+    found = [m for m in said if isinstance(m, MeasuredValue)]
     assert {m.name for m in found} == {"concurrent_bandwidth", "concurrent_total"}
     for m in found:
         assert (m.device_kind, m.unit) == ("cpu", "GB/s")
