@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..hardware.specs import PublishedFigure, Sku
+from ..hardware.vendors import BY_ID
 from ..model import quantities
 from ..model.snapshot import Measurement
 from ..wiring.graph import gpu_numa
@@ -21,8 +22,6 @@ MEMORY = {
     quantities.MEMORY_READ: (),
 }
 """BabelStream's scale reads one array and writes one, as a copy does."""
-STREAM_SHARE = {"nvidia": 0.885, "amd": 0.815}
-"""Middle of what large streaming copies reach of the bus: 85-92 % (NVIDIA), 78-85 % (MI300X)."""
 STREAM_SOURCE = "rule of thumb: 85 to 92 % of the memory bus on NVIDIA, 78 to 85 % on MI300X"
 ONE_SHAPE = 0.88
 """One fixed shape reaches 85 to 92 % of what the best of thousands of shapes does (MAMF)."""
@@ -110,7 +109,8 @@ def _memory(figure: Measurement, sku: Sku) -> Expected:
         for known in entries(sku, quantity):
             made = band(known.measured * half, known.unit, known.kind, known.source, scaled=counted)
             return Expected(band=made)
-    share = STREAM_SHARE.get(sku.vendor.lower())
+    vendor = BY_ID.get(sku.vendor.lower())
+    share = None if vendor is None else vendor.stream_share
     if share is None or not sku.hbm_gbs:
         return Expected(note="no published figure for this model's memory")
     return Expected(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..hardware.specs import sku_for
+from ..hardware.vendors import AMD, NVIDIA
 from ..model.machine import Gpu
 from ..model.page import Fact, Fix, Page
 from ..model.readings import EccCounts, GpuReading
@@ -135,7 +136,7 @@ def _errors(now: GpuReading | None) -> Iterator[tuple[str, str]]:
 
 
 def _identity(gpu: Gpu) -> Iterator[Fact]:
-    source = "NVML" if gpu.vendor == "nvidia" else "driver"
+    source = "NVML" if gpu.vendor == NVIDIA.id else "driver"
     known = (
         _model(gpu),
         f"part {gpu.partition} of package {gpu.parent}" if gpu.parent is not None else "",
@@ -256,7 +257,7 @@ def _clocks(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
         answer=answer,
         because="; ".join(told),
         source="amdsmi amdsmi_get_violation_status"
-        if gpu.vendor == "amd"
+        if gpu.vendor == AMD.id
         else "NVML nvmlDeviceGetCurrentClocksEventReasons",
     )
 
@@ -274,13 +275,13 @@ def _ecc(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
             f"corrected errors since the driver loaded{spent}"
         ),
         because="counts over a life mean little; one that grows does",
-        source="NVML" if gpu.vendor == "nvidia" else "driver",
+        source="NVML" if gpu.vendor == NVIDIA.id else "driver",
     )
 
 
 def _spent(gpu: Gpu, ecc: EccCounts) -> str:
     """Memory that was taken out of use: NVIDIA remaps rows, AMD retires pages."""
-    if gpu.vendor == "amd":
+    if gpu.vendor == AMD.id:
         pages = ecc.pages_retired_double
         return "" if pages is None else f"; {pages} bad page{'s' * (pages != 1)}"
     remapped = [ecc.rows_remapped_corrected, ecc.rows_remapped_uncorrected]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ..hardware.vendors import AMD
 from ..model import quantities
 from ..model.machine import Gpu
 from ..model.snapshot import Measurement
@@ -77,7 +78,7 @@ def _grant(node: Node, src: str, dst: str) -> Rung:
     pair = node.snapshot.machine.pair(src, dst)
     words = () if pair is None else (pair.p2p_read, pair.p2p_write)
     gpu = node.snapshot.machine.gpu(src)
-    amd = gpu is not None and gpu.vendor == "amd"
+    amd = gpu is not None and gpu.vendor == AMD.id
     said, runtime = ("the driver", "HIP") if amd else ("NVML", "CUDA")
     for word in words:
         if word not in (None, "ok"):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..hardware.specs import sku_for
+from ..hardware.vendors import AMD
 from ..model.machine import Gpu
 from ..model.page import ASSUMED, READ, Fact
 from ..model.units import gbs
@@ -66,7 +67,7 @@ def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
             f"{count} GPUs {gbs((count - 1) * each)}" for count in (2, 4) if count <= len(rates)
         ]
         because += f": for each GPU of a job there is, on {', on '.join(parts)}"
-        if len(rates) > 1 and gpu.vendor == "amd":
+        if len(rates) > 1 and gpu.vendor == AMD.id:
             # amd-few-gpus gives the same advice, with its figures, where such a job is checked.
             because += "; NCCL_MIN_NCHANNELS=32 helps such a job a little"
     yield Fact(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..hardware.vendors import AMD
 from ..model.machine import Gpu, GpuPair
 from ..model.page import ASSUMED, READ, Fact, Fix, Page
 from ..model.units import gbs
@@ -47,7 +48,7 @@ def why_pair(node: Node, a: str, b: str) -> Page:
     path = path_between(node.graph, a, b)
     one, other = machine.gpu(a), machine.gpu(b)
     ends = [gpu for gpu in (one, other) if gpu is not None]
-    amd = bool(ends) and all(gpu.vendor == "amd" for gpu in ends)
+    amd = bool(ends) and all(gpu.vendor == AMD.id for gpu in ends)
     facts = [_relation(found, amd=amd), *_path(node, path)]
     trouble = ("", "")
     dies = any({a, b} == set(one.members) for one in packages(node.graph) if not one.shared)

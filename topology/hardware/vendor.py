@@ -35,8 +35,6 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """The library that this command calls."""
     runtime: str = "the runtime"
     """What programs compute with."""
-    devices: str = ""
-    """How this runtime numbers GPUs for PyTorch beside "cuda": "hip"; "" where it does not."""
     module: str = ""
     """Its kernel module."""
     memory_clients: tuple[str, ...] = ()
@@ -60,7 +58,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     parts_are_devices: bool = False
     """Whether its tools list a part of a package like a GPU of its own."""
     stream_share: float | None = None
-    """Share of the data sheet's memory bandwidth that a copy within a GPU reaches."""
+    """Share of the memory bus that large streaming copies reach: the middle of what is known."""
 
 
 def unknown(name: str) -> Vendor:

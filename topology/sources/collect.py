@@ -9,7 +9,7 @@ import msgspec
 
 from ..hardware.amd_parts import numbered
 from ..hardware.vendor import GPU
-from ..hardware.vendors import BY_PCI_ID, VENDORS, vendor_of
+from ..hardware.vendors import AMD, BY_PCI_ID, VENDORS, vendor_of
 from ..model.machine import Gpu, Machine, PciDevice
 from ..model.part import OF_MACHINE, OF_READINGS, OF_SNAPSHOT, Part, merge_fields
 from ..model.readings import Readings
@@ -111,7 +111,7 @@ def _complete(gpu: Gpu, device: PciDevice) -> Gpu:
         filled["numa_node"] = device.numa_node
     if gpu.pcie_width_max is None and device.link_width_max is not None:
         filled["pcie_width_max"] = device.link_width_max
-    if gpu.name is None and gpu.vendor == "amd" and device.device_name is not None:
+    if gpu.name is None and gpu.vendor == AMD.id and device.device_name is not None:
         # amdgpu names only boards whose vendor wrote a name into them.
         filled["name"] = device.device_name
     if not filled:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..hardware.vendors import AMD
 from ..model.machine import Gpu, GpuPair, XgmiLink
 from ..model.part import Part
 from ..model.snapshot import Problem
@@ -47,7 +48,7 @@ def differences(parts: Sequence[Part]) -> tuple[Problem, ...]:
 
 
 def _amd(part: Part) -> dict[str, Gpu]:
-    return {gpu.address: gpu for gpu in part.gpus if gpu.vendor == "amd"}
+    return {gpu.address: gpu for gpu in part.gpus if gpu.vendor == AMD.id}
 
 
 def _missing(kernel: Part, other: Part, who: str) -> list[str]:

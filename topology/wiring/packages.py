@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..hardware.specs import Sku, sku_for, table
+from ..hardware.vendors import AMD
 from ..model.machine import Gpu
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def packages(graph: nx.Graph[str]) -> tuple[Package, ...]:
     gpus = {
         node: record
         for node, record in graph.nodes(data="record")
-        if isinstance(record, Gpu) and record.vendor == "amd"
+        if isinstance(record, Gpu) and record.vendor == AMD.id
     }
     parts: dict[str, list[str]] = {}
     for node, gpu in gpus.items():

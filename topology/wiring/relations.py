@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from ..hardware.vendors import AMD, NVIDIA
 from ..model.machine import Machine
 from ..model.units import printable
 from ..sources.nvidia.words import ranges
@@ -113,7 +114,7 @@ def matrix(machine: Machine) -> RelationMatrix:
         for label, address, kind in names
     )
     legend = tuple((f"NIC{i}", name) for i, (name, _) in enumerate(nics))
-    amd = bool(gpus) and all(gpu.vendor == "amd" for gpu in gpus)
+    amd = bool(gpus) and all(gpu.vendor == AMD.id for gpu in gpus)
     return RelationMatrix(rows=rows, nics=legend, nvlinks=not amd)
 
 
@@ -129,7 +130,7 @@ def _nics(machine: Machine) -> list[tuple[str, str]]:
         # Without an address there is nothing to go by but the matrix that names it.
         if one.address is not None or one.name in told
     ]
-    if any(gpu.vendor == "nvidia" for gpu in machine.gpus):
+    if any(gpu.vendor == NVIDIA.id for gpu in machine.gpus):
         return found
     known = {address for _, address in found}
     return found + [

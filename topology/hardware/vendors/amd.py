@@ -13,7 +13,6 @@ VENDOR = Vendor(
     tool="amd-smi",
     management="amdsmi",
     runtime="HIP",
-    devices="hip",
     module="amdgpu",
     memory_clients=("amdkfd",),
     sources=("amdsmi", "amdsmi_readings", "kfd", "amdgpu_readings"),

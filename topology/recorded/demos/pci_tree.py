@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ...hardware.vendors import BY_ID
 from .shape import Adapter, DemoShape, RootPort
 
 PORT_IDS = {"GenuineIntel": "8086:352a", "AuthenticAMD": "1022:14ab"}
@@ -166,7 +167,7 @@ class _Facts(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, shape: DemoShape, kind: str, slot_gts: float) -> _Facts:
         if kind == "gpu":
-            driver = "nvidia" if shape.gpu.vendor == "nvidia" else "amdgpu"
+            driver = BY_ID[shape.gpu.vendor].module
             gts = GTS[shape.gpu.pcie_gen]
             return cls(shape.gpu.pci_id, shape.gpu.subsystem_id, driver, gts, 16)
         if kind == "nvswitch":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ....hardware.vendors import NVIDIA
+from ....hardware.vendors import NVIDIA, VENDORS
 from ....model.machine import RdmaDevice
 from ...case import Case
 from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
@@ -14,7 +14,7 @@ from ...shared.near import some
 from .nics import near_nics
 
 DMABUF_KERNEL = (5, 12)
-CLIENTS = {"nvidia": ("nv_mem", "nv_mem_nc"), "amd": ("amdkfd",)}
+CLIENTS = {vendor.id: vendor.memory_clients for vendor in VENDORS if vendor.memory_clients}
 """Names of GPU drivers in /sys/kernel/mm/memory_peers (NCCL transport/net_ib, gdr support)."""
 
 
