@@ -11,13 +11,17 @@ from typing import Any
 import msgspec
 
 from gputop import __version__
-from gputop.topology.logs.examined import ReadLog
+from gputop.topology.diagnosis.finding import Finding
+from gputop.topology.diagnosis.log import ReadLog
+from gputop.topology.diagnosis.symptoms.explain import SEVERITY_OF
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
 from gputop.topology.recorded.plain_file import open_plain
 
 SCHEMA = "gputop.log/1"
+WORDS = {severity: word for word, severity in SEVERITY_OF.items()}
+"""Severity -> the word that the document has for it."""
 NO_LINES = "no line of NCCL or RCCL in it; a job writes them with NCCL_DEBUG=INFO"
 
 
@@ -84,7 +88,7 @@ def document(read: ReadLog) -> dict[str, Any]:
         "environment": [msgspec.to_builtins(one) for one in log.environment],
         "communicators": [msgspec.to_builtins(one) for one in log.communicators],
         "notes": [msgspec.to_builtins(note) for note in log.notes],
-        "findings": [msgspec.to_builtins(one) for one in read.findings],
+        "findings": [_finding(finding) for finding in read.findings],
         "unexplained": [msgspec.to_builtins(note) for note in read.unexplained],
         "node": read.overlay.node or None,
         "agreement": {
@@ -93,4 +97,18 @@ def document(read: ReadLog) -> dict[str, Any]:
             "differ": len(agreement.differing),
             **msgspec.to_builtins(agreement),
         },
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "severity": WORDS[finding.severity],
+        "title": finding.title,
+        "cause": finding.cause,
+        "proof": [{"line": proof.line, "text": proof.value} for proof in finding.evidence],
+        "count": finding.count,
+        "look": finding.look,
+        "fix": [fix.text for fix in finding.fix],
+        "sources": finding.sources,
     }

@@ -23,7 +23,7 @@ node1:11:11 [0] misc/fans.cc:12 NCCL WARN fan 3 has stopped
 
 
 def test_a_symptom_of_a_log_is_one_entry(checkout: CopiedCheckout) -> None:
-    table = checkout.root / "topology/logs/symptoms/table.toml"
+    table = checkout.root / "topology/diagnosis/symptoms/table.toml"
     table.write_text(table.read_text() + ENTRY)
     (checkout.root / "job.log").write_text(LOG)
     printed = checkout.gputop("log", "job.log")

@@ -1,4 +1,4 @@
-"""What a rule says: a finding with its proof, its price and its cure."""
+"""What a rule or a debug log says: a finding with its proof, its price and its cure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is found, about these devices."""
 
     id: str
-    """Id of the rule, kebab-case, stable."""
+    """Id of the rule, or of the symptom of a log; kebab-case, stable."""
     peers: str = ""
     """Number of the diagnosis rule in the field's collection, "D07"; empty where it has none."""
     severity: str
@@ -39,6 +39,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What follows for a job on this node."""
     fix: tuple[Fix, ...] = ()
     sources: tuple[str, ...] = ()
+    cause: str = ""
+    """What is likely behind it; only symptoms of logs have it, rules say it in the title."""
+    look: tuple[str, ...] = ()
+    """Where to look for more, without root: only for symptoms of logs."""
+    count: int = 0
+    """How many lines of a log show it; `evidence` quotes the first few."""
 
     @property
     def key(self) -> tuple[str, tuple[str, ...], str]:

@@ -28,7 +28,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """"nccl" for the library's own questions, "" for what holds without it."""
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One thing that was read or measured."""
 
     what: str
@@ -37,6 +37,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """"16 of 18"."""
     source: str
     """Where it was read: "NVML nvmlDeviceGetNvLinkState", "/proc/cmdline", "probe p2p"."""
+    line: int | None = None
+    """Which line of a log `value` quotes; None for everything else."""
 
 
 class Fix(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,8 +8,11 @@ import msgspec
 
 from gputop import __version__
 from gputop.checking.answer import Answer
+from gputop.topology.diagnosis.finding import Finding
 
 SCHEMA = "gputop.check/1"
+ONLY_OF_LOGS = ("cause", "look", "count")
+"""Fields of a finding that no rule fills."""
 
 
 def document(answer: Answer) -> dict[str, Any]:
@@ -30,11 +33,17 @@ def document(answer: Answer) -> dict[str, Any]:
         "measured": [msgspec.to_builtins(run) for run in answer.measured.runs],
         "verdict": diagnosis.verdict,
         "exit_code": answer.exit_code,
-        "findings": [msgspec.to_builtins(one) for one in diagnosis.findings],
+        "findings": [_finding(finding) for finding in diagnosis.findings],
         "silenced": [
-            {**msgspec.to_builtins(one.finding), "reason": one.reason} for one in diagnosis.silenced
+            {**_finding(silenced.finding), "reason": silenced.reason}
+            for silenced in diagnosis.silenced
         ],
         "examined": list(diagnosis.examined),
         "not_examined": [*diagnosis.unexamined, *diagnosis.elsewhere],
         "elapsed_seconds": round(answer.elapsed_seconds, 3),
     }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(finding)
+    return {name: value for name, value in fields.items() if name not in ONLY_OF_LOGS}

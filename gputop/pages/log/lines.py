@@ -6,17 +6,18 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW
 from gputop.topology.model import units
 from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
+    from gputop.topology.diagnosis.finding import Finding
+    from gputop.topology.diagnosis.log import ReadLog
     from gputop.topology.logs.comparing.agreement import ComparedItem
-    from gputop.topology.logs.examined import ReadLog
     from gputop.topology.logs.report.communicator import Communicator, LoggedGraph
     from gputop.topology.logs.report.report import LogReport
-    from gputop.topology.logs.symptoms.explain import ObservedSymptom
 
-SIGNS = {"error": ("!!", "bad"), "warning": ("! ", "warn"), "notice": ("· ", "muted")}
+SIGNS = {BROKEN: ("!!", "bad"), SLOW: ("! ", "warn"), NOTICE: ("· ", "muted")}
 PATTERNS = {1: "Tree", 2: "Tree", 3: "Tree", 4: "Ring", 5: "NVLS", 6: "CollNet"}
 MOST_RANKS = 64
 MOST_ROWS = 24
@@ -255,18 +256,19 @@ def choice_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line, .
     return tuple(lines)
 
 
-def finding_lines(one: ObservedSymptom, width: int) -> tuple[Line, ...]:
+def finding_lines(finding: Finding, width: int) -> tuple[Line, ...]:
     """A finding: what it is, the lines that prove it, the cause, where to look, the fix."""
-    sign, ink = SIGNS[one.severity]
-    lines = [*wrapped(((f"{sign} ", ink), (clean(one.title, 200), "strong")), width, 3)]
-    for proof in one.proof:
-        spans = ((f"   line {proof.line}: ", "muted"), (clean(proof.text, 300), ""))
+    sign, ink = SIGNS[finding.severity]
+    lines = [*wrapped(((f"{sign} ", ink), (clean(finding.title, 200), "strong")), width, 3)]
+    for proof in finding.evidence:
+        spans = ((f"   {proof.what}: ", "muted"), (clean(proof.value, 300), ""))
         lines += wrapped(spans, width, 6)
-    lines += wrapped((("   ", ""), (clean(one.cause, 600), "")), width, 3)
-    for title, texts, tint in (("Look: ", one.look, "key bold"), ("Fix: ", one.fix, "good bold")):
+    lines += wrapped((("   ", ""), (clean(finding.cause, 600), "")), width, 3)
+    fixes = tuple(fix.text for fix in finding.fix)
+    for title, texts, tint in (("Look: ", finding.look, "key bold"), ("Fix: ", fixes, "good bold")):
         for index, text in enumerate(texts):
             lead = title if index == 0 else " " * len(title)
             told = (("   ", ""), (lead, tint), (clean(text, 300), ""))
             lines += wrapped(told, width, 3 + len(title))
-    lines += wrapped((("   Source: ", "muted"), ("; ".join(one.sources), "muted")), width, 6)
+    lines += wrapped((("   Source: ", "muted"), ("; ".join(finding.sources), "muted")), width, 6)
     return tuple(lines)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gputop.pages.log.lines import DIFFERS, SIGNS, compared, mark
 from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.explain.nccl import fact_of
 from gputop.topology.logs.comparing.agreement import ComparedItem, PairAgreement
 from gputop.topology.logs.report.report import LogNote
-from gputop.topology.logs.symptoms.explain import ObservedSymptom as Finding
-from gputop.topology.model.page import Fact, Fix, Page
+from gputop.topology.model.page import Fact, Page
 from gputop.widgets.spans import Line, Span, left
 
 if TYPE_CHECKING:
-    from gputop.topology.logs.examined import ReadLog
+    from gputop.topology.diagnosis.log import ReadLog
 
 MOST = 200
 
@@ -64,13 +64,13 @@ def explained(one: Entry, read: ReadLog) -> Page:
     if what is None:
         return _whole(read)
     if isinstance(what, Finding):
-        facts = [_line(proof.line, proof.text) for proof in what.proof]
+        facts = [Fact(question=proof.what, answer=proof.value) for proof in what.evidence]
         facts += [Fact(question="look", answer=text, basis="") for text in what.look]
         return Page(
             title=what.title,
             claim=what.cause,
             facts=tuple(facts),
-            fix=tuple(Fix(text=text) for text in what.fix),
+            fix=what.fix,
         )
     if isinstance(what, LogNote):
         who = [f"rank {rank}" for rank in what.ranks] or list(what.hosts)

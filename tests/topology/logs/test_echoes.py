@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from gputop.topology.diagnosis.symptoms.explain import explain, table, unexplained
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
-from gputop.topology.logs.symptoms.explain import explain, table, unexplained
 from tests.topology.logs.log_examples import EXAMPLES, OTHER_FORMS
 
 N = "n1:7:8 [0] "
@@ -79,10 +79,12 @@ def test_a_rank_that_is_missing_is_named_and_all_that_wait_are_not_called_missin
     first, second = EXAMPLES["init-stuck"]
     found = {one.id: one for one in explain(read(first, second))}
     assert set(found) == {"init-stuck"}
-    assert "rank 1, the last of all 2" in found["init-stuck"].proof[0].text
+    assert "rank 1, the last of all 2" in found["init-stuck"].evidence[0].value
     found = {one.id: one for one in explain(read(first))}
     assert set(found) == {"init-unfinished"}
-    assert "not in this log: ranks 1 of 2" in [one.text for one in found["init-unfinished"].proof]
+    assert "not in this log: ranks 1 of 2" in [
+        one.value for one in found["init-unfinished"].evidence
+    ]
     ready = second.replace("START", "COMPLETE")
     assert [one.id for one in explain(read(first, ready))] == ["init-unfinished"]
 
@@ -99,8 +101,8 @@ def test_a_narrow_end_is_told_in_the_words_of_its_log_and_a_start_by_where_it_wa
         line.replace("NVS/0-0", "GPU/0-60") for line in lines[5:]
     ]
     found = {one.id: one for one in explain(read(*lines))}["nvlink-unequal"]
-    assert found.proof[0].text == "GPU/0-70 + XGMI[185.4] - GPU/0-60, where others have 370.8"
+    assert found.evidence[0].value == "GPU/0-70 + XGMI[185.4] - GPU/0-60, where others have 370.8"
     assert "amd-smi xgmi" in found.look[0]
     stuck = {one.id: one for one in explain(read(*EXAMPLES["init-stuck"]))}["init-stuck"]
     assert "on one host P2P" in stuck.cause
-    assert any("NCCL_P2P_DISABLE=1" in text for text in stuck.fix)
+    assert any("NCCL_P2P_DISABLE=1" in fix.text for fix in stuck.fix)

@@ -4,8 +4,8 @@ import gzip
 
 import pytest
 
+from gputop.topology.diagnosis.symptoms.explain import check_of, explain, table, unexplained
 from gputop.topology.logs.reading.read import read_log
-from gputop.topology.logs.symptoms.explain import check_of, explain, table, unexplained
 from tests.support.nccl_logs import lines_of, recorded
 from tests.topology.logs.log_examples import EXAMPLES
 
@@ -193,9 +193,11 @@ def test_a_symptom_is_found_and_proven(ident: str) -> None:
     log = read_log(lines)
     found = {one.id: one for one in explain(log)}
     assert ident in found
-    assert found[ident].proof
-    for proof in found[ident].proof:
+    assert found[ident].evidence
+    for proof in found[ident].evidence:
+        assert proof.line is not None
         assert 1 <= proof.line <= len(lines)
+        assert proof.what == f"line {proof.line}"
     if len(lines) == 1:
         assert not unexplained(log)
 
@@ -230,7 +232,7 @@ def test_worst_first_and_unknown_warnings_stay() -> None:
             (WARN + "Something that nobody knows").encode(),
         ]
     )
-    assert [one.severity for one in explain(log)] == ["error", "notice"]
+    assert [one.severity for one in explain(log)] == ["broken", "notice"]
     assert [note.text for note in unexplained(log)] == ["Something that nobody knows"]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gputop.pages.log.lines import rank_lines
+from gputop.topology.diagnosis.symptoms.explain import explain
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
-from gputop.topology.logs.symptoms.explain import explain
 from gputop.widgets.spans import text_of
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gputop.live.log_reading import read_path
 from gputop.reading import load_snapshot
-from gputop.topology.logs.examined import ReadLog, examine
+from gputop.topology.diagnosis.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
 from tests.support.places import RECORDINGS
 
@@ -45,7 +45,8 @@ def test_the_table_of_nccl_tests_runs_into_no_name() -> None:
 def test_a_link_that_is_narrow_at_one_end_is_told() -> None:
     told = {one.id: one for one in examined("a100-2-one-link", by_file=False).findings}
     assert (
-        "NVL[20.0] - GPU/0-65000, where others have 240.0" in told["nvlink-unequal"].proof[0].text
+        "NVL[20.0] - GPU/0-65000, where others have 240.0"
+        in told["nvlink-unequal"].evidence[0].value
     )
     assert told["topology-file-used"].severity == "notice"
     assert not examined("a100-2", by_file=False).findings

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from gputop.topology.diagnosis.symptoms.explain import explain, unexplained
 from gputop.topology.logs.reading.read import read_log, settings_from
 from gputop.topology.logs.report.report import LogReport
-from gputop.topology.logs.symptoms.explain import explain, unexplained
 
 
 def read(lines: Sequence[str], prefix: str = "") -> LogReport:
@@ -131,21 +131,21 @@ def test_the_version_of_rccl_on_a_line_of_its_own() -> None:
         ("NCCL WARN NET/IB : mlx5_0:1 GID table changed", {"ib-async-notice": "notice"}),
         (
             "NCCL WARN NET/IB : mlx5_0:1 Got async event : port error",
-            {"ib-async-error": "error"},
+            {"ib-async-error": "broken"},
         ),
         (
             "NCCL WARN NET/IB : mlx5_1:1 async fatal event: local catastrophic error",
-            {"ib-async-error": "error"},
+            {"ib-async-error": "broken"},
         ),
         (
             "NCCL WARN NET/IB : Got completion from peer 192.0.2.12<5> with status=12 opcode=1 "
             "len=0 vendor err 129 (Send)",
-            {"ib-completion-error": "error"},
+            {"ib-completion-error": "broken"},
         ),
         (
             "NCCL WARN NET/IB: Got completion from peer 192.0.2.4<5> with "
             "status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) vendor_err=129",
-            {"ib-completion-error": "error"},
+            {"ib-completion-error": "broken"},
         ),
         (
             "NCCL WARN NET/IB : Got completion from peer 192.0.2.12<12> with error 5, opcode 0, "
@@ -155,18 +155,18 @@ def test_the_version_of_rccl_on_a_line_of_its_own() -> None:
         (
             "NCCL WARN NET/IB : Got completion from peer 192.0.2.1<12> with error 4, opcode 1, "
             "len 32611, vendor err 81 (Send)",
-            {"ib-memory-refused": "error"},
+            {"ib-memory-refused": "broken"},
         ),
         (
             "NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev "
             "mlx5_0:1, curr state INIT, next state RTR, local GID index 3",
-            {"ib-no-route": "error"},
+            {"ib-no-route": "broken"},
         ),
         (
             "NCCL WARN Bootstrap Root : mismatch in rank count from procs 8 : 16",
-            {"bootstrap-mismatch": "error"},
+            {"bootstrap-mismatch": "broken"},
         ),
-        ("NCCL WARN Cuda failure 101 'invalid device ordinal'", {"gpu-unavailable": "error"}),
+        ("NCCL WARN Cuda failure 101 'invalid device ordinal'", {"gpu-unavailable": "broken"}),
         ("NCCL INFO [Service thread] Connection closed by localRank 1", {}),
         ("NCCL INFO NET/IB : No device found.", {}),
         ("NCCL INFO Check P2P Type intraNodeP2pSupport 0 directMode 0", {}),

@@ -6,8 +6,8 @@ import io
 
 import pytest
 
+from gputop.topology.diagnosis.log import examine
 from gputop.topology.exports.nccl_xml import as_nccl_xml
-from gputop.topology.logs.examined import examine
 from gputop.topology.logs.reading.read import read_file
 from gputop.topology.recorded.load import load
 from tests.support.places import RECORDINGS

@@ -12,10 +12,10 @@ from gputop.app import GpuTop
 from gputop.screens import NAMES
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
+from gputop.topology.diagnosis.symptoms.explain import explain
 from gputop.topology.logs.comparing.overlay import Overlay, lay
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
-from gputop.topology.logs.symptoms.explain import explain
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.nccl.decide.predict import predict
 from gputop.topology.nccl.prediction import Prediction

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
+from ..logs.comparing.overlay import Overlay, lay
+from ..logs.report.places import gpus_from, normal
+from ..logs.report.report import LogNote, LogReport
 from ..model.snapshot import NodeSnapshot
-from .comparing.overlay import Overlay, lay
-from .report.places import gpus_from, normal
-from .report.report import LogNote, LogReport
-from .symptoms.explain import ObservedSymptom, explain, unexplained
+from .finding import Finding
+from .symptoms.explain import explain, unexplained
 
 
 class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
     """A log with all that is said about it."""
 
     log: LogReport
-    findings: tuple[ObservedSymptom, ...]
+    findings: tuple[Finding, ...]
     unexplained: tuple[LogNote, ...]
     overlay: Overlay
 

@@ -6,8 +6,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ..report.communicator import Communicator, LoggedSystem, Proof
-from ..report.report import LogReport, Variable
+from ...logs.report.communicator import Communicator, LoggedSystem, Proof
+from ...logs.report.report import LogReport, Variable
 
 MAY_DIFFER = {
     "NCCL_DEBUG_FILE", "NCCL_HOSTID", "NCCL_SOCKET_IFNAME", "NCCL_IB_HCA", "NCCL_COMM_ID",

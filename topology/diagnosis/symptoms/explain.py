@@ -13,11 +13,13 @@ from importlib.resources import files
 
 import msgspec
 
-from ..report.communicator import Proof
-from ..report.report import LogNote, LogReport
+from ...logs.report.communicator import Proof
+from ...logs.report.report import LogNote, LogReport
+from ..finding import BROKEN, NOTICE, SEVERITIES, SLOW, Evidence, Finding, Fix
 from . import checks, checks_node
 
-SEVERITIES = ("error", "warning", "notice")
+SEVERITY_OF = {"error": BROKEN, "warning": SLOW, "notice": NOTICE}
+"""The words of table.toml, the most harmful first -> the severity of a finding."""
 MAX_PROOFS = 6
 
 
@@ -37,26 +39,8 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     check: str | None = None
     """Name of a function in checks.py that gives the proof."""
     after: tuple[str, ...] = ()
-    """Rows whose echo this is: where one is told, this one is not. "errors": all such rows."""
-
-
-class ObservedSymptom(msgspec.Struct, frozen=True, kw_only=True):
-    """A symptom that this log shows."""
-
-    id: str
-    severity: str
-    """"error", "warning" or "notice"."""
-    title: str
-    cause: str
-    """What is likely behind it."""
-    proof: tuple[Proof, ...]
-    """The lines that show it, at most MAX_PROOFS."""
-    count: int = 1
-    """How many lines there were."""
-    look: tuple[str, ...] = ()
-    """Where to look, without root."""
-    fix: tuple[str, ...] = ()
-    sources: tuple[str, ...] = ()
+    """Rows of which this one is an echo: it is left out where one of them is found. "errors": all
+    rows of severity error that have no `after` themselves."""
 
 
 @cache
@@ -77,24 +61,24 @@ def check_of(name: str) -> checks.Check:
     return found
 
 
-def explain(log: LogReport) -> tuple[ObservedSymptom, ...]:
+def explain(log: LogReport) -> tuple[Finding, ...]:
     """The symptoms that the log proves, worst first."""
     seen = {row.id: one for row in table() if (one := _look(row, log)) is not None}
     names = set(seen)
-    if any(seen[row.id].severity == "error" for row in table() if _is_cause(row, seen)):
+    if any(seen[row.id].severity == BROKEN for row in table() if _is_cause(row, seen)):
         names.add("errors")
     told = [seen[row.id] for row in table() if row.id in seen and not names & set(row.after)]
     return tuple(sorted(told, key=lambda one: SEVERITIES.index(one.severity)))
 
 
-def _is_cause(row: Symptom, seen: Mapping[str, ObservedSymptom]) -> bool:
+def _is_cause(row: Symptom, seen: Mapping[str, Finding]) -> bool:
     return row.id in seen and "errors" not in row.after
 
 
 def unexplained(log: LogReport) -> tuple[LogNote, ...]:
     """Warnings and last words that no row of the table knows."""
     rows = [symptom for symptom in table() if symptom.any]
-    shown = {proof.line for one in explain(log) for proof in one.proof}
+    shown = {proof.line for finding in explain(log) for proof in finding.evidence}
     return tuple(
         note
         for note in log.notes
@@ -113,7 +97,7 @@ def _text(note: LogNote) -> str:
     return f"{note.where} {note.text}" if note.where else note.text
 
 
-def _look(symptom: Symptom, log: LogReport) -> ObservedSymptom | None:
+def _look(symptom: Symptom, log: LogReport) -> Finding | None:
     proof: list[Proof] = []
     count = 0
     if symptom.any:
@@ -126,17 +110,21 @@ def _look(symptom: Symptom, log: LogReport) -> ObservedSymptom | None:
         count += len(shown)
     if not proof:
         return None
-    return ObservedSymptom(
+    return Finding(
         id=symptom.id,
-        severity=symptom.severity,
+        severity=SEVERITY_OF[symptom.severity],
         title=symptom.title,
+        evidence=tuple(_quoted(line, log.name) for line in _few(proof)),
         cause=symptom.cause,
-        proof=tuple(_few(proof)),
         count=count,
         look=symptom.look,
-        fix=symptom.fix,
+        fix=tuple(Fix(text=text) for text in symptom.fix),
         sources=symptom.sources,
     )
+
+
+def _quoted(line: Proof, source: str) -> Evidence:
+    return Evidence(what=f"line {line.line}", value=line.text, source=source, line=line.line)
 
 
 def _few(proof: Iterable[Proof]) -> list[Proof]:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from ..report.communicator import Communicator, LoggedNode, LoggedSystem, Proof, Transport
-from ..report.report import LogReport, Variable
+from ...logs.report.communicator import Communicator, LoggedNode, LoggedSystem, Proof, Transport
+from ...logs.report.report import LogReport, Variable
 
 Check = Callable[[LogReport], Iterable[Proof]]
 
