@@ -12,7 +12,7 @@ from gputop.measuring.state import SuiteState as SuiteState
 
 if TYPE_CHECKING:
     from gputop.measuring.nccl_check import NcclCheck
-    from gputop.topology.diagnosis.log import ReadLog
+    from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.snapshot import Measurement
     from gputop.topology.report import Report
 

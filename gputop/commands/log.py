@@ -38,7 +38,7 @@ def command(
     machine where its GPUs are those of the log, else it is rebuilt from the log itself.
     """
     from gputop.live.log_reading import document
-    from gputop.topology.diagnosis.log import examine
+    from gputop.topology.diagnosis.symptoms.log import examine
     from gputop.topology.nccl.versions import UnknownVersionError, version_for
 
     check_sources(sources, demo)
@@ -72,7 +72,7 @@ def _node(log: LogReport, sources: tuple[str, ...], demo: str | None) -> NodeSna
     """The node that was asked for, or this machine when the log is of its GPUs."""
     if sources or demo:
         return read_snapshot(sources, demo)
-    from gputop.topology.diagnosis.log import fits
+    from gputop.topology.diagnosis.symptoms.log import fits
     from gputop.topology.logs.report.places import gpus_from
 
     if not gpus_from(log):

@@ -12,8 +12,8 @@ import msgspec
 
 from gputop import __version__
 from gputop.topology.diagnosis.finding import Finding
-from gputop.topology.diagnosis.log import ReadLog
 from gputop.topology.diagnosis.symptoms.explain import SEVERITY_OF
+from gputop.topology.diagnosis.symptoms.log import ReadLog
 from gputop.topology.logs.reading.lines import LogUnreadable, Readable
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport

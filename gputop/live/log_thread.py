@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from gputop.topology.diagnosis.log import ReadLog
+    from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.snapshot import NodeSnapshot
 
 
@@ -73,7 +73,7 @@ class LogThread:
 
     def _run(self) -> None:
         from gputop.live.log_reading import ReadError, read_path
-        from gputop.topology.diagnosis.log import examine, fits
+        from gputop.topology.diagnosis.symptoms.log import examine, fits
 
         try:
             # A compressed file holds more than it weighs: no share can be told.

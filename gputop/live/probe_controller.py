@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gputop.app import GpuTop
     from gputop.live.probing import Probing
     from gputop.measuring.nccl_check import NcclCheck
-    from gputop.topology.diagnosis.log import ReadLog
+    from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.snapshot import NodeSnapshot
 
 PROBE = "p2p"

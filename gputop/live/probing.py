@@ -158,7 +158,7 @@ class _Posting:
     def _check(self, told: Told) -> None:
         """Lay the logs beside the prediction, here and not on the event loop: it takes a while."""
         from gputop.measuring.nccl_check import check_run, log_of, transports
-        from gputop.topology.diagnosis.log import examine
+        from gputop.topology.diagnosis.symptoms.log import examine
 
         try:
             check = check_run(self._snapshot, told, {})

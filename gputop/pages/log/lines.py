@@ -12,7 +12,7 @@ from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.finding import Finding
-    from gputop.topology.diagnosis.log import ReadLog
+    from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.logs.comparing.agreement import ComparedItem
     from gputop.topology.logs.report.communicator import Communicator, LoggedGraph
     from gputop.topology.logs.report.report import LogReport

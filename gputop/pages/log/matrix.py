@@ -10,7 +10,7 @@ from gputop.terminal.clean import clean
 from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.diagnosis.log import ReadLog
+    from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.logs.comparing.agreement import PairAgreement
     from gputop.topology.logs.report.communicator import Communicator
 

@@ -19,7 +19,7 @@ from gputop.terminal.clean import clean
 from gputop.widgets.spans import EMPTY, Line, text_of, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.diagnosis.log import ReadLog
+    from gputop.topology.diagnosis.symptoms.log import ReadLog
 
 MOST_NOTES = 20
 

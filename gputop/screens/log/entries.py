@@ -14,7 +14,7 @@ from gputop.topology.model.page import Fact, Page
 from gputop.widgets.spans import Line, Span, left
 
 if TYPE_CHECKING:
-    from gputop.topology.diagnosis.log import ReadLog
+    from gputop.topology.diagnosis.symptoms.log import ReadLog
 
 MOST = 200
 

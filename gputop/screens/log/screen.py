@@ -24,7 +24,7 @@ from gputop.widgets.spans import Cells, Line, wrapped
 
 if TYPE_CHECKING:
     from gputop.screens.log.entries import Entry
-    from gputop.topology.diagnosis.log import ReadLog
+    from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 

@@ -13,7 +13,7 @@ from gputop.app import GpuTop
 from gputop.measuring.nccl_check import NcclCheck, PairCheck, transports
 from gputop.messages import NcclChecked
 from gputop.screens import NAMES
-from gputop.topology.diagnosis.log import ReadLog, examine
+from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
 from gputop.topology.node import Node

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gputop.live.log_reading import document
 from gputop.pages.log.sections import plain_text
 from gputop.screens.log.entries import entries
-from gputop.topology.diagnosis.log import examine
+from gputop.topology.diagnosis.symptoms.log import examine
 from gputop.topology.logs.reading.lines import LogUnreadable
 from gputop.topology.logs.reading.read import read_log
 from tests.support.nccl_logs import lines_of

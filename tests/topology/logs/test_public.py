@@ -6,7 +6,7 @@ import pytest
 
 from gputop.live.log_reading import read_path
 from gputop.reading import load_snapshot
-from gputop.topology.diagnosis.log import ReadLog, examine
+from gputop.topology.diagnosis.symptoms.log import ReadLog, examine
 from gputop.topology.logs.reading.read import read_log
 from tests.support.places import RECORDINGS
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from gputop.topology.diagnosis.log import examine
+from gputop.topology.diagnosis.symptoms.log import examine
 from gputop.topology.exports.nccl_xml import as_nccl_xml
 from gputop.topology.logs.reading.read import read_file
 from gputop.topology.recorded.load import load

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from ..logs.comparing.overlay import Overlay, lay
-from ..logs.report.places import gpus_from, normal
-from ..logs.report.report import LogNote, LogReport
-from ..model.snapshot import NodeSnapshot
-from .finding import Finding
-from .symptoms.explain import explain, unexplained
+from ...logs.comparing.overlay import Overlay, lay
+from ...logs.report.places import gpus_from, normal
+from ...logs.report.report import LogNote, LogReport
+from ...model.snapshot import NodeSnapshot
+from ..finding import Finding
+from .explain import explain, unexplained
 
 
 class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
