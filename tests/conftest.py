@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from .support.amdsmi_wheels import NoWheel, Shelf
+from tests.support.amdsmi.wheels import NoWheel, Shelf
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads burn the cores that tests share
+
+ASKED_FOR = ("captures", "timing")
+"""Markers of tests that run only where `-m` names the marker."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what only `-m captures` should run; what is also marked `gate` stays."""
-    if "captures" in (config.option.markexpr or ""):
-        return
+    """Leave what nobody asked for; what is also marked `gate` stays."""
+    unasked = [name for name in ASKED_FOR if name not in (config.option.markexpr or "")]
     left = [
         item
         for item in items
-        if item.get_closest_marker("captures") and not item.get_closest_marker("gate")
+        if any(map(item.get_closest_marker, unasked)) and not item.get_closest_marker("gate")
     ]
     if left:
         config.hook.pytest_deselected(items=left)

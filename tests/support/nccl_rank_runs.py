@@ -20,7 +20,7 @@ from gputop.probes.runner.client import run_probe
 from tests.support.places import TESTS
 
 RANKS = TESTS / "probe_ranks"
-GONE_SECONDS = 5.0
+GONE_SECONDS = 30.0
 MARK = f"{os.getpid()}x"
 """Part of the names that ranks of this process give their files."""
 
@@ -78,7 +78,7 @@ def rank_processes() -> list[psutil.Process]:
     return found
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end

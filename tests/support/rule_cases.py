@@ -67,6 +67,13 @@ class SickCase(msgspec.Struct, frozen=True):
         return tuple(sorted((set(self.expect) | set(base_ids(self.base))) - set(self.gone)))
 
     @property
+    def kind(self) -> str:
+        """What the rules are given beside the node: "alone", "earlier", "sister" or "named"."""
+        if any(one.get("earlier") for one in self.edits):
+            return "earlier"
+        return "alone" if not self.against else "sister" if self.against == "sister" else "named"
+
+    @property
     def snapshot(self) -> NodeSnapshot:
         """The edited node."""
         edits = [one for one in self.edits if not (one.get("earlier") or one.get("sister"))]
@@ -126,6 +133,11 @@ def cases() -> tuple[SickCase, ...]:
             )
         )
     return tuple(found)
+
+
+def smoke() -> tuple[SickCase, ...]:
+    """One file of each exit code and each kind, for what need not go through all of them."""
+    return tuple({(case.exit, case.kind): case for case in reversed(cases())}.values())
 
 
 def with_figures(snapshot: NodeSnapshot, kinds: tuple[str, ...]) -> NodeSnapshot:

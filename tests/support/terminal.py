@@ -97,7 +97,7 @@ class Terminal:
         """Everything written so far without escape sequences."""
         return ESCAPES.sub(b"", self.written).decode("utf-8", "replace")
 
-    def wait_for(self, pattern: str, seconds: float = 10.0) -> float:
+    def wait_for(self, pattern: str, seconds: float = 60.0) -> float:
         """Wait until the text matches; gives the seconds since the start of the program."""
         sought = re.compile(pattern)
         end = time.perf_counter() + seconds
@@ -110,7 +110,7 @@ class Terminal:
                 break
         raise AssertionError(f"{pattern!r} not seen; last: {self.text()[-1500:]!r}")
 
-    def wait_end(self, seconds: float = 5.0) -> float:
+    def wait_end(self, seconds: float = 60.0) -> float:
         """Wait for the program to end; gives the seconds it took from now."""
         started = time.perf_counter()
         while self.process.poll() is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,9 +63,8 @@ def test_a_driver_that_hangs_is_not_loaded() -> None:
         release.wait(30)
         return list
 
-    began = time.monotonic()
     found = idle(ADDRESSES[:2], NAMES, hang, deadline_seconds=0.2)
+    assert not release.is_set()
     release.set()
-    assert time.monotonic() - began < 5
     assert found.free == ()
     assert {why for _, why in found.busy} == {HANGS}

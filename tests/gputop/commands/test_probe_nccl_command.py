@@ -48,7 +48,6 @@ def test_wrong_usage(arguments: tuple[str, ...], word: str) -> None:
     assert done.stdout == ""
 
 
-@pytest.mark.slow
 def test_a_collective_that_fails_is_exit_code_2() -> None:
     done = gputop(
         "probe", "nccl", "--selftest", "--set", "GLOO_SOCKET_IFNAME=no-such-interface", seconds=90

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import threading
-import time
 from pathlib import Path
 
 import msgspec
@@ -39,9 +38,7 @@ def test_a_writer_who_does_not_end_is_not_waited_for(
     assert keep(run(1), KEY, tmp_path) == ""
     with (tmp_path / f".{KEY}.lock").open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        began = time.monotonic()
         assert keep(run(2), KEY, tmp_path) == f"the run is not kept in the history: {history.HELD}"
-        assert 0.3 <= time.monotonic() - began < 2.0
         # One who ends in time is waited for.
         monkeypatch.setattr(history, "LOCK_SECONDS", 30.0)
         threading.Timer(0.2, fcntl.flock, (other, fcntl.LOCK_UN)).start()

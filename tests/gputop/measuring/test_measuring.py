@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 
 from gputop.commands.probe.report import tables
 from gputop.live.probing import Probing
-from gputop.measuring import planning
+from gputop.measuring import planning, running
 from gputop.measuring import runs as measuring
+from gputop.measuring.running import Suite
 from gputop.measuring.runs import said
 from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted, SuiteChanged
 from gputop.probes.protocol import messages as protocol
+from gputop.probes.runner.client import Session
+from gputop.probes.runner.interpreters import Choice, Interpreter
 from gputop.topology.model.machine import Gpu, GpuPair, Machine
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from tests.support.places import TESTS
 
 A, B = "0000:01:00.0", "0000:02:00.0"
 MACHINE = Machine(
@@ -56,6 +62,15 @@ def selftests(monkeypatch: pytest.MonkeyPatch) -> None:
         return plan(names, Machine(), (), **{**more, "selftest": True})
 
     monkeypatch.setattr(planning, "plan", on_cpu)
+
+
+def answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a made-up worker answer every self-test at once."""
+    here = Interpreter(sys.executable, "this Python", "3.11", "2.5", "12.4")
+    session = partial(Session, worker=TESTS / "probe_workers" / "answers.py")
+    selftests(monkeypatch)
+    monkeypatch.setattr(running, "find_interpreter", lambda *asked: Choice(here, (here,)))
+    monkeypatch.setattr(running, "Suite", partial(Suite, session=session))
 
 
 def test_the_app_hears_start_progress_figures_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +167,7 @@ def test_a_run_that_is_not_kept_is_a_note_and_the_suite_goes_on(
             raise RuntimeError("no such luck")
         return "the run is not kept in the history: Read-only file system"
 
-    selftests(monkeypatch)
+    answered(monkeypatch)
     monkeypatch.setattr("gputop.measuring.history.keep_told", keep_told)
     Probing(post).start_suite(("memory", "launch"), (), False, "quick", NODE)
     assert done.wait(90)

@@ -15,15 +15,15 @@ from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.report import Report
 from gputop.topology.sources.amd import amdsmi_readings
+from tests.support.amdsmi.fake import NO_PERMISSION, Binding, start
 from tests.support.places import RECORDINGS, ROOT
 
-from ...support.amdsmi_fake import NO_PERMISSION, Binding, start
 from ...support.app import SIZES, app_of, give, picture, press
 from ...support.command import gputop
 
 MODULE = """
-from tests.support import amdsmi_fake
-_binding = amdsmi_fake.Binding({major!r})
+from tests.support.amdsmi import fake
+_binding = fake.Binding({major!r})
 {change}
 def __getattr__(name):
     return getattr(_binding, name)
@@ -32,11 +32,11 @@ REFUSE = f"""
 def refuse(key, answer):
     if key in ('amdsmi_init', 'amdsmi_get_processor_handles'):
         return answer
-    raise amdsmi_fake.AmdSmiLibraryException({NO_PERMISSION!r})
+    raise fake.AmdSmiLibraryException({NO_PERMISSION!r})
 _binding.answering = refuse
 """
 OLD = "del _binding.offered['functions']['amdsmi_get_gpu_asic_info']"
-STOPS = "_binding.init_error = amdsmi_fake.AmdSmiLibraryException('AMDSMI_STATUS_IO - I/O Error')"
+STOPS = "_binding.init_error = fake.AmdSmiLibraryException('AMDSMI_STATUS_IO - I/O Error')"
 
 
 def package(folder: Path, major: str, change: str = "") -> dict[str, Any]:

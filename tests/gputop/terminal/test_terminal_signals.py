@@ -46,7 +46,7 @@ def test_a_signal_leaves_in_order_with_its_own_code(number: signal.Signals) -> N
     with Terminal(["--demo", "hgx-h100-8"]) as terminal:
         terminal.wait_for("H100")
         os.kill(terminal.process.pid, number)
-        terminal.wait_end(3)
+        terminal.wait_end()
         assert terminal.process.returncode == 128 + number
         assert terminal.sane()
         assert terminal.written.count(TAKEN) == terminal.written.count(GIVEN_BACK)
@@ -62,7 +62,7 @@ def test_a_signal_while_the_screen_is_set_up_gives_it_back(number: signal.Signal
             assert terminal.process.poll() is None
         _read(terminal, 0.02)
         os.kill(terminal.process.pid, number)
-        terminal.wait_end(3)
+        terminal.wait_end()
         assert terminal.process.returncode == 128 + number
         assert terminal.sane()
         assert GIVEN_BACK in terminal.written
@@ -98,15 +98,15 @@ def test_ctrl_z_stops_and_the_shell_brings_the_picture_back() -> None:
         app = _app_in_shell(terminal)
         terminal.forget()
         terminal.send("\x1a")
-        terminal.wait_for("Stopped", 5)
+        terminal.wait_for("Stopped")
         assert GIVEN_BACK in terminal.written
         assert app.status() == psutil.STATUS_STOPPED
         terminal.forget()
         terminal.send("fg\n")
-        terminal.wait_for("H100 80GB", 5)
+        terminal.wait_for("H100 80GB")
         terminal.send("q")
         terminal.forget()
-        terminal.wait_for("READY> ", 5)
+        terminal.wait_for("READY> ")
         terminal.send("exit\n")
         terminal.wait_end()
 
@@ -115,17 +115,17 @@ def test_a_stop_that_nobody_hears_is_made_good_too() -> None:
     with Terminal([], command=[sys.executable, "-c", SHELL]) as terminal:
         app = _app_in_shell(terminal)
         app.suspend()
-        terminal.wait_for("Stopped", 5)
+        terminal.wait_for("Stopped")
         terminal.forget()
         terminal.send("bg\n")
         _read(terminal, 0.5)
         assert TAKEN not in terminal.written, "the terminal is the shell's"
         terminal.send("fg\n")
-        terminal.wait_for("H100 80GB", 5)
+        terminal.wait_for("H100 80GB")
         assert TAKEN in terminal.written
         terminal.forget()
         terminal.send("q")
-        terminal.wait_for("READY> ", 5)
+        terminal.wait_for("READY> ")
         terminal.send("exit\n")
         terminal.wait_end()
 
@@ -139,10 +139,10 @@ def test_being_continued_without_a_stop_changes_nothing() -> None:
         for _ in range(3):
             terminal.forget()
             os.kill(terminal.process.pid, signal.SIGCONT)
-            terminal.wait_for("H100 80GB", 5)
+            terminal.wait_for("H100 80GB")
         assert process.num_threads() <= threads + 1
         terminal.send("q")
-        terminal.wait_end(3)
+        terminal.wait_end()
         assert terminal.process.returncode == 0
         assert terminal.sane()
 
@@ -151,7 +151,7 @@ def test_ctrl_z_without_a_shell_stops_nothing() -> None:
     with Terminal(["--demo", "hgx-h100-8"]) as terminal:
         terminal.wait_for("H100")
         terminal.send("\x1a")
-        terminal.wait_for(r"Ctrl\+Z stops gputop only", 3)  # the rest is wrapped
+        terminal.wait_for(r"Ctrl\+Z stops gputop only")  # the rest is wrapped
         assert psutil.Process(terminal.process.pid).status() != psutil.STATUS_STOPPED
         terminal.send("q")
         terminal.wait_end()
@@ -159,7 +159,7 @@ def test_ctrl_z_without_a_shell_stops_nothing() -> None:
 
 def test_a_fault_of_ours_is_one_line_and_70() -> None:
     with Terminal([], command=[sys.executable, "-c", FAILS]) as terminal:
-        terminal.wait_end(10)
+        terminal.wait_end()
         assert terminal.process.returncode == 70
         said = terminal.text()[terminal.text().rindex("gputop: ") :].splitlines()
         assert said == [

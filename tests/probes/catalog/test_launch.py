@@ -122,7 +122,7 @@ def test_the_fresh_interpreter_dies_with_its_parent(tmp_path: Path) -> None:
     script = Path(first_use.__file__)
     environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
     with subprocess.Popen([sys.executable, "-c", PARENT, str(script)], env=environment) as parent:
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         below: list[psutil.Process] = []
         while not below and time.monotonic() < until:
             below = psutil.Process(parent.pid).children()

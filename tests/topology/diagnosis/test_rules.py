@@ -161,6 +161,7 @@ def test_an_empty_record_raises_no_rule() -> None:
     assert not [one for one in found.findings if one.severity in (BROKEN, SLOW)]
 
 
+@pytest.mark.timing
 def test_a_rack_of_72_is_examined_in_time() -> None:
     whole = base("demo hgx-h100-8")
     gpus = tuple(

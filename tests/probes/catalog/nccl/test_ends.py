@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import psutil
 import pytest
@@ -55,12 +54,10 @@ def test_kill_9_of_the_worker_or_its_keeper_leaves_nothing(victim: str) -> None:
         assert keeper is not None
         (worker if victim == "worker" else keeper).kill()
 
-    started = time.monotonic()
     outcome = run(request(changes=fake(pauses="all", shared_memory=MARK)), on_event_once(on_event))
     assert outcome.status == "died"
     assert len(ranks) == 2
     assert not any(rank.is_running() and rank.status() != "zombie" for rank in ranks)
-    assert time.monotonic() - started < 10
 
 
 def test_a_cancel_ends_every_rank() -> None:
@@ -89,9 +86,7 @@ thread.join()
 """
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_app_is_killed_and_nothing_stays(number: signal.Signals) -> None:
     params = request(changes=fake(pauses="all", shared_memory=MARK)).params
     with subprocess.Popen(
@@ -110,8 +105,7 @@ def test_the_app_is_killed_and_nothing_stays(number: signal.Signals) -> None:
         wait_until(lambda: shared_files() == [] and private_folders() == [], GONE_SECONDS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("place", range(1, 8))
+@pytest.mark.parametrize("place", range(1, 6))
 def test_kill_9_of_the_worker_at_every_step(place: int) -> None:
     killed: list[int] = []
 
@@ -123,6 +117,6 @@ def test_kill_9_of_the_worker_at_every_step(place: int) -> None:
             worker.kill()
 
     changes = fake(shared_memory=MARK)
-    outcome = run(request(3, changes=changes), on_event)
+    outcome = run(request(2, changes=changes), on_event)
     assert killed
     assert outcome.status == "died"

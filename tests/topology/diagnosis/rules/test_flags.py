@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -131,9 +130,7 @@ def test_the_same_node_is_predicted_once() -> None:
     report = report.decide()
     diagnose(Case(report))
     kept = [id(cost) for _, cost in flag_costs._kept]
-    start = time.perf_counter()
     diagnose(Case(report))
-    assert time.perf_counter() - start < 0.1
     assert [id(cost) for _, cost in flag_costs._kept] == kept
     for number in range(2 * flag_costs.KEPT):
         again = Node(with_variables(H200, NCCL_MAX_NCHANNELS=str(number + 1)))

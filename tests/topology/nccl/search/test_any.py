@@ -226,6 +226,7 @@ def test_a_search_leaves_the_system_as_it_was(xml: str) -> None:
     assert state() == before
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("count", "more_nodes", "seconds"), [(8, False, 1.0), (8, True, 2.0), (72, False, 4.0)]
 )

@@ -17,10 +17,10 @@ from gputop.topology.sources.amd import machine as amdsmi
 from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.kfd import kfd
+from tests.support.amdsmi import fake
+from tests.support.amdsmi.fake import asked
 
-from ....support import amdsmi_fake as fake
 from ....support import kfd_trees
-from ....support.amdsmi_fake import asked
 
 PACKAGE = "0000:0c:00.0"
 

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from gputop.topology.sources.amd import amdsmi, machine, moving
-
-from ....support import amdsmi_fake as fake
-from ....support.amdsmi_fake import asked, read, start
+from tests.support.amdsmi import fake
+from tests.support.amdsmi.fake import asked, read, start
 
 MAJORS = ("6", "7")
 ADDRESSES = tuple(f"0000:{bus}:00.0" for bus in ("0c", "22", "38", "5c", "9f", "af", "bf", "df"))

@@ -19,10 +19,9 @@ from gputop.topology.model.part import Part
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.sources.amd import amdsmi, library, machine, moving
 from gputop.topology.sources.amd.library import open_library
+from tests.support.amdsmi import fake
+from tests.support.amdsmi.fake import asked, read, start
 from tests.support.places import ROOT
-
-from ....support import amdsmi_fake as fake
-from ....support.amdsmi_fake import asked, read, start
 
 MAJORS = ("6", "7")
 

@@ -1,6 +1,6 @@
 """Our calls against the real Python binding, with a C library of our own behind it.
 
-Runs for the installed amdsmi, and for the wheels of `amdsmi_wheels`.
+Runs for the installed amdsmi, and for the wheels of `tests/support/amdsmi/wheels.py`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import pytest
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.sources.amd import amdsmi, amdsmi_readings, machine, moving
 from gputop.topology.sources.amd.library import open_library
+from tests.support.amdsmi import wheels
 
-from ....support import amdsmi_wheels
 from .test_amdsmi_signatures import NEW_IN_7
 
 GPUS = 2
@@ -100,7 +100,7 @@ def installed() -> list[str]:
     return [str(Path(spec.origin).parent.parent)] if spec and spec.origin else []
 
 
-@pytest.fixture(params=["installed", *amdsmi_wheels.versions()])
+@pytest.fixture(params=["installed", *wheels.versions()])
 def binding(
     request: pytest.FixtureRequest,
     tmp_path: Path,

@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 
 from gputop.topology.sources.amd import amdsmi, amdsmi_readings, library, words
+from tests.support.amdsmi import fake, signatures, wheels
 from tests.support.places import ROOT
-
-from ....support import amdsmi_fake as fake
-from ....support import amdsmi_signatures as signatures
-from ....support import amdsmi_wheels
 
 NEW_IN_7 = {"amdsmi_get_link_metrics"}
 SINCE = {
@@ -139,7 +136,7 @@ def test_the_kept_signatures_are_those_of_the_wheel(
     assert signatures.dump(signatures.of_wheel(amdsmi_wheel(version))) == kept
 
 
-@pytest.mark.parametrize("version", amdsmi_wheels.versions())
+@pytest.mark.parametrize("version", wheels.versions())
 def test_each_minor_version_takes_every_question_that_it_knows(
     version: str, amdsmi_wheel: Callable[[str], Path]
 ) -> None:
@@ -213,9 +210,9 @@ def test_signatures_survive_being_written() -> None:
 def test_a_wheel_is_kept_and_its_absence_has_a_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(amdsmi_wheels.FOLDER, raising=False)
-    shelf = amdsmi_wheels.Shelf(tmp_path, "/nowhere/python")
-    with pytest.raises(amdsmi_wheels.NoWheel, match="no package index answers: FileNotFound"):
+    monkeypatch.delenv(wheels.FOLDER, raising=False)
+    shelf = wheels.Shelf(tmp_path, "/nowhere/python")
+    with pytest.raises(wheels.NoWheel, match="no package index answers: FileNotFound"):
         shelf.wheel("6.4.3")
     kept = tmp_path / "amdsmi-6.4.3-py3-none-any.whl"
     kept.touch()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +64,7 @@ def test_the_recorded_machine() -> None:
 
 def test_the_live_machine_has_no_surprises() -> None:
     reader = host.Reader(live_tree())
-    started = time.perf_counter()
     first = reader()
-    elapsed = time.perf_counter() - started
     json.dumps(first)
     part = host.SOURCE.parse(reader())
     assert part.host is not None
@@ -75,7 +72,6 @@ def test_the_live_machine_has_no_surprises() -> None:
     assert part.host.numa
     assert part.host_reading is not None
     assert part.host_reading.load_1min is not None
-    assert elapsed < 2
 
 
 def test_the_quick_part_is_read_each_time(tmp_path: Path) -> None:

@@ -17,9 +17,8 @@ from typing import Any
 
 from gputop.topology.sources.amd import amdsmi, amdsmi_readings
 from gputop.topology.sources.amd.library import Library, open_library
+from tests.support.amdsmi import signatures
 from tests.support.places import RECORDINGS
-
-from . import amdsmi_signatures as signatures
 
 
 class AmdSmiException(Exception):  # noqa: N818 - as the real one is called

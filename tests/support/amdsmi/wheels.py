@@ -1,6 +1,6 @@
 """The real bindings: wheels of amdsmi out of the package index, one of every minor version.
 
-Here they are only fetched; `amdsmi_signatures` reads them with `ast`.
+Here they are only fetched; `signatures` reads them with `ast`.
 """
 
 from __future__ import annotations
