@@ -10,7 +10,7 @@ from tests.support.places import ROOT
 
 
 def gputop(
-    *arguments: str, seconds: float = 60, **environment: str
+    *arguments: str, seconds: float = 300, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run gputop with these arguments and variables; nothing is checked."""
     return subprocess.run(

@@ -293,9 +293,7 @@ def test_five_hundred_figures_are_judged_at_once() -> None:
     ]
     assert len(figures) > 490
     judge(snapshot, figures[:1], report.prediction)  # the tables and networkx are read once
-    spent = []
+    started = time.process_time()
     for _ in range(5):
-        started = time.process_time()
         judge(snapshot, figures, report.prediction)
-        spent.append(time.process_time() - started)
-    assert min(spent) < 0.05
+    assert (time.process_time() - started) / 5 < 0.05
