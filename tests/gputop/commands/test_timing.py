@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from tests.support.command import gputop
+from tests.support.command import gputop_process
 from tests.support.places import RECORDINGS
 
 pytestmark = pytest.mark.timing
@@ -22,7 +22,7 @@ def test_a_plain_command_takes_less_than_a_second(arguments: tuple[str, ...]) ->
     times = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = gputop(*arguments)
+        done = gputop_process(*arguments)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert done.returncode == 0, done.stdout
         times.append(used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime)

@@ -27,8 +27,7 @@ RECORDINGS = TESTS / "recordings/kfd"
 
 def recorded(name: str) -> Part:
     """Read one of the public recordings through the source's own reader and parser."""
-    tree = TarTree((RECORDINGS / f"{name}.tar.gz").read_bytes())
-    return kfd.SOURCE.parse(kfd.read(tree))
+    return kfd.SOURCE.parse(kfd.read(TarTree((RECORDINGS / f"{name}.tar.gz").read_bytes())))
 
 
 def of_folder(root: Path) -> Part:
