@@ -18,7 +18,7 @@ from gputop.measuring.runs import said
 from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted, SuiteChanged
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.runner.client import Session
-from gputop.probes.runner.interpreters import Choice, Interpreter
+from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.topology.model.machine import Gpu, GpuPair, Machine
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from tests.support.places import TESTS
@@ -69,7 +69,9 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> None:
     here = Interpreter(sys.executable, "this Python", "3.11", "2.5", "12.4")
     session = partial(Session, worker=TESTS / "probe_workers" / "answers.py")
     selftests(monkeypatch)
-    monkeypatch.setattr(running, "find_interpreter", lambda *asked: Choice(here, (here,)))
+    monkeypatch.setattr(
+        running, "find_interpreter", lambda *asked: InterpreterChoice(here, (here,))
+    )
     monkeypatch.setattr(running, "Suite", partial(Suite, session=session))
 
 
