@@ -34,7 +34,7 @@ def _tell_version() -> bool:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line; gives the exit code of product.md and never a traceback."""
+    """Run one command line; gives one of the exit codes of `exits.py`, never a traceback."""
     from contextlib import suppress
 
     from gputop.exits import ANSWERED, CANNOT_TELL, INTERRUPTED, OWN_ERROR, Exit

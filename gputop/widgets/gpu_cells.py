@@ -16,7 +16,7 @@ from gputop.widgets.spans import Line, left, right
 GIB = 2**30
 HARMLESS = {"gpu idle": "idle", "sw power cap": "power cap"}
 """Reasons that hold clocks down on every healthy GPU: nothing to do, or the power limit reached by
-a large matrix product (peers.md D34)."""
+a large matrix product (Azure/azurehpc-health-checks takes both for normal)."""
 ALARMING = {"hw slowdown", "hw thermal", "hw power brake"}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 RESTLESS_SPREAD = 0.03
-"""A copy engine that varies more than this is being shared (peers.md D3, 13)."""
+"""A copy engine whose samples spread wider than this is being shared."""
 LOW_FRACTION = 0.92
 """A pair under this part of the median of its kind is measured again before it is reported."""
 
@@ -66,7 +66,7 @@ def low_ones(figures: Sequence[tuple[str, float]]) -> list[int]:
 
 
 def warm(work: Callable[[], object], seconds: float) -> None:
-    """Repeat for so long: links and clocks wake in the first 0.2-0.5 s (peers.md D3, 3)."""
+    """Repeat the work for some seconds: links and clocks take 0.2 to 0.5 s to wake."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         work()

@@ -1,7 +1,7 @@
 """What happened since somebody began to watch: counters that ticked, states that began and ended.
 
 A counter's total says nothing, since it may be from before a reset or from years of use; a tick
-while one watches is news (peers D22). Nothing here asks the machine.
+while one watches is news. Nothing here asks the machine.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..wiring.graph import gpu_label
 from .finding import BROKEN, NOTICE, SLOW
 
 THROTTLES = ("hw slowdown", "hw thermal", "hw power brake", "sw thermal")
-"""Reasons of lower clocks that are news; a power cap or idleness is every day's (peers D34)."""
+"""Reasons for lower clocks that are news. Idle GPUs and power caps are an everyday sight."""
 NVLINK_COUNTERS = (
     ("replay_errors", "NVLink replays", SLOW),
     ("recovery_errors", "NVLink recoveries", BROKEN),

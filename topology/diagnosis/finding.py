@@ -25,7 +25,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Id of the rule, or of the symptom of a log; kebab-case, stable."""
     peers: str = ""
-    """Number of the diagnosis rule in the field's collection, "D07"; empty where it has none."""
+    """Number of the kind of trouble, "D07", as in the rule; empty where it has none."""
     severity: str
     """One of SEVERITIES."""
     title: str

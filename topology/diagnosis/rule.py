@@ -38,7 +38,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     asked: tuple[tuple[str, str], ...] = ()
     """Ids of vendors, and what stands for {asked} in the disproof: a command of each one's tool."""
     peers: str = ""
-    """Number in the field's collection of diagnosis rules, "D07"."""
+    """Number of the kind of trouble, "D07": related rules share one. It is part of the JSON."""
     implied_by: tuple[str, ...] = ()
     """Ids of rules that explain this one: a finding about a device that such a rule names too is
     left out, so that one cause gives one finding."""

@@ -19,7 +19,7 @@ THROTTLES = {
     "sync-boost": "held at the clocks of its sync boost group",
 }
 """Idle and display clocks are none, nor is a power cap at the usual limit: a large GEMM always
-meets that (peers D34)."""
+meets that (Azure/azurehpc-health-checks takes it for normal)."""
 POWER_CAP = "sw-power-cap"
 LOWERED = 0.97
 """Share of the usual limit below which a power limit counts as lowered."""

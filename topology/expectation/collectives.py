@@ -26,7 +26,7 @@ COLLECTIVES = {
 }
 """Quantity -> that of the table, and the library's name where its model knows the collective."""
 PLATEAU_BYTES = 256 << 20
-"""Curves are judged from this size on; smaller messages show latency too (peers D01)."""
+"""Curves are judged from this size on; smaller messages show latency too."""
 CURVE_BYTES = 16 << 20
 """Below this size, two correct ways of timing differ by more than a tenth."""
 LARGE_BYTES = 1 << 30
@@ -144,7 +144,7 @@ def _chosen(
     choice = choice_at(made, "AllReduce", size)
     algorithm = choice.algorithm if choice is not None else None
     if collective != "AllReduce" and algorithm is not None:
-        algorithm = "RING"  # peers, silent rule 13: NVLS serves all-reduce
+        algorithm = "RING"  # NVLS serves the all-reduce alone
     table = made.tuning.get(collective, {}).get(algorithm or "RING", {})
     best = max((gbs for _, gbs in table.values()), default=0.0)
     n = group.count
@@ -173,7 +173,7 @@ def send_gbs(node: JudgedNode, group: Participants, sku: Sku) -> float | None:
     for one in group.gpus:
         links = [link_of_pair(node, one, other, sku) for other in group.gpus if other is not one]
         known = [link for link in links if link is not None]
-        # Between islands (bridged pairs) everything crosses PCIe (peers D12).
+        # Between islands (bridged pairs) everything crosses PCIe (NVIDIA/nccl-tests#178).
         fast = [] if islands else [link for link in known if link.kind in ("nvlink", "xgmi")]
         if islands:
             known = [link for link in known if link.kind == "pcie"]
@@ -287,7 +287,7 @@ def _estimate(
 def _mesh(
     sku: Sku, quantity: str, count: int, size: int | None
 ) -> tuple[float, str, str, str] | None:
-    """On a full mesh n GPUs can use n - 1 links each (peers D27)."""
+    """On a full mesh n GPUs can use n - 1 links each (ROCm/rccl pull request 1270)."""
     assert sku.pair_gbs is not None
     for one in sku.figures:
         fits = one.quantity == quantity and one.kind in (TYPICAL, BEST) and one.gpus

@@ -1,7 +1,8 @@
 """The four numbers that people mix up, in one line: data sheet, one way, realistic, measured.
 
 "data sheet 900 both ways -> 450 one way -> about 396 realistic (88 %) -> 395.8 measured (88 %)"
-(peers D01). Percentages are of the one-way figure, of the data sheet where that counts one way.
+
+Percentages are of the one-way figure, of the data sheet where that counts one way.
 """
 
 from __future__ import annotations

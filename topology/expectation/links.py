@@ -90,7 +90,7 @@ def link_of_pair(node: JudgedNode, one: Gpu, other: Gpu, sku: Sku) -> LinkRates 
 def _down(node: JudgedNode, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:
     """Name the ends whose NVLinks are all down while those of a sibling are up.
 
-    Where none is up in the whole box, that may be how the box was handed out (peers D12).
+    Where none is up in the whole box, that may be how the box was handed out.
     """
     if not any(link.active for gpu in node.machine.gpus for link in gpu.nvlinks):
         return ()
@@ -102,7 +102,7 @@ def _down(node: JudgedNode, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:
 
 
 def _most_bridged(node: JudgedNode, sku: Sku) -> int:
-    """Most links that join one pair of this model in the box (peers D12: siblings first)."""
+    """Most links that join one pair of this model in the box: siblings count before any table."""
     joined = Counter(
         (gpu.address, link.remote_address)
         for gpu in node.machine.gpus
@@ -149,7 +149,7 @@ def host_link(
     """The link of a GPU to its host.
 
     What a figure says was read while the copy ran beats what was read of the machine: an idle
-    link shows a low generation (peers D07).
+    link shows a low generation (NVIDIA/open-gpu-kernel-modules#731).
     """
     if sku.c2c_gbs and gpu.c2c_enabled is not False:
         # Where a CPU has two GPUs each has half of its links, which the data sheet adds up.

@@ -107,7 +107,8 @@ def _expected(share: Share, link: LinkRates, ways: float, unit: str | None) -> E
 def hint(node: JudgedNode, figure: Measurement) -> str:
     """Say that a pair with fast links is as slow as PCIe; "" where it is not.
 
-    Links train without the fabric, so an active link proves no P2P over it (peers D04).
+    Links train without the fabric, so an active link proves no P2P over it
+    (Dstack-TEE/dstack pull request 1167).
     """
     one, other = node.gpu(figure.src), node.gpu(figure.dst)
     sku = node.sku(one) if one is not None else None

@@ -1,7 +1,7 @@
 """What the shape of a matrix says: one GPU's link, a border, one path, or something common.
 
 Each pair is compared with pairs of its own kind, so that a cube mesh with one and two NVLinks, or
-bridges beside PCIe, is no pattern (peers D40).
+bridges beside PCIe, is no pattern.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from ..model.snapshot import Measurement
 from .node import JudgedNode
 
 BEHIND = 0.92
-"""Share of the siblings' median below which a figure stands out; 5 % is normal (peers C5)."""
+"""Share of the siblings' median below which a figure stands out; 5 % is normal."""
 LEAST = 3
 """With two figures one cannot tell which is the odd one."""
 

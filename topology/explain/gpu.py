@@ -117,7 +117,7 @@ def _width(
     host = node.snapshot.machine.host
     fix = "Reseat the card or its riser, and look at the slot's settings in the firmware."
     if host is not None and host.hypervisor is not None:
-        # Some cloud instances pass a GPU through with fewer lanes (peers D07: x8 by design).
+        # Some cloud instances pass a GPU through with fewer lanes by design.
         fix = "In a virtual machine: ask who runs the host; some instances have fewer by design."
     return f"Its PCIe link came up with {current} of {most} lanes.", fix
 

@@ -1,4 +1,4 @@
-"""The four questions about P2P of a pair, each answered by itself (peers B0).
+"""The four questions about P2P of a pair, each answered by itself.
 
 Could they: topology. Does the driver grant it: a table look-up, no test. Do the bytes arrive: a
 kernel's store, read back by the owner. Does a collective finish: resident kernels that wait for

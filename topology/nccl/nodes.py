@@ -1,4 +1,4 @@
-"""NCCL's picture of a machine: nodes, links and paths (nccl-decisions 1.1, 1.2, 1.6).
+"""NCCL's picture of a machine: nodes, links and paths (graph/topo.h, include/graph.h).
 
 Bandwidths are the constants of NCCL's tables, GB/s one way, never measurements.
 """

@@ -114,7 +114,7 @@ class CollectiveMember(Member):
         return min(rooms) if rooms else None
 
     def _warm(self) -> None:
-        """Links and clocks wake in the first 0.2-0.5 s (peers.md D3, 3)."""
+        """Run for a while: links and clocks take 0.2 to 0.5 s to wake."""
         data = self._receive[: _WARM_BYTES // FLOAT_BYTES]
         self.dist.all_reduce(data)
         once = self.here.seconds(lambda: self.dist.all_reduce(data), 1)

@@ -1,10 +1,10 @@
 """Peer to peer: does the driver grant it, do bytes arrive, how fast and how soon.
 
-Rungs 2 and 3 of the ladder (peers.md B0) and the figures of every ordered pair. Copies run on a
-stream of the source (writes) or of the destination (reads), and kernels on the multiprocessors of
-either, like nvbandwidth's device_to_device_memcpy_{write,read}_{ce,sm}, with its repeats at the
-levels "normal" and "full": 512 MiB, 16 copies between two events, all queued while the stream is
-held.
+Answers the second and third question of the ladder (`topology/explain/ladder.py`) and measures
+every ordered pair. Copies run on a stream of the source (writes) or of the destination (reads),
+and kernels on the multiprocessors of either, like nvbandwidth's
+device_to_device_memcpy_{write,read}_{ce,sm}, with its repeats at the levels "normal" and "full":
+512 MiB, 16 copies between two events, all queued while the stream is held.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The thirteen things that people take for faults and that are none (peers.md, section B).
+"""Thirteen things that people take for faults and that are none.
 
 Each must leave the verdict and the findings as they are on the same node without it, although the
 rule that could be misled had its evidence.

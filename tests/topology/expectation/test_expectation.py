@@ -217,7 +217,7 @@ def test_an_unknown_or_partitioned_gpu_has_no_reference(facts: dict[str, Any]) -
 
 
 def test_an_estimate_alone_is_never_low() -> None:
-    """B200: no public figure of a pair (peers C1), so 10 GB/s is still no verdict."""
+    """Nobody published a figure of a B200 pair, so even 10 GB/s gets no verdict."""
     snapshot = demo("hgx-h100-8")
     b200 = {"name": "NVIDIA B200", "pci_id": "10de:2901", "compute_capability": "10.0"}
     for index, gpu in enumerate(snapshot.machine.gpus):
@@ -263,7 +263,7 @@ def test_silent_cases_of_the_field() -> None:
 
 
 def test_idle_links_do_not_explain_anything() -> None:
-    """A sleeping link shows generation 1; only what was read under load counts (D07)."""
+    """A sleeping link shows generation 1; only what was read under load counts."""
     snapshot = h200()
     slow = tuple(msgspec.structs.replace(reading, pcie_gen=1) for reading in snapshot.readings.gpus)
     readings = msgspec.structs.replace(snapshot.readings, gpus=slow)

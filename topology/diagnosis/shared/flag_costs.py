@@ -47,7 +47,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """Where the two figures come from."""
     sure: bool = True
     """False where pairs move from P2P over PCIe to shared memory, which may even be faster
-    (peers D15)."""
+    (NVIDIA/nccl#814)."""
 
 
 class Moves(msgspec.Struct, frozen=True):

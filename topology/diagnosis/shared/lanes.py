@@ -23,7 +23,7 @@ FIRST_RESTING = 6
 """PCIe generation from which a link gives up lanes at rest (L0p): few then prove nothing."""
 COPIES = (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST)
 LEAST_SHARE = 0.75
-"""Share of a link's rate from which a copy shows that nothing of it is missing (peers D07)."""
+"""Share of a link's rate from which a copy shows that nothing of it is missing."""
 
 
 class Narrow(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ def narrow(case: Case) -> set[str]:
 def links_of(case: Case, end: str) -> list[Narrow]:
     """Every link of the way up of which both ends were read.
 
-    A GPU that NVLink-C2C joins to its CPU does not copy over PCIe (peers D36).
+    A GPU that NVLink-C2C joins to its CPU does not copy over PCIe.
     """
     gpu = case.machine.gpu(end)
     sku = case.sku(gpu) if gpu is not None else None

@@ -1,4 +1,4 @@
-"""Bandwidths of the System block turned back into links (constants: nccl-decisions 1.2)."""
+"""Bandwidths of the System block turned back into links (NCCL graph/topo.h has the constants)."""
 
 from __future__ import annotations
 

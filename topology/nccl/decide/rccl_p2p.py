@@ -1,4 +1,4 @@
-"""What RCCL needs for P2P besides a short path: memory, BARs and the IOMMU (nccl-decisions 6).
+"""What RCCL needs for P2P besides a short path: memory, BARs and the IOMMU.
 
 RCCL tries an allocation of fine-grained or uncached memory (init.cc:fillInfo) and asks HIP whether
 the peer can be reached (transport/p2p.cc:p2pCanConnect); the driver grants that over PCIe when the

@@ -20,7 +20,7 @@ def fabric_refuses(machine: Machine, system: System) -> str | None:
     """Why NVLink multicast cannot work, from the fabric state that NVML reports; None if it may.
 
     An incomplete registration is the best sign there is without asking CUDA
-    (nccl-decisions 2.8).
+    (NVIDIA/TensorRT-LLM pull request 16595).
     """
     for gpu in system.nodes["GPU"]:
         known = machine.gpu(address_of(gpu.bus_id))

@@ -2,7 +2,7 @@
 
 The Element itself goes along, for NCCL's own reading of it is not the same: a width of 0 means 16
 to NCCL and nothing here, and its `pci` elements stand for whole switches, of which only the
-upper port is named (nccl-decisions 1.4).
+upper port is named (graph/xml.cc:ncclTopoGetXmlFromSys).
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ...rule import Rule
 from ...shared.counters import elapsed_seconds, growth
 
 HOP_WEIGHT = 15
-"""What amdgpu counts for one hop of xGMI (peers D25)."""
+"""The weight that amdgpu gives one hop of xGMI."""
 BITS = 8
 _BLOCK = "XGMI_WAFL"
 """The part of an AMD GPU whose ECC watches the xGMI links."""

@@ -23,7 +23,7 @@ _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SLOWING = ("power_limit_watts", "clock_sm_max_mhz", "clock_memory_max_mhz")
 """Settings whose lowest value sets the pace of a job over all GPUs."""
 _ALIKE = 0.95
-"""Share from which two limits cost nothing that shows: siblings differ by 5 % anyway (peers C5)."""
+"""Share from which two limits cost nothing that shows: siblings differ by 5 % anyway."""
 _FIRMWARE = (
     ("vbios", "VBIOS", "nvmlDeviceGetVbiosVersion"),
     ("gsp_firmware", "GSP firmware", "nvmlDeviceGetGspFirmwareVersion"),

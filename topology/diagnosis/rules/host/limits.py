@@ -37,7 +37,7 @@ def _memlock(case: Case) -> Iterable[Finding] | None:
     if not adapters or not low:
         return []
     # A container shows the host's RDMA devices whether or not it may open them, and the launcher
-    # of a job sets other limits than the login of the one who asks (peers D18).
+    # of a job sets other limits than the login of whoever asks.
     container = case.host.container
     ours = container is not None and container.job is not None and not case.in_container
     return [

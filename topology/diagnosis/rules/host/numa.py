@@ -16,7 +16,7 @@ from ...rule import Rule
 from ...shared.near import called, jobs, local_cpus, nodes_of, same_socket, several_nodes, some
 
 SAME = 0.95
-"""Share of the near node's rate from which a far one costs nothing (peers D11)."""
+"""Share of the near node's rate from which a far one costs nothing."""
 
 
 def _binding(case: Case) -> Iterable[Finding] | None:

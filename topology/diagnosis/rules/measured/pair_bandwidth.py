@@ -1,4 +1,4 @@
-"""Pairs of GPUs whose measured bandwidth is low, told by the pattern that they make (peers D40)."""
+"""Pairs of GPUs whose measured bandwidth is low, and what the pattern that they make says."""
 
 from __future__ import annotations
 

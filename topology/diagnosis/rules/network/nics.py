@@ -180,7 +180,7 @@ def _beside(case: Case, nic: RdmaDevice) -> bool:
 
 def _far(case: Case) -> Iterable[Finding] | None:
     nics = [nic for nic in case.machine.rdma if nic.address and case.pci(nic.address)]
-    # Inside a virtual machine the tree is not the real one (peers D06).
+    # Inside a virtual machine the tree is not the real one (NVIDIA/nccl-tests#256).
     if not case.machine.rdma:
         return _nothing(case)
     if not nics or case.in_vm is not False or any(not case.pci(g.address) for g in case.gpus):

@@ -27,7 +27,7 @@ def _peermem(case: Case) -> Iterable[Finding] | None:
         if _verbs(nic)
     ]
     if not pairs:
-        # Beyond the host bridge NCCL leaves GDR off by choice (peers D05).
+        # Beyond the host bridge NCCL leaves GDR off by choice (graph/paths.cc:ncclTopoCheckGdr).
         return [] if case.machine.pci else None
     vendor = pairs[0][0].vendor
     host = case.host

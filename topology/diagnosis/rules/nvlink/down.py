@@ -43,7 +43,7 @@ def down(gpu: Gpu) -> tuple[int, ...]:
 
 
 def links_read(case: Case) -> list[Gpu]:
-    """GPUs whose links were read; under MIG links say nothing (peers D12)."""
+    """GPUs whose links were read; under MIG links say nothing."""
     return [
         gpu
         for gpu in case.gpus

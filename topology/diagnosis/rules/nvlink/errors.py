@@ -1,4 +1,4 @@
-"""NVLink errors that were added between two readings of one node (peers D22).
+"""NVLink errors that were added between two readings of one node.
 
 DCGM's health check takes one replay or recovery for a failure, and CRC errors from 100 a second.
 """

@@ -73,7 +73,7 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
     if any(pair.fast for pair in pairs):
         return []
     if case.in_vm is not False and any(gpu.xgmi for gpu in case.gpus):
-        return None  # a guest may show its xGMI links as down although they work (peers D25)
+        return None  # a guest may show its xGMI links as down although they work
     kinds = sorted({pair.letters for pair in pairs})
     far = set(kinds) <= set(THROUGH_HOST)
     through = sorted({one for pair in pairs for one in pair.transports})

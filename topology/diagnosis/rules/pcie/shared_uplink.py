@@ -12,7 +12,7 @@ from ...rule import Rule
 
 
 def _check_uplink(case: Case) -> Iterable[Finding] | None:
-    """Copies that are fast one by one and slow together, through one uplink (peers D39)."""
+    """Copies that are fast one by one and slow together, through one uplink."""
     alone = _host_figures(case, "pinned")
     together = _host_figures(case, "pinned, all GPUs at once")
     both = [address for address in alone if address in together]
