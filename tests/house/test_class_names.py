@@ -8,30 +8,19 @@ from collections import defaultdict
 from tests.support.places import ROOT
 
 DOUBLED = {
-    "Answers",
-    "Cache",
     "Cells",
-    "Device",
-    "Devices",
     "Entry",
     "Lane",
-    "Library",
     "Member",
-    "Moving",
     "Operation",
     "Outcome",
-    "Pair",
     "Picked",
     "Plan",
     "Ran",
-    "Reader",
     "Ready",
     "Reporter",
     "Result",
-    "Section",
-    "TableError",
     "Told",
-    "Values",
     "Wish",
 }
 """Names that still have several bearers. This set only shrinks."""

@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 MOST_NOTES = 20
 
 
-class Section(NamedTuple):
+class LogSection(NamedTuple):
     """A part of the answer."""
 
     title: str
     lines: tuple[Line, ...]
 
 
-def sections(read: ReadLog, width: int) -> list[Section]:
+def sections(read: ReadLog, width: int) -> list[LogSection]:
     """Everything, in the order in which it is asked for."""
-    found = [Section("Log", head_lines(read, width))]
+    found = [LogSection("Log", head_lines(read, width))]
     findings: list[Line] = []
     for number, one in enumerate(read.findings):
         findings += [*([EMPTY] if number else []), *finding_lines(one, width)]
@@ -47,24 +47,26 @@ def sections(read: ReadLog, width: int) -> list[Section]:
     if len(read.unexplained) > MOST_NOTES:
         findings.append(((f"and {len(read.unexplained) - MOST_NOTES} more", "muted"),))
     nothing: Line = (("nothing in the table of symptoms applies to this log", "muted"),)
-    found.append(Section("Findings", tuple(findings) or (nothing,)))
+    found.append(LogSection("Findings", tuple(findings) or (nothing,)))
     comm = read.log.main
     if comm is not None:
         others = len(read.log.communicators) - 1
         more = f", the largest of {others + 1}" if others else ""
         found += [
-            Section(
+            LogSection(
                 f"Communicator {clean(comm.ident, 40)}{more}",
                 rank_lines(comm, width, read.log.versions.library),
             ),
-            Section("Environment", environment_lines(read.log, width)),
-            Section("Transports, rows send, columns receive", transport_lines(read, comm, width)),
-            Section("Rings and trees", graph_lines(read, comm, width)),
-            Section("Algorithms", choice_lines(read, comm, width)),
+            LogSection("Environment", environment_lines(read.log, width)),
+            LogSection(
+                "Transports, rows send, columns receive", transport_lines(read, comm, width)
+            ),
+            LogSection("Rings and trees", graph_lines(read, comm, width)),
+            LogSection("Algorithms", choice_lines(read, comm, width)),
         ]
     else:
-        found.append(Section("Environment", environment_lines(read.log, width)))
-    found.append(Section("Prediction", _prediction(read, width)))
+        found.append(LogSection("Environment", environment_lines(read.log, width)))
+    found.append(LogSection("Prediction", _prediction(read, width)))
     return found
 
 

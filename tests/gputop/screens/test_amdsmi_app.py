@@ -125,7 +125,9 @@ async def test_every_screen_shows_the_node(major: str, size: tuple[int, int]) ->
 
 
 def test_gpus_that_work_are_busy_and_the_others_are_free() -> None:
-    readings = amdsmi_readings.SOURCE.parse(amdsmi_readings.Reader(start(Binding("7")))())
+    readings = amdsmi_readings.SOURCE.parse(
+        amdsmi_readings.AmdsmiReadingsReader(start(Binding("7")))()
+    )
     seen = [readings.gpu_readings] * busy.SAMPLES
     verdict = busy.judge(seen, ("0000:0c:00.0", "0000:df:00.0"))
     assert {text.split(" ")[0] for text in verdict.busy} == {"0000:0c:00.0"}

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gputop.topology.sources.amd import amdsmi, amdsmi_readings
-from gputop.topology.sources.amd.library import Library, open_library
+from gputop.topology.sources.amd.library import AmdsmiLibrary, open_library
 from tests.support.amdsmi import signatures
 from tests.support.places import RECORDINGS
 
@@ -145,13 +145,13 @@ class Binding:
         return answer
 
 
-def start(binding: Binding, root: Path = Path("/nowhere")) -> Callable[[], Library]:
+def start(binding: Binding, root: Path = Path("/nowhere")) -> Callable[[], AmdsmiLibrary]:
     return partial(open_library, lambda: binding, root)
 
 
 def asked(binding: Binding) -> Any:
     """What a plain command reads, as a recording would keep it."""
-    reader = amdsmi.Reader(start(binding))
+    reader = amdsmi.AmdsmiReader(start(binding))
     reader.thorough = True
     return json.loads(json.dumps(reader()))
 
@@ -160,7 +160,9 @@ def read(binding: Binding, times: int = 1, *, thorough: bool = False) -> Any:
     """The last of some readings, ten seconds apart."""
     ticks = iter(range(10_000))
     gpus = max(1, len(binding.handles))
-    reader = amdsmi_readings.Reader(start(binding), lambda: 10.0 * (next(ticks) // gpus))
+    reader = amdsmi_readings.AmdsmiReadingsReader(
+        start(binding), lambda: 10.0 * (next(ticks) // gpus)
+    )
     reader.thorough = thorough
     for _ in range(times - 1):
         reader()

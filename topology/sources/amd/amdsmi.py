@@ -20,8 +20,8 @@ from functools import partial
 
 from ...model.part import Raw
 from ...model.source import Source
-from .handles import Device, Devices
-from .library import Library, open_library
+from .handles import AmdsmiDevice, AmdsmiDevices
+from .library import AmdsmiLibrary, open_library
 from .machine import parse
 
 _SYSTEM = ("amdsmi_get_lib_version", "amdsmi_get_rocm_version")
@@ -79,7 +79,7 @@ _LASTING_READS = 6
 """What cannot change without a restart of the driver is asked once in so many reads."""
 
 
-class Reader:
+class AmdsmiReader:
     """Asks amdsmi once per call; keeps the handles and the answers that cannot change.
 
     The first call asks only who the GPUs are, so that a screen can open; what is missing then
@@ -89,8 +89,8 @@ class Reader:
     thorough = False
     """Set for a single reading that is to hold everything."""
 
-    def __init__(self, start: Callable[[], Library] = open_library) -> None:
-        self._devices = Devices(start)
+    def __init__(self, start: Callable[[], AmdsmiLibrary] = open_library) -> None:
+        self._devices = AmdsmiDevices(start)
         self._system: dict[str, Raw] = {}
         self._reads = 0
         self.again_seconds: float | None = None
@@ -115,7 +115,7 @@ class Reader:
         return {"system": self._system, "devices": [device.raw() for device in devices]}
 
 
-def _pairs(library: Library, device: Device, devices: list[Device]) -> list[Raw]:
+def _pairs(library: AmdsmiLibrary, device: AmdsmiDevice, devices: list[AmdsmiDevice]) -> list[Raw]:
     return [
         {"peer": peer.index}
         | {name: library.ask(name, device.handle, peer.handle) for name in _PAIR}
@@ -128,7 +128,7 @@ SOURCE = Source(
     id="amdsmi",
     interval_seconds=20.0,
     deadline_seconds=5.0,
-    reader=Reader,
+    reader=AmdsmiReader,
     opening=True,
     parse=parse,
 )

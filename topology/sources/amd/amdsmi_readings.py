@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from ...model.part import Raw
 from ...model.source import Source
-from .handles import Device, Devices
-from .library import Library, open_library, refused
+from .handles import AmdsmiDevice, AmdsmiDevices
+from .library import AmdsmiLibrary, open_library, refused
 from .moving import parse
 from .words import ECC_BLOCKS, RESIDENCIES, XGMI_COUNTERS
 
@@ -50,7 +50,7 @@ _SLOW_EVERY = 10
 _FIRST_READING = {"error": "needs a second reading"}
 
 
-class Moving:
+class AmdsmiLastReading:
     """What one GPU needs between two readings."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Moving:
         self.unsupported: set[tuple[str, ...]] = set()
 
 
-class Reader:
+class AmdsmiReadingsReader:
     """Asks amdsmi once per call; keeps the counters of the reading before."""
 
     thorough = False
@@ -67,18 +67,20 @@ class Reader:
 
     def __init__(
         self,
-        start: Callable[[], Library] = open_library,
+        start: Callable[[], AmdsmiLibrary] = open_library,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._devices = Devices(start)
-        self._moving: dict[Device, Moving] = {}
+        self._devices = AmdsmiDevices(start)
+        self._moving: dict[AmdsmiDevice, AmdsmiLastReading] = {}
         self._clock = clock
         self._reads = 0
 
     def __call__(self) -> Raw:
         """Ask once. Raises SourceAbsent, or RuntimeError when amdsmi stops listing GPUs."""
         library, devices = self._devices.current()
-        self._moving = {device: self._moving.get(device) or Moving() for device in devices}
+        self._moving = {
+            device: self._moving.get(device) or AmdsmiLastReading() for device in devices
+        }
         for place, device in enumerate(devices):
             if not device.lasting or (self._reads + place) % _SLOW_EVERY == 0:
                 device.lasting = library.ask_all(device.handle, _SLOWLY) | {
@@ -88,7 +90,7 @@ class Reader:
         self._reads += 1
         return {"devices": [device.raw() for device in devices]}
 
-    def _fast(self, library: Library, device: Device) -> dict[str, Raw]:
+    def _fast(self, library: AmdsmiLibrary, device: AmdsmiDevice) -> dict[str, Raw]:
         moving = self._moving[device]
         answers = library.ask_all(device.handle, _EACH_TIME)
         if self.thorough:
@@ -108,7 +110,7 @@ class Reader:
         return answers
 
 
-def _ecc(library: Library, device: Device) -> dict[str, Raw]:
+def _ecc(library: AmdsmiLibrary, device: AmdsmiDevice) -> dict[str, Raw]:
     """Count errors block by block; a block that the driver does not count says so."""
     name = "amdsmi_get_gpu_ecc_count"
     return {
@@ -120,6 +122,6 @@ SOURCE = Source(
     id="amdsmi_readings",
     interval_seconds=1.0,
     deadline_seconds=5.0,
-    reader=Reader,
+    reader=AmdsmiReadingsReader,
     parse=parse,
 )

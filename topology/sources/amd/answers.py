@@ -18,7 +18,7 @@ _NOT_TOLD = "the driver does not say"
 _NOT_FOUND = "the installed amdsmi does not know this function"
 
 
-class Answers:
+class AmdsmiAnswers:
     """A dict of answers. Each method names the record field it is for, and notes its gap."""
 
     def __init__(self, raw: Raw) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from ...model.part import Raw
 from ...model.source import SourceAbsent
-from .library import Library, refusal_text
+from .library import AmdsmiLibrary, refusal_text
 
 _BDF = "amdsmi_get_gpu_device_bdf"
 _ALL_REFUSED_CALLS = 30
 """Where no GPU tells its address the library is started again once in so many calls."""
 
 
-class Device:
+class AmdsmiDevice:
     """One GPU: its handle and what it answered last."""
 
     def __init__(self, index: int, handle: object, bdf: Raw) -> None:
@@ -28,16 +28,16 @@ class Device:
         return {"index": self.index, _BDF: self.bdf} | self.lasting | self.answers
 
 
-class Devices:
+class AmdsmiDevices:
     """Starts amdsmi when needed and keeps the list of GPUs; never shuts it down to leave."""
 
-    def __init__(self, start: Callable[[], Library]) -> None:
+    def __init__(self, start: Callable[[], AmdsmiLibrary]) -> None:
         self._start = start
-        self._library: Library | None = None
-        self._devices: list[Device] = []
+        self._library: AmdsmiLibrary | None = None
+        self._devices: list[AmdsmiDevice] = []
         self._calls = 0
 
-    def current(self) -> tuple[Library, list[Device]]:
+    def current(self) -> tuple[AmdsmiLibrary, list[AmdsmiDevice]]:
         """Give the library and all GPUs.
 
         Raises SourceAbsent when amdsmi cannot start or shows no GPU, and RuntimeError when it
@@ -60,7 +60,7 @@ class Devices:
                 self._restart_later()
                 raise SourceAbsent("amdsmi works but shows no GPU to this process")
             self._devices = [
-                Device(index, handle, library.ask(_BDF, handle))
+                AmdsmiDevice(index, handle, library.ask(_BDF, handle))
                 for index, handle in enumerate(handles)
             ]
         self._calls += 1

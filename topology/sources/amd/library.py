@@ -39,7 +39,7 @@ _IN_USE: weakref.WeakSet[Any] = weakref.WeakSet()
 _LIBRARIES = ("libamd_smi.so", "libamd_smi_python.so")
 
 
-class Library:
+class AmdsmiLibrary:
     """amdsmi, initialised. Every call goes through `ask` or `handles`."""
 
     def __init__(self, binding: Any) -> None:
@@ -93,7 +93,7 @@ def key(question: tuple[str, ...]) -> str:
     return f"{question[0]}({','.join(members)})" if members else question[0]
 
 
-def open_library(load: Callable[[], Any] | None = None, root: Path = Path("/")) -> Library:
+def open_library(load: Callable[[], Any] | None = None, root: Path = Path("/")) -> AmdsmiLibrary:
     """Load the binding and initialise it. Raises SourceAbsent with a sentence and a kind."""
     try:
         binding = (load or _binding)()
@@ -123,7 +123,7 @@ def open_library(load: Callable[[], Any] | None = None, root: Path = Path("/")) 
             binding.amdsmi_init()
     except Exception as error:
         raise _absence(error, root) from error
-    return Library(binding)
+    return AmdsmiLibrary(binding)
 
 
 def _binding() -> Any:

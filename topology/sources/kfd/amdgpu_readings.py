@@ -23,7 +23,7 @@ LOOK_AGAIN_SECONDS = 10.0
 LIMIT_PROCESSES = 4096
 
 
-class Reader:
+class AmdgpuReadingsReader:
     """Asks sysfs once per call; which GPUs there are is looked up now and then."""
 
     def __init__(self, tree: Tree) -> None:
@@ -50,7 +50,7 @@ class Reader:
 
 def read(tree: Tree) -> Raw:
     """Read a whole tree once."""
-    return Reader(tree)()
+    return AmdgpuReadingsReader(tree)()
 
 
 def _ids(tree: Tree) -> dict[int, str]:
@@ -80,7 +80,7 @@ def _processes(tree: Tree, ids: dict[int, str]) -> Raw:
 
 
 def _reader() -> Callable[[], Raw]:
-    return Reader(live_tree())
+    return AmdgpuReadingsReader(live_tree())
 
 
 SOURCE = Source(

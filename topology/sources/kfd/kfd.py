@@ -28,7 +28,7 @@ FULL_READS = 6
 """Links and devices are read anew once in so many reads, or when KFD's generation changes."""
 
 
-class Reader:
+class KfdReader:
     """Asks sysfs once per call; the thousands of files of links are kept while nothing changes."""
 
     def __init__(self, tree: Tree) -> None:
@@ -60,11 +60,11 @@ class Reader:
 
 def read(tree: Tree) -> Raw:
     """Read a whole tree once. Raises SourceAbsent when it shows no AMD GPU."""
-    return Reader(tree)()
+    return KfdReader(tree)()
 
 
 def _reader() -> Callable[[], Raw]:
-    return Reader(live_tree())
+    return KfdReader(live_tree())
 
 
 SOURCE = Source(

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from ...model.machine import GpuPair, XgmiLink
 from ...model.record import Gap
-from .nodes import PCIE, XGMI, KfdNode, Link
+from .nodes import PCIE, XGMI, KfdLink, KfdNode
 
 WEIGHT_HOP = 15
 WEIGHT_PACKAGE = 13
@@ -54,7 +54,7 @@ def hops_of(weight: int) -> int | None:
     return weight // WEIGHT_HOP if weight and weight % WEIGHT_HOP == 0 else None
 
 
-def _wire(link: Link, name: str, target: str | None) -> XgmiLink:
+def _wire(link: KfdLink, name: str, target: str | None) -> XgmiLink:
     gaps = [Gap("active", "KFD does not tell the state of links")]
     hops = hops_of(link.weight)
     if hops is None:
@@ -109,7 +109,7 @@ def pairs(nodes: Sequence[KfdNode], names: Mapping[int, str]) -> tuple[GpuPair, 
     return tuple(found)
 
 
-def _stated(src: str, dst: str, link: Link, way: tuple[int, int] | None) -> GpuPair:
+def _stated(src: str, dst: str, link: KfdLink, way: tuple[int, int] | None) -> GpuPair:
     fast = link.type == XGMI
     hops = 1 if fast else way[0] if way else None
     return GpuPair(
@@ -150,7 +150,7 @@ def _over_cpus(a: KfdNode, b: KfdNode, by_number: Mapping[int, KfdNode]) -> tupl
     return 3, near.weight + between.weight + far.weight if between is not None else 0
 
 
-def _cpu(node: KfdNode, by_number: Mapping[int, KfdNode]) -> Link | None:
+def _cpu(node: KfdNode, by_number: Mapping[int, KfdNode]) -> KfdLink | None:
     for link in node.io_links:
         other = by_number.get(link.to)
         if other is not None and not other.is_gpu and other.values:

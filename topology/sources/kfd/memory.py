@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...model.machine import GpuCache, MemoryBank
-from .nodes import CACHE_CPU, CACHE_DATA, CACHE_INSTRUCTION, PUBLIC, VRAM, Bank, Cache, KfdNode
+from .nodes import CACHE_CPU, CACHE_DATA, CACHE_INSTRUCTION, PUBLIC, VRAM, Bank, KfdCache, KfdNode
 
 KINDS = {
     CACHE_DATA: "data",
@@ -35,7 +35,7 @@ def _bank(bank: Bank) -> MemoryBank:
 
 def caches(node: KfdNode) -> tuple[GpuCache, ...]:
     """Give the kinds of caches beyond level 1, nearest first, with the number of each."""
-    counts: dict[Cache, int] = {}
+    counts: dict[KfdCache, int] = {}
     for cache in node.caches:
         if cache.level > 1 and 0 < cache.size_kib < _MOST_KIB and not cache.flags & CACHE_CPU:
             counts[cache] = counts.get(cache, 0) + 1

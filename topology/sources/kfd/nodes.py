@@ -23,7 +23,7 @@ _PARTITION_SHIFT = 28
 _LARGEST = 1 << 64
 
 
-class Link(msgspec.Struct, frozen=True):
+class KfdLink(msgspec.Struct, frozen=True):
     """One way from a node to another one. MB/s; 0 = the kernel does not say."""
 
     to: int
@@ -43,7 +43,7 @@ class Bank(msgspec.Struct, frozen=True):
     clock_mhz: int
 
 
-class Cache(msgspec.Struct, frozen=True):
+class KfdCache(msgspec.Struct, frozen=True):
     """One cache of a node. `flags`: what it holds and whose it is (CACHE_*)."""
 
     level: int
@@ -60,10 +60,10 @@ class KfdNode(msgspec.Struct, frozen=True):
     why: str | None = None
     """Why there are none."""
     gpu_id: int = 0
-    io_links: tuple[Link, ...] = ()
-    p2p_links: tuple[Link, ...] = ()
+    io_links: tuple[KfdLink, ...] = ()
+    p2p_links: tuple[KfdLink, ...] = ()
     banks: tuple[Bank, ...] = ()
-    caches: tuple[Cache, ...] = ()
+    caches: tuple[KfdCache, ...] = ()
 
     @property
     def is_gpu(self) -> bool:
@@ -142,8 +142,8 @@ def _why(answer: Raw) -> str:
     return "no properties" if answer is None else "properties that make no sense"
 
 
-def _link(values: dict[str, int]) -> Link:
-    return Link(
+def _link(values: dict[str, int]) -> KfdLink:
+    return KfdLink(
         to=values["node_to"],
         type=values.get("type", 0),
         weight=values.get("weight", 0),
@@ -162,5 +162,7 @@ def _bank(values: dict[str, int]) -> Bank:
     )
 
 
-def _cache(values: dict[str, int]) -> Cache:
-    return Cache(level=values["level"], size_kib=values.get("size", 0), flags=values.get("type", 0))
+def _cache(values: dict[str, int]) -> KfdCache:
+    return KfdCache(
+        level=values["level"], size_kib=values.get("size", 0), flags=values.get("type", 0)
+    )

@@ -82,7 +82,7 @@ FULL_READS = 12
 """What hardly changes is read once in so many reads, which is once a minute."""
 
 
-class Reader:
+class HostReader:
     """Reads the moving files each time and the rest once a minute."""
 
     def __init__(self, tree: Tree) -> None:
@@ -115,7 +115,7 @@ class Reader:
 
 def read(tree: Tree) -> Raw:
     """Read a whole tree once."""
-    return Reader(tree)()
+    return HostReader(tree)()
 
 
 def _static(tree: Tree) -> dict[str, Raw]:
@@ -162,7 +162,7 @@ def _shm() -> Raw:
 
 
 def _reader() -> Callable[[], Raw]:
-    return Reader(live_tree())
+    return HostReader(live_tree())
 
 
 SOURCE = Source(

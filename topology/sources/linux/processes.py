@@ -37,7 +37,7 @@ KEPT_READS = 10
 """What hardly ever changes of a process (its variables, its limits) is read every so many times."""
 
 
-class Reader:
+class ProcessesReader:
     """Describes the processes named in `pids`."""
 
     def __init__(self) -> None:
@@ -195,5 +195,5 @@ def _bytes(fields: Fields, key: str) -> int | None:
 
 
 SOURCE = Source(
-    id="processes", interval_seconds=2.0, deadline_seconds=3.0, reader=Reader, parse=parse
+    id="processes", interval_seconds=2.0, deadline_seconds=3.0, reader=ProcessesReader, parse=parse
 )

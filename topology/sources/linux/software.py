@@ -37,7 +37,7 @@ PLUGIN = re.compile(r"lib[nr]ccl-net[\w.-]{0,60}\.so(\.\d{1,4}){0,3}")
 LIMIT_PLUGINS = 16
 
 
-class Reader:
+class SoftwareReader:
     """Looks once per call."""
 
     def __init__(self, tree: Tree) -> None:
@@ -62,7 +62,7 @@ class Reader:
 
 def read(tree: Tree) -> Raw:
     """Read a whole tree once."""
-    return Reader(tree)()
+    return SoftwareReader(tree)()
 
 
 def _site_folders() -> list[str]:
@@ -128,7 +128,7 @@ def _listed(folder: str) -> list[str]:
 
 
 def _reader() -> Callable[[], Raw]:
-    return Reader(live_tree())
+    return SoftwareReader(live_tree())
 
 
 SOURCE = Source(

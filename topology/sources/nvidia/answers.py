@@ -14,7 +14,7 @@ UNKNOWN_32 = 0xFFFFFFFF
 _TEXT_LIMIT = 512
 
 
-class Answers:
+class NvmlAnswers:
     """A dict of answers. Each method names the record field it is for, and notes its gap."""
 
     def __init__(self, raw: Raw) -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ...model.part import Raw
 from ...model.source import SourceAbsent
-from .library import GpuLost, Library
+from .library import GpuLost, NvmlLibrary
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ _RETRY_CALLS = 30
 """A lost GPU that the driver counts is opened again once in so many calls (after a reset)."""
 
 
-class Device:
+class NvmlDevice:
     """One GPU: its handle and what it answered last."""
 
     def __init__(self, index: int, handle: object) -> None:
@@ -47,16 +47,16 @@ class Device:
         return state | (self.lasting or {}) | self.answers
 
 
-class Devices:
+class NvmlDevices:
     """Starts NVML when needed and keeps the list of GPUs; never shuts NVML down to leave."""
 
-    def __init__(self, start: Callable[[], Library]) -> None:
+    def __init__(self, start: Callable[[], NvmlLibrary]) -> None:
         self._start = start
-        self._library: Library | None = None
-        self._devices: list[Device] = []
+        self._library: NvmlLibrary | None = None
+        self._devices: list[NvmlDevice] = []
         self._calls = 0
 
-    def current(self) -> tuple[Library, list[Device]]:
+    def current(self) -> tuple[NvmlLibrary, list[NvmlDevice]]:
         """Give the library and all GPUs seen so far.
 
         Raises SourceAbsent when NVML cannot start or shows no GPU. When NVML stops counting
@@ -79,7 +79,7 @@ class Devices:
             self._recount(library, count)
         return library, self._devices
 
-    def _recount(self, library: Library, count: int) -> None:
+    def _recount(self, library: NvmlLibrary, count: int) -> None:
         """Open all handles again; GPUs that were there before and are not are lost."""
         before = {_bus_id(device.pci): device for device in self._devices if _bus_id(device.pci)}
         opened = [_open(library, index) for index in range(count)]
@@ -100,17 +100,17 @@ class Devices:
                 return
 
 
-def _open(library: Library, index: int) -> Device:
+def _open(library: NvmlLibrary, index: int) -> NvmlDevice:
     try:
         handle = library.binding.nvmlDeviceGetHandleByIndex(index)
     except library.binding.NVMLError as error:
-        device = Device(index, None)
+        device = NvmlDevice(index, None)
         if getattr(error, "value", None) == library.LOST:
             device.lost = str(error)
         else:
             device.refused = f"{type(error).__name__}: {error}"
         return device
-    device = Device(index, handle)
+    device = NvmlDevice(index, handle)
     device.pci = device.guarded(
         lambda: library.first(("nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo"), handle)
     )

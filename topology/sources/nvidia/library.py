@@ -27,7 +27,7 @@ class GpuLost(Exception):  # noqa: N818 - something the GPU did, not an error of
     """The driver says that this GPU is gone; the text is its word for that."""
 
 
-class Library:
+class NvmlLibrary:
     """NVML, initialised. Every call that can be refused goes through `ask` or `fields`."""
 
     LOST = _GPU_IS_LOST
@@ -109,7 +109,7 @@ class Library:
 
 def open_library(
     load: Callable[[], Any] = lambda: importlib.import_module("pynvml"), root: Path = Path("/")
-) -> Library:
+) -> NvmlLibrary:
     """Load the binding and initialise NVML. Raises SourceAbsent with a sentence and a kind."""
     try:
         binding = load()
@@ -119,7 +119,7 @@ def open_library(
         binding.nvmlInit()
     except binding.NVMLError as error:
         raise _absence(error, root) from error
-    return Library(binding)
+    return NvmlLibrary(binding)
 
 
 def _absence(error: Any, root: Path) -> SourceAbsent:

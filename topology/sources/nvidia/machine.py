@@ -11,7 +11,7 @@ from ...model.part import Part, Raw
 from ...model.record import REFUSED, Gap
 from ...model.snapshot import Problem
 from ..pci.address import pci_address
-from .answers import Answers, dicts, is_whole, odd, reason, refusal
+from .answers import NvmlAnswers, dicts, is_whole, odd, reason, refusal
 from .links import fabric, nvlinks
 from .words import (
     ANCESTORS,
@@ -106,7 +106,7 @@ def _unknown_device(device: dict[str, Raw], index: int) -> Problem:
 
 
 def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -> Gpu:
-    a = Answers(device)
+    a = NvmlAnswers(device)
     links = nvlinks(a, assumptions)
     cpu_words = a.numbers("cpu_affinity", "cpu_affinity")
     memory_words = a.numbers("memory_affinity", "mem_affinity")
@@ -175,7 +175,7 @@ def _watts(milliwatts: int | None) -> float | None:
     return None if milliwatts is None else milliwatts * 0.001
 
 
-def _capability(a: Answers) -> str | None:
+def _capability(a: NvmlAnswers) -> str | None:
     value = a.get("compute_capability", "nvmlDeviceGetCudaComputeCapability")
     if isinstance(value, list) and len(value) == 2 and all(is_whole(n) for n in value):
         return f"{value[0]}.{value[1]}"
@@ -184,7 +184,7 @@ def _capability(a: Answers) -> str | None:
     return None
 
 
-def _numa_id(a: Answers) -> int | None:
+def _numa_id(a: NvmlAnswers) -> int | None:
     number = a.number("gpu_numa_id", "nvmlDeviceGetNumaNodeId")
     if number is not None and number < 0:
         a.miss("gpu_numa_id", "the driver says unknown")
@@ -192,10 +192,10 @@ def _numa_id(a: Answers) -> int | None:
     return number
 
 
-def _c2c_gbs(a: Answers) -> float | None:
+def _c2c_gbs(a: NvmlAnswers) -> float | None:
     """Links times MB/s of one, as NCCL takes them; no gap on boards that have none."""
     mode = a.raw.get("nvmlDeviceGetC2cModeInfoV")
-    asked = a if isinstance(mode, dict) and mode.get("isC2cEnabled") == 1 else Answers(a.raw)
+    asked = a if isinstance(mode, dict) and mode.get("isC2cEnabled") == 1 else NvmlAnswers(a.raw)
     count = asked.field_value("c2c_gbs", "NVML_FI_DEV_C2C_LINK_COUNT")
     rate = asked.field_value("c2c_gbs", "NVML_FI_DEV_C2C_LINK_GET_MAX_BW")
     if count is None or rate is None:
@@ -216,7 +216,7 @@ def _pci_id(device: dict[str, Raw]) -> str | None:
 
 
 def _mig(raw: dict[str, Raw]) -> MigInstance:
-    a = Answers(raw)
+    a = NvmlAnswers(raw)
     index = raw.get("index")
     values: dict[str, Any] = {
         "uuid": a.text("uuid", "nvmlDeviceGetUUID"),
@@ -236,9 +236,9 @@ def _pairs(device: dict[str, Raw], own: str, addresses: dict[int, str | None]) -
         other = addresses.get(peer) if is_whole(peer) else None
         if other is None or other == own:
             continue
-        a = Answers(raw)
+        a = NvmlAnswers(raw)
         p2p = raw.get("p2p")
-        status = Answers(p2p)
+        status = NvmlAnswers(p2p)
         words: dict[str, Any] = {
             field: _status(status, field, str(n)) for n, field in enumerate(_P2P)
         }
@@ -249,7 +249,7 @@ def _pairs(device: dict[str, Raw], own: str, addresses: dict[int, str | None]) -
     return pairs
 
 
-def _status(status: Answers, field: str, number: str) -> str | None:
+def _status(status: NvmlAnswers, field: str, number: str) -> str | None:
     code = status.number(field, number)
     if code == P2P_STATUS_UNKNOWN:
         status.miss(field, "the driver says unknown")
@@ -260,7 +260,7 @@ def _status(status: Answers, field: str, number: str) -> str | None:
 def _software(raw: Raw) -> Software | None:
     if not isinstance(raw, dict) or not raw:
         return None
-    a = Answers(raw)
+    a = NvmlAnswers(raw)
     cuda = a.number(
         "cuda_driver", "nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"
     )
@@ -274,7 +274,7 @@ def _software(raw: Raw) -> Software | None:
     )
 
 
-def _confidential(a: Answers) -> str | None:
+def _confidential(a: NvmlAnswers) -> str | None:
     name = "nvmlSystemGetConfComputeState"
     feature = a.item("confidential_computing", name, "ccFeature")
     if feature is None:

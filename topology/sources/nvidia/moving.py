@@ -9,7 +9,7 @@ from ...model.readings import EccCounts, GpuProcess, GpuReading, NvLinkReading
 from ...model.record import Gap
 from ...model.snapshot import Problem
 from . import recovery
-from .answers import Answers, dicts, is_whole, odd, reason, refusal
+from .answers import NvmlAnswers, dicts, is_whole, odd, reason, refusal
 from .machine import MAX_DEVICES, address
 from .words import throttle_reasons
 
@@ -50,7 +50,7 @@ def parse(raw: Raw) -> Part:
 
 
 def _reading(device: dict[str, Raw], own: str) -> GpuReading:
-    a = Answers(device)
+    a = NvmlAnswers(device)
     memory = "nvmlDeviceGetMemoryInfo"
     if refusal(device.get(f"{memory}_v2")) is None:
         memory = f"{memory}_v2"
@@ -87,7 +87,7 @@ def _reading(device: dict[str, Raw], own: str) -> GpuReading:
     return GpuReading(address=own, gaps=a.gaps(), **values)
 
 
-def _power(a: Answers) -> float | None:
+def _power(a: NvmlAnswers) -> float | None:
     """Watts right now; older drivers give the mean of the last second."""
     fields = a.raw.get("fields")
     name = "NVML_FI_DEV_POWER_INSTANT"
@@ -98,7 +98,7 @@ def _power(a: Answers) -> float | None:
     return None if milliwatts is None else milliwatts * 0.001
 
 
-def _memory_temperature(a: Answers) -> int | None:
+def _memory_temperature(a: NvmlAnswers) -> int | None:
     degrees = a.field_value("temperature_memory_c", "NVML_FI_DEV_MEMORY_TEMP")
     if degrees == 0:  # boards without the sensor answer 0 instead of "not supported"
         a.miss("temperature_memory_c", "the driver says 0")
@@ -106,13 +106,13 @@ def _memory_temperature(a: Answers) -> int | None:
     return degrees
 
 
-def _replays(a: Answers) -> int | None:
+def _replays(a: NvmlAnswers) -> int | None:
     if refusal(a.raw.get("nvmlDeviceGetPcieReplayCounter")) is None:
         return a.number("pcie_replays", "nvmlDeviceGetPcieReplayCounter")
     return a.field_value("pcie_replays", "NVML_FI_DEV_PCIE_REPLAY_COUNTER")
 
 
-def _throttle(a: Answers) -> tuple[str, ...] | None:
+def _throttle(a: NvmlAnswers) -> tuple[str, ...] | None:
     mask = a.number(
         "throttle_reasons",
         "nvmlDeviceGetCurrentClocksEventReasons",
@@ -124,7 +124,7 @@ def _throttle(a: Answers) -> tuple[str, ...] | None:
     return None if mask is None else throttle_reasons(mask)
 
 
-def _performance_state(a: Answers) -> int | None:
+def _performance_state(a: NvmlAnswers) -> int | None:
     state = a.number(
         "performance_state", "nvmlDeviceGetPerformanceState", "nvmlDeviceGetPowerState"
     )
@@ -134,7 +134,7 @@ def _performance_state(a: Answers) -> int | None:
     return state
 
 
-def _pcie_rate(a: Answers, way: str) -> float | None:
+def _pcie_rate(a: NvmlAnswers, way: str) -> float | None:
     """Bytes a second out of 32-bit counters; one wrap is understood."""
     field = f"pcie_{way}_bytes_per_second"
     change = _counters(a, field, "pcie_counters", f"{way}_bytes")
@@ -147,7 +147,7 @@ def _pcie_rate(a: Answers, way: str) -> float | None:
     return ((now - before) % 2**32) / seconds
 
 
-def _nvlink_rate(a: Answers, way: str) -> float | None:
+def _nvlink_rate(a: NvmlAnswers, way: str) -> float | None:
     """Payload bytes a second over all NVLinks of the GPU, from KiB counters."""
     field = f"nvlink_{way}_bytes_per_second"
     change = _counters(a, field, "nvlink_counters", f"{way}_kib")
@@ -160,7 +160,7 @@ def _nvlink_rate(a: Answers, way: str) -> float | None:
     return (now - before) * 1024 / seconds
 
 
-def _counters(a: Answers, field: str, name: str, key: str) -> tuple[float, int, int] | None:
+def _counters(a: NvmlAnswers, field: str, name: str, key: str) -> tuple[float, int, int] | None:
     change = a.get(field, name)
     if change is None:
         return None
@@ -185,7 +185,7 @@ def _links(device: dict[str, Raw]) -> tuple[NvLinkReading, ...]:
 
 
 def _link(raw: dict[str, Raw], number: int) -> NvLinkReading:
-    a = Answers(raw)
+    a = NvmlAnswers(raw)
     dl = "NVML_FI_DEV_NVLINK_ERROR_DL_"
     # NVLink 5 has no such counter of recoveries but one of recovery events.
     events = "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"
@@ -199,7 +199,7 @@ def _link(raw: dict[str, Raw], number: int) -> NvLinkReading:
     return NvLinkReading(link=number, gaps=a.gaps(), **values)
 
 
-def _either(a: Answers, field: str, names: tuple[str, ...], counter: str) -> int | None:
+def _either(a: NvmlAnswers, field: str, names: tuple[str, ...], counter: str) -> int | None:
     """Read a field value where there is one, else the older counter call."""
     fields = a.raw.get("fields")
     if not isinstance(fields, dict):
@@ -208,13 +208,13 @@ def _either(a: Answers, field: str, names: tuple[str, ...], counter: str) -> int
     return a.field_value(field, (known or list(names))[0])
 
 
-def _kib(a: Answers, field: str, name: str) -> int | None:
+def _kib(a: NvmlAnswers, field: str, name: str) -> int | None:
     count = a.field_value(field, name)
     return None if count is None else count * 1024
 
 
-def _ecc(a: Answers) -> EccCounts | None:
-    own = Answers(a.raw)
+def _ecc(a: NvmlAnswers) -> EccCounts | None:
+    own = NvmlAnswers(a.raw)
     rows = "nvmlDeviceGetRemappedRows"
     values: dict[str, Any] = {
         "corrected_volatile": own.number("corrected_volatile", "ecc00"),
@@ -238,7 +238,7 @@ def _ecc(a: Answers) -> EccCounts | None:
     return EccCounts(gaps=own.gaps(), **values)
 
 
-def _length(a: Answers, field: str, name: str) -> int | None:
+def _length(a: NvmlAnswers, field: str, name: str) -> int | None:
     pages = a.get(field, name)
     if isinstance(pages, list):
         return len(pages)
@@ -247,7 +247,7 @@ def _length(a: Answers, field: str, name: str) -> int | None:
     return None
 
 
-def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
+def _processes(a: NvmlAnswers) -> tuple[GpuProcess, ...] | None:
     """All processes that the driver names; None when it does not say who computes."""
     found: dict[tuple[int, str], GpuProcess] = {}
     for kind, name in _PROCESSES:
@@ -263,7 +263,7 @@ def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
 
 
 def _process(raw: dict[str, Raw], pid: int, kind: str) -> GpuProcess:
-    a = Answers(raw)
+    a = NvmlAnswers(raw)
     used = raw.get("usedGpuMemory")
     if used is None:
         a.miss("memory_bytes", "the driver does not say")

@@ -20,8 +20,8 @@ from typing import Any
 
 from ...model.part import Raw
 from ...model.source import Source
-from .devices import Device, Devices
-from .library import Library, missing, open_library
+from .devices import NvmlDevice, NvmlDevices
+from .library import NvmlLibrary, missing, open_library
 from .machine import parse
 
 _SYSTEM = (
@@ -95,7 +95,7 @@ _AT_ONCE = 2
 """Settings of so many GPUs are asked anew in one read: with 18 links that takes 10 ms for each."""
 
 
-class Reader:
+class NvmlReader:
     """Asks NVML once per call; keeps the handles and the answers that cannot change.
 
     The first call asks only who the GPUs are, so that a screen can open; what is missing then
@@ -105,8 +105,8 @@ class Reader:
     thorough = False
     """Set for a single reading that is to hold everything."""
 
-    def __init__(self, start: Callable[[], Library] = open_library) -> None:
-        self._devices = Devices(start)
+    def __init__(self, start: Callable[[], NvmlLibrary] = open_library) -> None:
+        self._devices = NvmlDevices(start)
         self._system: dict[str, Raw] = {}
         self._reads = 0
         self.again_seconds: float | None = None
@@ -143,7 +143,7 @@ class Reader:
             return set(range(count))
         return {(self._reads * _AT_ONCE + step) % count for step in range(_AT_ONCE)}
 
-    def _ask_links_again(self, library: Library, devices: list[Device]) -> None:
+    def _ask_links_again(self, library: NvmlLibrary, devices: list[NvmlDevice]) -> None:
         """Ask for links once more where a GPU of the same model tells of more.
 
         Seen once beside a running job: for some seconds the driver refused the links of one of four
@@ -162,27 +162,27 @@ class Reader:
                     device.answers = device.answers | {"links": found}
 
 
-def _model(device: Device) -> str:
+def _model(device: NvmlDevice) -> str:
     return str((device.lasting or {}).get("nvmlDeviceGetName"))
 
 
-def _told(device: Device) -> int:
+def _told(device: NvmlDevice) -> int:
     """How many links the driver told of."""
     links = device.answers.get("links")
     return sum("state" in link for link in links) if isinstance(links, list) else 0
 
 
-def _parted(device: Device) -> bool:
+def _parted(device: NvmlDevice) -> bool:
     """Whether MIG is on, which hides the links."""
     mode = device.answers.get("nvmlDeviceGetMigMode")
     return isinstance(mode, list) and mode[:1] == [1]
 
 
-def _identity(library: Library, device: Device) -> dict[str, Raw]:
+def _identity(library: NvmlLibrary, device: NvmlDevice) -> dict[str, Raw]:
     return {name: library.ask(name, device.handle) for name in _FIRST}
 
 
-def _lasting(library: Library, device: Device, devices: list[Device]) -> dict[str, Raw]:
+def _lasting(library: NvmlLibrary, device: NvmlDevice, devices: list[NvmlDevice]) -> dict[str, Raw]:
     handle = device.handle
     answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _IDENTITY}
     for kind in range(4):
@@ -206,7 +206,7 @@ def _lasting(library: Library, device: Device, devices: list[Device]) -> dict[st
     return answers
 
 
-def _settings(library: Library, device: Device, *, fresh: bool) -> dict[str, Raw]:
+def _settings(library: NvmlLibrary, device: NvmlDevice, *, fresh: bool) -> dict[str, Raw]:
     handle = device.handle
     answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _SETTINGS}
     answers["links"] = _links(library, device, {} if fresh else _kept(device))
@@ -216,14 +216,14 @@ def _settings(library: Library, device: Device, *, fresh: bool) -> dict[str, Raw
     return answers
 
 
-def _kept(device: Device) -> dict[int, Raw]:
+def _kept(device: NvmlDevice) -> dict[int, Raw]:
     """What each link told of its abilities, which stay: it takes as long as all else of it."""
     links = device.answers.get("links")
     told = [link for link in links if isinstance(link, dict)] if isinstance(links, list) else []
     return {link["link"]: link["cap0"] for link in told if isinstance(link.get("cap0"), int)}
 
 
-def _links(library: Library, device: Device, kept: dict[int, Raw]) -> list[Raw]:
+def _links(library: NvmlLibrary, device: NvmlDevice, kept: dict[int, Raw]) -> list[Raw]:
     """Describe link after link until the driver knows no more; the refusal is the last entry."""
     links: list[Raw] = []
     handle = device.handle
@@ -248,7 +248,7 @@ def _links(library: Library, device: Device, kept: dict[int, Raw]) -> list[Raw]:
     return links
 
 
-def _fabric(library: Library, handle: object) -> Raw:
+def _fabric(library: NvmlLibrary, handle: object) -> Raw:
     """Ask with the newest structure that both the binding and the driver know."""
     answer: Raw = {"error": "not in the installed nvidia-ml-py"}
     for name in (*_FABRIC_STRUCTURES, "c_nvmlGpuFabricInfo_t"):
@@ -276,7 +276,7 @@ def _structure(info: Any) -> Raw:
     }
 
 
-def _mig(library: Library, handle: object) -> list[Raw]:
+def _mig(library: NvmlLibrary, handle: object) -> list[Raw]:
     count = library.ask("nvmlDeviceGetMaxMigDeviceCount", handle)
     instances: list[Raw] = []
     for index in range(min(count, _MAX_MIG) if isinstance(count, int) else 0):
@@ -296,5 +296,5 @@ def _mig(library: Library, handle: object) -> list[Raw]:
 
 
 SOURCE = Source(
-    id="nvml", interval_seconds=20.0, deadline_seconds=3.0, reader=Reader, opening=True, parse=parse
+    id="nvml", interval_seconds=20, deadline_seconds=3, reader=NvmlReader, opening=True, parse=parse
 )

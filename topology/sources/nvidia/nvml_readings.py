@@ -21,10 +21,10 @@ from functools import partial
 from ...model.part import Raw
 from ...model.source import Source
 from . import recovery
-from .devices import Device, Devices
-from .library import Library, open_library, refused
+from .devices import NvmlDevice, NvmlDevices
+from .library import NvmlLibrary, open_library, refused
 from .moving import parse
-from .traffic import NVLINK_TX_RX, Moving, Traffic
+from .traffic import NVLINK_TX_RX, NvmlLastReading, Traffic
 
 _EACH_TIME = (
     "nvmlDeviceGetUtilizationRates",
@@ -64,7 +64,7 @@ _LINKS_EVERY = 120
 """One round over the links of one GPU takes about 18 ms."""
 
 
-class Reader:
+class NvmlReadingsReader:
     """Asks NVML once per call, cheaply; keeps the counters of the reading before."""
 
     thorough = False
@@ -72,19 +72,19 @@ class Reader:
 
     def __init__(
         self,
-        start: Callable[[], Library] = open_library,
+        start: Callable[[], NvmlLibrary] = open_library,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._devices = Devices(start)
-        self._moving: dict[Device, Moving] = {}
+        self._devices = NvmlDevices(start)
+        self._moving: dict[NvmlDevice, NvmlLastReading] = {}
         self._traffic = Traffic(clock, sleep)
         self._reads = 0
 
     def __call__(self) -> Raw:
         """Ask once. Raises SourceAbsent, or RuntimeError when NVML stops counting GPUs."""
         library, devices = self._devices.current()
-        self._moving = {device: self._moving.get(device) or Moving() for device in devices}
+        self._moving = {device: self._moving.get(device) or NvmlLastReading() for device in devices}
         for place, device in enumerate(devices):
             moving = self._moving[device]
             if device.lasting is None or (self._reads + place) % _SLOW_EVERY == 0:
@@ -100,7 +100,7 @@ class Reader:
         self._reads += 1
         return {"devices": [self._raw(device) for device in devices]}
 
-    def _raw(self, device: Device) -> dict[str, Raw]:
+    def _raw(self, device: NvmlDevice) -> dict[str, Raw]:
         moving = self._moving[device]
         return device.raw() | {
             "links": moving.links,
@@ -109,7 +109,7 @@ class Reader:
         }
 
 
-def _works(device: Device) -> bool:
+def _works(device: NvmlDevice) -> bool:
     """Whether the GPU computes, or somebody has a context on it."""
     answers = device.answers or {}
     rates, contexts = answers.get(_EACH_TIME[0]), answers.get(_COMPUTE)
@@ -117,7 +117,7 @@ def _works(device: Device) -> bool:
     return bool(computes or (isinstance(contexts, list) and contexts))
 
 
-def _fast(library: Library, device: Device, moving: Moving) -> dict[str, Raw]:
+def _fast(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> dict[str, Raw]:
     handle = device.handle
     ask = partial(_ask, library, moving)
     answers: dict[str, Raw] = {name: ask(name, (name,), handle) for name in _EACH_TIME}
@@ -134,7 +134,7 @@ def _fast(library: Library, device: Device, moving: Moving) -> dict[str, Raw]:
     return answers
 
 
-def _slow(library: Library, device: Device, moving: Moving) -> dict[str, Raw]:
+def _slow(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> dict[str, Raw]:
     handle = device.handle
     moving.unsupported.clear()
     answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _SLOWLY}
@@ -153,21 +153,21 @@ def _slow(library: Library, device: Device, moving: Moving) -> dict[str, Raw]:
     return answers
 
 
-def _links(library: Library, device: Device, moving: Moving) -> list[Raw]:
+def _links(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> list[Raw]:
     return [
         {"link": link, "fields": library.fields(device.handle, _LINK_FIELDS, scope=link)}
         for link in range(moving.link_count or 0)
     ]
 
 
-def _count_links(library: Library, handle: object) -> int:
+def _count_links(library: NvmlLibrary, handle: object) -> int:
     for link in range(_MAX_LINKS):
         if refused(library.ask("nvmlDeviceGetNvLinkState", handle, link)):
             return link
     return _MAX_LINKS
 
 
-def _memory(library: Library, moving: Moving, handle: object) -> dict[str, Raw]:
+def _memory(library: NvmlLibrary, moving: NvmlLastReading, handle: object) -> dict[str, Raw]:
     """Ask the second version first: it keeps what the driver reserves out of "used"."""
     version = getattr(library.binding, "nvmlMemory_v2", None)
     second = "nvmlDeviceGetMemoryInfo_v2"
@@ -180,7 +180,11 @@ def _memory(library: Library, moving: Moving, handle: object) -> dict[str, Raw]:
 
 
 def _ask(
-    library: Library, moving: Moving, key: str, names: Sequence[str], *arguments: object
+    library: NvmlLibrary,
+    moving: NvmlLastReading,
+    key: str,
+    names: Sequence[str],
+    *arguments: object,
 ) -> Raw:
     """Ask, and remember a "not supported" until the next slow round."""
     if key in moving.unsupported:
@@ -199,7 +203,7 @@ SOURCE = Source(
     id="nvml_readings",
     interval_seconds=1.0,
     deadline_seconds=2.0,
-    reader=Reader,
+    reader=NvmlReadingsReader,
     opening=True,
     parse=parse,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from ..files.printed import Printed
-from .answers import Answers
+from .answers import NvmlAnswers
 from .words import word
 
 FIELD = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
@@ -34,7 +34,7 @@ _PRINTED = {action.lower(): action for action in ACTIONS.values()} | {
 _RECORD = "recovery_action"
 
 
-def answered(a: Answers) -> str | None:
+def answered(a: NvmlAnswers) -> str | None:
     """Name the action of a device's answers; None and a gap where the driver did not say."""
     table = ASKED if isinstance(a.raw.get(ASKED), dict) else "fields"
     number = a.field_value(_RECORD, FIELD, a.raw.get(table))

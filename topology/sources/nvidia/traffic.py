@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from ...model.part import Raw
-from .devices import Device
-from .library import ALL_LINKS, Library
+from .devices import NvmlDevice
+from .library import ALL_LINKS, NvmlLibrary
 from .moving import PCIE_WINDOW_SECONDS
 
 NVLINK_TX_RX = (
@@ -32,7 +32,7 @@ Counters = tuple[float, list[int]]
 """When (monotonic seconds), and the values."""
 
 
-class Moving:
+class NvmlLastReading:
     """What one GPU needs between two readings."""
 
     def __init__(self) -> None:
@@ -54,9 +54,9 @@ class Traffic:
 
     def bring_up_to_date(
         self,
-        library: Library,
-        gpus: Mapping[Device, Moving],
-        working: Sequence[Device],
+        library: NvmlLibrary,
+        gpus: Mapping[NvmlDevice, NvmlLastReading],
+        working: Sequence[NvmlDevice],
         *,
         thorough: bool = False,
     ) -> None:
@@ -70,7 +70,9 @@ class Traffic:
             for device in due:
                 self._nvlink(library, device, gpus[device])
 
-    def _due(self, gpus: Mapping[Device, Moving], working: Sequence[Device]) -> list[Device]:
+    def _due(
+        self, gpus: Mapping[NvmlDevice, NvmlLastReading], working: Sequence[NvmlDevice]
+    ) -> list[NvmlDevice]:
         if self._reads == 0:
             return []
         if self._reads in _EVERY_GPU_READS:
@@ -78,7 +80,7 @@ class Traffic:
         # A rate that was not zero is followed until it is.
         busy = [d for d in gpus if d in working or _moved(gpus[d].nvlink_change)]
         quiet = [device for device in gpus if device not in busy]
-        due: list[Device] = []
+        due: list[NvmlDevice] = []
         if busy:
             count = -(-len(busy) // _SHARE)
             due += [busy[(self._turn + step) % len(busy)] for step in range(count)]
@@ -87,7 +89,7 @@ class Traffic:
             due.append(quiet[self._reads // _QUIET_EVERY % len(quiet)])
         return due
 
-    def _pcie(self, library: Library, gpus: Mapping[Device, Moving]) -> None:
+    def _pcie(self, library: NvmlLibrary, gpus: Mapping[NvmlDevice, NvmlLastReading]) -> None:
         """Watch the byte counters for a moment: long enough to mean something, too short to
         wrap twice.
         """  # noqa: D205
@@ -107,7 +109,7 @@ class Traffic:
                 change = _change(counters, later, ("tx_bytes", "rx_bytes"))
                 gpus[device].pcie_change = change
 
-    def _nvlink(self, library: Library, device: Device, moving: Moving) -> None:
+    def _nvlink(self, library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> None:
         if not moving.link_count:
             moving.nvlink_change = {"error": "no NVLink"}
             return
@@ -118,9 +120,9 @@ class Traffic:
 
     def _counters(
         self,
-        library: Library,
-        device: Device,
-        moving: Moving,
+        library: NvmlLibrary,
+        device: NvmlDevice,
+        moving: NvmlLastReading,
         what: str,
         names: Sequence[str],
         scope: int,

@@ -33,7 +33,7 @@ FULL_READS = 12
 """What hardly changes is read once in so many reads, which is once a minute."""
 
 
-class Reader:
+class NetworkReader:
     """Reads states each time, identities once a minute."""
 
     def __init__(self, tree: Tree) -> None:
@@ -73,7 +73,7 @@ class Reader:
 
 def read(tree: Tree) -> Raw:
     """Read a whole tree once."""
-    return Reader(tree)()
+    return NetworkReader(tree)()
 
 
 def _interface(tree: Tree, name: str) -> dict[str, Raw]:
@@ -133,7 +133,7 @@ def _with_prefix(address: str, netmask: str | None) -> str:
 
 
 def _reader() -> Callable[[], Raw]:
-    return Reader(live_tree())
+    return NetworkReader(live_tree())
 
 
 SOURCE = Source(

@@ -45,7 +45,7 @@ FULL_READS = 6
 ASLEEP = "the device sleeps, and asking would wake it"
 
 
-class Reader:
+class PciReader:
     """Asks sysfs once per call; what cannot change from second to second is kept."""
 
     def __init__(self, tree: Tree) -> None:
@@ -81,7 +81,7 @@ class Reader:
 
 def read(tree: Tree) -> Raw:
     """Read a whole tree once. Raises SourceAbsent when it shows no PCI bus."""
-    return Reader(tree)()
+    return PciReader(tree)()
 
 
 def read_device(tree: Tree, address: str) -> dict[str, Raw]:
@@ -136,7 +136,7 @@ def _names(devices: dict[str, dict[str, Raw]]) -> Raw:
 
 
 def _reader() -> Callable[[], Raw]:
-    return Reader(live_tree())
+    return PciReader(live_tree())
 
 
 SOURCE = Source(

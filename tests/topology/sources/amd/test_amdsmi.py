@@ -129,7 +129,7 @@ def test_rates_and_reasons_come_from_two_readings(major: str) -> None:
 
 def test_the_first_reading_of_a_session_asks_only_for_a_row(major: str) -> None:
     binding = fake.Binding(major)
-    reader = amdsmi.Reader(start(binding))
+    reader = amdsmi.AmdsmiReader(start(binding))
     first = machine.parse(reader())
     assert first.gpus[0].name == "AMD Instinct MI300X"
     assert first.gpus[0].why("serial") == "not asked"

@@ -110,13 +110,13 @@ def test_a_library_that_does_not_list_its_gpus_is_a_failed_reading() -> None:
 
     binding.answering = refuse
     with pytest.raises(RuntimeError, match=r"does not list the GPUs.*Device busy"):
-        amdsmi.Reader(start(binding))()
+        amdsmi.AmdsmiReader(start(binding))()
     assert binding.calls[-1] == "amdsmi_shut_down"  # the next reading starts it again
 
 
 def test_the_library_is_not_shut_down_under_another_source() -> None:
     binding = fake.Binding("7")
-    other = amdsmi.Reader(start(binding))
+    other = amdsmi.AmdsmiReader(start(binding))
     other()
     library_of_ours = start(binding)()
     library_of_ours.close()
@@ -126,7 +126,7 @@ def test_the_library_is_not_shut_down_under_another_source() -> None:
 
 def absence(load: Callable[[], Any], root: Path = Path("/nowhere")) -> SourceAbsent:
     with pytest.raises(SourceAbsent) as caught:
-        amdsmi.Reader(partial(open_library, load, root))()
+        amdsmi.AmdsmiReader(partial(open_library, load, root))()
     assert "\n" not in str(caught.value)
     return caught.value
 

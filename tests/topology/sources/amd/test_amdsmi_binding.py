@@ -159,8 +159,8 @@ def test_every_binding_is_called_as_it_wants_or_refused(binding: Any) -> None:
 
 
 def what_an_older_binding_lacks_is_a_gap(binding: Any) -> None:
-    raw = whole(amdsmi.Reader, binding)
-    moved = whole(amdsmi_readings.Reader, binding)
+    raw = whole(amdsmi.AmdsmiReader, binding)
+    moved = whole(amdsmi_readings.AmdsmiReadingsReader, binding)
     refused = errors(raw) | errors(moved)
     refused.pop("amdsmi_get_lib_version", None)
     assert {text.partition(":")[0] for text in refused.values()} == {"AttributeError"}
@@ -183,7 +183,7 @@ def whole(reader: Callable[..., Any], binding: Any) -> Any:
 
 
 def every_call_has_the_arguments_that_the_binding_wants(binding: Any) -> None:
-    raw = whole(amdsmi.Reader, binding)
+    raw = whole(amdsmi.AmdsmiReader, binding)
     # Our C library has no text to give for the build.
     assert set(errors(raw)) - {"amdsmi_get_lib_version"} <= NEW_IN_7
     part = machine.parse(raw)
@@ -200,7 +200,7 @@ def every_call_has_the_arguments_that_the_binding_wants(binding: Any) -> None:
 
 
 def every_reading_has_the_arguments_that_the_binding_wants(binding: Any) -> None:
-    raw = whole(amdsmi_readings.Reader, binding)
+    raw = whole(amdsmi_readings.AmdsmiReadingsReader, binding)
     assert set(errors(raw)) <= NEW_IN_7
     reading = moving.parse(raw).gpu_readings[0]
     assert (reading.clock_graphics_mhz, reading.clock_memory_mhz) == (2000, 2004)

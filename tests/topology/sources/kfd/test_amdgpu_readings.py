@@ -109,7 +109,7 @@ def test_figures_that_cannot_be_are_none(tmp_path: Path) -> None:
 
 
 def test_without_a_gpu_it_answers_nothing_and_looks_again_later(tmp_path: Path) -> None:
-    reader = amdgpu_readings.Reader(FolderTree(tmp_path))
+    reader = amdgpu_readings.AmdgpuReadingsReader(FolderTree(tmp_path))
     assert amdgpu_readings.SOURCE.parse(reader()).gpu_readings == ()
     assert reader.again_seconds == amdgpu_readings.LOOK_AGAIN_SECONDS
 

@@ -258,7 +258,7 @@ def test_nothing_of_amd_is_absence(tmp_path: Path) -> None:
 
 def test_links_are_read_again_when_the_generation_changes(tmp_path: Path) -> None:
     tree = kfd_trees.mi300x(tmp_path)
-    reader = kfd.Reader(FolderTree(tmp_path))
+    reader = kfd.KfdReader(FolderTree(tmp_path))
     assert len(kfd.SOURCE.parse(reader()).gpus) == 8
     tree.gpu(10, "0000:e0:00.0", 0x74A1, 90402, cpu=0)
     assert len(kfd.SOURCE.parse(reader()).gpus) == 8

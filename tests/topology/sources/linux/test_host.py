@@ -63,7 +63,7 @@ def test_the_recorded_machine() -> None:
 
 
 def test_the_live_machine_has_no_surprises() -> None:
-    reader = host.Reader(live_tree())
+    reader = host.HostReader(live_tree())
     first = reader()
     json.dumps(first)
     part = host.SOURCE.parse(reader())
@@ -82,7 +82,7 @@ def test_the_quick_part_is_read_each_time(tmp_path: Path) -> None:
         ("loadavg", "0.50 1 1 1/1 1"),
     ):
         (tmp_path / "proc" / name).write_text(text)
-    reader = host.Reader(FolderTree(tmp_path))
+    reader = host.HostReader(FolderTree(tmp_path))
     first = host.SOURCE.parse(reader())
     assert first.host_reading is not None
     assert first.host_reading.why("cpu_percent") == "needs two readings"

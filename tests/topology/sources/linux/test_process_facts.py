@@ -175,7 +175,7 @@ def test_a_zombie_is_a_zombie_and_no_stranger(monkeypatch: pytest.MonkeyPatch) -
         assert child.stdout is not None
         child.stdout.read()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        reader = processes.Reader()
+        reader = processes.ProcessesReader()
         reader.pids = frozenset({child.pid})
         monkeypatch.setattr(processes, "opens_gpu", lambda pid: False)
         (found,) = processes.parse(reader()).processes
@@ -194,7 +194,7 @@ def test_what_lasts_is_read_once_and_again_for_another(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(processes, "lasting", counted)
     monkeypatch.setattr(processes, "opens_gpu", lambda pid: True)
-    reader = processes.Reader()
+    reader = processes.ProcessesReader()
     reader.pids = frozenset({os.getpid()})
     for _ in range(processes.KEPT_READS):
         reader()

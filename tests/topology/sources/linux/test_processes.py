@@ -27,13 +27,13 @@ def child() -> Iterator[int]:
 
 
 def test_nobody_is_asked_about_unasked() -> None:
-    assert processes.Reader()() == {"processes": {}}
+    assert processes.ProcessesReader()() == {"processes": {}}
     assert parse({"processes": {}}).processes == ()
 
 
 def test_a_process_is_described(child: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "opens_gpu", lambda pid: True)
-    reader = processes.Reader()
+    reader = processes.ProcessesReader()
     reader.pids = frozenset({child})
     raw = reader()
     assert "secret" not in json.dumps(raw)
@@ -53,7 +53,7 @@ def test_a_process_is_described(child: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_arguments_only_on_request(child: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "opens_gpu", lambda pid: True)
-    reader = processes.Reader()
+    reader = processes.ProcessesReader()
     reader.pids, reader.with_args = frozenset({child}), True
     (found,) = parse(reader()).processes
     assert found.arguments is not None
@@ -63,13 +63,13 @@ def test_arguments_only_on_request(child: int, monkeypatch: pytest.MonkeyPatch) 
 def test_a_process_that_ended_is_left_out() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    reader = processes.Reader()
+    reader = processes.ProcessesReader()
     reader.pids = frozenset({process.pid, 2**31 - 1, 2**70})
     assert reader() == {"processes": {}}
 
 
 def test_a_stranger_with_the_same_number_is_not_described(child: int) -> None:
-    reader = processes.Reader()
+    reader = processes.ProcessesReader()
     reader.pids = frozenset({child})
     (found,) = parse(reader()).processes  # it has no GPU open
     assert (found.user, found.command) == (None, None)
@@ -98,7 +98,7 @@ def test_a_known_opener_is_not_looked_through_again(
         return True
 
     monkeypatch.setattr(processes, "opens_gpu", opens)
-    reader = processes.Reader()
+    reader = processes.ProcessesReader()
     reader.pids = frozenset({child})
     reader()
     (found,) = parse(reader()).processes
@@ -120,7 +120,7 @@ def test_a_denied_answer_is_a_gap(child: int, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(psutil.Process, "username", denied)
     monkeypatch.setattr(processes, "opens_gpu", lambda pid: None)
-    reader = processes.Reader()
+    reader = processes.ProcessesReader()
     reader.pids = frozenset({child})
     (found,) = parse(reader()).processes
     assert found.user is None

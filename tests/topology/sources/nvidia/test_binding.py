@@ -64,7 +64,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_stays() -> None:
-    reader = nvml.Reader()
+    reader = nvml.NvmlReader()
     reader.thorough = True
     raw = json.loads(json.dumps(reader()))
     errors = {
@@ -85,7 +85,7 @@ def test_what_stays() -> None:
 
 
 def test_what_moves() -> None:
-    reader = nvml_readings.Reader()
+    reader = nvml_readings.NvmlReadingsReader()
     reader.thorough = True
     raw = json.loads(json.dumps(reader()))
     errors = {

@@ -52,7 +52,9 @@ def test_what_costs_is_asked_every_tenth_time() -> None:
     assert "nvmlDeviceGetPcieThroughput" not in binding.calls
 
 
-def asked_for_traffic(binding: fake.Binding, reader: nvml_readings.Reader, reads: int) -> list[int]:
+def asked_for_traffic(
+    binding: fake.Binding, reader: nvml_readings.NvmlReadingsReader, reads: int
+) -> list[int]:
     """Ask so often; gives the GPUs whose NVLink counters were asked, in order."""
     asked: list[int] = []
 
@@ -102,7 +104,7 @@ def test_settings_of_many_gpus_are_asked_in_turns() -> None:
         return 1
 
     binding.answers |= {"nvmlDeviceGetMigMode": mode, "nvmlDeviceGetNvLinkCapability": able}
-    reader = nvml.Reader(start(binding))
+    reader = nvml.NvmlReader(start(binding))
     for _ in range(2):
         reader()
     assert asked == list(range(8))  # none in the first read, which only names them

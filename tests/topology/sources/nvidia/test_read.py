@@ -15,7 +15,7 @@ import pytest
 
 from gputop.topology.model.source import SourceAbsent
 from gputop.topology.sources.nvidia import nvml, nvml_readings
-from gputop.topology.sources.nvidia.library import Library, open_library
+from gputop.topology.sources.nvidia.library import NvmlLibrary, open_library
 from gputop.topology.sources.nvidia.machine import parse
 from gputop.topology.sources.nvidia.moving import parse as parse_moving
 from tests.support.places import ROOT
@@ -23,7 +23,7 @@ from tests.support.places import ROOT
 from ....support import nvml_fake as fake
 
 
-def start(binding: fake.Binding, root: Path = Path("/nowhere")) -> Callable[[], Library]:
+def start(binding: fake.Binding, root: Path = Path("/nowhere")) -> Callable[[], NvmlLibrary]:
     return partial(open_library, load=lambda: binding, root=root)
 
 
@@ -38,9 +38,9 @@ class Clock:
         self.seconds += seconds
 
 
-def asking(binding: fake.Binding) -> nvml.Reader:
+def asking(binding: fake.Binding) -> nvml.NvmlReader:
     """A reader that asks everything at its first reading, as a plain command does."""
-    reader = nvml.Reader(start(binding))
+    reader = nvml.NvmlReader(start(binding))
     reader.thorough = True
     return reader
 
@@ -48,7 +48,7 @@ def asking(binding: fake.Binding) -> nvml.Reader:
 def test_the_first_reading_of_a_session_asks_only_for_a_row() -> None:
     binding = fake.Binding(gpus=2)
     binding.answers["nvmlDeviceGetSerial"] = lambda handle: "serial"
-    reader = nvml.Reader(start(binding))
+    reader = nvml.NvmlReader(start(binding))
     first = parse(reader())
     assert [gpu.name for gpu in first.gpus] == ["GPU number 0", "GPU number 1"]
     assert first.gpus[0].why("serial") == "not asked"
@@ -59,14 +59,16 @@ def test_the_first_reading_of_a_session_asks_only_for_a_row() -> None:
     assert reader.again_seconds is None
 
 
-def moving_reader(binding: fake.Binding, clock: Clock | None = None) -> nvml_readings.Reader:
+def moving_reader(
+    binding: fake.Binding, clock: Clock | None = None
+) -> nvml_readings.NvmlReadingsReader:
     clock = clock or Clock()
-    return nvml_readings.Reader(start(binding), clock, clock.sleep)
+    return nvml_readings.NvmlReadingsReader(start(binding), clock, clock.sleep)
 
 
 def absence(binding: fake.Binding, root: Path) -> SourceAbsent:
     with pytest.raises(SourceAbsent) as caught:
-        nvml.Reader(start(binding, root))()
+        nvml.NvmlReader(start(binding, root))()
     return caught.value
 
 

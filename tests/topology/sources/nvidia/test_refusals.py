@@ -45,7 +45,7 @@ class Busy(fake.Binding):
 
 
 def read(binding: fake.Binding, *, thorough: bool = True) -> Any:
-    reader = nvml.Reader(lambda: open_library(load=lambda: binding, root=Path("/nowhere")))
+    reader = nvml.NvmlReader(lambda: open_library(load=lambda: binding, root=Path("/nowhere")))
     reader.thorough = thorough
     answer = reader()
     return answer if thorough else reader()

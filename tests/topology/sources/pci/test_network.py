@@ -137,7 +137,7 @@ def test_reading_a_tree_with_an_adapter(tmp_path: Path) -> None:
         place = f"pci0000:15/0000:15:01.0/0000:1a:00.0/{kind}/{name}"
         (folder / name).symlink_to(f"../../devices/{place}")
     (tmp_path / "sys/class/net/bonding_masters").write_text("")
-    reader = network.Reader(FolderTree(tmp_path))
+    reader = network.NetworkReader(FolderTree(tmp_path))
     part = parse(reader())
     (adapter,) = part.rdma
     assert (adapter.address, adapter.driver, adapter.numa_node) == ("0000:1a:00.0", "mlx5_core", 0)

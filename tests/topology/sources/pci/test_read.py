@@ -32,7 +32,7 @@ def machine(root: Path, addresses: list[str]) -> None:
 
 def test_the_reader_follows_what_moves(tmp_path: Path) -> None:
     machine(tmp_path, ["0000:00:01.0"])
-    reader = pci.Reader(FolderTree(tmp_path))
+    reader = pci.PciReader(FolderTree(tmp_path))
     assert [one.link_speed_gts for one in parse(reader()).pci_readings] == [2.5]
     device = tmp_path / "sys/devices/pci0000:00/0000:00:01.0"
     (device / "current_link_speed").write_text("32.0 GT/s PCIe\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 from ....model.format import Format, FormatError
 from ....model.part import Part
 from .amd_smi import part_of
-from .smi_text import AMD_SIGN, TableError, amd_document, plain_text
+from .smi_text import AMD_SIGN, SmiTableError, amd_document, plain_text
 
 
 def _recognises(head: bytes, path: Path) -> bool:
@@ -17,7 +17,7 @@ def _recognises(head: bytes, path: Path) -> bool:
 def _parse(data: bytes, path: Path) -> Part:
     try:
         return part_of(amd_document(plain_text(data)))
-    except TableError as error:
+    except SmiTableError as error:
         raise FormatError(str(error), error.line) from error
 
 

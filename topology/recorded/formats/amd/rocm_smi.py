@@ -23,7 +23,7 @@ from ....sources.amd.smi_values import at, nothing, plain
 from ....sources.pci.address import pci_address
 from . import rocm_card
 from .smi_json import MAX_GPUS, JsonError, documents, objects
-from .smi_links import Pair, link_of, name, pair_of
+from .smi_links import MatrixCell, link_of, name, pair_of
 
 TOOL = rocm_card.TOOL
 _SIGN = re.compile(
@@ -103,7 +103,9 @@ def _part(
             problems.append(Problem(source=TOOL, text=text))
             address = None
         names[number] = address or name(number)
-    told = [Pair(src=names[src], dst=names[dst], **fields) for (src, dst), fields in pairs.items()]
+    told = [
+        MatrixCell(src=names[src], dst=names[dst], **fields) for (src, dst), fields in pairs.items()
+    ]
     links: dict[str, list[XgmiLink]] = {}
     for cell in told:
         if (link := link_of(cell, TOOL)) is not None:

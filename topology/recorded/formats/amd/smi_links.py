@@ -38,7 +38,7 @@ _DMA = {"T": "ok", "F": "not supported"}
 _NOT_HERE = "not in this output"
 
 
-class Pair(msgspec.Struct, frozen=True, kw_only=True):
+class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
     """One cell of every matrix of a tool, as it is printed; None where it prints none."""
 
     src: str
@@ -61,14 +61,14 @@ def name(number: int) -> str:
     return f"topo:AMD{number}"
 
 
-def cells(entry: Mapping[str, Any], own: str, names: Names) -> Iterator[Pair]:
+def cells(entry: Mapping[str, Any], own: str, names: Names) -> Iterator[MatrixCell]:
     """The pairs of one GPU of `amd-smi topology --json`, in the form of 6.1.0 or that since."""
     links = entry.get("links")
     if isinstance(links, list):
         for link in links[:MAX_GPUS]:
             if isinstance(link, Mapping) and (far := _far(link, names)) not in (None, own):
                 told = {key: plain(link.get(theirs)) for key, theirs in _KEYS.items()}
-                yield Pair(src=own, dst=str(far), **told)
+                yield MatrixCell(src=own, dst=str(far), **told)
         return
     rows: dict[int, dict[str, str | None]] = {}
     for key, number, text in _columns(entry):
@@ -76,7 +76,7 @@ def cells(entry: Mapping[str, Any], own: str, names: Names) -> Iterator[Pair]:
     for number, row in sorted(rows.items())[:MAX_GPUS]:
         far = names.get(number, name(number))
         if far != own:
-            yield Pair(src=own, dst=far, **row)
+            yield MatrixCell(src=own, dst=far, **row)
 
 
 _KEYS = {
@@ -115,7 +115,7 @@ def _far(link: Mapping[str, Any], names: Names) -> str | None:
     return names.get(number, name(number))
 
 
-def pair_of(cell: Pair, tool: str) -> GpuPair:
+def pair_of(cell: MatrixCell, tool: str) -> GpuPair:
     """What the tool says of one ordered pair."""
     gaps: list[Gap] = []
 
@@ -140,7 +140,7 @@ def pair_of(cell: Pair, tool: str) -> GpuPair:
     )
 
 
-def link_of(cell: Pair, tool: str) -> XgmiLink | None:
+def link_of(cell: MatrixCell, tool: str) -> XgmiLink | None:
     """The wires of a pair that xGMI joins; None for one that it reaches through other GPUs."""
     if (cell.type or "").upper() != "XGMI":
         return None

@@ -34,7 +34,7 @@ _BANNER = re.compile(r"\A=+ (\S.{0,80}?) =+\s*\Z")
 _CARD_LINE = re.compile(r"\AGPU ?\[?(\d{1,3})\]?\s*:\s*([^:]{1,80}):\s*(.{0,512})\Z")
 
 
-class TableError(ValueError):
+class SmiTableError(ValueError):
     """A table that is cut short, or that contradicts itself."""
 
     def __init__(self, text: str, line: int | None = None) -> None:
@@ -45,7 +45,7 @@ class TableError(ValueError):
 def plain_text(data: bytes) -> str:
     """The output without colours. Raises TableError when it is far too long for one."""
     if len(data) > MAX_BYTES:
-        raise TableError(f"{len(data)} bytes; the limit is {MAX_BYTES}")
+        raise SmiTableError(f"{len(data)} bytes; the limit is {MAX_BYTES}")
     return _ANSI.sub("", data.decode("utf-8-sig", "replace"))
 
 
@@ -63,16 +63,16 @@ class _Matrix:
             if _HEADER.match(text):
                 self.columns = text.split()
                 if len(self.columns) > MAX_GPUS or len(set(self.columns)) != len(self.columns):
-                    raise TableError("columns that are no list of GPUs", number)
+                    raise SmiTableError("columns that are no list of GPUs", number)
             return
         match = _ROW.match(text)
         if match is None:
             return
         cells = match[2].split()
         if match[1] not in self.columns or match[1] in self.rows:
-            raise TableError(f"{match[1]} has no column, or two rows", number)
+            raise SmiTableError(f"{match[1]} has no column, or two rows", number)
         if len(cells) != len(self.columns):
-            raise TableError(f"{match[1]} has {len(cells)} of {len(self.columns)} cells", number)
+            raise SmiTableError(f"{match[1]} has {len(cells)} of {len(self.columns)} cells", number)
         self.rows[match[1]] = cells
 
     def check(self) -> None:
@@ -80,7 +80,7 @@ class _Matrix:
         missing = [name for name in self.columns if name not in self.rows]
         if not self.columns or missing:
             who = missing[0] if missing else "the table"
-            raise TableError(f"{who} of {self.key} has no row: the text is cut short")
+            raise SmiTableError(f"{who} of {self.key} has no row: the text is cut short")
 
 
 def amd_document(text: str) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def amd_document(text: str) -> list[dict[str, Any]]:
     tables = _tables(text, {f"{title}:": key for title, key in AMD_TITLES.items()}, banner=False)
     columns = tables[0].columns if tables else []
     if any(table.columns != columns for table in tables):
-        raise TableError("tables of different GPUs")
+        raise SmiTableError("tables of different GPUs")
     return [
         {
             **_named(source, place),

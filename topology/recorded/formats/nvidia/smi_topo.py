@@ -13,7 +13,7 @@ from ....model.format import Format, FormatError
 from ....model.machine import Gpu, GpuPair, RdmaDevice, ReportedRelation
 from ....model.part import Part
 from ....model.record import PCIE_ALONE, Gap
-from .topo_table import GPU, HEAD_SIGN, NAME, TableError, TopoTable
+from .topo_table import GPU, HEAD_SIGN, NAME, TopoTable, TopoTableError
 
 WHY = "not in nvidia-smi topo -m"
 _NIC = re.compile(r"\ANIC\d{1,4}\Z")
@@ -43,7 +43,7 @@ def _parse(data: bytes, path: Path) -> Part:
         raise FormatError(f"{len(data)} bytes; the limit is {_MAX_BYTES}")
     try:
         table = TopoTable(data.decode("utf-8", "replace"))
-    except TableError as error:
+    except TopoTableError as error:
         raise FormatError(str(error), error.line) from error
     names = {column: _identity(column, table.legend) for column in table.columns}
     if len(set(names.values())) != len(names):

@@ -25,7 +25,7 @@ _TAB_TAIL = 4
 """Fields behind the cells in a line with all its tabs: the head of NUMA Affinity is two wide."""
 
 
-class TableError(ValueError):
+class TopoTableError(ValueError):
     """The text has no usable matrix; `line` is where."""
 
     def __init__(self, text: str, line: int | None = None) -> None:
@@ -57,7 +57,7 @@ class TopoTable:
             elif not ended and words and words[0] in self.columns:
                 if words[0] in self.rows:
                     if not apart:
-                        raise TableError(f"{words[0]} has two rows", number)
+                        raise TopoTableError(f"{words[0]} has two rows", number)
                     ended = True  # another matrix, such as that of topo -p2p
                 else:
                     self._row(line, words, number)
@@ -70,31 +70,31 @@ class TopoTable:
                     explained.add(words[0])
         self.pcie_alone = "PIX" in explained and "NV#" not in explained
         if not self.columns:
-            raise TableError("no header line with GPU0 and CPU Affinity in it")
+            raise TopoTableError("no header line with GPU0 and CPU Affinity in it")
         missing = [name for name in self.columns if GPU.match(name) and name not in self.rows]
         if missing:
-            raise TableError(f"{missing[0]} has a column but no row: the text is cut short")
+            raise TopoTableError(f"{missing[0]} has a column but no row: the text is cut short")
 
     def _header(self, line: str, number: int) -> None:
         titles = list(_TITLE.finditer(line))
         names = _GLUED.sub(" ", line[: titles[0].start()]).split()
         if len(names) > MAX_DEVICES:
-            raise TableError(f"{len(names)} devices; the limit is {MAX_DEVICES}", number)
+            raise TopoTableError(f"{len(names)} devices; the limit is {MAX_DEVICES}", number)
         for name in names:
             if not NAME.match(name):
-                raise TableError(f"column {name[:40]!r} is no name of a device", number)
+                raise TopoTableError(f"column {name[:40]!r} is no name of a device", number)
         if len(set(names)) != len(names):
-            raise TableError("a device has two columns", number)
+            raise TopoTableError("a device has two columns", number)
         self.columns, self._titles = names, len(titles)
 
     def _row(self, line: str, words: list[str], number: int) -> None:
         count = len(self.columns)
         name, cells = words[0], words[1 : count + 1]
         if len(cells) < count:
-            raise TableError(f"{name} has {len(cells)} of {count} cells", number)
+            raise TopoTableError(f"{name} has {len(cells)} of {count} cells", number)
         for column, cell in zip(self.columns, cells, strict=True):
             if not _CELL.match(cell) or (cell == "X") != (column == name):
-                raise TableError(f"cell {cell[:20]!r} of {name} and {column}", number)
+                raise TopoTableError(f"cell {cell[:20]!r} of {name} and {column}", number)
         self.rows[name] = ["SYS" if cell == "SOC" else cell for cell in cells]
         self.tails[name] = self._tail(line, words[count + 1 :])
 
