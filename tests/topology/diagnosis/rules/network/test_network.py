@@ -13,8 +13,7 @@ from gputop.topology.diagnosis.rules.network import nics as network
 from gputop.topology.diagnosis.rules.network import rdma, sockets
 from gputop.topology.model.machine import Interface, RdmaDevice, RdmaPort
 from gputop.topology.node import Node
-
-from ....support.rule_cases import base
+from tests.support.rule_cases import base
 
 H100, H200 = "demo hgx-h100-8", "hgx-h200-4gpu-live"
 

@@ -16,8 +16,7 @@ from gputop.topology.model.readings import ProcessReading
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
 from gputop.topology.node import Node
-
-from ....support.rule_cases import base
+from tests.support.rule_cases import base
 
 H100, H200, L40S = "demo hgx-h100-8", "hgx-h200-4gpu-live", "demo pcie-l40s-8"
 MIB = 2**20

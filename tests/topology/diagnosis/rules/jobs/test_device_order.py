@@ -10,8 +10,7 @@ from gputop.topology.diagnosis.finding import BROKEN, BY_DESIGN, NOTICE
 from gputop.topology.diagnosis.rules.jobs import device_order as devices
 from gputop.topology.model.snapshot import EnvironmentVariable, NodeSnapshot
 from gputop.topology.node import Node
-
-from ....support.rule_cases import base
+from tests.support.rule_cases import base
 
 H200 = "hgx-h200-4gpu-live"
 

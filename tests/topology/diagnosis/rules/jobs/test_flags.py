@@ -17,8 +17,7 @@ from gputop.topology.diagnosis.shared import flag_costs
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.sources.linux import environment
-
-from ....support.rule_cases import base, diagnosed
+from tests.support.rule_cases import base, diagnosed
 
 H200, H100 = "hgx-h200-4gpu-live", "demo hgx-h100-8"
 FIRST, SECOND = "0000:00:06.0", "0000:00:07.0"

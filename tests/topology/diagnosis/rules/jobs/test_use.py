@@ -12,9 +12,8 @@ from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.model.readings import GpuProcess
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
-
-from ....support.rule_cases import base
-from ..device_rules import H100, H200, about, at, told
+from tests.support.rule_cases import base
+from tests.topology.diagnosis.device_rules import H100, H200, about, at, told
 
 
 def at_work(**details: Any) -> NodeSnapshot:

@@ -21,9 +21,8 @@ from gputop.topology.sources.collect import merge
 from gputop.topology.sources.files.archive import TarTree
 from gputop.topology.sources.files.tree import FolderTree, Tree
 from gputop.topology.sources.kfd import kfd
+from tests.support import kfd_trees
 from tests.support.places import RECORDINGS
-
-from ....support import kfd_trees
 
 KFD = RECORDINGS / "kfd"
 RULE = "amd-part-missing"

@@ -10,9 +10,8 @@ from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW
 from gputop.topology.expectation.reference import named
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.sources.collect import ONLY_PCI
-
-from ....support.rule_cases import base, diagnosed, edited, severities
-from ..device_rules import at
+from tests.support.rule_cases import base, diagnosed, edited, severities
+from tests.topology.diagnosis.device_rules import at
 
 BOARD = "demo hgx-h100-8"
 RACK = "b6f5ad3c-8f0e-4b8a-9a55-0d7a5a9b0c01"

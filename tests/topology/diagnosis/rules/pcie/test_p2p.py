@@ -12,9 +12,8 @@ from gputop.topology.diagnosis.finding import BROKEN, BY_DESIGN, NOTICE, SLOW, F
 from gputop.topology.expectation.judge import Judge
 from gputop.topology.expectation.judgement import Expected, band
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
-
-from ....support import measured
-from ....support.rule_cases import base, cases, diagnosed, edited, ids, with_figures
+from tests.support import measured
+from tests.support.rule_cases import base, cases, diagnosed, edited, ids, with_figures
 
 LIVE = "hgx-h200-4gpu-live"
 CARDS = "demo pcie-l40s-8"

@@ -21,8 +21,7 @@ from gputop.topology.recorded.load import load
 from gputop.topology.sources.collect import merge
 from gputop.topology.wiring.relations import matrix
 from tests.support.places import RECORDINGS
-
-from ....support.rule_cases import base
+from tests.support.rule_cases import base
 
 KFD = RECORDINGS / "kfd"
 

@@ -11,9 +11,8 @@ from gputop.topology.model.machine import Gpu
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot, Problem, SourceState
 from gputop.topology.sources.collect import ONLY_PCI
-
-from ....support.rule_cases import base, edited
-from ..device_rules import H100, H200, L40S, MI300X, about, at, told
+from tests.support.rule_cases import base, edited
+from tests.topology.diagnosis.device_rules import H100, H200, L40S, MI300X, about, at, told
 
 WHY = tuple({"field": field, "why": ONLY_PCI} for field in ("uuid", "memory_bytes", "index"))
 

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.model.machine import Container, Fabric, Host
 from gputop.topology.model.snapshot import NodeSnapshot
-
-from ....support.rule_cases import base, cases, diagnosed, ids
+from tests.support.rule_cases import base, cases, diagnosed, ids
 
 OURS = {"ranks-share-gpu", "ranks-differ", "containers-apart", "job-zombie"}
 

@@ -15,8 +15,7 @@ from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.model.readings import GpuReading, NvLinkReading
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
-
-from ....support.rule_cases import base, cases, diagnosed, edited, ids
+from tests.support.rule_cases import base, cases, diagnosed, edited, ids
 
 LIVE = "hgx-h200-4gpu-live"
 CARDS = "demo pcie-l40s-8"
