@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 from collections.abc import Sequence
 
 from gputop.__main__ import run
-
-
-class _Captured(io.TextIOWrapper):
-    """A stdout or stderr with a buffer of bytes beneath, as click wants it."""
-
-    def __init__(self) -> None:
-        super().__init__(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
-
-    def text(self) -> str:
-        self.flush()
-        buffer = self.buffer
-        assert isinstance(buffer, io.BytesIO)
-        return buffer.getvalue().decode("utf-8", "backslashreplace")
+from tests.support.command import Captured
 
 
 def printed(arguments: Sequence[str]) -> str:
@@ -28,7 +15,7 @@ def printed(arguments: Sequence[str]) -> str:
 
     Configuration, history and variables of whoever runs this are kept away.
     """
-    out, err = _Captured(), _Captured()
+    out, err = Captured(), Captured()
     before = dict(os.environ)
     for name in list(os.environ):
         if name.startswith(("NCCL_", "RCCL_", "CUDA_", "HIP_", "ROCR_", "TORCH_", "GPUTOP_")):
