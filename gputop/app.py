@@ -1,10 +1,9 @@
-"""GpuTop: the app. It keeps the report, opens screens and handles what others wish for."""
+"""GpuTop: the app. It keeps the report, opens screens and joins them with what runs behind them."""
 
 from __future__ import annotations
 
 import gc
 import logging
-import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
@@ -12,23 +11,26 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from textual import on
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
-from textual.message import Message
+from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.screen import Screen
 
 import gputop.themes
 from gputop import messages, theming
-from gputop.choices import Choices
-from gputop.live.probe_controller import ProbeDesk
-from gputop.live.silencing import FindingsDesk
+from gputop.library_words import words
+from gputop.live.findings_controller import FindingsController
+from gputop.live.probe_controller import NCCL, ProbeController
+from gputop.live.refresh import Inbox, Refresher
 from gputop.screens import NAMES
+from gputop.screens.keys import COMMON
 from gputop.screens.view import View
 from gputop.terminal.clean import clean, clean_block
+from gputop.widgets.keys import bindings, commands, help_rows
 
 if TYPE_CHECKING:
-    from gputop.live.refresh import Refresher
+    from gputop.measuring.nccl_check import NcclCheck
     from gputop.topology.report import Report
     from gputop.topology.sources.feed import Feed
 
@@ -37,71 +39,41 @@ log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())
 
 
-class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
+class GpuTop(App[int]):
     """Explores one node. `feed` gives snapshots; without one, reports come as messages."""
 
     TITLE = "gputop"
     CSS_PATH = str(files(gputop.themes) / "gputop.tcss")
     DEFAULT_MODE = NAMES[0]
     NOTIFICATION_TIMEOUT = 6
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *(
-            Binding(str(number), f"screen('{name}')", name.capitalize(), show=False)
-            for number, name in enumerate(NAMES, start=1)
-        ),
-        Binding("question_mark", "help", "Keys", show=False),
-        Binding("w,enter", "why", "Why", show=False),
-        Binding("p", "probe(False)", "Probe", show=False),
-        Binding("P", "probe(True)", "Probe although busy", show=False),
-        Binding("y", "copy", "Copy", show=False),
-        Binding("x", "export", "Export", show=False),
-        Binding("t", "choose_theme", "Theme", show=False),
-        Binding("d", "demos", "Demo nodes", show=False),
-        Binding("escape", "step_back", "Back", show=False),
-        Binding("ctrl+z", "suspend_process", "Stop", show=False),
-        Binding("q", "quit", "Quit", show=False),
-    ]
-    KEYS: ClassVar[tuple[tuple[str, str, str], ...]] = (
-        ("w", "why", "why"),
-        ("p", "probe", "probe(False)"),
-        ("y", "copy", "copy"),
-        ("x", "export", "export"),
-        ("t", "theme", "choose_theme"),
-        ("?", "keys", "help"),
-        ("q", "quit", "quit"),
-    )
+    BINDINGS: ClassVar[list[BindingType]] = bindings(COMMON)
 
     report: reactive[Report | None] = reactive(None, init=False, repaint=False)
+    probe: reactive[messages.ProbeState | None] = reactive(None, init=False, repaint=False)
+    suite: reactive[messages.SuiteState | None] = reactive(None, init=False, repaint=False)
+    """The last suite that was started, a single probe included; None before the first."""
+    nccl_check: reactive[NcclCheck | None] = reactive(None, init=False, repaint=False)
+    """What the last run of the probe nccl proved."""
 
     def __init__(self, feed: Feed | None = None, interval: float = 1.0) -> None:
         self.MODES = {name: partial(self._open, name) for name in NAMES}  # type: ignore[misc]
         super().__init__()
         self.feed = feed
-        self.probe_notes = {}
         self.interval = interval
         self.trouble = ""
         """Our own failure, in words; empty when there is none."""
         self.refresher: Refresher | None = None
-        self._inks: tuple[str, theming.Inks] | None = None
+        self.probing = ProbeController(self)
+        self.findings = FindingsController()
         for theme in theming.builtin(default_only=True):
             self.register_theme(theme)
         self.theme = theming.DEFAULT
         self.animation_level = "none"
-        self._open_lock = threading.Lock()
-        self._listening = False
-        self._early: Message | None = None
-        """The last message of the refresh thread from before the mount."""
+        self._inbox = Inbox(self.post_message)
         if feed is not None:
             # The first report is made while the terminal is set up, so that the first picture
             # shows it.
             self.follow(feed)
-
-    @property
-    def inks(self) -> theming.Inks:
-        """Styles of the theme in use."""
-        if self._inks is None or self._inks[0] != self.theme:
-            self._inks = (self.theme, theming.Inks(self.get_css_variables()))
-        return self._inks[1]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Give our own variables to themes that do not know them, such as Textual's."""
@@ -115,7 +87,7 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
         return bottom if isinstance(bottom, View) else None
 
     def _open(self, name: str) -> Screen[Any]:
-        view: View = import_module(f"gputop.screens.{name}.screen").SCREEN(name)
+        view: View = import_module(f"gputop.screens.{name}.screen").SCREEN(name, self)
         return view.data_bind(GpuTop.report, GpuTop.probe)
 
     def on_mount(self) -> None:
@@ -123,8 +95,7 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
         if not self.is_headless and self.console.color_system in {"standard", "windows"}:
             self.register_theme(theming.for_few_colours())
             self.theme = theming.SIXTEEN
-        with self._open_lock:
-            early, self._early, self._listening = self._early, None, True
+        early = self._inbox.open()
         if isinstance(early, messages.ReportReady):
             self.report = early.report
         elif early is not None:
@@ -140,32 +111,22 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
 
     def on_unmount(self) -> None:
         """Let go of the threads and of a worker without waiting for any of them."""
-        self.close_desk()
+        self.probing.close()
         if self.refresher is not None:
             self.refresher.close()
 
     def follow(self, feed: Feed) -> None:
         """Show another node from here on."""
-        from gputop.live.refresh import Refresher
-
         if self.refresher is not None:
             self.refresher.close()
         self.feed = feed
-        self.quiet = frozenset()
-        self.refresher = Refresher(feed, self._receive, self.interval)
+        self.findings.speak_again()
+        self.refresher = Refresher(feed, self._inbox.take, self.interval)
         self.refresher.start()
 
-    def _receive(self, message: Message) -> None:
-        """Take a message from the refresh thread; one that comes too early waits for the mount."""
-        with self._open_lock:
-            if not self._listening:
-                self._early = message
-                return
-        self.post_message(message)
-
     def _settle(self) -> None:
-        # What was imported stays: the collector need not look at it again. Whoever starts the app
-        # may have switched the collector off, which spares a tenth of the start.
+        # The modules in memory stay, so the collector need not look at them again. `open_app`
+        # switches it off, which saves a tenth of the start.
         gc.freeze()
         gc.enable()
         themes = theming.builtin()
@@ -214,6 +175,17 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
         if self.view is not None:
             self.view.draw_bars()
 
+    def on_policy_failed(self, message: messages.PolicyFailed) -> None:
+        """Say that all findings are shown, whatever the site silenced."""
+        self.say(message.text, title="The site's policy cannot be used", severity="warning")
+
+    @on(messages.ProbeMessage)
+    def take_from_probe(self, message: messages.ProbeMessage) -> None:
+        """Keep what a probe says; the screens are bound to most of it."""
+        self.probing.take(message)
+        if isinstance(message, messages.NcclChecked) and self.view is not None:
+            self.view.redraw()
+
     def on_screen_wanted(self, message: messages.ScreenWanted) -> None:
         """Show another screen; here and not in the action, so that it is bound to the app."""
         self.switch_mode(message.name)
@@ -227,7 +199,19 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
     def action_step_back(self) -> None:
         """Undo the nearest thing: a filter, a running probe, a note."""
         if self.view is None or not self.view.back():
-            self.cancel_probe()
+            self.probing.cancel()
+
+    def action_probe(self, force: bool) -> None:
+        """Measure what is selected; with force, although the GPUs are busy."""
+        targets = self.view.probe_targets() if self.view is not None else ()
+        if force:
+            self.probing.start_again(targets)
+        else:
+            self.probing.start(targets)
+
+    def action_probe_nccl(self, force: bool) -> None:
+        """Run NCCL or RCCL itself on all GPUs and lay its log beside the prediction."""
+        self.probing.start((), force, NCCL)
 
     def action_why(self) -> None:
         """Explain the selected thing."""
@@ -237,21 +221,44 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
         if why is None:
             self.say(self.trouble or "nothing to explain is selected", severity="warning")
         else:
-            self.push_screen(WhyPanel(why))
+            self.push_screen(WhyPanel(why, self))
 
     def action_help(self) -> None:
         """Show the keys."""
-        from gputop.library_words import words
-        from gputop.palette import COMMON_HELP
         from gputop.widgets.panels import HelpPanel
 
         if self.view is not None:
-            own = [(key, words(self.report).say(what)) for key, what in self.view.HELP]
-            self.push_screen(HelpPanel(self.view.TITLE, own, COMMON_HELP))
+            rows = help_rows(self.view.KEYS)
+            own = [(key, words(self.report).say(what)) for key, what in rows]
+            self.push_screen(HelpPanel(self.view.TITLE, own, help_rows(COMMON), self))
+
+    def action_choose_theme(self) -> None:
+        """Choose a theme; the one under the cursor shows at once."""
+        from gputop.actions import choose_theme
+
+        choose_theme(self)
+
+    def action_demos(self) -> None:
+        """Choose a demo node."""
+        from gputop.actions import choose_demo
+
+        choose_demo(self)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer demo nodes only where no GPU answers or a demo is shown."""
+        if action == "demos":
+            from gputop.actions import offers_demos
+
+            return offers_demos(self.report)
+        return super().check_action(action, parameters)
 
     def action_copy(self) -> None:
         """Put the selected thing on the clipboard of the terminal (OSC 52)."""
         self.copy_text((self.view and self.guarded(self.view.selected_text)) or "")
+
+    def copy_command(self, commands: tuple[str, ...]) -> None:
+        """Copy the first of these commands; called again, the next one."""
+        self.copy_text(*self.findings.next_command(commands))
 
     def copy_text(self, text: str, note: str = "") -> None:
         """Put a text on the clipboard of the terminal, and say so; `note` goes after it."""
@@ -263,21 +270,31 @@ class GpuTop(ProbeDesk, FindingsDesk, Choices, App[int]):
 
     def action_export(self) -> None:
         """Write the screen and the snapshot to the current folder."""
-        from gputop.export import export
+        from gputop.actions import export
 
-        snapshot = self.report.snapshot if self.report is not None else None
-        name = (self.view.name or "") if self.view is not None else ""
+        snapshot = None if self.report is None else self.report.snapshot
+        name = "" if self.view is None else self.view.name or ""
         try:
             paths = export(self.export_screenshot(), snapshot, name, Path.cwd())
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             self.say(f"cannot export: {why}", severity="error")
             return
-        names = " and ".join(path.name for path in paths)
-        self.say(f"written to {paths[0].parent}: {names}")
+        self.say(f"written to {paths[0].parent}: {' and '.join(path.name for path in paths)}")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Commands of the palette."""
-        from gputop.palette import commands
+        """Commands of the palette: the screens, what the shown one offers, what all offer."""
+        from gputop.actions import offers_demos
 
-        return commands(self)
+        common = [
+            command._replace(
+                title=words(self.report).say(command.title),
+                help=words(self.report).say(command.help),
+            )
+            for command in commands(COMMON, self.run_action)
+            if offers_demos(self.report) or command.title != "Demo nodes"
+        ]
+        yield from common[: len(NAMES)]
+        if self.view is not None:
+            yield from self.view.commands()
+        yield from common[len(NAMES) :]

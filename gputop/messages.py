@@ -42,8 +42,12 @@ class PolicyFailed(Message):
     text: str
 
 
+class ProbeMessage(Message):
+    """What the thread that measures posts; the app hands it to its ProbeController."""
+
+
 @dataclass
-class ProbeStarted(Message):
+class ProbeStarted(ProbeMessage):
     """A probe runs from here on."""
 
     probe: str
@@ -54,7 +58,7 @@ class ProbeStarted(Message):
 
 
 @dataclass
-class ProbeProgress(Message):
+class ProbeProgress(ProbeMessage):
     """How far a probe is."""
 
     done: int
@@ -64,14 +68,14 @@ class ProbeProgress(Message):
 
 
 @dataclass
-class ProbeMeasured(Message):
+class ProbeMeasured(ProbeMessage):
     """One more figure."""
 
     measurement: Measurement
 
 
 @dataclass
-class SuiteChanged(Message):
+class SuiteChanged(ProbeMessage):
     """Where a suite stands now: a step began, moved on or ended."""
 
     state: SuiteState
@@ -82,7 +86,7 @@ class SuiteChanged(Message):
 
 
 @dataclass
-class NcclChecked(Message):
+class NcclChecked(ProbeMessage):
     """The log of a run of the probe nccl, beside its prediction."""
 
     check: NcclCheck | None
@@ -94,7 +98,7 @@ class NcclChecked(Message):
 
 
 @dataclass
-class ProbeEnded(Message):
+class ProbeEnded(ProbeMessage):
     """A probe is over."""
 
     status: str

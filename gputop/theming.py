@@ -5,13 +5,17 @@ from __future__ import annotations
 import tomllib
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from rich.style import Style
 from textual.color import Color
 from textual.theme import Theme
 
 import gputop.themes
+
+if TYPE_CHECKING:
+    from textual.app import App
 
 DEFAULT = "gputop-dark"
 DEFAULT_FILE = "dark.toml"
@@ -168,3 +172,15 @@ class Inks:
         if word.startswith("heat-"):
             return Style(color=colour.get_contrast_text(0.95).rich_color, bgcolor=colour.rich_color)
         return Style(color=colour.rich_color, bold=True if word in {"bad", "strong"} else None)
+
+
+_WORN: WeakKeyDictionary[App[Any], tuple[str, Inks]] = WeakKeyDictionary()
+"""App -> the name of the theme in use, and its inks."""
+
+
+def inks_of(app: App[Any]) -> Inks:
+    """Inks of the theme that an app uses; the same object until it changes its theme."""
+    worn = _WORN.get(app)
+    if worn is None or worn[0] != app.theme:
+        worn = _WORN[app] = (app.theme, Inks(app.get_css_variables()))
+    return worn[1]

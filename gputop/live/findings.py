@@ -14,7 +14,7 @@ from gputop.topology.model.page import Fact, Page
 if TYPE_CHECKING:
     from gputop.topology.report import Report
 
-Key = tuple[str, tuple[str, ...], str]
+FindingKey = tuple[str, tuple[str, ...], str]
 """Finding.key."""
 HERE = "in this session"
 
@@ -50,7 +50,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         return SIGNS[found[0].severity][:2] if found else None
 
 
-def shown(report: Report | None, quiet: frozenset[Key] = frozenset()) -> Shown | None:
+def shown(report: Report | None, quiet: frozenset[FindingKey] = frozenset()) -> Shown | None:
     """The findings of a report; None where the rules were not asked yet."""
     if report is None or report.diagnosis is None:
         return None

@@ -1,71 +1,88 @@
-"""The app's side of a probe: starts one, keeps its state and its figures, cancels it."""
+"""Probes of a session: starts them, keeps what they say, cancels them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
-
-from textual.dom import DOMNode
-from textual.reactive import reactive
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gputop import messages
 from gputop.messages import ProbeState, SuiteState
 
 if TYPE_CHECKING:
-    from gputop.app import GpuTop
+    from textual.geometry import Size
+    from textual.message import Message
+
     from gputop.live.probing import Probing
+    from gputop.live.refresh import Refresher
     from gputop.measuring.nccl_check import NcclCheck
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.report import Report
 
 PROBE = "p2p"
 NCCL = "nccl"
 
 
-class ProbeDesk(DOMNode):
-    """Mixed into the app; what a probe posts arrives here."""
+class ProbeHost(Protocol):
+    """What probes need of the app; screens are bound to the first three."""
 
-    probe: reactive[ProbeState | None] = reactive(None, init=False, repaint=False)
-    suite: reactive[SuiteState | None] = reactive(None, init=False, repaint=False)
-    """The last suite that was started, a single probe included; None before the first."""
-    nccl_check: reactive[NcclCheck | None] = reactive(None, init=False, repaint=False)
-    """What the last run of the probe nccl proved."""
-    nccl_log: ReadLog | None = None
-    """Its log, explained and compared."""
-    probe_notes: dict[str, tuple[str, ...]]
-    """Probe -> what its last run with figures or notes said besides; made with the app."""
-    _probing: Probing | None = None
+    probe: ProbeState | None
+    suite: SuiteState | None
+    nccl_check: NcclCheck | None
+    refresher: Refresher | None
 
     @property
-    def _app(self) -> GpuTop:
-        return cast("GpuTop", self)
+    def report(self) -> Report | None:
+        """The report that is shown."""
 
-    def close_desk(self) -> None:
+    @property
+    def size(self) -> Size:
+        """Cells of the terminal."""
+
+    def say(self, text: str, **rest: Any) -> None:
+        """Show a note."""
+
+    def post_message(self, message: Message) -> bool:
+        """Take a message; called from the thread that measures."""
+
+
+class ProbeController:
+    """Runs one probe or suite at a time for the app."""
+
+    def __init__(self, host: ProbeHost) -> None:
+        self._host = host
+        self._thread: Probing | None = None
+        self.nccl_log: ReadLog | None = None
+        """The log of the last run of the probe nccl, explained and compared."""
+        self.notes: dict[str, tuple[str, ...]] = {}
+        """Probe -> what its last run with figures or notes said besides."""
+
+    @property
+    def running(self) -> bool:
+        """Whether something is measured."""
+        return self._thread is not None and self._thread.running
+
+    def close(self) -> None:
         """Kill a worker that runs; does not wait."""
-        if self._probing is not None:
-            self._probing.close()
+        if self._thread is not None:
+            self._thread.close()
 
-    def action_probe(self, force: bool = False) -> None:
-        """Measure what is selected on the screen that is shown; forced, what was refused."""
-        last = self.probe
-        if force and last is not None and last.forcible and last.probe == NCCL:
-            self.action_probe_nccl(True)
-            return
-        view = self._app.view
-        self.start_probe(view.probe_targets() if view is not None else (), force)
-
-    def action_probe_nccl(self, force: bool = False) -> None:
-        """Run NCCL or RCCL itself on all GPUs and lay its log beside the prediction."""
-        self.start_probe((), force, NCCL)
-
-    def start_probe(
-        self, addresses: tuple[str, ...], force: bool = False, probe: str = PROBE
+    def start(
+        self, addresses: tuple[str, ...] = (), force: bool = False, probe: str = PROBE
     ) -> None:
-        """Measure between these GPUs, all when there are none named; one probe at a time."""
+        """Measure between the GPUs of these PCI addresses, () for all; one probe at a time."""
         snapshot = self._measurable()
         if snapshot is not None:
-            self.probe = ProbeState(probe=probe)
-            self._at_probing().start(probe, addresses, force, snapshot)
+            self._host.probe = ProbeState(probe=probe)
+            self._probing().start(probe, addresses, force, snapshot)
+
+    def start_again(self, addresses: tuple[str, ...]) -> None:
+        """Start although the GPUs are busy: the probe nccl where it was refused, else p2p."""
+        last = self._host.probe
+        if last is not None and last.forcible and last.probe == NCCL:
+            self.start((), True, NCCL)
+        else:
+            self.start(addresses, True)
 
     def start_suite(
         self,
@@ -74,84 +91,85 @@ class ProbeDesk(DOMNode):
         force: bool = False,
         level: str = "normal",
     ) -> None:
-        """Run these probes, all when none is named, on these GPUs, all when none is named.
+        """Run these probes, () for all, on the GPUs of these PCI addresses, () for all.
 
-        `level`: "quick", "normal" or "full". What it does shows in `suite`; `cancel_probe` ends it.
+        `level`: "quick", "normal" or "full". The app's `suite` says how far it is; `cancel` ends
+        it.
         """
         snapshot = self._measurable()
         if snapshot is not None:
-            self.probe = ProbeState(probe=names[0] if len(names) == 1 else "probes")
-            self._at_probing().start_suite(names, addresses, force, level, snapshot)
+            self._host.probe = ProbeState(probe=names[0] if len(names) == 1 else "probes")
+            self._probing().start_suite(names, addresses, force, level, snapshot)
 
     def _measurable(self) -> NodeSnapshot | None:
-        """The node, where it can be measured now; else a word on why not."""
-        report = self._app.report
+        """The node if it can be measured now; else None, and a note says why not."""
+        report = self._host.report
         if report is None or not report.snapshot.machine.gpus:
-            self._app.say("there is no GPU to measure", severity="warning")
+            why = "there is no GPU to measure"
         elif report.snapshot.source != ("live",):
-            self._app.say(
-                "only the live node can be measured, not a demo or a file", severity="warning"
-            )
-        elif self._probing is not None and self._probing.running:
-            self._app.say("a probe runs already; Esc cancels it", severity="warning")
+            why = "only the live node can be measured, not a demo or a file"
+        elif self.running:
+            why = "a probe runs already; Esc cancels it"
         else:
             return report.snapshot
+        self._host.say(why, severity="warning")
         return None
 
-    def _at_probing(self) -> Probing:
-        if self._probing is None:
+    def _probing(self) -> Probing:
+        if self._thread is None:
             from gputop.live.probing import Probing
 
-            self._probing = Probing(self._app.post_message)
-        return self._probing
+            self._thread = Probing(self._host.post_message)
+        return self._thread
 
-    def cancel_probe(self) -> None:
+    def cancel(self) -> None:
         """Cancel a running probe; the note of one that ended is taken away."""
-        if self._probing is not None and self._probing.running:
-            self._probing.cancel()
+        if self._thread is not None and self._thread.running:
+            self._thread.cancel()
         else:
-            self.probe = None
+            self._host.probe = None
 
-    def on_probe_started(self, message: messages.ProbeStarted) -> None:
-        """Say what measures."""
-        self.probe = ProbeState(probe=message.probe, python=message.python, note=message.note)
+    def take(self, message: messages.ProbeMessage) -> None:
+        """Take what a probe has posted."""
+        match message:
+            case messages.ProbeStarted():
+                self._host.probe = ProbeState(
+                    probe=message.probe, python=message.python, note=message.note
+                )
+            case messages.ProbeProgress():
+                self._change(done=message.done, total=message.total, what=message.what)
+            case messages.ProbeMeasured():
+                # The refresher keeps the figure with the node; the next report carries it.
+                if self._host.refresher is not None:
+                    self._host.refresher.add_measurements((message.measurement,))
+            case messages.SuiteChanged():
+                for step in message.state.steps:
+                    if step.figures or step.notes:
+                        self.notes[step.name] = step.notes
+                self._host.suite = message.state
+            case messages.NcclChecked():
+                self._checked(message)
+            case messages.ProbeEnded():
+                self._ended(message)
 
-    def on_probe_progress(self, message: messages.ProbeProgress) -> None:
-        """Say how far it is."""
-        self._change(done=message.done, total=message.total, what=message.what)
-
-    def on_probe_measured(self, message: messages.ProbeMeasured) -> None:
-        """Keep a figure with the node; the next report carries it."""
-        if self._app.refresher is not None:
-            self._app.refresher.add_measurements((message.measurement,))
-
-    def on_suite_changed(self, message: messages.SuiteChanged) -> None:
-        """Keep where the suite stands; the screens are bound to it."""
-        for step in message.state.steps:
-            if step.figures or step.notes:
-                self.probe_notes[step.name] = step.notes
-        self.suite = message.state
-
-    def on_nccl_checked(self, message: messages.NcclChecked) -> None:
-        """Keep what a run proved, for the screens; say it when nothing could be compared."""
-        self.nccl_check, self.nccl_log = message.check, message.read
+    def _checked(self, message: messages.NcclChecked) -> None:
+        """Keep what a run of NCCL proved, and say how it compares with the prediction."""
+        self._host.nccl_check, self.nccl_log = message.check, message.read
         check = message.check
         if message.text or check is None:
-            self._app.say(message.text, severity="warning")
+            self._host.say(message.text, severity="warning")
         elif check.trouble:
-            self._app.say(check.trouble, severity="warning")
+            self._host.say(check.trouble, severity="warning")
         else:
             agree, differ = check.pairs_that_agree, check.pairs_that_differ
             words = f"{agree} of {len(check.pairs)} pairs use the transport that was predicted"
             if differ:
                 words += f", {differ} another one"
-            self._app.say(f"{words}; the screen Log shows the rest")
-        if self._app.view is not None:
-            self._app.view.redraw()
+            self._host.say(f"{words}; the screen Log shows the rest")
 
-    def on_probe_ended(self, message: messages.ProbeEnded) -> None:
-        """Say how it ended."""
-        probe = message.probe or (PROBE if self.probe is None else self.probe.probe)
+    def _ended(self, message: messages.ProbeEnded) -> None:
+        state = self._host.probe
+        probe = message.probe or (PROBE if state is None else state.probe)
         self._change(
             probe=probe,
             running=False,
@@ -159,12 +177,12 @@ class ProbeDesk(DOMNode):
             text=message.text,
             forcible=message.forcible,
         )
-        # One line may not hold why; an end that was wished for needs no second telling.
-        said = len(message.text) + len(f" {probe} {message.status} (P forces it): ")
-        if message.status not in ("finished", "cancelled") and said > self._app.size.width:
-            self._app.say(
+        # The status line may be too short for the reason. A cancelled probe is reported once.
+        length = len(message.text) + len(f" {probe} {message.status} (P forces it): ")
+        if message.status not in ("finished", "cancelled") and length > self._host.size.width:
+            self._host.say(
                 message.text, title=f"{probe} {message.status}", severity="warning", timeout=15
             )
 
     def _change(self, **fields: Any) -> None:
-        self.probe = replace(self.probe or ProbeState(probe=PROBE), **fields)
+        self._host.probe = replace(self._host.probe or ProbeState(probe=PROBE), **fields)

@@ -22,6 +22,31 @@ WAKE_SECONDS = 0.5
 """The longest that new measurements wait for a feed that says nothing."""
 
 
+class Inbox:
+    """Passes on what the refresh thread posts; before the app is mounted it keeps the last."""
+
+    def __init__(self, post: Callable[[Any], object]) -> None:
+        self._post = post
+        self._lock = threading.Lock()
+        self._open = False
+        self._early: Any = None
+
+    def take(self, message: Any) -> None:
+        """Take a message, from any thread."""
+        with self._lock:
+            if not self._open:
+                self._early = message
+                return
+        self._post(message)
+
+    def open(self) -> Any:
+        """Pass on every message from now on; gives the last one from before, or None."""
+        with self._lock:
+            self._open = True
+            early, self._early = self._early, None
+        return early
+
+
 class Refresher:
     """Turns a feed into ReportReady messages; `post` is called from its own daemon thread."""
 

@@ -1,10 +1,8 @@
-"""A list beside a panel: the keys that move in both. A base of screens, no screen itself."""
+"""A list beside a panel: what three screens are made of."""
 
 from __future__ import annotations
 
 from typing import ClassVar
-
-from textual.binding import Binding, BindingType
 
 from gputop.screens.view import View
 from gputop.widgets.board import Board
@@ -12,20 +10,15 @@ from gputop.widgets.named_list import NamedList
 
 
 class ListedView(View):
-    """A NamedList, and a Board that tells about the line under its cursor."""
+    """A NamedList, and a Board about the line under its cursor.
+
+    A screen binds `select_keys` and `scroll_keys("scroll_told", …)`.
+    """
 
     LIST: ClassVar[str]
     """Selector of the list."""
     TOLD: ClassVar[str]
     """Selector of the board."""
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("home", "move(-10000)", show=False),
-        Binding("end", "move(10000)", show=False),
-        Binding("pageup", "scroll_told(-5)", show=False),
-        Binding("pagedown,space", "scroll_told(5)", show=False),
-    ]
 
     def on_named_list_picked(self, message: NamedList.Picked) -> None:
         """Tell about the line under the cursor."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult, SystemCommand
-from textual.binding import BindingType
 from textual.containers import Container
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -17,14 +17,17 @@ from textual.widgets import Input
 from gputop.library_words import words
 from gputop.messages import ProbeState
 from gputop.screens import NAMES
+from gputop.screens.keys import key_line
 from gputop.terminal.clean import clean
 from gputop.widgets.bars import KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
+from gputop.widgets.keys import Key, bindings, commands
 from gputop.widgets.spans import Line, width_of
 from gputop.widgets.status import news_line, source_line, status_line, tabs
 
 if TYPE_CHECKING:
-    from gputop.app import GpuTop
+    from gputop.live.findings import Shown
+    from gputop.screens.host import ScreenHost
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
@@ -43,25 +46,23 @@ class View(Screen[None]):
     TITLE = ""
     AUTO_FOCUS = ""
     ALLOW_SELECT = False
-    BINDINGS: ClassVar[list[BindingType]] = []
-    KEYS: ClassVar[tuple[tuple[str, str, str], ...]] = ()
-    """Keys of this screen for the line of keys: key, label, action of the app."""
-    HIDDEN_KEYS: ClassVar[frozenset[str]] = frozenset()
-    """Keys of the app that are not worth a place in the line of keys here."""
-    HELP: ClassVar[tuple[tuple[str, str], ...]] = ()  # type: ignore[assignment]
-    """Keys of this screen for the help: key, what it does."""
+    KEYS: ClassVar[tuple[Key, ...]] = ()
+    """The keys of this screen, in the order of its help."""
+    LINE: ClassVar[tuple[str, ...]] = ()
+    """Names of the keys, of the screen or common, that lead the line of keys."""
 
     report: reactive[Report | None] = reactive(None, init=False, repaint=False)
     probe: reactive[ProbeState | None] = reactive(None, init=False, repaint=False)
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name=name)
-        self._drawn: Report | None = None
+    def __init_subclass__(cls, **rest: Any) -> None:
+        """Bind the keys that a screen declares."""
+        cls.BINDINGS = bindings(cls.__dict__.get("KEYS", ()))
+        super().__init_subclass__(**rest)
 
-    @property
-    def gputop(self) -> GpuTop:
-        """The app, as what it is."""
-        return cast("GpuTop", self.app)
+    def __init__(self, name: str, gputop: ScreenHost) -> None:
+        super().__init__(name=name)
+        self.gputop = gputop
+        """The app, as far as screens know it."""
 
     def compose(self) -> ComposeResult:
         """Lay out the lines around the body."""
@@ -88,9 +89,14 @@ class View(Screen[None]):
         """What Enter and `w` show about the selected thing."""
         return None
 
+    @property
+    def shown(self) -> Shown | None:
+        """The findings of the report; None before the rules were asked."""
+        return self.gputop.findings.shown(self.report)
+
     def with_findings(self, why: Page, *nodes: str) -> Page:
         """An explanation of these devices, led by what the rules found of them."""
-        shown = self.gputop.shown
+        shown = self.shown
         if shown is None:
             return why
         from gputop.live.findings import explained_with
@@ -103,7 +109,7 @@ class View(Screen[None]):
 
     def commands(self) -> Iterable[SystemCommand]:
         """Commands of this screen for the palette."""
-        return ()
+        return commands(self.KEYS, partial(self.app.run_action, default_namespace=self))
 
     async def open_line(self, placeholder: str, value: str = "", kind: str = "") -> None:
         """Open the line above the status where something is typed; `kind` is its class."""
@@ -125,7 +131,6 @@ class View(Screen[None]):
     def redraw(self) -> None:
         """Draw the report again, for example because the selection or the width changed."""
         if self.on_screen and self.report is not None:
-            self._drawn = self.report
             self.gputop.guarded(self.draw, self.report)
         self.draw_bars()
 
@@ -183,10 +188,9 @@ class View(Screen[None]):
             news = news_line(report.events, report.snapshot.taken_at, place)
         # News gives way to what goes on: then it stands at the right, where there is room.
         self.query_one("#status", StatusBar).show(now or news, news if now else ())
-        own = {key for key, _, _ in self.KEYS} | self.HIDDEN_KEYS
         self.query_one("#keys", KeyBar).keys(
             [
-                *((key, words(report).say(label), act) for key, label, act in self.KEYS),
-                *(key for key in self.gputop.KEYS if key[0] not in own),
+                (key.name, words(report).say(key.label), action)
+                for key, action in key_line(self.KEYS, self.LINE)
             ]
         )

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 from textual.widget import Widget
 
+from gputop.theming import inks_of
 from gputop.widgets.spans import EMPTY, Line, width_of
-
-if TYPE_CHECKING:
-    from gputop.app import GpuTop
 
 
 class Bar(Widget):
@@ -50,7 +46,7 @@ class Bar(Widget):
 
     def _segment(self, text: str, ink: str, base: Style) -> Segment:
         ink, _, action = ink.partition("@")
-        style = base + cast("GpuTop", self.app).inks.style(ink.strip())
+        style = base + inks_of(self.app).style(ink.strip())
         if action:
             style += Style.from_meta({"@click": f"app.{action}"})
         return Segment(text, style)

@@ -1,9 +1,14 @@
-"""Board: lines of spans on screen, drawn one by one, redrawn only where they changed."""
+"""Board: lines of spans on screen. Every screen is made of boards; this is how gputop draws.
+
+Whoever draws makes all lines anew and gives them to `show`, which compares them with those on
+screen and repaints the cells that differ. Where making the lines takes long, `draw_once` skips it
+as long as what they are made of stays the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual.content import Content
@@ -12,12 +17,12 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from gputop.terminal.clean import clean
+from gputop.theming import inks_of
 from gputop.widgets.spans import Cells, Grid, Line, text_of, width_of
 
 if TYPE_CHECKING:
     from rich.style import Style
 
-    from gputop.app import GpuTop
     from gputop.theming import Inks
 
 
@@ -56,6 +61,21 @@ class Board(ScrollView):
         self._inked: dict[str, Style] = {}
         """Inks over the ground of this board, as they are drawn."""
         self._caption = ""
+        self._drawn: tuple[object, ...] | None = None
+        """The size and the inputs of the last `draw_once`."""
+
+    def draw_once(self, draw: Callable[[], object], *inputs: object) -> None:
+        """Call `draw`, unless the last call had equal inputs and the board the same size.
+
+        The inputs are all that the drawing depends on besides the size. They are compared with
+        `==`; give `id(x)` where that takes long. A board that is drawn this way is drawn no other
+        way, save by `draw` itself. A drawing that fails is tried again.
+        """
+        key = (self.size, *inputs)
+        if key != self._drawn:
+            self._drawn = None
+            draw()
+            self._drawn = key
 
     def show(self, lines: Sequence[Line], marks: Sequence[Cells] = ()) -> None:
         """Put these lines on screen, with the cursor over `marks`; only differences are drawn."""
@@ -164,7 +184,7 @@ class Board(ScrollView):
 
     def _ground(self) -> Style:
         # It follows from all that this board lies in, which takes long to go through for a line.
-        inks = cast("GpuTop", self.app).inks
+        inks = inks_of(self.app)
         if self._ground_style is None or inks is not self._inks:
             self._forget_styles()
             self._inks = inks
@@ -175,11 +195,11 @@ class Board(ScrollView):
         style = self._inked.get(ink)
         if style is None:
             ground = self._ground()
-            style = self._inked[ink] = ground + cast("GpuTop", self.app).inks.style(ink)
+            style = self._inked[ink] = ground + inks_of(self.app).style(ink)
         return style
 
     def _mark(self, strip: Strip, mark: Cells) -> Strip:
-        style = cast("GpuTop", self.app).inks.style(self.mark_ink)
+        style = inks_of(self.app).style(self.mark_ink)
         strip = strip.extend_cell_length(mark.end, self._ground())
         lit = [
             Segment(segment.text, (segment.style or style) + style)

@@ -41,7 +41,7 @@ class PairMatrix(Board):
 
     mark_ink = "pick"
 
-    class Picked(Message):
+    class PairPicked(Message):
         """Another pair was selected; twice means: tell me why."""
 
         def __init__(self, pair: Pair, twice: bool = False) -> None:
@@ -149,7 +149,7 @@ class PairMatrix(Board):
         self.pair = (self._devices[row][1], self._devices[column][1])
         for cells in self._cells(row, column):
             self.reveal(cells)
-        self.post_message(self.Picked(self.pair, twice))
+        self.post_message(self.PairPicked(self.pair, twice))
 
     def on_click(self, event: events.Click) -> None:
         """Select the pair under the mouse; a double click asks why."""

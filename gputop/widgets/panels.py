@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -19,8 +19,25 @@ from gputop.widgets.board import Board
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
-    from gputop.app import GpuTop
     from gputop.topology.model.page import Page
+
+
+T = TypeVar("T")
+
+
+class PanelHost(Protocol):
+    """What a panel needs of the app."""
+
+    trouble: str
+
+    def guarded(self, work: Callable[..., T], *given: object) -> T | None:
+        """Call `work`; None and words in `trouble` where it fails."""
+
+    def copy_text(self, text: str, note: str = "") -> None:
+        """Put a text on the clipboard."""
+
+    def copy_command(self, commands: tuple[str, ...]) -> None:
+        """Put one of these commands on the clipboard; called again, the next one."""
 
 
 class Panel(ModalScreen[str | None]):
@@ -37,9 +54,10 @@ class Panel(ModalScreen[str | None]):
     ]
     HINT = "Esc closes"
 
-    def __init__(self, heading: str) -> None:
+    def __init__(self, heading: str, host: PanelHost) -> None:
         super().__init__()
         self.heading = heading
+        self.host = host
 
     def compose(self) -> ComposeResult:
         """A frame around the text."""
@@ -63,9 +81,9 @@ class Panel(ModalScreen[str | None]):
     def _write(self, width: int) -> None:
         # Nine tenths of the screen but 110 cells at most (gputop.tcss), less frame and padding.
         room = max(min(width * 9 // 10, 110) - 5, 20)
-        app = cast("GpuTop", self.app)
-        lines = app.guarded(self.lines, room)
-        self.query_one(Board).show([((clean(app.trouble), "bad"),)] if lines is None else lines)
+        lines = self.host.guarded(self.lines, room)
+        trouble: Line = ((clean(self.host.trouble), "bad"),)
+        self.query_one(Board).show([trouble] if lines is None else lines)
 
     def on_click(self, event: events.Click) -> None:
         """A click beside the frame closes the panel."""
@@ -82,14 +100,14 @@ class Panel(ModalScreen[str | None]):
 
     def action_copy_text(self) -> None:
         """Copy the text."""
-        cast("GpuTop", self.app).copy_text(self.query_one(Board).text())
+        self.host.copy_text(self.query_one(Board).text())
 
 
 class WhyPanel(Panel):
     """An explanation: claim, evidence, consequence, fix."""
 
-    def __init__(self, why: Page) -> None:
-        super().__init__(clean(why.title, 90))
+    def __init__(self, why: Page, host: PanelHost) -> None:
+        super().__init__(clean(why.title, 90), host)
         self.explanation = why
         what = "the command" if why.commands else "the fix" if why.fix else ""
         self.HINT = f"y copies {what} · Esc closes" if what else "y copies · Esc closes"
@@ -100,11 +118,11 @@ class WhyPanel(Panel):
 
     def action_copy_text(self) -> None:
         """Copy one command after the other, else the fix, else the whole explanation."""
-        why, app = self.explanation, cast("GpuTop", self.app)
+        why = self.explanation
         if why.commands:
-            app.copy_command(why.commands)
+            self.host.copy_command(why.commands)
         else:
-            app.copy_text(why.fix_text or page_text(why))
+            self.host.copy_text(why.fix_text or page_text(why))
 
 
 class HelpPanel(Panel):
@@ -113,9 +131,13 @@ class HelpPanel(Panel):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "close", show=False)]
 
     def __init__(
-        self, title: str, own: Sequence[tuple[str, str]], common: Sequence[tuple[str, str]]
+        self,
+        title: str,
+        own: Sequence[tuple[str, str]],
+        common: Sequence[tuple[str, str]],
+        host: PanelHost,
     ) -> None:
-        super().__init__(f"Keys · {title}")
+        super().__init__(f"Keys · {title}", host)
         self._own, self._common = own, common
 
     def lines(self, width: int) -> Sequence[Line]:
@@ -136,7 +158,7 @@ class HelpPanel(Panel):
         return lines
 
 
-class Choice(ModalScreen[str | None]):
+class ChoicePanel(ModalScreen[str | None]):
     """A list to choose from; gives the chosen id, or None."""
 
     AUTO_FOCUS = "OptionList"

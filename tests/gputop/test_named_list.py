@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 from textual.app import App, ComposeResult
 
-from gputop.app import GpuTop
 from gputop.screens.flags.list import FlagList, FlagRow
 from gputop.screens.probes.entries import Entry
 from gputop.screens.probes.list import ProbeList
-from gputop.theming import Inks
 from gputop.widgets.named_list import NamedList
 from tests.support.app import settle
 
@@ -28,10 +26,6 @@ class Holder(App[None]):
         super().__init__()
         self.table = table
         self.picked: list[tuple[str, bool]] = []
-
-    @property
-    def inks(self) -> Inks:
-        return Inks(GpuTop().get_css_variables())
 
     def compose(self) -> ComposeResult:
         yield self.table

@@ -8,20 +8,13 @@ from collections import defaultdict
 from tests.support.places import ROOT
 
 DOUBLED = {
-    "Cells",
-    "Entry",
-    "Lane",
     "Member",
     "Operation",
     "Outcome",
-    "Picked",
     "Plan",
     "Ran",
-    "Ready",
     "Reporter",
     "Result",
-    "Told",
-    "Wish",
 }
 """Names that still have several bearers. This set only shrinks."""
 

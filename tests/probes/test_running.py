@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gputop.app import GpuTop
+from gputop.live.probe_controller import ProbeController
 from gputop.measuring import history
 from gputop.messages import SuiteChanged, SuiteState
 from tests.gputop.screens.probes_shown import healthy, rows, select, show, step
@@ -19,7 +20,7 @@ async def test_keys_start_what_is_selected(monkeypatch: pytest.MonkeyPatch) -> N
     started: list[tuple[Any, ...]] = []
 
     def start(
-        self: GpuTop,
+        self: ProbeController,
         names: tuple[str, ...] = (),
         addresses: tuple[str, ...] = (),
         force: bool = False,
@@ -27,7 +28,7 @@ async def test_keys_start_what_is_selected(monkeypatch: pytest.MonkeyPatch) -> N
     ) -> None:
         started.append((names, force, level))
 
-    monkeypatch.setattr(GpuTop, "start_suite", start)
+    monkeypatch.setattr(ProbeController, "start_suite", start)
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await show(pilot, demo_report("hgx-h100-8"))
         await select(pilot, "nccl")
@@ -83,7 +84,7 @@ async def test_notes_of_a_probe_stay_when_another_one_runs(size: tuple[int, int]
     async with GpuTop().run_test(size=size) as pilot:
         await show(pilot, healthy())
         app = app_of(pilot)
-        app.on_suite_changed(SuiteChanged(first))
+        app.probing.take(SuiteChanged(first))
         await select(pilot, "launch")
         await settle(pilot)
         said = " ".join(text(pilot, "#probe-figures").split())
@@ -91,7 +92,7 @@ async def test_notes_of_a_probe_stay_when_another_one_runs(size: tuple[int, int]
         assert said.count("Note: Staging through the host is faster [red]\ufffd[2J") == 1
         assert said.count("Note:") == 1
         other = SuiteState(steps=(step("gemm", "failed", text="out of memory"),), running=False)
-        app.on_suite_changed(SuiteChanged(other))
+        app.probing.take(SuiteChanged(other))
         await settle(pilot)
         assert "Note: Staging" in text(pilot, "#probe-figures")
         await press(pilot, "w")

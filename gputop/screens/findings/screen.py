@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from textual.app import SystemCommand
-from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 
@@ -17,9 +15,11 @@ from gputop.screens.listed import ListedView
 from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
 from gputop.widgets.finding_text import event_lines, verdict_lines
+from gputop.widgets.keys import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
+    from gputop.screens.host import ScreenHost
     from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
@@ -34,31 +34,32 @@ class FindingsScreen(ListedView):
     TITLE = "Findings"
     LIST = "#finding-list"
     TOLD = "#finding"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "silence", show=False),
-        Binding("y", "copy_command", show=False),
-        Binding("Y", "app.copy", show=False),
-    ]
     KEYS = (
-        ("w", "why", "why"),
-        ("y", "copy command", "screen.copy_command"),
-        ("s", "silence", "screen.silence"),
-    )
-    HELP: ClassVar[tuple[tuple[str, str], ...]] = (  # type: ignore[assignment]
-        (
-            "↑ ↓  Home End",
+        *select_keys(
             "select a finding: ✗ broken, ▼ slow, ? cannot tell, • notice, ○ by design",
         ),
-        ("s", "silence it for this session; again: let it speak"),
-        ("y", "copy the command that mends it; again: the next one"),
-        ("Y", "copy the whole finding"),
-        ("p", "probe the GPUs that it is about"),
-        ("PgUp PgDn", "scroll the finding"),
+        Key(
+            "s",
+            "silence",
+            "silence",
+            "silence it for this session; again: let it speak",
+            command="Silence the finding",
+            about="For this session; again: speak",
+        ),
+        Key(
+            "y",
+            "copy_command",
+            "copy command",
+            "copy the command that mends it; again: the next one",
+        ),
+        Key("Y", "app.copy", help="copy the whole finding"),
+        note("p", "probe the GPUs that it is about"),
+        *scroll_keys("scroll_told", 5, "scroll the finding"),
     )
+    LINE = ("w", "y", "s")
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._drawn_for: object = None
+    def __init__(self, name: str, gputop: ScreenHost) -> None:
+        super().__init__(name, gputop)
 
     def body(self) -> Iterable[Widget]:
         """The verdict, the list over the events, the selected finding."""
@@ -71,36 +72,28 @@ class FindingsScreen(ListedView):
 
     def draw(self, report: Report) -> None:
         """Bring every part up to date; most ticks nothing here has changed."""
-        table, told = self._list, self.query_one("#finding", Board)
+        table, text = self._list, self.query_one("#finding", Board)
         events = self.query_one("#events", Board)
-        state = (
-            report.diagnosis,
-            self.gputop.quiet,
-            report.events,
-            table.selected,
-            self.app.size,
-            table.size,
-            told.size,
-            events.size,
-        )
-        if state == self._drawn_for:
-            return
-        self._drawn_for = None
-        shown, width = self.gputop.shown, self.app.size.width
-        self.query_one("#findings-head", Board).show(verdict_lines(shown, width))
+        head = self.query_one("#findings-head", Board)
+        state, width = (report.diagnosis, self.gputop.findings.quiet), self.app.size.width
+        head.draw_once(lambda: head.show(verdict_lines(self.shown, width)), *state, width)
         table.caption("Findings, the most harmful first")
-        table.show_rows(
-            () if shown is None else rows_of(shown), ASKING if shown is None else NOTHING
-        )
-        self._draw_told(told)
+        table.draw_once(self._draw_list, *state)
+        text.draw_once(lambda: self._draw_details(text), *state, table.selected)
         events.display = bool(report.events)
         events.caption("Happened while this ran")
         room = (events.scrollable_content_region.width or min(width, 74)) - 1
-        events.show(event_lines(report.events, room))
-        self._drawn_for = (*state[:3], table.selected, *state[4:])
+        events.draw_once(lambda: events.show(event_lines(report.events, room)), report.events, room)
 
-    def _draw_told(self, board: Board) -> None:
-        row, shown = self._list.row, self.gputop.shown
+    def _draw_list(self) -> None:
+        shown = self.shown
+        if shown is None:
+            self._list.show_rows((), ASKING)
+        else:
+            self._list.show_rows(rows_of(shown), NOTHING)
+
+    def _draw_details(self, board: Board) -> None:
+        row, shown = self._list.row, self.shown
         if row is None or shown is None:
             board.caption("")
             board.show(())
@@ -129,20 +122,14 @@ class FindingsScreen(ListedView):
         if row is None or finding is None:
             self.gputop.say("no finding is selected", severity="warning")
             return
-        if row.silenced is not None and finding.key not in self.gputop.quiet:
+        if row.silenced is not None and finding.key not in self.gputop.findings.quiet:
             self.gputop.say("silenced by this site's policy, not here", severity="warning")
             return
-        silent = self.gputop.silence(finding.key)
+        silent = self.gputop.findings.silence(finding.key)
         self.gputop.say(
             f"{'silenced for this session' if silent else 'speaks again'}: {finding.id}"
         )
         self.redraw()
-
-    def commands(self) -> Iterable[SystemCommand]:
-        """What can be done with a finding, by name."""
-        yield SystemCommand(
-            "Silence the finding", "For this session; again: speak (s)", self.action_silence
-        )
 
     def action_copy_command(self) -> None:
         """Copy the commands that mend it, one by one; without any the whole finding."""
@@ -160,7 +147,7 @@ class FindingsScreen(ListedView):
 
     def why(self) -> Page | None:
         """Evidence, rule, consequence and fix of the selected finding."""
-        row, shown = self._list.row, self.gputop.shown
+        row, shown = self._list.row, self.shown
         if row is None or shown is None:
             return None
         return explained_in_its_words(self.report, explained(row, shown))

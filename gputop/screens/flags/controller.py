@@ -1,18 +1,18 @@
-"""The part of the Flags screen that has things worked out: one study of the node, one wish."""
+"""What is known of the flags of one node, and what a person tries out on top of it."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from textual.message import Message
-from textual.worker import Worker, WorkerState, get_current_worker
-
-from gputop.screens.flags.changes import FlagChanges
-from gputop.screens.listed import ListedView
+from textual.worker import get_current_worker
 
 if TYPE_CHECKING:
-    from gputop.screens.flags.work import Told
+    from textual.widget import Widget
+
+    from gputop.screens.flags.work import FlagDetails
     from gputop.topology.flags.values.process import ProcessFlags
     from gputop.topology.flags.what_if.study import Study
     from gputop.topology.nccl.prediction import Prediction
@@ -20,61 +20,109 @@ if TYPE_CHECKING:
 
 GROUP = "flags"
 PAUSE_SECONDS = 0.1
-"""A wish waits so long for a later one: moving through the list predicts nothing on the way."""
+"""How long a request waits for a later one: moving through the list predicts nothing on the way."""
 
 
-class FlagDesk(ListedView):
-    """Keeps what is known of the flags of one node; predictions are made in threads alone."""
+class FlagChanges:
+    """Changes on top of what is set; None takes a variable away."""
 
-    class Ready(Message):
-        """A thread has worked something out."""
+    def __init__(self) -> None:
+        self.set_now: Mapping[str, str] = {}
+        """What is set on the node."""
+        self.wanted: dict[str, str | None] = {}
+        """Name -> new value, in the order in which they were changed."""
 
-        def __init__(self, wish: tuple[object, ...], told: Told) -> None:
-            super().__init__()
-            self.wish = wish
-            self.told = told
+    def now(self, name: str) -> str | None:
+        """The value with the changes; None when it is not set."""
+        return self.wanted[name] if name in self.wanted else self.set_now.get(name)
+
+    def change(self, name: str, value: str | None) -> None:
+        """Set a variable, or take it away; what is as it was is no change."""
+        self.wanted.pop(name, None)
+        if value != self.set_now.get(name):
+            self.wanted[name] = value
+
+    def undo(self) -> bool:
+        """Undo the last change; False when there is none."""
+        if not self.wanted:
+            return False
+        self.wanted.popitem()
+        return True
+
+    def next_value(self, name: str, tries: tuple[str, ...]) -> None:
+        """The next of these values; after the last one none, then the first."""
+        order: list[str | None] = [*tries, None]
+        now = self.now(name)
+        place = order.index(now) + 1 if now in order else 0
+        self.change(name, order[place % len(order)])
+
+    def export(self) -> str:
+        """The line that sets the changes up in a shell; "" without any."""
+        from gputop.topology.flags.what_if.whatif import export_line
+
+        return export_line(self.wanted)
+
+
+class FlagsController:
+    """Keeps one study of the node and one request; threads of `widget` work requests out."""
 
     class Loaded(Message):
         """The catalogue is in memory."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    class Ready(Message):
+        """A thread has worked something out."""
+
+        def __init__(self, request: tuple[object, ...], details: FlagDetails) -> None:
+            super().__init__()
+            self.request = request
+            self.details = details
+
+    def __init__(self, widget: Widget) -> None:
+        self._widget = widget
         self.study: Study | None = None
         self._of: Prediction | None = None
+        """The prediction that the study belongs to."""
         self.tried = FlagChanges()
         self.origins: dict[str, str] = {}
         """Who sets a variable: "environment" or the path of a file."""
-        self.told: Told | None = None
-        self.wish: tuple[object, ...] = ()
-        self.done: tuple[object, ...] = ()
+        self.details: FlagDetails | None = None
+        self._request: tuple[object, ...] = ()
+        self._done: tuple[object, ...] = ()
+        """The request that `details` answers."""
         self._loading = False
         self.loaded = False
+        """Whether the catalogue is in memory."""
         self.process: ProcessFlags | None = None
         """Whose variables count instead of this shell's; None for this shell."""
         self._studied: ProcessFlags | None = None
 
+    @property
+    def answered(self) -> bool:
+        """Whether something was asked for and `details` is the answer."""
+        return self._done == self._request != ()
+
+    @property
+    def summary(self) -> str:
+        """One line on what the changes do; "" until that is worked out."""
+        return self.details.summary if self.details is not None and self.answered else ""
+
     def load(self) -> None:
-        """Read the catalogue, which takes a moment."""
+        """Read the catalogue in a thread; it posts Loaded."""
         if self._loading:
             return
         self._loading = True
 
         def load() -> None:
-            from gputop.screens.flags import work as flag_work  # noqa: F401 - what it needs takes a while to import
+            from gputop.screens.flags import work as flag_work  # noqa: F401 - its imports take long
             from gputop.topology.flags.catalogue.catalogue import catalogue
 
             catalogue()
-            self.post_message(self.Loaded())
+            self._widget.post_message(self.Loaded())
 
-        self.run_worker(load, thread=True, group="catalogue", exit_on_error=False)
-
-    def on_flag_desk_loaded(self) -> None:
-        """Draw with the catalogue at hand."""
-        self.loaded = True
-        self.redraw()
+        self._widget.run_worker(load, thread=True, group="catalogue", exit_on_error=False)
 
     def renew(self, report: Report) -> None:
-        """Study the node anew when what is decided about it changed."""
+        """Study the node anew when a prediction or the choice of a process has changed."""
         from gputop.topology.flags.what_if.study import Study
 
         if self._outdated(report):
@@ -85,12 +133,12 @@ class FlagDesk(ListedView):
                 held = report.snapshot.environment
             else:
                 held = process.environment
-                values = {one.name: one.value for one in held}
+                values = {variable.name: variable.value for variable in held}
                 self.study = Study(report.snapshot, library=process.rules, values=values)
             self.tried.set_now = self.study.values
-            self.origins = {one.name: one.origin for one in held}
-            self.told = None
-            self.done = ()
+            self.origins = {variable.name: variable.origin for variable in held}
+            self.details = None
+            self._done = ()
 
     def _outdated(self, report: Report) -> bool:
         if self.study is None or self._of is not report.prediction:
@@ -102,15 +150,20 @@ class FlagDesk(ListedView):
         then, now = self.study.snapshot, report.snapshot
         return then.machine != now.machine or then.environment != now.environment
 
+    def use(self, process: ProcessFlags | None) -> None:
+        """Study the node with the variables of a process, or of this shell; forget the changes."""
+        self.process = process
+        self.tried.wanted.clear()
+
     def ask(self, name: str) -> None:
-        """Have a thread work out what the selected flag and the changes do."""
+        """Have a thread work out what a flag and the changes do; it posts Ready."""
         study = self.study
-        wish = (study, name, tuple(sorted(self.tried.wanted.items(), key=lambda one: one[0])))
-        if study is None or wish == self.wish:
+        request = (study, name, tuple(sorted(self.tried.wanted.items(), key=lambda set_: set_[0])))
+        if study is None or request == self._request:
             return
-        self.wish = wish
-        if wish == self.done:
-            self.workers.cancel_group(self, GROUP)
+        self._request = request
+        if request == self._done:
+            self._widget.workers.cancel_group(self._widget, GROUP)
             return
         changes = dict(self.tried.wanted)
 
@@ -121,21 +174,15 @@ class FlagDesk(ListedView):
             time.sleep(PAUSE_SECONDS)
             if worker.is_cancelled:
                 return
-            told = work_out(study.stop_when(lambda: worker.is_cancelled), name, changes)
-            if told is not None and not worker.is_cancelled:
-                self.post_message(self.Ready(wish, told))
+            details = work_out(study.stop_when(lambda: worker.is_cancelled), name, changes)
+            if details is not None and not worker.is_cancelled:
+                self._widget.post_message(self.Ready(request, details))
 
-        self.run_worker(work, thread=True, exclusive=True, group=GROUP, exit_on_error=False)
+        self._widget.run_worker(work, thread=True, exclusive=True, group=GROUP, exit_on_error=False)
 
-    def on_flag_desk_ready(self, message: Ready) -> None:
-        """Show what was worked out, unless something else is wanted by now."""
-        if message.wish == self.wish:
-            self.told, self.done = message.told, message.wish
-            self.redraw()
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Say so where a mistake of ours keeps something from being worked out."""
-        if event.state is WorkerState.ERROR:
-            error = event.worker.error
-            self.gputop.trouble = f"cannot work this out: {type(error).__name__}: {error}"
-            self.draw_bars()
+    def accept(self, message: Ready) -> bool:
+        """Keep what was worked out; False when something else is asked for by now."""
+        if message.request != self._request:
+            return False
+        self.details, self._done = message.details, message.request
+        return True

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from gputop.screens.flags.controller import FlagDesk
 from gputop.terminal.clean import clean
 from gputop.topology.wiring.graph import gpu_label
 
 if TYPE_CHECKING:
+    from gputop.screens.view import View
     from gputop.topology.flags.values.process import ProcessFlags
     from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -19,8 +19,8 @@ MOST = 200
 """Processes that are offered; a number can be typed for any other."""
 
 
-class FlagProcess(FlagDesk):
-    """Lets a person choose a process; its environment is read in a thread."""
+class ProcessChoice:
+    """Lets a person choose a process; its environment is read in a thread of the screen."""
 
     class Read(Message):
         """What a process runs with, or why that cannot be read."""
@@ -30,15 +30,17 @@ class FlagProcess(FlagDesk):
             self.found = found
             self.trouble = trouble
 
-    def action_process(self) -> None:
-        """Choose whose variables are shown."""
-        report = self.report
-        if report is None or report.snapshot.source != ("live",):
-            self.gputop.say("processes are those of the live node alone", severity="warning")
-            return
-        from gputop.widgets.panels import Choice
+    def __init__(self, view: View) -> None:
+        self._view = view
 
-        chosen = HERE if self.process is None else str(self.process.pid)
+    def open(self, chosen: ProcessFlags | None) -> None:
+        """Offer this shell and the processes on the GPUs; posts Read for the choice."""
+        report = self._view.report
+        if report is None or report.snapshot.source != ("live",):
+            self._say("processes are those of the live node alone")
+            return
+        from gputop.widgets.panels import ChoicePanel
+
         options = [
             (HERE, "this shell and its configuration files"),
             *offered(report.snapshot),
@@ -47,50 +49,38 @@ class FlagProcess(FlagDesk):
 
         def look(choice: str | None) -> None:
             if choice == TYPED:
-                self.run_worker(
-                    self.open_line("number of a process", kind="pid"), exit_on_error=False
-                )
+                line = self._view.open_line("number of a process", kind="pid")
+                self._view.run_worker(line, exit_on_error=False)
             elif choice is not None:
                 self.look_at(choice)
 
-        self.app.push_screen(Choice("Whose variables?", options, chosen), look)
+        pid = HERE if chosen is None else str(chosen.pid)
+        self._view.app.push_screen(ChoicePanel("Whose variables?", options, pid), look)
 
     def look_at(self, words: str) -> None:
-        """Read a process by its number; without one, go back to this shell."""
+        """Read a process by its number; "" goes back to this shell."""
         if not words:
-            self.use(None)
+            self._view.post_message(self.Read(None))
             return
         if not words.isdecimal() or not 0 < int(words) < 2**31:
-            self.gputop.say(f"{clean(words, 20)!r} is no number of a process", severity="warning")
+            self._say(f"{clean(words, 20)!r} is no number of a process")
             return
 
         def read() -> None:
             from gputop.topology.flags.values import process
 
             try:
-                self.post_message(self.Read(process.read(int(words))))
+                answer = self.Read(process.read(int(words)))
             except process.ProcessError as error:
-                self.post_message(self.Read(None, str(error)))
+                answer = self.Read(None, str(error))
+            self._view.post_message(answer)
 
-        self.run_worker(read, thread=True, exclusive=True, group="process", exit_on_error=False)
+        self._view.run_worker(
+            read, thread=True, exclusive=True, group="process", exit_on_error=False
+        )
 
-    def on_flag_process_read(self, message: Read) -> None:
-        """Show what the process runs with."""
-        if message.found is None:
-            self.gputop.say(message.trouble, severity="warning")
-            return
-        self.gputop.say(" ".join(message.found.notes), title=title(message.found), timeout=10)
-        self.use(message.found)
-
-    def use(self, process: ProcessFlags | None) -> None:
-        """Study the node with the variables of a process, or with its own."""
-        self.process = process
-        self.tried.wanted.clear()
-        self.redraw()
-
-    def whose(self) -> str:
-        """Who set what is marked as set."""
-        return "here" if self.process is None else f"in {title(self.process)}"
+    def _say(self, text: str) -> None:
+        self._view.gputop.say(text, severity="warning")
 
 
 def title(process: ProcessFlags) -> str:
@@ -103,16 +93,16 @@ def offered(snapshot: NodeSnapshot) -> list[tuple[str, str]]:
     """Processes on the GPUs: number, and a line with program, user and GPUs."""
     held: dict[int, list[str]] = {}
     for gpu in snapshot.readings.gpus:
-        known = snapshot.machine.gpu(gpu.address)
-        label = gpu.address if known is None else gpu_label(known)
-        for one in gpu.processes or ():
-            held.setdefault(one.pid, []).append(label)
-    described = {one.pid: one for one in snapshot.readings.processes}
+        part = snapshot.machine.gpu(gpu.address)
+        label = gpu.address if part is None else gpu_label(part)
+        for process in gpu.processes or ():
+            held.setdefault(process.pid, []).append(label)
+    described = {reading.pid: reading for reading in snapshot.readings.processes}
     found = []
     for pid in sorted(held)[:MOST]:
-        told = described.get(pid)
-        words = [str(pid), clean((told and told.command) or "", 30)]
-        if told is not None and told.user:
-            words.append(f"({clean(told.user, 30)})")
+        known = described.get(pid)
+        words = [str(pid), clean((known and known.command) or "", 30)]
+        if known is not None and known.user:
+            words.append(f"({clean(known.user, 30)})")
         found.append((str(pid), " ".join([*filter(None, words), "on", *held[pid]])))
     return found

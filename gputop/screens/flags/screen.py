@@ -3,64 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from textual.app import SystemCommand
-from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Input
+from textual.worker import Worker, WorkerState
 
 from gputop.library_words import words
-from gputop.screens.flags.list import FlagList
-from gputop.screens.flags.process import FlagProcess
+from gputop.screens.flags.controller import FlagsController
+from gputop.screens.flags.list import FlagList, FlagRow
+from gputop.screens.flags.process import ProcessChoice, title
+from gputop.screens.listed import ListedView
 from gputop.widgets.board import Board
+from gputop.widgets.keys import Key, note, scroll_keys, select_keys
 
 if TYPE_CHECKING:
+    from gputop.screens.host import ScreenHost
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
 
-class FlagsScreen(FlagProcess):
+class FlagsScreen(ListedView):
     """The list beside the explanation, and a what-if."""
 
     TITLE = "Flags"
     LIST = "#list"
     TOLD = "#told"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", show=False),
-        Binding("enter,e", "edit", show=False),
-        Binding("v", "next_value", show=False),
-        Binding("delete,backspace", "take_away", show=False),
-        Binding("u", "undo", show=False),
-        Binding("o", "process", show=False),
-    ]
     KEYS = (
-        ("e", "change", "screen.edit"),
-        ("v", "next value", "screen.next_value"),
-        ("u", "undo", "screen.undo"),
-        ("/", "filter", "screen.filter"),
-        ("o", "process", "screen.process"),
-        ("y", "copy", "copy"),
+        *select_keys("select a flag; * set, + changed here, ! no effect, ? unknown name"),
+        Key(
+            "e,enter",
+            "edit",
+            "change",
+            "change its value; an empty one takes it away",
+            written="Enter  e",
+            command="Change the flag",
+            about="Type a value for it",
+        ),
+        Key(
+            "v",
+            "next_value",
+            "next value",
+            "the next value worth trying",
+            command="Try a value",
+            about="The next value worth trying",
+        ),
+        Key("delete,backspace", "take_away", help="take it away"),
+        Key(
+            "u",
+            "undo",
+            "undo",
+            "undo the last change",
+            command="Undo",
+            about="Undo the last change of a flag",
+        ),
+        note("y", "copy the export line of the changes, else the explanation"),
+        Key("slash", "filter", "filter", "filter by words of names and texts"),
+        Key(
+            "o",
+            "process",
+            "process",
+            "whose variables: this shell's, or those of a running process",
+            command="Process",
+            about="Show a process's variables",
+        ),
+        *scroll_keys("scroll_told", 5, "scroll the explanation"),
     )
-    HELP: ClassVar[tuple[tuple[str, str], ...]] = (  # type: ignore[assignment]
-        ("↑ ↓  Home End", "select a flag; * set, + changed here, ! no effect, ? unknown name"),
-        ("Enter  e", "change its value; an empty one takes it away"),
-        ("v", "the next value worth trying"),
-        ("Del", "take it away"),
-        ("u", "undo the last change"),
-        ("y", "copy the export line of the changes, else the explanation"),
-        ("/", "filter by words of names and texts"),
-        ("o", "whose variables: this shell's, or those of a running process"),
-        ("PgUp PgDn", "scroll the explanation"),
-    )
+    LINE = ("e", "v", "u", "/", "o", "y")
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, gputop: ScreenHost) -> None:
+        super().__init__(name, gputop)
+        self.flags = FlagsController(self)
+        self._choice = ProcessChoice(self)
+        self._rows: tuple[FlagRow, ...] = ()
         self._words = ""
         self._first = False
         """The filter changed: its best match is what one looks for."""
-        self._drawn_for: object = None
 
     def body(self) -> Iterable[Widget]:
         """What is set in one line, the list beside the explanation."""
@@ -71,68 +90,95 @@ class FlagsScreen(FlagProcess):
 
     def draw(self, report: Report) -> None:
         """Bring every part up to date."""
-        if not self.loaded:
-            self.query_one("#setting", Board).show((((" reading the catalogue", "muted"),),))
-            self.load()
+        setting, details = self.query_one("#setting", Board), self.query_one("#told", Board)
+        if not self.flags.loaded:
+            self._wait(setting, " reading the catalogue")
+            self.flags.load()
             return
         if not report.node.decided:
-            text = f" working out what {words(report).library} does"
-            self.query_one("#setting", Board).show((((text, "muted"),),))
+            self._wait(setting, f" working out what {words(report).library} does")
             return
-        self.renew(report)
-        table = self.query_one("#list", FlagList)
-        told = (
-            self.study,
-            self._words,
-            tuple(self.tried.wanted.items()),
-            self.told,
+        self.flags.renew(report)
+        flags, table = self.flags, self.query_one("#list", FlagList)
+        state = (flags.study, tuple(flags.tried.wanted.items()), self.app.size)
+        table.draw_once(lambda: self._draw_list(table), *state, self._words)
+        setting.draw_once(lambda: self._draw_setting(setting), *state, self._rows, flags.summary)
+        details.draw_once(
+            lambda: self._draw_details(details, table.selected),
+            *state,
+            flags.details,
             table.selected,
         )
-        if (*told, self.app.size, table.size) == self._drawn_for:
-            return
-        self._draw_list()
-        self._draw_told()
-        self._drawn_for = (*told, self.app.size, table.size)
-        self.ask(table.selected)
+        flags.ask(table.selected)
 
-    def _draw_list(self) -> None:
+    def _wait(self, setting: Board, text: str) -> None:
+        setting.draw_once(lambda: setting.show((((text, "muted"),),)), text)
+
+    def _draw_list(self, table: FlagList) -> None:
         from gputop.screens.flags.list import rows_of
-        from gputop.screens.flags.text import setting_lines
         from gputop.topology.flags.catalogue.catalogue import catalogue
 
-        study = self.study
+        study, wanted = self.flags.study, self.flags.tried.wanted
         if study is None:
             return
-        table = self.query_one("#list", FlagList)
-        rows = rows_of(
-            catalogue(),
-            study.whose(),
-            study.values,
-            self.tried.wanted,
-            self._words,
-            self.origins,
+        self._rows = rows_of(
+            catalogue(), study.whose(), study.values, wanted, self._words, self.flags.origins
         )
-        table.show_rows(rows, first=self._first)
+        table.show_rows(self._rows, first=self._first)
         self._first = False
         found = f" matching {self._words!r}" if self._words else ""
-        table.caption(f"{len(rows)} flags{found} · * set {self.whose()}, else the default")
-        done = self.done == self.wish and self.told is not None
-        summary = self.told.summary if self.told is not None and done else ""
-        self.query_one("#setting", Board).show(
-            setting_lines(
-                rows, len(study.values), self.tried.export(), summary, self.app.size.width - 1
-            )
-        )
+        process = self.flags.process
+        whose = "here" if process is None else f"in {title(process)}"
+        table.caption(f"{len(self._rows)} flags{found} · * set {whose}, else the default")
 
-    def _draw_told(self) -> None:
-        from gputop.screens.flags.text import told_lines
+    def _draw_setting(self, board: Board) -> None:
+        from gputop.screens.flags.text import setting_lines
 
-        board = self.query_one("#told", Board)
-        name = self.query_one("#list", FlagList).selected
-        ready = self.told is not None and self.told.name == name
+        study, width = self.flags.study, self.app.size.width - 1
+        count = 0 if study is None else len(study.values)
+        export = self.flags.tried.export()
+        board.show(setting_lines(self._rows, count, export, self.flags.summary, width))
+
+    def _draw_details(self, board: Board, name: str) -> None:
+        from gputop.screens.flags.text import flag_lines
+
+        details, changed = self.flags.details, bool(self.flags.tried.wanted)
+        ready = details is not None and details.name == name
         board.caption(name if ready else f"{name} …")
         width = (board.scrollable_content_region.width or 60) - 1
-        board.show(told_lines(self.told, name, width, changed=bool(self.tried.wanted)))
+        board.show(flag_lines(details, name, width, changed=changed))
+
+    def on_flags_controller_loaded(self) -> None:
+        """Draw with the catalogue at hand."""
+        self.flags.loaded = True
+        self.redraw()
+
+    def on_flags_controller_ready(self, message: FlagsController.Ready) -> None:
+        """Show what was worked out."""
+        if self.flags.accept(message):
+            self.redraw()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Say so when a mistake of ours keeps something from being worked out."""
+        if event.state is WorkerState.ERROR:
+            error = event.worker.error
+            self.gputop.trouble = f"cannot work this out: {type(error).__name__}: {error}"
+            self.draw_bars()
+
+    def action_process(self) -> None:
+        """Choose whose variables are shown."""
+        self._choice.open(self.flags.process)
+
+    def on_process_choice_read(self, message: ProcessChoice.Read) -> None:
+        """Study the node with the variables of a process, or with this shell's."""
+        if message.trouble:
+            self.gputop.say(message.trouble, severity="warning")
+            return
+        process = message.found
+        if process is not None:
+            self.gputop.say(" ".join(process.notes), title=title(process), timeout=10)
+        self.flags.use(process)
+        self.redraw()
 
     def picked_twice(self) -> None:
         """Change the flag under the mouse."""
@@ -145,13 +191,13 @@ class FlagsScreen(FlagProcess):
     async def action_edit(self) -> None:
         """Open the line where the new value of the selected flag is typed."""
         name = self.query_one("#list", FlagList).selected
-        if name and self.loaded:
+        if name and self.flags.loaded:
             from gputop.topology.flags.catalogue.catalogue import catalogue
 
             flag = catalogue().flag(name)
             hint = f" ({flag.values})" if flag is not None else ""
             words = f"{name}: a value{hint}; empty takes it away"
-            await self.open_line(words, self.tried.now(name) or "", "edit")
+            await self.open_line(words, self.flags.tried.now(name) or "", "edit")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while one types."""
@@ -167,7 +213,7 @@ class FlagsScreen(FlagProcess):
             self._change(self.query_one("#list", FlagList).selected, event.value[:4096] or None)
             event.input.remove()
         elif event.input.has_class("pid"):
-            self.look_at(event.value.strip())
+            self._choice.look_at(event.value.strip())
             event.input.remove()
         elif event.value:
             self.set_focus(None)
@@ -175,8 +221,8 @@ class FlagsScreen(FlagProcess):
             event.input.remove()
 
     def _change(self, name: str, value: str | None) -> None:
-        if self.study is not None and name:
-            self.tried.change(name, value)
+        if self.flags.study is not None and name:
+            self.flags.tried.change(name, value)
             self._after_change()
 
     def _after_change(self) -> None:
@@ -185,7 +231,7 @@ class FlagsScreen(FlagProcess):
 
     def action_next_value(self) -> None:
         """Try the next of the values worth trying; after the last one none."""
-        if self.study is None:
+        if self.flags.study is None:
             return
         from gputop.topology.flags.catalogue.catalogue import catalogue
 
@@ -194,7 +240,7 @@ class FlagsScreen(FlagProcess):
         if flag is None or not flag.tries:
             self.gputop.say("no values to try: e types one", severity="warning")
             return
-        self.tried.next_value(name, flag.tries)
+        self.flags.tried.next_value(name, flag.tries)
         self._after_change()
 
     def action_take_away(self) -> None:
@@ -203,7 +249,7 @@ class FlagsScreen(FlagProcess):
 
     def action_undo(self) -> None:
         """Undo the last change."""
-        if self.tried.undo():
+        if self.flags.tried.undo():
             self._after_change()
         else:
             self.gputop.say("nothing is changed", severity="warning")
@@ -219,29 +265,20 @@ class FlagsScreen(FlagProcess):
             self.redraw()
         return had
 
-    def commands(self) -> Iterable[SystemCommand]:
-        """What can be done with a flag, by name."""
-        yield SystemCommand("Change the flag", "Type a value for it (e)", self.action_edit)
-        yield SystemCommand(
-            "Try a value", "The next value worth trying (v)", self.action_next_value
-        )
-        yield SystemCommand("Process", "Show a process's variables (o)", self.action_process)
-        yield SystemCommand("Undo", "Undo the last change of a flag (u)", self.action_undo)
-
     def selected_text(self) -> str:
         """The line that sets the changes up; without changes the explanation."""
-        if self.tried.wanted:
-            return self.tried.export()
-        return self.query_one("#told", Board).text() if self.loaded else ""
+        if self.flags.tried.wanted:
+            return self.flags.tried.export()
+        return self.query_one("#told", Board).text() if self.flags.loaded else ""
 
     def why(self) -> Page | None:
         """Explain the selected flag as a claim with its facts."""
-        if not self.loaded:
+        if not self.flags.loaded:
             return None
         from gputop.screens.flags.why import explanation
 
         name = self.query_one("#list", FlagList).selected
-        return explanation(name, self.tried.now(name), self.study)
+        return explanation(name, self.flags.tried.now(name), self.flags.study)
 
 
 SCREEN = FlagsScreen

@@ -6,23 +6,25 @@ from collections.abc import Sequence
 
 from gputop.pages.screen import section_lines
 from gputop.screens.flags.list import FlagRow
-from gputop.screens.flags.work import Told
+from gputop.screens.flags.work import FlagDetails
 from gputop.terminal.clean import clean
 from gputop.topology.flags.account.account import plain
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.widgets.spans import Line, wrapped
 
 
-def told_lines(told: Told | None, name: str, width: int, *, changed: bool) -> tuple[Line, ...]:
+def flag_lines(
+    details: FlagDetails | None, name: str, width: int, *, changed: bool
+) -> tuple[Line, ...]:
     """The what-if, then the selected flag; the catalogue's words until more is worked out."""
     lines: list[Line] = []
-    if told is not None and told.changes and changed:
-        lines += [*section_lines(told.changes, width), (), (("─" * width, "rule"),), ()]
-    if told is not None and told.name == name:
-        if told.trouble:
-            why = f"No prediction: {clean(told.trouble, 200)}."
+    if details is not None and details.changes and changed:
+        lines += [*section_lines(details.changes, width), (), (("─" * width, "rule"),), ()]
+    if details is not None and details.name == name:
+        if details.trouble:
+            why = f"No prediction: {clean(details.trouble, 200)}."
             lines += [*wrapped(((why, "warn"),), width), ()]
-        return (*lines, *section_lines(told.flag, width))
+        return (*lines, *section_lines(details.flag, width))
     flag = catalogue().flag(name)
     wait: Line = (("working out what it does here …", "muted"),)
     return (*lines, wait, (), *section_lines(plain(flag) if flag is not None else (), width))

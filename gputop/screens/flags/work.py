@@ -14,7 +14,7 @@ from gputop.topology.flags.what_if.study import Stopped, Study
 from gputop.topology.model.page import Section
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class FlagDetails(msgspec.Struct, frozen=True, kw_only=True):
     """What there is to say of one flag and of the changes, for the node of one study."""
 
     name: str
@@ -26,14 +26,14 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing is predicted."""
 
 
-def work_out(study: Study, name: str, changes: Mapping[str, str | None]) -> Told | None:
-    """Predict as much as is asked for; None when the wish was overtaken."""
+def work_out(study: Study, name: str, changes: Mapping[str, str | None]) -> FlagDetails | None:
+    """Predict as much as is asked for; None when the request was overtaken."""
     flag = catalogue().flag(name)
     try:
         trouble = study.trouble()
         if trouble:
-            told = plain(flag) if flag is not None else _stranger(name)
-            return Told(name=name, flag=told, trouble=trouble)
+            text = plain(flag) if flag is not None else _stranger(name)
+            return FlagDetails(name=name, flag=text, trouble=trouble)
         what_if: tuple[Section, ...] = ()
         summary = ""
         if changes:
@@ -45,8 +45,8 @@ def work_out(study: Study, name: str, changes: Mapping[str, str | None]) -> Told
                 summary = "the start fails"
             elif effect.nothing:
                 summary = "nothing changes"
-        told = account(flag, study) if flag is not None else _stranger(name)
-        return Told(name=name, flag=told, changes=what_if, summary=summary)
+        text = account(flag, study) if flag is not None else _stranger(name)
+        return FlagDetails(name=name, flag=text, changes=what_if, summary=summary)
     except Stopped:
         return None
 

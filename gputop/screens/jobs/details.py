@@ -17,7 +17,7 @@ from gputop.topology.wiring.graph import gpu_label
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
-    from gputop.screens.jobs.variables import Told
+    from gputop.screens.jobs.variables import VariableDetails
     from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.jobs.grouping import GpuUser, Job
     from gputop.topology.model.readings import ProcessReading
@@ -62,10 +62,10 @@ def heading(row: JobRow) -> str:
     return f"{one.command or 'process'} {row.user.pid}{rank}"
 
 
-def told_lines(
+def detail_lines(
     row: JobRow,
     snapshot: NodeSnapshot,
-    told: Told | None,
+    details: VariableDetails | None,
     findings: Sequence[Finding],
     width: int,
 ) -> tuple[Line, ...]:
@@ -90,7 +90,7 @@ def told_lines(
                 *([((title, "key bold"),)] if title else []),
                 *shown,
             ]
-    lines += _variables(row, told, width)
+    lines += _variables(row, details, width)
     lines += _hidden(row, width)
     return tuple(lines)
 
@@ -226,7 +226,7 @@ def _network(one: ProcessReading, job: Job, snapshot: NodeSnapshot) -> Iterator[
         if own and len(others - {None}) > 1:
             yield "Namespace", f"{kind} {own.get(kind, UNKNOWN)}: not the same in all ranks", "warn"
     if one.hostname is None or host is None or one.hostname != host.hostname:
-        return  # in a container with a network of its own, whose interfaces nobody told us
+        return  # in a container with a network of its own, whose interfaces are not known
     running = [face for face in snapshot.machine.interfaces if face.up and face.ips]
     wanted = dict(one.variables or ()).get("NCCL_SOCKET_IFNAME", "")
     if not running or one.variables is None:
@@ -240,16 +240,16 @@ def _network(one: ProcessReading, job: Job, snapshot: NodeSnapshot) -> Iterator[
     yield "Sockets", f"{found}, {why}", "bad" if face is None else ""
 
 
-def _variables(row: JobRow, told: Told | None, width: int) -> list[Line]:
-    if told is None:
+def _variables(row: JobRow, details: VariableDetails | None, width: int) -> list[Line]:
+    if details is None:
         return [(), (("Variables", "key bold"),), ((" working out what they do here …", "muted"),)]
-    title = f"Variables of {told.whose}" if row.user is None and told.whose else "Variables"
-    rules = f", by the rules of {told.rules}" if told.rules else ""
+    title = f"Variables of {details.whose}" if row.user is None and details.whose else "Variables"
+    rules = f", by the rules of {details.rules}" if details.rules else ""
     heading = ((clean(f"{title} at its start{rules}", 100), "key bold"),)
     lines: list[Line] = [(), *wrapped(heading, width, 1)]
-    if told.trouble:
-        lines += wrapped(((f" {clean(told.trouble, 300)}", "muted"),), width, 1)
-    for entry in told.entries:
+    if details.trouble:
+        lines += wrapped(((f" {clean(details.trouble, 300)}", "muted"),), width, 1)
+    for entry in details.entries:
         sign, ink = MARKS.get(entry.status, ("*", ""))
         text = clean(f"{entry.name}={entry.value}", 200)
         lines += wrapped(((f" {sign} {text}", ink),), width, 3)

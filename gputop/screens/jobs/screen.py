@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.containers import Container
 from textual.message import Message
@@ -16,10 +16,12 @@ from gputop.screens.jobs.list import JobList, JobRow, rows_of
 from gputop.screens.listed import ListedView
 from gputop.topology.jobs.grouping import jobs
 from gputop.widgets.board import Board
+from gputop.widgets.keys import note, scroll_keys, select_keys
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
-    from gputop.screens.jobs.variables import Told
+    from gputop.screens.host import ScreenHost
+    from gputop.screens.jobs.variables import VariableDetails
     from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.jobs.grouping import GpuUser
     from gputop.topology.model.page import Page
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 GROUP = "job flags"
 PAUSE_SECONDS = 0.1
-"""A wish waits so long for a later one: moving through the list predicts nothing on the way."""
+"""How long a request waits for a later one: moving through the list predicts nothing on the way."""
 LIMIT_KEPT = 64
 ABOUT_JOBS = frozenset(
     {
@@ -44,7 +46,7 @@ ABOUT_JOBS = frozenset(
 """Rules whose findings are shown beside the job that they are about."""
 
 
-class Wish(NamedTuple):
+class JobRequest(NamedTuple):
     """What is worked out: the variables of one rank on the GPUs of its job."""
 
     prediction: object
@@ -53,7 +55,7 @@ class Wish(NamedTuple):
     variables: tuple[tuple[str, str], ...]
     pid: int
 
-    def same(self, other: Wish | None) -> bool:
+    def same(self, other: JobRequest | None) -> bool:
         """Whether the other one is about the same node, too."""
         return other is not None and self.prediction is other.prediction and self[1:] == other[1:]
 
@@ -65,32 +67,28 @@ class JobsScreen(ListedView):
     LIST = "#job-list"
     TOLD = "#job"
     KEYS = (
-        ("w", "why", "why"),
-        ("y", "copy", "copy"),
-        ("PgDn", "more", "screen.scroll_told(5)"),
+        *select_keys("select a job or one of its processes"),
+        note("CPUs", "near: at the GPU's NUMA node; partly; ✗ far: none of them is"),
+        note("variables", "* acts here, ! without effect, ? unknown name"),
+        note("y", "copy what is known of it"),
+        note("p", "probe its GPUs"),
+        *scroll_keys("scroll_told", 5, "scroll the panel", "more"),
     )
-    HELP: ClassVar[tuple[tuple[str, str], ...]] = (  # type: ignore[assignment]
-        ("↑ ↓  Home End", "select a job or one of its processes"),
-        ("CPUs", "near: at the GPU's NUMA node; partly; ✗ far: none of them is"),
-        ("variables", "* acts here, ! without effect, ? unknown name"),
-        ("y", "copy what is known of it"),
-        ("p", "probe its GPUs"),
-        ("PgUp PgDn", "scroll the panel"),
-    )
+    LINE = ("w", "y", "PgDn")
 
-    class Ready(Message):
+    class Answered(Message):
         """A thread has worked out what the variables of a process do."""
 
-        def __init__(self, wish: Wish, told: Told) -> None:
+        def __init__(self, request: JobRequest, details: VariableDetails) -> None:
             super().__init__()
-            self.wish = wish
-            self.told = told
+            self.request = request
+            self.details = details
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._drawn_for: object = None
-        self._told: list[tuple[Wish, Told]] = []
-        self._wish: Wish | None = None
+    def __init__(self, name: str, gputop: ScreenHost) -> None:
+        super().__init__(name, gputop)
+        self._known: list[tuple[JobRequest, VariableDetails]] = []
+        """What was worked out last, the newest behind."""
+        self._request: JobRequest | None = None
         """What a thread works out now."""
 
     def body(self) -> Iterable[Widget]:
@@ -103,89 +101,84 @@ class JobsScreen(ListedView):
         """Bring both parts up to date; most ticks only figures have moved."""
         snapshot = report.snapshot
         table, board = self._list, self.query_one("#job", Board)
-        state = (
-            snapshot.readings.gpus,
-            snapshot.readings.processes,
-            snapshot.machine,
+        listed = (snapshot.readings.gpus, snapshot.readings.processes, snapshot.machine)
+        table.draw_once(lambda: self._draw_list(snapshot), *listed)
+        board.draw_once(
+            lambda: self._draw_details(report, board),
+            *listed,
             report.prediction,
             report.diagnosis,
-            self.gputop.quiet,
-            tuple(map(id, self._told)),
-            self.app.size,
-            table.size,
-            board.size,
+            self.gputop.findings.quiet,
+            tuple(map(id, self._known)),
+            table.selected,
         )
-        if (*state, table.selected) == self._drawn_for:
-            return
-        self._drawn_for = None
+
+    def _draw_list(self, snapshot: NodeSnapshot) -> None:
         found = jobs(snapshot)
         count = sum(len(job.processes) for job in found)
-        table.caption(
+        self._list.caption(
             f"{len(found)} job{'s' * (len(found) != 1)}, {count} process{'es' * (count != 1)} "
             "on the GPUs"
         )
-        table.show_rows(rows_of(found, snapshot), nothing(snapshot))
-        self._draw_told(report, board)
-        self._drawn_for = (*state, table.selected)
+        self._list.show_rows(rows_of(found, snapshot), nothing(snapshot))
 
-    def _draw_told(self, report: Report, board: Board) -> None:
+    def _draw_details(self, report: Report, board: Board) -> None:
         row = self._list.row
         if row is None:
             board.caption("")
             board.show(())
             return
-        from gputop.screens.jobs.details import heading, told_lines
+        from gputop.screens.jobs.details import detail_lines, heading
 
         board.caption(heading(row))
         width = max((board.scrollable_content_region.width or 60) - 1, 30)
-        told = self._variables(report, row)
-        board.show(told_lines(row, report.snapshot, told, about(row, self.gputop.shown), width))
+        variables = self._variables(report, row)
+        board.show(detail_lines(row, report.snapshot, variables, about(row, self.shown), width))
 
-    def _variables(self, report: Report, row: JobRow) -> Told | None:
+    def _variables(self, report: Report, row: JobRow) -> VariableDetails | None:
         """What is worked out for this row; asked for where it is not yet."""
-        from gputop.screens.jobs.variables import Told, teller
+        from gputop.screens.jobs.variables import VariableDetails, teller
 
         user = teller(row.job, row.user)
         if user is None:
             one = (row.user or row.job.processes[0]).reading
-            return Told(trouble=one.why("variables") or "not read")
+            return VariableDetails(trouble=one.why("variables") or "not read")
         if not user.reading.variables:
             nothing = "none of those that {library}, {runtime} or PyTorch read is set"
-            return Told(trouble=words(self.report).say(nothing))
+            return VariableDetails(trouble=words(self.report).say(nothing))
         if not report.node.decided:
             return None
-        wish = Wish(report.prediction, row.job.gpus, user.reading.variables, user.pid)
-        found = next((told for key, told in self._told if wish.same(key)), None)
+        request = JobRequest(report.prediction, row.job.gpus, user.reading.variables, user.pid)
+        found = next((known for key, known in self._known if request.same(key)), None)
         if found is None:
-            self._ask(wish, report.snapshot, row.job.gpus, user)
+            self._ask(request, report.snapshot, row.job.gpus, user)
         return found
 
     def _ask(
-        self, wish: Wish, snapshot: NodeSnapshot, gpus: tuple[str, ...], user: GpuUser
+        self, request: JobRequest, snapshot: NodeSnapshot, gpus: tuple[str, ...], user: GpuUser
     ) -> None:
-        if wish.same(self._wish):
+        if request.same(self._request):
             return
-        self._wish = wish
+        self._request = request
 
         def work() -> None:
             from gputop.screens.jobs.variables import work_out
 
             worker = get_current_worker()
             time.sleep(PAUSE_SECONDS)
-            told = None
+            details = None
             if not worker.is_cancelled:
-                told = work_out(snapshot, gpus, user, lambda: worker.is_cancelled)
-            if told is not None and not worker.is_cancelled:
-                self.post_message(self.Ready(wish, told))
+                details = work_out(snapshot, gpus, user, lambda: worker.is_cancelled)
+            if details is not None and not worker.is_cancelled:
+                self.post_message(self.Answered(request, details))
 
         self.run_worker(work, thread=True, exclusive=True, group=GROUP, exit_on_error=False)
 
-    def on_jobs_screen_ready(self, message: Ready) -> None:
+    def on_jobs_screen_answered(self, message: Answered) -> None:
         """Keep what was worked out, and show it if it is still wanted."""
-        self._told = [*self._told[-LIMIT_KEPT:], (message.wish, message.told)]
-        if message.wish.same(self._wish):
-            self._wish = None
-        self._drawn_for = None
+        self._known = [*self._known[-LIMIT_KEPT:], (message.request, message.details)]
+        if message.request.same(self._request):
+            self._request = None
         self.redraw()
 
     @property
@@ -211,7 +204,7 @@ class JobsScreen(ListedView):
             return None
         from gputop.screens.jobs.why import why_job
 
-        return why_job(row, report.snapshot, about(row, self.gputop.shown))
+        return why_job(row, report.snapshot, about(row, self.shown))
 
 
 def about(row: JobRow, shown: Shown | None) -> tuple[Finding, ...]:

@@ -25,7 +25,7 @@ VISIBLE = "_VISIBLE_DEVICES"
 """A rank often sees its own GPU alone; what NCCL decides is decided by the GPUs of all ranks."""
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class VariableDetails(msgspec.Struct, frozen=True, kw_only=True):
     """The variables of one process, each with what it does on this node."""
 
     entries: tuple[SetVariable, ...] = ()
@@ -48,14 +48,14 @@ def work_out(
     gpus: Sequence[str],
     user: GpuUser,
     overtaken: Callable[[], bool] = lambda: False,
-) -> Told | None:
+) -> VariableDetails | None:
     """Explain each variable on the GPUs of the job; None when the wish was overtaken."""
     values = dict(user.reading.variables or ())
     rank = user.reading.rank
     whose = f"pid {user.pid}" if rank is None else f"rank {rank} (pid {user.pid})"
     if not values:
         nothing = "none of those that {library}, {runtime} or PyTorch read is set"
-        return Told(whose=whose, trouble=words_of(snapshot.machine.gpus).say(nothing))
+        return VariableDetails(whose=whose, trouble=words_of(snapshot.machine.gpus).say(nothing))
     here = {gpu.address for gpu in snapshot.machine.gpus}
     chosen = [address for address in gpus if address in here]
     decided = {name: value for name, value in values.items() if VISIBLE not in name}
@@ -67,7 +67,7 @@ def work_out(
         return None
     seen = (_plain(name, values[name], library) for name in sorted(values) if name not in decided)
     entries = (*entries, *seen)
-    return Told(entries=entries, rules=f"{library.name}-{library.version}", whose=whose)
+    return VariableDetails(entries=entries, rules=f"{library.name}-{library.version}", whose=whose)
 
 
 def _plain(name: str, value: str, library: Library) -> SetVariable:

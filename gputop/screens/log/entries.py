@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MOST = 200
 
 
-class Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """One line of the list; `what` is what it stands for, None for the comparison as a whole."""
 
     sign: Span
@@ -27,26 +27,28 @@ class Entry(NamedTuple):
     what: Finding | LogNote | ComparedItem | PairAgreement | None = None
 
 
-def entries(read: ReadLog) -> list[Entry]:
+def entries(read: ReadLog) -> list[LogEntry]:
     """The comparison, findings, worst first, what the table does not know, differences."""
     agreement = read.overlay.agreement
     agrees = None if not agreement.comparable else not agreement.differing
-    found = [Entry(mark(agrees), compared(read))]
+    found = [LogEntry(mark(agrees), compared(read))]
     for one in read.findings:
         sign, ink = SIGNS[one.severity]
-        found.append(Entry((sign.strip(), ink), one.title, one))
-    found += [Entry(("?", "warn"), f"line {one.line}: {one.text}", one) for one in read.unexplained]
+        found.append(LogEntry((sign.strip(), ink), one.title, one))
+    found += [
+        LogEntry(("?", "warn"), f"line {one.line}: {one.text}", one) for one in read.unexplained
+    ]
     for different in agreement.differing:
         if isinstance(different, PairAgreement):
             labels = " and ".join(different.logged)
             title = f"{different.src} to {different.dst}: {labels}, not as predicted"
         else:
             title = f"{different.subject}: {different.logged}, not as predicted"
-        found.append(Entry(DIFFERS, title, different))
+        found.append(LogEntry(DIFFERS, title, different))
     return found[:MOST]
 
 
-def entry_lines(found: list[Entry], selected: int, width: int) -> tuple[Line, ...]:
+def entry_lines(found: list[LogEntry], selected: int, width: int) -> tuple[Line, ...]:
     """One line each, the selected one marked."""
     return tuple(
         (
@@ -58,7 +60,7 @@ def entry_lines(found: list[Entry], selected: int, width: int) -> tuple[Line, ..
     )
 
 
-def explained(one: Entry, read: ReadLog) -> Page:
+def explained(one: LogEntry, read: ReadLog) -> Page:
     """What Enter shows about an entry."""
     what = one.what
     if what is None:

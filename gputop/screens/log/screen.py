@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import events
-from textual.app import SystemCommand
-from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Input
@@ -20,10 +18,12 @@ from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.widgets.board import Board
+from gputop.widgets.keys import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import Cells, Line, wrapped
 
 if TYPE_CHECKING:
-    from gputop.screens.log.entries import Entry
+    from gputop.screens.host import ScreenHost
+    from gputop.screens.log.entries import LogEntry
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
@@ -45,40 +45,36 @@ class LogScreen(View):
     """A list of what is found beside the log in short."""
 
     TITLE = "Log"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o", "open", show=False),
-        Binding("n", "app.probe_nccl(False)", show=False),
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("home", "move(-1000)", show=False),
-        Binding("end", "move(1000)", show=False),
-        Binding("pageup", "scroll_text(-8)", show=False),
-        Binding("pagedown,space", "scroll_text(8)", show=False),
-    ]
     KEYS = (
-        ("o", "open", "screen.open"),
-        ("n", "run {library}", "probe_nccl(False)"),
-        ("w", "why", "why"),
-        ("PgDn", "more", "screen.scroll_text(8)"),
+        Key(
+            "o",
+            "open",
+            "open",
+            "open a debug log: a path, compressed or not",
+            command="Open a log",
+            about="Read a debug log of NCCL or RCCL",
+        ),
+        Key(
+            "n",
+            "app.probe_nccl(False)",
+            "run {library}",
+            "run {libraries} itself on all GPUs and compare its log",
+        ),
+        *select_keys("select a finding or a difference; Enter says why", "↑ ↓"),
+        *scroll_keys("scroll_text", 8, "scroll the log in short", "more"),
+        note("Esc", "stop reading, or close the line for the path"),
     )
-    HELP = (
-        ("o", "open a debug log: a path, compressed or not"),
-        ("n", "run {libraries} itself on all GPUs and compare its log"),
-        ("↑ ↓", "select a finding or a difference; Enter says why"),
-        ("PgUp PgDn", "scroll the log in short"),
-        ("Esc", "stop reading, or close the line for the path"),
-    )
+    LINE = ("o", "n", "w", "PgDn")
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, gputop: ScreenHost) -> None:
+        super().__init__(name, gputop)
         self._reading: LogThread | None = None
         self._progress = ""
         self._failure = ""
         self._read: ReadLog | None = None
-        self._entries: list[Entry] = []
+        self._entries: list[LogEntry] = []
         self._selected = 0
         self._path = ""
-        self._drawn_for: object = None
         self._run: ReadLog | None = None
         """The run of the probe nccl that was shown last."""
 
@@ -93,48 +89,58 @@ class LogScreen(View):
 
     def draw(self, report: Report) -> None:
         """Bring every part up to date; nothing here moves with the readings."""
-        if self.gputop.nccl_log is not self._run:
-            self._run = self.gputop.nccl_log
+        if self.gputop.probing.nccl_log is not self._run:
+            self._run = self.gputop.probing.nccl_log
             self._take(self._run)
-        text, found = self.query_one("#log-text", Board), self.query_one("#log-entries", Board)
-        told = (id(self._read), self._selected, self._progress, self._failure)
-        state = (*told, self.app.size)
-        if state == self._drawn_for:
-            return
-        self.query_one("#log-head", Board).show(self._head_lines())
+        text, width = self.query_one("#log-text", Board), self.app.size.width
+        head = self.query_one("#log-head", Board)
         self.query_one("#log").set_class(self._read is None, "-empty")
+        head.draw_once(
+            lambda: head.show(self._head_lines()),
+            id(self._read),
+            self._progress,
+            self._failure,
+            width,
+        )
+        if self._read is not None:
+            self._draw_entries(self._read)
+        text.draw_once(lambda: self._draw_text(text), id(self._read), width)
+
+    def _draw_entries(self, read: ReadLog) -> None:
+        from gputop.screens.log.entries import entry_lines
+
+        width, _ = self._widths()
+        found, reasons = self.query_one("#log-entries", Board), self.query_one("#log-why", Board)
+        found.caption("Comparison and findings")
+        reasons.caption("Why")
+
+        def draw() -> None:
+            lines = entry_lines(self._entries, self._selected, width)
+            found.show(lines, (Cells(self._selected, 0, width),) if lines else ())
+            why = self.why()
+            reasons.show(() if why is None else page_lines(why, width - 1))
+
+        found.draw_once(draw, id(read), self._selected, width)
+
+    def _draw_text(self, board: Board) -> None:
+        """The log in short; without a log, how to get one."""
+        lines: list[Line] = []
         if self._read is None:
-            found.show(())
-            text.caption(words(self.report).say("Debug log of {libraries}"))
+            board.caption(words(self.report).say("Debug log of {libraries}"))
             width = max(self.app.size.width - 2, 20)
-            lines: list[Line] = []
             for line in HOW_TO:
                 ink = "" if line.startswith("  ") else "muted"
                 plain = f" {words(self.report).say(line)}"
                 lines += wrapped(((plain, ink),), width, 1) if line else ((),)
-            text.show(lines)
         else:
-            self._draw_read(self._read, found, text)
-        self._drawn_for = state
+            from gputop.pages.log.sections import sections
 
-    def _draw_read(self, read: ReadLog, found: Board, text: Board) -> None:
-        from gputop.pages.log.sections import sections
-        from gputop.screens.log.entries import entry_lines
-
-        width, wide = self._widths()
-        found.caption("Comparison and findings")
-        lines = entry_lines(self._entries, self._selected, width)
-        found.show(lines, (Cells(self._selected, 0, width),) if lines else ())
-        why = self.why()
-        reasons = self.query_one("#log-why", Board)
-        reasons.caption("Why")
-        reasons.show(() if why is None else page_lines(why, width - 1))
-        shown: list[Line] = []
-        for section in sections(read, wide - 2)[2:]:
-            shown += [*([()] if shown else []), ((f" {section.title}", "strong"),)]
-            shown += [((" ", ""), *line) for line in section.lines]
-        text.caption("The log in short")
-        text.show(shown)
+            board.caption("The log in short")
+            _, wide = self._widths()
+            for section in sections(self._read, wide - 2)[2:]:
+                lines += [*([()] if lines else []), ((f" {section.title}", "strong"),)]
+                lines += [((" ", ""), *line) for line in section.lines]
+        board.show(lines)
 
     def _widths(self) -> tuple[int, int]:
         """Room for the list and for the text, without their bars (gputop.tcss)."""
@@ -287,10 +293,6 @@ class LogScreen(View):
         if why is None:
             return ""
         return page_text(why)
-
-    def commands(self) -> Iterable[SystemCommand]:
-        """What this screen offers in the palette."""
-        yield SystemCommand("Open a log", "Read a debug log of NCCL or RCCL (o)", self.action_open)
 
 
 SCREEN = LogScreen

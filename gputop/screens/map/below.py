@@ -8,7 +8,7 @@ import networkx as nx
 
 from gputop.screens.map import names as text
 from gputop.screens.map.drawing import TRAFFIC_CELLS, Box, Label, Line, Slot
-from gputop.screens.map.fabric import Lane, Plane, Spoke, fabric, place_lanes
+from gputop.screens.map.fabric import FabricLane, Plane, Spoke, fabric, place_lanes
 from gputop.screens.map.grid import grid_lines
 from gputop.screens.map.metrics import Metrics
 
@@ -47,7 +47,7 @@ class Below:
         room = box.width - 2 * inset
         return [box.x + inset + (2 * i + 1) * room // (2 * count) for i in range(count)]
 
-    def _lane(self, lane: Lane, lanes: Sequence[Lane]) -> Line:
+    def _lane(self, lane: FabricLane, lanes: Sequence[FabricLane]) -> Line:
         a, b, y = self.gpus[lane.a], self.gpus[lane.b], self.y + lane.row
         points = ((lane.a_x, a.base - 1), (lane.a_x, y), (lane.b_x, y), (lane.b_x, b.base - 1))
         wire = lane.wire
@@ -66,7 +66,7 @@ class Below:
         edges = frozenset([frozenset((lane.a, lane.b))])
         return Line((lane.a, lane.b), points, wire.kind, edges, labels, None, weak)
 
-    def _grid(self, plane: Plane, lanes: list[Lane]) -> None:
+    def _grid(self, plane: Plane, lanes: list[FabricLane]) -> None:
         """A knot for every pair, what each GPU has in all beside its trunk, the words below."""
         m = self.metrics
         ends = {end for lane in lanes for end in (lane.a, lane.b)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.message import Message
@@ -21,7 +21,6 @@ from gputop.widgets.board import Board
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:
-    from gputop.app import GpuTop
     from gputop.live.findings import Shown
     from gputop.topology.report import Report
 
@@ -78,8 +77,11 @@ class WiringDiagram(Board):
     """Draws the graph of a report; remembers what is selected and what is marked."""
 
     @dataclass
-    class Picked(Message):
-        """Another box was selected or marked, or the selected one was clicked again."""
+    class BoxPicked(Message):
+        """Another box was selected or marked, or the selected one was clicked again.
+
+        The screen answers with `show_report`, which draws the change.
+        """
 
         twice: bool = False
 
@@ -96,12 +98,10 @@ class WiringDiagram(Board):
         """The findings, whose devices get a sign."""
         self._selected: str | None = None
         self._column = 0
-        self._drawn_for: tuple[object, ...] = ()
         self._canvas: Canvas | None = None
         self._canvas_for: tuple[object, ...] = ()
         self._rows: dict[int, Line] = {}
         """Rows without live figures, by number."""
-        self._report: Report | None = None
 
     @property
     def box(self) -> Box | None:
@@ -118,26 +118,17 @@ class WiringDiagram(Board):
 
     def show_report(self, report: Report) -> None:
         """Draw a report; what did not change is not drawn again."""
-        self._report = report
         size = self.outer_size
-        key = (report.graph, size, self.compact)
         if not size.width or not size.height:
             return
-        if (
-            len(self._drawn_for) != 3
-            or any(a is not b and a != b for a, b in zip(key[1:], self._drawn_for[1:], strict=True))
-            or self._drawn_for[0] is not report.graph
-        ):
-            self._drawn_for = key
-            self.drawing = self._laid_out(report)
-            self._keep_selection()
+        self.draw_once(lambda: self._lay_out(report), report.graph, size, self.compact)
         box = self.box
         pair = self.pair
         self.path = path_between(report.graph, *pair) if pair is not None else None
         self._paint(report, box)
 
-    def _laid_out(self, report: Report) -> Drawing:
-        """A drawing for the room there is; scrollbars take a column and a row of it."""
+    def _lay_out(self, report: Report) -> None:
+        """Make a drawing for the room there is; scrollbars take a column and a row of it."""
         width, height = self.outer_size
 
         def draw(columns: int, rows: int) -> Drawing:
@@ -147,7 +138,8 @@ class WiringDiagram(Board):
 
         drawing = draw(width, height)
         tall, wide = drawing.height > height, drawing.width > width
-        return draw(width - tall, height - wide) if tall or wide else drawing
+        self.drawing = draw(width - tall, height - wide) if tall or wide else drawing
+        self._keep_selection()
 
     def _keep_selection(self) -> None:
         known = {box.id for box in self.drawing.boxes}
@@ -196,7 +188,7 @@ class WiringDiagram(Board):
         if not keep_column:
             self._column = wiring_walk.centre(box)
         self._selected = box.id
-        self._again()
+        self.post_message(self.BoxPicked())
         self._reveal_selected()
 
     def walk(self, direction: str) -> None:
@@ -219,20 +211,15 @@ class WiringDiagram(Board):
         if box is None or not box.members:
             return
         self.first = None if self.first == box.id else box.id
-        self._again()
+        self.post_message(self.BoxPicked())
 
     def unmark(self) -> bool:
         """Take the mark away; False when there is none."""
         if self.first is None:
             return False
         self.first = None
-        self._again()
+        self.post_message(self.BoxPicked())
         return True
-
-    def _again(self) -> None:
-        if self._report is not None:
-            cast("GpuTop", self.app).guarded(self.show_report, self._report)
-        self.post_message(self.Picked())
 
     def _reveal_selected(self) -> None:
         box = self.box
@@ -252,7 +239,7 @@ class WiringDiagram(Board):
         if box is None:
             return
         if box.id == self._selected:
-            self.post_message(self.Picked(twice=event.chain > 1))
+            self.post_message(self.BoxPicked(twice=event.chain > 1))
         else:
             self.select(box)
 

@@ -51,7 +51,7 @@ class Plane:
 
 
 @dataclass(slots=True)
-class Lane:
+class FabricLane:
     """One link between two GPUs and where it runs."""
 
     a: str
@@ -67,8 +67,8 @@ class Interconnect:
     """All that joins GPUs besides PCIe."""
 
     planes: list[Plane] = field(default_factory=list)
-    lanes: list[Lane] = field(default_factory=list)
-    dense: list[Lane] = field(default_factory=list)
+    lanes: list[FabricLane] = field(default_factory=list)
+    dense: list[FabricLane] = field(default_factory=list)
     """Links of a mesh that is told in words or drawn as a grid."""
 
     def ports(self, gpu: str) -> int:
@@ -86,7 +86,7 @@ def fabric(graph: nx.Graph[str], gpus: list[str], ports: int) -> Interconnect:
     if switches:
         found.planes.append(_switch_plane(graph, gpus, sorted(switches)))
     links = [
-        Lane(a, b, graph.edges[a, b]["wire"])
+        FabricLane(a, b, graph.edges[a, b]["wire"])
         for i, a in enumerate(gpus)
         for b in gpus[i + 1 :]
         if graph.has_edge(a, b) and getattr(graph.edges[a, b].get("wire"), "kind", "") in LINKS
@@ -139,7 +139,7 @@ def _spoke(gpu: str, edges: frozenset[Edge], wires: list[Any]) -> Spoke:
     )
 
 
-def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[Lane]) -> Plane:
+def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[FabricLane]) -> Plane:
     spokes = []
     for gpu in gpus:
         own = [lane for lane in links if gpu in (lane.a, lane.b)]
@@ -205,7 +205,7 @@ def _word(count: int | None) -> str:
     return "–" if count is None else str(count)
 
 
-def place_lanes(lanes: list[Lane], ports: dict[str, list[int]]) -> int:
+def place_lanes(lanes: list[FabricLane], ports: dict[str, list[int]]) -> int:
     """Give every lane its two ports and its row; the number of rows.
 
     `ports`: GPU -> columns of its ports, left to right, one for each of its lanes. A GPU's outer

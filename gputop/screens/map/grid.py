@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from gputop.screens.map.drawing import Box, Edge, Label, Line
-from gputop.screens.map.fabric import Lane
+from gputop.screens.map.fabric import FabricLane
 from gputop.screens.map.names import is_weak
 
 KNOT, MISSING = "●", "×"
 
 
 def grid_lines(
-    lanes: Sequence[Lane], gpus: Mapping[str, Box], trunks: Mapping[str, int], y: int
+    lanes: Sequence[FabricLane], gpus: Mapping[str, Box], trunks: Mapping[str, int], y: int
 ) -> list[Line]:
     """A line for every wire of the mesh.
 

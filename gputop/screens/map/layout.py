@@ -17,8 +17,8 @@ from gputop.screens.map.below import Below
 from gputop.screens.map.drawing import TRAFFIC_CELLS, Box, Drawing, Label, Line, Slot
 from gputop.screens.map.metrics import Block, Metrics, arrange, with_rows
 from gputop.screens.map.packages import (
-    Cells,
     Merged,
+    PartGrid,
     cells,
     headings,
     merged,
@@ -84,7 +84,7 @@ def layout(graph: nx.Graph[str], width: int, height: int, compact: bool) -> Draw
 
 class _Layout:
     def __init__(
-        self, graph: nx.Graph[str], whole: Merged, block: Block, metrics: Metrics, place: Cells
+        self, graph: nx.Graph[str], whole: Merged, block: Block, metrics: Metrics, place: PartGrid
     ) -> None:
         """`graph`: as it was read; `whole`: with packages in place of parts, as it is drawn."""
         self.real, self.whole, self.graph = graph, whole, whole.graph

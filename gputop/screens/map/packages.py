@@ -17,7 +17,7 @@ from gputop.topology.hardware.specs import sku_for
 from gputop.topology.wiring.packages import Package, packages
 
 _ROOMY = 6
-"""Cells of a part with its number, its utilisation and a gap: "0 100 "."""
+"""Place of a part with its number, its utilisation and a gap: "0 100 "."""
 _MOST_ROWS = 4
 
 
@@ -112,16 +112,16 @@ def part_name(record: object, node: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class PartGrid:
     """How the parts of a package stand inside it."""
 
     columns: int
     rows: int
     width: int
-    """Cells of a part, with the gap behind it."""
+    """Place of a part, with the gap behind it."""
 
 
-def cells(count: int, room: int, *, roomy: bool) -> Cells:
+def cells(count: int, room: int, *, roomy: bool) -> PartGrid:
     """Arrange parts in a room of so many cells; `roomy`: with utilisation where that fits."""
     count = max(count, 1)
     for least in (_ROOMY, 2) if roomy else (2,):
@@ -129,12 +129,12 @@ def cells(count: int, room: int, *, roomy: bool) -> Cells:
             columns = -(-count // rows)
             width = (room + 1) // columns
             if width >= least:
-                return Cells(columns, rows, min(width, _ROOMY))
-    return Cells(1, count, 2)
+                return PartGrid(columns, rows, min(width, _ROOMY))
+    return PartGrid(1, count, 2)
 
 
 def part_boxes(
-    graph: nx.Graph[str], package: Package, place: Cells, x: int, y: int
+    graph: nx.Graph[str], package: Package, place: PartGrid, x: int, y: int
 ) -> Iterable[Box]:
     """A box of one line for every part, from the left, row by row."""
     for i, node in enumerate(package.members):

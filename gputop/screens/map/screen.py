@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from gputop.screens.map import marks as wiring_marks
@@ -16,6 +15,7 @@ from gputop.screens.map.info import about, between, shortened
 from gputop.screens.map.legend import HINT, legend
 from gputop.screens.view import View
 from gputop.widgets.board import Board
+from gputop.widgets.keys import Key, note
 from gputop.widgets.spans import text_of, wrapped
 
 if TYPE_CHECKING:
@@ -35,34 +35,36 @@ class MapScreen(View):
     #chosen { height: 3; width: 1fr; overflow: hidden; }
     MapScreen.-narrow #chosen { height: 4; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(f"{key},{letter}", f"walk('{key}')", show=False)
-          for key, letter in (("up", "k"), ("down", "j"), ("left", "h"), ("right", "l"))),
-        Binding("tab", "walk('next')", show=False),
-        Binding("shift+tab", "walk('previous')", show=False),
-        Binding("space", "mark", show=False),
-        Binding("z", "zoom", show=False),
-        Binding("pageup", "scroll_map(0, -10)", show=False),
-        Binding("pagedown", "scroll_map(0, 10)", show=False),
-        Binding("home", "scroll_map(-20, 0)", show=False),
-        Binding("end", "scroll_map(20, 0)", show=False),
-    ]  # fmt: skip
     KEYS = (
-        ("w", "why", "why"),
-        ("Space", "mark", "screen.mark"),
-        ("z", "zoom", "screen.zoom"),
-        ("p", "probe", "probe(False)"),
+        Key("up,k", "walk('up')", help="walk from device to device", written="↑ ↓ ← →"),
+        Key("down,j", "walk('down')"),
+        Key("left,h", "walk('left')"),
+        Key("right,l", "walk('right')"),
+        Key("tab", "walk('next')", help="next GPU or NIC, one before", written="Tab Shift+Tab"),
+        Key("shift+tab", "walk('previous')"),
+        Key(
+            "space",
+            "mark",
+            "mark",
+            "mark a device; select another to see the path and its bottleneck",
+        ),
+        Key("z", "zoom", "zoom", "draw larger or smaller; again: as it fits"),
+        Key(
+            "pageup",
+            "scroll_map(0, -10)",
+            help="scroll a drawing that does not fit",
+            written="PgUp PgDn Home End",
+        ),
+        Key("pagedown", "scroll_map(0, 10)"),
+        Key("home", "scroll_map(-20, 0)"),
+        Key("end", "scroll_map(20, 0)"),
+        note("on the devices", "✗ broken, ▼ slow, ? cannot tell: a finding is about it"),
+        note(
+            "numbers in a box", "parts that one package shows as, such as CPX: they share its links"
+        ),
+        note("on the lines", "↑ ↓ traffic the way the arrow points; ▲ the bottleneck"),
     )
-    HELP = (
-        ("↑ ↓ ← →", "walk from device to device"),
-        ("Tab Shift+Tab", "next GPU or NIC, one before"),
-        ("Space", "mark a device; select another to see the path and its bottleneck"),
-        ("z", "draw larger or smaller; again: as it fits"),
-        ("PgUp PgDn Home End", "scroll a drawing that does not fit"),
-        ("on the devices", "✗ broken, ▼ slow, ? cannot tell: a finding is about it"),
-        ("numbers in a box", "parts that one package shows as, such as CPX: they share its links"),
-        ("on the lines", "↑ ↓ traffic the way the arrow points; ▲ the bottleneck"),
-    )
+    LINE = ("w", "Space", "z", "p")
 
     def body(self) -> Iterable[Widget]:
         """The drawing, and lines about what is selected."""
@@ -76,7 +78,7 @@ class MapScreen(View):
 
     def draw(self, report: Report) -> None:
         """Bring the drawing and the lines below it up to date."""
-        self.wiring.shown = self.gputop.shown
+        self.wiring.shown = self.shown
         self.wiring.show_report(report)
         self._draw_chosen(report)
 
@@ -103,10 +105,9 @@ class MapScreen(View):
             rows = [row for line in lines for row in wrapped(line, width, 2)]
         board.show((*rows[: room - 1], told))
 
-    def on_wiring_diagram_picked(self, message: WiringDiagram.Picked) -> None:
+    def on_wiring_diagram_box_picked(self, message: WiringDiagram.BoxPicked) -> None:
         """Follow the cursor."""
-        if self.report is not None:
-            self.gputop.guarded(self._draw_chosen, self.report)
+        self.redraw()
         if message.twice:
             self.gputop.action_why()
 

@@ -199,7 +199,7 @@ def table(rows: Sequence[Row], width: int) -> tuple[Line, ...]:
 class GpuTable(Board):
     """GPUs, one a line, with a cursor that follows a GPU and not a line."""
 
-    class Picked(Message):
+    class GpuPicked(Message):
         """Another GPU was selected; twice means: tell me why."""
 
         def __init__(self, address: str, twice: bool = False) -> None:
@@ -258,7 +258,7 @@ class GpuTable(Board):
         self.show_rows(self._all)
         if self.marks:
             self.reveal(Cells(self.marks[0].line, 0, 0))
-        self.post_message(self.Picked(address))
+        self.post_message(self.GpuPicked(address))
 
     def on_click(self, event: events.Click) -> None:
         """Select the GPU under the mouse; a double click asks why."""
@@ -268,6 +268,6 @@ class GpuTable(Board):
             return
         address = self._rows[line - 1].gpu.address
         if event.chain > 1:
-            self.post_message(self.Picked(address, twice=True))
+            self.post_message(self.GpuPicked(address, twice=True))
         else:
             self.select(address)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
-from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Input
@@ -27,6 +26,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.model.units import UNKNOWN, seconds
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import model
+from gputop.widgets.keys import Key, note, select_keys
 from gputop.widgets.link_matrix import (
     READING,
     cell_width,
@@ -39,47 +39,42 @@ from gputop.widgets.spans import text_of
 from gputop.widgets.status import figures_age
 
 if TYPE_CHECKING:
+    from gputop.screens.host import ScreenHost
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
-    from gputop.topology.wiring.relations import RelationMatrix
     from gputop.widgets.gpu_cells import Row
-    from gputop.widgets.spans import Line
 
 
 class NodeScreen(View):
     """Identity, GPUs, links, problems."""
 
     TITLE = "Node"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("home", "move(-1000)", show=False),
-        Binding("end", "move(1000)", show=False),
-        Binding("left", "scroll_links(-1, 0)", show=False),
-        Binding("right", "scroll_links(1, 0)", show=False),
-        Binding("pageup", "scroll_links(0, -5)", show=False),
-        Binding("pagedown", "scroll_links(0, 5)", show=False),
-        Binding("slash", "filter", show=False),
-    ]
-    KEYS = (("w", "why", "why"), ("p", "probe", "probe(False)"), ("/", "filter", "screen.filter"))
-    HELP = (
-        ("↑ ↓  Home End", "select a GPU"),
-        ("← → PgUp PgDn", "scroll the links"),
-        ("/", "filter GPUs by index, name, address, UUID, process or user"),
-        (
+    KEYS = (
+        *select_keys("select a GPU"),
+        Key("left", "scroll_links(-1, 0)", help="scroll the links", written="← → PgUp PgDn"),
+        Key("right", "scroll_links(1, 0)"),
+        Key("pageup", "scroll_links(0, -5)"),
+        Key("pagedown", "scroll_links(0, 5)"),
+        Key(
+            "slash",
+            "filter",
+            "filter",
+            "filter GPUs by index, name, address, UUID, process or user",
+        ),
+        note(
             "in the table",
             "↑ out of the GPU, ↓ into it; 5 x16 = PCIe generation 5, 16 lanes; 1/5 = now/max",
         ),
-        ("beside a GPU", "✗ broken, ▼ slow, ? cannot tell: a finding is about it; w says which"),
+        note(
+            "beside a GPU", "✗ broken, ▼ slow, ? cannot tell: a finding is about it; w says which"
+        ),
     )
+    LINE = ("w", "p", "/")
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, gputop: ScreenHost) -> None:
+        super().__init__(name, gputop)
         self._rows: tuple[Row, ...] = ()
-        self._drawn_once = False
-        self._matrix: tuple[RelationMatrix | None, str | None, int] | None = None
-        self._links: tuple[Line, ...] = ()
-        """The lines of `_matrix`."""
+        self._shown_once = False
 
     def body(self) -> Iterable[Widget]:
         """The line on the machine, the GPUs, links beside details, problems."""
@@ -107,23 +102,29 @@ class NodeScreen(View):
         age = figures_age(snapshot, self.gputop.interval)
         table = self.query_one("#gpus", GpuTable)
         table.caption("GPUs" if age is None else f"GPUs · figures are {seconds(age)} old")
-        self._rows = rows_of(snapshot, stale=age is not None, shown=self.gputop.shown)
+        self._rows = rows_of(snapshot, stale=age is not None, shown=self.shown)
         table.show_rows(self._rows)
         self._draw_selection(report)
 
     def _draw_selection(self, report: Report) -> None:
         selected = self.query_one("#gpus", GpuTable).selected
         links = self.query_one("#links", Board)
-        if not self._drawn_once:
+        if not self._shown_once:
             # The GPUs first; the matrix takes some time to work out.
-            self._drawn_once = True
+            self._shown_once = True
             self.call_after_refresh(self.redraw)
-            links.show(READING)
+            links.draw_once(lambda: links.show(READING))
             return
         if report.matrix is not None:
             links.fixed_columns = label_width(report.matrix)
             links.grid = grid(report.matrix)
-        links.show(self._matrix_lines(report, selected, links.scrollable_content_region.width))
+        room = links.scrollable_content_region.width
+        links.draw_once(
+            lambda: links.show(matrix_lines(report.matrix, selected, room)),
+            report.matrix,
+            selected,
+            room,
+        )
         links.caption(f"{'← → ' if links.wider else ''}{matrix_title(report)}")
         detail = self.query_one("#detail", Board)
         row = self._row()
@@ -133,19 +134,8 @@ class NodeScreen(View):
 
             detail.show(detail_lines(row, detail.size.width or 60))
 
-    def _matrix_lines(self, report: Report, selected: str | None, room: int) -> tuple[Line, ...]:
-        """The lines of the matrix, made anew when the wiring, the cursor or the room changed."""
-        wanted = (report.matrix, selected, room)
-        if (
-            self._matrix is None
-            or self._matrix[0] is not wanted[0]
-            or self._matrix[1:] != wanted[1:]
-        ):
-            self._matrix, self._links = wanted, matrix_lines(*wanted)
-        return self._links
-
     def _draw_found(self, width: int) -> None:
-        shown = self.gputop.shown
+        shown = self.shown
         found = self.query_one("#found", Board)
         found.display = shown is not None and bool(shown.diagnosis.examined)
         if shown is not None:
@@ -182,7 +172,9 @@ class NodeScreen(View):
         links = self.query_one("#links", Board)
         links.caption("The machine")
         links.grid = None
-        links.show(host_lines(report.snapshot, width))
+        links.draw_once(
+            lambda: links.show(host_lines(report.snapshot, width)), report.snapshot, width
+        )
         self.query_one("#detail", Board).show(())
 
     def _row(self) -> Row | None:
@@ -190,7 +182,7 @@ class NodeScreen(View):
         row = next((row for row in self._rows if row.gpu.address == selected), None)
         return None if row is None else replace(row, selected=False)
 
-    def on_gpu_table_picked(self, message: GpuTable.Picked) -> None:
+    def on_gpu_table_gpu_picked(self, message: GpuTable.GpuPicked) -> None:
         """Follow the cursor with the matrix and the details."""
         if self.report is not None and self._rows:
             self.gputop.guarded(self._draw_selection, self.report)

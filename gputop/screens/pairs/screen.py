@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual.app import SystemCommand
-from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 
@@ -16,12 +15,14 @@ from gputop.pages.screen import page_lines, page_text
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
+from gputop.widgets.keys import Key, note, scroll_keys
 from gputop.widgets.link_matrix import READING
 from gputop.widgets.measures import MEASURES
 from gputop.widgets.pair_matrix import PairMatrix, devices
 from gputop.widgets.spans import Line, wrapped
 
 if TYPE_CHECKING:
+    from gputop.screens.host import ScreenHost
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
@@ -30,39 +31,47 @@ class PairsScreen(View):
     """Heat map and explanation."""
 
     TITLE = "Pairs"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1, 0)", show=False),
-        Binding("down,j", "move(1, 0)", show=False),
-        Binding("left,h", "move(0, -1)", show=False),
-        Binding("right,l", "move(0, 1)", show=False),
-        Binding("m,right_square_bracket", "measure(1)", show=False),
-        Binding("M,left_square_bracket", "measure(-1)", show=False),
-        Binding("a", "probe_all", show=False),
-        Binding("n", "app.probe_nccl(False)", show=False),
-        Binding("pageup", "scroll_steps(-5)", show=False),
-        Binding("pagedown", "scroll_steps(5)", show=False),
-    ]
     KEYS = (
-        ("m", "measure", "screen.measure(1)"),
-        ("w", "why", "why"),
-        ("p", "probe", "probe(False)"),
-        ("a", "all", "screen.probe_all"),
-        ("n", "run {library}", "probe_nccl(False)"),
+        Key(
+            "up,k",
+            "move(-1, 0)",
+            help="select a pair: rows are sources, columns destinations",
+            written="↑ ↓ ← →",
+        ),
+        Key("down,j", "move(1, 0)"),
+        Key("left,h", "move(0, -1)"),
+        Key("right,l", "move(0, 1)"),
+        Key(
+            "m,right_square_bracket",
+            "measure(1)",
+            "measure",
+            "next and previous measure",
+            written="m  M",
+        ),
+        Key("M,left_square_bracket", "measure(-1)"),
+        note("p", "probe the selected pair, both directions"),
+        Key(
+            "a",
+            "probe_all",
+            "all",
+            "probe all pairs",
+            command="Probe all pairs",
+            about="Measure every pair of GPUs",
+        ),
+        Key(
+            "n",
+            "app.probe_nccl(False)",
+            "run {library}",
+            "run {libraries} itself on all GPUs and compare its log with the prediction",
+        ),
+        note("beside it", "four rungs of P2P: ✓ yes, ✗ no, – not asked or not tried"),
+        *scroll_keys("scroll_steps", 5, "scroll the explanation"),
     )
-    HELP = (
-        ("↑ ↓ ← →", "select a pair: rows are sources, columns destinations"),
-        ("m  M", "next and previous measure"),
-        ("p", "probe the selected pair, both directions"),
-        ("a", "probe all pairs"),
-        ("n", "run {libraries} itself on all GPUs and compare its log with the prediction"),
-        ("beside it", "four rungs of P2P: ✓ yes, ✗ no, – not asked or not tried"),
-        ("PgUp PgDn", "scroll the explanation"),
-    )
+    LINE = ("m", "w", "p", "a", "n")
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, gputop: ScreenHost) -> None:
+        super().__init__(name, gputop)
         self._measure = 0
-        self._drawn_for: object = None
 
     def body(self) -> Iterable[Widget]:
         """Names of the measures, the matrix beside the steps."""
@@ -76,33 +85,37 @@ class PairsScreen(View):
         """Bring every part up to date."""
         matrix = self.query_one("#matrix", PairMatrix)
         snapshot = report.snapshot
-        # Nothing here moves with the readings: most ticks there is nothing to do.
-        told = (
+        # Nothing here moves with the readings.
+        state = (
             snapshot.machine,
             snapshot.measurements,
             report.matrix is None,
             self._measure,
             id(report.prediction),
             report.diagnosis,
-            self.gputop.quiet,
+            self.gputop.findings.quiet,
         )
-        if (*told, matrix.pair, matrix.size) == self._drawn_for:
-            return
-        self._drawn_for = None
-        self.query_one("#measure", Board).show(self._measure_lines())
-        if len(snapshot.machine.gpus) < 2:
+        names, pattern = self.query_one("#measure", Board), self.query_one("#pattern", Board)
+        steps, width = self.query_one("#steps", Board), self.app.size.width
+        names.draw_once(
+            lambda: names.show(self._measure_lines()), self._measure, snapshot.machine, width
+        )
+        matrix.draw_once(lambda: self._draw_matrix(report, matrix), *state, matrix.pair)
+        steps.draw_once(lambda: self._draw_steps(report, steps), *state, matrix.pair)
+        pattern.draw_once(
+            lambda: self._draw_pattern(report, pattern), *state[:2], self._measure, width
+        )
+        matrix.caption(f"{'← → ' if matrix.wider else ''}rows send, columns receive")
+
+    def _draw_matrix(self, report: Report, matrix: PairMatrix) -> None:
+        if len(report.snapshot.machine.gpus) < 2:
             matrix.show((((" a pair needs two GPUs", "muted"),),))
-            self.query_one("#steps", Board).show(())
         elif report.matrix is None:
             matrix.show(READING)
         else:
-            matrix.show_measure(report, MEASURES[self._measure], self.gputop.shown)
-            self._draw_steps(report)
-        self._draw_pattern(report)
-        matrix.caption(f"{'← → ' if matrix.wider else ''}rows send, columns receive")
-        self._drawn_for = (*told, matrix.pair, matrix.size)
+            matrix.show_measure(report, MEASURES[self._measure], self.shown)
 
-    def _draw_pattern(self, report: Report) -> None:
+    def _draw_pattern(self, report: Report, board: Board) -> None:
         """What the shape of the measured matrix says, where it says something."""
         quantity = MEASURES[self._measure].quantity
         text = ""
@@ -110,7 +123,6 @@ class PairsScreen(View):
             from gputop.measuring.judged import judged
 
             text = judged(report).pattern(quantity)
-        board = self.query_one("#pattern", Board)
         board.display = bool(text)
         head: Line = ((" ! ", "bad"), (clean(text, 400), ""))
         board.show(wrapped(head, self.app.size.width - 1, 3) if text else ())
@@ -133,8 +145,10 @@ class PairsScreen(View):
             )
         return (*names, *wrapped(((f" {unit}", "muted"),), width, indent=1))
 
-    def _draw_steps(self, report: Report) -> None:
-        steps = self.query_one("#steps", Board)
+    def _draw_steps(self, report: Report, steps: Board) -> None:
+        if report.matrix is None or len(report.snapshot.machine.gpus) < 2:
+            steps.show(())
+            return
         why = self.why()
         pair = self.query_one("#matrix", PairMatrix).pair
         names = {address: label for label, address in devices(report, MEASURES[0])}
@@ -151,14 +165,14 @@ class PairsScreen(View):
         lines: list[Line] = []
         for part in (
             ladder_lines(report, src, dst, width),
-            pair_findings(self.gputop.shown, src, dst, width),
+            pair_findings(self.shown, src, dst, width),
             # Below the matrix it stands where the measure shows it.
             () if MEASURES[self._measure].quantity else pattern_lines(report, src, dst, width),
         ):
             lines += [*part, ()] if part else []
         return lines
 
-    def on_pair_matrix_picked(self, message: PairMatrix.Picked) -> None:
+    def on_pair_matrix_pair_picked(self, message: PairMatrix.PairPicked) -> None:
         """Explain the pair under the cursor."""
         self.query_one("#steps", Board).scroll_home(animate=False)
         self.redraw()
@@ -179,7 +193,7 @@ class PairsScreen(View):
 
     def action_probe_all(self) -> None:
         """Measure every pair of GPUs."""
-        self.gputop.start_probe(())
+        self.gputop.probing.start()
 
     def commands(self) -> Iterable[SystemCommand]:
         """Measures and probes, by name."""
@@ -189,9 +203,7 @@ class PairsScreen(View):
                 words(self.report).say(measure.unit),
                 partial(self._show_measure, index),
             )
-        yield SystemCommand(
-            "Probe all pairs", "Measure every pair of GPUs (a)", self.action_probe_all
-        )
+        yield from super().commands()
 
     def _show_measure(self, index: int) -> None:
         self._measure = index

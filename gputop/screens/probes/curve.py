@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from rich.text import Text
 from textual_plotext import PlotextPlot
 
 from gputop.screens.probes.sweeps import Sweep
+from gputop.theming import inks_of
 from gputop.topology.model.units import figure
 from gputop.widgets.spans import Line
-
-if TYPE_CHECKING:
-    from gputop.app import GpuTop
 
 INKS = ("bar", "accent", "link-net", "link-c2c")
 DOTS = ("●", "○", "◆", "◇")
@@ -148,7 +146,7 @@ class ProbeCurve(PlotextPlot):
         return self._top * (4 * (rows - 1) * value / self._top + 1.5) / (4 * rows - 1)
 
     def _rgb(self, name: str) -> tuple[int, int, int]:
-        colour = cast("GpuTop", self.app).inks.colour(name)
+        colour = inks_of(self.app).colour(name)
         return (128, 128, 128) if colour is None else colour.rgb
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from textual.app import SystemCommand
-from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.widget import Widget
 
@@ -16,11 +14,13 @@ from gputop.screens.probes.picture import ProbePicture
 from gputop.screens.probes.views import EARLIER, FIGURES, ProbeViews
 from gputop.screens.view import View
 from gputop.widgets.board import Board
+from gputop.widgets.keys import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import wrapped
 
 if TYPE_CHECKING:
     from gputop.measuring.history import KeptRun
     from gputop.measuring.judged import Judged
+    from gputop.screens.host import ScreenHost
     from gputop.screens.probes.entries import Entry
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
@@ -32,46 +32,57 @@ class ProbesScreen(View):
     """The list beside the figures of the selected probe, with a curve or a heat map."""
 
     TITLE = "Probes"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "move(-1)", show=False),
-        Binding("down,j", "move(1)", show=False),
-        Binding("home", "move(-1000)", show=False),
-        Binding("end", "move(1000)", show=False),
-        Binding("r,p", "run(False)", show=False),
-        Binding("P,R", "run(True)", show=False),
-        Binding("a", "run_all(False)", show=False),
-        Binding("A", "run_all(True)", show=False),
-        Binding("l", "level", show=False),
-        Binding("tab,m", "next_view(1)", show=False),
-        Binding("shift+tab,M", "next_view(-1)", show=False),
-        Binding("right", "next_picture(1)", show=False),
-        Binding("left", "next_picture(-1)", show=False),
-        Binding("pageup", "scroll_figures(-5)", show=False),
-        Binding("pagedown,space", "scroll_figures(5)", show=False),
-    ]
     KEYS = (
-        ("r", "run", "screen.run(False)"),
-        ("a", "run all", "screen.run_all(False)"),
-        ("l", "level", "screen.level"),
-        ("m", "view", "screen.next_view(1)"),
-        ("w", "why", "why"),
+        *select_keys("select a probe", "↑ ↓"),
+        Key(
+            "r,p",
+            "run(False)",
+            "run",
+            "run the selected probe on all GPUs",
+            command="Run the probe",
+            about="Measure what is selected",
+        ),
+        Key(
+            "a",
+            "run_all(False)",
+            "run all",
+            "run all probes, one after the other",
+            command="Run all probes",
+            about="One after the other",
+        ),
+        Key("P,R", "run(True)", help="the same, although the GPUs are busy", written="P  A"),
+        Key("A", "run_all(True)"),
+        Key(
+            "l",
+            "level",
+            "level",
+            "level: quick, normal or full",
+            command="Level",
+            about="Quick, normal or full",
+        ),
+        Key(
+            "m,tab",
+            "next_view(1)",
+            "view",
+            "next view: figures, curve, heat map, earlier runs",
+            written="Tab  m",
+        ),
+        Key("shift+tab,M", "next_view(-1)"),
+        Key(
+            "left",
+            "next_picture(-1)",
+            help="another curve or heat map of the same probe",
+            written="← →",
+        ),
+        Key("right", "next_picture(1)"),
+        *scroll_keys("scroll_figures", 5, "scroll the figures"),
+        note("on the bars", "├ ┤ the healthy band, ╍ from the least to the largest of several"),
+        note("Esc", "cancel what runs"),
     )
-    HIDDEN_KEYS = frozenset({"p"})
-    HELP = (
-        ("↑ ↓", "select a probe"),
-        ("r", "run the selected probe on all GPUs"),
-        ("a", "run all probes, one after the other"),
-        ("P  A", "the same, although the GPUs are busy"),
-        ("l", "level: quick, normal or full"),
-        ("Tab  m", "next view: figures, curve, heat map, earlier runs"),
-        ("← →", "another curve or heat map of the same probe"),
-        ("PgUp PgDn", "scroll the figures"),
-        ("on the bars", "├ ┤ the healthy band, ╍ from the least to the largest of several"),
-        ("Esc", "cancel what runs"),
-    )
+    LINE = ("r", "a", "l", "m", "w")
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, gputop: ScreenHost) -> None:
+        super().__init__(name, gputop)
         self._level = "normal"
         self._views = ProbeViews()
         self._drawn_for: object = None
@@ -141,7 +152,7 @@ class ProbesScreen(View):
             self._level,
             suite,
             self.probe,
-            self.gputop.probe_notes,
+            self.gputop.probing.notes,
         )
         table.caption(f"Probes · cost at level {self._level}")
         table.show_entries(rows)
@@ -236,11 +247,11 @@ class ProbesScreen(View):
         if entry is None or entry.seconds is None:
             self.gputop.say("no probe that can run is selected", severity="warning")
         else:
-            self.gputop.start_suite((entry.name,), force=force, level=self._level)
+            self.gputop.probing.start_suite((entry.name,), force=force, level=self._level)
 
     def action_run_all(self, force: bool) -> None:
         """Run all probes."""
-        self.gputop.start_suite(force=force, level=self._level)
+        self.gputop.probing.start_suite(force=force, level=self._level)
 
     def action_level(self) -> None:
         """Choose the next level."""
@@ -262,18 +273,6 @@ class ProbesScreen(View):
     def action_scroll_figures(self, lines: int) -> None:
         """Scroll the figures."""
         self.query_one("#probe-figures", Board).scroll_relative(0, lines, animate=False)
-
-    def commands(self) -> Iterable[SystemCommand]:
-        """What can be run, by name."""
-        yield SystemCommand("Run the probe", "Measure what is selected (r)", self._run_one)
-        yield SystemCommand("Run all probes", "One after the other (a)", self._run_all)
-        yield SystemCommand("Level", "Quick, normal or full (l)", self.action_level)
-
-    def _run_one(self) -> None:
-        self.action_run(force=False)
-
-    def _run_all(self) -> None:
-        self.action_run_all(force=False)
 
     def selected_text(self) -> str:
         """The figures of the selected probe."""

@@ -82,7 +82,7 @@ def no_real_processes(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_process_on_the_gpus_is_offered_and_its_variables_count() -> None:
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await open_flags(pilot, busy_report())
-        study = screen_of(pilot).study
+        study = screen_of(pilot).flags.study
         assert study is not None
         assert "NCCL_P2P_LEVEL" not in study.values
         await press(pilot, "o")
@@ -92,12 +92,12 @@ async def test_a_process_on_the_gpus_is_offered_and_its_variables_count() -> Non
         assert "4711" in offered[1]
         assert "\x1b" not in offered[1]
         await press(pilot, "down", "enter")
-        await until(pilot, lambda screen: screen.process is not None)
+        await until(pilot, lambda screen: screen.flags.process is not None)
         screen = screen_of(pilot)
-        assert screen.study is not None
-        assert screen.study.values == {"NCCL_P2P_LEVEL": "SYS"}
-        assert screen.study.whose().version == "2.27.5"
-        assert screen.origins == {"NCCL_P2P_LEVEL": "/etc/nccl.conf"}
+        assert screen.flags.study is not None
+        assert screen.flags.study.values == {"NCCL_P2P_LEVEL": "SYS"}
+        assert screen.flags.study.whose().version == "2.27.5"
+        assert screen.flags.origins == {"NCCL_P2P_LEVEL": "/etc/nccl.conf"}
         assert "set in 4711" in text(pilot, "#list")
         assert "at the start" in said(pilot)
 
@@ -106,15 +106,15 @@ async def test_changes_tried_on_one_do_not_carry_over_and_one_comes_back() -> No
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await open_flags(pilot, busy_report())
         await press(pilot, "v")
-        assert screen_of(pilot).tried.wanted
+        assert screen_of(pilot).flags.tried.wanted
         await choose(pilot, 1)
-        await until(pilot, lambda screen: screen.process is not None)
-        assert not screen_of(pilot).tried.wanted
+        await until(pilot, lambda screen: screen.flags.process is not None)
+        assert not screen_of(pilot).flags.tried.wanted
         await press(pilot, "o")
         marked = pilot.app.screen.query_one(OptionList).highlighted
         assert marked == 1, "the process that is shown is the one the panel stands on"
         await press(pilot, "up", "enter")
-        await until(pilot, lambda screen: screen.process is None)
+        await until(pilot, lambda screen: screen.flags.process is None)
         assert "set here" in text(pilot, "#list")
 
 
@@ -122,12 +122,12 @@ async def test_a_new_reading_keeps_the_process() -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await open_flags(pilot, busy_report())
         await choose(pilot, 1)
-        await until(pilot, lambda screen: screen.process is not None)
-        study = screen_of(pilot).study
+        await until(pilot, lambda screen: screen.flags.process is not None)
+        study = screen_of(pilot).flags.study
         report = screen_of(pilot).report
         assert report is not None
         await give(pilot, report)
-        assert screen_of(pilot).study is study
+        assert screen_of(pilot).flags.study is study
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ async def test_a_process_that_cannot_be_read_is_said(typed: str, answer: str) ->
             if answer in said(pilot):
                 break
         assert answer in said(pilot)
-        assert screen_of(pilot).process is None
+        assert screen_of(pilot).flags.process is None
         assert not screen_of(pilot).query(Input)
 
 

@@ -238,8 +238,8 @@ async def test_the_desk_runs_nccl_and_keeps_what_it_proved(monkeypatch: pytest.M
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         app = app_of(pilot)
         await give(pilot, report_of((gpu(0), gpu(1))))
-        app.action_probe_nccl()
-        asked: Any = app._probing
+        app.action_probe_nccl(force=False)
+        asked: Any = app.probing._thread
         assert asked.started == [("nccl", (), False)]
         app.post_message(messages.ProbeEnded("refused", "GPU0 is busy", forcible=True))
         await settle(pilot)

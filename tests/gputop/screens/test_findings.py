@@ -125,7 +125,7 @@ async def test_a_finding_is_silenced_and_speaks_again() -> None:
         assert "4 findings" in text(pilot, "#found")
         await press(pilot, KEY, "s")
         assert "silenced" not in text(pilot, "#findings-head")
-        assert app_of(pilot).quiet == frozenset()
+        assert app_of(pilot).findings.quiet == frozenset()
 
 
 async def test_what_the_site_silenced_stays_silent_here() -> None:
@@ -134,7 +134,7 @@ async def test_what_the_site_silenced_stays_silent_here() -> None:
         await press(pilot, KEY, *["down"] * 4)
         assert "silenced: known here" in text(pilot, "#finding")
         await press(pilot, "s")
-        assert app_of(pilot).quiet == frozenset()
+        assert app_of(pilot).findings.quiet == frozenset()
 
 
 async def test_a_policy_that_cannot_be_used_is_told() -> None:

@@ -11,7 +11,7 @@ from gputop.screens import NAMES
 from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW
 from gputop.topology.model.page import Fact, Fix, Page
 from gputop.topology.report import Report
-from tests.support.app import SIZES, demo_report, give, picture, press, text
+from tests.support.app import SIZES, app_of, demo_report, give, picture, press, text
 from tests.support.findings_made import diagnosis, finding
 
 PLAIN = Page(title="GPU3", claim="a GPU", facts=(Fact(question="own?", answer="own"),))
@@ -37,7 +37,7 @@ async def test_the_table_has_a_sign_beside_the_gpu(size: tuple[int, int]) -> Non
         lines = text(pilot, "#gpus").splitlines()[-8:]
         assert [line[1] for line in lines] == [" ", " ", "▼", "✗", " ", " ", " ", " "]
         assert [line[:1] + line[2:] for line in lines] == [line[:1] + line[2:] for line in plain]
-        pilot.app.silence(found.findings[0].key)  # type: ignore[attr-defined]
+        app_of(pilot).findings.silence(found.findings[0].key)
         await give(pilot, Report(report.node, found, ()))
         assert [line[1] for line in text(pilot, "#gpus").splitlines()[-6:-4]] == ["▼", "▼"]
         await give(pilot, Report(report.node, diagnosis(), ()))

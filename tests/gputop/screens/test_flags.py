@@ -49,7 +49,7 @@ async def calm(pilot: Pilot[Any]) -> None:
     for _ in range(200):
         await settle(pilot)
         screen = screen_of(pilot)
-        if screen.loaded and (screen.study is None or screen.done == screen.wish != ()):
+        if screen.flags.loaded and (screen.flags.study is None or screen.flags.answered):
             await settle(pilot)
             return
         await asyncio.sleep(0.02)
@@ -156,9 +156,9 @@ async def test_values_to_try_go_round() -> None:
         seen = []
         for _ in range(7):
             await press(pilot, "v")
-            seen.append(screen.tried.now("NCCL_P2P_LEVEL"))
+            seen.append(screen.flags.tried.now("NCCL_P2P_LEVEL"))
         assert seen == ["LOC", "NVL", "PIX", "PXB", "PHB", "SYS", None]
-        assert not screen.tried.wanted
+        assert not screen.flags.tried.wanted
 
 
 async def test_what_is_set_stands_first_with_its_mark_and_origin() -> None:
@@ -224,10 +224,10 @@ async def test_without_a_gpu_the_catalogue_is_still_there() -> None:
 async def test_a_slow_prediction_does_not_hold_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     held, asked = threading.Event(), []
 
-    def slow(study: Any, name: str, changes: Any) -> flag_work.Told:
+    def slow(study: Any, name: str, changes: Any) -> flag_work.FlagDetails:
         asked.append(name)
         held.wait(20)
-        return flag_work.Told(name=name)
+        return flag_work.FlagDetails(name=name)
 
     async with GpuTop().run_test(size=(100, 30)) as pilot:
         await open_flags(pilot, demo_report("hgx-h100-8"))

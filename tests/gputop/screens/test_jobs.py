@@ -200,7 +200,7 @@ async def test_what_is_silenced_is_silent_beside_its_job_too() -> None:
         odd = finding("ranks-differ", SLOW, "ranks differ here", gpu)
         await give(pilot, Report(report.node, diagnosis(odd), ()))
         assert "! ranks differ here" in text(pilot, "#job")
-        app_of(pilot).silence(odd.key)
+        app_of(pilot).findings.silence(odd.key)
         await give(pilot, Report(report.node, diagnosis(odd), ()))
         assert "ranks differ here" not in text(pilot, "#job")
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from gputop.app import GpuTop
+from gputop.live.probe_controller import ProbeController
 from gputop.measuring.nccl_check import NcclCheck, PairCheck, transports
 from gputop.messages import NcclChecked
 from gputop.screens import NAMES
@@ -146,7 +147,7 @@ async def test_the_log_of_a_run_is_on_the_log_screen() -> None:
 
 async def test_n_asks_for_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(GpuTop, "start_probe", lambda self, *given: started.append(given))
+    monkeypatch.setattr(ProbeController, "start", lambda self, *given: started.append(given))
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, demo_report("hgx-h100-8"))
         await press(pilot, "3", "n", LOG, "n")

@@ -187,7 +187,7 @@ async def test_probe_runs_streams_and_is_cancelled(monkeypatch: pytest.MonkeyPat
             if app.report is not None:
                 break
         await press(pilot, "3", *"mmmmmmm", "p")
-        probing: Any = app._probing
+        probing: Any = app.probing._thread
         assert probing.started == [("p2p", (A, B), False)]
         app.post_message(ProbeStarted("p2p", "/usr/bin/python3", "found on PATH"))
         app.post_message(ProbeProgress(1, 2, "[b]GPU0[/b] to GPU1"))
@@ -219,7 +219,7 @@ async def test_busy_refusal_names_the_key_that_forces(monkeypatch: pytest.Monkey
         app = app_of(pilot)
         await give(pilot, report_of((gpu(0), gpu(1))))
         await press(pilot, "p")
-        probing: Any = app._probing
+        probing: Any = app.probing._thread
         probing.running = False
         app.post_message(ProbeEnded("refused", "GPU0 is busy: pid 7", forcible=True))
         await settle(pilot)
@@ -234,7 +234,7 @@ async def test_demos_and_files_are_not_measured() -> None:
         await give(pilot, demo_report("hgx-h100-8"))
         await press(pilot, "p")
         assert app_of(pilot).probe is None
-        assert app_of(pilot)._probing is None
+        assert app_of(pilot).probing._thread is None
 
 
 async def test_a_refusal_that_force_cannot_help_offers_no_force() -> None:

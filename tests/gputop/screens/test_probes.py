@@ -236,7 +236,7 @@ def test_picture(
     async def draw(pilot: Pilot[Any]) -> None:
         await show(pilot, sick() if what in ("sick", "heat") else healthy())
         if what == "noted":
-            app_of(pilot).on_suite_changed(SuiteChanged(NOTED))
+            app_of(pilot).probing.take(SuiteChanged(NOTED))
             await select(pilot, "gemm")
         await press(pilot, *{"curve": ["tab"], "heat": ["tab", "tab"]}.get(what, []))
 

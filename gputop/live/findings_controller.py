@@ -1,0 +1,45 @@
+"""The findings of a session: which of them are silenced, and which command is copied next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gputop.live.findings import FindingKey, Shown
+    from gputop.topology.report import Report
+
+
+class FindingsController:
+    """Keeps what a person silenced until the app ends or shows another node."""
+
+    def __init__(self) -> None:
+        self.quiet: frozenset[FindingKey] = frozenset()
+        """Keys of the silenced findings."""
+        self._copied: tuple[tuple[str, ...], int] = ((), 0)
+        """The commands of which one was copied last, and the place of the next."""
+
+    def shown(self, report: Report | None) -> Shown | None:
+        """The findings of a report; None where the rules were not asked yet."""
+        if report is None or report.diagnosis is None:
+            return None
+        # The import brings the rules along, which the first picture does not need.
+        from gputop.live.findings import shown
+
+        return shown(report, self.quiet)
+
+    def silence(self, key: FindingKey) -> bool:
+        """Silence a finding, or let it speak again; says whether it is silent now."""
+        self.quiet ^= {key}
+        return key in self.quiet
+
+    def speak_again(self) -> None:
+        """Forget what was silenced: another node is shown."""
+        self.quiet = frozenset()
+
+    def next_command(self, commands: tuple[str, ...]) -> tuple[str, str]:
+        """The first of these commands, or the one after the last call's; and a note on it."""
+        known, place = self._copied
+        place = place % len(commands) if known == commands else 0
+        self._copied = (commands, place + 1)
+        note = f" ({place + 1} of {len(commands)}, y: the next)" if len(commands) > 1 else ""
+        return commands[place], note

@@ -1,0 +1,103 @@
+"""The keys that work on every screen, and the line of keys of one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gputop.screens import NAMES
+from gputop.widgets.keys import Key, note
+
+COMMON = (
+    *(
+        Key(
+            str(number),
+            f"screen('{name}')",
+            command=name.capitalize(),
+            about=f"Show the screen {name.capitalize()}",
+        )
+        for number, name in enumerate(NAMES, start=1)
+    ),
+    note(f"1 to {len(NAMES)}", f"screens: {', '.join(name.capitalize() for name in NAMES)}"),
+    Key(
+        "w,enter",
+        "why",
+        "why",
+        "why: evidence, rule, consequence, fix",
+        written="Enter  w",
+        command="Why",
+        about="Explain what is selected",
+    ),
+    Key(
+        "p",
+        "probe(False)",
+        "probe",
+        "probe the selected pair; where no pair is selected, all GPUs",
+        command="Probe",
+        about="Measure the selected pair, else all GPUs",
+    ),
+    Key("P", "probe(True)", help="probe although the GPUs are busy"),
+    Key(
+        "",
+        "probe_nccl(False)",
+        command="Probe {library}",
+        about="Run {libraries} itself on all GPUs and compare its log (n on Pairs and Log)",
+    ),
+    Key(
+        "y",
+        "copy",
+        "copy",
+        "copy the selected thing as text",
+        command="Copy",
+        about="Copy what is selected",
+    ),
+    Key(
+        "x",
+        "export",
+        "export",
+        "export the screen (SVG) and the snapshot (JSON) to this folder",
+        command="Export",
+        about="Write picture and snapshot to this folder",
+    ),
+    Key("t", "choose_theme", "theme", "theme", command="Theme", about="Choose the colours"),
+    Key(
+        "d",
+        "demos",
+        help="demo nodes, when no GPU answers or a demo is shown",
+        command="Demo nodes",
+        about="Look at a reference node",
+    ),
+    note("Ctrl+P", "palette of commands"),
+    Key("escape", "step_back", help="back; cancels a running probe"),
+    Key(
+        "question_mark",
+        "help",
+        "keys",
+        "these keys",
+        command="Keys",
+        about="Show the keys of this screen",
+    ),
+    Key("ctrl+z", "suspend_process", help="back to the shell; fg continues", written="Ctrl+Z"),
+    Key("q", "quit", "quit", "quit", command="Quit", about="Give the terminal back"),
+)
+
+
+def key_line(own: Sequence[Key], first: Sequence[str]) -> list[tuple[Key, str]]:
+    """The keys of the line of keys, each with the action of the app that a click calls.
+
+    `own` are the keys of the screen, `first` the names of those that lead the line, be they of
+    the screen or common. A common key that means something else here is left out.
+    """
+    here = {key.name: (key, _action_from_app(key)) for key in own if key.label}
+    everywhere = {key.name: (key, key.action) for key in COMMON if key.label}
+    taken = {name for key in own for name in key.key.split(",")} | set(first)
+    named = {**everywhere, **here}
+    return [
+        *(named[name] for name in first),
+        *(found for name, found in everywhere.items() if not taken & {name, found[0].key}),
+    ]
+
+
+def _action_from_app(key: Key) -> str:
+    """The action of a screen as the app calls it."""
+    _, of_app, action = key.action.rpartition("app.")
+    return action if of_app else f"screen.{action}"

@@ -1,0 +1,102 @@
+"""A key, declared once: its binding, its place in the line of keys, its help, its command."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from textual.app import SystemCommand
+from textual.binding import Binding, BindingType
+
+_WRITTEN = {
+    "delete": "Del",
+    "escape": "Esc",
+    "pagedown": "PgDn",
+    "pageup": "PgUp",
+    "question_mark": "?",
+    "slash": "/",
+    "space": "Space",
+}
+"""Textual's name of a key -> what a person reads."""
+
+
+class Key(NamedTuple):
+    """One key, or several for the same action, and all that is said about it anywhere.
+
+    A key without `key` is a command of the palette, or a note in the help, alone. `label`, `help`
+    and what the palette says of common keys may hold "{library}" and other Words of the node.
+    """
+
+    key: str
+    """Textual's names, separated by commas; the first stands in the line of keys."""
+    action: str
+    """Textual's action, such as "edit" or "app.probe_nccl(False)"."""
+    label: str = ""
+    """Its word in the line of keys; "" keeps it out of the line."""
+    help: str = ""
+    """What it does, for the help; "" keeps it out of the help."""
+    written: str = ""
+    """How the help writes it, where that is not the first of `key`.
+
+    It may cover other keys too, each group behind two blanks: "↑ ↓  Home End".
+    """
+    command: str = ""
+    """Its title in the palette; "" keeps it out of the palette."""
+    about: str = ""
+    """What the palette says about it; the key is added in brackets."""
+
+    @property
+    def name(self) -> str:
+        """The first key as a person reads it."""
+        first = self.key.split(",")[0]
+        return _WRITTEN.get(first, first)
+
+    @property
+    def help_row(self) -> tuple[str, str]:
+        """What the help says: keys, meaning."""
+        return self.written or self.name, self.help
+
+
+def note(where: str, meaning: str) -> Key:
+    """A row of the help that explains a sign or a key of Textual's own."""
+    return Key("", "", help=meaning, written=where)
+
+
+def select_keys(meaning: str, written: str = "↑ ↓  Home End") -> tuple[Key, ...]:
+    """The keys that move a cursor through a list, by the action `move`."""
+    return (
+        Key("up,k", "move(-1)", help=meaning, written=written),
+        Key("down,j", "move(1)"),
+        Key("home", "move(-10000)"),
+        Key("end", "move(10000)"),
+    )
+
+
+def scroll_keys(action: str, lines: int, meaning: str, label: str = "") -> tuple[Key, ...]:
+    """The keys that scroll a text by so many lines, by an action with one argument."""
+    down = f"{action}({lines})"
+    return (
+        Key("pageup", f"{action}(-{lines})"),
+        Key("pagedown,space", down, label, help=meaning, written="PgUp PgDn"),
+    )
+
+
+def bindings(keys: Iterable[Key]) -> list[BindingType]:
+    """What Textual is told about these keys."""
+    return [Binding(key.key, key.action, show=False) for key in keys if key.key]
+
+
+def help_rows(keys: Iterable[Key]) -> list[tuple[str, str]]:
+    """The rows of the help: keys, meaning."""
+    return [key.help_row for key in keys if key.help]
+
+
+def commands(
+    keys: Iterable[Key], run: Callable[[str], Awaitable[object]]
+) -> Iterator[SystemCommand]:
+    """What the palette lists of these keys; `run` runs an action."""
+    for key in keys:
+        if key.command:
+            about = f"{key.about} ({key.name})" if key.key else key.about
+            yield SystemCommand(key.command, about, partial(run, key.action))
