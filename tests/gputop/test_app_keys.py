@@ -14,10 +14,9 @@ from gputop.messages import ProbeEnded, RefreshFailed
 from gputop.screens import NAMES
 from gputop.screens.node.gpu_table import GpuTable
 from gputop.screens.view import View
-from gputop.theming import inks_of
 from gputop.topology.model.snapshot import Problem, SourceState
 from gputop.widgets.pair_matrix import PairMatrix
-from gputop.widgets.panels import ChoicePanel, HelpPanel, WhyPanel
+from gputop.widgets.panels import HelpPanel, WhyPanel
 from tests.support.app import (
     StepFeed,
     app_of,
@@ -141,23 +140,6 @@ async def test_export_into_a_folder_that_is_gone_says_so(
         await give(pilot, demo_report("hgx-h100-8"))
         await press(pilot, "x")
         assert any("cannot export" in note.message for note in app_of(pilot)._notifications)
-
-
-async def test_theme_is_previewed_chosen_and_left_alone_on_escape() -> None:
-    async with GpuTop().run_test(size=(80, 24)) as pilot:
-        await give(pilot, demo_report("hgx-h100-8"))
-        app = app_of(pilot)
-        plain = inks_of(app).style("bad")
-        await press(pilot, "t")
-        assert isinstance(app.screen, ChoicePanel)
-        await press(pilot, "down")
-        assert app.theme != "gputop-dark"
-        await press(pilot, "escape")
-        assert app.theme == "gputop-dark"
-        await press(pilot, "t", "down", "enter")
-        assert app.theme.startswith("gputop-")
-        assert app.theme != "gputop-dark"
-        assert inks_of(app).style("bad") != plain
 
 
 async def test_palette_finds_screens_and_measures() -> None:

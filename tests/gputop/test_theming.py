@@ -13,8 +13,9 @@ from textual.theme import Theme
 from gputop import theming
 from gputop.app import GpuTop
 from gputop.terminal.clean import clean, clean_block
+from gputop.widgets.panels import ChoicePanel
 from gputop.widgets.spans import left, right, text_of, width_of, wrapped
-from tests.support.app import app_of, demo_report, give, picture, settle
+from tests.support.app import app_of, demo_report, give, picture, press, settle
 
 BUILTIN = theming.builtin()
 
@@ -135,3 +136,20 @@ def test_wrapped_lines_keep_words_and_width(text: str, width: int, indent: int) 
     assert all(width_of(line) <= max(width, indent + 4) for line in lines)
     joined = "".join(text_of(line).replace(" ", "") for line in lines)
     assert joined == text.replace(" ", "")
+
+
+async def test_theme_is_previewed_chosen_and_left_alone_on_escape() -> None:
+    async with GpuTop().run_test(size=(80, 24)) as pilot:
+        await give(pilot, demo_report("hgx-h100-8"))
+        app = app_of(pilot)
+        plain = theming.inks_of(app).style("bad")
+        await press(pilot, "t")
+        assert isinstance(app.screen, ChoicePanel)
+        await press(pilot, "down")
+        assert app.theme != "gputop-dark"
+        await press(pilot, "escape")
+        assert app.theme == "gputop-dark"
+        await press(pilot, "t", "down", "enter")
+        assert app.theme.startswith("gputop-")
+        assert app.theme != "gputop-dark"
+        assert theming.inks_of(app).style("bad") != plain

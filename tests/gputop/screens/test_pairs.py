@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gputop.app import GpuTop
+from gputop.library_words import words
 from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted
 from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.snapshot import Measurement
@@ -94,11 +95,13 @@ def test_heat_is_brightest_at_the_best_value() -> None:
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 async def test_measures_are_stepped_through_and_named(size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
-        await give(pilot, demo_report("dgx-1v"))
+        report = demo_report("dgx-1v")
+        own = words(report)
+        await give(pilot, report)
         await press(pilot, "3")
         for measure in [*MEASURES, MEASURES[0]]:
-            assert measure.title in text(pilot, "#measure")
-            assert measure.unit.split()[0] in text(pilot, "#measure")
+            assert own.say(measure.title) in text(pilot, "#measure")
+            assert own.say(measure.unit).split()[0] in text(pilot, "#measure")
             assert app_of(pilot).trouble == ""
             await press(pilot, "m")
         await press(pilot, "M")
