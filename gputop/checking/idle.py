@@ -36,16 +36,16 @@ def idle(
 
     A driver that does not answer in time leaves all of them out.
     """
-    told: list[Idle] = []
+    answers: list[Idle] = []
     thread = threading.Thread(
-        target=lambda: told.append(_look(addresses, names, open_reader or open_drivers)),
+        target=lambda: answers.append(_look(addresses, names, open_reader or open_drivers)),
         name="busy check",
         daemon=True,
     )
     thread.start()
     thread.join(deadline_seconds)
-    if told:
-        return told[0]
+    if answers:
+        return answers[0]
     return Idle(busy=tuple((address, HANGS) for address in addresses))
 
 

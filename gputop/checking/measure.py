@@ -38,7 +38,7 @@ _WHILE_IDLE = (
 """Of a reading: what still shows our own load shortly after it."""
 
 
-class Ran(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How one probe went."""
 
     probe: str
@@ -52,7 +52,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """What measuring gave."""
 
     measurements: tuple[Measurement, ...] = ()
-    runs: tuple[Ran, ...] = ()
+    runs: tuple[ProbeEnd, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     """PCI address of a GPU that was in use, and by what."""
     gpus: tuple[str, ...] = ()
@@ -98,7 +98,7 @@ def measure(
     attended = Attended(planned)
     ends = list(attended.ends())
     return Measured(
-        measurements=tuple(figure for end in ends for figure in end.told.measurements),
+        measurements=tuple(figure for end in ends for figure in end.result.measurements),
         runs=tuple(_ran(end) for end in ends),
         left_out=seen.busy,
         gpus=seen.free,
@@ -114,13 +114,13 @@ def _possible(gpus: int) -> tuple[str, ...]:
     return tuple(name for name in PROBES if catalog.load(name).SPEC.minimum_gpus <= gpus)
 
 
-def _ran(end: Ended) -> Ran:
-    outcome = end.told.outcome
-    return Ran(
-        probe=end.planned.wish.probe,
+def _ran(end: Ended) -> ProbeEnd:
+    outcome = end.result.outcome
+    return ProbeEnd(
+        probe=end.planned.request.probe,
         status=outcome.status,
         text=outcome.message,
-        figures=len(end.told.measurements),
+        figures=len(end.result.measurements),
     )
 
 
@@ -128,7 +128,9 @@ def _kept(node: NodeSnapshot, ends: Sequence[Ended]) -> list[str]:
     """Keep the runs in the history; notes where that failed."""
     from gputop.measuring import history
 
-    return [note for end in ends if (note := history.keep_told(node, end.planned.wish, end.told))]
+    return [
+        note for end in ends if (note := history.keep_result(node, end.planned.request, end.result))
+    ]
 
 
 def after(

@@ -13,7 +13,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
     from gputop.measuring.running import Ended, Event
-    from gputop.measuring.runs import Told
+    from gputop.measuring.runs import ProbeResult
 
 
 class Probing:
@@ -32,7 +32,7 @@ class Probing:
     def start(
         self, probe: str, addresses: tuple[str, ...], force: bool, snapshot: NodeSnapshot
     ) -> None:
-        """Begin one probe on those GPUs of a node; a second wish while one runs is ignored."""
+        """Begin one probe on those GPUs of a node; a second request while one runs is ignored."""
         self.start_suite((probe,), addresses, force, "normal", snapshot)
 
     def start_suite(
@@ -139,8 +139,8 @@ class _Posting:
 
     def _ended(self, event: Ended) -> None:
         """Compare and keep what a probe found; the others go on whatever comes of that."""
-        if event.told.outcome.logs:
-            self._check(event.told)
+        if event.result.outcome.logs:
+            self._check(event.result)
         note = self._keep(event)
         if note:
             self._not_kept[event.planned.step.name] = note
@@ -151,18 +151,18 @@ class _Posting:
         from gputop.measuring import history
 
         try:
-            return history.keep_told(self._snapshot, event.planned.wish, event.told)
+            return history.keep_result(self._snapshot, event.planned.request, event.result)
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs the kept run only
             return f"the run is not kept in the history: {type(error).__name__}: {error}"
 
-    def _check(self, told: Told) -> None:
+    def _check(self, result: ProbeResult) -> None:
         """Lay the logs beside the prediction, here and not on the event loop: it takes a while."""
         from gputop.measuring.nccl_check import check_run, log_of, transports
         from gputop.topology.diagnosis.symptoms.log import examine
 
         try:
-            check = check_run(self._snapshot, told, {})
-            read = examine(log_of(told), self._snapshot, library=check.library)
+            check = check_run(self._snapshot, result, {})
+            read = examine(log_of(result), self._snapshot, library=check.library)
             figures = tuple(transports(check, time.time()))
         except Exception as error:  # noqa: BLE001 - the worker border: the figures stand without it
             text = f"the logs could not be compared: {type(error).__name__}: {error}"

@@ -57,9 +57,9 @@ class Guard:
     def _start(self, judge: Callable[[busy.Read], Verdict]) -> Callable[[], Verdict]:
         if not self._addresses:
             return Verdict
-        told: list[Verdict] = []
+        verdicts: list[Verdict] = []
         thread = threading.Thread(
-            target=lambda: told.append(self._judge(judge)), name="busy check", daemon=True
+            target=lambda: verdicts.append(self._judge(judge)), name="busy check", daemon=True
         )
         thread.start()
 
@@ -70,8 +70,8 @@ class Guard:
                 if left <= 0:
                     break
                 thread.join(min(left, _LOOK_SECONDS))
-            if told:
-                return told[0]
+            if verdicts:
+                return verdicts[0]
             # A driver that hangs is no place to start in, unless somebody insists; after a
             # cancel nothing starts, so nobody needs to know.
             return Verdict() if self._cancel.is_set() else Verdict(busy=(HANGS,))

@@ -23,7 +23,7 @@ from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
-    from gputop.measuring.runs import Told, Wish
+    from gputop.measuring.runs import ProbeRequest, ProbeResult
     from gputop.topology.model.snapshot import Measurement
 
 SCHEMA = 1
@@ -107,28 +107,31 @@ def _machine_id() -> str:
     return ""
 
 
-def keep_told(
-    snapshot: NodeSnapshot | None, wish: Wish, told: Told, judged: Sequence[str] | None = None
+def keep_result(
+    snapshot: NodeSnapshot | None,
+    request: ProbeRequest,
+    result: ProbeResult,
+    judged: Sequence[str] | None = None,
 ) -> str:
     """Keep a finished run on live GPUs; a note when it could not be, else an empty text.
 
     `judged`: a verdict word for each measurement; they are judged here without it.
     """
-    if snapshot is None or wish.selftest or told.outcome.status != "finished":
+    if snapshot is None or request.selftest or result.outcome.status != "finished":
         return ""
-    figures = told.measurements
+    figures = result.measurements
     if not figures or any(figure.device_kind == "cpu" for figure in figures):
         return ""
     words = judged if judged is not None else _judge(snapshot, figures)
     run = KeptRun(
-        probe=wish.probe,
-        taken_at=told.taken_at or time.time(),
-        level=wish.level,
+        probe=request.probe,
+        taken_at=result.taken_at or time.time(),
+        level=request.level,
         gputop=__version__,
         versions=dict(figures[0].versions),
         environment={entry.name: entry.value for entry in snapshot.environment},
-        gpus=wish.addresses,
-        forced=wish.force,
+        gpus=request.addresses,
+        forced=request.force,
         figures=tuple(
             KeptFigure(
                 quantity=figure.quantity,

@@ -54,8 +54,8 @@ class Judged:
     def patterns(self, probe: str) -> dict[str, str]:
         """Quantity -> the pattern in its matrix, of the figures of one probe."""
         own = dict.fromkeys(figure.quantity for figure in self.figures if figure.probe == probe)
-        told = {quantity: self.pattern(quantity) for quantity in own}
-        return {quantity: text for quantity, text in told.items() if text}
+        sentences = {quantity: self.pattern(quantity) for quantity in own}
+        return {quantity: text for quantity, text in sentences.items() if text}
 
     def notes(self, probe: str) -> tuple[str, ...]:
         """What the figures of a probe say together: the four numbers and the patterns."""
@@ -68,12 +68,12 @@ class Judged:
     def patterns_about(self, *addresses: str) -> tuple[str, ...]:
         """Sentences about these devices, each once: several quantities show the same pattern."""
         wanted = set(addresses)
-        told = {
+        sentences = {
             (one.kind, one.devices): one.text
             for one in reversed(self._known.patterns)
             if not wanted.isdisjoint(one.devices)
         }
-        return tuple(reversed(told.values()))
+        return tuple(reversed(sentences.values()))
 
 
 _lock = threading.Lock()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from gputop.measuring.runs import Told
+from gputop.measuring.runs import ProbeResult
 from gputop.topology.logs.comparing.agreement import Agreement
 from gputop.topology.model.quantities import (
     ALL_REDUCE,
@@ -92,7 +92,7 @@ class NcclCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_run(
     snapshot: NodeSnapshot | None,
-    result: Told,
+    result: ProbeResult,
     changes: Mapping[str, str],
     *,
     library: str | None = None,
@@ -160,14 +160,14 @@ def transports(check: NcclCheck, taken_at: float) -> tuple[Measurement, ...]:
     )
 
 
-def gpus_of(result: Told) -> tuple[str, ...]:
+def gpus_of(result: ProbeResult) -> tuple[str, ...]:
     """PCI addresses of the ranks, in order."""
     hello = result.outcome.hello
     used = () if hello is None else tuple(d for d in hello.devices if d.selected)
     return tuple(device.pci_address or device.key for device in used)
 
 
-def library_of(result: Told) -> str | None:
+def library_of(result: ProbeResult) -> str | None:
     """Name and version of the library that torch carries: "nccl-2.28.9"."""
     hello = result.outcome.hello
     if hello is None or hello.nccl is None:
@@ -175,7 +175,7 @@ def library_of(result: Told) -> str | None:
     return f"{'rccl' if hello.hip else 'nccl'}-{hello.nccl}"
 
 
-def log_of(result: Told) -> LogReport:
+def log_of(result: ProbeResult) -> LogReport:
     """All ranks' logs of a run, read as one."""
     from gputop.topology.logs.reading.read import read_log
 
@@ -197,7 +197,7 @@ def _predict(
     return predict(snapshot, settings, library=library, gpus=gpus or None)
 
 
-def _finished(result: Told) -> str | None:
+def _finished(result: ProbeResult) -> str | None:
     said = [m.verdict for m in result.measurements if m.quantity == COLLECTIVE_FINISHES]
     return next((word for word in said if word != "finished"), said[0] if said else None)
 
@@ -207,7 +207,7 @@ def _pairs(
     prediction: Prediction | None,
     comm: Communicator | None,
     agreement: Agreement | None,
-    result: Told,
+    result: ProbeResult,
 ) -> tuple[PairCheck, ...]:
     moved = {(m.src, m.dst): m for m in result.measurements if m.quantity == SEND_RECEIVE}
     compared = {} if agreement is None else {(p.src, p.dst): p for p in agreement.pairs}
@@ -236,7 +236,7 @@ def _pairs(
     return tuple(found)
 
 
-def _speeds(result: Told) -> tuple[Speed, ...]:
+def _speeds(result: ProbeResult) -> tuple[Speed, ...]:
     by_size: dict[int, dict[str, float | None]] = {}
     for figure in result.measurements:
         name = {ALL_REDUCE_ALGBW: "algbw_gbs", ALL_REDUCE: "busbw_gbs"}.get(figure.quantity)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from gputop.measuring.runs import Wish, wishes_for
+from gputop.measuring.runs import ProbeRequest, requests_for
 from gputop.measuring.state import ProbeStep, SuiteState
 from gputop.probes import catalog
 from gputop.probes.protocol.spec import ProbeSpec
@@ -33,7 +33,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
     step: ProbeStep
     spec: ProbeSpec
-    wish: Wish
+    request: ProbeRequest
     named: bool
     """Whether it was asked for by its name."""
 
@@ -116,7 +116,7 @@ def plan(
     """
     wanted = in_order(names or catalog.NAMES)
     specs: dict[str, ProbeSpec] = {name: catalog.load(name).SPEC for name in wanted}
-    wishes = wishes_for(
+    requests = requests_for(
         tuple(wanted),
         machine,
         addresses,
@@ -127,18 +127,18 @@ def plan(
         python=python,
         deadline_seconds=deadline_seconds,
     )
-    gpus = len(wishes[0].addresses) if not selftest else SELFTEST_DEVICES
+    gpus = len(requests[0].addresses) if not selftest else SELFTEST_DEVICES
     steps, started = [], False
-    for wish in wishes:
-        spec = specs[wish.probe]
+    for request in requests:
+        spec = specs[request.probe]
         fresh = spec.private_folder or not started
-        step = step_of(spec, gpus, level, fresh=fresh, named=wish.probe in names)
+        step = step_of(spec, gpus, level, fresh=fresh, named=request.probe in names)
         started = started or not (spec.private_folder or step.over)
-        steps.append(Planned(step=step, spec=spec, wish=wish, named=wish.probe in names))
+        steps.append(Planned(step=step, spec=spec, request=request, named=request.probe in names))
     return Plan(
         steps=tuple(steps),
         level=level,
-        addresses=wishes[0].addresses,
+        addresses=requests[0].addresses,
         force=force,
         selftest=selftest,
         python=python,

@@ -13,14 +13,14 @@ from gputop.measuring.guard import Guard
 from gputop.measuring.planning import SELFTEST_DEVICES, Plan, Planned
 from gputop.measuring.runs import (
     MOST_NOTES,
-    Told,
+    ProbeResult,
     circumstances,
-    request_of,
+    result_of,
     said,
     seconds_of,
-    tell,
     to_measurement,
     with_names,
+    worker_request,
 )
 from gputop.measuring.state import ProbeStep, SuiteState
 from gputop.probes.protocol import messages as protocol
@@ -56,14 +56,14 @@ class Ended:
     """A probe is over, or will not run."""
 
     planned: Planned
-    told: Told
+    result: ProbeResult
 
 
 Event = Began | Changed | Figure | Ended
 
 
 @dataclass(frozen=True)
-class Ran:
+class SuiteResult:
     """A suite that is over."""
 
     state: SuiteState
@@ -87,7 +87,7 @@ class Suite:
         self._on_event = on_event
         self._cancel = cancel
         self._make_session = session
-        names = self._names = dict(plan.steps[0].wish.names) if plan.steps else {}
+        names = self._names = dict(plan.steps[0].request.names) if plan.steps else {}
         watched = () if plan.selftest else plan.addresses
         self._guard = guard or Guard(watched, names, cancel)
         self._ends: list[Ended] = []
@@ -99,7 +99,7 @@ class Suite:
         self._state = replace(plan.state(), started_at=time.time())
         self._started = time.monotonic()
 
-    def run(self) -> Ran:
+    def run(self) -> SuiteResult:
         """Run all steps; every end is an `Ended`, nothing that a worker does is raised."""
         self._on_event(Changed(self._state))
         try:
@@ -107,14 +107,16 @@ class Suite:
             for planned in self._plan.steps:
                 if planned.step.over:
                     text = planned.step.text
-                    self._end(planned, Told(outcome=Outcome(planned.step.state, text, 0.0)))
+                    self._end(planned, ProbeResult(outcome=Outcome(planned.step.state, text, 0.0)))
                     continue
-                told = stop or self._one(planned)
-                self._end(planned, told)
-                if told.outcome.status == "no-torch":
-                    stop = told  # the next worker would say the same
+                result = stop or self._run_step(planned)
+                self._end(planned, result)
+                if result.outcome.status == "no-torch":
+                    stop = result  # the next worker would say the same
                 elif self._cancel.is_set():
-                    stop = Told(outcome=Outcome("cancelled", "Cancelled before it began.", 0.0))
+                    stop = ProbeResult(
+                        outcome=Outcome("cancelled", "Cancelled before it began.", 0.0)
+                    )
         finally:
             self._close_shared()
         elapsed = round(time.monotonic() - self._started, 3)
@@ -122,11 +124,11 @@ class Suite:
             running=False,
             elapsed_seconds=elapsed,
             text=summary(self._state.steps, elapsed),
-            forcible=any(end.told.forcible for end in self._ends),
+            forcible=any(end.result.forcible for end in self._ends),
         )
-        return Ran(self._state, tuple(self._ends))
+        return SuiteResult(self._state, tuple(self._ends))
 
-    def _prepare(self) -> Told | None:
+    def _prepare(self) -> ProbeResult | None:
         """Look at the GPUs while a Python is searched; the end of all steps if one is missing."""
         verdict_of = self._guard.begin(patient=not self._plan.force)
         choice = find_interpreter(self._plan.python, self._cancel)
@@ -134,18 +136,18 @@ class Suite:
         self._blind, self._busy, self._choice = verdict.blind, verdict.busy, choice
         elapsed = round(time.monotonic() - self._started, 3)
         if self._cancel.is_set():
-            return Told(outcome=Outcome("cancelled", "Cancelled before it began.", elapsed))
+            return ProbeResult(outcome=Outcome("cancelled", "Cancelled before it began.", elapsed))
         if verdict.busy and not self._plan.force:
             outcome = Outcome("refused", busy.refusal(verdict), elapsed)
-            return Told(outcome=outcome, blind=verdict.blind, forcible=True)
+            return ProbeResult(outcome=outcome, blind=verdict.blind, forcible=True)
         if choice.chosen is None:
             outcome = Outcome("no-torch", " ".join(choice.sentences()), elapsed)
-            return Told(outcome=outcome, choice=choice)
+            return ProbeResult(outcome=outcome, choice=choice)
         self._on_event(Began(choice))
         self._change(text=choice.sentences()[0])
         return None
 
-    def _one(self, planned: Planned) -> Told:
+    def _run_step(self, planned: Planned) -> ProbeResult:
         """Run one probe, in the shared worker or in one of its own."""
         assert self._choice is not None
         assert self._choice.chosen is not None
@@ -157,28 +159,28 @@ class Suite:
             if refused is not None:
                 return refused
             self._workers += 1
-        wish = planned.wish
-        seconds = seconds_of(wish, planned.spec, len(wish.addresses) or SELFTEST_DEVICES)
-        request = request_of(wish, seconds)
+        request = planned.request
+        seconds = seconds_of(request, planned.spec, len(request.addresses) or SELFTEST_DEVICES)
+        message = worker_request(request, seconds)
         hear = _Hearing(self, planned)
         python = self._choice.chosen.path
         if planned.shares_worker:
             if self._shared is None:
                 self._shared = self._make_session(python, self._cancel)
-            outcome = self._shared.run(request, hear, seconds, last=planned is self._last_shared())
+            outcome = self._shared.run(message, hear, seconds, last=planned is self._last_shared())
         else:
             with self._make_session(python, self._cancel, private_folder=True) as session:
-                outcome = session.run(request, hear, seconds, last=True)
-        return tell(wish, _fair(outcome, planned), self._choice, self._blind, self._busy)
+                outcome = session.run(message, hear, seconds, last=True)
+        return result_of(request, _fair(outcome, planned), self._choice, self._blind, self._busy)
 
-    def _strangers(self) -> Told | None:
+    def _strangers(self) -> ProbeResult | None:
         """Look, before each worker but the first, whether somebody else has come to these GPUs."""
         if not self._workers or self._plan.force:
             return None
         verdict = self._guard.again()
         if not verdict.busy:
             return None
-        return Told(outcome=Outcome("refused", busy.refusal(verdict), 0.0), forcible=True)
+        return ProbeResult(outcome=Outcome("refused", busy.refusal(verdict), 0.0), forcible=True)
 
     def _last_shared(self) -> Planned | None:
         sharing = [planned for planned in self._plan.runs if planned.shares_worker]
@@ -189,8 +191,8 @@ class Suite:
             self._shared.close()
             self._shared = None
 
-    def _end(self, planned: Planned, told: Told) -> None:
-        outcome = told.outcome
+    def _end(self, planned: Planned, result: ProbeResult) -> None:
+        outcome = result.outcome
         state = outcome.status
         fields: dict[str, Any] = {"elapsed_seconds": outcome.elapsed_seconds}
         if state == "finished":
@@ -198,7 +200,7 @@ class Suite:
             fields["done"] = 0 if step is None else step.total
         text = with_names(outcome.message, self._names)
         self._step(planned, state=state, text=text, **fields)
-        ended = Ended(planned, told)
+        ended = Ended(planned, result)
         self._ends.append(ended)
         self._on_event(ended)
 
@@ -222,9 +224,9 @@ class Suite:
         elif isinstance(message, protocol.MeasuredValue):
             hearing.figures += 1
             self._step(planned, figures=hearing.figures)
-            wish = planned.wish
-            more = circumstances(wish, message, self._busy)
-            self._on_event(Figure(to_measurement(message, wish.probe, hearing.hello, more)))
+            request = planned.request
+            more = circumstances(request, message, self._busy)
+            self._on_event(Figure(to_measurement(message, request.probe, hearing.hello, more)))
         elif isinstance(message, protocol.Note) and len(hearing.notes) < MOST_NOTES:
             hearing.notes.append(message)
             self._step(planned, notes=said(hearing.notes, self._names))
@@ -248,7 +250,7 @@ class _Hearing:
 
 def _fair(outcome: Outcome, planned: Planned) -> Outcome:
     """The outcome, unless somebody gave less time than the probe needs: then late is no finding."""
-    given, usual = planned.wish.deadline_seconds, planned.step.estimate_seconds
+    given, usual = planned.request.deadline_seconds, planned.step.estimate_seconds
     if outcome.status != "timed-out" or given is None or given >= usual:
         return outcome
     text = f"No end after {given:.0f} s, as long as was allowed; about {usual:.0f} s are usual."

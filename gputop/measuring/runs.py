@@ -28,7 +28,7 @@ NOTE_LIMIT = 500
 """Longest line of a note that is told, in characters."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants measured."""
 
     probe: str
@@ -49,7 +49,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     params: tuple[tuple[str, Any], ...] = ()
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
     """What is known when a run is over."""
 
     outcome: Outcome
@@ -64,27 +64,27 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """When it ended, seconds since the epoch."""
 
 
-def wish_for(
+def request_for(
     probe: str,
     machine: Machine,
     addresses: tuple[str, ...],
     *,
     params: tuple[tuple[str, Any], ...] = (),
     **more: Any,
-) -> Wish:
-    """A wish with what the machine says about these GPUs (none named: all) and their relations."""
-    return wishes_for((probe,), machine, addresses, params={probe: params}, **more)[0]
+) -> ProbeRequest:
+    """Build a request for these GPUs (none named: all), with their names and relations."""
+    return requests_for((probe,), machine, addresses, params={probe: params}, **more)[0]
 
 
-def wishes_for(
+def requests_for(
     probes: tuple[str, ...],
     machine: Machine,
     addresses: tuple[str, ...],
     *,
     params: Mapping[str, tuple[tuple[str, Any], ...]] | None = None,
     **more: Any,
-) -> tuple[Wish, ...]:
-    """A wish for each probe; `params`: what each of them is told besides."""
+) -> tuple[ProbeRequest, ...]:
+    """A request for each probe; `params`: what each of them is told besides."""
     relations = Relations(machine)
     addresses = addresses or select(None, machine)
     names = tuple((gpu.address, gpu_label(gpu)) for gpu in machine.gpus)
@@ -95,7 +95,7 @@ def wishes_for(
         if src != dst
     )
     return tuple(
-        Wish(
+        ProbeRequest(
             probe=probe,
             addresses=addresses,
             names=names,
@@ -114,40 +114,42 @@ def _kind(machine: Machine, relations: Relations, src: str, dst: str) -> str:
     return letters if one is None or other is None else likeness(letters, one, other)
 
 
-def request_of(wish: Wish, seconds: float) -> protocol.Request:
+def worker_request(request: ProbeRequest, seconds: float) -> protocol.Request:
     """What a worker is asked; it is given up after so many seconds."""
     return protocol.Request(
-        probe=wish.probe,
-        devices=wish.addresses,
+        probe=request.probe,
+        devices=request.addresses,
         params={
-            "level": wish.level,
-            "force": wish.force,
-            "selftest": wish.selftest,
-            "kinds": dict(wish.kinds),
+            "level": request.level,
+            "force": request.force,
+            "selftest": request.selftest,
+            "kinds": dict(request.kinds),
             "seconds": max(seconds - RANKS_SECONDS, seconds / 2),
-            **dict(wish.params),
+            **dict(request.params),
         },
     )
 
 
-def seconds_of(wish: Wish, spec: ProbeSpec, gpus: int) -> float:
+def seconds_of(request: ProbeRequest, spec: ProbeSpec, gpus: int) -> float:
     """When to give it up."""
-    return wish.deadline_seconds or spec.deadline_seconds(gpus, wish.level)
+    return request.deadline_seconds or spec.deadline_seconds(gpus, request.level)
 
 
-def tell(
-    wish: Wish,
+def result_of(
+    request: ProbeRequest,
     outcome: Outcome,
     choice: InterpreterChoice | None,
     blind: tuple[str, ...],
     busy: tuple[str, ...] = (),
-) -> Told:
+) -> ProbeResult:
     """What is known when a worker has answered; `busy`: why it should not have been asked."""
-    return Told(
+    return ProbeResult(
         outcome=outcome,
         choice=choice,
         measurements=tuple(
-            to_measurement(figure, wish.probe, outcome.hello, circumstances(wish, figure, busy))
+            to_measurement(
+                figure, request.probe, outcome.hello, circumstances(request, figure, busy)
+            )
             for figure in outcome.latest()
         ),
         blind=blind,
@@ -176,7 +178,7 @@ def said(notes: Iterable[protocol.Note], names: Mapping[str, str]) -> tuple[str,
 
 
 def circumstances(
-    wish: Wish, figure: protocol.MeasuredValue, busy: tuple[str, ...] = ()
+    request: ProbeRequest, figure: protocol.MeasuredValue, busy: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Details that a worker does not know: whose figure it is, and who was in the way.
 
@@ -184,10 +186,10 @@ def circumstances(
     """
     ends = [end for end in (figure.src, figure.dst) if end]
     found: dict[str, Any] = {}
-    count = len(wish.addresses)
+    count = len(request.addresses)
     if not ends and count and figure.details.get("ranks", count) == count:
-        found["devices"] = list(wish.addresses)
-    names = [name for address, name in wish.names if address in ends]
+        found["devices"] = list(request.addresses)
+    names = [name for address, name in request.names if address in ends]
     begins = tuple(name + after for name in names for after in (" ", ":"))
     concerned = [one for one in busy if not ends or one.startswith(begins)]
     if concerned:

@@ -19,7 +19,7 @@ from ..devices.memory_work import (
     OPERATIONS,
     QUANTITIES,
     Arrays,
-    Operation,
+    MemoryOperation,
 )
 from ..devices.opened import Emit, open_devices
 from ..devices.sensors import Sensors
@@ -61,7 +61,7 @@ _SMALLER = (256 * MIB, 128 * MIB)
 _CPU_SIZES = (16 * MIB,)
 _MOST_COPIES, _FEWEST_COPIES, _SAMPLE_BYTES = 16, 4, 16 * GIB
 _WARM_SECONDS = 0.25
-_Figure = tuple[Operation, int, Sampled]
+_Figure = tuple[MemoryOperation, int, Sampled]
 
 
 def run(request: Request, emit: Emit) -> None:
@@ -143,7 +143,7 @@ class _Walk:
         ]
         odd = set(low_ones(kinds))
         odd |= {place for place, (_, figure) in enumerate(figures) if figure[2].restless()}
-        again: dict[str, list[tuple[Operation, int]]] = {}
+        again: dict[str, list[tuple[MemoryOperation, int]]] = {}
         for place in sorted(odd):
             device, (operation, size, _) = figures[place]
             again.setdefault(device.key, []).append((operation, size))
@@ -158,7 +158,7 @@ class _Walk:
         self,
         device: DeviceRecord,
         sizes: "tuple[int, ...]",
-        again: "Optional[list[tuple[Operation, int]]]" = None,
+        again: "Optional[list[tuple[MemoryOperation, int]]]" = None,
     ) -> "list[_Figure]":
         """In the thread that runs it: arrays, figures, and the arrays gone."""
         if self._cpu:
@@ -171,7 +171,7 @@ class _Walk:
         self,
         device: DeviceRecord,
         sizes: "tuple[int, ...]",
-        again: "Optional[list[tuple[Operation, int]]]",
+        again: "Optional[list[tuple[MemoryOperation, int]]]",
     ) -> "list[_Figure]":
         todo = again or [(operation, size) for size in sizes for operation in OPERATIONS]
         index = device.torch_index
@@ -203,8 +203,8 @@ class _Walk:
         return found
 
     def _report(
-        self, key: str, operation: Operation, size: int, copies: int, sampled: Sampled, engine: str,
-        seen: "dict[str, Any]", *, verdict: str, alone: bool,
+        self, key: str, operation: MemoryOperation, size: int, copies: int, sampled: Sampled,
+        engine: str, seen: "dict[str, Any]", *, verdict: str, alone: bool,
     ) -> None:  # fmt: skip
         details = dict(seen)
         if operation in (DRIVER_COPY, KERNEL_COPY):

@@ -83,7 +83,7 @@ def run_crew(
                 for piece in pieces(folder, rank):
                     emit(piece)
         if trouble is not None:
-            _tell(trouble, crew, warnings(folder, ranks), emit, answer)
+            _report(trouble, crew, warnings(folder, ranks), emit, answer)
             raise ProbeStopped(trouble.error, trouble.text)
     finally:
         _clear(store, folder, ranks)
@@ -109,7 +109,7 @@ def _seconds(params: Mapping[str, Any], spec: ProbeSpec, ranks: int) -> float:
     return float(wanted)
 
 
-def _tell(
+def _report(
     trouble: Trouble, crew: Crew, warned: "list[str]", emit: Emit, answer: Optional[Answer]
 ) -> None:
     """What the library warned of, and the failure as a measurement, unless nothing was tried."""

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from .devices import Flow, FlowTimes
 from .driver import CopyCall
-from .held import HeldStreams, Lane
+from .held import HeldStreams, StreamWork
 
 CHUNK_BYTES = 16 << 20
 """Of a staged copy: waiting for the other side costs about 10 us a chunk, under 3 % of it."""
@@ -45,7 +45,7 @@ class Copies:
             place = used.get(flow.doer, 0)
             used[flow.doer] = place + 1
             stream = self.stream(flow.doer, place)
-            lanes.append(Lane(flow.doer, stream, partial(queue, flow, stream), pieces))
+            lanes.append(StreamWork(flow.doer, stream, partial(queue, flow, stream), pieces))
         return FlowTimes(self._held.seconds(lanes))
 
     def queue_copy(self, to: Any, source: Any, stream: Any, other: Any) -> None:

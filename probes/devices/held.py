@@ -19,7 +19,7 @@ _TRIAL_CYCLES = 200_000
 
 
 @dataclass(frozen=True)
-class Lane:
+class StreamWork:
     """The work of one stream."""
 
     index: int
@@ -47,7 +47,7 @@ class HeldStreams:
         self._torch = torch
         self._holds: dict[tuple[int, int], _Hold] = {}
 
-    def seconds(self, lanes: Sequence[Lane]) -> "tuple[tuple[float, ...], ...]":
+    def seconds(self, lanes: Sequence[StreamWork]) -> "tuple[tuple[float, ...], ...]":
         """For each lane: when each of its pieces was done, counted from its device's first start.
 
         One lane alone has no rivals to be compared with on the way: its end only.
@@ -68,7 +68,7 @@ class HeldStreams:
         )
 
     def _queue(
-        self, lanes: Sequence[Lane], cycles: int
+        self, lanes: Sequence[StreamWork], cycles: int
     ) -> "tuple[list[tuple[Any, list[Any]]], bool]":
         """Queue everything, wait for its end; events of each lane, and whether the hold held."""
         torch = self._torch
@@ -98,7 +98,7 @@ class HeldStreams:
             ends[-1].synchronize()
         return marks, held
 
-    def _cycles_for_hold(self, lane: Lane) -> int:
+    def _cycles_for_hold(self, lane: StreamWork) -> int:
         """Argument of torch.cuda._sleep that holds a stream for _HOLD_SECONDS."""
         torch = self._torch
         with torch.cuda.device(lane.index), torch.cuda.stream(lane.stream):

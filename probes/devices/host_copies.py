@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .driver import Driver, driver_library
-from .held import HeldStreams, Lane
+from .held import HeldStreams, StreamWork
 from .host_memory import HostBuffer
 
 SCRATCH_BYTES = 256 << 20
@@ -90,16 +90,20 @@ class GpuCopier:
             lane.stream.synchronize()
             return time.perf_counter() - start
 
-    def _lane(self, copy: Copy, times: int) -> Lane:
+    def _lane(self, copy: Copy, times: int) -> StreamWork:
         call, key = self._call, (copy.index, copy.to_device)
         if key not in self._streams:
             self._streams[key] = self._torch.cuda.Stream(device=copy.index)
         stream = self._streams[key]
         to, source = (copy.device, copy.host) if copy.to_device else (copy.host, copy.device)
         if call is None:
-            return Lane(copy.index, stream, lambda: to.copy_(source, non_blocking=True), times)
+            return StreamWork(
+                copy.index, stream, lambda: to.copy_(source, non_blocking=True), times
+            )
         pointers, size = (to.data_ptr(), source.data_ptr()), to.numel()
-        return Lane(copy.index, stream, lambda: call(*pointers, size, stream.cuda_stream), times)
+        return StreamWork(
+            copy.index, stream, lambda: call(*pointers, size, stream.cuda_stream), times
+        )
 
     def finish(self, index: int) -> None:
         """See Copier."""

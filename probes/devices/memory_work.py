@@ -13,7 +13,7 @@ from typing import Any, Optional
 from ..protocol.quantity import Quantity
 from ..protocol.timing import Sampled, gigabytes_per_second, sample, warm
 from .driver import Driver
-from .held import HeldStreams, Lane
+from .held import HeldStreams, StreamWork
 from .kernels import Kernels
 
 READ_WRITTEN = "bytes read + bytes written"
@@ -23,7 +23,7 @@ _WORD = 0x5A17C3E9
 
 
 @dataclass(frozen=True)
-class Operation:
+class MemoryOperation:
     """Something that is done to whole arrays."""
 
     quantity: Quantity
@@ -39,11 +39,11 @@ _WRITTEN = Quantity("memory_write", "write", counted="bytes written")
 _TRIAD = Quantity("memory_triad", "triad", counted=READ_WRITTEN)
 QUANTITIES = (_COPIED, _READ, _WRITTEN, _TRIAD)
 
-DRIVER_COPY = Operation(_COPIED, "driver copy", "copies", 2)
-KERNEL_COPY = Operation(_COPIED, "kernel copy", "copies", 2)
-READ = Operation(_READ, "", "adds up", 1)
-WRITE = Operation(_WRITTEN, "", "fills", 1)
-TRIAD = Operation(_TRIAD, "", "adds a multiple of one array to another in", 3)
+DRIVER_COPY = MemoryOperation(_COPIED, "driver copy", "copies", 2)
+KERNEL_COPY = MemoryOperation(_COPIED, "kernel copy", "copies", 2)
+READ = MemoryOperation(_READ, "", "adds up", 1)
+WRITE = MemoryOperation(_WRITTEN, "", "fills", 1)
+TRIAD = MemoryOperation(_TRIAD, "", "adds a multiple of one array to another in", 3)
 OPERATIONS = (DRIVER_COPY, KERNEL_COPY, READ, WRITE, TRIAD)
 
 
@@ -74,7 +74,12 @@ class Arrays:
             self.kernel_engine = "ATen on the host"
 
     def measure(
-        self, operation: Operation, size_bytes: int, copies: int, samples: int, warm_seconds: float
+        self,
+        operation: MemoryOperation,
+        size_bytes: int,
+        copies: int,
+        samples: int,
+        warm_seconds: float,
     ) -> Sampled:
         """GB/s, counted as the operation says."""
         work = self._work(operation, size_bytes)
@@ -89,9 +94,9 @@ class Arrays:
             for _ in range(times):
                 work()
             return time.perf_counter() - start
-        return self._held.seconds([Lane(self._index, self._stream, work, times)])[0][-1]
+        return self._held.seconds([StreamWork(self._index, self._stream, work, times)])[0][-1]
 
-    def _work(self, operation: Operation, size_bytes: int) -> Callable[[], object]:
+    def _work(self, operation: MemoryOperation, size_bytes: int) -> Callable[[], object]:
         torch, stream, kernels, index = self._torch, self._stream, self._kernels, self._index
         a, b, c = (array[: size_bytes // 4] for array in self._all)
         ends = c.data_ptr(), a.data_ptr()
@@ -117,7 +122,7 @@ class Arrays:
             ),
         }[operation]
 
-    def is_right(self, operation: Operation, size_bytes: int) -> bool:
+    def is_right(self, operation: MemoryOperation, size_bytes: int) -> bool:
         """Do it once more and look at every word."""
         torch = self._torch
         self._all[2].zero_()
@@ -139,7 +144,7 @@ class Arrays:
             return (int(self._total.item()) - words) % (1 << 32) == 0
         return all(self._chunk_is_right(operation, *each) for each in self._chunks(size_bytes))
 
-    def _chunk_is_right(self, operation: Operation, a: Any, b: Any, c: Any) -> bool:
+    def _chunk_is_right(self, operation: MemoryOperation, a: Any, b: Any, c: Any) -> bool:
         torch = self._torch
         if operation is WRITE:
             return bool((c.view(torch.int32) == _WORD).all().item())

@@ -6,7 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 
 from gputop.screens.flags.list import FlagList, FlagRow
-from gputop.screens.probes.entries import Entry
+from gputop.screens.probes.entries import ProbeEntry
 from gputop.screens.probes.list import ProbeList
 from gputop.widgets.named_list import NamedList
 from tests.support.app import settle
@@ -16,7 +16,7 @@ def give(table: NamedList, *names: str) -> None:
     if isinstance(table, FlagList):
         table.show_rows([FlagRow(name=name) for name in names])
     elif isinstance(table, ProbeList):
-        table.show_entries([Entry(name=name) for name in names])
+        table.show_entries([ProbeEntry(name=name) for name in names])
 
 
 class Holder(App[None]):

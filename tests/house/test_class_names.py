@@ -7,17 +7,6 @@ from collections import defaultdict
 
 from tests.support.places import ROOT
 
-DOUBLED = {
-    "Member",
-    "Operation",
-    "Outcome",
-    "Plan",
-    "Ran",
-    "Reporter",
-    "Result",
-}
-"""Names that still have several bearers. This set only shrinks."""
-
 
 def bearers() -> dict[str, list[str]]:
     """Name of each public class -> where it is defined."""
@@ -32,5 +21,4 @@ def bearers() -> dict[str, list[str]]:
 
 def test_no_public_class_name_occurs_twice() -> None:
     doubled = {name: places for name, places in bearers().items() if len(places) > 1}
-    assert {name: doubled[name] for name in doubled.keys() - DOUBLED} == {}
-    assert DOUBLED - doubled.keys() == set(), "these are single now: take them out of DOUBLED"
+    assert doubled == {}

@@ -125,7 +125,7 @@ def command(
             from gputop.commands.check.junit import write
 
             write(answer, RULES, junit)
-        _tell(answer, as_json=as_json, verbose=verbose)
+        _print(answer, as_json=as_json, verbose=verbose)
     except BrokenPipeError:
         # Whoever read our text has left (`| head -1`); the exit code is an answer of its own.
         _hush()
@@ -140,7 +140,7 @@ def _hush() -> None:
             os.dup2(nowhere, stream.fileno())
 
 
-def _tell(answer: Answer, *, as_json: bool, verbose: bool) -> None:
+def _print(answer: Answer, *, as_json: bool, verbose: bool) -> None:
     """The verdict on stdout; what people should know besides on stderr."""
     tell_problems(answer.node)
     for note in answer.assumptions:

@@ -143,13 +143,13 @@ def _say(case: Xml.Element, kind: str, severity: str, findings: Sequence[Finding
 
 def _whole(finding: Finding) -> str:
     """All of a finding as plain text."""
-    told = [f"{finding.severity}: {finding.title}"]
-    told += [f"  {one.what}: {one.value} ({one.source})" for one in finding.evidence]
-    told += [f"So: {finding.consequence}", f"Not if: {finding.disproof}"]
+    lines = [f"{finding.severity}: {finding.title}"]
+    lines += [f"  {one.what}: {one.value} ({one.source})" for one in finding.evidence]
+    lines += [f"So: {finding.consequence}", f"Not if: {finding.disproof}"]
     for fix in finding.fix:
         root = " (needs root)" if fix.needs_root else ""
-        told += [f"Do: {fix.text}{root}", *([f"  {fix.command}"] if fix.command else [])]
-    return "\n".join(told)
+        lines += [f"Do: {fix.text}{root}", *([f"  {fix.command}"] if fix.command else [])]
+    return "\n".join(lines)
 
 
 def _moment(at: float) -> str:

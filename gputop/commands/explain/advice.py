@@ -42,11 +42,11 @@ def _set(prediction: Prediction) -> bool:
     return value.isdecimal() and len(value) < 6 and int(value) >= ENOUGH
 
 
-def lines(told: tuple[Advice, ...], width: int) -> Iterator[str]:
+def lines(suggestions: tuple[Advice, ...], width: int) -> Iterator[str]:
     """The same as text."""
     from gputop.pages.terminal import wrapped
 
-    for one in told:
+    for one in suggestions:
         yield from wrapped(f"{one.title}: {one.why}", width, 2)
         if one.command:
             yield from wrapped(f"  {one.text.rstrip('.')}: {one.command}", width, 4)

@@ -73,10 +73,10 @@ def command(
     except NoGpusError as error:
         raise Exit(f"nothing to explain: {error}", CANNOT_TELL) from error
     pair = pair_of(src, dst, snapshot.machine, prediction)
-    told = advice(snapshot, prediction)
+    suggestions = advice(snapshot, prediction)
     if as_json:
         shown = document(
-            prediction, gputop=__version__, source=snapshot.source, pair=pair, advice=told
+            prediction, gputop=__version__, source=snapshot.source, pair=pair, advice=suggestions
         )
         if changes:
             shown.baseline = document(
@@ -87,9 +87,9 @@ def command(
         print_json(shown)
         return
     _print(prediction, pair)
-    if told:
+    if suggestions:
         click.echo()
-    for line in advice_lines(told, text_width()):
+    for line in advice_lines(suggestions, text_width()):
         click.echo(clean(line, 400))
     if changes:
         from gputop.pages.terminal import section_lines

@@ -155,8 +155,8 @@ def _explain(flag: Flag, study: Study, changes: dict[str, str | None], *, predic
     lines = [f"{flag.name} ({flag.group}, {flag.subject})", ""]
     if changes and predicted:
         lines += [*section_lines(sections(study.change(changes)), text_width(WIDEST)), ""]
-    told = account(flag, study) if predicted else plain(flag)
-    _echo([*lines, *section_lines(told, text_width(WIDEST))])
+    page = account(flag, study) if predicted else plain(flag)
+    _echo([*lines, *section_lines(page, text_width(WIDEST))])
 
 
 def _overview(

@@ -19,7 +19,7 @@ from gputop.topology.nccl.prediction import Library
 SCHEMA = "gputop.flags/1"
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class ValueOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What one value of a flag would do here."""
 
     value: str
@@ -35,7 +35,7 @@ class FlagDocument(msgspec.Struct, frozen=True, kw_only=True):
     value: str | None
     unread: str
     """Why this library does not read it; "" when it does."""
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ValueOutcome, ...]
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ def _flag(flag: Flag, study: Study) -> FlagDocument:
         outcomes=()
         if closed or study.trouble()
         else tuple(
-            Outcome(
+            ValueOutcome(
                 value=one.changes[0].after or "", reading=one.changes[0].reading, effect=one.effect
             )
             for one in study.tries(flag)

@@ -121,8 +121,8 @@ def command(
         deadline_seconds=deadline,
         params=_params(changes, large=large, trace=trace, loopback=loopback),
     )
-    telling = ProbeRun(planned, snapshot, changes, version, logs, as_json=as_json)
-    context.exit(telling.run())
+    probe_run = ProbeRun(planned, snapshot, changes, version, logs, as_json=as_json)
+    context.exit(probe_run.run())
 
 
 def _check_options(

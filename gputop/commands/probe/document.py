@@ -14,7 +14,7 @@ from gputop.measuring.quantities import quantity_of
 
 if TYPE_CHECKING:
     from gputop.measuring.nccl_check import NcclCheck
-    from gputop.measuring.runs import Told, Wish
+    from gputop.measuring.runs import ProbeRequest, ProbeResult
 
 SCHEMA = "gputop.probe/1"
 EXIT_CODES = {
@@ -27,17 +27,17 @@ EXIT_CODES = {
 _GRAVITY = (ANSWERED, WARNINGS, CANNOT_TELL, FAILURES, INTERRUPTED)
 
 
-def exit_code(told: Told, *, low: bool = False) -> int:
+def exit_code(result: ProbeResult, *, low: bool = False) -> int:
     """What a script is told: 2 for wrong bytes and a collective that does not finish.
 
     `low`: some figure is lower than it should be, which is 1 unless something else is worse.
     """
-    code = EXIT_CODES.get(told.outcome.status, CANNOT_TELL)
+    code = EXIT_CODES.get(result.outcome.status, CANNOT_TELL)
     broken = any(
         figure.verdict in (*quantity_of(figure).broken, "wrong-data")
-        for figure in told.measurements
+        for figure in result.measurements
     )
-    if broken and told.outcome.status in ("finished", "failed", "timed-out"):
+    if broken and result.outcome.status in ("finished", "failed", "timed-out"):
         return FAILURES
     return max(code, WARNINGS) if low else code
 
@@ -48,8 +48,8 @@ def worst(codes: Iterable[int]) -> int:
 
 
 def document(
-    wish: Wish,
-    told: Told,
+    request: ProbeRequest,
+    result: ProbeResult,
     check: NcclCheck | None,
     expectations: Expectations | None = None,
 ) -> dict[str, Any]:
@@ -57,24 +57,24 @@ def document(
 
     Each measurement has "expected": what it should be, or null where nothing was judged.
     """
-    known = expectations or Expectations(told.measurements)
-    outcome = told.outcome
-    chosen = None if told.choice is None else told.choice.chosen
+    known = expectations or Expectations(result.measurements)
+    outcome = result.outcome
+    chosen = None if result.choice is None else result.choice.chosen
     answer: dict[str, Any] = {
         "schema": SCHEMA,
         "gputop": __version__,
         "source": ["live"],
-        "assumptions": [*told.blind, *(check.assumptions if check is not None else ())],
-        "probe": wish.probe,
-        "level": wish.level,
-        "gpus": list(wish.addresses),
+        "assumptions": [*result.blind, *(check.assumptions if check is not None else ())],
+        "probe": request.probe,
+        "level": request.level,
+        "gpus": list(request.addresses),
         "status": outcome.status,
         "message": outcome.message,
         "elapsed_seconds": outcome.elapsed_seconds,
         "interpreter": None
         if chosen is None
         else {"path": chosen.path, "how_found": chosen.how_found},
-        "versions": dict(told.measurements[0].versions) if told.measurements else {},
+        "versions": dict(result.measurements[0].versions) if result.measurements else {},
         "measurements": [
             {**msgspec.to_builtins(figure), "expected": as_json(judgement)}
             for figure, judgement in known.pairs()
@@ -87,14 +87,14 @@ def document(
         ],
     }
     if outcome.logs or check is not None:
-        answer["ranks"] = _ranks(told)
+        answer["ranks"] = _ranks(result)
         answer["check"] = None if check is None else msgspec.to_builtins(check)
     return answer
 
 
-def _ranks(told: Told) -> list[dict[str, Any]]:
+def _ranks(result: ProbeResult) -> list[dict[str, Any]]:
     """The device of each rank and how much log it wrote."""
-    outcome = told.outcome
+    outcome = result.outcome
     used = () if outcome.hello is None else outcome.hello.devices
     return [
         {

@@ -28,10 +28,10 @@ def print_history(names: tuple[str, ...], *, as_json: bool) -> None:
     """Print what is kept of this node; reads only, no GPU has to be free."""
     from gputop.commands.probe.node import live_snapshot
     from gputop.measuring.history_compare import compare_last
-    from gputop.measuring.runs import wish_for
+    from gputop.measuring.runs import request_for
 
     machine = live_snapshot().machine
-    labels = dict(wish_for("p2p", machine, ()).names)
+    labels = dict(request_for("p2p", machine, ()).names)
     key = history.node_key(machine)
     kept = history.runs(key)
     found = compare_last(kept, names)

@@ -96,8 +96,8 @@ def _decisions(check: NcclCheck) -> list[str]:
             end = "as predicted" if item.agrees else f"PREDICTED {clean(item.predicted, 200)}"
             # Domains that are alike are told once.
             kind = item.subject.partition(" of ranks ")[0] if item.topic == "graph" else ""
-            told = (kind or item.subject, clean(item.logged, 200), end)
-            said.setdefault(told, []).append(item.subject)
+            key = (kind or item.subject, clean(item.logged, 200), end)
+            said.setdefault(key, []).append(item.subject)
     lines = [
         f"{clean(what, 60)}: {logged}, {end}"
         + (f" ({len(subjects)} times)" if len(subjects) > 1 else "")

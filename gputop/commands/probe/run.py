@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gputop.measuring.nccl_check import NcclCheck
     from gputop.measuring.planning import Plan
     from gputop.measuring.running import Ended
-    from gputop.measuring.runs import Told
+    from gputop.measuring.runs import ProbeResult
 
 
 class ProbeRun:
@@ -41,7 +41,7 @@ class ProbeRun:
         self._version = version
         self._logs = logs
         self._as_json = as_json
-        self._names = dict(plan.steps[0].wish.names)
+        self._names = dict(plan.steps[0].request.names)
         self._expecting = Expecting(snapshot, self._names)
         self._documents: list[dict[str, Any]] = []
         self._codes = [ANSWERED]
@@ -74,24 +74,24 @@ class ProbeRun:
         from gputop.commands.probe.document import document, exit_code
         from gputop.measuring import history
 
-        told, wish = ended.told, ended.planned.wish
+        result, request = ended.result, ended.planned.request
         check = None
-        if told.outcome.logs:
+        if result.outcome.logs:
             from gputop.measuring.nccl_check import check_run
 
-            check = check_run(self._snapshot, told, self._changes, library=self._version)
+            check = check_run(self._snapshot, result, self._changes, library=self._version)
             if self._logs is not None:
-                keep_logs(told, self._logs)
-        known = self._expecting.of(told.measurements)
+                keep_logs(result, self._logs)
+        known = self._expecting.of(result.measurements)
         if self._as_json:
-            self._documents.append(document(wish, told, check, known))
+            self._documents.append(document(request, result, check, known))
         else:
             self._print(known, check)
-        note = history.keep_told(
-            self._snapshot, wish, told, [one.verdict for one in known.judgements]
+        note = history.keep_result(
+            self._snapshot, request, result, [one.verdict for one in known.judgements]
         )
-        self._print_notes(wish.probe, told, note)
-        self._codes.append(exit_code(told, low=known.low))
+        self._print_notes(request.probe, result, note)
+        self._codes.append(exit_code(result, low=known.low))
 
     def _print(self, known: Expectations, check: NcclCheck | None) -> None:
         """Figures and the check, on stdout."""
@@ -105,18 +105,18 @@ class ProbeRun:
         if any(blocks):
             click.echo("\n\n".join(block for block in blocks if block) + "\n")
 
-    def _print_notes(self, probe: str, told: Told, kept: str) -> None:
+    def _print_notes(self, probe: str, result: ProbeResult, kept: str) -> None:
         """Print notes and the outcome on stderr, each text once for all probes."""
         from gputop.measuring.runs import said, with_names
 
         for text in (
-            *told.blind,
-            *said(told.outcome.notes, self._names),
+            *result.blind,
+            *said(result.outcome.notes, self._names),
             *([kept] if kept else []),
         ):
             self._once(f"note: {text}", text)
-        if told.outcome.status != "skipped":
-            message = with_names(told.outcome.message, self._names)
+        if result.outcome.status != "skipped":
+            message = with_names(result.outcome.message, self._names)
             self._once(f"{probe}: {message}", message)
 
     def _once(self, line: str, key: str) -> None:
@@ -125,13 +125,13 @@ class ProbeRun:
             say(line)
 
 
-def keep_logs(told: Told, folder: Path) -> None:
+def keep_logs(result: ProbeResult, folder: Path) -> None:
     """Write each rank's debug log into a folder; Exit where that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for rank in told.outcome.ranks_logged():
+        for rank in result.outcome.ranks_logged():
             path = folder / f"rank{rank}.log"
-            write_whole(path, told.outcome.log_of(rank).encode("utf-8", "replace"))
+            write_whole(path, result.outcome.log_of(rank).encode("utf-8", "replace"))
     except OSError as error:
         why = f"cannot write the logs: {error.strerror}: {folder}"
         raise Exit(why, code_of(error)) from error

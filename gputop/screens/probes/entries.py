@@ -30,7 +30,7 @@ STATES = {
 _RANK = {"low": 3, "high": 2, "healthy": 1}
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One probe in the list."""
 
     name: str
@@ -97,7 +97,7 @@ def entries(
     suite: SuiteState | None,
     probe: ProbeState | None,
     notes: Mapping[str, tuple[str, ...]],
-) -> tuple[Entry, ...]:
+) -> tuple[ProbeEntry, ...]:
     """One entry a probe: those of this version, then others that figures were kept of.
 
     `names` gives the label of a device by address; `gpus` is how many there are; `notes`: what
@@ -111,8 +111,8 @@ def entries(
     for name in (*known, *(name for name in by_probe if name not in known)):
         found = tuple(groups(by_probe.get(name, ()), judged, names))
         entry = _entry(name, known.get(name), found, gpus, level, suite, probe)
-        told = tuple(text for note in notes.get(name, ()) if (text := clean(note, 500).strip()))
-        made.append(msgspec.structs.replace(entry, notes=told) if told else entry)
+        lines = tuple(text for note in notes.get(name, ()) if (text := clean(note, 500).strip()))
+        made.append(msgspec.structs.replace(entry, notes=lines) if lines else entry)
     return tuple(made)
 
 
@@ -124,7 +124,7 @@ def _entry(
     level: str,
     suite: SuiteState | None,
     probe: ProbeState | None,
-) -> Entry:
+) -> ProbeEntry:
     cost = (
         {}
         if spec is None
@@ -138,7 +138,7 @@ def _entry(
         }
     )
     step = None if suite is None else suite.step(name)
-    return Entry(name=name, groups=found, **cost, **_standing(name, step, probe))  # type: ignore[arg-type]
+    return ProbeEntry(name=name, groups=found, **cost, **_standing(name, step, probe))  # type: ignore[arg-type]
 
 
 def _standing(name: str, step: ProbeStep | None, probe: ProbeState | None) -> dict[str, object]:

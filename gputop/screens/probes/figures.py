@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gputop.screens.probes.entries import Entry
-from gputop.screens.probes.groups import Group, Member
+from gputop.screens.probes.entries import ProbeEntry
+from gputop.screens.probes.groups import Group, GroupMember
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.widgets.measures import verdict_word
@@ -21,7 +21,7 @@ _LOWS = 4
 """So many low figures of a group are listed one by one."""
 
 
-def about_lines(entry: Entry, width: int) -> tuple[Line, ...]:
+def about_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
     """What a probe measures and what that costs."""
     said = clean(entry.measures or "a probe that this version of gputop does not know", 600)
     cost = [] if entry.seconds is None else [f"about {units.seconds(entry.seconds)}"]
@@ -36,7 +36,7 @@ def about_lines(entry: Entry, width: int) -> tuple[Line, ...]:
 
 
 def entry_lines(
-    entry: Entry, four_numbers: Iterable[str], patterns: Mapping[str, str], width: int
+    entry: ProbeEntry, four_numbers: Iterable[str], patterns: Mapping[str, str], width: int
 ) -> tuple[Line, ...]:
     """All that is known of a probe: how far it is or ended, figures, notes; () before the first."""
     return (
@@ -46,7 +46,7 @@ def entry_lines(
     )
 
 
-def standing_lines(entry: Entry, width: int) -> tuple[Line, ...]:
+def standing_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
     """How far a running probe is, or how and why one ended."""
     if entry.state == "running":
         of = f"{entry.done}/{entry.total} " if entry.total else "starting "
@@ -65,7 +65,7 @@ def standing_lines(entry: Entry, width: int) -> tuple[Line, ...]:
 
 
 def figure_lines(
-    entry: Entry, four_numbers: Iterable[str], patterns: Mapping[str, str], width: int
+    entry: ProbeEntry, four_numbers: Iterable[str], patterns: Mapping[str, str], width: int
 ) -> tuple[Line, ...]:
     """Bars of all figures, what is low one by one or as a pattern, the causes, the four numbers.
 
@@ -98,7 +98,7 @@ def figure_lines(
     return tuple(lines)
 
 
-def note_lines(entry: Entry, width: int) -> tuple[Line, ...]:
+def note_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
     """What the probe said besides its figures."""
     lines: list[Line] = [()] if entry.notes and entry.groups else []
     for note in entry.notes:
@@ -111,8 +111,8 @@ def _four_numbers(line: str, width: int) -> tuple[Line, ...]:
     before, arrow, last = clean(line, 400).rpartition(" → ")
     if len(line) + 1 <= width:
         return (((f" {before}{arrow}", ""), (last, "strong")),)
-    told = wrapped(((f" {before}", ""),), width, 3)
-    return (*told, ((f"  {arrow}", ""), (last, "strong")))
+    lines = wrapped(((f" {before}", ""),), width, 3)
+    return (*lines, ((f"  {arrow}", ""), (last, "strong")))
 
 
 class _Columns(NamedTuple):
@@ -152,7 +152,12 @@ def _group(group: Group, columns: _Columns, *, listed: bool) -> list[Line]:
 
 
 def _row(
-    title: str, members: Sequence[Member], text: str, unit: str, worst: Member, columns: _Columns
+    title: str,
+    members: Sequence[GroupMember],
+    text: str,
+    unit: str,
+    worst: GroupMember,
+    columns: _Columns,
 ) -> Line:
     """One bar: name, bar with its band, figures, verdict, and the band where there is room."""
     name = columns.name

@@ -22,7 +22,7 @@ LEAST_POINTS = 3
 _ORDER = {"low": 0, "high": 1, "no reference": 2, "healthy": 3}
 
 
-class Member(msgspec.Struct, frozen=True):
+class GroupMember(msgspec.Struct, frozen=True):
     """One figure of one device, pair, or of all."""
 
     who: str
@@ -42,7 +42,7 @@ class Group(msgspec.Struct, frozen=True):
     title: str
     quantity: Quantity
     variant: str | None
-    members: tuple[Member, ...]
+    members: tuple[GroupMember, ...]
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -57,7 +57,7 @@ class Group(msgspec.Struct, frozen=True):
         return unit_text(next((unit for unit in units if unit), ""))
 
     @property
-    def worst(self) -> Member:
+    def worst(self) -> GroupMember:
         """The member to look at first: the lowest where one is low, else the median one."""
         known = [one for one in self.members if one.figure.value is not None]
         if not known:
@@ -70,7 +70,7 @@ class Group(msgspec.Struct, frozen=True):
         return alike[0] if first.verdict == "low" else alike[len(alike) // 2]
 
     @property
-    def bad(self) -> tuple[Member, ...]:
+    def bad(self) -> tuple[GroupMember, ...]:
         """Members that are low, lowest first."""
         low = [one for one in self.members if one.verdict == "low"]
         return tuple(sorted(low, key=lambda one: one.figure.value or 0.0))
@@ -124,7 +124,9 @@ def groups(figures: Iterable[Measurement], judged: Judged, names: Mapping[str, s
             title=_staged(title_of(*key), found[key]),
             quantity=key[0],
             variant=key[1],
-            members=tuple(Member(who_of(one, names), one, judged.of(one)) for one in found[key]),
+            members=tuple(
+                GroupMember(who_of(one, names), one, judged.of(one)) for one in found[key]
+            ),
         )
         for key in order
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from gputop.screens.probes.entries import Entry
+from gputop.screens.probes.entries import ProbeEntry
 from gputop.terminal.clean import clean
 from gputop.topology.model.units import seconds
 from gputop.widgets.meters import progress
@@ -19,7 +19,7 @@ _DOT = (" · ", "rule")
 
 
 def head_lines(
-    entries: Sequence[Entry], gpus: int, level: str, suite: SuiteState | None, width: int
+    entries: Sequence[ProbeEntry], gpus: int, level: str, suite: SuiteState | None, width: int
 ) -> tuple[Line, ...]:
     """One line: what a run would cost, what runs now, or how the last one went."""
     if suite is not None and suite.running:
@@ -35,7 +35,7 @@ def head_lines(
     return (*lines, *wrapped((mark, (clean(suite.text, 300), ""), *force), width, 3)[:2])
 
 
-def _levels(entries: Sequence[Entry], gpus: int, level: str, width: int) -> Line:
+def _levels(entries: Sequence[ProbeEntry], gpus: int, level: str, width: int) -> Line:
     spans: list[Span] = [(" Level ", "muted")]
     for name in LEVELS:
         spans += [(name, "strong underline" if name == level else "muted"), (" ", "")]

@@ -56,8 +56,8 @@ def history_lines(
         return (((" no earlier run of this probe is kept", "muted"),),)
     from gputop.measuring.history_compare import compare
 
-    told = compare(own[-1], own[:-1])
-    lines = [*_changes(told, names, width)]
+    comparison = compare(own[-1], own[:-1])
+    lines = [*_changes(comparison, names, width)]
     key = _headline(probe, own)
     title = title_of(quantity(key[0], probe), key[1]) if key is not None else ""
     lines.append(((f"{' when':<15}{'level':<8}{title}", "muted"),))
@@ -67,13 +67,13 @@ def history_lines(
     return tuple(lines)
 
 
-def _changes(told: RunComparison, names: Mapping[str, str], width: int) -> Iterable[Line]:
-    if not told.earlier_runs:
+def _changes(comparison: RunComparison, names: Mapping[str, str], width: int) -> Iterable[Line]:
+    if not comparison.earlier_runs:
         yield ((" the first run that is kept of this probe", "muted"),)
         return
-    marked = told.marked
-    count = f"{told.earlier_runs} earlier run{'s' * (told.earlier_runs != 1)}"
-    known = [one for one in told.changes if one.percent is not None]
+    marked = comparison.marked
+    count = f"{comparison.earlier_runs} earlier run{'s' * (comparison.earlier_runs != 1)}"
+    known = [one for one in comparison.changes if one.percent is not None]
     if marked:
         yield (
             (" ! ", "warn"),
@@ -83,8 +83,8 @@ def _changes(told: RunComparison, names: Mapping[str, str], width: int) -> Itera
     elif known:
         yield ((" ✓ ", "good"), ("unchanged", ""), (f" against the median of {count}", "muted"))
     for one in marked[:_MARKED]:
-        yield _change(told.probe, one, names, width)
-    for name, was, now in (*told.stack, *told.environment):
+        yield _change(comparison.probe, one, names, width)
+    for name, was, now in (*comparison.stack, *comparison.environment):
         text = f" {clean(name, 40)}: {clean(', '.join(was) or 'not set', 60)} → "
         yield from wrapped(((text, "muted"), (clean(now, 60) or "not set", "")), width, 3)
 

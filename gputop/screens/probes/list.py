@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gputop.screens.probes.entries import Entry
+from gputop.screens.probes.entries import ProbeEntry
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.widgets.named_list import NamedList
@@ -26,14 +26,14 @@ class ProbeList(NamedList):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(fixed_rows=1, id=id, classes=classes)
-        self._entries: tuple[Entry, ...] = ()
+        self._entries: tuple[ProbeEntry, ...] = ()
 
     @property
-    def entry(self) -> Entry | None:
+    def entry(self) -> ProbeEntry | None:
         """The selected probe."""
         return self._entries[self.place] if self._entries else None
 
-    def show_entries(self, entries: Sequence[Entry]) -> None:
+    def show_entries(self, entries: Sequence[ProbeEntry]) -> None:
         """Put these probes on screen."""
         self._entries = tuple(entries)
         self.take_names(entry.name for entry in self._entries)
@@ -46,7 +46,7 @@ class ProbeList(NamedList):
         lines += [self._line(entry, width) for entry in self._entries]
         self.show(lines, self.marks_at(width))
 
-    def _line(self, entry: Entry, width: int) -> Line:
+    def _line(self, entry: ProbeEntry, width: int) -> Line:
         sign, ink = entry.mark
         chosen = entry.name == self.selected
         cost = "–" if entry.seconds is None else _about(entry.seconds)
@@ -65,7 +65,7 @@ class ProbeList(NamedList):
         )
 
 
-def _result(entry: Entry, room: int) -> Line:
+def _result(entry: ProbeEntry, room: int) -> Line:
     """The figure that stands for the probe, and the gravest verdict of all its figures."""
     group = entry.headline
     if group is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gputop.measuring.history import KeptRun
     from gputop.measuring.judged import Judged
     from gputop.screens.host import ScreenHost
-    from gputop.screens.probes.entries import Entry
+    from gputop.screens.probes.entries import ProbeEntry
     from gputop.topology.model.page import Page
     from gputop.topology.report import Report
 
@@ -121,7 +121,7 @@ class ProbesScreen(View):
         """Bring every part up to date; most ticks nothing here has changed."""
         table = self.query_one("#probe-list", ProbeList)
         snapshot = report.snapshot
-        told = (
+        drawn_for = (
             snapshot.machine,
             snapshot.measurements,
             self.gputop.suite,
@@ -135,7 +135,7 @@ class ProbesScreen(View):
             self.query_one("#probe-figures", Board).size,
             self.query_one("#probe-picture", ProbePicture).matrix.size,
         )
-        if told == self._drawn_for:
+        if drawn_for == self._drawn_for:
             return
         self._drawn_for = None
         from gputop.measuring.judged import judged
@@ -169,9 +169,9 @@ class ProbesScreen(View):
             )
         )
         self._draw_entry(report, entry, known)
-        self._drawn_for = (*told[:8], table.selected, *told[9:])
+        self._drawn_for = (*drawn_for[:8], table.selected, *drawn_for[9:])
 
-    def _draw_entry(self, report: Report, entry: Entry, known: Judged) -> None:
+    def _draw_entry(self, report: Report, entry: ProbeEntry, known: Judged) -> None:
         from gputop.screens.probes.figures import about_lines, entry_lines
 
         views, narrow = self._views, self.has_class("-narrow")

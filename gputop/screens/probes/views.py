@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from gputop.screens.probes.entries import Entry
+from gputop.screens.probes.entries import ProbeEntry
 from gputop.screens.probes.groups import Group
 from gputop.screens.probes.head import view_line
 from gputop.screens.probes.sweeps import Sweep, sweeps
@@ -54,7 +54,7 @@ class ProbeViews:
 
     def look_at(
         self,
-        entry: Entry,
+        entry: ProbeEntry,
         figures: Sequence[Measurement],
         judged: Judged,
         narrow: bool,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gputop.measuring.quantities import unit_text
-from gputop.screens.probes.entries import Entry
-from gputop.screens.probes.groups import Group, Member
+from gputop.screens.probes.entries import ProbeEntry
+from gputop.screens.probes.groups import Group, GroupMember
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.topology.model.page import MEASURED, READ, Fact, Page
@@ -20,7 +20,7 @@ _LOWS = 4
 """So many low figures of a group are explained one by one."""
 
 
-def why_probe(entry: Entry, notes: Iterable[str]) -> Page:
+def why_probe(entry: ProbeEntry, notes: Iterable[str]) -> Page:
     """Explain what a probe found: a claim, and a fact for every kind of figure."""
     members = [member for group in entry.groups for member in group.members]
     facts = [
@@ -50,7 +50,7 @@ def why_probe(entry: Entry, notes: Iterable[str]) -> Page:
     )
 
 
-def _claim(entry: Entry, members: list[Member]) -> str:
+def _claim(entry: ProbeEntry, members: list[GroupMember]) -> str:
     if not members:
         said = entry.text or "nothing was measured yet"
         return f"{entry.word}: {said}" if entry.state else f"{said}."
@@ -63,12 +63,12 @@ def _claim(entry: Entry, members: list[Member]) -> str:
     return f"{len(members)} figure{'s' * (len(members) != 1)}: {words}."
 
 
-def _causes(members: list[Member]) -> str:
+def _causes(members: list[GroupMember]) -> str:
     causes = [m.judgement.cause for m in members if m.judgement is not None and m.judgement.cause]
     return "; ".join(dict.fromkeys(causes))
 
 
-def _fact(group: Group, member: Member) -> Fact:
+def _fact(group: Group, member: GroupMember) -> Fact:
     figure, judgement = member.figure, member.judgement
     about = ", ".join(word for word in (group.title, member.who) if word)
     if figure.value is None:
@@ -95,7 +95,7 @@ def _fact(group: Group, member: Member) -> Fact:
     )
 
 
-def _band(member: Member, unit: str) -> list[str]:
+def _band(member: GroupMember, unit: str) -> list[str]:
     """The reference in words: the band, what was counted in, where it comes from."""
     judgement = member.judgement
     if judgement is None:
@@ -103,8 +103,8 @@ def _band(member: Member, unit: str) -> list[str]:
     said = []
     band = judgement.band
     if band is not None:
-        told = judgement.share is None or " % " in judgement.note
-        share = "" if told else f"{100 * (judgement.share or 0.0):.0f} % of "
+        has_share = judgement.share is None or " % " in judgement.note
+        share = "" if has_share else f"{100 * (judgement.share or 0.0):.0f} % of "
         said.append(f"{share}{units.figure(band.healthy)} {unit} ({band.basis})")
         said.append(f"healthy {band_text(band)}")
         said += [clean(text, 200) for text in band.scaled if text not in judgement.cause]

@@ -133,7 +133,7 @@ class CollectiveMember(Member):
         else:
             self._time(step, place, operation)
         if place + 1 == len(self._plan):
-            self._tell_cuts()
+            self._note_cuts()
 
     def _time(self, step: Step, place: int, operation: Operation) -> None:
         here = self.here
@@ -283,7 +283,7 @@ class CollectiveMember(Member):
                 why=f"{self.here.library} has no such call here: {why}"[:400],
             )  # fmt: skip
 
-    def _tell_cuts(self) -> None:
+    def _note_cuts(self) -> None:
         """Say at the end what a slow transport left no time for."""
         if self.rank != 0:
             return

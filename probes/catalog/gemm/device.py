@@ -19,7 +19,7 @@ IN_A_ROW = frozenset({"bf16", "fp8"})
 
 
 @dataclasses.dataclass
-class Result:
+class GemmResult:
     """What one device had to say about one case."""
 
     times: Optional[CallTimes] = None
@@ -62,7 +62,7 @@ class GemmBench:
         """Whether the case is worth a try."""
         return case in self.planned and case.kind not in self.unsupported
 
-    def measure_row(self, tell: "Callable[[_Told], None]", stop: threading.Event) -> None:
+    def measure_row(self, report: "Callable[[_Timed], None]", stop: threading.Event) -> None:
         """Time the row without a pause, on the device's own thread, until `stop`.
 
         A GPU at its power limit clocks higher for a while after any rest.
@@ -72,11 +72,11 @@ class GemmBench:
                 return
             if self.has(case):
                 self.make_room(case)
-                tell((self, case, self.measure(case)))
+                report((self, case, self.measure(case)))
 
-    def measure(self, case: Multiplication) -> Result:
+    def measure(self, case: Multiplication) -> GemmResult:
         """Time the calls; `check` looks at the numbers later."""
-        result = Result(library=self._multiplier.library(case))
+        result = GemmResult(library=self._multiplier.library(case))
         try:
             work = self._multiplier.prepare(case)
             since = time.monotonic()
@@ -94,7 +94,7 @@ class GemmBench:
             self._multiplier.release()
         return result
 
-    def check(self, case: Multiplication, timed: Result) -> Result:
+    def check(self, case: Multiplication, timed: GemmResult) -> GemmResult:
         """The same with what the numbers of one call say of it: no figure where they are no such.
 
         For lack of memory it stays unchecked.
@@ -122,7 +122,7 @@ class GemmBench:
             if kept + case.memory_bytes > self.room_bytes:
                 self._torch.cuda.empty_cache()
 
-    def _lacks_memory(self, error: RuntimeError, result: Result) -> None:
+    def _lacks_memory(self, error: RuntimeError, result: GemmResult) -> None:
         """Say so where another process took the memory; any other error goes on."""
         if not self._multiplier.is_out_of_memory(error):
             raise error
@@ -139,17 +139,18 @@ class GemmBench:
         self.thread.shutdown(wait=True)
 
 
-_Told = tuple[GemmBench, Multiplication, Result]
+_Timed = tuple[GemmBench, Multiplication, GemmResult]
 
 
 def measure_rows(
-    benches: "Sequence[GemmBench]", tell: "Callable[[GemmBench, Multiplication, Result], None]"
+    benches: "Sequence[GemmBench]",
+    report: "Callable[[GemmBench, Multiplication, GemmResult], None]",
 ) -> None:
-    """Every device times its row at its own pace; `tell` hears of each case on this thread.
+    """Every device times its row at its own pace; `report` hears of each case on this thread.
 
     Where one fails the others stop after the case they are at, and its error is raised.
     """
-    came: queue.SimpleQueue[Union[_Told, Future[None]]] = queue.SimpleQueue()
+    came: queue.SimpleQueue[Union[_Timed, Future[None]]] = queue.SimpleQueue()
     stop = threading.Event()
     failed: Optional[BaseException] = None
     try:
@@ -159,7 +160,7 @@ def measure_rows(
         while running:
             item = came.get()
             if isinstance(item, tuple):
-                tell(*item)
+                report(*item)
                 continue
             running.remove(item)
             error = item.exception()

@@ -21,7 +21,7 @@ from ...protocol.sizing import MIB
 from ...protocol.spec import ProbeSpec, level_of
 from ...protocol.timing import low_ones
 from .cases import Multiplication, cases
-from .device import IN_A_ROW, GemmBench, Result, measure_rows
+from .device import IN_A_ROW, GemmBench, GemmResult, measure_rows
 from .report import GEMM, Taken, entries_note, measurement
 from .room import plan, room_bytes
 from .work import precision
@@ -147,7 +147,7 @@ class _Walk:
         steps = sum(len(bench.row) for bench in benches)
         together = len(benches) > 1 and not self._alone
 
-        def tell(bench: GemmBench, case: Multiplication, result: Result) -> None:
+        def report(bench: GemmBench, case: Multiplication, result: GemmResult) -> None:
             self._take(case, bench, result, attempt=1, together=together)
             self._done += 1
             self._progress(case.name)
@@ -155,7 +155,7 @@ class _Walk:
         self._progress(self._cases[0].name)
         with precision(self._torch, "bf16"):
             for group in [[bench] for bench in benches] if self._alone else [benches]:
-                measure_rows(group, tell)
+                measure_rows(group, report)
         self._done = steps  # with those left out because the device has no such type
         for case in self._cases:
             if case.dtype in IN_A_ROW:
@@ -190,7 +190,7 @@ class _Walk:
         self,
         case: Multiplication,
         bench: GemmBench,
-        result: Result,
+        result: GemmResult,
         *,
         attempt: int,
         together: bool,

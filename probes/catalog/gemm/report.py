@@ -8,7 +8,7 @@ from typing import Any, Optional
 from ...protocol.messages import MeasuredValue, Note
 from ...protocol.quantity import Quantity
 from .cases import Multiplication
-from .device import GemmBench, Result
+from .device import GemmBench, GemmResult
 
 GEMM = Quantity(
     "gemm", "", unit="TFLOP/s", counted="2MNK floating point operations", main_variant="bf16"
@@ -28,7 +28,7 @@ class Taken:
     """What one device gave for one case."""
 
     bench: GemmBench
-    result: Result
+    result: GemmResult
     attempt: int
     together: bool
     """Whether other devices multiplied meanwhile."""

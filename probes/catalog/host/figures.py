@@ -69,17 +69,17 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Result:
+class HostResult:
     """One figure of one device, kept so that it can be judged and taken again."""
 
     quantity: Quantity
     place: Place
     sampled: Sampled
-    again: Callable[[], "Result"]
+    again: Callable[[], "HostResult"]
 
 
 @dataclass(frozen=True)
-class Reporter:
+class HostReporter:
     """Turns samples into messages."""
 
     method: str

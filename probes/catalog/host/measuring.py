@@ -13,7 +13,17 @@ from ...devices.sensors import Sensors
 from ...protocol.messages import Note
 from ...protocol.plaintext import one_line
 from ...protocol.timing import Sampled, gigabytes_per_second, sample, warm
-from .figures import FEW_COPIES, QUANTITIES, Level, Place, Reporter, Result, about, link, way
+from .figures import (
+    FEW_COPIES,
+    QUANTITIES,
+    HostReporter,
+    HostResult,
+    Level,
+    Place,
+    about,
+    link,
+    way,
+)
 
 _STAGED = "copy engine, staged by the driver"
 _PAGEABLE_COPIES, _FEW_SAMPLES = 2, 3
@@ -24,7 +34,12 @@ class Measuring:
     """Buffers on host and devices, and what is timed between them."""
 
     def __init__(
-        self, torch: Any, copier: Copier, level: Level, places: Sequence[Place], reporter: Reporter
+        self,
+        torch: Any,
+        copier: Copier,
+        level: Level,
+        places: Sequence[Place],
+        reporter: HostReporter,
     ) -> None:
         self._torch = torch
         self._copier = copier
@@ -59,7 +74,7 @@ class Measuring:
         self._devices.clear()
         self._copier.close()
 
-    def one_way(self, place: Place) -> "list[Result]":
+    def one_way(self, place: Place) -> "list[HostResult]":
         """To the device and back, pinned, nothing else running; the bytes compared once."""
         pool, device = self._pools[place.node], self._devices[place.key]
         right = comes_back(self._torch, self._copier, place.index, pool.tensor, device)
@@ -75,7 +90,7 @@ class Measuring:
     def _pinned(
         self, place: Place, buffer: HostBuffer, to_device: bool, variant: str, samples: int,
         verdict: Optional[str], attempt: int,
-    ) -> Result:  # fmt: skip
+    ) -> HostResult:  # fmt: skip
         device = self._devices[place.key]
         small = min(self._level.smallest_bytes, buffer.size_bytes)
         trial = Copy(place.index, to_device, buffer.tensor[:small], device[:small])
@@ -97,7 +112,7 @@ class Measuring:
         again = partial(
             self._pinned, place, buffer, to_device, variant, samples, verdict, attempt + 1
         )
-        return Result(QUANTITIES[to_device], place, sampled, again)
+        return HostResult(QUANTITIES[to_device], place, sampled, again)
 
     def both_ways(self, place: Place) -> None:
         """To the device and back at once, each with its own half of the buffers."""
@@ -191,7 +206,7 @@ class Measuring:
             _PAGEABLE_COPIES, about(buffer, place.node), engine,
         )  # fmt: skip
 
-    def from_node(self, node: int, cpus: "frozenset[int]", size_bytes: int) -> "list[Result]":
+    def from_node(self, node: int, cpus: "frozenset[int]", size_bytes: int) -> "list[HostResult]":
         """From memory of one NUMA node, touched there first, to every device and back."""
         make = partial(self._copier.host_buffer, self._places[0].index)
         try:

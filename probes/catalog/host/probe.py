@@ -16,7 +16,7 @@ from ...protocol.messages import DeviceRecord, Note, Progress, Request
 from ...protocol.sizing import MIB, too_full
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
 from ...protocol.timing import low_ones
-from .figures import FROM_DEVICE, TO_DEVICE, Level, Place, Reporter, Result
+from .figures import FROM_DEVICE, TO_DEVICE, HostReporter, HostResult, Level, Place
 from .measuring import Measuring
 
 SPEC = ProbeSpec(
@@ -68,7 +68,7 @@ def run(request: Request, emit: Emit) -> None:
         smallest_bytes=min(size_bytes, 64 * MIB),
     )
     copier = open_copier(torch, backend.kind)
-    reporter = Reporter(SPEC.method, backend.kind, emit)
+    reporter = HostReporter(SPEC.method, backend.kind, emit)
     measuring = Measuring(torch, copier, kept, places, reporter)
     try:
         emit(Progress(0, 1, f"pinning {size_bytes // MIB} MiB of host memory"))
@@ -132,7 +132,7 @@ def _walk(
         emit(Progress(done, total, what))
         done += 1
 
-    figures: list[Result] = []
+    figures: list[HostResult] = []
     for place in places:
         step(f"{place.key}, pinned memory")
         figures += measuring.one_way(place)

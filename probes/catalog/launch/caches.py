@@ -29,7 +29,7 @@ _OFF = {
 
 
 @dataclass(frozen=True)
-class Cache:
+class CodeCache:
     """One cache of compiled code."""
 
     what: str
@@ -65,7 +65,7 @@ class Cache:
 
 def caches(
     environment: Mapping[str, str], *, is_hip: bool, mounts: Optional[str] = None
-) -> "tuple[Cache, ...]":
+) -> "tuple[CodeCache, ...]":
     """The caches that a first call may fill; `mounts` is the text of /proc/self/mountinfo."""
     home = environment.get("HOME") or os.path.expanduser("~")
     cache_home = environment.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
@@ -99,7 +99,7 @@ def caches(
         off = _OFF.get(variable, "")
         is_off = environment.get(off) == "1"
         found.append(
-            Cache(
+            CodeCache(
                 what, variable, path, bool(environment.get(variable)), os.path.isdir(path),
                 _filesystem(path, table), off if is_off else None,
             )

@@ -87,7 +87,7 @@ def run(request: Request, emit: Emit) -> None:
     first.measure(steps, os.environ, _SECONDS + _SECONDS_PER_GPU * len(devices), total)
     if level != "quick":
         _compile(first, request.params, emit, total)
-        _tell_caches(emit, is_hip=is_hip)
+        _note_caches(emit, is_hip=is_hip)
     emit(Progress(total, total, "all first uses measured"))
 
 
@@ -192,7 +192,7 @@ def _compile(fresh: _Fresh, params: "Mapping[str, Any]", emit: Emit, total: int)
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _tell_caches(emit: Emit, *, is_hip: bool) -> None:
+def _note_caches(emit: Emit, *, is_hip: bool) -> None:
     """A note on where compiled code is kept here, and whether it will be there next time."""
     found = caches(os.environ, is_hip=is_hip)
     listed = [

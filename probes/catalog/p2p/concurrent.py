@@ -31,7 +31,7 @@ from .patterns import (
     IN_PHASES,
     Ends,
     Pattern,
-    Ran,
+    PatternResult,
     has_one_port,
     patterns,
     phases,
@@ -39,7 +39,7 @@ from .patterns import (
     wiring,
 )
 from .quantities import CONCURRENT, CONCURRENT_TOTAL, CROWDED
-from .report import STAGED, Reporter
+from .report import STAGED, PairReporter
 
 SPEC = ProbeSpec(
     name="p2p-concurrent",
@@ -69,7 +69,7 @@ def run(request: Request, emit: Emit) -> None:
     level = level_of(request.params)
     backend, opened = open_devices(request, SPEC, emit)
     sizes = choose_sizes(backend.kind, opened, request.params)
-    crowd = _Crowd(backend, sizes, opened, Reporter(backend, SPEC.method, emit))
+    crowd = _Crowd(backend, sizes, opened, PairReporter(backend, SPEC.method, emit))
     plan = patterns(len(opened), level)
     steps = len(plan) + 1
     try:
@@ -91,7 +91,11 @@ class _Crowd:
     """Devices that copy at the same time."""
 
     def __init__(
-        self, backend: Backend, sizes: Sizes, devices: Sequence[DeviceRecord], reporter: Reporter
+        self,
+        backend: Backend,
+        sizes: Sizes,
+        devices: Sequence[DeviceRecord],
+        reporter: PairReporter,
     ) -> None:
         self._backend = backend
         self._sizes = sizes
@@ -99,7 +103,7 @@ class _Crowd:
         self._report = reporter
         self._granted: dict[Ends, bool] = {}
         self._alone: dict[Ends, float] = {}
-        self._ran: list[Ran] = []
+        self._ran: list[PatternResult] = []
         # At most one slot for each peer, a power of two long.
         room = sizes.buffer_bytes // (len(devices) - 1)
         self._size = min(sizes.copy_bytes, 1 << room.bit_length() - 1)
@@ -172,7 +176,7 @@ class _Crowd:
         piece = self._sizes.copies * self._size // len(times.ends[0])
         return rates(times.ends, [piece] * len(times.ends))
 
-    def _time(self, pattern: Pattern, schedule: Optional[str] = None) -> Ran:
+    def _time(self, pattern: Pattern, schedule: Optional[str] = None) -> PatternResult:
         """All flows at once."""
         times, pairs = self._times(pattern.flows), len(pattern.flows)
         payload, how = self._sizes.copies * self._size, f" {schedule}" if schedule else ""
@@ -182,9 +186,9 @@ class _Crowd:
         else:
             found = [list(self._rates(t)) for t in times]
         totals = [gigabytes_per_second(pairs * payload, t.together) for t in times]
-        return self._tell(_Taken(pattern, schedule, how, found, totals))
+        return self._emit_result(_Taken(pattern, schedule, how, found, totals))
 
-    def _time_phases(self, pattern: Pattern) -> Ran:
+    def _time_phases(self, pattern: Pattern) -> PatternResult:
         """All to all, one phase after the other: none begins before the last flow is done."""
         each: list[dict[Ends, float]] = [{} for _ in range(self._sizes.samples)]
         seconds = [0.0] * self._sizes.samples
@@ -196,9 +200,9 @@ class _Crowd:
         found = [[one[ends] for ends in pattern.flows] for one in each]
         totals = [gigabytes_per_second(payload, one) for one in seconds]
         how = f" {IN_PHASES}: each GPU to one other, no two to the same"
-        return self._tell(_Taken(pattern, IN_PHASES, how, found, totals))
+        return self._emit_result(_Taken(pattern, IN_PHASES, how, found, totals))
 
-    def _tell(self, taken: "_Taken") -> Ran:
+    def _emit_result(self, taken: "_Taken") -> PatternResult:
         """Report each pair's figure and their total."""
         pattern, variant = taken.pattern, self.title(taken.pattern)
         details = {"schedule": taken.schedule} if taken.schedule else {}
@@ -229,7 +233,7 @@ class _Crowd:
                 total, self._size, self._sizes.copies, variant=variant,
                 details={"pairs": pairs, **details},
             )  # fmt: skip
-        return Ran(pattern, tuple(medians), total.median, taken.schedule or AT_ONCE)
+        return PatternResult(pattern, tuple(medians), total.median, taken.schedule or AT_ONCE)
 
 
 @dataclass(frozen=True)

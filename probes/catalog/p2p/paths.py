@@ -8,7 +8,7 @@ from ...protocol.messages import DeviceRecord
 from ...protocol.sizing import MIB, Sizes
 from ...protocol.timing import Sampled, gigabytes_per_second, sample
 from .quantities import KERNEL_LATENCY, KERNEL_READ, KERNEL_WRITE, READ, SWEEP, THROUGH_HOST
-from .report import STAGED, Reporter
+from .report import STAGED, PairReporter
 
 STAGED_BYTES = 256 * MIB
 _FEW = 3
@@ -18,7 +18,7 @@ _FEW = 3
 class Paths:
     """Figures of one ordered pair beside those every level takes."""
 
-    def __init__(self, backend: Backend, sizes: Sizes, reporter: Reporter) -> None:
+    def __init__(self, backend: Backend, sizes: Sizes, reporter: PairReporter) -> None:
         self._backend = backend
         self._sizes = sizes
         self._report = reporter

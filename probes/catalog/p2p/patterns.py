@@ -86,7 +86,7 @@ def slots(flows: Sequence[Ends]) -> "list[tuple[int, int]]":
 
 
 @dataclass(frozen=True)
-class Ran:
+class PatternResult:
     """One pattern's figures, GB/s."""
 
     pattern: Pattern
@@ -95,12 +95,12 @@ class Ran:
     schedule: str = AT_ONCE
 
 
-def has_one_port(ran: Sequence[Ran], alone: Mapping[Ends, float]) -> bool:
+def has_one_port(ran: Sequence[PatternResult], alone: Mapping[Ends, float]) -> bool:
     """Whether one to all is hardly faster than to one: a switch or a slot, no links of its own."""
     return _times_one_pair(ran, alone, "one to all") <= ONE_PORT
 
 
-def _times_one_pair(ran: Sequence[Ran], alone: Mapping[Ends, float], name: str) -> float:
+def _times_one_pair(ran: Sequence[PatternResult], alone: Mapping[Ends, float], name: str) -> float:
     return statistics.median(
         one.total / max(alone[ends] for ends in one.pattern.flows)
         for one in ran
@@ -109,7 +109,7 @@ def _times_one_pair(ran: Sequence[Ran], alone: Mapping[Ends, float], name: str) 
 
 
 def wiring(
-    ran: Sequence[Ran], alone: Mapping[Ends, float], names: Sequence[str]
+    ran: Sequence[PatternResult], alone: Mapping[Ends, float], names: Sequence[str]
 ) -> "tuple[str, dict[str, object]]":
     """One sentence on what the figures show, and the ratios it rests on."""
     ring = next(one for one in ran if one.pattern.name == "ring shift")
@@ -166,7 +166,7 @@ def wiring(
     ), details  # fmt: skip
 
 
-def _crowded(ring: Ran, alone: Mapping[Ends, float], names: Sequence[str]) -> str:
+def _crowded(ring: PatternResult, alone: Mapping[Ends, float], names: Sequence[str]) -> str:
     """What it says that pairs fall behind when every GPU writes to its neighbour."""
     kept = {ends: figure / alone[ends] for ends, figure in zip(ring.pattern.flows, ring.each)}
     behind = sorted((one for one in kept if kept[one] < HOLDS), key=lambda ends: kept[ends])

@@ -9,7 +9,7 @@ Pair = tuple[DeviceRecord, DeviceRecord]
 
 
 @dataclass(frozen=True)
-class Plan:
+class PairPlan:
     """What is measured beside access, arrival, copies one way and small copies of every pair."""
 
     both_ways_of_all: bool
@@ -24,24 +24,24 @@ class Plan:
     """Warm up only as long as it gets faster."""
 
 
-PLANS: Mapping[str, Plan] = {
-    "quick": Plan(False, False, False, 0, True),
-    "normal": Plan(True, True, False, 4, False),
-    "full": Plan(True, True, True, 2, False),
+PLANS: Mapping[str, PairPlan] = {
+    "quick": PairPlan(False, False, False, 0, True),
+    "normal": PairPlan(True, True, False, 4, False),
+    "full": PairPlan(True, True, True, 2, False),
 }
 
 
 class Kinds:
     """Pairs with like links: as the app says ("SRC DST" -> letters), and by what is granted."""
 
-    def __init__(self, told: object, granted: Mapping[tuple[str, str], bool]) -> None:
-        self._told = told if isinstance(told, dict) else {}
+    def __init__(self, requested: object, granted: Mapping[tuple[str, str], bool]) -> None:
+        self._requested = requested if isinstance(requested, dict) else {}
         self._granted = granted
 
     def of(self, src: DeviceRecord, dst: DeviceRecord) -> str:
         """A word that like pairs share."""
         granted = "granted" if self._granted[src.key, dst.key] else "not granted"
-        return f"{granted} {self._told.get(f'{src.key} {dst.key}', '')}".strip()
+        return f"{granted} {self._requested.get(f'{src.key} {dst.key}', '')}".strip()
 
     def samples(self, pairs: Sequence[Pair]) -> list[Pair]:
         """The first pair of each kind."""

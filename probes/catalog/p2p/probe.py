@@ -15,7 +15,7 @@ from ...protocol.sizing import GIB, MIB, choose_sizes
 from ...protocol.spec import ProbeSpec, level_of
 from .plan import PLANS
 from .quantities import ALONE
-from .report import Reporter
+from .report import PairReporter
 from .walk import Walk
 
 SPEC = ProbeSpec(
@@ -45,7 +45,7 @@ def run(request: Request, emit: Emit) -> None:
     plan = PLANS[level_of(request.params)]
     backend, opened = open_devices(request, SPEC, emit)
     sizes = choose_sizes(backend.kind, opened, request.params)
-    reporter = Reporter(backend, SPEC.method, emit)
+    reporter = PairReporter(backend, SPEC.method, emit)
     walk = Walk(backend, sizes, plan, reporter, request.params.get("kinds"))
     try:
         emit(Progress(0, 1, f"filling {2 * sizes.buffer_bytes // MIB} MiB on each device"))
@@ -58,7 +58,7 @@ def run(request: Request, emit: Emit) -> None:
 
 
 def _trace(
-    walk: Walk, devices: Sequence[DeviceRecord], reporter: Reporter, store_bytes: int
+    walk: Walk, devices: Sequence[DeviceRecord], reporter: PairReporter, store_bytes: int
 ) -> None:
     """What a profiler sees during rung 3 of the first granted pair."""
     granted = [pair for pair, yes in walk.granted.items() if yes]

@@ -12,7 +12,7 @@ STAGED = "copy, staged through the host"
 """The engine of a copy between two GPUs without peer access."""
 
 
-class Reporter:
+class PairReporter:
     """Emits what is said of pairs, with the method and what the backend is."""
 
     def __init__(self, backend: Backend, method: str, emit: Callable[[Message], None]) -> None:

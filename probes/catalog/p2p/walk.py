@@ -13,7 +13,7 @@ from ...protocol.quantity import Quantity
 from ...protocol.sizing import Sizes
 from ...protocol.timing import Sampled, gigabytes_per_second, low_ones, sample, warm
 from .paths import Paths
-from .plan import Kinds, Plan, couples, ordered
+from .plan import Kinds, PairPlan, couples, ordered
 from .quantities import (
     ACCESS,
     ARRIVAL,
@@ -25,7 +25,7 @@ from .quantities import (
     TOGETHER,
     WRITE,
 )
-from .report import STAGED, Reporter
+from .report import STAGED, PairReporter
 
 STEADY = 0.01
 """Two trials closer than this: the link is awake."""
@@ -45,13 +45,18 @@ class Walk:
     """Measures pair after pair."""
 
     def __init__(
-        self, backend: Backend, sizes: Sizes, plan: Plan, reporter: Reporter, told_kinds: object
+        self,
+        backend: Backend,
+        sizes: Sizes,
+        plan: PairPlan,
+        reporter: PairReporter,
+        requested_kinds: object,
     ) -> None:
         self.backend = backend
         self._sizes = sizes
         self._plan = plan
         self._report = reporter
-        self._told_kinds = told_kinds
+        self._requested_kinds = requested_kinds
         self._paths = Paths(backend, sizes, reporter)
         self.granted: dict[tuple[str, str], bool] = {}
         self._arrived: set[tuple[str, str]] = set()
@@ -69,7 +74,7 @@ class Walk:
             self.granted[src.key, dst.key] = self.backend.can_access(
                 src.torch_index, dst.torch_index
             )
-        self._kinds = Kinds(self._told_kinds, self.granted)
+        self._kinds = Kinds(self._requested_kinds, self.granted)
         steps = self._steps(devices)
         for done, (what, step) in enumerate(steps):
             progress(done, len(steps), what)

@@ -104,8 +104,10 @@ class TrainMember(Member):
         self.meet(f"start/{step.variant}")  # all at once: heat and power as when they train
         loss, times, seen = self._timed(work, once)
         wrong = self._not_finite(loss, model)
-        told = self.share(f"alone/{step.variant}", repr(_tflops(stack, statistics.median(times))))
-        self._alone_tflops[step.variant] = [float(text) for text in told]
+        answers = self.share(
+            f"alone/{step.variant}", repr(_tflops(stack, statistics.median(times)))
+        )
+        self._alone_tflops[step.variant] = [float(text) for text in answers]
         others = "while the other GPUs do the same" if self.ranks > 1 else "nothing else running"
         self._figure(
             stack, times, seen, self._key, "one GPU",
@@ -140,10 +142,10 @@ class TrainMember(Member):
         loss, times, seen = self._timed(work, once)
         # Both in every rank, whatever the first says: the second waits for all.
         found = self._not_finite(loss, model), self._unequal(model)
-        told = self.share(f"end/{step.variant}", json.dumps([times, *found]))
+        answers = self.share(f"end/{step.variant}", json.dumps([times, *found]))
         if self.rank != 0:
             return
-        all_times, *why = zip(*(json.loads(text) for text in told))
+        all_times, *why = zip(*(json.loads(text) for text in answers))
         wrong = next((text for texts in why for text in texts if text), "")
         times = max(all_times, key=statistics.median)
         alone = self._alone_tflops[step.variant]

@@ -13,12 +13,12 @@ from gputop.checking import check as checking
 from gputop.checking import measure as check_measure
 from gputop.checking.check import Wanted
 from gputop.checking.idle import Idle
-from gputop.checking.measure import Measured, Ran, after, measure
+from gputop.checking.measure import Measured, ProbeEnd, after, measure
 from gputop.checking.runs import RUN_RULES, run_rules
 from gputop.measuring.guard import HANGS
 from gputop.measuring.planning import Plan
 from gputop.measuring.running import Ended
-from gputop.measuring.runs import Told
+from gputop.measuring.runs import ProbeResult
 from gputop.probes.protocol.outcome import Outcome
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import Diagnosis, diagnose
@@ -46,11 +46,11 @@ class Attended:
 
     def ends(self) -> Iterator[Ended]:
         for planned in self._plan.steps:
-            name = planned.wish.probe
+            name = planned.request.probe
             status = self.how.get(name, "finished")
             figures = () if status != "finished" else (figure(name),)
             outcome = Outcome(status, f"{name} {status}", 1.0)
-            yield Ended(planned, Told(outcome=outcome, measurements=figures))
+            yield Ended(planned, ProbeResult(outcome=outcome, measurements=figures))
 
 
 def figure(probe: str) -> Measurement:
@@ -75,7 +75,7 @@ def test_a_default_check_takes_the_quick_level_of_five_probes() -> None:
     found = measure(LIVE, ADDRESSES, look=free)
     (plan,) = Attended.plans
     assert plan.level == "quick"
-    assert {step.wish.probe for step in plan.steps} == set(check_measure.PROBES)
+    assert {step.request.probe for step in plan.steps} == set(check_measure.PROBES)
     assert plan.estimate_seconds < 30
     assert len(found.measurements) == len(found.runs) == 5
     assert found.gpus == ADDRESSES
@@ -83,7 +83,7 @@ def test_a_default_check_takes_the_quick_level_of_five_probes() -> None:
 
 def test_one_gpu_has_no_pairs() -> None:
     measure(LIVE, ADDRESSES[:1], look=free)
-    assert [step.wish.probe for step in Attended.plans[0].steps] == ["host", "memory", "gemm"]
+    assert [step.request.probe for step in Attended.plans[0].steps] == ["host", "memory", "gemm"]
 
 
 def test_full_measures_everything() -> None:
@@ -99,7 +99,7 @@ def test_a_busy_gpu_is_left_out_and_named(capsys: pytest.CaptureFixture[str]) ->
     found = measure(LIVE, ADDRESSES, look=look)
     assert Attended.plans[0].addresses == ADDRESSES[1:]
     assert "left out: GPU0 works" in capsys.readouterr().err
-    (finding,) = told(found).findings
+    (finding,) = diagnosed(found).findings
     assert (finding.id, finding.severity) == ("not-measured", "notice")
     assert finding.evidence[0].value == "works: 99 % utilisation"
 
@@ -118,7 +118,7 @@ def test_where_all_are_busy_the_check_cannot_tell() -> None:
 
     found = measure(LIVE, ADDRESSES, look=look)
     assert Attended.plans == []
-    assert told(found).verdict == "cannot tell"
+    assert diagnosed(found).verdict == "cannot tell"
 
 
 def test_a_driver_that_is_silent_is_not_taken_for_use(capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,40 +127,42 @@ def test_a_driver_that_is_silent_is_not_taken_for_use(capsys: pytest.CaptureFixt
 
     found = measure(LIVE, ADDRESSES, look=look)
     assert capsys.readouterr().err.count("left out") == 1
-    assert "since the driver did not answer" in told(found).findings[0].title
+    assert "since the driver did not answer" in diagnosed(found).findings[0].title
 
 
-WELL = (Ran(probe="host", status="finished", text="", figures=3),)
+WELL = (ProbeEnd(probe="host", status="finished", text="", figures=3),)
 
 
-def told(measured: Measured, now: NodeSnapshot = LIVE) -> Diagnosis:
+def diagnosed(measured: Measured, now: NodeSnapshot = LIVE) -> Diagnosis:
     """What the rules about the run say."""
     return diagnose(Case(Node(now)), run_rules(measured))
 
 
 @pytest.mark.parametrize("status", ["no-torch", "died", "failed", "refused", "garbled"])
 def test_what_was_not_measured_is_never_healthy(status: str) -> None:
-    found = told(Measured(runs=(Ran(probe="p2p", status=status, text="why"),), gpus=ADDRESSES))
+    found = diagnosed(
+        Measured(runs=(ProbeEnd(probe="p2p", status=status, text="why"),), gpus=ADDRESSES)
+    )
     assert found.verdict == "cannot tell"
     assert found.findings[0].evidence[0].value == "why"
 
 
 def test_one_reason_for_several_probes_is_one_finding() -> None:
-    runs = tuple(Ran(probe=name, status="no-torch", text="why") for name in ("p2p", "host"))
-    (finding,) = told(Measured(runs=runs, gpus=ADDRESSES)).findings
+    runs = tuple(ProbeEnd(probe=name, status="no-torch", text="why") for name in ("p2p", "host"))
+    (finding,) = diagnosed(Measured(runs=runs, gpus=ADDRESSES)).findings
     assert "p2p, host" in finding.title
 
 
 def test_a_probe_that_hangs_is_broken() -> None:
-    run = Ran(probe="collectives", status="timed-out", text="gave up after 60 s")
-    found = told(Measured(runs=(run,), gpus=ADDRESSES))
+    run = ProbeEnd(probe="collectives", status="timed-out", text="gave up after 60 s")
+    found = diagnosed(Measured(runs=(run,), gpus=ADDRESSES))
     assert [one.id for one in found.findings] == ["probe-hangs"]
     assert found.verdict == "broken"
 
 
 def test_a_gpu_that_went_away_is_broken() -> None:
     now, gone = after(LIVE, lambda: edited(LIVE, [{"path": "machine.gpus[2]", "remove": True}]))
-    found = told(Measured(runs=WELL, gpus=ADDRESSES, gone=gone), now=now)
+    found = diagnosed(Measured(runs=WELL, gpus=ADDRESSES, gone=gone), now=now)
     assert [one.id for one in found.findings] == ["gpu-gone"]
     assert found.findings[0].devices == (ADDRESSES[2],)
     assert "GPU2" in found.findings[0].title
@@ -169,21 +171,21 @@ def test_a_gpu_that_went_away_is_broken() -> None:
 def test_a_driver_that_names_no_gpu_any_more_is_broken() -> None:
     now, gone = after(LIVE, lambda: NodeSnapshot(taken_at=2.0))
     assert now is LIVE
-    found = told(Measured(runs=WELL, gpus=ADDRESSES, gone=gone), now=now)
+    found = diagnosed(Measured(runs=WELL, gpus=ADDRESSES, gone=gone), now=now)
     assert [(one.id, one.devices) for one in found.findings] == [("gpu-gone", ADDRESSES)]
     assert found.verdict == "broken"
 
 
 def test_nobody_looks_for_lost_gpus_where_nothing_was_measured() -> None:
-    assert "gpu-gone" in told(Measured()).unexamined
+    assert "gpu-gone" in diagnosed(Measured()).unexamined
 
 
 def test_all_is_well_where_every_probe_finished_or_was_skipped() -> None:
     runs = (
-        Ran(probe="host", status="finished", text="", figures=3),
-        Ran(probe="p2p", status="skipped", text=""),
+        ProbeEnd(probe="host", status="finished", text="", figures=3),
+        ProbeEnd(probe="p2p", status="skipped", text=""),
     )
-    found = told(Measured(runs=runs, gpus=ADDRESSES))
+    found = diagnosed(Measured(runs=runs, gpus=ADDRESSES))
     assert found.verdict == "healthy"
     assert set(found.examined) == {rule.id for rule in RUN_RULES}
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from gputop.checking.answer import Answer
-from gputop.checking.measure import Measured, Ran
+from gputop.checking.measure import Measured, ProbeEnd
 from gputop.commands.check.junit import suites, write
 from gputop.exits import Exit
 from gputop.topology.diagnosis.engine import Diagnosis, Silenced, load
@@ -173,7 +173,7 @@ def test_what_xml_does_not_allow_is_replaced(tmp_path: Path) -> None:
 
 
 def test_what_ran_is_a_property() -> None:
-    measured = Measured(runs=(Ran(probe="p2p", status="finished", text="", figures=4),))
+    measured = Measured(runs=(ProbeEnd(probe="p2p", status="finished", text="", figures=4),))
     root = suites(answer(Diagnosis(), measured=measured, expect="DGX H100"), load())
     found = {one.attrib["name"]: one.attrib["value"] for one in root.iter("property")}
     assert found["measured"] == "p2p"

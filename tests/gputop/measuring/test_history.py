@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from gputop.commands.probe import history as probe_history
 from gputop.measuring import history
-from gputop.measuring.history import KeptFigure, KeptRun, keep, keep_told, node_key, runs
+from gputop.measuring.history import KeptFigure, KeptRun, keep, keep_result, node_key, runs
 from gputop.measuring.history_compare import compare, compare_last
-from gputop.measuring.runs import Told, Wish
+from gputop.measuring.runs import ProbeRequest, ProbeResult
 from gputop.probes.protocol.outcome import Outcome
 from gputop.screens.probes import history as screen_history
 from gputop.topology.model.machine import Gpu, Machine
@@ -140,8 +140,8 @@ def test_a_node_is_its_devices_and_tells_none_of_them() -> None:
     assert "GPU" not in key
 
 
-def told(*figures: Measurement, status: str = "finished") -> Told:
-    return Told(outcome=Outcome(status, "", 1.0), measurements=figures, taken_at=5.0)
+def result(*figures: Measurement, status: str = "finished") -> ProbeResult:
+    return ProbeResult(outcome=Outcome(status, "", 1.0), measurements=figures, taken_at=5.0)
 
 
 def figure(**more: Any) -> Measurement:
@@ -162,17 +162,17 @@ def test_only_finished_runs_on_live_gpus_are_kept(
         machine=MACHINE,
         environment=(EnvironmentVariable(name="NCCL_ALGO", value="Ring", origin="environment"),),
     )
-    wish = Wish(probe="gemm", addresses=(A, B), level="quick")
+    request = ProbeRequest(probe="gemm", addresses=(A, B), level="quick")
     for snapshot, asked, run_of in (
-        (None, wish, told(figure())),
-        (node, msgspec.structs.replace(wish, selftest=True), told(figure())),
-        (node, wish, told(figure(device_kind="cpu"))),
-        (node, wish, told(figure(), status="died")),
-        (node, wish, told()),
+        (None, request, result(figure())),
+        (node, msgspec.structs.replace(request, selftest=True), result(figure())),
+        (node, request, result(figure(device_kind="cpu"))),
+        (node, request, result(figure(), status="died")),
+        (node, request, result()),
     ):
-        assert keep_told(snapshot, asked, run_of, []) == ""
+        assert keep_result(snapshot, asked, run_of, []) == ""
     assert not (tmp_path / "history").exists()
-    assert keep_told(node, wish, told(figure()), ["healthy"]) == ""
+    assert keep_result(node, request, result(figure()), ["healthy"]) == ""
     (kept,) = runs(node_key(MACHINE))
     assert kept.probe == "gemm"
     assert kept.level == "quick"
@@ -207,10 +207,10 @@ def test_other_versions_and_variables_are_named() -> None:
         run(1, versions={"torch": "2.4", "cuda": "12.4"}),
         run(2, versions={"torch": "2.5", "cuda": "12.4"}),
     ]
-    told = compare(now, before)
-    assert told.stack == (("torch", ("2.4", "2.5"), "2.6"),)
-    assert told.environment == (("NCCL_P2P_DISABLE", ("",), "1"),)
-    assert told.earlier_runs == 2
+    comparison = compare(now, before)
+    assert comparison.stack == (("torch", ("2.4", "2.5"), "2.6"),)
+    assert comparison.environment == (("NCCL_P2P_DISABLE", ("",), "1"),)
+    assert comparison.earlier_runs == 2
 
 
 def test_the_last_run_of_each_probe_is_the_one_compared() -> None:
@@ -238,8 +238,8 @@ def test_the_last_run_is_the_one_kept_last_though_the_clock_was_ahead(tmp_path: 
     for taken_at in (5.0, 9e8, 7.0):
         keep(run(1, taken_at=taken_at), KEY, tmp_path)
     assert [one.taken_at for one in runs(KEY, tmp_path)] == [5.0, 9e8, 7.0]
-    (told,) = compare_last(runs(KEY, tmp_path))
-    assert told.taken_at == 7.0
+    (comparison,) = compare_last(runs(KEY, tmp_path))
+    assert comparison.taken_at == 7.0
 
 
 @pytest.mark.parametrize("taken_at", [1e300, -1e18])

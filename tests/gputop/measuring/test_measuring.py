@@ -1,4 +1,4 @@
-"""From a wish to a request, and from figures to messages and tables."""
+"""From a request to the message for a worker, and from figures to messages and tables."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ NODE = NodeSnapshot(taken_at=0.0, machine=MACHINE)
 
 
 def test_no_name_means_every_gpu_and_pairs_know_their_kind() -> None:
-    wish = measuring.wish_for("p2p", MACHINE, ())
-    assert wish.addresses == (A, B)
-    assert dict(wish.names) == {A: "GPU0", B: "GPU1"}
-    assert dict(wish.kinds) == {f"{A} {B}": "PIX", f"{B} {A}": "PIX"}
+    request = measuring.request_for("p2p", MACHINE, ())
+    assert request.addresses == (A, B)
+    assert dict(request.names) == {A: "GPU0", B: "GPU1"}
+    assert dict(request.kinds) == {f"{A} {B}": "PIX", f"{B} {A}": "PIX"}
 
 
 def test_a_request_says_level_kinds_and_when_to_give_up() -> None:
-    wish = measuring.wish_for(
+    request = measuring.request_for(
         "nccl", MACHINE, (), force=True, level="quick", params=(("loopback", True),)
     )
-    request = measuring.request_of(wish, 60.0)
-    assert request.devices == (A, B)
-    assert request.params["level"] == "quick"
-    assert request.params["force"] is True
-    assert request.params["loopback"] is True
-    assert request.params["kinds"][f"{A} {B}"] == "PIX"
-    assert 30 < request.params["seconds"] < 60
+    message = measuring.worker_request(request, 60.0)
+    assert message.devices == (A, B)
+    assert message.params["level"] == "quick"
+    assert message.params["force"] is True
+    assert message.params["loopback"] is True
+    assert message.params["kinds"][f"{A} {B}"] == "PIX"
+    assert 30 < message.params["seconds"] < 60
 
 
 def selftests(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,12 +139,12 @@ def test_tables_name_rows_columns_and_what_is_odd() -> None:
 
 def test_a_forced_figure_says_who_was_in_the_way_on_its_gpus() -> None:
     names = ((A, "GPU1"), (B, "GPU10"))
-    wish = measuring.Wish(probe="p2p", addresses=(A, B), names=names)
+    request = measuring.ProbeRequest(probe="p2p", addresses=(A, B), names=names)
     busy = ("GPU10 is in use by process 7", "GPU10: 3 GB of its memory is held")
 
     def found(src: str, who: tuple[str, ...] = ()) -> dict[str, Any]:
         figure = protocol.MeasuredValue("gemm", src, "", "gemm/1", "gpu", "", "")
-        return measuring.circumstances(wish, figure, who)
+        return measuring.circumstances(request, figure, who)
 
     assert found(A, busy) == {}
     assert found(B, busy) == {"forced": "; ".join(busy)}
@@ -164,13 +164,13 @@ def test_a_run_that_is_not_kept_is_a_note_and_the_suite_goes_on(
         if isinstance(message, ProbeEnded):
             done.set()
 
-    def keep_told(*given: Any) -> str:
+    def keep_result(*given: Any) -> str:
         if raises:
             raise RuntimeError("no such luck")
         return "the run is not kept in the history: Read-only file system"
 
     answered(monkeypatch)
-    monkeypatch.setattr("gputop.measuring.history.keep_told", keep_told)
+    monkeypatch.setattr("gputop.measuring.history.keep_result", keep_result)
     Probing(post).start_suite(("memory", "launch"), (), False, "quick", NODE)
     assert done.wait(90)
     assert posted[-1].status == "finished"

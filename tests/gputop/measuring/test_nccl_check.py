@@ -16,7 +16,7 @@ from gputop.commands.probe import nccl_text
 from gputop.exits import ANSWERED, CANNOT_TELL, FAILURES
 from gputop.live import probing
 from gputop.measuring.nccl_check import NcclCheck, check_run
-from gputop.measuring.runs import Told, Wish, to_measurement
+from gputop.measuring.runs import ProbeRequest, ProbeResult, to_measurement
 from gputop.probes.protocol import messages as protocol
 from gputop.probes.protocol.outcome import Outcome
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -45,12 +45,12 @@ def said(name: str, src: str = "", dst: str = "", **more: Any) -> protocol.Measu
     return protocol.MeasuredValue(name, src, dst, "nccl/1", "gpu", "NCCL", "in a test", **more)
 
 
-def told(
+def result(
     log: bytes,
     *figures: protocol.MeasuredValue,
     status: str = "finished",
     cuda: str | None = "13.0",
-) -> Told:
+) -> ProbeResult:
     """A run over the four GPUs of the recording that left this log."""
     addresses = [one.address for one in node().machine.gpus]
     hello = protocol.Hello(
@@ -63,7 +63,7 @@ def told(
         logs=(protocol.Log(0, log.decode("utf-8", "replace")), protocol.Log(1, "")),
     )  # fmt: skip
     found = tuple(to_measurement(figure, "nccl", hello) for figure in figures)
-    return Told(outcome=outcome, measurements=found)
+    return ProbeResult(outcome=outcome, measurements=found)
 
 
 def recorded(name: str) -> bytes:
@@ -72,7 +72,7 @@ def recorded(name: str) -> bytes:
 
 def checked(name: str, log: bytes | None = None, **more: Any) -> NcclCheck:
     changes = {"NCCL_NVLS_ENABLE": "0", **RUNS[name]}
-    return check_run(node(), told(recorded(name) if log is None else log), changes, **more)
+    return check_run(node(), result(recorded(name) if log is None else log), changes, **more)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -92,7 +92,7 @@ def test_prediction_and_log_agree_on_every_pair(name: str) -> None:
 
 
 def test_the_wrong_environment_shows_as_a_difference() -> None:
-    check = check_run(node(), told(recorded("p2pdis")), {"NCCL_NVLS_ENABLE": "0"})
+    check = check_run(node(), result(recorded("p2pdis")), {"NCCL_NVLS_ENABLE": "0"})
     assert check.pairs_that_differ == 4
     text = nccl_text.text(check, {})
     assert "SHM/direct/direct, PREDICTED P2P/CUMEM" in text
@@ -101,7 +101,7 @@ def test_the_wrong_environment_shows_as_a_difference() -> None:
 
 def test_what_was_measured_stands_beside_the_rings() -> None:
     first, second = (one.address for one in node().machine.gpus[:2])
-    run = told(
+    run = result(
         recorded("default"),
         said("collective_finishes", verdict="finished", bytes_per_copy=4 << 20),
         said("all_reduce_algbw", value=100.0, unit="GB/s", bytes_per_copy=4 << 20),
@@ -153,7 +153,7 @@ def test_other_rules_and_unknown_ones() -> None:
 
 
 def test_a_self_test_predicts_nothing() -> None:
-    check = check_run(None, told(b""), {})
+    check = check_run(None, result(b""), {})
     assert "self-test" in (check.trouble or "")
 
 
@@ -170,14 +170,14 @@ def test_a_self_test_predicts_nothing() -> None:
 )
 def test_exit_codes_tell_an_answer_from_none(status: str, verdict: str | None, code: int) -> None:
     figures = [] if verdict is None else [said("collective_finishes", verdict=verdict)]
-    assert probe_document.exit_code(told(b"", *figures, status=status)) == code
+    assert probe_document.exit_code(result(b"", *figures, status=status)) == code
 
 
 def test_the_document_names_ranks_and_holds_the_check() -> None:
-    run = told(recorded("default"), said("collective_finishes", verdict="finished"))
+    run = result(recorded("default"), said("collective_finishes", verdict="finished"))
     check = check_run(node(), run, {"NCCL_NVLS_ENABLE": "0"})
-    wish = Wish(probe="nccl", addresses=check.gpus)
-    one = probe_document.document(wish, run, check)
+    request = ProbeRequest(probe="nccl", addresses=check.gpus)
+    one = probe_document.document(request, run, check)
     assert one["schema"] == "gputop.probe/1"
     assert [rank["device"] for rank in one["ranks"]] == list(check.gpus[:2])
     assert len(one["check"]["pairs"]) == 12
@@ -191,14 +191,14 @@ def test_the_document_names_ranks_and_holds_the_check() -> None:
 def run_by_hand(monkeypatch: pytest.MonkeyPatch, posted: list[Any], run: Any) -> None:
     """A suite of the probe nccl that ends with this run, as the app hears it."""
     monkeypatch.setattr("gputop.measuring.running.Suite._prepare", lambda self: run)
-    monkeypatch.setattr("gputop.measuring.history.keep_told", lambda *given: "")
+    monkeypatch.setattr("gputop.measuring.history.keep_result", lambda *given: "")
     probe = probing.Probing(posted.append)
     probe._run(("nccl",), (), False, "normal", node(), threading.Event())
 
 
 def test_the_app_hears_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     posted: list[Any] = []
-    run = told(recorded("default"))
+    run = result(recorded("default"))
     run_by_hand(monkeypatch, posted, run)
     checks = [message.check for message in posted if isinstance(message, messages.NcclChecked)]
     assert len(checks) == 1
@@ -213,7 +213,7 @@ def test_a_comparison_that_fails_leaves_the_figures(monkeypatch: pytest.MonkeyPa
 
     posted: list[Any] = []
     monkeypatch.setattr("gputop.measuring.nccl_check.check_run", broken)
-    run_by_hand(monkeypatch, posted, told(b"x"))
+    run_by_hand(monkeypatch, posted, result(b"x"))
     (checked,) = (message for message in posted if isinstance(message, messages.NcclChecked))
     assert "no such thing" in checked.text
     assert posted[-1].status == "finished"

@@ -13,7 +13,7 @@ import pytest
 from gputop.measuring import planning, running
 from gputop.measuring.busy import Verdict
 from gputop.measuring.guard import Guard
-from gputop.measuring.running import Changed, Ended, Event, Figure, Ran, Suite
+from gputop.measuring.running import Changed, Ended, Event, Figure, Suite, SuiteResult
 from gputop.measuring.runs import MOST_NOTES, NOTE_LIMIT, said
 from gputop.measuring.state import ENDED
 from gputop.probes import catalog
@@ -80,7 +80,7 @@ def go(
     guard: Guard | None = None,
     cancel: threading.Event | None = None,
     hear: Callable[[Event], None] = lambda event: None,
-) -> tuple[Ran, list[Event]]:
+) -> tuple[SuiteResult, list[Event]]:
     events: list[Event] = []
 
     def listen(event: Event) -> None:
@@ -100,7 +100,7 @@ def go(
     return ran, events
 
 
-def states(ran: Ran) -> dict[str, str]:
+def states(ran: SuiteResult) -> dict[str, str]:
     return {step.name: step.state for step in ran.state.steps}
 
 
@@ -123,8 +123,8 @@ def how(plan: planning.Plan, **words: str) -> planning.Plan:
     for one in plan.steps:
         word = words.get(one.step.name.replace("-", "_"))
         if word is not None:
-            wish = msgspec.structs.replace(one.wish, params=(("how", word),))
-            one = msgspec.structs.replace(one, wish=wish)
+            request = msgspec.structs.replace(one.request, params=(("how", word),))
+            one = msgspec.structs.replace(one, request=request)
         steps.append(one)
     return msgspec.structs.replace(plan, steps=tuple(steps))
 
@@ -172,7 +172,7 @@ def test_a_death_is_named_and_the_rest_goes_on(name: str, word: str, state: str)
     assert states(ran) == {**dict.fromkeys(planning.ORDER, "finished"), name: state}
     assert f"{state}: {name}" in ran.state.text
     (ended,) = (end for end in ran.ends if end.planned.step.name == name)
-    assert ended.told.measurements, "what was measured before the death stands"
+    assert ended.result.measurements, "what was measured before the death stands"
     assert psutil.Process().children(recursive=True) == before
 
 
@@ -189,7 +189,7 @@ def test_a_refusal_of_one_is_no_end_of_all() -> None:
     ran, _ = go(how(planning.plan(("memory", "gemm"), TWO), memory="refuses"))
     assert states(ran) == {"memory": "refused", "gemm": "finished"}
     assert ran.state.steps[0].text == "too little memory on GPU1"
-    assert ran.ends[0].told.outcome.message == "too little memory on 0000:02:00.0"
+    assert ran.ends[0].result.outcome.message == "too little memory on 0000:02:00.0"
 
 
 @pytest.mark.parametrize("name", ["launch", "memory", "nccl"])
@@ -284,5 +284,5 @@ def test_notes_travel_with_their_step_as_bounded_plain_lines() -> None:
     states_then = [event.state for event in events if isinstance(event, Changed)]
     running_then = [state.step("gemm") for state in states_then if state.running]
     assert any(one is not None and one.state == "running" and one.notes for one in running_then)
-    told = next(end.told for end in ran.ends if end.planned.step.name == "gemm")
-    assert said(told.outcome.notes, {}) == gemm.notes
+    result = next(end.result for end in ran.ends if end.planned.step.name == "gemm")
+    assert said(result.outcome.notes, {}) == gemm.notes

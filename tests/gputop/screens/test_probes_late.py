@@ -12,7 +12,7 @@ import pytest
 from gputop.commands.probe.document import exit_code
 from gputop.measuring.planning import Planned, step_of
 from gputop.measuring.running import _fair
-from gputop.measuring.runs import Wish, tell
+from gputop.measuring.runs import ProbeRequest, result_of
 from gputop.probes import catalog
 from gputop.probes.crew.crew import Crew
 from gputop.probes.crew.steps import INIT, OPEN
@@ -58,8 +58,8 @@ def test_a_slow_import_is_no_copy_that_hangs(
     )
     assert outcome.status == status
     assert said in outcome.message
-    told = tell(Wish(probe="memory", addresses=()), outcome, None, ())
-    assert exit_code(told) == code
+    result = result_of(ProbeRequest(probe="memory", addresses=()), outcome, None, ())
+    assert exit_code(result) == code
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_too_little_time_is_no_finding(
 ) -> None:
     """Less time than the probe needs was asked for: that it is late proves nothing."""
     spec = catalog.load("nccl").SPEC
-    wish = Wish(probe="nccl", addresses=("a", "b"), deadline_seconds=given)
-    planned = Planned(step=step_of(spec, 2, "normal"), spec=spec, wish=wish, named=True)
+    request = ProbeRequest(probe="nccl", addresses=("a", "b"), deadline_seconds=given)
+    planned = Planned(step=step_of(spec, 2, "normal"), spec=spec, request=request, named=True)
     late = Outcome("timed-out", "No end.", 1.0, measurements=(STUCK,))
     outcome = _fair(late, planned)
     assert (outcome.status, len(outcome.measurements)) == (status, kept)
-    assert exit_code(tell(wish, outcome, None, ())) == code
+    assert exit_code(result_of(request, outcome, None, ())) == code

@@ -44,12 +44,12 @@ class ToldBench(gemm_bench.GemmBench):
     def make_room(self, case: Multiplication) -> None:
         pass
 
-    def measure(self, case: Multiplication) -> gemm_bench.Result:
+    def measure(self, case: Multiplication) -> gemm_bench.GemmResult:
         told = self.times_ms.get((self.record.torch_index, case.entry), [1.0])
         took = told.pop(0) if len(told) > 1 else told[0]
-        return gemm_bench.Result(CallTimes((took,)), library="cuBLAS")
+        return gemm_bench.GemmResult(CallTimes((took,)), library="cuBLAS")
 
-    def check(self, case: Multiplication, timed: gemm_bench.Result) -> gemm_bench.Result:
+    def check(self, case: Multiplication, timed: gemm_bench.GemmResult) -> gemm_bench.GemmResult:
         return dataclasses.replace(timed, verdict="verified")
 
     def close(self) -> None:
@@ -70,7 +70,9 @@ def told(
 
 
 def test_a_time_of_wrong_precision_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(self: ToldBench, case: Multiplication, timed: gemm_bench.Result) -> gemm_bench.Result:
+    def check(
+        self: ToldBench, case: Multiplication, timed: gemm_bench.GemmResult
+    ) -> gemm_bench.GemmResult:
         return dataclasses.replace(timed, times=None, unsupported=True, why="runs as fp32")
 
     monkeypatch.setattr(ToldBench, "check", check)
@@ -80,7 +82,9 @@ def test_a_time_of_wrong_precision_is_taken_back(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_product_that_overflows_is_wrong_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(self: ToldBench, case: Multiplication, timed: gemm_bench.Result) -> gemm_bench.Result:
+    def check(
+        self: ToldBench, case: Multiplication, timed: gemm_bench.GemmResult
+    ) -> gemm_bench.GemmResult:
         return dataclasses.replace(timed, error=float("inf"), verdict="wrong-data")
 
     monkeypatch.setattr(ToldBench, "check", check)

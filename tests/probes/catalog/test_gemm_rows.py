@@ -14,7 +14,7 @@ from gputop.probes.catalog.gemm import device as gemm_bench
 from gputop.probes.catalog.gemm import probe as gemm
 from gputop.probes.catalog.gemm.bench import CallTimes
 from gputop.probes.catalog.gemm.cases import Multiplication
-from gputop.probes.catalog.gemm.device import Result
+from gputop.probes.catalog.gemm.device import GemmResult
 from gputop.probes.protocol.messages import DeviceRecord, MeasuredValue, Message, Progress, Request
 
 PATIENCE = 10.0
@@ -41,11 +41,11 @@ class ActingBench(gemm_bench.GemmBench):
     def act(self, case: Multiplication) -> float:
         return 1.0
 
-    def measure(self, case: Multiplication) -> Result:
+    def measure(self, case: Multiplication) -> GemmResult:
         self.began.append(case)
-        return Result(CallTimes((self.act(case),)))
+        return GemmResult(CallTimes((self.act(case),)))
 
-    def check(self, case: Multiplication, timed: Result) -> Result:
+    def check(self, case: Multiplication, timed: GemmResult) -> GemmResult:
         return timed
 
 

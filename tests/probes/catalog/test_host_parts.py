@@ -14,7 +14,7 @@ import pytest
 
 from gputop.probes.catalog.host.figures import Level
 from gputop.probes.devices import numa
-from gputop.probes.devices.held import HeldStreams, Lane, rates
+from gputop.probes.devices.held import HeldStreams, StreamWork, rates
 from gputop.probes.devices.host_copies import Copy, CpuCopier, comes_back
 from gputop.probes.devices.host_memory import HostBuffer
 from gputop.probes.devices.opened import host_free_bytes, largest_fitting
@@ -199,7 +199,7 @@ def test_a_hold_that_was_too_short_is_doubled() -> None:
     def work() -> None:
         told.now += 2.5
 
-    lane = Lane(0, object(), work, 4)
+    lane = StreamWork(0, object(), work, 4)
     assert HeldStreams(told).seconds([lane]) == ((0.01,),)
     first, second, third = told.slept[2:]
     assert (second, third) == (2 * first, 4 * first)

@@ -82,13 +82,13 @@ def test_bytes_are_counted_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("operation", [DRIVER_COPY, KERNEL_COPY, WRITE, TRIAD])
 def test_what_leaves_something_out_is_found(
-    operation: memory_work.Operation, monkeypatch: pytest.MonkeyPatch
+    operation: memory_work.MemoryOperation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arrays = Arrays(torch, 0, MIB, None, cpu=True)
     assert arrays.is_right(operation, MIB)
     work = Arrays._work
 
-    def shorter(self: Arrays, operation: memory_work.Operation, size_bytes: int) -> Any:
+    def shorter(self: Arrays, operation: memory_work.MemoryOperation, size_bytes: int) -> Any:
         return work(self, operation, size_bytes - 16)
 
     monkeypatch.setattr(Arrays, "_work", shorter)

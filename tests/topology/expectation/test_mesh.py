@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from gputop.measuring.runs import wish_for
+from gputop.measuring.runs import request_for
 from gputop.topology.expectation.four_numbers import four_numbers
 from gputop.topology.expectation.judge import Judge
 from gputop.topology.expectation.patterns import patterns
@@ -168,7 +168,7 @@ def test_a_package_of_two_has_four_links_on_paper() -> None:
 
 def test_a_worker_hears_which_pairs_of_an_uneven_mesh_are_alike() -> None:
     snapshot, gpus = node("mi250x-8")
-    kinds = dict(wish_for("p2p", snapshot.machine, ()).kinds)
+    kinds = dict(request_for("p2p", snapshot.machine, ()).kinds)
     assert kinds[f"{gpus[0]} {gpus[1]}"] == "XGMI 4"
     assert kinds[f"{gpus[0]} {gpus[3]}"] == "XGMI over other GPUs"
     assert len(set(kinds.values())) == 4

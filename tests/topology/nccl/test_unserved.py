@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from gputop.app import GpuTop
-from gputop.measuring.runs import wishes_for
+from gputop.measuring.runs import requests_for
 from gputop.measuring.selection import select
 from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -51,8 +51,8 @@ def test_a_gpu_that_its_driver_does_not_serve_takes_no_part(name: str) -> None:
 def test_a_probe_without_a_choice_leaves_them_out() -> None:
     machine = node("hgx-h100-8", 0, 7).machine
     assert select(None, machine) == tuple(gpu.address for gpu in machine.gpus[1:7])
-    (wish,) = wishes_for(("p2p",), machine, ())
-    assert wish.addresses == select(None, machine)
+    (request,) = requests_for(("p2p",), machine, ())
+    assert request.addresses == select(None, machine)
     nothing_told = node("hgx-h100-8", *range(8)).machine
     assert len(select(None, nothing_told)) == 8
 

@@ -8,7 +8,14 @@ import random
 
 import pytest
 
-from gputop.probes.catalog.p2p.patterns import IN_PHASES, Ran, patterns, phases, slots, wiring
+from gputop.probes.catalog.p2p.patterns import (
+    IN_PHASES,
+    PatternResult,
+    patterns,
+    phases,
+    slots,
+    wiring,
+)
 
 
 def test_flows_at_once_share_no_bytes() -> None:
@@ -46,13 +53,15 @@ def test_in_a_phase_nobody_is_written_to_twice(count: int) -> None:
             assert len({(src < count // 2) != (dst < count // 2) for src, dst in phase}) == 1
 
 
-def ran(count: int, kept: dict[tuple[int, int], float], schedule: str = IN_PHASES) -> list[Ran]:
+def ran(
+    count: int, kept: dict[tuple[int, int], float], schedule: str = IN_PHASES
+) -> list[PatternResult]:
     """One port for each; all to all as told, and 100 GB/s for a pair alone."""
     found = []
     for pattern in patterns(count, "quick"):
         whole = pattern.name == "all to all"
         each = tuple(100 * kept.get(ends, 1.0) if whole else 100.0 for ends in pattern.flows)
-        found.append(Ran(pattern, each, 100.0, schedule if whole else "at once"))
+        found.append(PatternResult(pattern, each, 100.0, schedule if whole else "at once"))
     return found
 
 
