@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from gputop.pages.log.lines import rank_lines
-from gputop.topology.diagnosis.symptoms.explain import explain
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
 from gputop.widgets.spans import text_of
@@ -144,11 +143,3 @@ def test_lines_in_json_are_taken_out(line: str) -> None:
 )
 def test_other_braces_are_left_alone(line: str) -> None:
     assert read(line).communicators == ()
-
-
-def test_a_watchdog_that_is_stuck_is_heard() -> None:
-    report = read(
-        "[rank1]:[F801 ProcessGroupNCCL.cpp:1557] [PG ID 0 Rank 1] ProcessGroupNCCL's watchdog got "
-        "stuck for 480 seconds without making progress in monitoring enqueued collectives."
-    )
-    assert [one.id for one in explain(report)] == ["watchdog-timeout"]

@@ -15,12 +15,6 @@ def read(lines: Sequence[str], prefix: str = "") -> LogReport:
     return read_log([(prefix + line).encode() for line in lines])
 
 
-def symptoms(*lines: str) -> dict[str, str]:
-    """Symptom -> severity of some lines of one rank."""
-    report = read([f"n1:7:8 [0] {line}" for line in lines])
-    return {one.id: one.severity for one in explain(report)}
-
-
 OLD = (
     "NCCL version 2.12.12+cuda11.7",
     "g6:60:64 [0] NCCL INFO Bootstrap : Using eno1:192.0.2.6<0>",
@@ -74,16 +68,6 @@ def test_lines_that_ray_folded_are_read_and_counted() -> None:
     assert report.more == {"lines that Ray folded into one": 23}
 
 
-def test_the_echo_of_another_rank_comes_after_the_cause() -> None:
-    report = read(
-        [
-            "n1:7:8 [0] NCCL WARN socketProgress: Connection closed by remote peer n2<4>",
-            "n1:7:8 [0] NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out",
-        ]
-    )
-    assert [one.id for one in explain(report)] == ["ib-no-route", "peer-gone"]
-
-
 def test_two_communicators_without_names_stay_two() -> None:
     again = [line.replace("comm 0x2", "comm 0x9") for line in OLD if "Init COMPLETE" in line]
     report = read([*OLD, *again])
@@ -113,82 +97,6 @@ def test_rccl_names_its_commit_behind_the_version() -> None:
 def test_the_version_of_rccl_on_a_line_of_its_own() -> None:
     report = read(["RCCL version : 2.22.3-develop:1a2b3c4", "HIP version  : 6.4.43482"])
     assert (report.versions.library, report.versions.version) == ("rccl", "2.22.3")
-
-
-@pytest.mark.parametrize(
-    ("line", "found"),
-    [
-        ("NCCL INFO TUNER/Plugin: Using tuner plugin none", {}),
-        ("NCCL INFO TUNER/Plugin: Using internal tuner plugin.", {}),
-        (
-            "NCCL INFO TUNER/Plugin: Using tuner plugin nccl_ofi_tuner",
-            {"tuner-plugin": "notice"},
-        ),
-        (
-            "NCCL WARN NET/IB : mlx5_0:1 Got async event : client reregistration",
-            {"ib-async-notice": "notice"},
-        ),
-        ("NCCL WARN NET/IB : mlx5_0:1 GID table changed", {"ib-async-notice": "notice"}),
-        (
-            "NCCL WARN NET/IB : mlx5_0:1 Got async event : port error",
-            {"ib-async-error": "broken"},
-        ),
-        (
-            "NCCL WARN NET/IB : mlx5_1:1 async fatal event: local catastrophic error",
-            {"ib-async-error": "broken"},
-        ),
-        (
-            "NCCL WARN NET/IB : Got completion from peer 192.0.2.12<5> with status=12 opcode=1 "
-            "len=0 vendor err 129 (Send)",
-            {"ib-completion-error": "broken"},
-        ),
-        (
-            "NCCL WARN NET/IB: Got completion from peer 192.0.2.4<5> with "
-            "status=IBV_WC_RETRY_EXC_ERR(12) opcode=IBV_WC_SEND(0) vendor_err=129",
-            {"ib-completion-error": "broken"},
-        ),
-        (
-            "NCCL WARN NET/IB : Got completion from peer 192.0.2.12<12> with error 5, opcode 0, "
-            "len 0, vendor err 249",
-            {"ib-flushed": "notice"},
-        ),
-        (
-            "NCCL WARN NET/IB : Got completion from peer 192.0.2.1<12> with error 4, opcode 1, "
-            "len 32611, vendor err 81 (Send)",
-            {"ib-memory-refused": "broken"},
-        ),
-        (
-            "NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev "
-            "mlx5_0:1, curr state INIT, next state RTR, local GID index 3",
-            {"ib-no-route": "broken"},
-        ),
-        (
-            "NCCL WARN Bootstrap Root : mismatch in rank count from procs 8 : 16",
-            {"bootstrap-mismatch": "broken"},
-        ),
-        ("NCCL WARN Cuda failure 101 'invalid device ordinal'", {"gpu-unavailable": "broken"}),
-        ("NCCL INFO [Service thread] Connection closed by localRank 1", {}),
-        ("NCCL INFO NET/IB : No device found.", {}),
-        ("NCCL INFO Check P2P Type intraNodeP2pSupport 0 directMode 0", {}),
-    ],
-)
-def test_lines_of_other_versions_mean_what_they_say(line: str, found: dict[str, str]) -> None:
-    assert symptoms(line) == found
-
-
-START = (
-    "n1:7:8 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 nvmlDev 0 "
-    "busId 18000 commId 0xa - Init START"
-)
-SHAPE = "n1:7:8 [0] NCCL INFO comm 0x1 rank 0 nRanks 2 nNodes {} localRanks 1 localRank 0 MNNVL 0"
-TYPE = "n1:7:8 [0] NCCL INFO Check P2P Type isAllDirectP2p 0 directMode 0 isAllCudaP2p 0"
-
-
-def test_a_host_that_flags_split_says_nothing_about_cuda() -> None:
-    whole = explain(read([START, SHAPE.format(1), TYPE]))
-    split = explain(read([START, SHAPE.format(2), TYPE]))
-    assert "p2p-impossible" in {one.id for one in whole}
-    assert "p2p-impossible" not in {one.id for one in split}
 
 
 HOSTS = tuple(

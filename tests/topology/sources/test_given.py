@@ -20,9 +20,9 @@ from gputop.topology.node import Node
 from gputop.topology.sources.files.tree import FolderTree, live_tree
 from gputop.topology.sources.linux import containers, device_nodes
 from gputop.topology.sources.linux import host_facts as host
+from tests.topology.explain.test_absence import nvidia, snapshot
 
 from ...support.rule_cases import base, cases, diagnosed
-from ..test_absence import nvidia, snapshot
 
 A, B = "0000:19:00.0", "0000:2a:00.0"
 KEPT = "/dev/nvidia1 (kept back by a cgroup)"

@@ -7,7 +7,7 @@ import pytest
 from gputop.topology.diagnosis.symptoms.explain import explain, table, unexplained
 from gputop.topology.logs.reading.read import read_log
 from gputop.topology.logs.report.report import LogReport
-from tests.topology.logs.log_examples import EXAMPLES, OTHER_FORMS
+from tests.topology.diagnosis.symptoms.log_examples import EXAMPLES, OTHER_FORMS
 
 N = "n1:7:8 [0] "
 
