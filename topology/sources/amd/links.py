@@ -10,8 +10,9 @@ import msgspec
 from ...model.machine import GpuPair, XgmiLink
 from ...model.part import Raw
 from ...model.record import Gap
+from ..files.library_answers import Answers, Path, dicts, is_whole
 from ..pci.address import pci_address
-from .answers import AmdsmiAnswers, Path, dicts, is_whole
+from .answers import AMDSMI
 from .words import LINK_STATES, LINK_TYPES
 
 MAX_LINKS = 64
@@ -53,14 +54,14 @@ def seen_pairs(device: dict[str, Raw], own: str, addresses: dict[int, str]) -> l
         peer = raw.get("peer")
         other = addresses.get(peer) if is_whole(peer) else None
         if other is not None and other != own:
-            a = AmdsmiAnswers(raw)
+            a = Answers(raw, AMDSMI)
             low = a.number("min", (_BANDWIDTH, "min_bandwidth"))
             high = a.number("max", (_BANDWIDTH, "max_bandwidth"))
-            found.setdefault(other, SeenPair(_pair(AmdsmiAnswers(raw), own, other), low, high))
+            found.setdefault(other, SeenPair(_pair(Answers(raw, AMDSMI), own, other), low, high))
     return list(found.values())
 
 
-def _pair(a: AmdsmiAnswers, own: str, other: str) -> GpuPair:
+def _pair(a: Answers, own: str, other: str) -> GpuPair:
     number = a.number("link_type", (_TYPE, "type"))
     access = {
         field: _granted(a, field, (("amdsmi_is_P2P_accessible",),))
@@ -74,10 +75,10 @@ def _pair(a: AmdsmiAnswers, own: str, other: str) -> GpuPair:
         "p2p_atomics": _granted(a, "p2p_atomics", caps),
         "p2p_dma": _granted(a, "p2p_dma", ((_P2P, "cap", "is_iolink_dma"),)),
     }
-    return GpuPair(src=own, dst=other, gaps=a.gaps(), **values)
+    return GpuPair(src=own, dst=other, gaps=a.gaps, **values)
 
 
-def _granted(a: AmdsmiAnswers, field: str, paths: Sequence[Path]) -> str | None:
+def _granted(a: Answers, field: str, paths: Sequence[Path]) -> str | None:
     """Say "ok" where all that is asked for is granted."""
     flags = [a.flag(field, path) for path in paths]
     if any(flag is None for flag in flags):
@@ -100,7 +101,7 @@ def xgmi_of(
         assumptions.append(WHICH_DIED)
     if dead and len(dead) == states.count(False):
         states = [True if state is False else state for state in states]  # these are told now
-    wires = [_link(AmdsmiAnswers(device), one, ends, states, assumptions) for one in direct]
+    wires = [_link(Answers(device, AMDSMI), one, ends, states, assumptions) for one in direct]
     wires += [XgmiLink(remote_address=one.pair.dst, active=False, gaps=_DEAD_GAPS) for one in dead]
     return tuple(sorted(wires, key=lambda wire: wire.remote_address))
 
@@ -139,7 +140,7 @@ def _hops(pair: GpuPair) -> int | None:
 
 
 def _link(
-    a: AmdsmiAnswers,
+    a: Answers,
     one: SeenPair,
     ends: dict[str, list[int]],
     states: list[bool | None],
@@ -175,10 +176,10 @@ def _link(
         if not value:
             zero = "the driver says 0" if value == 0 else "the driver does not say"
             a.miss(field, pair.why(field) or zero)
-    return XgmiLink(remote_address=pair.dst, gaps=a.gaps(), **values)
+    return XgmiLink(remote_address=pair.dst, gaps=a.gaps, **values)
 
 
-def _within(a: AmdsmiAnswers, field: str, most: int, path: Path) -> int | None:
+def _within(a: Answers, field: str, most: int, path: Path) -> int | None:
     number = a.number(field, path)
     if number is not None and not 0 < number <= most:
         a.miss(field, f"the driver says {number}")
@@ -186,7 +187,7 @@ def _within(a: AmdsmiAnswers, field: str, most: int, path: Path) -> int | None:
     return number
 
 
-def _count(a: AmdsmiAnswers, one: SeenPair, told: int) -> int | None:
+def _count(a: Answers, one: SeenPair, told: int) -> int | None:
     """Count the links of a bundle: told, else the pair's bandwidth over that of one link."""
     if told:
         return told
@@ -199,7 +200,7 @@ def _count(a: AmdsmiAnswers, one: SeenPair, told: int) -> int | None:
 def link_ends(device: dict[str, Raw], peers: Container[str]) -> dict[str, list[int]]:
     """Numbers of the links to each peer, where this amdsmi tells them (7.x, newer drivers)."""
     ends: dict[str, list[int]] = {}
-    for number, link in enumerate(AmdsmiAnswers(device).items((_LINKS, "links"))[:MAX_LINKS]):
+    for number, link in enumerate(Answers(device, AMDSMI).items((_LINKS, "links"))[:MAX_LINKS]):
         peer = pci_address(link.get("bdf")) if isinstance(link, dict) else None
         if peer is not None and peer in peers:
             ends.setdefault(peer, []).append(number)
@@ -207,12 +208,12 @@ def link_ends(device: dict[str, Raw], peers: Container[str]) -> dict[str, list[i
 
 
 def _states(device: dict[str, Raw]) -> list[bool | None]:
-    words = AmdsmiAnswers(device).items((_STATUS, "status"))[:MAX_LINKS]
+    words = Answers(device, AMDSMI).items((_STATUS, "status"))[:MAX_LINKS]
     return [LINK_STATES.get(word) if isinstance(word, str) else None for word in words]
 
 
 def _active(
-    a: AmdsmiAnswers, peer: str, ends: dict[str, list[int]], states: list[bool | None]
+    a: Answers, peer: str, ends: dict[str, list[int]], states: list[bool | None]
 ) -> bool | None:
     """Say whether all links to a peer are up, as far as the driver tells which they are."""
     told = [state for state in states if state is not None]

@@ -10,8 +10,9 @@ from ...hardware.amd_parts import package
 from ...model.machine import Gpu, GpuCache, GpuPair, XgmiLink
 from ...model.part import Part, Raw
 from ...model.snapshot import Problem
+from ..files.library_answers import Answers, Path, dicts, is_whole
 from ..pci.address import pci_address
-from .answers import AmdsmiAnswers, Path, dicts, is_whole, reason, refusal
+from .answers import AMDSMI, reason, refusal
 from .caches import caches_of
 from .links import seen_pairs, xgmi_of
 from .versions import firmware, software
@@ -120,7 +121,7 @@ def _first_reason(device: dict[str, Raw]) -> str:
 def _gpu(
     device: dict[str, Raw], own: str, index: int, xgmi: tuple[XgmiLink, ...], *, split: bool
 ) -> Gpu:
-    a = AmdsmiAnswers(device)
+    a = Answers(device, AMDSMI)
     part = a.number("partition", (_KFD, "current_partition_id"))
     target = _target(a)
     if target not in ARCHITECTURES:
@@ -170,7 +171,7 @@ def _gpu(
         "parent": package(own) if part or split else None,
         "xgmi": xgmi,
     }
-    return Gpu(address=own, vendor="amd", index=index, gaps=a.gaps(), **values)
+    return Gpu(address=own, vendor="amd", index=index, gaps=a.gaps, **values)
 
 
 def _vbios() -> tuple[Path, ...]:
@@ -178,7 +179,7 @@ def _vbios() -> tuple[Path, ...]:
     return (name, "version"), (name, "part_number")
 
 
-def _target(a: AmdsmiAnswers) -> str | None:
+def _target(a: Answers) -> str | None:
     """Read "gfx942"; a driver that does not know writes all ones behind the "gfx"."""
     text = a.text("compute_capability", (_ASIC, "target_graphics_version"))
     if text is None:
@@ -190,7 +191,7 @@ def _target(a: AmdsmiAnswers) -> str | None:
     return None
 
 
-def _pci_id(a: AmdsmiAnswers) -> str | None:
+def _pci_id(a: Answers) -> str | None:
     """Vendor and device, "0x1002" and "0x74a1"; ROCm 6.0 gives numbers."""
     found = []
     for name in ("vendor_id", "device_id"):
@@ -205,7 +206,7 @@ def _pci_id(a: AmdsmiAnswers) -> str | None:
     return None
 
 
-def _memory(a: AmdsmiAnswers) -> int | None:
+def _memory(a: Answers) -> int | None:
     exact = a.number("memory_bytes", ("amdsmi_get_gpu_memory_total(VRAM)",))
     if exact:
         return exact
@@ -213,14 +214,14 @@ def _memory(a: AmdsmiAnswers) -> int | None:
     return mib * MIB if mib else None
 
 
-def _generation(a: AmdsmiAnswers) -> int | None:
+def _generation(a: Answers) -> int | None:
     """Generation out of the rate of a lane; `pcie_interface_version` is another number."""
     field = "pcie_gen_max"
     rate = a.number(field, (_PCIE, "pcie_static", "max_pcie_speed"))
     return None if rate is None else generation(a, field, rate)
 
 
-def generation(a: AmdsmiAnswers, field: str, rate: int) -> int | None:
+def generation(a: Answers, field: str, rate: int) -> int | None:
     """PCIe generation of a rate in MT/s."""
     found = PCIE_GENERATIONS.get(rate)
     if found is None:
@@ -228,7 +229,7 @@ def generation(a: AmdsmiAnswers, field: str, rate: int) -> int | None:
     return found
 
 
-def _watts(a: AmdsmiAnswers, field: str, name: str) -> float | None:
+def _watts(a: Answers, field: str, name: str) -> float | None:
     cap = a.number(field, (_CAP, name))
     if cap is None:
         return None
@@ -238,13 +239,13 @@ def _watts(a: AmdsmiAnswers, field: str, name: str) -> float | None:
     return cap * 1e-6 if cap >= LEAST_MICROWATTS else float(cap)
 
 
-def _limit(a: AmdsmiAnswers, field: str, limit: str) -> int | None:
+def _limit(a: Answers, field: str, limit: str) -> int | None:
     """Limit of the junction (hot spot), which is the sensor that MI GPUs throttle by."""
     sensors = ("HOTSPOT", "EDGE")
     return _degrees(a, field, *(f"amdsmi_get_temp_metric({s},{limit})" for s in sensors))
 
 
-def _degrees(a: AmdsmiAnswers, field: str, *names: str) -> int | None:
+def _degrees(a: Answers, field: str, *names: str) -> int | None:
     degrees = a.number(field, *((name,) for name in names))
     if degrees == 0:
         a.miss(field, "the driver says 0")
@@ -252,21 +253,21 @@ def _degrees(a: AmdsmiAnswers, field: str, *names: str) -> int | None:
     return degrees
 
 
-def _clock(a: AmdsmiAnswers, field: str, kind: str) -> int | None:
+def _clock(a: Answers, field: str, kind: str) -> int | None:
     return a.number(field, (f"amdsmi_get_clock_info({kind})", "max_clk"))
 
 
-def _ecc(a: AmdsmiAnswers) -> bool | None:
+def _ecc(a: Answers) -> bool | None:
     mask = a.number("ecc_enabled", ("amdsmi_get_gpu_ecc_enabled",))
     return None if mask is None else bool(mask & ECC_MEMORY_BIT)
 
 
-def _virtualization(a: AmdsmiAnswers) -> str | None:
+def _virtualization(a: Answers) -> str | None:
     mode = a.text("virtualization", ("amdsmi_get_gpu_virtualization_mode", "mode"))
     return None if mode is None else VIRTUALIZATION.get(mode, f"unknown ({mode})")
 
 
-def _numa(a: AmdsmiAnswers) -> int | None:
+def _numa(a: Answers) -> int | None:
     answer, _ = a.look(("amdsmi_get_gpu_topo_numa_affinity",))
     if is_whole(answer) and answer < 0:
         a.miss("numa_node", "the driver knows no NUMA node")
@@ -274,7 +275,7 @@ def _numa(a: AmdsmiAnswers) -> int | None:
     return a.number("numa_node", ("amdsmi_get_gpu_topo_numa_affinity",))
 
 
-def _mode(a: AmdsmiAnswers, field: str, name: str) -> str | None:
+def _mode(a: Answers, field: str, name: str) -> str | None:
     text = a.text(field, (name,))
     if text is None or _MODES.fullmatch(text.upper()):
         return text and text.upper()
@@ -282,7 +283,7 @@ def _mode(a: AmdsmiAnswers, field: str, name: str) -> str | None:
     return None
 
 
-def _caches(a: AmdsmiAnswers) -> tuple[GpuCache, ...]:
+def _caches(a: Answers) -> tuple[GpuCache, ...]:
     listed, why = a.look(("amdsmi_get_gpu_cache_info",))
     found = caches_of(listed)
     if not found:
@@ -290,7 +291,7 @@ def _caches(a: AmdsmiAnswers) -> tuple[GpuCache, ...]:
     return found
 
 
-def _hive(a: AmdsmiAnswers) -> str | None:
+def _hive(a: Answers) -> str | None:
     number = a.number("xgmi_hive", ("amdsmi_get_xgmi_info", "xgmi_hive_id"))
     if number == 0:
         a.miss("xgmi_hive", "in no hive")

@@ -6,7 +6,8 @@ from typing import Any
 
 from ...model.part import Part, Raw
 from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, XgmiReading
-from .answers import AmdsmiAnswers, dicts, is_whole, odd, refusal
+from ..files.library_answers import Answers, dicts, is_whole, odd
+from .answers import AMDSMI, refusal
 from .links import MAX_LINKS, link_ends
 from .machine import MAX_DEVICES, address, generation
 from .words import ECC_BLOCKS, PAGE_PENDING, THROTTLED, THROTTLES
@@ -47,7 +48,7 @@ def parse(raw: Raw) -> Part:
 
 
 def _reading(device: dict[str, Raw], own: str, peers: set[str]) -> GpuReading:
-    a = AmdsmiAnswers(device)
+    a = Answers(device, AMDSMI)
     used, total = a.number("memory_used_bytes", (_USED,)), a.number("memory_free_bytes", (_TOTAL,))
     free = None if used is None or not total else total - used
     if free is None:
@@ -80,10 +81,10 @@ def _reading(device: dict[str, Raw], own: str, peers: set[str]) -> GpuReading:
         "ecc_blocks": _blocks(device.get("ecc")),
         "processes": _processes(a),
     }
-    return GpuReading(address=own, gaps=a.gaps(), **values)
+    return GpuReading(address=own, gaps=a.gaps, **values)
 
 
-def _percent(a: AmdsmiAnswers, field: str, what: str) -> int | None:
+def _percent(a: Answers, field: str, what: str) -> int | None:
     value = a.number(field, (_ACTIVITY, f"{what}_activity"), (_METRICS, f"average_{what}_activity"))
     if value is not None and value > 100:
         a.miss(field, f"the driver says {value} %")
@@ -91,7 +92,7 @@ def _percent(a: AmdsmiAnswers, field: str, what: str) -> int | None:
     return value
 
 
-def _power(a: AmdsmiAnswers) -> float | None:
+def _power(a: Answers) -> float | None:
     """Watts right now (MI300), else the mean of a moment, which is all that MI200 tells."""
     field = "power_watts"
     names = ("current_socket_power", "average_socket_power", "socket_power")
@@ -111,7 +112,7 @@ def _power(a: AmdsmiAnswers) -> float | None:
     return None if number is None else float(number)
 
 
-def _degrees(a: AmdsmiAnswers, field: str, *sensors: tuple[str, str]) -> int | None:
+def _degrees(a: Answers, field: str, *sensors: tuple[str, str]) -> int | None:
     """Degrees of the first sensor that answers; 0 is how a missing one answers."""
     for sensor, metric in sensors:
         paths = ((f"amdsmi_get_temp_metric({sensor},CURRENT)",), (_METRICS, metric))
@@ -121,18 +122,18 @@ def _degrees(a: AmdsmiAnswers, field: str, *sensors: tuple[str, str]) -> int | N
     return None
 
 
-def _clock(a: AmdsmiAnswers, field: str, kind: str) -> int | None:
+def _clock(a: Answers, field: str, kind: str) -> int | None:
     # ROCm 6.0 and 6.1 call it cur_clk.
     name = f"amdsmi_get_clock_info({kind})"
     return a.number(field, (name, "clk"), (name, "cur_clk"))
 
 
-def _generation(a: AmdsmiAnswers) -> int | None:
+def _generation(a: Answers) -> int | None:
     rate = a.number("pcie_gen", (_PCIE, "pcie_metric", "pcie_speed"))
     return None if rate is None else generation(a, "pcie_gen", rate)
 
 
-def _throttle(a: AmdsmiAnswers) -> tuple[str, ...] | None:
+def _throttle(a: Answers) -> tuple[str, ...] | None:
     """What held the clocks down since the reading before, else in the library's own 100 ms."""
     field = "throttle_reasons"
     change = a.raw.get("residencies")
@@ -162,12 +163,12 @@ def _change(raw: Raw, name: str) -> int | None:
     return None
 
 
-def _xgmi(a: AmdsmiAnswers, peers: set[str]) -> tuple[XgmiReading, ...]:
+def _xgmi(a: Answers, peers: set[str]) -> tuple[XgmiReading, ...]:
     """Bytes by peer, where this amdsmi tells which link leads where."""
     links = a.items((_LINKS, "links"))[:MAX_LINKS]
     found = []
     for peer, numbers in link_ends(a.raw, peers).items():
-        own = [AmdsmiAnswers(links[number]) for number in numbers]
+        own = [Answers(links[number], AMDSMI) for number in numbers]
         counts = {
             field: [link.number(field, (name,)) for link in own]
             for field, name in (("tx_bytes", "write"), ("rx_bytes", "read"))
@@ -176,7 +177,7 @@ def _xgmi(a: AmdsmiAnswers, peers: set[str]) -> tuple[XgmiReading, ...]:
             field: None if None in values else _KB * sum(v for v in values if v is not None)
             for field, values in counts.items()
         }
-        gaps = next((link.gaps() for link in own if link.gaps()), ())
+        gaps = next((link.gaps for link in own if link.gaps), ())
         found.append(XgmiReading(remote_address=peer, gaps=gaps, **sums))
     if not found:
         _, why = a.look((_LINKS, "links"))
@@ -184,7 +185,7 @@ def _xgmi(a: AmdsmiAnswers, peers: set[str]) -> tuple[XgmiReading, ...]:
     return tuple(found)
 
 
-def _xgmi_rate(a: AmdsmiAnswers, way: str, name: str) -> float | None:
+def _xgmi_rate(a: Answers, way: str, name: str) -> float | None:
     """Bytes a second over all xGMI links of the GPU."""
     field = f"xgmi_{way}_bytes_per_second"
     change, why = a.look(("xgmi_kb",))
@@ -204,8 +205,8 @@ def _xgmi_rate(a: AmdsmiAnswers, way: str, name: str) -> float | None:
     return _KB * sum(n - b for b, n in pairs) / seconds
 
 
-def _ecc(a: AmdsmiAnswers) -> EccCounts | None:
-    own = AmdsmiAnswers(a.raw)
+def _ecc(a: Answers) -> EccCounts | None:
+    own = Answers(a.raw, AMDSMI)
     if all(a.raw.get(name) is None for name in (_TOTAL_ECC, _PAGES)):
         a.miss("ecc", "not asked")
         return None
@@ -221,10 +222,10 @@ def _ecc(a: AmdsmiAnswers) -> EccCounts | None:
     }
     for field in ("corrected_aggregate", "uncorrected_aggregate"):
         own.miss(field, since)
-    return EccCounts(gaps=own.gaps(), **values)
+    return EccCounts(gaps=own.gaps, **values)
 
 
-def _pages(a: AmdsmiAnswers) -> tuple[int | None, bool | None]:
+def _pages(a: Answers) -> tuple[int | None, bool | None]:
     """Bad pages and whether one waits to be retired; older bindings say "none" in words."""
     pages, why = a.look((_PAGES,))
     if isinstance(pages, str) and "no bad pages" in pages.lower():
@@ -243,20 +244,20 @@ def _blocks(raw: Raw) -> tuple[EccBlock, ...]:
         answer = raw.get(block) if isinstance(raw, dict) else None
         if not isinstance(answer, dict) or refusal(answer) is not None:
             continue
-        a = AmdsmiAnswers({"it": answer})
+        a = Answers({"it": answer}, AMDSMI)
         found.append(
             EccBlock(
                 block=block,
                 corrected=a.number("corrected", ("it", "correctable_count")),
                 uncorrected=a.number("uncorrected", ("it", "uncorrectable_count")),
                 deferred=a.number("deferred", ("it", "deferred_count")),
-                gaps=a.gaps(),
+                gaps=a.gaps,
             )
         )
     return tuple(found)
 
 
-def _processes(a: AmdsmiAnswers) -> tuple[GpuProcess, ...] | None:
+def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
     """All processes that the driver names; None when it does not say."""
     listed, why = a.look((_PROCESSES,))
     if not isinstance(listed, list):
@@ -269,7 +270,7 @@ def _processes(a: AmdsmiAnswers) -> tuple[GpuProcess, ...] | None:
     for raw in dicts(listed)[:_MAX_PROCESSES]:
         pid = raw.get("pid")
         if is_whole(pid) and 0 < pid < 2**32:
-            own = AmdsmiAnswers({"it": raw})
+            own = Answers({"it": raw}, AMDSMI)
             memory = own.number("memory_bytes", ("it", "memory_usage", "vram_mem"), ("it", "mem"))
-            found[pid] = GpuProcess(pid=pid, kind="compute", memory_bytes=memory, gaps=own.gaps())
+            found[pid] = GpuProcess(pid=pid, kind="compute", memory_bytes=memory, gaps=own.gaps)
     return tuple(found.values())

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..files.printed import Dialect
+from ..files.printed import PrintedDialect
 from ..files.tree import clean
 
 PERCENT = {"": 1.0, "%": 1.0}
@@ -73,8 +73,8 @@ def plain(value: Any) -> str | None:
     return " ".join(printable.split())[:512]
 
 
-def _dialect(tool: str) -> Dialect:
-    return Dialect(
+def _dialect(tool: str) -> PrintedDialect:
+    return PrintedDialect(
         tool=tool,
         absent=f"not in this output of {tool}",
         find=_find,

@@ -1,1 +1,1 @@
-"""Files of a machine: the live root folder, a copied one, or a tar, and the texts in them."""
+"""Files of a machine: the live root folder, a copied one, or a tar; fields out of raw answers."""

@@ -5,29 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...model.part import Raw
-from ...model.record import Gap
+from .field_reader import FieldReader
 from .tree import clean
 
 LIMIT_CHARACTERS = 4096
 _LARGEST = 1 << 63
 
 
-class Fields:
-    """Takes the fields of one record out of its raw answer and notes why some are unknown."""
+class Fields(FieldReader):
+    """Takes the fields of one record out of the texts of files."""
+
+    raw: Mapping[str, Raw]
 
     def __init__(self, raw: Raw, absent: str) -> None:
-        self.raw: Mapping[str, Raw] = raw if isinstance(raw, dict) else {}
-        self.absent = absent
-        self._gaps: dict[str, Gap] = {}
-
-    @property
-    def gaps(self) -> tuple[Gap, ...]:
-        """Why fields are None, in the order in which they were asked for."""
-        return tuple(self._gaps.values())
-
-    def gap(self, field: str, why: str) -> None:
-        """Note why `field` is None."""
-        self._gaps[field] = Gap(field, clean(why[:200]))
+        super().__init__(raw if isinstance(raw, dict) else {}, absent)
 
     def text(self, key: str, field: str | None = None, *, quiet: bool = False) -> str | None:
         """The text under `key`; `quiet`: that there is none is normal and no gap."""
@@ -35,7 +26,7 @@ class Fields:
         if isinstance(answer, str) and answer:
             return clean(answer[:LIMIT_CHARACTERS])
         if field is not None and not (quiet and answer is None):
-            self.gap(field, self._reason(answer))
+            self.miss(field, self._reason(answer))
         return None
 
     def number(
@@ -47,14 +38,14 @@ class Fields:
             return None
         value = whole(text, base)
         if value is None and field is not None:
-            self.gap(field, f"not a number: {text[:40]!r}")
+            self.miss(field, f"not a number: {text[:40]!r}")
         return value
 
     def count(self, key: str, field: str) -> int | None:
         """The whole number under `key` that cannot be below 0."""
         value = self.number(key, field)
         if value is not None and value < 0:
-            self.gap(field, f"the answer is {value}")
+            self.miss(field, f"the answer is {value}")
             return None
         return value
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ...model.record import Gap
+from .field_reader import FieldReader, Missing
 
 PLAIN = {"": 1.0}
 """Units of a bare number."""
@@ -16,7 +16,7 @@ _TEXT_SHOWN = 40
 _HEXADECIMAL = re.compile(r"(0x)?[0-9A-Fa-f]{1,16}")
 
 
-class Dialect(msgspec.Struct, frozen=True, kw_only=True):
+class PrintedDialect(msgspec.Struct, frozen=True, kw_only=True):
     """How one tool writes a value, a unit, and that there is no value."""
 
     tool: str
@@ -37,34 +37,25 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """Whole numbers below it are not understood."""
 
 
-class Printed:
+class Printed(FieldReader):
     """One object of a tool's output. Each method names the record field that it is for."""
 
-    def __init__(self, raw: Any, dialect: Dialect) -> None:
-        self.raw = raw
+    def __init__(self, raw: Any, dialect: PrintedDialect) -> None:
+        super().__init__(raw, dialect.absent)
         self.dialect = dialect
-        self._gaps: dict[str, str] = {}
 
-    def gaps(self) -> tuple[Gap, ...]:
-        """All gaps noted so far, in order."""
-        return tuple(Gap(field, why) for field, why in self._gaps.items())
-
-    def miss(self, field: str, why: str) -> None:
-        """Note why `field` is unknown; the first reason stands."""
-        self._gaps.setdefault(field, why)
+    def find(self, path: str) -> str | Missing:
+        """The text at a path, or Missing."""
+        text = self.dialect.find(self.raw, path)
+        if text is None:
+            return Missing(self.absent)
+        if text and not self.dialect.nothing.match(text):
+            return text
+        return Missing(f"{self.dialect.tool} prints {text or 'nothing'}")
 
     def text(self, field: str, *paths: str) -> str | None:
         """The first text under one of `paths` that says something."""
-        why = self.dialect.absent
-        for path in paths:
-            text = self.dialect.find(self.raw, path)
-            if text is None:
-                continue
-            if text and not self.dialect.nothing.match(text):
-                return text
-            why = f"{self.dialect.tool} prints {text or 'nothing'}"
-        self.miss(field, why)
-        return None
+        return self.first(field, paths, str)
 
     def number(self, field: str, *paths: str, units: Mapping[str, float] = PLAIN) -> float | None:
         """A number in the unit of the field: what is printed times the factor of its unit."""
@@ -137,7 +128,7 @@ class Printed:
         self.miss(field, f"not understood: {text[:_TEXT_SHOWN]}")
 
 
-def scaled(text: str, units: Mapping[str, float], dialect: Dialect) -> float | None:
+def scaled(text: str, units: Mapping[str, float], dialect: PrintedDialect) -> float | None:
     """The number in front times the factor of its unit; None for no number or another unit."""
     match = dialect.number.match(text)
     if match is None or match[2] not in units:

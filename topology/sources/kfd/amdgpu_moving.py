@@ -8,6 +8,7 @@ from ...model.part import Part, Raw
 from ...model.readings import GpuProcess, GpuReading
 from ..files.answers import Fields, absent_text, part, whole
 from ..pci.devices import SPEED
+from .amdgpu_settings import gaps
 
 ORIGIN = "amdgpu"
 OTHER_PIDS = "the process numbers that KFD gives are not of this container"
@@ -33,7 +34,7 @@ def _reading(address: str, fields: Fields, told: Raw) -> GpuReading:
     total = fields.count("mem_info_vram_total", "memory_free_bytes")
     free = total - used if total is not None and used is not None and total >= used else None
     if free is None:
-        fields.gap("memory_free_bytes", fields.absent)
+        fields.miss("memory_free_bytes", fields.absent)
     processes = _processes(address, told, fields)
     reading = GpuReading(
         address=address,
@@ -53,18 +54,13 @@ def _reading(address: str, fields: Fields, told: Raw) -> GpuReading:
         pcie_replays=fields.count("pcie_replay_count", "pcie_replays"),
         processes=processes,
     )
-    asleep = fields.raw.get("asleep")
-    if isinstance(asleep, str):
-        for gap in fields.gaps:
-            if gap.field != "processes":
-                fields.gap(gap.field, asleep)
-    return msgspec.structs.replace(reading, gaps=fields.gaps)
+    return msgspec.structs.replace(reading, gaps=gaps(fields, "processes"))
 
 
 def _percent(fields: Fields, key: str, field: str) -> float | None:
     number = fields.number(key, field)
     if number is not None and not 0 <= number <= 100:
-        fields.gap(field, f"the driver says {number} %")
+        fields.miss(field, f"the driver says {number} %")
         return None
     return None if number is None else float(number)
 
@@ -75,7 +71,7 @@ def _watts(sensors: Fields, fields: Fields) -> float | None:
         micro = sensors.number(key)
         if micro is not None and 0 <= micro < 100_000_000_000:
             return micro / 1e6
-    fields.gap("power_watts", fields.absent)
+    fields.miss("power_watts", fields.absent)
     return None
 
 
@@ -86,7 +82,7 @@ def _degrees(sensors: Fields, fields: Fields, labels: tuple[str, ...], field: st
                 milli = sensors.number(f"temp{n}_input")
                 if milli is not None and -100_000 < milli < 500_000:
                     return milli // 1000
-    fields.gap(field, fields.absent)
+    fields.miss(field, fields.absent)
     return None
 
 
@@ -96,7 +92,7 @@ def _clock(sensors: Fields, fields: Fields, label: str, field: str) -> int | Non
             hertz = sensors.number(f"freq{n}_input")
             if hertz is not None and 0 <= hertz < 10**11:
                 return hertz // 1_000_000
-    fields.gap(field, fields.absent)
+    fields.miss(field, fields.absent)
     return None
 
 
@@ -105,14 +101,14 @@ def _generation(fields: Fields) -> int | None:
     match = SPEED.match(text) if text is not None else None
     found = PCIE_GENERATION.get(float(match.group(1))) if match else None
     if found is None and text is not None:
-        fields.gap("pcie_gen", f"the kernel says {text[:40]!r}")
+        fields.miss("pcie_gen", f"the kernel says {text[:40]!r}")
     return found
 
 
 def _width(fields: Fields) -> int | None:
     width = fields.number("current_link_width", "pcie_width")
     if width is not None and not 0 < width <= 32:
-        fields.gap("pcie_width", f"the kernel says {width}")
+        fields.miss("pcie_width", f"the kernel says {width}")
         return None
     return width
 
@@ -121,7 +117,7 @@ def _processes(address: str, told: Raw, fields: Fields) -> tuple[GpuProcess, ...
     """List who holds memory of this GPU by KFD; who only opened the device is on every GPU."""
     if not isinstance(told, dict) or "error" in told:
         why = told.get("error") if isinstance(told, dict) else None
-        fields.gap("processes", why[:200] if isinstance(why, str) else fields.absent)
+        fields.miss("processes", why[:200] if isinstance(why, str) else fields.absent)
         return None
     found: list[GpuProcess] = []
     for pid, held in told.items():

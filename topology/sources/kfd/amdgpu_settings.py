@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ...model.machine import Gpu
+from ...model.record import Gap
 from ..files.answers import Fields
 
 
@@ -12,8 +13,7 @@ def settings(gpu: Gpu, fields: Fields, *, whole: bool) -> Gpu:
     """Fill in what sysfs says of the device; `whole`: it is not one of several parts."""
     sensors = Fields(fields.raw.get("hwmon"), fields.absent)
     unique = fields.text("unique_id", "uuid")
-    asleep = fields.raw.get("asleep")
-    told = msgspec.structs.replace(
+    found = msgspec.structs.replace(
         gpu,
         uuid=f"GPU-{unique.lower()}" if unique and whole else None,
         name=fields.text("product_name", "name"),
@@ -39,16 +39,22 @@ def settings(gpu: Gpu, fields: Fields, *, whole: bool) -> Gpu:
         ),
         temperature_memory_max_c=_limit(sensors, fields, "mem", "crit", "temperature_memory_max_c"),
     )
-    if isinstance(asleep, str):
-        for gap in fields.gaps:
-            fields.gap(gap.field, asleep)
-    return msgspec.structs.replace(told, gaps=fields.gaps)
+    return msgspec.structs.replace(found, gaps=gaps(fields))
+
+
+def gaps(fields: Fields, *apart: str) -> tuple[Gap, ...]:
+    """The gaps of a device; where it is asleep, that is the reason of all but those `apart`."""
+    asleep = fields.text("asleep")
+    return tuple(
+        Gap(gap.field, asleep) if asleep is not None and gap.field not in apart else gap
+        for gap in fields.gaps
+    )
 
 
 def _word(fields: Fields, key: str, field: str) -> str | None:
     word = fields.text(key, field)
     if word is not None and not (word.isalnum() and word.isascii() and len(word) < 9):
-        fields.gap(field, f"the kernel says {word[:40]!r}")
+        fields.miss(field, f"the kernel says {word[:40]!r}")
         return None
     return word
 
@@ -56,7 +62,7 @@ def _word(fields: Fields, key: str, field: str) -> str | None:
 def _watts(sensors: Fields, fields: Fields, key: str, field: str) -> float | None:
     micro = sensors.number(key)
     if micro is None or not 0 <= micro < 100_000_000_000:
-        fields.gap(field, fields.absent)
+        fields.miss(field, fields.absent)
         return None
     return micro / 1e6
 
@@ -67,5 +73,5 @@ def _limit(sensors: Fields, fields: Fields, label: str, what: str, field: str) -
             milli = sensors.number(f"temp{n}_{what}")
             if milli is not None and 0 < milli < 500_000:
                 return milli // 1000
-    fields.gap(field, fields.absent)
+    fields.miss(field, fields.absent)
     return None

@@ -152,9 +152,9 @@ def narrowest(raw: Raw, fields: Fields) -> tuple[int | None, float | None]:
     quotas = [_quota(level.text("cpu")) for level in levels]
     for field, key in (("memory_limit_bytes", "memory"), ("cpu_quota", "cpu")):
         if not any(key in level.raw for level in levels):
-            fields.gap(field, fields.absent)
+            fields.miss(field, fields.absent)
         elif not any(value is not None for value in (memory if key == "memory" else quotas)):
-            fields.gap(field, "unlimited")
+            fields.miss(field, "unlimited")
     return (
         min((value for value in memory if value is not None), default=None),
         min((value for value in quotas if value is not None), default=None),

@@ -68,5 +68,5 @@ def flag(raw: Raw, fields: Fields, name: str) -> bool | None:
     if isinstance(value, bool):
         return value
     why = value.get("error") if isinstance(value, dict) else None
-    fields.gap(name, why if isinstance(why, str) else fields.absent)
+    fields.miss(name, why if isinstance(why, str) else fields.absent)
     return None

@@ -60,7 +60,7 @@ def parse(raw: Raw, files: Fields) -> tuple[str, ...] | None:
     """The nodes by path; one that may not be opened ends in NO_PERMISSION or KEPT_BACK."""
     nodes = raw.get("device_nodes") if isinstance(raw, dict) else None
     if not isinstance(nodes, list):
-        files.gap("device_nodes", files.absent)
+        files.miss("device_nodes", files.absent)
         return None
     return tuple(
         clean(node[0][:200])
@@ -86,7 +86,7 @@ def parse_gpus(raw: Raw, files: Fields) -> tuple[DriverGpu, ...] | None:
     """The GPUs that the NVIDIA module took; None where the module's folder was not read."""
     table = part(raw, "nvidia_gpus")
     if not table:
-        files.gap("nvidia_gpus", files.absent)
+        files.miss("nvidia_gpus", files.absent)
         return None
     found = []
     for name, lines in list(table.items())[:_MOST]:

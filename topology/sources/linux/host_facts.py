@@ -59,20 +59,20 @@ def _host(raw: Raw, files: Fields, absent: str) -> Host:
     ):
         if value is None:
             known = "proc/cpuinfo" in files.raw
-            files.gap(field, "/proc/cpuinfo does not say" if known else absent)
+            files.miss(field, "/proc/cpuinfo does not say" if known else absent)
     dmi_vendor = files.text("sys/class/dmi/id/sys_vendor", "dmi_vendor")
     dmi_product = files.text("sys/class/dmi/id/product_name", "dmi_product")
     hypervisor_type = files.text("sys/hypervisor/type")
     hypervisor = processors.hypervisor(cpu, dmi_vendor, dmi_product, hypervisor_type)
     if hypervisor is None and cpu.virtual is None:
-        files.gap("hypervisor", "these CPUs do not say whether there is one")
+        files.miss("hypervisor", "these CPUs do not say whether there is one")
     architecture = files.text("proc/sys/kernel/arch") or cpu.architecture
     if architecture is None:
-        files.gap("architecture", absent)
+        files.miss("architecture", absent)
     driver = files.text("proc/driver/nvidia/version", "nvidia_module")
     container = containers.parse(raw.get("container") if isinstance(raw, dict) else None, absent)
     if container is None:
-        files.gap("container", absent)
+        files.miss("container", absent)
     coherent = architecture == "aarch64" and driver is not None
     return Host(
         hostname=files.text("proc/sys/kernel/hostname") or files.text("etc/hostname", "hostname"),
@@ -133,7 +133,7 @@ def _memory(files: Fields, field: str, name: str) -> int | None:
         if found == name:
             return int(kib) * 1024
     if text is not None:
-        files.gap(field, f"/proc/meminfo has no {name}")
+        files.miss(field, f"/proc/meminfo has no {name}")
     return None
 
 
@@ -141,7 +141,7 @@ def _shm(raw: Raw, fields: Fields, field: str, key: str) -> int | None:
     value = part(raw, "shm").get(key)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63:
         return value
-    fields.gap(field, fields.absent)
+    fields.miss(field, fields.absent)
     return None
 
 
@@ -149,11 +149,11 @@ def _memlock(files: Fields) -> int | None:
     text = files.text("proc/self/limits", "memlock_bytes")
     word = _found(_LOCKED, text)
     if word == "unlimited":
-        files.gap("memlock_bytes", "unlimited")
+        files.miss("memlock_bytes", "unlimited")
         return None
     value = whole(word)
     if value is None and text is not None:
-        files.gap("memlock_bytes", "/proc/self/limits does not say")
+        files.miss("memlock_bytes", "/proc/self/limits does not say")
     return value
 
 
@@ -162,7 +162,7 @@ def _cmdline(raw: Raw, files: Fields) -> tuple[str, ...] | None:
     if isinstance(words, list):
         return tuple(word for word in words if isinstance(word, str) and FLAGS.fullmatch(word))
     reason = words.get("error") if isinstance(words, dict) else None
-    files.gap("cmdline_flags", reason if isinstance(reason, str) else files.absent)
+    files.miss("cmdline_flags", reason if isinstance(reason, str) else files.absent)
     return None
 
 
@@ -173,7 +173,7 @@ def _balancing(files: Fields) -> bool | None:
 
 def _modules(raw: Raw, files: Fields) -> tuple[Module, ...]:
     if not isinstance(raw, dict) or not isinstance(raw.get("modules"), dict):
-        files.gap("modules", files.absent)
+        files.miss("modules", files.absent)
         return ()
     found: list[Module] = []
     for name, version in sorted(part(raw, "modules").items()):
@@ -191,7 +191,7 @@ def _module_kind(version: str | None, files: Fields) -> str | None:
         return "open"
     if "Kernel Module" in version:
         return "closed"
-    files.gap("nvidia_module", f"unknown wording: {version[:80]!r}")
+    files.miss("nvidia_module", f"unknown wording: {version[:80]!r}")
     return None
 
 
@@ -199,7 +199,7 @@ def _module_version(files: Fields) -> str | None:
     text = files.text("proc/driver/nvidia/version", "nvidia_module_version")
     found = module_version(text)
     if text is not None and found is None:
-        files.gap("nvidia_module_version", f"no version in {text[:60]!r}")
+        files.miss("nvidia_module_version", f"no version in {text[:60]!r}")
     return found
 
 
@@ -219,7 +219,7 @@ def _fabric_manager(raw: Raw, files: Fields) -> str | None:
     word = answers.text("fabric_manager", "fabric_manager")
     if word in ("running", "installed", "absent"):
         return word
-    files.gap("fabric_manager", answers.gaps[0].why if answers.gaps else "unknown answer")
+    files.miss("fabric_manager", answers.gaps[0].why if answers.gaps else "unknown answer")
     return None
 
 
@@ -240,12 +240,12 @@ def _busy(stat: Mapping[str, Raw], fields: Fields) -> float | None:
     """Share of CPU time that was not idle between two first lines of /proc/stat (proc(5))."""
     before, after = (_ticks(stat.get(key)) for key in ("before", "now"))
     if before is None or after is None:
-        fields.gap("cpu_percent", "needs two readings" if after else fields.absent)
+        fields.miss("cpu_percent", "needs two readings" if after else fields.absent)
         return None
     total = sum(after) - sum(before)
     idle = after[3] + after[4] - before[3] - before[4]
     if total <= 0 or not 0 <= idle <= total:
-        fields.gap("cpu_percent", "the kernel's counters did not move")
+        fields.miss("cpu_percent", "the kernel's counters did not move")
         return None
     return round(100 * (total - idle) / total, 1)
 

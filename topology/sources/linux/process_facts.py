@@ -146,7 +146,7 @@ def _variables(entry: Mapping[str, Raw], fields: Fields) -> dict[str, str] | Non
         if isinstance(raw, dict) and isinstance(raw.get("error"), str):
             why = str(raw["error"])
         for field in ("variables", "rank", "world_size"):
-            fields.gap(field, why)
+            fields.miss(field, why)
         return None
     return {
         clean(name): clean(value)
@@ -161,7 +161,7 @@ def _state(status: Fields, fields: Fields) -> str | None:
         return None
     word = STATES.get(text[:1])
     if word is None:
-        fields.gap("state", f"a state of its own: {text[:20]!r}")
+        fields.miss("state", f"a state of its own: {text[:20]!r}")
     return word
 
 
@@ -190,7 +190,7 @@ def _shm(entry: Mapping[str, Raw], fields: Fields) -> tuple[int | None, int | No
     why = raw.get("error")
     for field, value in (("shm_device", device), ("shm_bytes", size)):
         if value is None:
-            fields.gap(field, why if isinstance(why, str) else fields.absent)
+            fields.miss(field, why if isinstance(why, str) else fields.absent)
     return device, size
 
 
@@ -203,11 +203,11 @@ def _memlock(fields: Fields) -> int | None:
     text = fields.text("memlock", "memlock_bytes")
     found = _LOCKED.search(f"{text} ") if text is not None else None
     if found and found[1] == "unlimited":
-        fields.gap("memlock_bytes", "unlimited")
+        fields.miss("memlock_bytes", "unlimited")
         return None
     value = whole(found[1]) if found else None
     if text is not None and value is None:
-        fields.gap("memlock_bytes", "its limits do not say")
+        fields.miss("memlock_bytes", "its limits do not say")
     return value
 
 
@@ -220,5 +220,5 @@ def _or_gap(inner: Fields, key: str, field: str, fields: Fields) -> str | None:
     text = inner.text(key)
     if text is None:
         why = inner.raw.get("error")
-        fields.gap(field, why if isinstance(why, str) else inner.absent)
+        fields.miss(field, why if isinstance(why, str) else inner.absent)
     return text

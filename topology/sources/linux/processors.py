@@ -163,7 +163,7 @@ def sockets(raw: Raw, absent: str) -> tuple[Socket, ...]:
         if cpus and siblings and len(cpus) % len(siblings) == 0:
             cores = len(cpus) // len(siblings)
         elif cpus and siblings:
-            fields.gap("cores", "not all cores have as many threads as the first")
+            fields.miss("cores", "not all cores have as many threads as the first")
         found[number] = Socket(
             socket=number, cores=cores, threads=len(cpus) if cpus else None, gaps=fields.gaps
         )
@@ -190,7 +190,7 @@ def nodes(raw: Raw, absent: str, *, coherent: bool) -> tuple[NumaNode, ...]:
         elif inside is not None and size and coherent:
             gpu_memory = True
         else:
-            fields.gap("gpu_memory", "memory without CPUs may also be an expander's")
+            fields.miss("gpu_memory", "memory without CPUs may also be an expander's")
         found.append(
             NumaNode(
                 node=number,

@@ -107,7 +107,7 @@ def filesystem(path: str, table: Mapping[str, str]) -> str | None:
 def cpu_governors(raw: Raw, files: Fields) -> tuple[tuple[str, int], ...] | None:
     """Governors and how many CPUs each has, the most frequent first."""
     if not isinstance(raw, dict) or not isinstance(raw.get("governors"), dict):
-        files.gap("cpu_governors", files.absent)
+        files.miss("cpu_governors", files.absent)
         return None
     found: Counter[str] = Counter()
     for answer in part(raw, "governors").values():
@@ -123,7 +123,7 @@ def cpu_frequency_driver(raw: Raw, files: Fields) -> str | None:
     word = answer.text("frequency_driver")
     if word is not None and re.fullmatch(r"[\w-]{1,40}", word):
         return word
-    files.gap("cpu_frequency_driver", files.absent if word is None else "no word")
+    files.miss("cpu_frequency_driver", files.absent if word is None else "no word")
     return None
 
 
@@ -131,7 +131,7 @@ def memory_peers(raw: Raw, files: Fields) -> tuple[str, ...] | None:
     """Clients that registered with the kernel's peer memory."""
     found = raw.get("memory_peers") if isinstance(raw, dict) else None
     if not isinstance(found, list):
-        files.gap("memory_peers", files.absent)
+        files.miss("memory_peers", files.absent)
         return None
     return tuple(name[:80] for name in words(found))
 
@@ -141,12 +141,12 @@ def open_files_limit(files: Fields) -> int | None:
     text = files.text("proc/self/limits")
     match = _OPEN_FILES.search(text or "")
     if match is None:
-        files.gap("open_files_limit", "/proc/self/limits does not say" if text else files.absent)
+        files.miss("open_files_limit", "/proc/self/limits does not say" if text else files.absent)
         return None
     value = whole(match.group(1))
     if value is None:
         said = "unlimited" if match.group(1) == "unlimited" else f"no number: {match.group(1)[:40]}"
-        files.gap("open_files_limit", said)
+        files.miss("open_files_limit", said)
     return value
 
 

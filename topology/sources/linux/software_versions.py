@@ -37,10 +37,10 @@ def parse(raw: Raw) -> Part:
     live = isinstance(raw, dict) and "packages" in raw
     if nccl is None:
         nowhere = "no libnccl.so.2 and no nvidia-nccl package where they usually are"
-        fields.gap("nccl", nowhere if live else fields.absent)
+        fields.miss("nccl", nowhere if live else fields.absent)
     if torch is None:
         beside = "not in the active environment nor beside gputop"
-        fields.gap("torch", beside if live else fields.absent)
+        fields.miss("torch", beside if live else fields.absent)
     found = Software(
         nvidia_driver=_first(_DRIVER, fields, NVIDIA, "nvidia_driver"),
         amd_driver=fields.text(AMD, "amd_driver"),
@@ -73,7 +73,7 @@ def _first(
     text = fields.text(path, field)
     match = pattern.search(f"{text} ") if text is not None else None
     if text is not None and match is None and field is not None:
-        fields.gap(field, f"no version in {text[:60]!r}")
+        fields.miss(field, f"no version in {text[:60]!r}")
     return match.group(1) if match else None
 
 
@@ -110,7 +110,7 @@ def _library(raw: Raw) -> tuple[str | None, str | None]:
 def _plugins(raw: Raw, fields: Fields) -> tuple[str, ...] | None:
     found = raw.get("plugins") if isinstance(raw, dict) else None
     if not isinstance(found, list):
-        fields.gap("nccl_plugins", fields.absent)
+        fields.miss("nccl_plugins", fields.absent)
         return None
     return tuple(path[:400] for path in words(found))
 

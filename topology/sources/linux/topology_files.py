@@ -38,7 +38,7 @@ def parse(raw: Raw, fields: Fields) -> tuple[str, ...] | None:
     """The paths; None, with a gap, where nobody looked."""
     value = raw.get("topology_files") if isinstance(raw, dict) else None
     if not isinstance(value, list):
-        fields.gap("topology_files", fields.absent)
+        fields.miss("topology_files", fields.absent)
         return None
     paths = (clean(path[:LIMIT_PATH]) for path in value[:LIMIT_FILES] if isinstance(path, str))
     return tuple(path for path in paths if path.startswith("/") and path.isprintable())

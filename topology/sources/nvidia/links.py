@@ -6,8 +6,9 @@ import uuid
 
 from ...model.machine import Fabric, NvLink
 from ...model.part import Raw
+from ..files.library_answers import Answers, dicts, is_whole, odd
 from ..pci.address import pci_address
-from .answers import NvmlAnswers, dicts, is_whole, odd, refusal
+from .answers import FIELDS, NVML, refusal
 from .words import (
     FABRIC_STATES,
     FABRIC_SUMMARIES,
@@ -23,7 +24,7 @@ _SPEED = "NVML_FI_DEV_NVLINK_GET_SPEED"
 _INACTIVE = "the link is not active"
 
 
-def nvlinks(a: NvmlAnswers, assumptions: list[str]) -> tuple[NvLink, ...]:
+def nvlinks(a: Answers, assumptions: list[str]) -> tuple[NvLink, ...]:
     """List the links that exist on this GPU, active or not; none is a gap with the reason."""
     entries = dicts(a.raw.get("links"))[:_MAX_LINKS]
     links: dict[int, NvLink] = {}
@@ -37,8 +38,8 @@ def nvlinks(a: NvmlAnswers, assumptions: list[str]) -> tuple[NvLink, ...]:
     return tuple(links[number] for number in sorted(links))
 
 
-def _link(raw: dict[str, Raw], number: int, device: NvmlAnswers, assumptions: list[str]) -> NvLink:
-    a = NvmlAnswers(raw)
+def _link(raw: dict[str, Raw], number: int, device: Answers, assumptions: list[str]) -> NvLink:
+    a = Answers(raw, NVML)
     active = a.flag("active", "state")
     return NvLink(
         link=number,
@@ -49,11 +50,11 @@ def _link(raw: dict[str, Raw], number: int, device: NvmlAnswers, assumptions: li
         remote_kind=_remote_kind(a),
         remote_link=_remote_link(a),
         p2p_capable=a.flag("p2p_capable", "cap0"),
-        gaps=a.gaps(),
+        gaps=a.gaps,
     )
 
 
-def _version(a: NvmlAnswers) -> str | None:
+def _version(a: Answers) -> str | None:
     number = a.number("version", "version")
     if number == 0:  # NVML_NVLINK_VERSION_INVALID
         a.miss("version", "the driver says invalid")
@@ -62,7 +63,7 @@ def _version(a: NvmlAnswers) -> str | None:
 
 
 def _speed(
-    a: NvmlAnswers, active: bool | None, device: NvmlAnswers, assumptions: list[str]
+    a: Answers, active: bool | None, device: Answers, assumptions: list[str]
 ) -> float | None:
     """Return 26.562 for 26562: the field counts MB/s of signalling, one way."""
     if active is False:
@@ -70,10 +71,10 @@ def _speed(
         return None
     fields = a.raw.get("fields")
     if isinstance(fields, dict):
-        mbps = a.field_value("raw_gbs", _SPEED, fields)
+        mbps = a.number("raw_gbs", (FIELDS, _SPEED))
     else:
         # A recording that asked without a link scope holds one value for the whole GPU.
-        mbps = NvmlAnswers(device.raw).field_value("raw_gbs", _SPEED)
+        mbps = Answers(device.raw, NVML).number("raw_gbs", (FIELDS, _SPEED))
         if mbps is None:
             a.miss("raw_gbs", "not asked")
         else:
@@ -86,7 +87,7 @@ def _speed(
     return None if mbps is None else mbps / 1000
 
 
-def _remote(a: NvmlAnswers) -> str | None:
+def _remote(a: Answers) -> str | None:
     pci = a.get("remote_address", "remote_pci")
     if pci is None:
         return None
@@ -98,7 +99,7 @@ def _remote(a: NvmlAnswers) -> str | None:
     return found
 
 
-def _remote_kind(a: NvmlAnswers) -> str | None:
+def _remote_kind(a: Answers) -> str | None:
     number = a.number("remote_kind", "remote_type")
     if number == 0xFF:  # NVML_NVLINK_DEVICE_TYPE_UNKNOWN
         a.miss("remote_kind", "the driver says unknown")
@@ -106,17 +107,17 @@ def _remote_kind(a: NvmlAnswers) -> str | None:
     return None if number is None else word(NVLINK_REMOTES, number)
 
 
-def _remote_link(a: NvmlAnswers) -> int | None:
+def _remote_link(a: Answers) -> int | None:
     field = "NVML_FI_DEV_NVLINK_REMOTE_NVLINK_ID"
-    number = a.field_value("remote_link", field, a.raw.get("fields"))
-    if number is not None and _remote(NvmlAnswers(a.raw)) is None:
+    number = a.number("remote_link", (FIELDS, field))
+    if number is not None and _remote(Answers(a.raw, NVML)) is None:
         # A virtual machine: every link names 0 there (seen on four H200, driver 580.159).
         a.miss("remote_link", "the driver hides the other end")
         return None
     return number
 
 
-def fabric(device: NvmlAnswers) -> Fabric | None:
+def fabric(device: Answers) -> Fabric | None:
     """Decode the registration with the NVSwitch fabric; None and a gap when there is no answer."""
     raw = device.get("fabric", "fabric")
     if raw is None:
@@ -124,10 +125,10 @@ def fabric(device: NvmlAnswers) -> Fabric | None:
     if not isinstance(raw, dict):
         device.miss("fabric", odd(raw))
         return None
-    a = NvmlAnswers(raw)
-    state = a.worded("state", FABRIC_STATES, "state")
+    a = Answers(raw, NVML)
+    state = a.word("state", FABRIC_STATES, "state")
     if state in (None, "not supported"):
-        return Fabric(state=state, gaps=a.gaps())
+        return Fabric(state=state, gaps=a.gaps)
     mask = a.number("health_mask", "healthMask")
     if mask is not None and not 0 <= mask < 2**32:
         a.miss("health_mask", "not understood")
@@ -138,16 +139,16 @@ def fabric(device: NvmlAnswers) -> Fabric | None:
         health = (("summary", word(FABRIC_SUMMARIES, summary)), *health)
     return Fabric(
         state=state,
-        status=a.worded("status", RETURNS, "status"),
+        status=a.word("status", RETURNS, "status"),
         cluster_uuid=_cluster(a),
         clique_id=a.number("clique_id", "cliqueId"),
         health_mask=mask,
         health=health,
-        gaps=a.gaps(),
+        gaps=a.gaps,
     )
 
 
-def _cluster(a: NvmlAnswers) -> str | None:
+def _cluster(a: Answers) -> str | None:
     """Sixteen bytes as a UUID; all zero is normal on a single HGX board."""
     value = a.get("cluster_uuid", "clusterUuid")
     whole = isinstance(value, list) and all(is_whole(n) and 0 <= n < 256 for n in value)

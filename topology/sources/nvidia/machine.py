@@ -10,8 +10,9 @@ from ...model.machine import Gpu, GpuPair, MigInstance, Software
 from ...model.part import Part, Raw
 from ...model.record import REFUSED, Gap
 from ...model.snapshot import Problem
+from ..files.library_answers import Answers, dicts, is_whole, odd
 from ..pci.address import pci_address
-from .answers import NvmlAnswers, dicts, is_whole, odd, reason, refusal
+from .answers import FIELDS, NVML, reason, refusal
 from .links import fabric, nvlinks
 from .words import (
     ANCESTORS,
@@ -106,7 +107,7 @@ def _unknown_device(device: dict[str, Raw], index: int) -> Problem:
 
 
 def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -> Gpu:
-    a = NvmlAnswers(device)
+    a = Answers(device, NVML)
     links = nvlinks(a, assumptions)
     cpu_words = a.numbers("cpu_affinity", "cpu_affinity")
     memory_words = a.numbers("memory_affinity", "mem_affinity")
@@ -121,13 +122,13 @@ def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -
         "board_id": a.number("board_id", "nvmlDeviceGetBoardId"),
         "board_part_number": a.text("board_part_number", "nvmlDeviceGetBoardPartNumber"),
         "module_id": a.number("module_id", "nvmlDeviceGetModuleId"),
-        "architecture": a.worded("architecture", ARCHITECTURES, "nvmlDeviceGetArchitecture"),
+        "architecture": a.word("architecture", ARCHITECTURES, "nvmlDeviceGetArchitecture"),
         "compute_capability": _capability(a),
         "core_count": a.number("core_count", "nvmlDeviceGetNumGpuCores"),
         "pci_id": _pci_id(device),
-        "memory_bytes": a.item("memory_bytes", "nvmlDeviceGetMemoryInfo", "total"),
+        "memory_bytes": a.number("memory_bytes", ("nvmlDeviceGetMemoryInfo", "total")),
         "memory_bus_bits": a.number("memory_bus_bits", "nvmlDeviceGetMemoryBusWidth"),
-        "bar1_bytes": a.item("bar1_bytes", "nvmlDeviceGetBAR1MemoryInfo", "bar1Total"),
+        "bar1_bytes": a.number("bar1_bytes", ("nvmlDeviceGetBAR1MemoryInfo", "bar1Total")),
         "pcie_gen_max": a.number("pcie_gen_max", "nvmlDeviceGetMaxPcieLinkGeneration"),
         "pcie_gen_max_device": a.number(
             "pcie_gen_max_device", "nvmlDeviceGetGpuMaxPcieLinkGeneration"
@@ -139,8 +140,8 @@ def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -
         "power_limit_default_watts": a.scaled(
             "power_limit_default_watts", watts, "nvmlDeviceGetPowerManagementDefaultLimit"
         ),
-        "power_limit_min_watts": _watts(a.item("power_limit_min_watts", limits, 0)),
-        "power_limit_max_watts": _watts(a.item("power_limit_max_watts", limits, 1)),
+        "power_limit_min_watts": _watts(a.number("power_limit_min_watts", (limits, 0))),
+        "power_limit_max_watts": _watts(a.number("power_limit_max_watts", (limits, 1))),
         "temperature_shutdown_c": a.number("temperature_shutdown_c", "threshold0"),
         "temperature_slowdown_c": a.number("temperature_slowdown_c", "threshold1"),
         "temperature_memory_max_c": a.number("temperature_memory_max_c", "threshold2"),
@@ -149,33 +150,33 @@ def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -
         "clock_sm_max_mhz": a.number("clock_sm_max_mhz", "maxclock1"),
         "clock_memory_max_mhz": a.number("clock_memory_max_mhz", "maxclock2"),
         "clock_video_max_mhz": a.number("clock_video_max_mhz", "maxclock3"),
-        "ecc_enabled": a.flag_item("ecc_enabled", "nvmlDeviceGetEccMode", 0),
-        "ecc_pending": a.flag_item("ecc_pending", "nvmlDeviceGetEccMode", 1),
-        "mig_enabled": a.flag_item("mig_enabled", "nvmlDeviceGetMigMode", 0),
-        "mig_pending": a.flag_item("mig_pending", "nvmlDeviceGetMigMode", 1),
+        "ecc_enabled": a.flag("ecc_enabled", ("nvmlDeviceGetEccMode", 0)),
+        "ecc_pending": a.flag("ecc_pending", ("nvmlDeviceGetEccMode", 1)),
+        "mig_enabled": a.flag("mig_enabled", ("nvmlDeviceGetMigMode", 0)),
+        "mig_pending": a.flag("mig_pending", ("nvmlDeviceGetMigMode", 1)),
         "mig_instances": tuple(_mig(item) for item in dicts(device.get("mig"))),
         "persistence": a.flag("persistence", "nvmlDeviceGetPersistenceMode"),
-        "compute_mode": a.worded("compute_mode", COMPUTE_MODES, "nvmlDeviceGetComputeMode"),
-        "virtualization": a.worded(
+        "compute_mode": a.word("compute_mode", COMPUTE_MODES, "nvmlDeviceGetComputeMode"),
+        "virtualization": a.word(
             "virtualization", VIRTUALIZATION, "nvmlDeviceGetVirtualizationMode"
         ),
         "gsp_firmware": a.text("gsp_firmware", "nvmlDeviceGetGspFirmwareVersion"),
         "memory_affinity": None if memory_words is None else bits(memory_words),
         "cpu_affinity": ranges(bits(cpu_words)) or None if cpu_words is not None else None,
         "gpu_numa_id": _numa_id(a),
-        "c2c_enabled": a.flag_item("c2c_enabled", "nvmlDeviceGetC2cModeInfoV", "isC2cEnabled"),
+        "c2c_enabled": a.flag("c2c_enabled", ("nvmlDeviceGetC2cModeInfoV", "isC2cEnabled")),
         "c2c_gbs": _c2c_gbs(a),
         "nvlinks": links,
         "fabric": fabric(a),
     }
-    return Gpu(address=own, vendor="nvidia", index=index, gaps=a.gaps(), **values)
+    return Gpu(address=own, vendor="nvidia", index=index, gaps=a.gaps, **values)
 
 
 def _watts(milliwatts: int | None) -> float | None:
     return None if milliwatts is None else milliwatts * 0.001
 
 
-def _capability(a: NvmlAnswers) -> str | None:
+def _capability(a: Answers) -> str | None:
     value = a.get("compute_capability", "nvmlDeviceGetCudaComputeCapability")
     if isinstance(value, list) and len(value) == 2 and all(is_whole(n) for n in value):
         return f"{value[0]}.{value[1]}"
@@ -184,7 +185,7 @@ def _capability(a: NvmlAnswers) -> str | None:
     return None
 
 
-def _numa_id(a: NvmlAnswers) -> int | None:
+def _numa_id(a: Answers) -> int | None:
     number = a.number("gpu_numa_id", "nvmlDeviceGetNumaNodeId")
     if number is not None and number < 0:
         a.miss("gpu_numa_id", "the driver says unknown")
@@ -192,12 +193,12 @@ def _numa_id(a: NvmlAnswers) -> int | None:
     return number
 
 
-def _c2c_gbs(a: NvmlAnswers) -> float | None:
+def _c2c_gbs(a: Answers) -> float | None:
     """Links times MB/s of one, as NCCL takes them; no gap on boards that have none."""
     mode = a.raw.get("nvmlDeviceGetC2cModeInfoV")
-    asked = a if isinstance(mode, dict) and mode.get("isC2cEnabled") == 1 else NvmlAnswers(a.raw)
-    count = asked.field_value("c2c_gbs", "NVML_FI_DEV_C2C_LINK_COUNT")
-    rate = asked.field_value("c2c_gbs", "NVML_FI_DEV_C2C_LINK_GET_MAX_BW")
+    asked = a if isinstance(mode, dict) and mode.get("isC2cEnabled") == 1 else Answers(a.raw, NVML)
+    count = asked.number("c2c_gbs", (FIELDS, "NVML_FI_DEV_C2C_LINK_COUNT"))
+    rate = asked.number("c2c_gbs", (FIELDS, "NVML_FI_DEV_C2C_LINK_GET_MAX_BW"))
     if count is None or rate is None:
         return None
     if not (0 < count <= _MAX_C2C_LINKS and 0 < rate <= _MAX_C2C_MBS):
@@ -216,17 +217,17 @@ def _pci_id(device: dict[str, Raw]) -> str | None:
 
 
 def _mig(raw: dict[str, Raw]) -> MigInstance:
-    a = NvmlAnswers(raw)
+    a = Answers(raw, NVML)
     index = raw.get("index")
     values: dict[str, Any] = {
         "uuid": a.text("uuid", "nvmlDeviceGetUUID"),
         "name": a.text("name", "nvmlDeviceGetName"),
         "gpu_instance": a.number("gpu_instance", "nvmlDeviceGetGpuInstanceId"),
         "compute_instance": a.number("compute_instance", "nvmlDeviceGetComputeInstanceId"),
-        "memory_bytes": a.item("memory_bytes", "nvmlDeviceGetMemoryInfo", "total"),
+        "memory_bytes": a.number("memory_bytes", ("nvmlDeviceGetMemoryInfo", "total")),
     }
     number = index if is_whole(index) and 0 <= index < 2**31 else 0
-    return MigInstance(index=number, gaps=a.gaps(), **values)
+    return MigInstance(index=number, gaps=a.gaps, **values)
 
 
 def _pairs(device: dict[str, Raw], own: str, addresses: dict[int, str | None]) -> list[GpuPair]:
@@ -236,20 +237,20 @@ def _pairs(device: dict[str, Raw], own: str, addresses: dict[int, str | None]) -
         other = addresses.get(peer) if is_whole(peer) else None
         if other is None or other == own:
             continue
-        a = NvmlAnswers(raw)
+        a = Answers(raw, NVML)
         p2p = raw.get("p2p")
-        status = NvmlAnswers(p2p)
+        status = Answers(p2p, NVML)
         words: dict[str, Any] = {
             field: _status(status, field, str(n)) for n, field in enumerate(_P2P)
         }
-        ancestor = a.worded("ancestor", ANCESTORS, "ancestor")
+        ancestor = a.word("ancestor", ANCESTORS, "ancestor")
         pairs.append(
-            GpuPair(src=own, dst=other, ancestor=ancestor, gaps=a.gaps() + status.gaps(), **words)
+            GpuPair(src=own, dst=other, ancestor=ancestor, gaps=a.gaps + status.gaps, **words)
         )
     return pairs
 
 
-def _status(status: NvmlAnswers, field: str, number: str) -> str | None:
+def _status(status: Answers, field: str, number: str) -> str | None:
     code = status.number(field, number)
     if code == P2P_STATUS_UNKNOWN:
         status.miss(field, "the driver says unknown")
@@ -260,7 +261,7 @@ def _status(status: NvmlAnswers, field: str, number: str) -> str | None:
 def _software(raw: Raw) -> Software | None:
     if not isinstance(raw, dict) or not raw:
         return None
-    a = NvmlAnswers(raw)
+    a = Answers(raw, NVML)
     cuda = a.number(
         "cuda_driver", "nvmlSystemGetCudaDriverVersion_v2", "nvmlSystemGetCudaDriverVersion"
     )
@@ -270,13 +271,13 @@ def _software(raw: Raw) -> Software | None:
         # nvml.h, NVML_CUDA_DRIVER_VERSION_MAJOR and _MINOR: 12040 is 12.4.
         cuda_driver=None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
         confidential_computing=_confidential(a),
-        gaps=a.gaps(),
+        gaps=a.gaps,
     )
 
 
-def _confidential(a: NvmlAnswers) -> str | None:
+def _confidential(a: Answers) -> str | None:
     name = "nvmlSystemGetConfComputeState"
-    feature = a.item("confidential_computing", name, "ccFeature")
+    feature = a.number("confidential_computing", (name, "ccFeature"))
     if feature is None:
         return None
     state = a.raw.get(name)

@@ -8,8 +8,9 @@ from ...model.part import Part, Raw
 from ...model.readings import EccCounts, GpuProcess, GpuReading, NvLinkReading
 from ...model.record import Gap
 from ...model.snapshot import Problem
+from ..files.library_answers import Answers, dicts, is_whole, odd
 from . import recovery
-from .answers import NvmlAnswers, dicts, is_whole, odd, reason, refusal
+from .answers import FIELDS, NVML, reason, refusal
 from .machine import MAX_DEVICES, address
 from .words import throttle_reasons
 
@@ -50,20 +51,20 @@ def parse(raw: Raw) -> Part:
 
 
 def _reading(device: dict[str, Raw], own: str) -> GpuReading:
-    a = NvmlAnswers(device)
+    a = Answers(device, NVML)
     memory = "nvmlDeviceGetMemoryInfo"
     if refusal(device.get(f"{memory}_v2")) is None:
         memory = f"{memory}_v2"
     values: dict[str, Any] = {
-        "utilization_percent": a.item(
-            "utilization_percent", "nvmlDeviceGetUtilizationRates", "gpu"
+        "utilization_percent": a.number(
+            "utilization_percent", ("nvmlDeviceGetUtilizationRates", "gpu")
         ),
-        "memory_utilization_percent": a.item(
-            "memory_utilization_percent", "nvmlDeviceGetUtilizationRates", "memory"
+        "memory_utilization_percent": a.number(
+            "memory_utilization_percent", ("nvmlDeviceGetUtilizationRates", "memory")
         ),
-        "memory_used_bytes": a.item("memory_used_bytes", memory, "used"),
-        "memory_free_bytes": a.item("memory_free_bytes", memory, "free"),
-        "bar1_used_bytes": a.item("bar1_used_bytes", "nvmlDeviceGetBAR1MemoryInfo", "bar1Used"),
+        "memory_used_bytes": a.number("memory_used_bytes", (memory, "used")),
+        "memory_free_bytes": a.number("memory_free_bytes", (memory, "free")),
+        "bar1_used_bytes": a.number("bar1_used_bytes", ("nvmlDeviceGetBAR1MemoryInfo", "bar1Used")),
         "power_watts": _power(a),
         "temperature_c": a.number("temperature_c", "temp"),
         "temperature_memory_c": _memory_temperature(a),
@@ -84,35 +85,35 @@ def _reading(device: dict[str, Raw], own: str) -> GpuReading:
     for way in ("tx", "rx"):
         values[f"pcie_{way}_bytes_per_second"] = _pcie_rate(a, way)
         values[f"nvlink_{way}_bytes_per_second"] = _nvlink_rate(a, way)
-    return GpuReading(address=own, gaps=a.gaps(), **values)
+    return GpuReading(address=own, gaps=a.gaps, **values)
 
 
-def _power(a: NvmlAnswers) -> float | None:
+def _power(a: Answers) -> float | None:
     """Watts right now; older drivers give the mean of the last second."""
     fields = a.raw.get("fields")
     name = "NVML_FI_DEV_POWER_INSTANT"
     if isinstance(fields, dict) and refusal(fields.get(name)) is None:
-        milliwatts = a.field_value("power_watts", name)
+        milliwatts = a.number("power_watts", (FIELDS, name))
     else:
         milliwatts = a.number("power_watts", "nvmlDeviceGetPowerUsage")
     return None if milliwatts is None else milliwatts * 0.001
 
 
-def _memory_temperature(a: NvmlAnswers) -> int | None:
-    degrees = a.field_value("temperature_memory_c", "NVML_FI_DEV_MEMORY_TEMP")
+def _memory_temperature(a: Answers) -> int | None:
+    degrees = a.number("temperature_memory_c", (FIELDS, "NVML_FI_DEV_MEMORY_TEMP"))
     if degrees == 0:  # boards without the sensor answer 0 instead of "not supported"
         a.miss("temperature_memory_c", "the driver says 0")
         return None
     return degrees
 
 
-def _replays(a: NvmlAnswers) -> int | None:
+def _replays(a: Answers) -> int | None:
     if refusal(a.raw.get("nvmlDeviceGetPcieReplayCounter")) is None:
         return a.number("pcie_replays", "nvmlDeviceGetPcieReplayCounter")
-    return a.field_value("pcie_replays", "NVML_FI_DEV_PCIE_REPLAY_COUNTER")
+    return a.number("pcie_replays", (FIELDS, "NVML_FI_DEV_PCIE_REPLAY_COUNTER"))
 
 
-def _throttle(a: NvmlAnswers) -> tuple[str, ...] | None:
+def _throttle(a: Answers) -> tuple[str, ...] | None:
     mask = a.number(
         "throttle_reasons",
         "nvmlDeviceGetCurrentClocksEventReasons",
@@ -124,7 +125,7 @@ def _throttle(a: NvmlAnswers) -> tuple[str, ...] | None:
     return None if mask is None else throttle_reasons(mask)
 
 
-def _performance_state(a: NvmlAnswers) -> int | None:
+def _performance_state(a: Answers) -> int | None:
     state = a.number(
         "performance_state", "nvmlDeviceGetPerformanceState", "nvmlDeviceGetPowerState"
     )
@@ -134,7 +135,7 @@ def _performance_state(a: NvmlAnswers) -> int | None:
     return state
 
 
-def _pcie_rate(a: NvmlAnswers, way: str) -> float | None:
+def _pcie_rate(a: Answers, way: str) -> float | None:
     """Bytes a second out of 32-bit counters; one wrap is understood."""
     field = f"pcie_{way}_bytes_per_second"
     change = _counters(a, field, "pcie_counters", f"{way}_bytes")
@@ -147,7 +148,7 @@ def _pcie_rate(a: NvmlAnswers, way: str) -> float | None:
     return ((now - before) % 2**32) / seconds
 
 
-def _nvlink_rate(a: NvmlAnswers, way: str) -> float | None:
+def _nvlink_rate(a: Answers, way: str) -> float | None:
     """Payload bytes a second over all NVLinks of the GPU, from KiB counters."""
     field = f"nvlink_{way}_bytes_per_second"
     change = _counters(a, field, "nvlink_counters", f"{way}_kib")
@@ -160,7 +161,7 @@ def _nvlink_rate(a: NvmlAnswers, way: str) -> float | None:
     return (now - before) * 1024 / seconds
 
 
-def _counters(a: NvmlAnswers, field: str, name: str, key: str) -> tuple[float, int, int] | None:
+def _counters(a: Answers, field: str, name: str, key: str) -> tuple[float, int, int] | None:
     change = a.get(field, name)
     if change is None:
         return None
@@ -185,7 +186,7 @@ def _links(device: dict[str, Raw]) -> tuple[NvLinkReading, ...]:
 
 
 def _link(raw: dict[str, Raw], number: int) -> NvLinkReading:
-    a = NvmlAnswers(raw)
+    a = Answers(raw, NVML)
     dl = "NVML_FI_DEV_NVLINK_ERROR_DL_"
     # NVLink 5 has no such counter of recoveries but one of recovery events.
     events = "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_EVENTS"
@@ -196,35 +197,35 @@ def _link(raw: dict[str, Raw], number: int) -> NvLinkReading:
         "tx_bytes": _kib(a, "tx_bytes", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX"),
         "rx_bytes": _kib(a, "rx_bytes", "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX"),
     }
-    return NvLinkReading(link=number, gaps=a.gaps(), **values)
+    return NvLinkReading(link=number, gaps=a.gaps, **values)
 
 
-def _either(a: NvmlAnswers, field: str, names: tuple[str, ...], counter: str) -> int | None:
+def _either(a: Answers, field: str, names: tuple[str, ...], counter: str) -> int | None:
     """Read a field value where there is one, else the older counter call."""
     fields = a.raw.get("fields")
     if not isinstance(fields, dict):
         return a.number(field, counter)
     known = [name for name in names if refusal(fields.get(name)) is None]
-    return a.field_value(field, (known or list(names))[0])
+    return a.number(field, (FIELDS, (known or list(names))[0]))
 
 
-def _kib(a: NvmlAnswers, field: str, name: str) -> int | None:
-    count = a.field_value(field, name)
+def _kib(a: Answers, field: str, name: str) -> int | None:
+    count = a.number(field, (FIELDS, name))
     return None if count is None else count * 1024
 
 
-def _ecc(a: NvmlAnswers) -> EccCounts | None:
-    own = NvmlAnswers(a.raw)
+def _ecc(a: Answers) -> EccCounts | None:
+    own = Answers(a.raw, NVML)
     rows = "nvmlDeviceGetRemappedRows"
     values: dict[str, Any] = {
         "corrected_volatile": own.number("corrected_volatile", "ecc00"),
         "uncorrected_volatile": own.number("uncorrected_volatile", "ecc10"),
         "corrected_aggregate": own.number("corrected_aggregate", "ecc01"),
         "uncorrected_aggregate": own.number("uncorrected_aggregate", "ecc11"),
-        "rows_remapped_corrected": own.item("rows_remapped_corrected", rows, 0),
-        "rows_remapped_uncorrected": own.item("rows_remapped_uncorrected", rows, 1),
-        "remap_pending": own.flag_item("remap_pending", rows, 2),
-        "remap_failed": own.flag_item("remap_failed", rows, 3),
+        "rows_remapped_corrected": own.number("rows_remapped_corrected", (rows, 0)),
+        "rows_remapped_uncorrected": own.number("rows_remapped_uncorrected", (rows, 1)),
+        "remap_pending": own.flag("remap_pending", (rows, 2)),
+        "remap_failed": own.flag("remap_failed", (rows, 3)),
         "pages_retired_single": _length(own, "pages_retired_single", "retired0"),
         "pages_retired_double": _length(own, "pages_retired_double", "retired1"),
         "retirement_pending": own.flag(
@@ -235,10 +236,10 @@ def _ecc(a: NvmlAnswers) -> EccCounts | None:
     if all(a.raw.get(name) is None for name in asked):
         a.miss("ecc", "not asked")
         return None
-    return EccCounts(gaps=own.gaps(), **values)
+    return EccCounts(gaps=own.gaps, **values)
 
 
-def _length(a: NvmlAnswers, field: str, name: str) -> int | None:
+def _length(a: Answers, field: str, name: str) -> int | None:
     pages = a.get(field, name)
     if isinstance(pages, list):
         return len(pages)
@@ -247,7 +248,7 @@ def _length(a: NvmlAnswers, field: str, name: str) -> int | None:
     return None
 
 
-def _processes(a: NvmlAnswers) -> tuple[GpuProcess, ...] | None:
+def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
     """All processes that the driver names; None when it does not say who computes."""
     found: dict[tuple[int, str], GpuProcess] = {}
     for kind, name in _PROCESSES:
@@ -263,14 +264,14 @@ def _processes(a: NvmlAnswers) -> tuple[GpuProcess, ...] | None:
 
 
 def _process(raw: dict[str, Raw], pid: int, kind: str) -> GpuProcess:
-    a = NvmlAnswers(raw)
+    a = Answers(raw, NVML)
     used = raw.get("usedGpuMemory")
     if used is None:
         a.miss("memory_bytes", "the driver does not say")
-        return GpuProcess(pid=pid, kind=kind, gaps=a.gaps())
+        return GpuProcess(pid=pid, kind=kind, gaps=a.gaps)
     return GpuProcess(
         pid=pid,
         kind=kind,
         memory_bytes=a.number("memory_bytes", "usedGpuMemory"),
-        gaps=a.gaps(),
+        gaps=a.gaps,
     )

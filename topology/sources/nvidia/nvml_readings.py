@@ -21,6 +21,7 @@ from functools import partial
 from ...model.part import Raw
 from ...model.source import Source
 from . import recovery
+from .answers import RECOVERY_FIELDS
 from .devices import NvmlDevice, NvmlDevices
 from .library import NvmlLibrary, open_library, refused
 from .moving import parse
@@ -138,7 +139,7 @@ def _slow(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> 
     handle = device.handle
     moving.unsupported.clear()
     answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _SLOWLY}
-    answers[recovery.ASKED] = library.fields(handle, (recovery.FIELD,))
+    answers[RECOVERY_FIELDS] = library.fields(handle, (recovery.FIELD,))
     for name in _OTHER_PROCESSES:
         answers[name] = library.first(_versions(name), handle)
     for counter in range(2):

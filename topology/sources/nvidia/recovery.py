@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from ..files.library_answers import Answers
 from ..files.printed import Printed
-from .answers import NvmlAnswers
+from .answers import FIELDS, RECOVERY_FIELDS
 from .words import word
 
 FIELD = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
 """Drivers from 565 on answer it; 580 replaced the older reset flags by it."""
-ASKED = "recovery_fields"
-"""Key of the answer in what the reader of `nvml_readings` gives."""
 NONE = "none"
 BUS_OR_IMEX = "bus reset or recover IMEX domain"
 """5 was a bus reset in the nvml.h of driver 580, left out in 590 and is an IMEX domain in 610."""
@@ -34,10 +33,10 @@ _PRINTED = {action.lower(): action for action in ACTIONS.values()} | {
 _RECORD = "recovery_action"
 
 
-def answered(a: NvmlAnswers) -> str | None:
+def answered(a: Answers) -> str | None:
     """Name the action of a device's answers; None and a gap where the driver did not say."""
-    table = ASKED if isinstance(a.raw.get(ASKED), dict) else "fields"
-    number = a.field_value(_RECORD, FIELD, a.raw.get(table))
+    asked = isinstance(a.raw.get(RECOVERY_FIELDS), dict)
+    number = a.number(_RECORD, (RECOVERY_FIELDS if asked else FIELDS, FIELD))
     return None if number is None else word(ACTIONS, number)
 
 

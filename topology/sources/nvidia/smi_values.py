@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree.ElementTree import Element
 
-from ..files.printed import Dialect
+from ..files.printed import PrintedDialect
 
 CELSIUS = {"C": 1.0}
 MEGAHERTZ = {"MHz": 1.0}
@@ -22,7 +22,7 @@ def _find(element: Element, path: str) -> str | None:
     return None if found is None else " ".join(found.split())[:_TEXT_LIMIT]
 
 
-NVIDIA_SMI = Dialect(
+NVIDIA_SMI = PrintedDialect(
     tool="nvidia-smi",
     absent="not in this nvidia-smi -q -x",
     find=_find,

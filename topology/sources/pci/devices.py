@@ -143,7 +143,7 @@ def _device(address: str, fields: Fields, parent: str, kind: str, names: Raw) ->
     has_link = "max_link_speed" in fields.raw
     if not has_link:
         for field in ("link_speed_max_gts", "link_width_max", "link_width_now"):
-            fields.gap(field, f"no PCIe link: {fields.absent}")
+            fields.miss(field, f"no PCIe link: {fields.absent}")
     return PciDevice(
         address=address,
         parent=parent,
@@ -175,31 +175,30 @@ def _device(address: str, fields: Fields, parent: str, kind: str, names: Raw) ->
 
 
 def _driver(fields: Fields) -> str | None:
-    name = fields.text("driver", "driver")
     if "driver" not in fields.raw:
-        fields.gap("driver", "no driver is bound")
-    return name
+        fields.miss("driver", "no driver is bound")
+    return fields.text("driver", "driver")
 
 
 def _name(fields: Fields, names: Raw, field: str, *ids: int | None) -> str | None:
     if None in ids:
-        fields.gap(field, "the id is unknown")
+        fields.miss(field, "the id is unknown")
         return None
     key = ":".join(f"{number:04x}" for number in ids)
     answers = Fields(names, "not in this pci.ids")
     if "error" in answers.raw:
-        fields.gap(field, str(answers.raw["error"]))
+        fields.miss(field, str(answers.raw["error"]))
         return None
     name = answers.text(key, field)
     if name is None:
-        fields.gap(field, answers.gaps[0].why)
+        fields.miss(field, answers.gaps[0].why)
     return name
 
 
 def _numa(fields: Fields) -> int | None:
     node = fields.number("numa_node", "numa_node")
     if node is not None and node < 0:
-        fields.gap("numa_node", f"{node}: the firmware does not say")
+        fields.miss("numa_node", f"{node}: the firmware does not say")
         return None
     return node
 
@@ -211,7 +210,7 @@ def speed(fields: Fields, key: str, field: str) -> float | None:
         return None
     match = SPEED.match(text)
     if match is None:
-        fields.gap(field, f"the kernel says {text[:40]!r}")
+        fields.miss(field, f"the kernel says {text[:40]!r}")
         return None
     return float(match.group(1))
 
@@ -219,7 +218,7 @@ def speed(fields: Fields, key: str, field: str) -> float | None:
 def _width(fields: Fields, key: str, field: str) -> int | None:
     width = fields.number(key, field)
     if width is not None and (width in NO_WIDTHS or not 0 < width <= 64):
-        fields.gap(field, f"{width}: no link is trained, or the device does not answer")
+        fields.miss(field, f"{width}: no link is trained, or the device does not answer")
         return None
     return width
 
@@ -228,7 +227,7 @@ def _acs(fields: Fields, kind: str) -> tuple[str, ...] | None:
     if fields.raw.get("acs") == "":
         return ()
     if "acs" not in fields.raw and kind not in BRIDGES:
-        fields.gap("acs", "asked of bridges alone")
+        fields.miss("acs", "asked of bridges alone")
         return None
     control = fields.number("acs", "acs", base=16)
     if control is None:
@@ -245,7 +244,7 @@ def _bars(fields: Fields) -> tuple[int, ...] | None:
     for line in text.splitlines()[:BAR_COUNT]:
         numbers = [_unsigned(word) for word in line.split()]
         if len(numbers) != 3 or None in numbers:
-            fields.gap("bars", f"not three numbers: {line[:60]!r}")
+            fields.miss("bars", f"not three numbers: {line[:60]!r}")
             return None
         start, end, flags = (number or 0 for number in numbers)
         if flags & MEMORY_FLAG and end > start:

@@ -45,10 +45,10 @@ def _interface(
     kind = _interface_kind(name, fields)
     address = _address(fields)
     if address is None:
-        fields.gap("address", "no PCI device is behind it")
+        fields.miss("address", "no PCI device is behind it")
     virtual = address is None and "driver" not in fields.raw
     if isinstance(routes, str):
-        fields.gap("default_route", routes)
+        fields.miss("default_route", routes)
     return Interface(
         name=name,
         address=address,
@@ -94,7 +94,7 @@ def _interface_kind(name: str, fields: Fields) -> str | None:
     if path.startswith("virtual/"):
         return "veth" if name.startswith("veth") else "virtual"
     if kind is None and type_ is not None:
-        fields.gap("kind", f"hardware type {type_}")
+        fields.miss("kind", f"hardware type {type_}")
     return kind
 
 
@@ -116,7 +116,7 @@ def _up(fields: Fields) -> bool | None:
 def _speed(fields: Fields) -> int | None:
     value = fields.number("speed", "speed_mbps")
     if value is not None and not 0 < value <= LIMIT_MBPS:
-        fields.gap("speed_mbps", f"the driver says {value}: unknown, or the link is down")
+        fields.miss("speed_mbps", f"the driver says {value}: unknown, or the link is down")
         return None
     return value
 
@@ -124,7 +124,7 @@ def _speed(fields: Fields) -> int | None:
 def _numa(fields: Fields) -> int | None:
     node = fields.number("numa_node", "numa_node")
     if node is not None and node < 0:
-        fields.gap("numa_node", f"{node}: the firmware does not say")
+        fields.miss("numa_node", f"{node}: the firmware does not say")
         return None
     return node
 
@@ -132,7 +132,7 @@ def _numa(fields: Fields) -> int | None:
 def _device(name: str, fields: Fields) -> RdmaDevice:
     address = _address(fields)
     if address is None:
-        fields.gap("address", "no PCI device is behind it")
+        fields.miss("address", "no PCI device is behind it")
     ports = [
         _port(number, Fields(answer, fields.absent))
         for text, answer in part(fields.raw, "ports").items()
@@ -168,7 +168,7 @@ def _port(number: int, fields: Fields) -> RdmaPort:
     rate = fields.text("rate", "rate")
     match = _RATE.match(rate or "")
     if match is None:
-        fields.gap("rate_gbit", fields.absent if rate is None else f"no rate in {rate[:40]!r}")
+        fields.miss("rate_gbit", fields.absent if rate is None else f"no rate in {rate[:40]!r}")
     return RdmaPort(
         port=number,
         state=_word(fields.text("state", "state")),

@@ -14,6 +14,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.formats.nvidia import smi_gpu
 from gputop.topology.recorded.load import load
 from gputop.topology.sources.nvidia import recovery
+from gputop.topology.sources.nvidia.answers import RECOVERY_FIELDS
 from gputop.topology.sources.nvidia.moving import parse
 from gputop.widgets.gpu_cells import Row
 from tests.support.places import RECORDINGS
@@ -59,7 +60,7 @@ def test_a_driver_or_binding_that_does_not_know_it_says_so() -> None:
         ({"value": "1"}, "not understood: str"),
         (None, "not asked"),
     ):
-        device = raw | {recovery.ASKED: {recovery.FIELD: answer}}
+        device = raw | {RECOVERY_FIELDS: {recovery.FIELD: answer}}
         reading = parse({"devices": [device]}).gpu_readings[0]
         assert reading.recovery_action is None
         assert reading.why("recovery_action") == why

@@ -71,7 +71,7 @@ def gpu(v: Printed, own: str, number: int) -> Gpu:
     values |= partitions(modes, own)
     for field in ("pcie_gen_max", "pcie_width_max", "core_count", "ecc_enabled"):
         v.miss(field, "not in this output of rocm-smi")
-    return Gpu(address=own, vendor="amd", index=number, gaps=(*v.gaps(), *modes.gaps()), **values)
+    return Gpu(address=own, vendor="amd", index=number, gaps=(*v.gaps, *modes.gaps), **values)
 
 
 def has_reading(v: Printed) -> bool:
@@ -116,7 +116,7 @@ def reading(v: Printed, own: str) -> GpuReading:
     }  # fmt: skip
     r.miss("processes", "rocm-smi counts the GPUs of a process and does not name them")
     r.miss("throttle_reasons", "rocm-smi prints none")
-    return GpuReading(address=own, gaps=r.gaps(), **values)
+    return GpuReading(address=own, gaps=r.gaps, **values)
 
 
 def _limit(v: Printed) -> float | None:

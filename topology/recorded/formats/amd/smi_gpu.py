@@ -85,7 +85,7 @@ def gpu(entry: Mapping[str, Any], own: str) -> Gpu:
         values[field] = _top_clock(v, field, f"clock/{engine}/max_clk", f"clock/{clock}")
     values |= partitions(v, own)
     values |= {"caches": _caches(v), "firmware": _firmware(v)}
-    return Gpu(address=own, vendor="amd", gaps=v.gaps(), **values)
+    return Gpu(address=own, vendor="amd", gaps=v.gaps, **values)
 
 
 def partitions(v: Printed, own: str) -> dict[str, Any]:

@@ -216,10 +216,10 @@ def metric_links(
         if received is None and sent is None:
             continue
         links.append(
-            XgmiLink(remote_address=far, speed_gts=speed or None, width=width, gaps=v.gaps())
+            XgmiLink(remote_address=far, speed_gts=speed or None, width=width, gaps=v.gaps)
         )
         readings.append(
-            XgmiReading(remote_address=far, rx_bytes=received, tx_bytes=sent, gaps=counted.gaps())
+            XgmiReading(remote_address=far, rx_bytes=received, tx_bytes=sent, gaps=counted.gaps)
         )
     return links, readings
 

@@ -86,7 +86,7 @@ def reading(entry: Mapping[str, Any], own: str) -> GpuReading:
     for ours, theirs in (("tx", "sent"), ("rx", "received")):
         field = f"pcie_{ours}_bytes_per_second"
         values[field] = v.number(field, f"pcie/current_bandwidth_{theirs}", units=_MEGABITS)
-    return GpuReading(address=own, gaps=v.gaps(), **values)
+    return GpuReading(address=own, gaps=v.gaps, **values)
 
 
 def _percent(v: Printed, field: str, path: str) -> float | None:
@@ -144,7 +144,7 @@ def _ecc(v: Printed) -> EccCounts | None:
         uncorrected_volatile=uncorrected,
         pages_retired_double=pages,
         retirement_pending=pending,
-        gaps=own.gaps(),
+        gaps=own.gaps,
     )
 
 
@@ -186,7 +186,7 @@ def _blocks(v: Printed) -> Iterator[EccBlock]:
             corrected=own.whole("corrected", "correctable_count"),
             uncorrected=own.whole("uncorrected", "uncorrectable_count"),
             deferred=own.whole("deferred", "deferred_count"),
-            gaps=own.gaps(),
+            gaps=own.gaps,
         )
 
 
@@ -213,4 +213,4 @@ def _processes(v: Printed) -> tuple[GpuProcess, ...] | None:
 
 
 def _why(own: Printed) -> str:
-    return next((gap.why for gap in own.gaps() if gap.field == "memory_bytes"), "not printed")
+    return next((gap.why for gap in own.gaps if gap.field == "memory_bytes"), "not printed")

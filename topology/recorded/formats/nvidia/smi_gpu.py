@@ -109,7 +109,7 @@ def gpu(element: Element, own: str, index: int | None) -> Gpu:
         if element.find(f"temperature/{theirs}_tlimit_threshold") is not None:
             v.miss(ours, _MARGIN)
         values[ours] = v.whole(ours, f"temperature/{theirs}_threshold", units=CELSIUS)
-    gaps = v.gaps() + tuple(Gap(field, NOT_PRINTED) for field in _NOT_PRINTED)
+    gaps = v.gaps + tuple(Gap(field, NOT_PRINTED) for field in _NOT_PRINTED)
     return Gpu(address=own, vendor="nvidia", index=index, gaps=gaps, **values)
 
 
@@ -150,7 +150,7 @@ def reading(element: Element, own: str) -> GpuReading:
         field = f"pcie_{way}_bytes_per_second"
         values[field] = v.number(field, f"pci/{way}_util", units={"KB/s": 1000.0})
         v.miss(f"nvlink_{way}_bytes_per_second", NOT_PRINTED)
-    return GpuReading(address=own, gaps=v.gaps(), **values)
+    return GpuReading(address=own, gaps=v.gaps, **values)
 
 
 def _temperature(v: Printed) -> int | None:
@@ -192,7 +192,7 @@ def _mig(element: Element) -> MigInstance:
         "memory_bytes": v.size("memory_bytes", "fb_memory_usage/total"),
     }
     index = v.whole("index", "index")
-    return MigInstance(index=index if index is not None else 0, gaps=v.gaps(), **values)
+    return MigInstance(index=index if index is not None else 0, gaps=v.gaps, **values)
 
 
 def _fabric(v: Printed) -> Fabric | None:
@@ -212,7 +212,7 @@ def _fabric(v: Printed) -> Fabric | None:
         cluster_uuid=own.text("cluster_uuid", "clusterUuid"),
         clique_id=own.whole("clique_id", "cliqueId"),
         health=tuple(words),
-        gaps=(*own.gaps(), Gap("health_mask", NOT_PRINTED)),
+        gaps=(*own.gaps, Gap("health_mask", NOT_PRINTED)),
     )
 
 
@@ -284,7 +284,7 @@ def _ecc(element: Element) -> EccCounts:
         ),
         "retirement_pending": v.flag("retirement_pending", f"{pages}/pending_retirement"),
     }
-    return EccCounts(gaps=v.gaps(), **values)
+    return EccCounts(gaps=v.gaps, **values)
 
 
 def _sum(v: Printed, field: str, paths: tuple[str, ...], total: str) -> int | None:

@@ -28,6 +28,6 @@ def processes(v: Printed) -> tuple[GpuProcess, ...] | None:
         for letter in (own.text("kind", "type") or "").lower().split("+"):
             kind = _KINDS.get(letter)
             if kind is not None:
-                gaps = own.gaps() if used is None else ()
+                gaps = own.gaps if used is None else ()
                 found[pid, kind] = GpuProcess(pid=pid, kind=kind, memory_bytes=used, gaps=gaps)
     return tuple(found.values())

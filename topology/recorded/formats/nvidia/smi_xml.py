@@ -120,7 +120,7 @@ def _software(root: Element, gpus: Sequence[Element]) -> Software | None:
     # The first name of each goes with CUDA 14.0, as nvidia-smi 615 says in its output.
     driver = values.text("nvidia_driver", "driver_version", "kmd_version")
     cuda = values.text("cuda_driver", "cuda_version", "cuda_umd_version")
-    return Software(nvidia_driver=driver, cuda_driver=cuda, gaps=values.gaps())
+    return Software(nvidia_driver=driver, cuda_driver=cuda, gaps=values.gaps)
 
 
 FORMAT = Format(id="nvidia-smi -q -x", recognises=_recognises, parse=_parse)
