@@ -1,1 +1,1 @@
-"""A check from reading the node to the answers of all rules."""
+"""`gputop check` without its output: reads the node, measures, and asks all rules."""

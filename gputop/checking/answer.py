@@ -1,4 +1,4 @@
-"""All that a check has to say, and the exit code that a script is told."""
+"""The answer of a check, with its exit code."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ EXIT_CODES = dict(zip(VERDICTS, (ANSWERED, WARNINGS, FAILURES, CANNOT_TELL), str
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a check has to say."""
+    """The answer of a check."""
 
     diagnosis: Diagnosis
     node: NodeSnapshot
     mode: str
-    """"quick", "default" or "full": what was done, not what was asked."""
+    """"quick", "default" or "full": the level that was carried out, not the requested one."""
     gpus: tuple[str, ...]
-    """PCI addresses that were examined."""
+    """PCI addresses of the examined GPUs."""
     measured: Measured = Measured()
     expect: str = ""
     policy: tuple[str, ...] = ()
-    """Files of site policy that were read."""
+    """Policy files that were read."""
     assumptions: tuple[str, ...] = ()
     elapsed_seconds: float = 0.0
 
     @property
     def exit_code(self) -> int:
-        """What a script is told."""
+        """The exit code of the command."""
         return INTERRUPTED if self.measured.interrupted else EXIT_CODES[self.diagnosis.verdict]
 
     @property
     def probes(self) -> tuple[str, ...]:
-        """Probes that gave figures."""
+        """Probes that returned figures."""
         return tuple(run.probe for run in self.measured.runs if run.figures)

@@ -1,4 +1,4 @@
-"""A check from beginning to end: read, measure where that is wanted, ask every rule."""
+"""Runs a check: reads the node, measures if requested, and asks every rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gputop.topology.node import Node
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants checked."""
+    """What to check, and how."""
 
     sources: tuple[str, ...] = ()
     demo: str | None = None
@@ -39,7 +39,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(wanted: Wanted, started: float) -> Answer:
-    """Examine a node. `started`: monotonic, when the whole began. Raises Exit."""
+    """Examine a node; `started`: monotonic time of the start. Raises Exit."""
     held_against = reference(wanted.expect) if wanted.expect else None
     found = examined(wanted.sources, wanted.demo, wanted.since)
     before = found.node
@@ -76,7 +76,7 @@ def check(wanted: Wanted, started: float) -> Answer:
 def _measured(
     wanted: Wanted, found: Examined, addresses: tuple[str, ...]
 ) -> tuple[Examined, Measured]:
-    """Measure, and read once more; without an older reading that of before counts as earlier."""
+    """Measure, then read again; without an older reading the first one counts as earlier."""
     before = found.node
     measured = check_measure.measure(
         before,
@@ -96,7 +96,7 @@ def _measured(
 def _predict(
     node: Node, addresses: tuple[str, ...]
 ) -> tuple[Node, Prediction | None, tuple[Rule, ...]]:
-    """What NCCL will do with these GPUs; a failure of ours becomes a rule that tells it."""
+    """Predict what NCCL does with these GPUs; an error becomes a rule that reports it."""
     try:
         if not addresses:
             return node.decide(), None, ()
@@ -107,7 +107,7 @@ def _predict(
             return node, predict_with_flags(node.snapshot, gpus=addresses), ()
         except NoGpusError:
             return node, None, ()
-    except Exception as error:  # noqa: BLE001 - as of a rule: a bug is told, and the rest goes on
+    except Exception as error:  # noqa: BLE001 - as for a rule: a bug is reported and the check goes on
         return node, None, (_raising(error),)
 
 

@@ -1,4 +1,4 @@
-"""Which GPUs may be measured: each is judged by itself, so that a busy one does not stop all."""
+"""Finds the GPUs that may be measured. Each is judged alone: a busy one does not stop the rest."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gputop.topology.model.source import SourceAbsent
 
 
 class Idle(msgspec.Struct, frozen=True, kw_only=True):
-    """GPUs to measure, and those that are left out."""
+    """The GPUs to measure and those to leave out."""
 
     free: tuple[str, ...] = ()
     """PCI addresses."""
     busy: tuple[tuple[str, str], ...] = ()
-    """PCI address, and why it counts as busy: a sentence."""
+    """(PCI address, a sentence on why the GPU counts as busy)."""
     blind: tuple[str, ...] = ()
-    """What the driver would not say, so that "not busy" is not proven."""
+    """What the driver did not report; "not busy" is then unproven."""
 
 
 def idle(
@@ -32,9 +32,9 @@ def idle(
     open_reader: Callable[[], busy.Read] | None = None,
     deadline_seconds: float = DEADLINE_SECONDS,
 ) -> Idle:
-    """Look at each GPU; utilisation alone gets a moment to calm down.
+    """Judge each GPU; if only utilisation is high, wait a moment and look again.
 
-    A driver that does not answer in time leaves all of them out.
+    When the driver does not answer in time, no GPU counts as idle.
     """
     answers: list[Idle] = []
     thread = threading.Thread(
@@ -73,7 +73,7 @@ def _look(
 
 
 def _unknown(addresses: Sequence[str], why: Exception) -> Idle:
-    """Nobody could look: the workers look at the memory themselves before they take any."""
+    """Measure all GPUs although nothing was seen; workers check free memory themselves."""
     return Idle(
         free=tuple(addresses), blind=(f"whether the GPUs are in use is unknown: {why}"[:400],)
     )

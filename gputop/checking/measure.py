@@ -1,4 +1,4 @@
-"""The measuring part of a check: seconds on idle GPUs, and what its counters did meanwhile."""
+"""Measures the idle GPUs for a check, and reads the error counters again afterwards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gputop.measuring.running import Ended
 
 PROBES = ("p2p", "host", "memory", "gemm", "collectives")
-"""What answers in half a minute whether links, host links, memory, compute and NCCL are fit."""
+"""Probes that test links, host links, memory, compute and NCCL in half a minute."""
 _WHILE_IDLE = (
     "utilization_percent",
     "memory_utilization_percent",
@@ -35,11 +35,11 @@ _WHILE_IDLE = (
     "pcie_gen",
     "processes",
 )
-"""Of a reading: what still shows our own load shortly after it."""
+"""Fields of a reading that still show our own load shortly after it."""
 
 
 class ProbeEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How one probe went."""
+    """The end of one probe."""
 
     probe: str
     status: str
@@ -49,16 +49,16 @@ class ProbeEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What measuring gave."""
+    """The result of measuring."""
 
     measurements: tuple[Measurement, ...] = ()
     runs: tuple[ProbeEnd, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
-    """PCI address of a GPU that was in use, and by what."""
+    """(PCI address, reason) of each GPU that was in use."""
     gpus: tuple[str, ...] = ()
-    """Those that were measured."""
+    """PCI addresses of the measured GPUs."""
     gone: tuple[tuple[str, str], ...] = ()
-    """PCI address and name of a GPU that answered before, and that nobody names any more."""
+    """(PCI address, name) of each GPU that answered before measuring and is gone now."""
     notes: tuple[str, ...] = ()
     interrupted: bool = False
 
@@ -72,9 +72,9 @@ def measure(
     python: str | None = None,
     look: Callable[..., Idle] | None = None,
 ) -> Measured:
-    """Measure these GPUs of a live node, those that are in use left out unless `force`.
+    """Measure these GPUs of a live node; GPUs in use are left out unless `force` is set.
 
-    `look` judges which are in use, as `check_idle.idle` does.
+    `look` decides which GPUs are in use, like `idle.idle`.
     """
     from gputop.checking.idle import Idle, idle
     from gputop.measuring.attended import Attended
@@ -108,7 +108,7 @@ def measure(
 
 
 def _possible(gpus: int) -> tuple[str, ...]:
-    """Probes that so few GPUs can run."""
+    """The probes that can run on so few GPUs."""
     from gputop.probes import catalog
 
     return tuple(name for name in PROBES if catalog.load(name).SPEC.minimum_gpus <= gpus)
@@ -125,7 +125,7 @@ def _ran(end: Ended) -> ProbeEnd:
 
 
 def _kept(node: NodeSnapshot, ends: Sequence[Ended]) -> list[str]:
-    """Keep the runs in the history; notes where that failed."""
+    """Keep the runs in the history; returns a note for each that fails."""
     from gputop.measuring import history
 
     return [
@@ -136,11 +136,11 @@ def _kept(node: NodeSnapshot, ends: Sequence[Ended]) -> list[str]:
 def after(
     before: NodeSnapshot, read: Callable[[], NodeSnapshot] | None = None
 ) -> tuple[NodeSnapshot, tuple[tuple[str, str], ...]]:
-    """Read the machine once more after it was loaded; what our own load left in it is taken out.
+    """Read the machine again after measuring, without the traces of our own load.
 
-    Counters, links, errors and settings are those of now; utilisation, clocks, memory and
-    processes those of before. With it, as in Measured, the GPUs that are gone; where all are, the
-    node is that of before.
+    Counters, links, errors and settings come from the new reading; utilisation, clocks, memory and
+    processes from the one before. The second part of the answer is `Measured.gone`; when all GPUs
+    are gone, the node is the one before.
     """
     now = read() if read is not None else read_snapshot((), None)
     here = {gpu.address for gpu in now.machine.gpus}

@@ -1,4 +1,4 @@
-"""What is examined: the node, an earlier reading of it, and what it is held against."""
+"""Reads what a check examines: the node, an earlier reading of it, and the expectation."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gputop.topology.model.snapshot import NodeSnapshot
 
 
 class Examined(msgspec.Struct, frozen=True, kw_only=True):
-    """The readings that a check is about."""
+    """The readings that a check examines."""
 
     node: NodeSnapshot
     earlier: NodeSnapshot | None = None
     notes: tuple[str, ...] = ()
-    """What was left out, and why."""
+    """What was left out, with the reason."""
 
 
 def examined(sources: tuple[str, ...], demo: str | None, since: str | None) -> Examined:
     """Read what the options name.
 
-    Of several --from that are snapshots of one node at different times the last is the node and
-    the first is the earlier reading. Raises Exit for files that cannot be used.
+    When several --from files are snapshots of one node, the last one is the node and the first one
+    the earlier reading. Raises Exit for files that cannot be used.
     """
     earlier = None
     if since is None and (moments := _moments(sources)) is not None:
@@ -51,7 +51,7 @@ def examined(sources: tuple[str, ...], demo: str | None, since: str | None) -> E
 
 
 def _moments(sources: tuple[str, ...]) -> tuple[NodeSnapshot, NodeSnapshot] | None:
-    """The first and the last moment, where all files are snapshots of one node."""
+    """The first and the last snapshot, if all files are snapshots of one node."""
     if len(sources) < 2 or not all(map(_is_file, sources)):
         return None
     from gputop.topology.recorded.load import LoadError, load
@@ -59,8 +59,8 @@ def _moments(sources: tuple[str, ...]) -> tuple[NodeSnapshot, NodeSnapshot] | No
     try:
         found = [load([one]).snapshot for one in sources]
     except LoadError:
-        return None  # said when all of them are read together
-    # A GPU may be lost in between; what is left of the node is still known by its UUIDs.
+        return None  # reported when all files are read together
+    # A GPU may be lost in between; the UUIDs of the others still identify the node.
     same = set.intersection(*({gpu for gpu in _identity(one) if gpu[1]} for one in found))
     if not same:
         return None
@@ -90,9 +90,9 @@ def _booted_between(earlier: NodeSnapshot, node: NodeSnapshot) -> bool:
 
 
 def reference(expect: str) -> Reference:
-    """What is expected: a reference node, or a snapshot's file. Raises Exit.
+    """The expectation: a reference node, or the snapshot in a file. Raises Exit.
 
-    A name counts before a file that is called like it, wherever one happens to be.
+    The name of a reference node comes before a file of the same name.
     """
     if "/" not in expect:
         try:
@@ -122,4 +122,4 @@ def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()
     except OSError:
-        return False  # longer than any name of a file
+        return False  # longer than any file name

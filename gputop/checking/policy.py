@@ -1,4 +1,4 @@
-"""What a site decided: check.toml of the system and of the user, or the file that is named.
+"""Reads the policy of a site: check.toml of the system and of the user, or a named file.
 
 expect = "aws-p5.48xlarge"              # as --expect
 
@@ -37,28 +37,29 @@ class SiteFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One check.toml."""
 
     ignore: dict[str, str] = {}
-    """Id of a rule, and why nobody wants to hear of it."""
+    """Id of an ignored rule -> the reason."""
     thresholds: dict[str, dict[str, _Limit]] = {}
-    """Id of a rule, and limits of its own that are replaced."""
+    """Id of a rule -> the limits that the site replaces."""
     expect: str = ""
 
 
 class Site(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was decided: files, then the command line."""
+    """The combined policy of all files and the command line."""
 
     policy: Policy
     expect: str = ""
     files: tuple[str, ...] = ()
-    """Those that were read."""
+    """Files that were read."""
     notes: tuple[str, ...] = ()
-    """What in them means nothing to this version: a rule that it does not have."""
+    """Notes on entries that this version does not know, such as a rule of another version."""
 
 
 def site(config: Path | None, ignored: Sequence[str], rules: Sequence[Rule]) -> Site:
-    """Read the policy: of `config`, else of the system and the user, the user's word last.
+    """Read the policy from `config`, else from the system and then from the user, who wins.
 
     `ignored`: --ignore, "ID" or "ID=reason". Raises Exit for a file that cannot be used and for an
-    id on the command line that is no rule; in a file, written for many versions, that is a note.
+    unknown id on the command line. A file may be written for several versions, so there an unknown
+    id is only a note.
     """
     known = {rule.id: {name for name, _ in rule.thresholds} for rule in rules}
     named = [config] if config is not None else [SYSTEM, *_user()]
@@ -87,9 +88,9 @@ def site(config: Path | None, ignored: Sequence[str], rules: Sequence[Rule]) -> 
 
 
 def _beside(path: Path, expect: str) -> str:
-    """A snapshot's path counts from the folder of the file that names it, as its bare name does."""
+    """Resolve the path of a snapshot relative to the folder of the policy file."""
     beside = path.parent / expect
-    with suppress(OSError):  # longer than any name of a file
+    with suppress(OSError):  # longer than any file name
         if expect and beside.is_file():
             return str(beside)
     return str(beside) if "/" in expect else expect
@@ -102,7 +103,7 @@ def _user() -> list[Path]:
         found = user_config_path("gputop") / NAME
     except RuntimeError:
         return []
-    # Without a home, "~" stays as it is: a folder where we happen to be.
+    # Without a home "~" stays literal, which would be below the current folder.
     return [found] if found.is_absolute() else []
 
 
@@ -118,14 +119,14 @@ def _read(path: Path, *, must_be: bool) -> SiteFile | None:
             raise Exit(f"{path}: more than {LIMIT_BYTES} bytes", CANNOT_TELL)
         return msgspec.convert(tomllib.loads(data.decode()), SiteFile)
     except OSError as error:
-        # A policy that is there and cannot be read may silence what we would report.
+        # An unreadable policy might have silenced findings, so the check must not go on.
         raise Exit(f"{path}: {error.strerror}", USAGE if must_be else CANNOT_TELL) from error
     except (ValueError, RecursionError) as error:
         raise Exit(f"{path}: {clean(error, 300)}", CANNOT_TELL) from error
 
 
 def _strange(found: SiteFile, known: Mapping[str, set[str]]) -> list[str]:
-    """What names no rule, or no limit of a rule."""
+    """Notes on entries that name no rule, or no limit of a rule."""
     notes = [
         f"this gputop has no rule {clean(one, 60)}{_like(one, known)}"
         for one in (*found.ignore, *found.thresholds)

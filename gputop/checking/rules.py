@@ -1,4 +1,4 @@
-"""All rules of a check: those of the snapshot, and those of the measuring."""
+"""All rules of a check: those about the snapshot and those about measuring."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the measuring itself shows, as rules: a probe that hangs, a GPU that is gone, a lack."""
+"""Rules about measuring itself: a probe hangs, a GPU is gone, something was not measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gputop.topology.diagnosis.rule import Rule
 
 HANGS, GONE, NOT_MEASURED = "probe-hangs", "gpu-gone", "not-measured"
 _WELL = ("finished", "skipped", "timed-out")
-"""Ends that leave nothing open, or are told otherwise."""
+"""Ends that leave no question open, or that another rule reports."""
 _AGAIN = Fix(text="Let it run to its end", command="gputop check")
 _OTHER_PYTHON = Fix(
     text="Name a Python that has torch, such as that of the job",
@@ -55,7 +55,7 @@ def run_rules(measured: Measured) -> tuple[Rule, ...]:
 
 
 RUN_RULES = run_rules(Measured())
-"""The same without a run: their ids can be silenced whether or not anything is measured."""
+"""The rules without a run, so that a policy may name them when nothing is measured."""
 
 
 def _hangs(case: Case, measured: Measured) -> Iterable[Finding] | None:
@@ -110,7 +110,7 @@ def _gone(case: Case, measured: Measured) -> Iterable[Finding] | None:
 
 
 def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
-    from gputop.measuring.guard import HANGS as SILENT  # --quick does without its imports
+    from gputop.measuring.guard import HANGS as SILENT  # spares --quick its imports
 
     found = []
     if measured.left_out:
@@ -141,7 +141,7 @@ def _not_measured(case: Case, measured: Measured) -> Iterable[Finding] | None:
     open_ends: dict[tuple[str, str], list[str]] = {}
     for run in measured.runs:
         if run.status not in _WELL:
-            # One key press ends all that are left, each with words of its own.
+            # Ctrl+C ends all remaining probes, each with its own message.
             text = "Cancelled." if run.status == "cancelled" else clean(run.text)
             open_ends.setdefault((run.status, text), []).append(run.probe)
     for (status, text), probes in open_ends.items():

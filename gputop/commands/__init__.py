@@ -1,4 +1,4 @@
-"""The plain commands. A module each, with `command`, a click command."""
+"""The subcommands of gputop: one module each, whose `command` is a click command."""
 
 SUMMARIES = {
     "snapshot": "Everything that is known of the node, as JSON.",
@@ -9,6 +9,6 @@ SUMMARIES = {
     "probe.command": "Measure GPUs and what connects them.",
     "check.command": "Is this node fit? Findings, and an exit code.",
 }
-"""Module -> what `gputop --help` says of it, so that the help imports none of them."""
+"""Module -> its line in `gputop --help`, which then imports none of them."""
 MODULES = tuple(SUMMARIES)
 NAMES = tuple(module.partition(".")[0] for module in MODULES)

@@ -1,4 +1,4 @@
-"""`gputop log`: a debug log of NCCL or RCCL, explained and laid over the graph."""
+"""`gputop log`: explains a debug log of NCCL or RCCL on the graph of the node."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _read(file: str) -> LogReport:
 
 
 def _node(log: LogReport, sources: tuple[str, ...], demo: str | None) -> NodeSnapshot | None:
-    """The node that was asked for, or this machine when the log is of its GPUs."""
+    """The node of the options, or this machine if the log names its GPUs."""
     if sources or demo:
         return read_snapshot(sources, demo)
     from gputop.topology.diagnosis.symptoms.log import fits

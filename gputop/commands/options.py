@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they say of a node that was read."""
+"""Options that several commands share, and the problems of a node that was read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def tell_problems(snapshot: NodeSnapshot) -> None:
-    """What could not be read, on stderr; a reason that several sources give is said once."""
+    """Print on stderr what could not be read; a reason of several sources appears once."""
     by_text: dict[str, list[str]] = {}
     for problem in snapshot.problems:
         by_text.setdefault(problem.text, []).append(problem.source)

@@ -45,7 +45,7 @@ def predicting_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def changes_of(settings: tuple[str, ...]) -> dict[str, str | None]:
-    """--set NAME=VALUE as a mapping; the last of a name counts."""
+    """--set NAME=VALUE as a mapping; the last value of a name counts."""
     changes: dict[str, str | None] = {}
     for text in settings:
         name, equals, value = text.partition("=")
@@ -58,7 +58,7 @@ def changes_of(settings: tuple[str, ...]) -> dict[str, str | None]:
 
 
 def selected(gpus: str | None, machine: Machine) -> tuple[str, ...] | None:
-    """PCI addresses of --gpus; None without it. A bare number is a rank."""
+    """PCI addresses of --gpus, None without the option. A bare number is a rank."""
     if gpus is None:
         return None
     try:
@@ -70,7 +70,7 @@ def selected(gpus: str | None, machine: Machine) -> tuple[str, ...] | None:
 def pair_of(
     src: str | None, dst: str | None, machine: Machine, prediction: Prediction
 ) -> tuple[int, int] | None:
-    """Ranks of a pair that a person named; None when none was named."""
+    """Ranks of the pair that the user named; None without one."""
     if src is None and dst is None:
         return None
     if src is None or dst is None:

@@ -1,4 +1,4 @@
-"""The `gputop` command itself: opens the app, or hands over to a named command."""
+"""The command `gputop`: opens the app or runs a subcommand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gputop.session import open_app
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module only when that command is run or its own help is shown."""
+    """Imports the module of a subcommand only to run it or to show its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the registry."""
@@ -30,7 +30,7 @@ class LazyGroup(click.Group):
         return found if isinstance(found, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands with the registry's summaries."""
+        """List the commands with the summaries from the registry."""
         with formatter.section("Commands"):
             formatter.write_dl(list(zip(NAMES, SUMMARIES.values(), strict=True)))
 

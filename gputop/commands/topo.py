@@ -1,4 +1,4 @@
-"""`gputop topo`: the graph of the node in the forms that other programs read."""
+"""`gputop topo`: exports the graph of the node in formats that other programs read."""
 
 from __future__ import annotations
 

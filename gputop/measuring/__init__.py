@@ -1,5 +1,5 @@
-"""Several probes, one after the other: planned, run, told step by step.
+"""Plans several probes, runs them one after the other and reports each step.
 
-`state` is what is shown, `planning` says what will run and what it costs, `running` runs it.
-Nothing here knows Textual.
+`state` holds what is shown, `planning` what will run and what it costs; `running` runs it.
+Nothing here depends on Textual.
 """

@@ -1,4 +1,4 @@
-"""A suite run from the command line: progress on stderr, ended by Ctrl+C."""
+"""A suite run from the command line: progress goes to stderr, Ctrl+C ends it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from gputop.measuring.state import SuiteState
 
 LEAVE_SECONDS = 10.0
-"""After Ctrl+C the worker has this long to go; a driver call may hold it."""
+"""How long a worker may take to end after Ctrl+C; a driver call may hold it up."""
 _TICK_SECONDS = 0.1
 
 
 class Attended:
-    """A suite in a thread of its own, and the person in front of it."""
+    """Runs a suite in a thread and answers to the person at the terminal."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -31,11 +31,11 @@ class Attended:
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self._line = _Line()
         self.state: SuiteState | None = None
-        """Where it stands; None before the first word."""
+        """How far the suite is; None before its first event."""
         self.interrupted = False
 
     def ends(self) -> Iterator[Ended]:
-        """Each probe's end as it comes; after Ctrl+C those that still come in time."""
+        """Yield the end of each probe; after Ctrl+C only those that arrive in time."""
         from gputop.measuring import running
 
         # Off the main thread, so that Ctrl+C reaches us while the worker is in a driver call.
@@ -49,7 +49,7 @@ class Attended:
                     continue
                 except KeyboardInterrupt:
                     if self.interrupted:
-                        break  # a second Ctrl+C waits for nothing: workers die with us
+                        break  # a second Ctrl+C does not wait: workers die with this process
                     give_up = self._interrupt()
                     continue
                 if event is None:
@@ -90,7 +90,7 @@ class Attended:
 
 
 class _Line:
-    """Progress for people: one line that is written over on a terminal, silence otherwise."""
+    """One progress line, overwritten in place; nothing where stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr is not None and sys.stderr.isatty()

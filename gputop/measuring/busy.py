@@ -1,4 +1,4 @@
-"""Whether a GPU may be measured: somebody else's work is not to be disturbed."""
+"""Decides whether a GPU may be measured without disturbing somebody else's work."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from gputop.topology.model.readings import GpuProcess, GpuReading
 SAMPLES = 3
 SAMPLE_GAP_SECONDS = 0.15
 UTILIZATION_PERCENT = 5.0
-"""More than this in two of three samples is work."""
+"""Utilisation above this in two of three samples counts as work."""
 FREE_MEMORY_FRACTION = 0.2
-"""Less than this free leaves no room to measure beside whoever holds the rest."""
+"""With less than this free there is no room to measure beside the other process."""
 UNLISTED_MEMORY_FRACTION = 0.1
-"""More than this held by nobody that is listed is a process that a container hides."""
+"""When unlisted processes hold more than this, a container hides a process."""
 CALM_SECONDS = 1.5
-"""A driver's utilisation is that of the last second: what just ended still shows in it."""
+"""Drivers average utilisation over the last second, so work that just ended still shows."""
 GONE_SECONDS = 1.0
-"""A process of ours that ended may stay in the driver's list for a moment."""
+"""One of our own processes may stay in the driver's list for a moment after its end."""
 GONE_GAP_SECONDS = 0.05
 
 Read = Callable[[], Sequence[GpuReading]]
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Why GPUs count as busy, and what could not be seen."""
+    """Why GPUs count as busy, and what the check could not see."""
 
     busy: tuple[str, ...] = ()
-    """One sentence a GPU and reason; empty when nothing speaks against measuring."""
+    """One sentence for each GPU and reason; empty when the GPUs may be measured."""
     blind: tuple[str, ...] = ()
-    """What the driver would not say, so that "not busy" is not proven."""
+    """What the driver did not report; "not busy" is then unproven."""
     only_utilization: bool = False
-    """Whether it is utilisation alone that speaks against it."""
+    """Whether utilisation is the only reason."""
 
 
 def judge(
@@ -47,9 +47,9 @@ def judge(
 ) -> Verdict:
     """Judge GPUs by a few samples of all readings, oldest first.
 
-    Busy is a compute context of another process, utilisation over 5 % in two of three samples,
-    under 20 % of the memory free, or over 10 % of it held by nobody that is listed. An empty
-    process list proves nothing (a container hides them).
+    A GPU is busy when another process has a compute context, when utilisation is over 5 % in two
+    of three samples, when under 20 % of the memory is free, or when unlisted processes hold over
+    10 % of it. An empty process list proves nothing: a container hides processes.
     """
     busy: list[str] = []
     blind: list[str] = []
@@ -80,14 +80,14 @@ def judge(
 
 
 def _holds(reading: GpuReading) -> bool:
-    """Whether somebody is listed who may hold memory."""
+    """Whether a listed process may hold memory."""
     return any(process.memory_bytes != 0 for process in reading.processes or ())
 
 
 def _others(reading: GpuReading, own_pids: Collection[int]) -> list[GpuProcess]:
-    """Each process with a compute context that is not ours, once.
+    """Name each foreign process with a compute context once.
 
-    A ROCm process is listed on every GPU that it may use; where it holds no memory it does not.
+    ROCm lists a process on every GPU that it may use; without memory there it does not use it.
     """
     found = {
         process.pid: process
@@ -104,7 +104,7 @@ def _named(processes: Sequence[GpuProcess]) -> str:
 
 
 def _of_total(processes: Sequence[GpuProcess], reading: GpuReading) -> str:
-    """What they hold, where the driver says."""
+    """The memory that these processes hold, where the driver reports it."""
     held = sum(process.memory_bytes or 0 for process in processes)
     used, free = reading.memory_used_bytes, reading.memory_free_bytes
     if not held or used is None or free is None:
@@ -127,7 +127,7 @@ def _memory(name: str, reading: GpuReading, *, listed: bool) -> list[str]:
 
 
 def refusal(verdict: Verdict) -> str:
-    """Why nothing is measured and what can be done, for people."""
+    """Explain why nothing is measured and what the user can do."""
     return (
         "; ".join(verdict.busy) + ". Nothing was measured: --gpus leaves a GPU out, --force (P in "
         "the app) measures beside whoever uses it."
@@ -151,7 +151,7 @@ def look(
     cancel: threading.Event | None = None,
     calm_seconds: float = CALM_SECONDS,
 ) -> Verdict:
-    """Judge GPUs now; utilisation alone gets a moment to calm down."""
+    """Judge GPUs now; if only utilisation is high, wait a moment and look again."""
     samples = sample(read, cancel)
     verdict = judge(samples, addresses, names, own_pids)
     give_up = time.monotonic() + calm_seconds
@@ -169,7 +169,7 @@ def strangers(
     own_pids: Callable[[], Collection[int]],
     cancel: threading.Event | None = None,
 ) -> Verdict:
-    """Judge by processes alone, between two probes of ours: what we did still shows elsewhere."""
+    """Judge by processes alone: between two probes our own work still shows in the rest."""
     give_up = time.monotonic() + GONE_SECONDS
     while True:
         own, readings = own_pids(), read()

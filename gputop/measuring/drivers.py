@@ -1,4 +1,4 @@
-"""Asks the drivers of all makers for their readings, for whoever must know who uses a GPU."""
+"""Asks the drivers of all vendors which processes use which GPU."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gputop.topology.sources import load
 from gputop.topology.sources.collect import merge_readings
 
 SOURCES = ("nvml_readings", "amdsmi_readings", "amdgpu_readings")
-"""In the order in which they win a field; sysfs says of AMD's GPUs what ROCm's library does not."""
+"""In order of precedence; for AMD GPUs sysfs fills in what ROCm's library does not report."""
 
 
 def open_drivers(sources: Sequence[Source] | None = None) -> Read:
-    """Give a function that asks every driver there is once, and merges what they say.
+    """Return a function that asks every driver on the machine once and merges the answers.
 
-    Raises SourceAbsent when it is called and none has a GPU; whatever else a driver raises when
-    no other one answers.
+    The function raises SourceAbsent when no driver has a GPU. Any other error of a driver is
+    raised only when no other driver answers.
     """
     if sources is None:
         sources = [load(name) for name in SOURCES]

@@ -1,4 +1,4 @@
-"""Figures beside what they should be, for the command line, for what is kept and for screens."""
+"""Compares figures with their references, for the command line, the history and the screens."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ class MainFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     figure: Measurement
     title: str
-    """What it is of: "write bandwidth GPU0 -> GPU1"."""
+    """What was measured: "write bandwidth GPU0 -> GPU1"."""
     unit: str
     line: str
-    """Data sheet both ways, one way, realistic, measured."""
+    """Data sheet both ways, data sheet one way, realistic, measured."""
 
     @property
     def text(self) -> str:
-        """All of it in one line."""
+        """The title and the four numbers in one line."""
         return f"{self.title}, {self.unit}: {self.line}"
 
 
 class Expectations(msgspec.Struct, frozen=True):
-    """Figures, what was thought of each, and what they say together."""
+    """Figures, the judgement of each, and the patterns that they form together."""
 
     figures: tuple[Measurement, ...] = ()
     judgements: tuple[Judgement, ...] = ()
-    """One for each figure, in order; none at all where nothing can be judged."""
+    """One for each figure, in order; empty where nothing can be judged."""
     main: tuple[MainFigure, ...] = ()
     """The best figure of each kind that the probes compare with the data sheet."""
     patterns: tuple[FigurePattern, ...] = ()
-    """Which device, link or block is behind figures that are low together."""
+    """The device, link or block that explains why several figures are low."""
 
     @property
     def low(self) -> bool:
-        """Whether some figure is low."""
+        """Whether any figure is low."""
         return any(one.verdict == "low" for one in self.judgements)
 
     def pairs(self) -> list[tuple[Measurement, Judgement | None]]:
@@ -58,7 +58,7 @@ class Expectations(msgspec.Struct, frozen=True):
 
 
 class Expecting:
-    """Judges the figures of one node; keeps what was worked out for it."""
+    """Judges the figures of one node and caches what that takes."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Expecting:
     ) -> None:
         """`snapshot` is None for a self-test; `names`: the label of a device by address.
 
-        `prediction`: what the library does there; without it one is made where it is needed.
+        `prediction`: what NCCL or RCCL does on the node; made on demand when None.
         """
         self._snapshot = snapshot
         self._names = names
@@ -76,7 +76,7 @@ class Expecting:
         self._judge: Judge | None = None
 
     def of(self, found: Sequence[Measurement]) -> Expectations:
-        """Judge figures of live GPUs; those of a self-test are passed on as they are."""
+        """Judge the figures of real GPUs; figures of a self-test are returned unjudged."""
         figures = tuple(found)
         snapshot = self._snapshot
         if snapshot is None or all(figure.device_kind == "cpu" for figure in figures):
@@ -107,7 +107,7 @@ class Expecting:
 
 
 def title(figure: Measurement, names: Mapping[str, str], *, ends: bool = True) -> str:
-    """What a figure is of, for people: "write bandwidth GPU0 -> GPU1"; without `ends` no GPUs."""
+    """Describe a figure: "write bandwidth GPU0 -> GPU1"; `ends` adds the GPUs."""
     words = [clean(figure.quantity.replace("_", " "), 40)]
     if figure.variant:
         words.append(clean(figure.variant, 60))
@@ -116,7 +116,7 @@ def title(figure: Measurement, names: Mapping[str, str], *, ends: bool = True) -
 
 
 def main_figures(figures: Sequence[Measurement]) -> list[Measurement]:
-    """The best figure of each quantity whose probe says which variant is compared."""
+    """The best figure of each quantity that declares a main variant."""
     best = []
     for declared, variant in main_variants():
         alike = [

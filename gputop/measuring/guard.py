@@ -1,4 +1,4 @@
-"""Asks the driver whether GPUs are free, with a deadline: a driver may hang."""
+"""Asks the driver whether GPUs are free. A deadline covers a driver that hangs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HANGS = "the driver did not answer in time whether the GPUs are in use"
 
 
 class Guard:
-    """Looks at the GPUs of one suite: thoroughly before it begins, for strangers later on."""
+    """Checks the GPUs of one suite: fully before it begins, for foreign processes later."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class Guard:
         self._read: busy.Read | None = None
 
     def begin(self, *, patient: bool = True) -> Callable[[], Verdict]:
-        """Start to look; what is returned waits for the verdict.
+        """Start the check; the returned function waits for the verdict.
 
-        `patient`: let utilisation calm down first; of no use to whoever goes on anyway.
+        `patient`: let utilisation settle first; pointless when the suite runs anyway.
         """
         seconds = busy.CALM_SECONDS if patient else 0.0
         return self._start(
@@ -47,7 +47,7 @@ class Guard:
         )
 
     def again(self) -> Verdict:
-        """Whether somebody else has come meanwhile."""
+        """Check whether another process has come meanwhile."""
         return self._start(
             lambda read: busy.strangers(
                 read, self._addresses, self._names, own_pids, cancel=self._cancel
@@ -72,8 +72,8 @@ class Guard:
                 thread.join(min(left, _LOOK_SECONDS))
             if verdicts:
                 return verdicts[0]
-            # A driver that hangs is no place to start in, unless somebody insists; after a
-            # cancel nothing starts, so nobody needs to know.
+            # Nothing is started on a driver that hangs, unless the user forces it. After a
+            # cancel nothing starts anyway, so the verdict is not needed.
             return Verdict() if self._cancel.is_set() else Verdict(busy=(HANGS,))
 
         return wait
@@ -90,7 +90,7 @@ class Guard:
 
 
 def own_pids() -> frozenset[int]:
-    """Processes of ours: gputop itself and all below it (keepers, workers, ranks)."""
+    """Our own processes: gputop and all its descendants (keepers, workers, ranks)."""
     me = psutil.Process()
     try:
         below = [child.pid for child in me.children(recursive=True)]

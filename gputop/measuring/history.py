@@ -1,7 +1,8 @@
-"""Runs that were kept: one file a node, one JSON object a line, bounded, private to the user.
+"""The history of runs: one file for each node, one JSON object on each line, bounded in size.
 
-A node is its machine id and its GPUs, as a digest: no name of a host, no serial and no UUID is
-stored. A line that cannot be read is passed over; a folder that cannot be written is no error.
+Only the user can read the files. A digest of the machine id and the GPUs names the node; no host
+name, serial number or UUID is stored. Unreadable lines are skipped, and a folder that cannot be
+written is not an error.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ LONGEST_LINE = 4_000_000
 MOST_FIGURES = 20_000
 _KEY_DIGITS = 24
 LOCK_SECONDS = 2.0
-"""So long another writer is waited for."""
+"""How long to wait for another writer."""
 _LOCK_AGAIN_SECONDS = 0.02
 _MOST_COPIED = 1 << 50
-"""Larger sizes of a copy than this are no figure of ours."""
+"""gputop never measures larger copies; a line with one is not its own."""
 NO_HOME = "this user has no home folder"
 HELD = "another process holds the history and does not let go"
 
 
 class KeptFigure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One figure of a kept run; a snapshot's Measurement without samples and sentences."""
+    """One figure of a kept run: a Measurement without samples and sentences."""
 
     quantity: str
     src: str | None = None
@@ -53,13 +54,13 @@ class KeptFigure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     unit: str | None = None
     method: str | None = None
     verdict: str | None = None
-    """The probe's own word: "verified", "arrived", "granted"."""
+    """The verdict of the probe itself: "verified", "arrived", "granted"."""
     judgement: str | None = None
     """"healthy", "low", "high", "no reference"; None where nothing was judged."""
 
 
 class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One probe's run as it is kept."""
+    """One kept run of a probe."""
 
     schema: int = SCHEMA
     probe: str
@@ -68,9 +69,9 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
     level: str = "normal"
     gputop: str = ""
     versions: dict[str, str] = {}
-    """Of driver, CUDA or HIP, torch, NCCL and Python."""
+    """Versions of driver, CUDA or HIP, torch, NCCL and Python."""
     environment: dict[str, str] = {}
-    """Whitelisted variables of the shell that measured."""
+    """Allowed variables from the environment of the run."""
     gpus: tuple[str, ...] = ()
     """PCI addresses that took part."""
     forced: bool = False
@@ -78,7 +79,7 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def folder() -> Path:
-    """Where runs are kept; OSError for a user without a home."""
+    """The folder of the history; OSError for a user without a home folder."""
     from platformdirs import user_state_path
 
     try:
@@ -86,13 +87,13 @@ def folder() -> Path:
     except RuntimeError as error:
         raise OSError(NO_HOME) from error
     if not found.is_absolute():
-        # Older platformdirs leave "~" as it is: a folder where we happen to be.
+        # Older platformdirs keep a literal "~", which would be below the current folder.
         raise OSError(NO_HOME)
     return found
 
 
 def node_key(machine: Machine) -> str:
-    """A digest of machine id and GPUs: the same node with the same devices has the same."""
+    """A digest of machine id and GPUs; it changes when a GPU is replaced."""
     devices = sorted(f"{gpu.address} {gpu.uuid or ''} {gpu.name or ''}" for gpu in machine.gpus)
     text = "\n".join((_machine_id(), *devices))
     return hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
@@ -113,9 +114,9 @@ def keep_result(
     result: ProbeResult,
     judged: Sequence[str] | None = None,
 ) -> str:
-    """Keep a finished run on live GPUs; a note when it could not be, else an empty text.
+    """Keep a finished run on real GPUs; returns "", or a note when that fails.
 
-    `judged`: a verdict word for each measurement; they are judged here without it.
+    `judged`: a verdict word for each measurement; None judges them here.
     """
     if snapshot is None or request.selftest or result.outcome.status != "finished":
         return ""
@@ -158,7 +159,7 @@ def _judge(snapshot: NodeSnapshot, figures: Sequence[Measurement]) -> list[str]:
 
 
 def keep(run: KeptRun, key: str, where: Path | None = None) -> str:
-    """Add a run to its node's file, the oldest go; a note when that fails, else an empty text."""
+    """Append a run and drop the oldest; returns "", or a note when that fails."""
     try:
         line = msgspec.json.encode(run)
         if len(line) > LONGEST_LINE:
@@ -178,9 +179,9 @@ def keep(run: KeptRun, key: str, where: Path | None = None) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One writer at a time; OSError where another one does not end.
+    """Hold the lock of a node's file; OSError when another writer does not let go.
 
-    Without locks in this file system two may overwrite each other.
+    On a file system without locks two writers may overwrite each other.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -206,7 +207,7 @@ def _lock(descriptor: int) -> None:
 
 
 def _bounded(lines: list[bytes]) -> list[bytes]:
-    """The newest, as many as the bounds allow."""
+    """The newest lines, as many as the bounds allow."""
     kept: list[bytes] = []
     size = 0
     for line in reversed(lines[-MOST_RUNS:]):
@@ -232,11 +233,11 @@ def _write(path: Path, lines: Iterable[bytes]) -> None:
 
 
 def _lines(path: Path) -> Iterator[bytes]:
-    """Lines that hold a run; nothing where the file is missing or no regular file."""
+    """Yield the lines that hold a run; none where there is no regular file."""
     if not path.is_file():
         return
     with path.open("rb") as file:
-        # Whoever wrote more than is ever kept did not write it for us.
+        # gputop never writes more than the bound, so the rest is not its own.
         data = file.read(2 * MOST_BYTES)
     for line in data.split(b"\n"):
         if line.strip() and len(line) <= LONGEST_LINE and _run(line) is not None:
@@ -252,9 +253,9 @@ def _run(line: bytes) -> KeptRun | None:
 
 
 def runs(key: str, where: Path | None = None) -> tuple[KeptRun, ...]:
-    """The kept runs of a node, oldest first; none where nothing can be read.
+    """The kept runs of a node, oldest first; empty where the file cannot be read.
 
-    In the order in which they were kept: the clock may have been wrong for some of them.
+    They keep the order of the file, because the clock may have been wrong for some runs.
     """
     found: list[KeptRun] = []
     with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A run beside the earlier runs of the same node."""
+"""Compares a run with the earlier runs on the same node."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 from gputop.measuring.history import KeptFigure, KeptRun
 
 MARKED_PERCENT = 5.0
-"""A change of more than this is marked: repeated runs of a quiet node stay far below it."""
+"""Larger changes are marked; repeated runs on a quiet node differ far less."""
 
 
 class FigureChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure now, beside the median of what was measured earlier with the same method."""
+    """One figure and the median of the earlier ones, all by the same method."""
 
     quantity: str
     src: str | None = None
@@ -24,7 +24,7 @@ class FigureChange(msgspec.Struct, frozen=True, kw_only=True):
     unit: str | None = None
     now: float
     earlier: float | None = None
-    """Median; None where it was never measured with this method."""
+    """The median; None where no earlier run used this method."""
     runs: int = 0
     """How many earlier runs have it."""
     percent: float | None = None
@@ -32,29 +32,29 @@ class FigureChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """One probe's last run beside the earlier ones."""
+    """The last run of a probe compared with the earlier ones."""
 
     probe: str
     taken_at: float
     level: str
     earlier_runs: int
     since: float | None = None
-    """When the oldest of them was."""
+    """When the oldest earlier run was taken."""
     stack: tuple[tuple[str, tuple[str, ...], str], ...] = ()
-    """(name, what it was earlier, what it is now) of each version that was another one."""
+    """(name, earlier versions, version now) of everything that has another version now."""
     environment: tuple[tuple[str, tuple[str, ...], str], ...] = ()
-    """The same of variables; "" is not set."""
+    """The same for environment variables; "" is not set."""
     changes: tuple[FigureChange, ...] = ()
 
     @property
     def marked(self) -> tuple[FigureChange, ...]:
-        """The changes worth a look, the largest first."""
+        """The changes above the limit, the largest first."""
         found = [change for change in self.changes if change.marked]
         return tuple(sorted(found, key=lambda change: -abs(change.percent or 0.0)))
 
 
 def compare(now: KeptRun, earlier: Sequence[KeptRun]) -> RunComparison:
-    """Hold a run beside the earlier runs of the same probe, whatever their level."""
+    """Compare a run with the earlier runs of the same probe at any level."""
     before = [run for run in earlier if run.probe == now.probe and run is not now]
     known: dict[tuple[object, ...], list[float]] = {}
     for run in before:
@@ -78,7 +78,7 @@ def compare(now: KeptRun, earlier: Sequence[KeptRun]) -> RunComparison:
 
 
 def compare_last(runs: Sequence[KeptRun], names: Sequence[str] = ()) -> tuple[RunComparison, ...]:
-    """The last run of each probe beside those before it; `runs` oldest first."""
+    """Compare the last run of each probe with those before it; `runs`: oldest first."""
     last = {run.probe: run for run in runs}
     return tuple(
         compare(run, [other for other in runs if other is not run])
@@ -121,7 +121,7 @@ def _change(figure: KeptFigure, earlier: Sequence[float]) -> FigureChange:
 def _differing(
     now: dict[str, str], earlier: Sequence[dict[str, str]]
 ) -> tuple[tuple[str, tuple[str, ...], str], ...]:
-    """Names whose value was another one in some earlier run."""
+    """Names whose value was different in an earlier run."""
     names = sorted({name for one in (now, *earlier) for name in one}) if earlier else []
     found = []
     for name in names:

@@ -1,6 +1,6 @@
-"""Figures beside what they should be: judged once for a set of figures and kept.
+"""Judges each set of figures once and caches the result.
 
-The refresh thread asks first, so that the screens find the answer ready.
+The refresh thread asks first, so that the result is ready for the screens.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 _KEPT = 2
-"""Sets of figures that are kept: what is shown, and what the refresh thread prepares."""
+"""How many sets of figures are cached: the one shown and the one being prepared."""
 
 
 class Judged:
@@ -36,29 +36,29 @@ class Judged:
         self._found = {figure.key: one for figure, one in self._known.pairs()}
 
     def fits(self, report: Report) -> bool:
-        """Whether this is what that report shows; cheap where the figures are the same objects."""
+        """Whether these are the figures of a report; cheap where they are the same objects."""
         snapshot = report.snapshot
         same = self.machine is snapshot.machine or self.machine == snapshot.machine
         return same and self.figures == snapshot.measurements
 
     def of(self, figure: Measurement) -> Judgement | None:
-        """The verdict on one of the figures."""
+        """The judgement of one figure."""
         return self._found.get(figure.key)
 
     def four_numbers(self, probe: str) -> tuple[str, ...]:
-        """Data sheet, one way, realistic and measured, a line for each main figure of a probe."""
+        """The four numbers of each main figure of a probe, one line each."""
         return tuple(
             one.line.replace("->", "→") for one in self._known.main if one.figure.probe == probe
         )
 
     def patterns(self, probe: str) -> dict[str, str]:
-        """Quantity -> the pattern in its matrix, of the figures of one probe."""
+        """Quantity -> the pattern in its matrix, for the quantities of one probe."""
         own = dict.fromkeys(figure.quantity for figure in self.figures if figure.probe == probe)
         sentences = {quantity: self.pattern(quantity) for quantity in own}
         return {quantity: text for quantity, text in sentences.items() if text}
 
     def notes(self, probe: str) -> tuple[str, ...]:
-        """What the figures of a probe say together: the four numbers and the patterns."""
+        """Sentences on the figures of a probe: the four numbers and the patterns."""
         return (*self.four_numbers(probe), *self.patterns(probe).values())
 
     def pattern(self, quantity: str) -> str:
@@ -66,7 +66,7 @@ class Judged:
         return " ".join(one.text for one in self._known.patterns if one.quantity == quantity)
 
     def patterns_about(self, *addresses: str) -> tuple[str, ...]:
-        """Sentences about these devices, each once: several quantities show the same pattern."""
+        """Patterns of these devices, each once even if several quantities show it."""
         wanted = set(addresses)
         sentences = {
             (one.kind, one.devices): one.text
@@ -81,7 +81,7 @@ _kept: list[Judged] = []
 
 
 def judged(report: Report) -> Judged:
-    """Judge the figures of a report, unless that was done."""
+    """Judge the figures of a report, or take the result from the cache."""
     with _lock:
         for known in _kept:
             if known.fits(report):

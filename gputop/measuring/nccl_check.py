@@ -1,4 +1,4 @@
-"""What a run of the probe nccl proves: the log beside the prediction for the same environment."""
+"""Compares the log of a run of the probe nccl with the prediction for the same environment."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class PairCheck(msgspec.Struct, frozen=True, kw_only=True):
     src_bus_id: str
     dst_bus_id: str
     predicted: tuple[str, ...] = ()
-    """Labels, those of ring and tree first; empty without a prediction."""
+    """Predicted labels, those of ring and tree first; empty without a prediction."""
     logged: tuple[str, ...] = ()
-    """Labels in the log; empty where it names none for this pair."""
+    """Labels in the log; empty where the log names none for this pair."""
     agrees: bool | None = None
-    """None where one of the two is missing."""
+    """None where the prediction or the log is missing."""
     data: str | None = None
-    """What became of the bytes: "verified", "wrong-data", "failed", "timed-out"."""
+    """The verdict on the bytes: "verified", "wrong-data", "failed", "timed-out"."""
     gbs: float | None = None
 
 
@@ -54,14 +54,14 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NcclCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """A run beside its prediction."""
+    """A run compared with its prediction."""
 
     finished: str | None
-    """"finished", "wrong-data", "failed", "timed-out"; None when no collective was tried."""
+    """"finished", "wrong-data", "failed", "timed-out"; None without a collective."""
     gpus: tuple[str, ...] = ()
     """PCI addresses in the order of ranks."""
     library: str | None = None
-    """Whose rules the prediction follows: "nccl-2.28.9"."""
+    """The library version whose rules the prediction follows: "nccl-2.28.9"."""
     engine: str | None = None
     """"NCCL", "RCCL"; "gloo" in the self-test."""
     logged_version: str | None = None
@@ -69,15 +69,15 @@ class NcclCheck(msgspec.Struct, frozen=True, kw_only=True):
     pairs: tuple[PairCheck, ...] = ()
     speeds: tuple[Speed, ...] = ()
     ceiling_gbs: float | None = None
-    """Channels of the ring times their bandwidth: the most that a ring's busbw can be."""
+    """Channels of the ring times their bandwidth, GB/s: the limit of a ring's busbw."""
     predicted_failure: str | None = None
     warnings: tuple[str, ...] = ()
-    """The library's own, each once."""
+    """The library's own warnings, each once."""
     assumptions: tuple[str, ...] = ()
     agreement: Agreement | None = None
-    """The whole log beside the prediction, as `gputop log` compares them."""
+    """The whole log compared with the prediction, as `gputop log` does it."""
     trouble: str | None = None
-    """Why there is no prediction or no log to compare."""
+    """Why the prediction or the log is missing; "" where both exist."""
 
     @property
     def pairs_that_agree(self) -> int:
@@ -86,7 +86,7 @@ class NcclCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pairs_that_differ(self) -> int:
-        """Pairs whose logged transport is another one."""
+        """Pairs whose logged transport differs from the predicted one."""
         return sum(pair.agrees is False for pair in self.pairs)
 
 
@@ -97,11 +97,11 @@ def check_run(
     *,
     library: str | None = None,
 ) -> NcclCheck:
-    """Compare a run's logs with what is predicted for the snapshot's environment and `changes`.
+    """Compare the logs of a run with the prediction for the snapshot's environment and `changes`.
 
-    `snapshot` is None for a self-test, which has nothing to predict. `library`: "nccl-2.28.9";
-    without it, the one that ran. Never raises for what the log says; a missing prediction or log
-    is the check's `trouble`.
+    `snapshot` is None for a self-test, which has no prediction. `library`: "nccl-2.28.9"; None
+    takes the one that ran. It never raises for the content of a log; `trouble` says why the
+    prediction or the log is missing.
     """
     from gputop.topology.logs.comparing.compare import compare
 
@@ -142,7 +142,7 @@ def check_run(
 
 
 def transports(check: NcclCheck, taken_at: float) -> tuple[Measurement, ...]:
-    """What the library logged for each pair, as measurements that stay with the node."""
+    """The logged transport of each pair, as measurements that stay with the node."""
     version = check.logged_version
     return tuple(
         Measurement(
@@ -168,7 +168,7 @@ def gpus_of(result: ProbeResult) -> tuple[str, ...]:
 
 
 def library_of(result: ProbeResult) -> str | None:
-    """Name and version of the library that torch carries: "nccl-2.28.9"."""
+    """Name and version of the library in torch: "nccl-2.28.9"."""
     hello = result.outcome.hello
     if hello is None or hello.nccl is None:
         return None
@@ -176,7 +176,7 @@ def library_of(result: ProbeResult) -> str | None:
 
 
 def log_of(result: ProbeResult) -> LogReport:
-    """All ranks' logs of a run, read as one."""
+    """Parse the logs of all ranks as one log."""
     from gputop.topology.logs.reading.read import read_log
 
     outcome = result.outcome
@@ -247,6 +247,6 @@ def _speeds(result: ProbeResult) -> tuple[Speed, ...]:
 
 def _ceiling(prediction: Prediction | None) -> float | None:
     if prediction is None or prediction.nodes != 1:
-        return None  # over the network a ring is not bound by one domain's graph
+        return None  # over the network the graph of one domain does not limit a ring
     ring = prediction.graphs.ring
     return None if ring is None else round(ring.channels * ring.bw_intra, 3) or None

@@ -1,8 +1,8 @@
-"""What a suite will run, in which order, and what that costs; nothing is started here.
+"""Plans what a suite runs, in which order, and what that costs; it starts nothing.
 
-Probes run one after the other: each loads links, host, memory or compute, and two that met would
-falsify each other's figures. What may run at once runs at once inside a probe, which asks nothing
-of another GPU then.
+Probes run one after the other: each loads links, host, memory or compute, and two at the same time
+would falsify each other's figures. Only a single probe may load several GPUs at once, where they
+do not depend on each other.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ ORDER = (
     "launch", "host", "memory", "p2p", "p2p-concurrent", "gemm",
     "collectives", "train-step", "nccl",
 )  # fmt: skip
-"""First use has to be seen first. Then what one process does, so that torch is imported and
-contexts are made once; then what has a process on each GPU."""
+"""The probe of first use comes first. Those of one shared process follow, so that torch is
+imported and contexts are created once; then those with a process on each GPU."""
 SELFTEST_DEVICES = 3
 
 
@@ -35,16 +35,16 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     spec: ProbeSpec
     request: ProbeRequest
     named: bool
-    """Whether it was asked for by its name."""
+    """Whether the user named it."""
 
     @property
     def shares_worker(self) -> bool:
-        """Whether it runs in the process that the probe before it ran in."""
+        """Whether it runs in the same process as the probe before it."""
         return not self.spec.private_folder
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a suite will do."""
+    """The plan of a suite."""
 
     steps: tuple[Planned, ...]
     level: str
@@ -55,27 +55,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def runs(self) -> tuple[Planned, ...]:
-        """The steps that are not skipped or refused from the start."""
+        """The steps that will run, which are neither skipped nor refused."""
         return tuple(one for one in self.steps if not one.step.over)
 
     @property
     def estimate_seconds(self) -> float:
-        """All of it."""
+        """Estimate for all steps."""
         return sum(one.step.estimate_seconds for one in self.runs)
 
     @property
     def memory_bytes_per_gpu(self) -> int:
-        """The most that is wanted on one GPU at a time."""
+        """The most memory that a step needs on one GPU."""
         return max((one.spec.memory_bytes_per_gpu for one in self.runs), default=0)
 
     @property
     def host_memory_bytes(self) -> int:
-        """The most that is wanted of the host at a time."""
+        """The most memory that a step needs on the host."""
         return max((one.spec.host_memory_bytes for one in self.runs), default=0)
 
     @property
     def sentence(self) -> str:
-        """What it costs and how it runs, for people."""
+        """Describe the cost and how the plan runs."""
         gpus = len(self.addresses) or SELFTEST_DEVICES
         what = "CPU devices of the self-test" if self.selftest else f"GPU{'s' * (gpus != 1)}"
         host = self.host_memory_bytes
@@ -90,7 +90,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def state(self) -> SuiteState:
-        """As it stands before anything runs."""
+        """The state before anything runs."""
         return SuiteState(
             steps=tuple(one.step for one in self.steps),
             level=self.level,
@@ -110,9 +110,9 @@ def plan(
     deadline_seconds: float | None = None,
     params: Mapping[str, tuple[tuple[str, Any], ...]] | None = None,
 ) -> Plan:
-    """Plan these probes, all of the catalogue when none is named, on these GPUs, all likewise.
+    """Plan these probes on these GPUs; without names all probes, without addresses all GPUs.
 
-    `params`: what a probe is told besides, by its name. KeyError for a name that is no probe.
+    `params`: further parameters by name of the probe. KeyError for an unknown probe.
     """
     wanted = in_order(names or catalog.NAMES)
     specs: dict[str, ProbeSpec] = {name: catalog.load(name).SPEC for name in wanted}
@@ -146,7 +146,7 @@ def plan(
 
 
 def in_order(names: Collection[str]) -> list[str]:
-    """Each name once, in the order in which probes run; those not known here come by kind."""
+    """Each name once, in the order in which probes run; names not in ORDER follow by kind."""
     place = {name: number for number, name in enumerate(ORDER)}
     known = list(dict.fromkeys(names))
     return sorted(known, key=lambda name: place.get(name, len(ORDER)))
@@ -155,7 +155,7 @@ def in_order(names: Collection[str]) -> list[str]:
 def step_of(
     spec: ProbeSpec, gpus: int, level: str, *, fresh: bool = True, named: bool = False
 ) -> ProbeStep:
-    """A probe before it runs, or why it does not; `fresh`: its worker has to be started."""
+    """The first state of a probe; `fresh`: its worker has to be started."""
     seconds = spec.estimate_seconds(gpus, level) if fresh else spec.measuring_seconds(gpus, level)
     too_few = gpus < spec.minimum_gpus
     return ProbeStep(

@@ -1,6 +1,6 @@
-"""The quantities that the probes of this version declare, found by the keys of figures.
+"""Looks up the quantities that the probes declare, by the keys of figures.
 
-Tables, plots, heat maps and history take titles, units and the way a figure is read from here.
+Tables, plots, heat maps and history take titles, units and the meaning of figures from here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNDECLARED = "undeclared"
 
 @cache
 def specs() -> dict[str, ProbeSpec]:
-    """What the probes of this version declare, by name, in their order."""
+    """Name of a probe -> the quantities that it declares, in their order."""
     from gputop.probes import catalog
 
     return {name: catalog.load(name).SPEC for name in catalog.NAMES}
@@ -30,9 +30,9 @@ def specs() -> dict[str, ProbeSpec]:
 
 @lru_cache(1024)
 def quantity(key: str, probe: str = "") -> Quantity:
-    """The quantity of this key: as the probe declares it, else as the first probe that has it.
+    """The quantity with this key in the probe, else in the first probe that declares it.
 
-    A file from another version may hold a key that no probe here declares: its title is the key.
+    A file from another version may hold an undeclared key, which then is the title.
     """
     own = specs().get(probe)
     for spec in (*([own] if own is not None else []), *specs().values()):
@@ -49,26 +49,26 @@ def quantity_of(figure: Measurement) -> Quantity:
 
 
 def place_of(key: str, probe: str) -> int:
-    """Where a probe declares a quantity; undeclared ones share the place behind the last."""
+    """The position in the probe's declaration; undeclared quantities come last."""
     own = specs().get(probe)
     keys = [declared.key for declared in own.quantities] if own is not None else []
     return keys.index(key) if key in keys else len(keys)
 
 
 def headline_place(key: str, probe: str) -> int:
-    """As `place_of`, but the quantity that stands for the probe in a list is before all others."""
+    """Like `place_of`, with the headline of the probe first."""
     return -1 if quantity(key, probe).headline else place_of(key, probe)
 
 
 def in_declared_order(found: Iterable[Quantity]) -> list[Quantity]:
-    """Each quantity once, as all probes declare them; undeclared ones come last."""
+    """Each quantity once, in the order of the declarations; undeclared ones come last."""
     declared = [known for spec in specs().values() for known in spec.quantities]
     place = {known: number for number, known in reversed(list(enumerate(declared)))}
     return sorted(dict.fromkeys(found), key=lambda known: place.get(known, len(place)))
 
 
 def main_variants() -> tuple[tuple[Quantity, str], ...]:
-    """The quantities that are compared with the data sheet, and how their variants begin."""
+    """Quantities that are compared with the data sheet -> start of the compared variant."""
     return tuple(
         (declared, declared.main_variant)
         for spec in specs().values()
@@ -78,5 +78,5 @@ def main_variants() -> tuple[tuple[Quantity, str], ...]:
 
 
 def unit_text(unit: str | None) -> str:
-    """A unit as people write it."""
+    """The unit as it is shown."""
     return {"us": "µs"}.get(unit or "", clean(unit or "", 12))

@@ -1,4 +1,4 @@
-"""Runs a plan: probe after probe, through workers that may die, until the end or a cancel."""
+"""Runs the probes of a plan in worker processes, until the last one ends or the user cancels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from gputop.topology.model.snapshot import Measurement
 
 @dataclass(frozen=True)
 class Began:
-    """The search for a Python and the look at the GPUs are over; probes follow."""
+    """A Python was found and the GPUs are free; the probes follow."""
 
     choice: InterpreterChoice
 
@@ -46,14 +46,14 @@ class Changed:
 
 @dataclass(frozen=True)
 class Figure:
-    """One more figure."""
+    """A probe reported one figure."""
 
     measurement: Measurement
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A probe is over, or will not run."""
+    """A probe has ended or will not run."""
 
     planned: Planned
     result: ProbeResult
@@ -64,7 +64,7 @@ Event = Began | Changed | Figure | Ended
 
 @dataclass(frozen=True)
 class SuiteResult:
-    """A suite that is over."""
+    """The result of a suite."""
 
     state: SuiteState
     ends: tuple[Ended, ...]
@@ -72,7 +72,7 @@ class SuiteResult:
 
 
 class Suite:
-    """One run of a plan, in the thread that calls `run`; `on_event` is called from there."""
+    """One run of a plan; `run` calls `on_event` in its own thread."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Suite:
         self._started = time.monotonic()
 
     def run(self) -> SuiteResult:
-        """Run all steps; every end is an `Ended`, nothing that a worker does is raised."""
+        """Run all steps; the failure of a worker is an `Ended`, never an exception."""
         self._on_event(Changed(self._state))
         try:
             stop = self._prepare() if self._plan.runs else None
@@ -112,7 +112,7 @@ class Suite:
                 result = stop or self._run_step(planned)
                 self._end(planned, result)
                 if result.outcome.status == "no-torch":
-                    stop = result  # the next worker would say the same
+                    stop = result  # every worker would fail alike
                 elif self._cancel.is_set():
                     stop = ProbeResult(
                         outcome=Outcome("cancelled", "Cancelled before it began.", 0.0)
@@ -129,7 +129,7 @@ class Suite:
         return SuiteResult(self._state, tuple(self._ends))
 
     def _prepare(self) -> ProbeResult | None:
-        """Look at the GPUs while a Python is searched; the end of all steps if one is missing."""
+        """Check the GPUs and find a Python; returns the result of all steps if either fails."""
         verdict_of = self._guard.begin(patient=not self._plan.force)
         choice = find_interpreter(self._plan.python, self._cancel)
         verdict = verdict_of()
@@ -148,7 +148,7 @@ class Suite:
         return None
 
     def _run_step(self, planned: Planned) -> ProbeResult:
-        """Run one probe, in the shared worker or in one of its own."""
+        """Run one probe, in the shared worker or in its own."""
         assert self._choice is not None
         assert self._choice.chosen is not None
         self._step(planned, state="running")
@@ -174,7 +174,7 @@ class Suite:
         return result_of(request, _fair(outcome, planned), self._choice, self._blind, self._busy)
 
     def _strangers(self) -> ProbeResult | None:
-        """Look, before each worker but the first, whether somebody else has come to these GPUs."""
+        """Before each worker but the first, check for foreign processes on these GPUs."""
         if not self._workers or self._plan.force:
             return None
         verdict = self._guard.again()
@@ -217,7 +217,7 @@ class Suite:
         self._on_event(Changed(self._state))
 
     def heard(self, planned: Planned, message: protocol.Message, hearing: _Hearing) -> None:
-        """One message of the probe that runs."""
+        """Handle one message of the running probe."""
         if isinstance(message, protocol.Progress):
             what = with_names(message.what, self._names)
             self._step(planned, done=message.done, total=message.total, what=what)
@@ -233,7 +233,7 @@ class Suite:
 
 
 class _Hearing:
-    """What one probe has said so far."""
+    """Collects the messages of one probe."""
 
     def __init__(self, suite: Suite, planned: Planned) -> None:
         self._suite = suite
@@ -249,7 +249,7 @@ class _Hearing:
 
 
 def _fair(outcome: Outcome, planned: Planned) -> Outcome:
-    """The outcome, unless somebody gave less time than the probe needs: then late is no finding."""
+    """A timeout counts as failed, not as a finding, if the user allowed less than the estimate."""
     given, usual = planned.request.deadline_seconds, planned.step.estimate_seconds
     if outcome.status != "timed-out" or given is None or given >= usual:
         return outcome
@@ -259,7 +259,7 @@ def _fair(outcome: Outcome, planned: Planned) -> Outcome:
 
 
 def summary(steps: tuple[ProbeStep, ...], elapsed_seconds: float) -> str:
-    """How a suite went, in a sentence."""
+    """Summarise a suite in one sentence."""
     if len(steps) == 1:
         return steps[0].text
     by_state: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What somebody wants measured, and what is known afterwards: the record of one probe's run."""
+"""The request for one run of a probe, and its result."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from gputop.topology.wiring.letters import Relations
 from gputop.topology.wiring.likeness import likeness
 
 RANKS_SECONDS = 6.0
-"""A probe with several processes gives up so much sooner than the run, to bring its logs back."""
+"""How much earlier than its deadline a probe with ranks gives up, to return its logs."""
 MOST_NOTES = 40
-"""So many lines of a probe's notes are told."""
+"""How many lines of a probe's notes are shown."""
 NOTE_LIMIT = 500
-"""Longest line of a note that is told, in characters."""
+"""Longest shown line of a note, in characters."""
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants measured."""
+    """One probe to run, on which GPUs and how."""
 
     probe: str
     addresses: tuple[str, ...]
@@ -37,29 +37,29 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     level: str = "normal"
     """"quick", "normal" or "full"."""
     names: tuple[tuple[str, str], ...] = ()
-    """(address, name for people) for messages."""
+    """(address, label) of each GPU, for messages."""
     kinds: tuple[tuple[str, str], ...] = ()
-    """("SRC DST", a word that like pairs share): those are compared with each other."""
+    """("SRC DST", kind): pairs of the same kind are compared with each other."""
     force: bool = False
     """Measure although a GPU is in use."""
     selftest: bool = False
-    """Run on the CPU to try the machinery; the figures say nothing about a GPU."""
+    """Run on the CPU to test the program itself; the figures say nothing about a GPU."""
     python: str | None = None
     deadline_seconds: float | None = None
     params: tuple[tuple[str, Any], ...] = ()
 
 
 class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known when a run is over."""
+    """The result of one run of a probe."""
 
     outcome: Outcome
-    """Its status may also be "skipped": not asked for by name, and not possible here."""
+    """Its status may also be "skipped": unnamed and impossible on this node."""
     choice: InterpreterChoice | None = None
     measurements: tuple[Measurement, ...] = ()
     blind: tuple[str, ...] = ()
     """What the busy check could not see."""
     forcible: bool = False
-    """Whether `force` would have gone on."""
+    """Whether `force` would run it after all."""
     taken_at: float | None = None
     """When it ended, seconds since the epoch."""
 
@@ -84,7 +84,7 @@ def requests_for(
     params: Mapping[str, tuple[tuple[str, Any], ...]] | None = None,
     **more: Any,
 ) -> tuple[ProbeRequest, ...]:
-    """A request for each probe; `params`: what each of them is told besides."""
+    """A request for each probe; `params`: further parameters by name of the probe."""
     relations = Relations(machine)
     addresses = addresses or select(None, machine)
     names = tuple((gpu.address, gpu_label(gpu)) for gpu in machine.gpus)
@@ -108,14 +108,14 @@ def requests_for(
 
 
 def _kind(machine: Machine, relations: Relations, src: str, dst: str) -> str:
-    """A word that like pairs share."""
+    """The kind of a pair: equal for pairs that should be equally fast."""
     letters = relations.between(src, dst).letters
     one, other = machine.gpu(src), machine.gpu(dst)
     return letters if one is None or other is None else likeness(letters, one, other)
 
 
 def worker_request(request: ProbeRequest, seconds: float) -> protocol.Request:
-    """What a worker is asked; it is given up after so many seconds."""
+    """The message to the worker; `seconds`: its deadline."""
     return protocol.Request(
         probe=request.probe,
         devices=request.addresses,
@@ -131,7 +131,7 @@ def worker_request(request: ProbeRequest, seconds: float) -> protocol.Request:
 
 
 def seconds_of(request: ProbeRequest, spec: ProbeSpec, gpus: int) -> float:
-    """When to give it up."""
+    """Deadline of a run."""
     return request.deadline_seconds or spec.deadline_seconds(gpus, request.level)
 
 
@@ -142,7 +142,7 @@ def result_of(
     blind: tuple[str, ...],
     busy: tuple[str, ...] = (),
 ) -> ProbeResult:
-    """What is known when a worker has answered; `busy`: why it should not have been asked."""
+    """Build the result of a run; `busy`: reasons against it that the user overrode."""
     return ProbeResult(
         outcome=outcome,
         choice=choice,
@@ -158,14 +158,14 @@ def result_of(
 
 
 def with_names(text: str, names: Mapping[str, str]) -> str:
-    """A worker's words, which name a GPU by its address, with its label in that place."""
-    for address in sorted(names, key=len, reverse=True):  # a part's address may begin like another
+    """Replace the addresses of GPUs in a worker's text by their labels."""
+    for address in sorted(names, key=len, reverse=True):  # one address may be the start of another
         text = text.replace(address, names[address])
     return text
 
 
 def said(notes: Iterable[protocol.Note], names: Mapping[str, str]) -> tuple[str, ...]:
-    """The lines of a worker's notes as plain text, each once, empty ones left out; bounded.
+    """The lines of a worker's notes as plain text: each once, no empty ones, bounded.
 
     `names`: the label of a GPU by address.
     """
@@ -180,9 +180,9 @@ def said(notes: Iterable[protocol.Note], names: Mapping[str, str]) -> tuple[str,
 def circumstances(
     request: ProbeRequest, figure: protocol.MeasuredValue, busy: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Details that a worker does not know: whose figure it is, and who was in the way.
+    """Details that the worker does not know: the devices, and foreign processes on them.
 
-    `busy`: the sentences of the busy check that somebody overrode, each beginning with a name.
+    `busy`: sentences of the busy check that the user overrode; each begins with a label.
     """
     ends = [end for end in (figure.src, figure.dst) if end]
     found: dict[str, Any] = {}
@@ -203,7 +203,7 @@ def to_measurement(
     hello: protocol.Hello | None,
     more: Mapping[str, Any] | None = None,
 ) -> Measurement:
-    """A worker's figure as the record that snapshots keep; `more`: details besides its own."""
+    """Turn a worker's figure into the record of a snapshot; `more`: further details."""
     return Measurement(
         probe=probe,
         quantity=figure.name,

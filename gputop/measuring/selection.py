@@ -1,4 +1,4 @@
-"""What a person writes for a GPU becomes a PCI address."""
+"""Turns what a user writes for a GPU into PCI addresses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.nccl.decide.unserved import unserved_gpus
 
 DRIVERS = {"index": ("nvidia", "amd"), "nvml": ("nvidia",), "amdsmi": ("amd",)}
-"""Whose GPUs have an index under that name; a bare number is the index of either."""
+"""Prefix of an index -> the vendors whose GPUs it counts; "index" is a bare number."""
 RUNTIMES = {"cuda": ("nvidia", "amd"), "hip": ("amd",)}
 """PyTorch on ROCm says cuda:N as well."""
 KINDS = ("nvml", "amdsmi", "cuda", "hip", "rank")
@@ -17,15 +17,16 @@ ADDRESS = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2}
 
 
 class SelectionError(ValueError):
-    """No such GPU, or the words do not say which; one line."""
+    """The text names no GPU or is ambiguous; a message of one line."""
 
 
 def select(words: str | None, machine: Machine, bare: str = "index") -> tuple[str, ...]:
-    """PCI addresses for a list such as "0,2", "0000:1b:00.0,GPU-...", "nvml:1", "cuda:0", "rank:3".
+    """Parse a list such as "0,2", "0000:1b:00.0,GPU-...", "nvml:1", "cuda:0", "rank:3".
 
-    A bare number is the driver's index or a rank, as `bare` says; "amdsmi:1" and "hip:0" are AMD's
-    numbers. Without words: all GPUs but those that no driver serves here while it serves others.
-    Raises SelectionError, also for an index that both vendors' drivers give out.
+    Returns PCI addresses. `bare` says whether a bare number is the driver's index or a rank;
+    "amdsmi:1" and "hip:0" are AMD's numbers. None selects all GPUs, without those that the driver
+    does not serve while it serves others. Raises SelectionError, also for an index that the
+    drivers of two vendors use.
     """
     if words is None:
         hidden, _ = unserved_gpus(machine)
@@ -64,7 +65,7 @@ def _by_number(kind: str, number: int, machine: Machine) -> str:
             if gpu.index == number and gpu.vendor in DRIVERS[kind]
         ]
         if not named and kind == "index":
-            # Where no library counts, a bare number is the one on screen.
+            # Where no library counts the GPUs, a bare number is the one on screen.
             named = [gpu.address for gpu in machine.gpus if gpu.place == number]
         if len({gpu.vendor for gpu in machine.gpus if gpu.address in named}) > 1:
             raise SelectionError(
@@ -74,8 +75,8 @@ def _by_number(kind: str, number: int, machine: Machine) -> str:
         if named:
             return named[0]
     else:
-        # Ranks and CUDA devices follow the PCI order among GPUs of one model; CUDA puts faster
-        # models first, which no source here can tell.
+        # Ranks and CUDA devices follow the PCI order among GPUs of one model. CUDA puts faster
+        # models first, and no source reports which model that is.
         able = [gpu for gpu in machine.gpus if kind == "rank" or gpu.vendor in RUNTIMES[kind]]
         if kind != "rank" and len({(gpu.vendor, gpu.name) for gpu in able}) > 1:
             raise SelectionError(
@@ -89,7 +90,7 @@ def _by_number(kind: str, number: int, machine: Machine) -> str:
 
 
 def _by_rank(machine: Machine) -> list[str]:
-    """Addresses by rank: as a topology XML says, else as the library would count them."""
+    """Addresses by rank: from a topology XML, else in the order of the library."""
     if machine.nccl_topology is None:
         from gputop.topology.nccl.xml.detect import ranked
 
@@ -103,7 +104,7 @@ def _by_rank(machine: Machine) -> list[str]:
 
 
 def _by_runtime(gpus: Sequence[Gpu]) -> list[str]:
-    """Addresses as CUDA counts GPUs of one model, in PCI order; HIP has an order of its own."""
+    """Addresses by CUDA index for GPUs of one model: PCI order; HIP has its own order."""
     from gputop.topology.nccl.order import hip_order
 
     known = list({gpu.address: gpu for gpu in gpus}.values())

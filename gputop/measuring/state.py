@@ -1,4 +1,4 @@
-"""Where a suite stands, as values that the screens and the command line show."""
+"""The state of a suite, as the screens and the command line show it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ ENDED = frozenset(
         "garbled",
     }
 )  # fmt: skip
-"""States in which a step is over; before them come "waiting" and "running"."""
+"""States of a step that is over; before them it is "waiting" or "running"."""
 
 
 @dataclass(frozen=True)
 class ProbeStep:
-    """One probe of a suite: what it costs, and where it stands."""
+    """One probe of a suite: its cost and its state."""
 
     name: str
-    """As on the command line: "p2p-concurrent"."""
+    """Its name on the command line: "p2p-concurrent"."""
     title: str
     """A few words for a list."""
     measures: str = ""
     """A sentence on what is measured."""
     estimate_seconds: float = 0.0
-    """What it should take in this suite, at its level, over its GPUs."""
+    """Expected time at the level and on the GPUs of this suite."""
     memory_bytes_per_gpu: int = 0
-    """What it wants on each GPU; less is accepted where less is free."""
+    """Memory that it needs on each GPU; it takes less where less is free."""
     minimum_gpus: int = 1
     state: str = "waiting"
     """"waiting", "running", or one of ENDED."""
@@ -42,17 +42,17 @@ class ProbeStep:
     figures: int = 0
     """How many figures have arrived."""
     notes: tuple[str, ...] = ()
-    """What it said besides, a line each, as it came: plain text, bounded."""
+    """Lines of its notes as plain text, in the order in which they came; bounded."""
 
     @property
     def over(self) -> bool:
-        """Whether it has ended, however."""
+        """Whether it has ended, in whatever way."""
         return self.state in ENDED
 
 
 @dataclass(frozen=True)
 class SuiteState:
-    """A suite: its steps in the order in which they run."""
+    """The state of a suite; its steps are in the order in which they run."""
 
     steps: tuple[ProbeStep, ...]
     level: str = "normal"
@@ -61,17 +61,17 @@ class SuiteState:
     started_at: float = 0.0
     """Seconds since the epoch."""
     estimate_seconds: float = 0.0
-    """For all steps together, the start of torch included."""
+    """Expected time for all steps, with the start of torch."""
     text: str = ""
-    """While it runs: under which Python. At the end: a sentence on how it went."""
+    """The Python in use while it runs; at the end one sentence on the result."""
     elapsed_seconds: float | None = None
-    """None until all of it is over."""
+    """None until the suite is over."""
     forcible: bool = False
-    """Whether the same wish with force would go on."""
+    """Whether the same request would run with `force`."""
 
     @property
     def status(self) -> str:
-        """How all of it went, in one of ENDED; "running" until then."""
+        """The result of the suite, one of ENDED; "running" until then."""
         states = [step.state for step in self.steps]
         if self.running:
             return "running"
@@ -91,7 +91,7 @@ class SuiteState:
 
     @property
     def left_seconds(self) -> float:
-        """What the steps that have not ended should still take, by their estimates."""
+        """Expected time for the steps that have not ended."""
         left = 0.0
         for step in self.steps:
             if not step.over:

@@ -1,4 +1,4 @@
-"""`gputop check`: is this node fit? A diagnosis with an exit code."""
+"""`gputop check`: diagnoses the node and sets an exit code."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def command(
     if quick and (force or python):
         raise Exit("--force and --python are for measuring; --quick does not", USAGE)
     if expect == "":
-        # A script's variable that nobody set would otherwise expect nothing.
+        # An empty value is often an unset variable of a script; it must not expect nothing.
         raise Exit("--expect: no name of a node is given", USAGE)
     started = time.monotonic()
     decided = site(config, ignored, RULES)
@@ -104,7 +104,7 @@ def command(
         sources=sources,
         demo=demo,
         since=since,
-        # A demo is no node of the site.
+        # A demo is not a node of the site.
         expect=expect or ("" if demo else decided.expect),
         gpus=gpus,
         mode="quick" if quick or recorded else "full" if full else "default",
@@ -127,13 +127,13 @@ def command(
             write(answer, RULES, junit)
         _print(answer, as_json=as_json, verbose=verbose)
     except BrokenPipeError:
-        # Whoever read our text has left (`| head -1`); the exit code is an answer of its own.
+        # The reader of our text has gone (`| head -1`); the exit code still counts.
         _hush()
     context.exit(code)
 
 
 def _hush() -> None:
-    """Let what is still written at the end go nowhere."""
+    """Discard what Python still writes to stdout at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):
@@ -141,7 +141,7 @@ def _hush() -> None:
 
 
 def _print(answer: Answer, *, as_json: bool, verbose: bool) -> None:
-    """The verdict on stdout; what people should know besides on stderr."""
+    """Print the verdict on stdout and further notes on stderr."""
     tell_problems(answer.node)
     for note in answer.assumptions:
         say(f"note: {note}")

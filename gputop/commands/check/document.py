@@ -12,11 +12,11 @@ from gputop.topology.diagnosis.finding import Finding
 
 SCHEMA = "gputop.check/1"
 ONLY_OF_LOGS = ("cause", "look", "count")
-"""Fields of a finding that no rule fills."""
+"""Fields of a finding that rules do not fill."""
 
 
 def document(answer: Answer) -> dict[str, Any]:
-    """One JSON object, schema gputop.check/1."""
+    """The answer as one JSON object, schema gputop.check/1."""
     diagnosis = answer.diagnosis
     host = answer.node.machine.host
     return {

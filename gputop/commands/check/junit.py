@@ -1,7 +1,7 @@
-"""A diagnosis as a JUnit file: one test case a rule, as CI systems read it.
+"""Writes a diagnosis as a JUnit file for CI systems, with one test case for each rule.
 
-The form is that of Ant's JUnit task as Jenkins documents it (jenkinsci/xunit-plugin, junit-10.xsd):
-testsuites > testsuite > testcase with at most one of skipped, error and failure.
+The format is that of Ant's JUnit task as Jenkins documents it (jenkinsci/xunit-plugin,
+junit-10.xsd): testsuites > testsuite > testcase with at most one of skipped, error and failure.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gputop.topology.diagnosis.rule import Rule
 _SUITE = "gputop check"
 _CLASS = "gputop.check"
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 does not allow, even escaped."""
+"""Characters that XML 1.0 does not allow, even escaped."""
 
 
 def write(answer: Answer, rules: Sequence[Rule], path: str) -> None:
-    """Write the file; Exit where that fails."""
+    """Write the file; raises Exit when that fails."""
     root = suites(answer, rules)
     Xml.indent(root)
     data: bytes = Xml.tostring(root, encoding="utf-8", xml_declaration=True)
@@ -40,7 +40,7 @@ def write(answer: Answer, rules: Sequence[Rule], path: str) -> None:
 
 
 def suites(answer: Answer, rules: Sequence[Rule]) -> Xml.Element:
-    """The document. `rules` name each test case and say what an unexamined one lacked."""
+    """Build the document; `rules` name the test cases and say what unexamined ones lack."""
     diagnosis = answer.diagnosis
     known = {rule.id: rule for rule in rules}
     loud: dict[str, list[Finding]] = {}
@@ -118,7 +118,7 @@ def _outcome(
     unexamined: bool,
     rule: Rule | None,
 ) -> None:
-    """One outcome a rule, the worst; everything that was said stands in it."""
+    """Add the worst outcome of a rule, with the text of all its findings."""
     worst = {finding.severity for finding in findings}
     if worst & {BROKEN, SLOW}:
         _say(case, "failure", BROKEN if BROKEN in worst else SLOW, findings)
@@ -142,7 +142,7 @@ def _say(case: Xml.Element, kind: str, severity: str, findings: Sequence[Finding
 
 
 def _whole(finding: Finding) -> str:
-    """All of a finding as plain text."""
+    """A whole finding as plain text."""
     lines = [f"{finding.severity}: {finding.title}"]
     lines += [f"  {one.what}: {one.value} ({one.source})" for one in finding.evidence]
     lines += [f"So: {finding.consequence}", f"Not if: {finding.disproof}"]
@@ -153,7 +153,7 @@ def _whole(finding: Finding) -> str:
 
 
 def _moment(at: float) -> str:
-    """UTC, as the schema wants it; a moment without a date, of some file, is the epoch."""
+    """Time in UTC as the schema requires it; the epoch where a file holds no date."""
     try:
         date = time.gmtime(at)
     except (OverflowError, ValueError, OSError):

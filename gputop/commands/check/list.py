@@ -1,4 +1,4 @@
-"""`gputop check --list`: every rule with what it looks for."""
+"""`gputop check --list`: lists every rule and what it looks for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INDENT = "    "
 
 
 def print_list(rules: Sequence[Rule], *, as_json: bool) -> None:
-    """Print ids, what each looks for and needs, and limits that a site may set."""
+    """Print the id of each rule, what it looks for and needs, and limits that a site may set."""
     if as_json:
         print_json(
             {

@@ -1,4 +1,4 @@
-"""A diagnosis for people: one line a finding, the verdict last."""
+"""Writes a diagnosis as text: one line for each finding, the verdict last."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gputop.topology.diagnosis.finding import Finding
 
 _SILENCED = "–"
 _FILE_WIDTH = 80
-"""Columns of what --verbose adds where the output is no terminal."""
+"""Width of what --verbose adds where the output is not a terminal."""
 _WORD = max(len(word) for _, _, word in SIGNS.values())
 
 
@@ -24,9 +24,9 @@ def lines(
     verbose: bool = False,
     measured: Sequence[str] = (),
 ) -> Iterator[str]:
-    """Everything whole: wrapped at `width` columns, or, where that is None, a line a finding.
+    """The lines of a diagnosis, wrapped at `width` columns; None: one line for each finding.
 
-    `measured`: names of probes that gave figures.
+    `measured`: names of the probes that returned figures.
     """
     for finding in diagnosis.findings:
         sign, _, word = SIGNS[finding.severity]
@@ -45,7 +45,7 @@ def lines(
 
 
 def _whole(sign: str, word: str, finding: Finding, why: str, width: int | None) -> list[str]:
-    """Title and id, which is what --ignore takes."""
+    """Title and id of a finding; --ignore takes the id."""
     head = f"{sign} {word:<{_WORD}} "
     text = clean(f"{finding.title} [{finding.id}]{why}", 2000)
     if width is None:

@@ -1,4 +1,4 @@
-"""What a table of xGMI rates does not show: advice for a job on a part of an Instinct board."""
+"""Advice that a prediction does not show: for a job on some of the GPUs of an Instinct board."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENOUGH = 32
 
 
 def advice(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[Advice, ...]:
-    """Say what `check --gpus` would of these GPUs; only RCCL has such advice so far."""
+    """The remarks of `check --gpus` on these GPUs; only RCCL has any."""
     gpus = sorted({pair.src_bus_id for pair in prediction.pairs})
     if prediction.library.name != "rccl" or len(gpus) < 2:
         return ()
@@ -43,7 +43,7 @@ def _set(prediction: Prediction) -> bool:
 
 
 def lines(suggestions: tuple[Advice, ...], width: int) -> Iterator[str]:
-    """The same as text."""
+    """The advice as lines of text."""
     from gputop.pages.terminal import wrapped
 
     for one in suggestions:

@@ -1,4 +1,4 @@
-"""`gputop explain --json`: a prediction with where it comes from."""
+"""`gputop explain --json`: a prediction with its sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA = "gputop.explain/1"
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
-    """One remark on the communicator as a whole, by a rule of `gputop check`."""
+    """One remark of a rule of `gputop check` on the whole communicator."""
 
     id: str
     """The rule's id, "amd-few-gpus"."""
@@ -26,7 +26,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     text: str = ""
     command: str = ""
-    """To copy; "" where the environment says so already."""
+    """A command to copy; "" where the environment has it already."""
 
 
 class ExplainDocument(msgspec.Struct, kw_only=True):
@@ -48,7 +48,7 @@ class ExplainDocument(msgspec.Struct, kw_only=True):
     failure: str | None
     assumptions: tuple[str, ...]
     advice: tuple[Advice, ...] = ()
-    """What `check --gpus` says of this communicator by design."""
+    """Remarks of `check --gpus` on the design of this communicator."""
     baseline: ExplainDocument | msgspec.UnsetType = msgspec.UNSET
     two_node: ExplainDocument | msgspec.UnsetType = msgspec.UNSET
 
@@ -61,7 +61,7 @@ def document(
     pair: tuple[int, int] | None = None,
     advice: tuple[Advice, ...] = (),
 ) -> ExplainDocument:
-    """A prediction as a document; `pair` leaves one ordered pair of ranks alone in `pairs`."""
+    """Turn a prediction into a document; `pair` keeps only that ordered pair of ranks."""
     pairs = prediction.pairs
     if pair is not None:
         pairs = tuple(one for one in pairs if (one.src, one.dst) == pair)

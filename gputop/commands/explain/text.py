@@ -1,4 +1,4 @@
-"""A prediction as plain text for the command line."""
+"""Writes a prediction as text for the command line."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gputop.topology.nccl.prediction import DecisionStep, NetDecision, PairDecis
 from gputop.topology.nccl.wording import gbs
 
 MATRIX_RANKS = 16
-"""More ranks than this are summed up in groups alone."""
+"""With more ranks than this only groups are shown."""
 
 
 def lines(prediction: Prediction, width: int, pair: tuple[int, int] | None = None) -> Iterator[str]:
-    """The whole answer, or that for one ordered pair of ranks."""
+    """The lines of a prediction, or of one ordered pair of ranks."""
     ranks = sorted(rank for view in prediction.views for rank in view.ranks)
     yield _head(prediction)
     for name, value in prediction.environment.items():
@@ -85,7 +85,7 @@ def _all(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterator[s
 
 
 def pair_lines(pair: PairDecision, width: int) -> Iterator[str]:
-    """One ordered pair with every step."""
+    """One ordered pair of ranks with every step of the decision."""
     over = f"path {pair.path}"
     if pair.hops is not None and pair.bandwidth_gbs is not None:
         over += f", {pair.hops} hop{'s' * (pair.hops != 1)}"
@@ -101,7 +101,7 @@ def _deciding(steps: Sequence[DecisionStep]) -> list[DecisionStep]:
 
 
 def _which(pairs: Sequence[PairDecision]) -> str:
-    """Name pairs, both directions together where both are alike."""
+    """Name pairs; two equal directions make one name."""
     keys = {(pair.src, pair.dst) for pair in pairs}
     words = []
     for src, dst in sorted(keys):

@@ -1,4 +1,4 @@
-"""`gputop flags`: the variables of NCCL and its surroundings, and what they do on this node."""
+"""`gputop flags`: the variables that NCCL and its surroundings read, and their effect here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LONGEST_LINE = 400
 WIDEST = 120
-"""Wider than this prose is hard to read."""
+"""Wider prose is hard to read."""
 
 
 @click.command("flags")
@@ -107,7 +107,7 @@ def _study(
     library: str | None,
     gpus: tuple[str, ...] | None,
 ) -> tuple[Study, dict[str, str]]:
-    """The node with the variables that hold: the process's, else those of the snapshot."""
+    """The node with the variables of the process, or else of the snapshot."""
     from gputop.topology.flags.what_if.study import Study
     from gputop.topology.nccl.versions import UnknownVersionError
 

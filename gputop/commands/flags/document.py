@@ -20,7 +20,7 @@ SCHEMA = "gputop.flags/1"
 
 
 class ValueOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one value of a flag would do here."""
+    """What one value of a flag would do on this node."""
 
     value: str
     reading: Reading | None
@@ -28,18 +28,18 @@ class ValueOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlagDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """One flag for this node."""
+    """One flag and its effect on this node."""
 
     entry: Flag
     default: str
     value: str | None
     unread: str
-    """Why this library does not read it; "" when it does."""
+    """Why this library does not read the flag; "" when it does."""
     outcomes: tuple[ValueOutcome, ...]
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
-    """--set against the node as it is."""
+    """The node with --set compared with the node as it is."""
 
     changes: tuple[Change, ...]
     effect: Effect
@@ -69,7 +69,7 @@ def document(
     process: ProcessFlags | None,
     changes: Changes,
 ) -> Document:
-    """Everything the options asked for."""
+    """Build the document that the options request."""
     trouble = study.trouble()
     assumed = (trouble,) if trouble else study.baseline().assumptions
     comparison = study.change(changes) if changes and not trouble else None
@@ -86,7 +86,7 @@ def document(
 
 
 def catalogue_document(flags: tuple[Flag, ...]) -> Document:
-    """The catalogue, or what a search found in it."""
+    """The catalogue of flags, or the results of a search in it."""
     return Document(catalogue=flags)
 
 

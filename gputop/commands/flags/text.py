@@ -1,4 +1,4 @@
-"""What is set where, as lines of text."""
+"""Lists the variables that are set, and where."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ SIGNS = {
     "unknown": "unknown name",
     "not predicted": "set",
 }
-"""The word in front of an entry, by its status."""
+"""Status of an entry -> the word in front of it."""
 
 
 def overview_lines(
     study: Study, origins: dict[str, str], process: ProcessFlags | None, width: int
 ) -> list[str]:
-    """Everything that is set with its effect on this node."""
+    """The lines of all variables that are set, with their effects on this node."""
     return section_lines(sections(study, origins, process), width)
 
 
 def sections(
     study: Study, origins: dict[str, str], process: ProcessFlags | None
 ) -> tuple[Section, ...]:
-    """The same as sections, for the screen."""
+    """The same as sections of a page."""
     trouble = study.trouble()
     library = study.whose()
     ranks = 0 if trouble else len(ranks_of(study.baseline()))

@@ -1,4 +1,4 @@
-"""`gputop probe`: measure, in another process."""
+"""`gputop probe`: measures GPUs in another process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gputop.exits import USAGE, Exit
 from gputop.topology.model.machine import Machine
 
 RANKED = ("nccl", "collectives", "train-step")
-"""Probes with a process on each GPU, which can be given variables."""
+"""Probes with a process on each GPU; they accept variables."""
 
 
 @click.command("probe")
@@ -134,7 +134,7 @@ def _check_options(
     large: bool,
     trace: bool,
 ) -> None:
-    """Refuse options of probes that do not run."""
+    """Reject options of probes that do not run."""
     if (version or logs) and "nccl" not in names:
         raise Exit("--nccl and --logs are for the probe nccl", USAGE)
     ranked = [name for name in RANKED if name in names]
@@ -150,7 +150,7 @@ def _check_options(
 def _params(
     changes: dict[str, str], *, large: bool, trace: bool, loopback: bool
 ) -> dict[str, tuple[tuple[str, Any], ...]]:
-    """What each probe is told besides."""
+    """Further parameters by name of the probe."""
     ranked = (("set", changes), ("loopback", loopback))
     params: dict[str, tuple[tuple[str, Any], ...]] = dict.fromkeys(RANKED, ranked)
     if large:
@@ -161,7 +161,7 @@ def _params(
 
 
 def _changes(assignments: tuple[str, ...], *, loopback: bool) -> dict[str, str]:
-    """What the ranks get besides their environment."""
+    """Variables that the ranks get in addition to their environment."""
     changes = {name: value or "" for name, value in changes_of(assignments).items()}
     if loopback:
         if "NCCL_SOCKET_IFNAME" in changes:

@@ -1,4 +1,4 @@
-"""Tables of single devices, and of what a first use costs."""
+"""Tables of single devices, and of the cost of first use."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gputop.topology.model import units
 from gputop.topology.model.snapshot import Measurement
 
 MOST_COLUMNS = 12
-"""With more figures than this, figures are rows and devices are columns."""
+"""With more figures than this, figures become rows and devices columns."""
 MOST_DEVICES = 4
-"""With more devices than this, their lowest, median and highest figure are shown."""
+"""With more devices than this, only the lowest, median and highest figures are shown."""
 _LONGEST_LABEL = 32
 
 Column = tuple[Quantity, str]
@@ -24,7 +24,7 @@ Column = tuple[Quantity, str]
 
 
 def device_tables(pairs: Pairs, names: Mapping[str, str]) -> str:
-    """Rows are devices and columns are figures; the other way round where figures are many."""
+    """Rows are devices and columns are figures; swapped where there are many figures."""
     columns: dict[Column, list[int]] = {}
     for place, (figure, _) in enumerate(pairs):
         columns.setdefault((quantity_of(figure), figure.variant or ""), []).append(place)
@@ -76,7 +76,7 @@ def _judged(columns: Mapping[Column, Pairs]) -> bool:
 
 
 def _counted(figures: Sequence[Measurement]) -> str:
-    """What the figures count, each way of counting once."""
+    """What the figures count, each way once."""
     said = dict.fromkeys(figure.counted for figure in figures if figure.counted)
     return "\n" + wrapped(f"counted: {clean('; '.join(said), 200)}") if said else ""
 
@@ -111,7 +111,7 @@ def _name(address: str, names: Mapping[str, str]) -> str:
 
 
 def first_use(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
-    """What the first call costs, compared with the steady state."""
+    """The cost of the first call compared with the steady state."""
     rows = []
     for figure in figures:
         label = clean(figure.variant or figure.quantity, 40)

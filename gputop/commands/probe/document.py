@@ -1,4 +1,4 @@
-"""The answer of `gputop probe` as JSON, and as an exit code."""
+"""The answer of `gputop probe` as JSON and as an exit code."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ EXIT_CODES = {
     "timed-out": FAILURES,
     "cancelled": INTERRUPTED,
 }
-"""By status; every other end leaves the question open."""
+"""Status -> exit code; every other status leaves the question open."""
 _GRAVITY = (ANSWERED, WARNINGS, CANNOT_TELL, FAILURES, INTERRUPTED)
 
 
 def exit_code(result: ProbeResult, *, low: bool = False) -> int:
-    """What a script is told: 2 for wrong bytes and a collective that does not finish.
+    """The exit code of one probe: 2 for wrong bytes and for a collective that never finishes.
 
-    `low`: some figure is lower than it should be, which is 1 unless something else is worse.
+    `low`: some figure is too low, which is 1 unless something else is worse.
     """
     code = EXIT_CODES.get(result.outcome.status, CANNOT_TELL)
     broken = any(
@@ -43,7 +43,7 @@ def exit_code(result: ProbeResult, *, low: bool = False) -> int:
 
 
 def worst(codes: Iterable[int]) -> int:
-    """Of several probes: what is broken counts more than what could not be told."""
+    """The exit code of several probes: "broken" counts more than "cannot tell"."""
     return max(codes, key=_GRAVITY.index)
 
 
@@ -55,7 +55,7 @@ def document(
 ) -> dict[str, Any]:
     """The answer of one probe as one JSON object, schema gputop.probe/1.
 
-    Each measurement has "expected": what it should be, or null where nothing was judged.
+    "expected" of each measurement is its reference, null where nothing was judged.
     """
     known = expectations or Expectations(result.measurements)
     outcome = result.outcome
@@ -93,7 +93,7 @@ def document(
 
 
 def _ranks(result: ProbeResult) -> list[dict[str, Any]]:
-    """The device of each rank and how much log it wrote."""
+    """The device of each rank and the size of its log."""
     outcome = result.outcome
     used = () if outcome.hello is None else outcome.hello.devices
     return [
@@ -109,7 +109,7 @@ def _ranks(result: ProbeResult) -> list[dict[str, Any]]:
 
 
 def several(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The answers of several probes as one JSON object; one alone stays as it is."""
+    """The answers of several probes as one JSON object; a single answer stays unchanged."""
     if len(documents) == 1:
         return documents[0]
     return {

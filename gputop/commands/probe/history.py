@@ -1,4 +1,4 @@
-"""`gputop probe --history`: the last runs on this node beside the earlier ones."""
+"""`gputop probe --history`: compares the last runs on this node with the earlier ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST = 44
 
 
 def print_history(names: tuple[str, ...], *, as_json: bool) -> None:
-    """Print what is kept of this node; reads only, no GPU has to be free."""
+    """Print the history of this node; it reads files only, so GPUs may be busy."""
     from gputop.commands.probe.node import live_snapshot
     from gputop.measuring.history_compare import compare_last
     from gputop.measuring.runs import request_for
@@ -62,7 +62,7 @@ def _where() -> str:
 
 
 def text_of(one: RunComparison, names: Mapping[str, str]) -> str:
-    """One probe, in a few lines and a table of what changed."""
+    """One probe: a few lines and a table of changes."""
     when = units.moment(one.taken_at, "%Y-%m-%d %H:%M")
     head = f"{clean(one.probe, 20)}, {when}, level {clean(one.level, 10)}: {_beside(one)}"
     lines = [wrapped(head)]

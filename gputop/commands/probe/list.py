@@ -1,4 +1,4 @@
-"""`gputop probe --list`: what can be measured, and what it costs here."""
+"""`gputop probe --list`: lists the probes and their cost on this machine."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from gputop.terminal.lines import print_json
 from gputop.topology.model import units
 
 ELSEWHERE = (2, 4, 8)
-"""The numbers of GPUs that are listed on a machine without a GPU."""
+"""The numbers of GPUs to estimate for on a machine without a GPU."""
 _LONGEST_TITLE = 30
 
 
 def print_list(names: tuple[str, ...], gpus: str | None, *, as_json: bool) -> None:
-    """Print the probes with their cost on the GPUs of this machine, or on 2, 4 and 8.
+    """Print the probes with their cost on the GPUs of this machine, else on 2, 4 and 8.
 
-    The document's `source` is ["live"] where the estimates are for this machine.
+    `source` in the document is ["live"] when the estimates are for this machine.
     """
     specs: list[ProbeSpec] = [catalog.load(name).SPEC for name in in_order(names or catalog.NAMES)]
     found = _found(gpus)
@@ -48,14 +48,14 @@ def print_list(names: tuple[str, ...], gpus: str | None, *, as_json: bool) -> No
 
 
 def _described(spec: ProbeSpec) -> dict[str, object]:
-    """What a probe costs and needs; its quantities are read from the answer of a run."""
+    """What a probe costs and needs. Its quantities appear in the answer of a run."""
     described: dict[str, object] = msgspec.to_builtins(spec)
     del described["quantities"]
     return described
 
 
 def _found(gpus: str | None) -> int:
-    """How many GPUs of this machine would be measured; 0 where it has none."""
+    """The number of GPUs on this machine that would be measured."""
     from gputop.commands.probe.node import chosen
     from gputop.topology.sources.live import LiveFeed, load_sources
 
@@ -89,7 +89,7 @@ def _table(specs: list[ProbeSpec], count: int) -> str:
 
 
 def _sums(specs: list[ProbeSpec], count: int) -> list[str]:
-    """Seconds of a run of all probes: those that share a worker start torch once."""
+    """Seconds for all probes; those that share a worker start torch once."""
     sums = []
     for level in LEVELS:
         total, started = 0.0, False

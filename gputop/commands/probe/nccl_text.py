@@ -1,4 +1,4 @@
-"""A run of the probe nccl beside its prediction, as plain text."""
+"""Writes a run of the probe nccl and its prediction as text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gputop.terminal.clean import clean
 from gputop.topology.model import units
 
 MOST_PAIRS = 24
-"""Pairs that differ are named one by one up to so many."""
+"""How many differing pairs are named one by one."""
 
 
 def text(check: NcclCheck, names: dict[str, str]) -> str:
-    """All of it, a block of lines. `names`: the label of a device by address."""
+    """The blocks of lines of a check; `names`: PCI address -> label of the GPU."""
     lines = [_finished(check), *_speeds(check)]
     if check.trouble:
         lines.append(clean(check.trouble, 300))
@@ -53,7 +53,7 @@ def _speeds(check: NcclCheck) -> list[str]:
 
 
 def _transports(check: NcclCheck, names: dict[str, str]) -> list[str]:
-    """Pairs that agree, counted by label; those that do not, one by one."""
+    """Count the pairs that agree by label, and list the pairs that do not."""
     same = Counter(pair.logged for pair in check.pairs if pair.agrees is True)
     total = len(check.pairs)
     lines = [
@@ -86,7 +86,7 @@ def _labels(labels: tuple[str, ...]) -> str:
 
 
 def _decisions(check: NcclCheck) -> list[str]:
-    """Graphs and channels always, the rest where it differs, and what may be behind it."""
+    """Graphs and channels, all other differences, and possible reasons."""
     found = check.agreement
     if found is None or not found.comparable:
         return []
@@ -94,7 +94,7 @@ def _decisions(check: NcclCheck) -> list[str]:
     for item in found.items:
         if not item.agrees or item.topic in ("graph", "channels"):
             end = "as predicted" if item.agrees else f"PREDICTED {clean(item.predicted, 200)}"
-            # Domains that are alike are told once.
+            # Domains that are alike share a line.
             kind = item.subject.partition(" of ranks ")[0] if item.topic == "graph" else ""
             key = (kind or item.subject, clean(item.logged, 200), end)
             said.setdefault(key, []).append(item.subject)

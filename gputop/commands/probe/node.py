@@ -1,4 +1,4 @@
-"""The node that is measured: read live, and which of its GPUs take part."""
+"""Reads the node to measure and selects its GPUs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 
 
 def live_snapshot() -> NodeSnapshot:
-    """Read this machine with all that a prediction and a verdict need; Exit where it has no GPU."""
+    """Read this machine for predictions and verdicts; raises Exit where it has no GPU."""
     from gputop.topology.sources.live import LiveFeed
 
     snapshot = settle(LiveFeed(version=__version__, thorough=True))
@@ -21,7 +21,7 @@ def live_snapshot() -> NodeSnapshot:
 
 
 def chosen(gpus: str | None, machine: Machine) -> tuple[str, ...]:
-    """PCI addresses of --gpus, of all GPUs without it; Exit for what is none."""
+    """PCI addresses of --gpus, else of all GPUs; raises Exit for an unknown GPU."""
     from gputop.measuring.selection import SelectionError, select
 
     try:

@@ -1,4 +1,4 @@
-"""Measurements as plain text: matrices for pairs, tables for the rest, with verdicts."""
+"""Writes measurements and verdicts as text: matrices for pairs, tables for the rest."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from gputop.topology.model.snapshot import Measurement
 
 Kind = TypeVar("Kind", bound=Hashable)
 MOST = 1e9
-"""Larger figures are written with a power of ten, so that they fit their column."""
+"""Larger figures are written with a power of ten to fit their column."""
 
 
 def tables(measurements: Sequence[Measurement], names: Mapping[str, str]) -> str:
-    """All figures without verdicts; see `report`."""
+    """All figures as text, without verdicts."""
     return report(Expectations(tuple(measurements)), names)
 
 
 def report(known: Expectations, names: Mapping[str, str]) -> str:
-    """All figures of a run with their verdicts, at most 80 columns wide.
+    """All figures of a run with their verdicts as text, at most 80 columns wide.
 
-    `names` gives the label of a device by address.
+    `names`: address of a device -> its label.
     """
     pairs = [pair for pair in known.pairs() if not quantity_of(pair[0]).in_check]
     kinds = _grouped(pairs, _table_of)
@@ -74,7 +74,7 @@ def _quantity(pair: Pair) -> Quantity:
 
 
 def _table_of(pair: Pair) -> str:
-    """The kind of table that a figure stands in."""
+    """The kind of table that shows a figure."""
     quantity = quantity_of(pair[0])
     if quantity.has_steady_state:
         return "first use"
@@ -86,19 +86,19 @@ def _table_of(pair: Pair) -> str:
 
 
 def _heading(quantity: Quantity) -> str:
-    """What stands above a table of one quantity."""
+    """The heading of a table of one quantity."""
     title = quantity.title or quantity.key
     return quantity.heading or ", ".join(part for part in (title, quantity.unit) if part)
 
 
 def _added_up() -> frozenset[str]:
-    """The keys of the quantities of pairs that have a total."""
+    """The keys of pair quantities that another quantity adds up."""
     every = (quantity for spec in specs().values() for quantity in spec.quantities)
     return frozenset(quantity.total_of for quantity in every if quantity.total_of)
 
 
 def _rows(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
-    """Figures that no other table shows: of all devices together, or of another version."""
+    """Figures that no other table shows: of all devices together, or undeclared here."""
     rows = [
         [
             f"{_title(figure)} {clean(figure.variant or '', 30)}".strip()[:44],
@@ -126,7 +126,7 @@ def _who(figure: Measurement, names: Mapping[str, str]) -> str:
 
 
 def _title(figure: Measurement) -> str:
-    """The declared title; the words of the key where there is none."""
+    """The declared title, else the words of the key."""
     quantity = quantity_of(figure)
     if quantity.per == UNDECLARED or not quantity.title:
         return clean(figure.quantity.replace("_", " "), 40)
@@ -134,7 +134,7 @@ def _title(figure: Measurement) -> str:
 
 
 def _matrices(pairs: Pairs, names: Mapping[str, str]) -> list[str]:
-    """A matrix for each quantity and variant, rows = source, columns = destination."""
+    """A matrix for each quantity and variant; rows are sources, columns destinations."""
     blocks = []
     by_quantity = _grouped(pairs, _quantity)
     for quantity in in_declared_order(by_quantity):
@@ -143,7 +143,7 @@ def _matrices(pairs: Pairs, names: Mapping[str, str]) -> list[str]:
             found = [pair for pair in alike if pair[0].variant == variant]
             figures = [figure for figure, _ in found]
             if quantity.key in _added_up() and not _is_whole(figures):
-                continue  # a ring or a star: its row among the patterns says all
+                continue  # a ring or a star: its row in the table of patterns says everything
             head = (
                 _heading(quantity)
                 + (f", {clean(variant, 60)}" if variant else "")
@@ -161,13 +161,13 @@ def _matrices(pairs: Pairs, names: Mapping[str, str]) -> list[str]:
 
 
 def _is_whole(figures: Sequence[Measurement]) -> bool:
-    """Whether every ordered pair of its devices has a figure."""
+    """Whether every ordered pair of these devices has a figure."""
     devices = {one for figure in figures for one in (figure.src, figure.dst)}
     return len(figures) >= len(devices) * (len(devices) - 1)
 
 
 def _one_word(figures: Sequence[Measurement]) -> str:
-    """The verdict that all pairs share, which makes a matrix unnecessary; "" otherwise."""
+    """The verdict that all pairs share, which replaces the matrix; else ""."""
     words = {figure.verdict for figure in figures}
     if len(figures) < 6 or len(words) != 1 or any(f.value is not None for f in figures):
         return ""

@@ -1,4 +1,4 @@
-"""A run of `gputop probe`: figures go to stdout as they come, or as one document at the end."""
+"""A run of `gputop probe`: prints figures as they come, or one document at the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ProbeRun:
-    """Runs a plan, and prints what each probe finds."""
+    """Runs a plan and prints the results of each probe."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class ProbeRun:
         self._said: set[str] = set()
 
     def run(self) -> int:
-        """Run it; the exit code."""
+        """Run the plan and return the exit code."""
         from gputop.commands.probe.document import several, worst
         from gputop.measuring.attended import Attended
 
@@ -94,7 +94,7 @@ class ProbeRun:
         self._codes.append(exit_code(result, low=known.low))
 
     def _print(self, known: Expectations, check: NcclCheck | None) -> None:
-        """Figures and the check, on stdout."""
+        """Print the figures and the check on stdout."""
         from gputop.commands.probe.report import report
 
         blocks = [report(known, self._names)] if known.figures else []
@@ -126,7 +126,7 @@ class ProbeRun:
 
 
 def keep_logs(result: ProbeResult, folder: Path) -> None:
-    """Write each rank's debug log into a folder; Exit where that fails."""
+    """Write the debug log of each rank into a folder; raises Exit when that fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for rank in result.outcome.ranks_logged():

@@ -1,4 +1,4 @@
-"""Figures over message sizes as tables: collectives, and a copy's sweep."""
+"""Tables over message sizes: collectives and sweeps of copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gputop.topology.model.snapshot import Measurement
 
 
 def tables_of_ranks(pairs: Pairs) -> list[str]:
-    """Rows are sizes, columns quantities; a table for each variant and heading."""
+    """A table for each variant and heading; rows are sizes, columns quantities."""
     tables: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
         quantity = quantity_of(pair[0])
@@ -61,7 +61,7 @@ def _cell(figure: Measurement | None) -> str:
 
 
 def _largest(pairs: Pairs, quantity: Quantity) -> Pairs:
-    """The figure of the largest message: the plateau decides, not one small size."""
+    """The figure of the largest message, because the plateau counts."""
     alike = [
         pair for pair in pairs if quantity_of(pair[0]) == quantity and pair[0].value is not None
     ]
@@ -82,7 +82,7 @@ def _algorithm(column: Pairs) -> str:
 
 
 def sweep(pairs: Pairs, heading: str) -> str:
-    """Rows are sizes; lowest, median and highest of all devices or pairs of them."""
+    """Rows are sizes, columns the lowest, median and highest of all devices or pairs."""
     by_size: dict[int, list[Measurement]] = {}
     for figure, _ in pairs:
         if figure.value is not None:
@@ -96,7 +96,7 @@ def sweep(pairs: Pairs, heading: str) -> str:
 
 
 def at_once(pairs: Pairs, totals: Sequence[Measurement], names: Mapping[str, str]) -> str:
-    """Copies at the same time, a row for each pattern: each copy's GB/s, and all together."""
+    """Simultaneous copies, a row for each pattern: GB/s of each copy and of all together."""
     by_pattern: dict[str, list[float]] = {}
     for figure, _ in pairs:
         if figure.value is not None:

@@ -1,4 +1,4 @@
-"""Tables of plain text that fit a terminal of 80 columns."""
+"""Tables as text, at most 80 columns wide."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Sequence
 WIDTH = 80
 GAP = 2
 WIDEST_HEAD = 12
-"""The headings of columns are broken into lines of this many characters."""
+"""Column headings are broken into lines of this many characters."""
 
 
 def table(
     head: Sequence[str], rows: Sequence[Sequence[str]], *, corner: str = "", width: int = WIDTH
 ) -> str:
-    """Rows begin with a label. Columns that do not fit follow below, with the labels again.
+    """The lines of a table; columns that do not fit follow below, with the labels again.
 
-    `head`: a heading for each cell after the label.
+    Each row begins with its label. `head`: a heading for each cell after the label.
     """
     labels = [corner, *(row[0] for row in rows)]
     first = max(len(label) for label in labels)
@@ -36,7 +36,7 @@ def table(
         for line in range(deep):
             cells = ["".rjust(widths[place]) for place in part]
             for at, place in enumerate(part):
-                # Headings stand on the last line, above their figures.
+                # Headings end on the last line, just above their figures.
                 shift = deep - len(heads[place])
                 if line >= shift:
                     cells[at] = heads[place][line - shift].rjust(widths[place])
@@ -49,7 +49,7 @@ def table(
 
 
 def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Places of columns, put together as they fit."""
+    """Group the positions of columns that fit side by side."""
     parts: list[list[int]] = [[]]
     left = room
     for place, width in enumerate(widths):
@@ -62,7 +62,7 @@ def _parts(widths: Sequence[int], room: int) -> list[list[int]]:
 
 
 def wrapped(text: str, indent: str = "  ", width: int = WIDTH) -> str:
-    """One sentence over as many lines as it takes; all but the first are indented."""
+    """Wrap a sentence; all lines but the first are indented."""
     return "\n".join(
         textwrap.wrap(
             text, width, subsequent_indent=indent, break_on_hyphens=False, break_long_words=True

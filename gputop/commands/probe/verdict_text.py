@@ -1,4 +1,4 @@
-"""Lines about figures: verdicts, causes, comparisons with the data sheet, patterns, a summary."""
+"""Text about figures: verdicts, causes, comparison with the data sheet, patterns, summary."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ MOST_CAUSES = 4
 MOST_PLACES = 4
 """How many GPUs or pairs of each kind are named."""
 _SHARE = re.compile(r"^\d+ % of the reference[;:]? ?")
-"""The start of a note that repeats the share."""
+"""How a note begins that repeats the share."""
 Pair = tuple[Measurement, "Judgement | None"]
-"""A figure and its verdict, where it was judged."""
+"""A figure and its judgement, None where it was not judged."""
 Pairs = Sequence[Pair]
 
 
 def healthy(pairs: Pairs) -> str:
-    """What these figures should be: "396", "390-396", "~370" by an estimate, else a dash."""
+    """The healthy value of these figures: "396", "390-396", "~370" for an estimate, or a dash."""
     bands = [one.band for _, one in pairs if one is not None and one.band is not None]
     if not bands:
         return units.UNKNOWN
@@ -73,12 +73,12 @@ def verdict_line(pairs: Pairs) -> str:
 
 
 def _basis(one: Judgement | None) -> str:
-    """What the healthy band is based on; "" without a band."""
+    """The basis of the healthy band; "" without one."""
     return "" if one is None or one.band is None else one.band.basis
 
 
 def low_lines(known: Expectations, names: Mapping[str, str]) -> list[str]:
-    """Figures that are low or too high: one sentence for each kind, the poorest kind first."""
+    """One sentence for each kind of low or too high figures, the poorest kind first."""
     groups: dict[tuple[str, str, str], list[tuple[Measurement, Judgement]]] = {}
     for figure, one in known.pairs():
         if one is not None and one.verdict in ("low", "high"):
@@ -111,7 +111,7 @@ def _low(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -
 
 
 def _causes(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
-    """Each cause once, and the places without one: the cause of one GPU explains no other GPU."""
+    """Each cause once, then the places without one: a cause explains only its own GPU."""
     found: dict[str, bool] = {}
     for _, each in group:
         if each.cause:
@@ -130,7 +130,7 @@ def _causes(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]
 
 
 def _places(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
-    """Which devices and sizes, the poorest first."""
+    """The devices and sizes of figures, the poorest first."""
     found = list(dict.fromkeys(_place(figure, names) for figure, _ in group))
     more = f" and {len(found) - MOST_PLACES} more" if len(found) > MOST_PLACES else ""
     return ", ".join(found[:MOST_PLACES]) + more
@@ -148,13 +148,13 @@ def _range(words: list[str]) -> str:
 
 
 def combined_lines(known: Expectations) -> list[str]:
-    """Comparisons with the data sheet, and patterns that several figures show."""
+    """Comparisons with the data sheet, and patterns of several figures."""
     texts = [one.text for one in known.main] + [one.text for one in known.patterns]
     return [wrapped(clean(text, 400)) for text in texts]
 
 
 def unjudged(known: Expectations) -> str:
-    """Why nothing was judged, where nothing was: "no reference: no table holds this model"."""
+    """Why nothing was judged: "no reference: no table holds this model"; else empty."""
     judged = [one for figure, one in known.pairs() if one is not None and figure.value is not None]
     if not judged or any(one.band is not None for one in judged):
         return ""
@@ -163,7 +163,7 @@ def unjudged(known: Expectations) -> str:
 
 
 def summary(state: SuiteState) -> str:
-    """A line for each probe of a suite, and one for all."""
+    """A line for each probe of a suite and one for the suite."""
     longest = max((len(step.name) for step in state.steps), default=0)
     lines = []
     for step in state.steps:

@@ -1,4 +1,4 @@
-"""A curve against message size, drawn by textual-plotext. Imported only to show one."""
+"""Draws curves over message size with textual-plotext; imported only when one is shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gputop.widgets.spans import Line
 
 INKS = ("bar", "accent", "link-net", "link-c2c")
 DOTS = ("●", "○", "◆", "◇")
-"""Sign of the measured points of each series: colour is not the only difference."""
+"""Marker of the measured points of each series, so that colour is not the only difference."""
 PLAIN_DOTS = ("o", "x", "+", "*")
 _KIB, _MIB, _GIB = 2**10, 2**20, 2**30
 TICKS = (
@@ -31,11 +31,11 @@ TICKS = (
 _AXIS_ROWS = 2
 """The axis of sizes and its labels."""
 _ALONE = 8.0
-"""A band that is known at one size only is drawn from an eighth of that size on."""
+"""A band that is known at a single size is drawn from an eighth of that size on."""
 
 
 class ProbeCurve(PlotextPlot):
-    """One sweep; it draws again when the sweep, its room or the theme changed."""
+    """One sweep, drawn again when the sweep, the size or the theme changes."""
 
     can_focus = False
 
@@ -56,7 +56,7 @@ class ProbeCurve(PlotextPlot):
         return "utf" not in self.app.console.encoding.lower()
 
     def legend(self) -> Line:
-        """Which sign belongs to which series, and what the dashes are."""
+        """The legend: the marker of each series and the meaning of the dashes."""
         if self._sweep is None:
             return ()
         dots = PLAIN_DOTS if self._ascii_only else DOTS
@@ -96,7 +96,7 @@ class ProbeCurve(PlotextPlot):
         marks = [step * number for number in range(int(top / step) + 1)]
         plot.xaxes(True, False)
         plot.yaxes(True, False)
-        # Room for the signs of the first and the last point.
+        # Room for the markers of the first and the last point.
         plot.xlim(_log(min(sizes)) - 0.2, _log(max(sizes)) + 0.2)
         plot.ylim(0, top)
         ticks = [tick for tick in TICKS if min(sizes) <= tick[0] <= max(sizes)]
@@ -137,10 +137,10 @@ class ProbeCurve(PlotextPlot):
             plot.scatter(sizes, values, marker=dots[number], color=self._rgb(INKS[number]))
 
     def _fine(self, value: float) -> float:
-        """What a braille line is given so that it runs through the cell of its point.
+        """Shift a braille line so that it runs through the cells of its points.
 
-        plotext spreads rows of cells and rows of dots, four a cell, over the same limits; on its
-        own the line lies up to a row away from points, band and ticks.
+        plotext spreads rows of cells and rows of dots (four in a cell) over the same limits, so
+        an unshifted line is up to a row away from points, band and ticks.
         """
         rows = max(self.size.height - _AXIS_ROWS, 2)
         return self._top * (4 * (rows - 1) * value / self._top + 1.5) / (4 * rows - 1)
@@ -151,12 +151,12 @@ class ProbeCurve(PlotextPlot):
 
 
 def _log(size: float) -> float:
-    """Place on the axis of sizes: every doubling is as wide."""
+    """Position on the axis of sizes, which is logarithmic."""
     return math.log2(size)
 
 
 def _between(band: Sequence[tuple[float, float, float]], size: float, edge: int) -> float:
-    """An edge of the band at a size, straight on the logarithmic axis between two known sizes."""
+    """The edge of the band at a size, interpolated on the logarithmic axis."""
     before = band[0]
     for after in band[1:]:
         if size <= after[0] or after is band[-1]:
@@ -168,7 +168,7 @@ def _between(band: Sequence[tuple[float, float, float]], size: float, edge: int)
 
 
 def _step(top: float, marks: int) -> float:
-    """The distance of the marks on the axis: 1, 2 or 5 times a power of ten."""
+    """The distance between ticks: 1, 2 or 5 times a power of ten."""
     rough = top / max(marks, 1)
     power = 10.0 ** math.floor(math.log10(rough))
     return power * next(step for step in (1, 2, 5, 10) if step * power >= rough)

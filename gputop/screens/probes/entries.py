@@ -1,4 +1,4 @@
-"""The lines of the list of probes: what each costs, where it stands, what it found last."""
+"""The entries of the list of probes: cost, state and last result of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATES = {
     "skipped": ("–", "muted"),
     "cancelled": ("■", "warn"),
 }
-"""State of a step -> sign and ink; every other one is an end that nobody wished for."""
+"""State of a step -> sign and ink; any other state is an unwanted end."""
 _RANK = {"low": 3, "high": 2, "healthy": 1}
 
 
@@ -38,20 +38,20 @@ class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
     measures: str = ""
     method: str = ""
     seconds: float | None = None
-    """Estimate; None for a probe that this version does not know."""
+    """Estimated time; None for a probe that this version does not know."""
     memory_bytes: int = 0
-    """What it wants on every GPU."""
+    """Memory that it needs on every GPU."""
     minimum_gpus: int = 0
     state: str = ""
-    """Of the last run in this session; "" when there was none."""
+    """State of the last run in this session; "" without one."""
     done: int = 0
     total: int = 0
     what: str = ""
     text: str = ""
-    """Why it ended as it did."""
+    """Why it ended that way."""
     elapsed_seconds: float | None = None
     notes: tuple[str, ...] = ()
-    """What its last run said besides, a line each."""
+    """Lines of the notes of its last run."""
     groups: tuple[Group, ...] = ()
 
     @property
@@ -70,7 +70,7 @@ class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def headline(self) -> Group | None:
-        """The group that stands for all: the one that is low, else the best known figure."""
+        """The group that represents the probe: a low one, else the headline."""
         numeric = [group for group in self.groups if group.numbers]
         numeric.sort(key=lambda group: headline_place(group.quantity.key, self.name))
         low = [group for group in numeric if group.bad]
@@ -78,7 +78,7 @@ class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> tuple[str, str, str]:
-        """Sign, word and ink of the gravest verdict among the figures."""
+        """Sign, word and ink of the worst verdict among the figures."""
         judgements = [member.judgement for group in self.groups for member in group.members]
         gravest = max(
             (one for one in judgements if one is not None),
@@ -98,10 +98,10 @@ def entries(
     probe: ProbeState | None,
     notes: Mapping[str, tuple[str, ...]],
 ) -> tuple[ProbeEntry, ...]:
-    """One entry a probe: those of this version, then others that figures were kept of.
+    """An entry for each probe of this version, then for each other one with figures.
 
-    `names` gives the label of a device by address; `gpus` is how many there are; `notes`: what
-    the last run of each probe said besides.
+    `names`: address of a device -> its label. `gpus`: how many there are. `notes`: lines of the
+    notes of each probe's last run.
     """
     by_probe: dict[str, list[Measurement]] = {}
     for one in figures:
@@ -142,7 +142,7 @@ def _entry(
 
 
 def _standing(name: str, step: ProbeStep | None, probe: ProbeState | None) -> dict[str, object]:
-    """The state from a suite, else from a probe that was started alone."""
+    """The state from the suite, else from a probe that was started alone."""
     if step is not None:
         return {
             "state": step.state,

@@ -1,4 +1,4 @@
-"""The figures of one probe as lines: bars against the healthy band, verdicts, causes."""
+"""Draws the figures of one probe as lines: bars with the healthy band, verdicts, causes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gputop.widgets.meters import band_text, figure_bar, progress, verdict_of
 from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 WIDE = 84
-"""Columns from which the band is written out beside the verdict."""
+"""Width from which the band is written beside the verdict."""
 _VERDICT = 15
 _LEAST_BAR = 10
 _LOWS = 4
-"""So many low figures of a group are listed one by one."""
+"""How many low figures of a group are listed one by one."""
 
 
 def about_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
-    """What a probe measures and what that costs."""
+    """What a probe measures and its cost."""
     said = clean(entry.measures or "a probe that this version of gputop does not know", 600)
     cost = [] if entry.seconds is None else [f"about {units.seconds(entry.seconds)}"]
     if entry.memory_bytes:
@@ -38,7 +38,7 @@ def about_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
 def entry_lines(
     entry: ProbeEntry, four_numbers: Iterable[str], patterns: Mapping[str, str], width: int
 ) -> tuple[Line, ...]:
-    """All that is known of a probe: how far it is or ended, figures, notes; () before the first."""
+    """Progress or end, figures and notes of a probe; () before its first run."""
     return (
         *standing_lines(entry, width),
         *figure_lines(entry, four_numbers, patterns, width),
@@ -47,7 +47,7 @@ def entry_lines(
 
 
 def standing_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
-    """How far a running probe is, or how and why one ended."""
+    """The progress of a running probe, or how and why it ended."""
     if entry.state == "running":
         of = f"{entry.done}/{entry.total} " if entry.total else "starting "
         room = max(min(width - 40, 30), 8)
@@ -67,7 +67,7 @@ def standing_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
 def figure_lines(
     entry: ProbeEntry, four_numbers: Iterable[str], patterns: Mapping[str, str], width: int
 ) -> tuple[Line, ...]:
-    """Bars of all figures, what is low one by one or as a pattern, the causes, the four numbers.
+    """Bars of all figures, low figures or their pattern, causes, and the four numbers.
 
     `patterns`: quantity -> a sentence on its matrix.
     """
@@ -88,7 +88,7 @@ def figure_lines(
     ]
     if causes:
         lines.append(())
-    # The same cause of two figures differs in what is left of each.
+    # One cause of two figures still differs in the share that is left of each.
     distinct = {cause.partition(":")[0]: cause for cause in reversed(causes)}
     for cause in list(reversed(distinct.values()))[:4]:
         lines += wrapped(((" Cause: ", "warn bold"), (cause, "")), width, 3)
@@ -99,7 +99,7 @@ def figure_lines(
 
 
 def note_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
-    """What the probe said besides its figures."""
+    """The notes of the probe."""
     lines: list[Line] = [()] if entry.notes and entry.groups else []
     for note in entry.notes:
         lines += wrapped(((" Note: ", "strong"), (note, "")), width, 3)
@@ -107,7 +107,7 @@ def note_lines(entry: ProbeEntry, width: int) -> tuple[Line, ...]:
 
 
 def _four_numbers(line: str, width: int) -> tuple[Line, ...]:
-    """The line with what was measured, its last part, standing out; that part is not broken."""
+    """The line of the four numbers; its last part, the measured one, is bold and never wrapped."""
     before, arrow, last = clean(line, 400).rpartition(" → ")
     if len(line) + 1 <= width:
         return (((f" {before}{arrow}", ""), (last, "strong")),)
@@ -116,7 +116,7 @@ def _four_numbers(line: str, width: int) -> tuple[Line, ...]:
 
 
 class _Columns(NamedTuple):
-    """Cells of each part of a row."""
+    """Widths of the parts of a row."""
 
     name: int
     bar: int
@@ -125,7 +125,7 @@ class _Columns(NamedTuple):
 
 
 def _columns(groups: Iterable[Group], width: int) -> _Columns:
-    """Room for the longest name and figure, as long as a bar is left that can be read."""
+    """Fit the longest name and figure, but leave a readable bar."""
     groups = tuple(groups)
     wide = width >= WIDE
     band = 11 if wide else 0
@@ -142,7 +142,7 @@ def _group(group: Group, columns: _Columns, *, listed: bool) -> list[Line]:
         return [_words(group, columns)]
     lines = [_row(group.title, group.members, group.range_text, group.unit, group.worst, columns)]
     if listed and 0 < len(group.bad) < len(group.members):
-        # All low alike is one thing; some of them low is worth names.
+        # If all are low, one line is enough; if some are, name them.
         for member in group.bad[:_LOWS]:
             text = units.figure(member.figure.value)
             lines.append(_row(f"  {member.who}", (member,), text, group.unit, member, columns))
@@ -182,7 +182,7 @@ def _row(
 
 
 def _words(group: Group, columns: _Columns) -> Line:
-    """A group without numbers: how many of its members say what."""
+    """A group without numbers: each verdict with its count."""
     counts: dict[str, int] = {}
     for member in group.members:
         said = member.figure.verdict or "no figure"

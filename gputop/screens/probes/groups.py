@@ -1,4 +1,4 @@
-"""Figures of one probe, put together: one group for what is the same thing on many devices."""
+"""Groups the figures of one probe: the same quantity on several devices is one group."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from gputop.topology.model.snapshot import Measurement
 
 LEAST_POINTS = 3
-"""Fewer sizes than this are no sweep."""
+"""A sweep has at least this many sizes."""
 _ORDER = {"low": 0, "high": 1, "no reference": 2, "healthy": 3}
 
 
 class GroupMember(msgspec.Struct, frozen=True):
-    """One figure of one device, pair, or of all."""
+    """One figure of a device, of a pair, or of all devices together."""
 
     who: str
     """"GPU0 → GPU1", "GPU0", "" for all together."""
@@ -37,7 +37,7 @@ class GroupMember(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """The same thing measured of one or more devices."""
+    """One quantity and variant, measured on one or more devices."""
 
     title: str
     quantity: Quantity
@@ -52,13 +52,13 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def unit(self) -> str:
-        """The unit of the figures, as it is shown."""
+        """The unit of the figures as it is shown."""
         units = (member.figure.unit for member in self.members)
         return unit_text(next((unit for unit in units if unit), ""))
 
     @property
     def worst(self) -> GroupMember:
-        """The member to look at first: the lowest where one is low, else the median one."""
+        """The member to look at first: the lowest if one is low, else the median."""
         known = [one for one in self.members if one.figure.value is not None]
         if not known:
             return self.members[0]
@@ -86,12 +86,12 @@ class Group(msgspec.Struct, frozen=True):
 
 
 def title_of(quantity: Quantity, variant: str | None) -> str:
-    """What a figure is called within its probe."""
+    """The title of a figure within its probe."""
     return ", ".join(part for part in (quantity.title, clean(variant or "", 60)) if part)
 
 
 def _staged(title: str, figures: Sequence[Measurement]) -> str:
-    """The title, which says so where the driver takes copies through the host for want of P2P."""
+    """The title, with a remark where the driver copies through the host for lack of P2P."""
     staged = sum("staged through" in (figure.engine or "") for figure in figures)
     if not staged:
         return title
@@ -99,15 +99,15 @@ def _staged(title: str, figures: Sequence[Measurement]) -> str:
 
 
 def who_of(figure: Measurement, names: Mapping[str, str]) -> str:
-    """The device or the pair of a figure, by the names that screens use."""
+    """The device or pair of a figure, by label."""
     ends = [names.get(end, clean(end, 20)) for end in (figure.src, figure.dst) if end]
     return " → ".join(ends)
 
 
 def groups(figures: Iterable[Measurement], judged: Judged, names: Mapping[str, str]) -> list[Group]:
-    """Figures by what they are, in the order of the declaration; of a sweep the largest size.
+    """Group figures in the order of their declaration; a sweep is represented by its largest size.
 
-    Two sizes are no sweep but two runs: then the later one counts.
+    Two sizes are not a sweep but two runs; the later one counts.
     """
     alike: dict[tuple[object, ...], list[Measurement]] = {}
     for one in figures:

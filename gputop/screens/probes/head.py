@@ -1,4 +1,4 @@
-"""The lines above the list of probes: the level and its cost, or how far a suite is."""
+"""The lines above the list of probes: the level and its cost, or the progress of a suite."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DOT = (" · ", "rule")
 def head_lines(
     entries: Sequence[ProbeEntry], gpus: int, level: str, suite: SuiteState | None, width: int
 ) -> tuple[Line, ...]:
-    """One line: what a run would cost, what runs now, or how the last one went."""
+    """One line: the cost of a run, the running suite, or the result of the last one."""
     if suite is not None and suite.running:
         return (_running(suite, width),)
     lines = (_levels(entries, gpus, level, width),)
@@ -71,7 +71,7 @@ def _running(suite: SuiteState, width: int) -> Line:
 
 
 def view_line(views: Sequence[str], shown: str) -> Line:
-    """The views of the selected probe; the shown one stands out."""
+    """The views of the selected probe; the shown one is highlighted."""
     spans: list[Span] = [(" ", "")]
     for view in views:
         spans += [(view, "strong underline" if view == shown else "muted"), ("  ", "")]

@@ -1,4 +1,4 @@
-"""Earlier runs of a probe on this node: when, with what, and how its figures changed."""
+"""Earlier runs of a probe on this node: time, versions, and how the figures changed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from gputop.measuring.history_compare import FigureChange, RunComparison
 
 _MARKED = 8
-"""So many changed figures are listed."""
+"""How many changed figures are listed."""
 _RANK = {"low": 3, "high": 2, "healthy": 1}
 
 
 class EarlierRuns:
-    """The lines of the probe that was asked for last, made again only where they are others.
+    """Caches the lines of the probe that was shown last.
 
-    Hundreds of runs are compared for them, which is too long for every redraw.
+    They compare hundreds of runs, which takes too long for every redraw.
     """
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class EarlierRuns:
     def lines(
         self, runs: Sequence[KeptRun], probe: str, names: Mapping[str, str], width: int
     ) -> tuple[Line, ...]:
-        """As `history_lines`; other runs are another sequence, not the same one changed."""
+        """Like `history_lines`; `runs` is compared by identity, so never change it in place."""
         wanted = (probe, width, dict(names))
         if self._runs is not runs or self._for != wanted:
             self._lines = history_lines(runs, probe, names, width)
@@ -47,9 +47,9 @@ class EarlierRuns:
 def history_lines(
     runs: Sequence[KeptRun], probe: str, names: Mapping[str, str], width: int
 ) -> tuple[Line, ...]:
-    """The runs of one probe, newest first; above them what changed since the ones before.
+    """The runs of one probe, newest first, below the changes since the earlier ones.
 
-    `runs`: of the node, oldest first. `names`: label of a device by address.
+    `runs`: all of the node, oldest first. `names`: address of a device -> its label.
     """
     own = [run for run in runs if run.probe == probe]
     if not own:
@@ -108,7 +108,7 @@ def _change(probe: str, one: FigureChange, names: Mapping[str, str], width: int)
 
 
 def _headline(probe: str, runs: Iterable[KeptRun]) -> tuple[str, str | None] | None:
-    """Quantity and variant that stand for the probe in all its runs."""
+    """The quantity and variant that represent the probe in all its runs."""
     kinds = {
         (figure.quantity, figure.variant): None
         for run in runs

@@ -22,7 +22,7 @@ _HEAD = (
 
 
 class ProbeList(NamedList):
-    """One line a probe; a double click asks why."""
+    """One line for each probe; a double click opens the explanation."""
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(fixed_rows=1, id=id, classes=classes)
@@ -34,13 +34,13 @@ class ProbeList(NamedList):
         return self._entries[self.place] if self._entries else None
 
     def show_entries(self, entries: Sequence[ProbeEntry]) -> None:
-        """Put these probes on screen."""
+        """Show these probes."""
         self._entries = tuple(entries)
         self.take_names(entry.name for entry in self._entries)
         self.draw()
 
     def draw(self) -> None:
-        """Draw the entries below their heading."""
+        """Draw the heading and the entries."""
         width = self.scrollable_content_region.width or 78
         lines: list[Line] = [((_HEAD, "muted"),)]
         lines += [self._line(entry, width) for entry in self._entries]
@@ -66,7 +66,7 @@ class ProbeList(NamedList):
 
 
 def _result(entry: ProbeEntry, room: int) -> Line:
-    """The figure that stands for the probe, and the gravest verdict of all its figures."""
+    """The figure that represents the probe, and the worst verdict among its figures."""
     group = entry.headline
     if group is None:
         text = entry.text if entry.state not in ("", "waiting", "running") else entry.what

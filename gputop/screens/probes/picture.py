@@ -1,4 +1,4 @@
-"""The picture of a probe: a curve for a sweep, a heat map for pairs, with a line of explanation."""
+"""The picture of a probe: curves for a sweep or a heat map for pairs, with a legend."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ProbePicture(Container):
         self._caption = ""
 
     def compose(self) -> ComposeResult:
-        """A line about the signs, and the matrix; the curve comes when there is one."""
+        """The legend and the matrix; the plot is added with the first sweep."""
         yield Board(id="probe-legend")
         yield PairMatrix(id="probe-matrix")
 
@@ -36,14 +36,14 @@ class ProbePicture(Container):
         return self.query_one("#probe-matrix", PairMatrix)
 
     def caption(self, text: str) -> None:
-        """Write into the rule above."""
+        """Write the title into the rule above."""
         if text != self._caption:
             from textual.content import Content
 
             from gputop.terminal.clean import clean
 
             self._caption = text
-            # Content, never a string: a string would be read as markup.
+            # Content, because a string would be parsed as markup.
             self.border_title = Content(clean(text, 200))
 
     def show_sweep(self, sweep: Sweep) -> None:

@@ -1,4 +1,4 @@
-"""Probes: what can be measured, what it costs, how far it is, and the figures with their bands."""
+"""The screen Probes: the list of probes, their progress, and figures with healthy bands."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ProbesScreen(View):
         self._earlier = EarlierRuns()
 
     def body(self) -> Iterable[Widget]:
-        """What a run costs, the list with what it says, and the figures with their picture."""
+        """The cost of a run, the list with its head, and the figures with their picture."""
         yield Board(id="probes-head")
         with Container(id="probes"):
             with Container(id="probes-left"):
@@ -114,11 +114,11 @@ class ProbesScreen(View):
                 self.redraw()
 
     def watch_probe(self) -> None:
-        """Show how far a probe is that was started by itself."""
+        """Show the progress of a probe that was started alone."""
         self._suite_moved()
 
     def draw(self, report: Report) -> None:
-        """Bring every part up to date; most ticks nothing here has changed."""
+        """Update every part if anything changed since the last time."""
         table = self.query_one("#probe-list", ProbeList)
         snapshot = report.snapshot
         drawn_for = (
@@ -197,11 +197,11 @@ class ProbesScreen(View):
         picture = self.query_one("#probe-picture", ProbePicture)
         picture.display = views.draw(picture, report)
         figures.set_class(not picture.display, "-alone")
-        # What is drawn may change how much room there is; drawn again where it did.
+        # The drawing may change the available room; then it is drawn again.
         self.call_after_refresh(self._fit)
 
     def _read_history(self, report: Report) -> None:
-        """Read the kept runs of this node in a thread, again whenever a probe has ended."""
+        """Read the kept runs of this node in a thread, again after each probe."""
         machine, suite = report.snapshot.machine, self.gputop.suite
         over = () if suite is None else tuple(step.over for step in suite.steps)
         alone = self.probe is not None and self.probe.running

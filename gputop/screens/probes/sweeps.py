@@ -1,4 +1,4 @@
-"""Sweeps: figures of one quantity against the size of a message, as series of points."""
+"""Sweeps: the figures of one quantity over message size, as series of points."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from gputop.topology.model.snapshot import Measurement
 
 LARGE_BYTES = 64 << 20
-"""From here on an estimate for a large message is drawn."""
+"""The size from which an estimate for large messages is drawn."""
 MOST_BYTES = 1 << 50
 MOST = 1e15
-"""No message is larger than the first, no figure of a link or GPU larger than the second."""
+"""Limits of the axes: no message is larger, and no figure of a link or GPU."""
 APART = 0.05
-"""A pair of GPUs that is this much below the middle one has a series of its own."""
+"""A pair of GPUs that is this far below the median gets its own series."""
 
 
 class Series(msgspec.Struct, frozen=True):
-    """One curve: sizes in bytes, rising, and the figure at each."""
+    """One curve: ascending sizes in bytes with the figure at each."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -42,15 +42,15 @@ class Sweep(msgspec.Struct, frozen=True):
     unit: str
     series: tuple[Series, ...]
     band: tuple[tuple[float, float, float], ...] = ()
-    """Size, and where the healthy band begins and ends there; only where there is one."""
+    """(size, low end, high end) of the healthy band, for sizes that have one."""
     source: str = ""
-    """Where the band comes from."""
+    """The source of the band."""
 
 
 def sweeps(
     figures: Iterable[Measurement], judged: Judged, names: Mapping[str, str]
 ) -> tuple[Sweep, ...]:
-    """Every quantity that was measured at three sizes or more, in the order they came."""
+    """The sweep of every quantity with three sizes or more, in order of arrival."""
     by_quantity: dict[Quantity, list[Measurement]] = {}
     for one in figures:
         if _drawable(one):
@@ -68,7 +68,7 @@ def sweeps(
 
 
 def _drawable(figure: Measurement) -> bool:
-    """Whether it has a place on the axes; a file may hold any number."""
+    """Whether a figure fits on the axes; a file may hold any number."""
     size, value = figure.bytes_per_copy, figure.value
     if size is None or value is None:
         return False
@@ -76,7 +76,7 @@ def _drawable(figure: Measurement) -> bool:
 
 
 def _series(members: list[Measurement], names: Mapping[str, str]) -> tuple[Series, ...]:
-    """One series a variant; of many pairs the median, and the slowest where it differs."""
+    """A series for each variant; many pairs give their median, and the slowest if it differs."""
     by_variant: dict[str, dict[str, dict[int, float]]] = {}
     for one in members:
         ends = by_variant.setdefault(clean(one.variant or "", 40), {})
@@ -110,7 +110,7 @@ def _made(name: str, points: Mapping[int, float]) -> Series:
 
 
 def _holds(figure: Measurement, judgement: Judgement) -> bool:
-    """Whether the band is meant for this size: a small message does not fill a link."""
+    """Whether the band applies to this size; a small message does not fill a link."""
     if judgement.verdict != "no reference":
         return True
     estimate = judgement.band is not None and judgement.band.basis == "estimate"

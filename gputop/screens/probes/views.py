@@ -1,4 +1,4 @@
-"""Which view of a probe is shown: its figures, a curve, a heat map, or earlier runs."""
+"""Chooses the view of a probe: its figures, a curve, a heat map, or earlier runs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 FIGURES, CURVE, HEAT, EARLIER = "figures", "curve", "heat map", "earlier runs"
 _LEAST_PAIRS = 2
-"""One direction alone makes no matrix."""
+"""A matrix needs at least both directions of a pair."""
 
 
 class ProbeViews:
-    """The views of the selected probe; what a person chose stays chosen for the next probe."""
+    """The views of the selected probe; the choice is kept for the next probe."""
 
     def __init__(self) -> None:
         self._wanted = FIGURES
@@ -37,18 +37,18 @@ class ProbeViews:
 
     @property
     def state(self) -> object:
-        """What decides which view is drawn."""
+        """The values that decide which view is drawn."""
         return (self._wanted, self._number)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The views there are; side by side figures and earlier runs are always in sight."""
+        """The available views; on a wide screen figures and earlier runs are always visible."""
         pictures = (*((CURVE,) if self._sweeps else ()), *((HEAT,) if self._heats else ()))
         return (FIGURES, *pictures, EARLIER) if self._narrow else pictures
 
     @property
     def shown(self) -> str:
-        """The view that is shown: the chosen one, else the first; "" when there is none."""
+        """The shown view: the chosen one, else the first; "" without any."""
         names = self.names
         return self._wanted if self._wanted in names else next(iter(names), "")
 
@@ -86,11 +86,11 @@ class ProbeViews:
         return self._heats if self.shown == HEAT else ()
 
     def line(self) -> tuple[Line, ...]:
-        """The names of the views, where one is shown at a time."""
+        """The names of the views, if only one is shown at a time."""
         return (view_line(self.names, self.shown),) if self._narrow else ()
 
     def draw(self, picture: ProbePicture, report: Report) -> bool:
-        """Draw the picture; False when there is none."""
+        """Draw the picture; returns False without one."""
         pictures = self._pictures
         if not pictures:
             return False
@@ -111,7 +111,7 @@ class ProbeViews:
 
 
 def heat_maps(groups: Iterable[Group]) -> tuple[Measure, ...]:
-    """A measure for each group that holds figures of pairs, those with numbers first."""
+    """A measure for each group of pairs, those with numbers first."""
     found = [
         group
         for group in groups

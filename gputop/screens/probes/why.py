@@ -1,4 +1,4 @@
-"""Why: the evidence behind the figures of one probe, as an explanation."""
+"""Explains the figures of one probe with their evidence."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from gputop.topology.model.snapshot import Measurement
 
 _LOWS = 4
-"""So many low figures of a group are explained one by one."""
+"""How many low figures of a group are explained one by one."""
 
 
 def why_probe(entry: ProbeEntry, notes: Iterable[str]) -> Page:
-    """Explain what a probe found: a claim, and a fact for every kind of figure."""
+    """Explain the results of a probe: a claim, and a fact for each kind of figure."""
     members = [member for group in entry.groups for member in group.members]
     facts = [
         _fact(group, member)
@@ -96,7 +96,7 @@ def _fact(group: Group, member: GroupMember) -> Fact:
 
 
 def _band(member: GroupMember, unit: str) -> list[str]:
-    """The reference in words: the band, what was counted in, where it comes from."""
+    """The reference in words: the band, what scaled it, and its source."""
     judgement = member.judgement
     if judgement is None:
         return []
