@@ -6,6 +6,8 @@ import errno
 import os
 import sys
 
+from gputop import __version__
+
 
 def main() -> None:
     """Entry point of the `gputop` script; ends the process."""
@@ -23,8 +25,6 @@ def _tell_version() -> bool:
 
     Asked often and by scripts: no import beyond the package itself.
     """
-    from gputop import __version__
-
     try:
         sys.stdout.write(f"gputop {__version__}\n")
         sys.stdout.flush()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gputop.terminal.writing import write_whole
+from gputop.topology.model.snapshot import encode
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.widgets.panels import ChoicePanel
@@ -78,8 +79,6 @@ def export(
     )
     contents = {".svg": picture.encode("utf-8", "replace")}
     if snapshot is not None:
-        from gputop.topology.model.snapshot import encode
-
         contents[".json"] = encode(snapshot)
     written: list[Path] = []
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+import platformdirs
 from rich.style import Style
 from textual.color import Color
 from textual.theme import Theme
@@ -61,10 +62,8 @@ def for_few_colours() -> Theme:
 
 def user_folder() -> Path | None:
     """Where a person's own themes are looked for; None for a user without a home."""
-    from platformdirs import user_config_path
-
     try:
-        return user_config_path("gputop") / USER_FOLDER_NAME
+        return platformdirs.user_config_path("gputop") / USER_FOLDER_NAME
     except RuntimeError:
         return None
 

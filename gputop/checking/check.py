@@ -17,6 +17,8 @@ from gputop.topology.diagnosis.engine import diagnose, load
 from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.flags.values.predicting import predict_with_flags
+from gputop.topology.nccl.decide.predict import NoGpusError
 from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.node import Node
 
@@ -100,9 +102,6 @@ def _predict(
     try:
         if not addresses:
             return node.decide(), None, ()
-        from gputop.topology.flags.values.predicting import predict_with_flags
-        from gputop.topology.nccl.decide.predict import NoGpusError
-
         try:
             return node, predict_with_flags(node.snapshot, gpus=addresses), ()
         except NoGpusError:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.measuring.selection import SelectionError, select
 from gputop.reading import load_snapshot, read_snapshot
 from gputop.terminal.clean import clean
 from gputop.topology.expectation.reference import (
@@ -108,8 +109,6 @@ def reference(expect: str) -> Reference:
 
 def selected(gpus: str | None, node: NodeSnapshot) -> tuple[str, ...]:
     """PCI addresses of --gpus, () without it. Raises Exit."""
-    from gputop.measuring.selection import SelectionError, select
-
     if gpus is None:
         return ()
     try:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+import platformdirs
 
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.terminal.clean import clean
@@ -97,10 +98,8 @@ def _beside(path: Path, expect: str) -> str:
 
 
 def _user() -> list[Path]:
-    from platformdirs import user_config_path
-
     try:
-        found = user_config_path("gputop") / NAME
+        found = platformdirs.user_config_path("gputop") / NAME
     except RuntimeError:
         return []
     # Without a home "~" stays literal, which would be below the current folder.

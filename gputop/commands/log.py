@@ -10,8 +10,13 @@ import click
 
 from gputop.commands.options import json_option, source_options
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.live.log_reading import ReadError, document, read_path, read_stream
+from gputop.pages.log.sections import plain_text
 from gputop.reading import check_sources, read_snapshot
 from gputop.terminal.lines import print_json, say, text_width
+from gputop.topology.diagnosis.symptoms.log import examine, fits
+from gputop.topology.logs.report.places import gpus_from
+from gputop.topology.nccl.versions import UnknownVersionError, version_for
 
 if TYPE_CHECKING:
     from gputop.topology.logs.report.report import LogReport
@@ -37,10 +42,6 @@ def command(
     FILE may be compressed with gzip; - reads stdin. The node is --from or --demo, else this
     machine where its GPUs are those of the log, else it is rebuilt from the log itself.
     """
-    from gputop.live.log_reading import document
-    from gputop.topology.diagnosis.symptoms.log import examine
-    from gputop.topology.nccl.versions import UnknownVersionError, version_for
-
     check_sources(sources, demo)
     if library is not None:
         try:
@@ -52,14 +53,10 @@ def command(
     if as_json:
         print_json(document(read))
         return
-    from gputop.pages.log.sections import plain_text
-
     click.echo(plain_text(read, text_width() - 2))
 
 
 def _read(file: str) -> LogReport:
-    from gputop.live.log_reading import ReadError, read_path, read_stream
-
     try:
         if file == "-":
             return read_stream(sys.stdin.buffer, "stdin")
@@ -72,9 +69,6 @@ def _node(log: LogReport, sources: tuple[str, ...], demo: str | None) -> NodeSna
     """The node of the options, or this machine if the log names its GPUs."""
     if sources or demo:
         return read_snapshot(sources, demo)
-    from gputop.topology.diagnosis.symptoms.log import fits
-    from gputop.topology.logs.report.places import gpus_from
-
     if not gpus_from(log):
         return None
     here = read_snapshot((), None)

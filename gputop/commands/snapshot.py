@@ -10,6 +10,9 @@ from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.exits import Exit
 from gputop.reading import read_snapshot
 from gputop.terminal.lines import say
+from gputop.terminal.writing import code_of, write_whole
+from gputop.topology.model.redact import redacted
+from gputop.topology.model.snapshot import encode
 
 
 @click.command("snapshot")
@@ -31,20 +34,14 @@ def command(
     with_args: bool,
 ) -> None:
     """Print everything that is known of the node as JSON (schema gputop.snapshot/1)."""
-    from gputop.topology.model.snapshot import encode
-
     snapshot = read_snapshot(sources, demo, with_args=with_args)
     if redact:
-        from gputop.topology.model.redact import redacted
-
         snapshot = redacted(snapshot)
     tell_problems(snapshot)
     data = encode(snapshot) + b"\n"
     if output is None:
         click.echo(data, nl=False)
         return
-    from gputop.terminal.writing import code_of, write_whole
-
     try:
         write_whole(Path(output), data)
     except (OSError, ValueError) as error:

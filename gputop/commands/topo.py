@@ -8,6 +8,9 @@ from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.reading import read_snapshot
 from gputop.terminal.lines import say
 from gputop.topology.exports import NAMES
+from gputop.topology.exports.written import exported
+from gputop.topology.hardware.strangers import remarks
+from gputop.topology.node import Node
 
 
 @click.command("topo")
@@ -29,10 +32,6 @@ def command(
     form: str | None,
 ) -> None:
     """Print how the devices of the node hang together."""
-    from gputop.topology.exports.written import exported
-    from gputop.topology.hardware.strangers import remarks
-    from gputop.topology.node import Node
-
     snapshot = read_snapshot(sources, demo)
     tell_problems(snapshot)
     written = exported(form or ("json" if as_json else "matrix"), Node(snapshot))

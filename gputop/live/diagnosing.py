@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from gputop.exits import Exit
+
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.engine import Diagnosis
     from gputop.topology.diagnosis.policy import Policy
@@ -88,7 +90,6 @@ class Diagnosing:
         """What the site decided; what it expects holds for its own machines, no file or demo."""
         from gputop.checking.node import reference
         from gputop.checking.policy import site
-        from gputop.exits import Exit
         from gputop.topology.diagnosis.engine import load
         from gputop.topology.diagnosis.policy import Policy
 

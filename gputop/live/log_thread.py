@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
+from gputop.live.log_reading import ReadError, read_path
+from gputop.topology.diagnosis.symptoms.log import examine, fits
+
 if TYPE_CHECKING:
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.model.snapshot import NodeSnapshot
@@ -72,9 +75,6 @@ class LogThread:
         self._post(LogProgress(self, read_bytes, self._total))
 
     def _run(self) -> None:
-        from gputop.live.log_reading import ReadError, read_path
-        from gputop.topology.diagnosis.symptoms.log import examine, fits
-
         try:
             # A compressed file holds more than it weighs: no share can be told.
             if self.path.suffix != ".gz" and self.path.is_file():

@@ -9,6 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gputop import messages
+from gputop.measuring import history, planning, running
+from gputop.measuring.nccl_check import check_run, log_of, transports
+from gputop.topology.diagnosis.symptoms.log import examine
 from gputop.topology.model.snapshot import NodeSnapshot
 
 if TYPE_CHECKING:
@@ -73,8 +76,6 @@ class Probing:
         cancel: threading.Event,
     ) -> None:
         # Imported here: the app opens without the probes' code.
-        from gputop.measuring import planning, running
-
         posting = _Posting(self._post, snapshot)
         try:
             plan = planning.plan(names, snapshot.machine, addresses, level=level, force=force)
@@ -95,8 +96,6 @@ class _Posting:
         """Probe -> why its run is not in the history."""
 
     def __call__(self, event: Event) -> None:
-        from gputop.measuring import running
-
         if isinstance(event, running.Began):
             if event.choice.chosen is not None:
                 self._python = event.choice.chosen.path
@@ -148,8 +147,6 @@ class _Posting:
                 self._changed(self._state)
 
     def _keep(self, event: Ended) -> str:
-        from gputop.measuring import history
-
         try:
             return history.keep_result(self._snapshot, event.planned.request, event.result)
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs the kept run only
@@ -157,9 +154,6 @@ class _Posting:
 
     def _check(self, result: ProbeResult) -> None:
         """Lay the logs beside the prediction, here and not on the event loop: it takes a while."""
-        from gputop.measuring.nccl_check import check_run, log_of, transports
-        from gputop.topology.diagnosis.symptoms.log import examine
-
         try:
             check = check_run(self._snapshot, result, {})
             read = examine(log_of(result), self._snapshot, library=check.library)

@@ -10,7 +10,10 @@ from typing import Any
 import msgspec
 
 from gputop.live.diagnosing import Diagnosing
+from gputop.messages import PolicyFailed, RefreshFailed, ReportReady
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.node import Node
+from gputop.topology.report import Report
 from gputop.topology.sources.feed import Feed
 
 STARTUP_SECONDS = 2.0
@@ -98,8 +101,6 @@ class Refresher:
                 self._decide()
                 self._tell()
             except Exception as error:  # noqa: BLE001 - the app border: the screen stays, with the reason
-                from gputop.messages import RefreshFailed
-
                 self._send(RefreshFailed(f"{type(error).__name__}: {error}"))
             young = time.monotonic() - started < STARTUP_SECONDS
             self._wake.wait(STARTUP_GAP_SECONDS if young else self._interval * 0.9)
@@ -122,10 +123,6 @@ class Refresher:
         self._snapshot, self._shown_measurements = snapshot, measurements
         if measurements:
             snapshot = _with_measurements(snapshot, measurements)
-        from gputop.messages import ReportReady
-        from gputop.topology.node import Node
-        from gputop.topology.report import Report
-
         known = self._report
         report = Report(Node(snapshot)) if known is None else known.follow(snapshot)
         self._report = report
@@ -150,8 +147,6 @@ class Refresher:
         late = time.monotonic() - self._started >= PREDICT_AFTER_SECONDS
         if not late or not self._undecided():
             return
-        from gputop.messages import ReportReady
-
         node = self._report.node
         try:
             node = node.decide()
@@ -177,15 +172,10 @@ class Refresher:
         try:
             asked = self._diagnosing.ask(report, time.monotonic())
             if self._diagnosing.trouble:
-                from gputop.messages import PolicyFailed
-
                 self._send(PolicyFailed(self._diagnosing.trouble))
                 self._diagnosing.trouble = ""
         finally:
             if happened or asked:
-                from gputop.messages import ReportReady
-                from gputop.topology.report import Report
-
                 events = self._watcher.events
                 self._report = Report(report.node, self._diagnosing.diagnosis, events)
                 self._send(ReportReady(self._report))

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from gputop.measuring import running
+from gputop.measuring.running import Suite
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import say
 
@@ -36,8 +38,6 @@ class Attended:
 
     def ends(self) -> Iterator[Ended]:
         """Yield the end of each probe; after Ctrl+C only those that arrive in time."""
-        from gputop.measuring import running
-
         # Off the main thread, so that Ctrl+C reaches us while the worker is in a driver call.
         threading.Thread(target=self._run, name="probes", daemon=True).start()
         give_up = float("inf")
@@ -74,8 +74,6 @@ class Attended:
         return time.monotonic() + LEAVE_SECONDS
 
     def _run(self) -> None:
-        from gputop.measuring.running import Suite
-
         try:
             Suite(self._plan, self._events.put, self._cancel).run()
         except BaseException as error:  # noqa: BLE001 - handed to the main thread

@@ -9,12 +9,14 @@ import msgspec
 
 from gputop.measuring.quantities import main_variants, quantity_of
 from gputop.terminal.clean import clean
+from gputop.topology.expectation.four_numbers import four_numbers
+from gputop.topology.expectation.judge import Judge
+from gputop.topology.expectation.patterns import FigurePattern
+from gputop.topology.expectation.patterns import patterns as patterns_of
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 
 if TYPE_CHECKING:
-    from gputop.topology.expectation.judge import Judge
     from gputop.topology.expectation.judgement import Judgement
-    from gputop.topology.expectation.patterns import FigurePattern
     from gputop.topology.nccl.prediction import Prediction
 
 
@@ -81,10 +83,6 @@ class Expecting:
         snapshot = self._snapshot
         if snapshot is None or all(figure.device_kind == "cpu" for figure in figures):
             return Expectations(figures)
-        from gputop.topology.expectation.four_numbers import four_numbers
-        from gputop.topology.expectation.judge import Judge
-        from gputop.topology.expectation.patterns import patterns
-
         if self._judge is None:
             self._judge = Judge(snapshot, self._prediction)
         judgements = self._judge.judge(figures)
@@ -100,7 +98,7 @@ class Expecting:
                         line=numbers.line,
                     )
                 )
-        read = patterns(
+        read = patterns_of(
             figures, self._names, snapshot, prediction=self._prediction, judgements=judgements
         )
         return Expectations(figures, judgements, tuple(main), read)

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+import platformdirs
 
 from gputop import __version__
+from gputop.measuring.expected import Expecting
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
 
@@ -80,10 +82,8 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def folder() -> Path:
     """The folder of the history; OSError for a user without a home folder."""
-    from platformdirs import user_state_path
-
     try:
-        found = Path(user_state_path("gputop")) / "history"
+        found = Path(platformdirs.user_state_path("gputop")) / "history"
     except RuntimeError as error:
         raise OSError(NO_HOME) from error
     if not found.is_absolute():
@@ -153,8 +153,6 @@ def keep_result(
 
 
 def _judge(snapshot: NodeSnapshot, figures: Sequence[Measurement]) -> list[str]:
-    from gputop.measuring.expected import Expecting
-
     return [one.verdict for one in Expecting(snapshot, {}).of(figures).judgements]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gputop.measuring.expected import Expectations, Expecting
 from gputop.terminal.clean import clean
+from gputop.topology.wiring.graph import gpu_label
 
 if TYPE_CHECKING:
     from gputop.topology.expectation.judgement import Judgement
@@ -94,8 +95,6 @@ def judged(report: Report) -> Judged:
 
 
 def _names(machine: Machine) -> dict[str, str]:
-    from gputop.topology.wiring.graph import gpu_label
-
     names: dict[str, str] = {}
     for gpu in machine.gpus:
         for key in (gpu.address, gpu.uuid):

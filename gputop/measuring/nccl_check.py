@@ -10,6 +10,8 @@ import msgspec
 
 from gputop.measuring.runs import ProbeResult
 from gputop.topology.logs.comparing.agreement import Agreement
+from gputop.topology.logs.comparing.compare import compare
+from gputop.topology.logs.reading.read import read_log
 from gputop.topology.model.quantities import (
     ALL_REDUCE,
     ALL_REDUCE_ALGBW,
@@ -18,6 +20,8 @@ from gputop.topology.model.quantities import (
     TRANSPORT,
 )
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
+from gputop.topology.nccl.decide.predict import predict
+from gputop.topology.nccl.settings import Settings
 
 if TYPE_CHECKING:
     from gputop.topology.logs.report.communicator import Communicator
@@ -103,8 +107,6 @@ def check_run(
     takes the one that ran. It never raises for the content of a log; `trouble` says why the
     prediction or the log is missing.
     """
-    from gputop.topology.logs.comparing.compare import compare
-
     log = log_of(result)
     gpus = gpus_of(result)
     trouble: str | None = None
@@ -177,8 +179,6 @@ def library_of(result: ProbeResult) -> str | None:
 
 def log_of(result: ProbeResult) -> LogReport:
     """Parse the logs of all ranks as one log."""
-    from gputop.topology.logs.reading.read import read_log
-
     outcome = result.outcome
     text = "\n".join(outcome.log_of(rank) for rank in outcome.ranks_logged())
     return read_log(io.BytesIO(text.encode("utf-8", "replace")), name="probe nccl")
@@ -190,9 +190,6 @@ def _predict(
     library: str | None,
     gpus: tuple[str, ...],
 ) -> Prediction:
-    from gputop.topology.nccl.decide.predict import predict
-    from gputop.topology.nccl.settings import Settings
-
     settings = Settings.of(snapshot, changes)
     return predict(snapshot, settings, library=library, gpus=gpus or None)
 

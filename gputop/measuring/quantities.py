@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+from gputop.probes import catalog
 from gputop.probes.protocol.quantity import Quantity
 from gputop.terminal.clean import clean
 
@@ -23,8 +24,6 @@ UNDECLARED = "undeclared"
 @cache
 def specs() -> dict[str, ProbeSpec]:
     """Name of a probe -> the quantities that it declares, in their order."""
-    from gputop.probes import catalog
-
     return {name: catalog.load(name).SPEC for name in catalog.NAMES}
 
 

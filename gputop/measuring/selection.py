@@ -6,7 +6,11 @@ import re
 from collections.abc import Sequence
 
 from gputop.topology.model.machine import Gpu, Machine
+from gputop.topology.nccl.decide.communicator import address_of
 from gputop.topology.nccl.decide.unserved import unserved_gpus
+from gputop.topology.nccl.order import hip_order
+from gputop.topology.nccl.system.ranks import ranks_of
+from gputop.topology.nccl.xml.detect import ranked
 
 DRIVERS = {"index": ("nvidia", "amd"), "nvml": ("nvidia",), "amdsmi": ("amd",)}
 """Prefix of an index -> the vendors whose GPUs it counts; "index" is a bare number."""
@@ -92,12 +96,7 @@ def _by_number(kind: str, number: int, machine: Machine) -> str:
 def _by_rank(machine: Machine) -> list[str]:
     """Addresses by rank: from a topology XML, else in the order of the library."""
     if machine.nccl_topology is None:
-        from gputop.topology.nccl.xml.detect import ranked
-
         return [gpu.address for gpu in ranked(machine)]
-    from gputop.topology.nccl.decide.communicator import address_of
-    from gputop.topology.nccl.system.ranks import ranks_of
-
     ranks = ranks_of(machine.nccl_topology)
     ordered = sorted(ranks.items(), key=lambda item: item[1])
     return [address_of(bus) for (_, bus), _ in ordered]
@@ -105,8 +104,6 @@ def _by_rank(machine: Machine) -> list[str]:
 
 def _by_runtime(gpus: Sequence[Gpu]) -> list[str]:
     """Addresses by CUDA index for GPUs of one model: PCI order; HIP has its own order."""
-    from gputop.topology.nccl.order import hip_order
-
     known = list({gpu.address: gpu for gpu in gpus}.values())
     amd = bool(known) and known[0].vendor == "amd"
     return [gpu.address for gpu in (hip_order(known) if amd else known)]

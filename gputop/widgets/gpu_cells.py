@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gputop.terminal.clean import clean
+from gputop.topology.hardware.specs import sku_for
 from gputop.topology.hardware.vendors import vendor_of
 from gputop.topology.model.machine import Gpu
 from gputop.topology.model.readings import GpuReading, ProcessReading
@@ -54,8 +55,6 @@ def short_name(name: str | None) -> str:
 def model(gpu: Gpu) -> str:
     """The GPU's name, short; else its model by the PCI id."""
     if gpu.name is None:
-        from gputop.topology.hardware.specs import sku_for
-
         sku = sku_for(gpu)
         if sku is not None:
             return sku.name

@@ -10,6 +10,7 @@ from gputop.measuring.quantities import unit_text
 from gputop.probes.catalog.p2p import quantities as p2p
 from gputop.terminal.clean import clean
 from gputop.topology.model.units import figure
+from gputop.topology.wiring.paths import path_between
 from gputop.widgets.link_matrix import relation_ink
 from gputop.widgets.measure import Measure, Pair, Value, measured, pairs_of
 from gputop.widgets.meters import verdict_of
@@ -65,8 +66,6 @@ def expected_gbs(report: Report, src: str, dst: str) -> float | None:
     """Payload rate of the path between two GPUs, one way; None when unknown."""
     if report.graph is None:
         return None
-    from gputop.topology.wiring.paths import path_between
-
     path = path_between(report.graph, src, dst)
     return None if path is None else path.payload_gbs
 

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ..flags.catalogue.catalogue import catalogue
 from ..model.snapshot import Measurement, NodeSnapshot
+from ..nccl.decide.predict import predict
 from ..nccl.decide.summary import algorithm, message_size
 from ..nccl.prediction import AlgorithmChoice, Prediction
+from ..nccl.settings import Settings
 
 GOES_BY = {
     "P2P": "P2P",
@@ -126,8 +129,6 @@ class Variables:
         named = [n for n in sorted(values) if _of_library(n) and n not in OF_THE_MACHINE]
         if not named:
             return []
-        from ..flags.catalogue.catalogue import catalogue
-
         known = catalogue()
         flags = ((name, known.flag(name)) for name in named)
         return [name for name, flag in flags if flag is not None and flag.kind in KINDS]
@@ -137,9 +138,6 @@ class Variables:
     ) -> Prediction | None:
         key = self._key(values, gpus)
         if key not in self._made:
-            from ..nccl.decide.predict import predict
-            from ..nccl.settings import Settings
-
             try:
                 self._made[key] = predict(self.snapshot, Settings(dict(values)), gpus=gpus)
             except (ValueError, LookupError, ArithmeticError, RecursionError):

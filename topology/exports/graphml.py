@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+
+import networkx as nx
 
 from ..model.units import printable
 from ..node import Node
@@ -11,14 +12,9 @@ from ..wiring.graph import wires_of
 from .json import wire_fields
 from .written import Written
 
-if TYPE_CHECKING:
-    import networkx as nx
-
 
 def write(node: Node) -> Written:
     """Write the graph as GraphML; every attribute is a plain value, unknown ones are left out."""
-    import networkx as nx
-
     written = io.BytesIO()
     nx.write_graphml_xml(_plain(node), written, encoding="utf-8", prettyprint=True)
     return Written(written.getvalue().decode("utf-8") + "\n")
@@ -26,8 +22,6 @@ def write(node: Node) -> Written:
 
 def _plain(node: Node) -> nx.Graph[str]:
     """Copy the graph with attributes that any format can hold."""
-    import networkx as nx
-
     graph: nx.Graph[str] = nx.Graph()
     for vertex, attributes in node.graph.nodes(data=True):
         label = printable(str(attributes["label"]))

@@ -12,6 +12,7 @@ from ..model.part import Part
 from ..model.snapshot import NodeSnapshot
 from ..sources.collect import merge, merge_machine
 from ..sources.feed import LATER_SECONDS
+from .demos import demo
 
 JOB_AGE_SECONDS = 5 * 3600.0 + 12 * 60
 """How long the job of a demo has run when the demo is opened."""
@@ -61,8 +62,6 @@ class DemoFeed:
         """The node as of the current tick; the first time only what a first picture needs."""
         tick = int((time.monotonic() - self._started) / self._interval)
         if not self._opened:
-            from .demos import demo
-
             self._opened = True
             parts = tuple(demo.parts(demo.opening(self.name, tick)).values())
             return self._merge(parts, merge_machine(parts))
@@ -70,8 +69,6 @@ class DemoFeed:
 
     def at(self, tick: int) -> NodeSnapshot:
         """The node at one tick; a pure function of name and tick but for the times."""
-        from .demos import demo
-
         parse = demo.parts
         if not self._parts:
             self._parts = dict(parse(demo.raw(self.name, tick)))

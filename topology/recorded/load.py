@@ -13,8 +13,11 @@ import msgspec
 from ..model.format import LIMIT_BYTES, Format, FormatError
 from ..model.part import Part, part_of
 from ..model.snapshot import NodeSnapshot, SnapshotError, decode
+from ..nccl.xml.read import check_topology
 from ..sources.collect import merge
+from ..sources.files.tree import FolderTree
 from .formats import NAMES
+from .formats.sysfs_tar import looks_like_sysfs, part_from_tree
 from .plain_file import read_plain
 
 HEAD_BYTES = 64 * 1024
@@ -174,8 +177,6 @@ def _one_topology(found: list[_Found]) -> tuple[list[_Found], list[tuple[str, st
 
 def _files(path: Path) -> Iterator[tuple[Path, bool]]:
     """The files behind one argument, and whether the caller named that very file."""
-    from .formats.sysfs_tar import looks_like_sysfs
-
     try:
         is_folder = path.is_dir()
         if not is_folder and not path.exists():
@@ -238,8 +239,6 @@ def _read_snapshot(path: Path, data: bytes) -> _Found:
     try:
         snapshot = decode(data)
         if snapshot.machine.nccl_topology is not None:
-            from ..nccl.xml.read import check_topology
-
             check_topology(snapshot.machine.nccl_topology)
     except (SnapshotError, FormatError) as error:
         raise LoadError(f"{path}: {error}") from error
@@ -247,9 +246,6 @@ def _read_snapshot(path: Path, data: bytes) -> _Found:
 
 
 def _read_tree(path: Path) -> _Found:
-    from ..sources.files.tree import FolderTree
-    from .formats.sysfs_tar import part_from_tree
-
     try:
         return _Found(
             len(NAMES) + 1, path.name, part_from_tree(FolderTree(path)), path.stat().st_mtime

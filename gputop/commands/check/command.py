@@ -11,8 +11,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gputop.checking.check import Wanted, check
+from gputop.checking.policy import site
+from gputop.checking.rules import RULES
+from gputop.commands.check.text import lines
 from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.terminal import signs
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say, terminal_width
 
@@ -79,10 +84,6 @@ def command(
     Without --quick the idle GPUs are measured for some seconds. Exit codes: 0 healthy, 1 slow,
     2 broken, 3 cannot tell.
     """
-    from gputop.checking.check import Wanted, check
-    from gputop.checking.policy import site
-    from gputop.checking.rules import RULES
-
     if listing:
         from gputop.commands.check.list import print_list
 
@@ -150,9 +151,6 @@ def _print(answer: Answer, *, as_json: bool, verbose: bool) -> None:
 
         print_json(document(answer))
         return
-    from gputop.commands.check.text import lines
-    from gputop.terminal import signs
-
     signs.fit(sys.stdout)
     for line in lines(answer.diagnosis, terminal_width(), verbose=verbose, measured=answer.probes):
         click.echo(clean(line, 4000))

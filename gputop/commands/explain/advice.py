@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gputop.commands.explain.document import Advice
+from gputop.pages.terminal import wrapped
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.rules.amd.few_gpus import FEW
+from gputop.topology.node import Node
 
 if TYPE_CHECKING:
     from gputop.topology.model.snapshot import NodeSnapshot
@@ -20,10 +24,6 @@ def advice(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[Advice, ...]
     gpus = sorted({pair.src_bus_id for pair in prediction.pairs})
     if prediction.library.name != "rccl" or len(gpus) < 2:
         return ()
-    from gputop.topology.diagnosis.case import Case
-    from gputop.topology.diagnosis.rules.amd.few_gpus import FEW
-    from gputop.topology.node import Node
-
     found = FEW.check(Case(Node(snapshot), gpus=gpus))
     return tuple(
         Advice(
@@ -44,8 +44,6 @@ def _set(prediction: Prediction) -> bool:
 
 def lines(suggestions: tuple[Advice, ...], width: int) -> Iterator[str]:
     """The advice as lines of text."""
-    from gputop.pages.terminal import wrapped
-
     for one in suggestions:
         yield from wrapped(f"{one.title}: {one.why}", width, 2)
         if one.command:

@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING
 import click
 
 from gputop import __version__
+from gputop.commands.explain.advice import advice
+from gputop.commands.explain.advice import lines as advice_lines
+from gputop.commands.explain.document import document
+from gputop.commands.explain.text import lines
 from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.commands.predicting import changes_of, pair_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.pages.terminal import section_lines
 from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, text_width
+from gputop.topology.flags.account.whatif_text import sections
+from gputop.topology.flags.values.predicting import predict_with_flags
+from gputop.topology.flags.what_if.whatif import compare
+from gputop.topology.nccl.decide.predict import NoGpusError
+from gputop.topology.nccl.settings import Settings
+from gputop.topology.nccl.versions import UnknownVersionError
 
 if TYPE_CHECKING:
     from gputop.topology.nccl.prediction import Prediction
@@ -46,14 +57,6 @@ def command(
     SRC and DST name one pair: a rank, a PCI address, a UUID, nvml:N or cuda:N. Without them
     every pair of the communicator is answered.
     """
-    from gputop.commands.explain.advice import advice
-    from gputop.commands.explain.advice import lines as advice_lines
-    from gputop.commands.explain.document import document
-    from gputop.topology.flags.values.predicting import predict_with_flags
-    from gputop.topology.nccl.decide.predict import NoGpusError
-    from gputop.topology.nccl.settings import Settings
-    from gputop.topology.nccl.versions import UnknownVersionError
-
     changes = changes_of(settings)
     snapshot = read_snapshot(sources, demo)
     tell_problems(snapshot)
@@ -92,10 +95,6 @@ def command(
     for line in advice_lines(suggestions, text_width()):
         click.echo(clean(line, 400))
     if changes:
-        from gputop.pages.terminal import section_lines
-        from gputop.topology.flags.account.whatif_text import sections
-        from gputop.topology.flags.what_if.whatif import compare
-
         click.echo()
         comparison = compare(baseline, prediction, changes)
         for line in section_lines(sections(comparison), text_width()):
@@ -106,7 +105,5 @@ def command(
 
 
 def _print(prediction: Prediction, pair: tuple[int, int] | None) -> None:
-    from gputop.commands.explain.text import lines
-
     for line in lines(prediction, text_width(), pair):
         click.echo(clean(line, 400))

@@ -6,17 +6,26 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gputop.commands.flags.document import catalogue_document, document
+from gputop.commands.flags.text import overview_lines
 from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.commands.predicting import changes_of, predicting_options, selected
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.pages.terminal import section_lines
 from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json, say, text_width
+from gputop.topology.flags.account.account import account, plain
+from gputop.topology.flags.account.whatif_text import sections as change_sections
+from gputop.topology.flags.catalogue.catalogue import catalogue
+from gputop.topology.flags.catalogue.elsewhere import elsewhere
+from gputop.topology.flags.values.process import ProcessError, ProcessFlags, read
+from gputop.topology.flags.what_if.study import Study
+from gputop.topology.model.page import Section
+from gputop.topology.nccl.versions import UnknownVersionError
 
 if TYPE_CHECKING:
     from gputop.topology.flags.catalogue.catalogue import Flag
-    from gputop.topology.flags.values.process import ProcessFlags
-    from gputop.topology.flags.what_if.study import Study
     from gputop.topology.model.snapshot import NodeSnapshot
 
 LONGEST_LINE = 400
@@ -61,8 +70,6 @@ def command(
     study, origins = _study(snapshot, process, library, selected(gpus, snapshot.machine))
     trouble = study.trouble()
     if as_json:
-        from gputop.commands.flags.document import document
-
         print_json(document(study, snapshot, origins, flag, process, changes))
     elif flag is not None:
         _explain(flag, study, changes, predicted=trouble is None)
@@ -75,9 +82,6 @@ def command(
 def _flag(name: str | None) -> Flag | None:
     if name is None:
         return None
-    from gputop.topology.flags.catalogue.catalogue import catalogue
-    from gputop.topology.flags.catalogue.elsewhere import elsewhere
-
     flag = catalogue().flag(name)
     if flag is not None:
         return flag
@@ -93,11 +97,10 @@ def _process(pid: int | None, sources: tuple[str, ...], demo: str | None) -> Pro
         return None
     if sources or demo:
         raise Exit("--pid is about this machine: it excludes --from and --demo", USAGE)
-    from gputop.topology.flags.values import process
 
     try:
-        return process.read(pid)
-    except process.ProcessError as error:
+        return read(pid)
+    except ProcessError as error:
         raise Exit(str(error), USAGE if error.missing else CANNOT_TELL) from error
 
 
@@ -108,9 +111,6 @@ def _study(
     gpus: tuple[str, ...] | None,
 ) -> tuple[Study, dict[str, str]]:
     """The node with the variables of the process, or else of the snapshot."""
-    from gputop.topology.flags.what_if.study import Study
-    from gputop.topology.nccl.versions import UnknownVersionError
-
     held = snapshot.environment if process is None else process.environment
     if library is None and process is not None:
         library = process.rules
@@ -125,17 +125,10 @@ def _study(
 
 
 def _catalogue(search: str, as_json: bool) -> None:
-    from gputop.topology.flags.catalogue.catalogue import catalogue
-
     found = catalogue().search(search)
     if as_json:
-        from gputop.commands.flags.document import catalogue_document
-
         print_json(catalogue_document(found))
         return
-    from gputop.pages.terminal import section_lines
-    from gputop.topology.model.page import Section
-
     groups: dict[str, list[Flag]] = {}
     for flag in found:
         groups.setdefault(flag.group, []).append(flag)
@@ -148,13 +141,9 @@ def _catalogue(search: str, as_json: bool) -> None:
 
 
 def _explain(flag: Flag, study: Study, changes: dict[str, str | None], *, predicted: bool) -> None:
-    from gputop.pages.terminal import section_lines
-    from gputop.topology.flags.account.account import account, plain
-    from gputop.topology.flags.account.whatif_text import sections
-
     lines = [f"{flag.name} ({flag.group}, {flag.subject})", ""]
     if changes and predicted:
-        lines += [*section_lines(sections(study.change(changes)), text_width(WIDEST)), ""]
+        lines += [*section_lines(change_sections(study.change(changes)), text_width(WIDEST)), ""]
     page = account(flag, study) if predicted else plain(flag)
     _echo([*lines, *section_lines(page, text_width(WIDEST))])
 
@@ -165,13 +154,9 @@ def _overview(
     process: ProcessFlags | None,
     changes: dict[str, str | None],
 ) -> None:
-    from gputop.commands.flags.text import overview_lines
-    from gputop.pages.terminal import section_lines
-    from gputop.topology.flags.account.whatif_text import sections
-
     lines = overview_lines(study, origins, process, text_width(WIDEST))
     if changes:
-        lines += ["", *section_lines(sections(study.change(changes)), text_width(WIDEST))]
+        lines += ["", *section_lines(change_sections(study.change(changes)), text_width(WIDEST))]
     _echo(lines)
 
 

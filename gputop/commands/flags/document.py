@@ -14,6 +14,7 @@ from gputop.topology.flags.what_if.effects import Effect
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.flags.what_if.whatif import Change, Changes, Comparison
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.model.versions import numbers
 from gputop.topology.nccl.prediction import Library
 
 SCHEMA = "gputop.flags/1"
@@ -91,8 +92,6 @@ def catalogue_document(flags: tuple[Flag, ...]) -> Document:
 
 
 def _flag(flag: Flag, study: Study) -> FlagDocument:
-    from gputop.topology.model.versions import numbers
-
     library = study.whose()
     closed = unread(flag, library)
     return FlagDocument(

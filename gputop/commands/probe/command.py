@@ -10,8 +10,15 @@ import click
 
 from gputop.commands.options import json_option
 from gputop.commands.predicting import changes_of
+from gputop.commands.probe.history import print_history
+from gputop.commands.probe.list import print_list
+from gputop.commands.probe.node import chosen, live_snapshot
+from gputop.commands.probe.run import ProbeRun
 from gputop.exits import USAGE, Exit
+from gputop.measuring.planning import plan
+from gputop.probes import catalog
 from gputop.topology.model.machine import Machine
+from gputop.topology.nccl.versions import UnknownVersionError, version_for
 
 RANKED = ("nccl", "collectives", "train-step")
 """Probes with a process on each GPU; they accept variables."""
@@ -75,8 +82,6 @@ def command(
     deadline: float | None,
 ) -> None:
     """Measure GPUs and what joins them. Without a name, everything that can be measured here."""
-    from gputop.probes import catalog
-
     unknown = [name for name in names if name not in catalog.NAMES]
     if unknown:
         raise Exit(f"no probe {unknown[0]!r}; there are: {', '.join(catalog.NAMES)}", USAGE)
@@ -92,22 +97,14 @@ def command(
         raise Exit("--deadline is a number of seconds", USAGE)
     level = "quick" if quick else "full" if full else "normal"
     if listing:
-        from gputop.commands.probe.list import print_list
-
         print_list(names, gpus, as_json=as_json)
         return
     if history:
-        from gputop.commands.probe.history import print_history
-
         print_history(names, as_json=as_json)
         return
     changes = _changes(assignments, loopback=loopback)
     _check_version(version)
     _check_options(names or catalog.NAMES, changes, version, logs, large=large, trace=trace)
-    from gputop.commands.probe.node import chosen, live_snapshot
-    from gputop.commands.probe.run import ProbeRun
-    from gputop.measuring.planning import plan
-
     snapshot = None if selftest else live_snapshot()
     machine = Machine() if snapshot is None else snapshot.machine
     planned = plan(
@@ -171,8 +168,6 @@ def _changes(assignments: tuple[str, ...], *, loopback: bool) -> dict[str, str]:
 
 
 def _check_version(version: str | None) -> None:
-    from gputop.topology.nccl.versions import UnknownVersionError, version_for
-
     try:
         if version is not None:
             version_for(version)

@@ -9,10 +9,13 @@ import click
 import msgspec
 
 from gputop import __version__
+from gputop.commands.probe.node import live_snapshot
 from gputop.commands.probe.table import table, wrapped
 from gputop.exits import CANNOT_TELL, Exit
 from gputop.measuring import history
+from gputop.measuring.history_compare import compare_last
 from gputop.measuring.quantities import quantity
+from gputop.measuring.runs import request_for
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import print_json
 from gputop.topology.model import units
@@ -26,10 +29,6 @@ _LONGEST = 44
 
 def print_history(names: tuple[str, ...], *, as_json: bool) -> None:
     """Print the history of this node; it reads files only, so GPUs may be busy."""
-    from gputop.commands.probe.node import live_snapshot
-    from gputop.measuring.history_compare import compare_last
-    from gputop.measuring.runs import request_for
-
     machine = live_snapshot().machine
     labels = dict(request_for("p2p", machine, ()).names)
     key = history.node_key(machine)

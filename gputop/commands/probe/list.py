@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from gputop import __version__
+from gputop.commands.probe.node import chosen
 from gputop.commands.probe.table import table
 from gputop.measuring.planning import in_order
 from gputop.probes import catalog
@@ -13,6 +14,7 @@ from gputop.probes.protocol.spec import LEVELS, ProbeSpec
 from gputop.reading import settle
 from gputop.terminal.lines import print_json
 from gputop.topology.model import units
+from gputop.topology.sources.live import LiveFeed, load_sources
 
 ELSEWHERE = (2, 4, 8)
 """The numbers of GPUs to estimate for on a machine without a GPU."""
@@ -56,9 +58,6 @@ def _described(spec: ProbeSpec) -> dict[str, object]:
 
 def _found(gpus: str | None) -> int:
     """The number of GPUs on this machine that would be measured."""
-    from gputop.commands.probe.node import chosen
-    from gputop.topology.sources.live import LiveFeed, load_sources
-
     sources = load_sources(("nvml", "amdsmi", "kfd", "pci"))
     machine = settle(LiveFeed(sources, thorough=True)).machine
     return len(chosen(gpus, machine)) if machine.gpus or gpus else 0

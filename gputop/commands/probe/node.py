@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from gputop import __version__
 from gputop.exits import CANNOT_TELL, USAGE, Exit
+from gputop.measuring.selection import SelectionError, select
 from gputop.reading import settle
 from gputop.topology.model.machine import Machine
 from gputop.topology.model.snapshot import NodeSnapshot
+from gputop.topology.sources.live import LiveFeed
 
 
 def live_snapshot() -> NodeSnapshot:
     """Read this machine for predictions and verdicts; raises Exit where it has no GPU."""
-    from gputop.topology.sources.live import LiveFeed
-
     snapshot = settle(LiveFeed(version=__version__, thorough=True))
     if not snapshot.machine.gpus:
         reasons = "; ".join(dict.fromkeys(problem.text for problem in snapshot.problems))
@@ -22,8 +22,6 @@ def live_snapshot() -> NodeSnapshot:
 
 def chosen(gpus: str | None, machine: Machine) -> tuple[str, ...]:
     """PCI addresses of --gpus, else of all GPUs; raises Exit for an unknown GPU."""
-    from gputop.measuring.selection import SelectionError, select
-
     try:
         return select(gpus, machine)
     except SelectionError as error:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gputop.commands.probe import nccl_text
+from gputop.commands.probe.document import document, exit_code, several, worst
+from gputop.commands.probe.report import report
+from gputop.commands.probe.verdict_text import summary
 from gputop.exits import ANSWERED, INTERRUPTED, Exit
+from gputop.measuring import history
+from gputop.measuring.attended import Attended
+from gputop.measuring.expected import Expecting
+from gputop.measuring.nccl_check import check_run
+from gputop.measuring.runs import said, with_names
 from gputop.terminal.lines import print_json, say
 from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.model.snapshot import NodeSnapshot
@@ -33,8 +42,6 @@ class ProbeRun:
         *,
         as_json: bool,
     ) -> None:
-        from gputop.measuring.expected import Expecting
-
         self._plan = plan
         self._snapshot = snapshot
         self._changes = changes
@@ -49,9 +56,6 @@ class ProbeRun:
 
     def run(self) -> int:
         """Run the plan and return the exit code."""
-        from gputop.commands.probe.document import several, worst
-        from gputop.measuring.attended import Attended
-
         attended = Attended(self._plan)
         many = len(self._plan.steps) > 1
         if many:
@@ -64,21 +68,14 @@ class ProbeRun:
         if self._as_json and self._documents:
             print_json(several(self._documents))
         elif many and state is not None:
-            from gputop.commands.probe.verdict_text import summary
-
             click.echo(summary(state))
         return worst(self._codes)
 
     def _ended(self, ended: Ended) -> None:
         """Judge, print and keep the figures of one probe."""
-        from gputop.commands.probe.document import document, exit_code
-        from gputop.measuring import history
-
         result, request = ended.result, ended.planned.request
         check = None
         if result.outcome.logs:
-            from gputop.measuring.nccl_check import check_run
-
             check = check_run(self._snapshot, result, self._changes, library=self._version)
             if self._logs is not None:
                 keep_logs(result, self._logs)
@@ -95,20 +92,14 @@ class ProbeRun:
 
     def _print(self, known: Expectations, check: NcclCheck | None) -> None:
         """Print the figures and the check on stdout."""
-        from gputop.commands.probe.report import report
-
         blocks = [report(known, self._names)] if known.figures else []
         if check is not None:
-            from gputop.commands.probe.nccl_text import text
-
-            blocks.append(text(check, self._names))
+            blocks.append(nccl_text.text(check, self._names))
         if any(blocks):
             click.echo("\n\n".join(block for block in blocks if block) + "\n")
 
     def _print_notes(self, probe: str, result: ProbeResult, kept: str) -> None:
         """Print notes and the outcome on stderr, each text once for all probes."""
-        from gputop.measuring.runs import said, with_names
-
         for text in (
             *result.blind,
             *said(result.outcome.notes, self._names),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gputop.live.findings import Shown
+from gputop.pages.findings import explanation, unexamined
 from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.finding import Finding
@@ -112,6 +113,4 @@ class FindingList(NamedList):
 
 def explained(row: FindingRow, shown: Shown) -> Page:
     """What `w` shows about a row."""
-    from gputop.pages.findings import explanation, unexamined
-
     return unexamined(shown.diagnosis) if row.finding is None else explanation(row.finding)

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from gputop.screens.flags.work import work_out
+from gputop.topology.flags.catalogue.catalogue import catalogue
+from gputop.topology.flags.what_if.study import Study
+from gputop.topology.flags.what_if.whatif import export_line
+
 if TYPE_CHECKING:
     from textual.widget import Widget
 
     from gputop.screens.flags.work import FlagDetails
     from gputop.topology.flags.values.process import ProcessFlags
-    from gputop.topology.flags.what_if.study import Study
     from gputop.topology.nccl.prediction import Prediction
     from gputop.topology.report import Report
 
@@ -58,8 +62,6 @@ class FlagChanges:
 
     def export(self) -> str:
         """The line that sets the changes up in a shell; "" without any."""
-        from gputop.topology.flags.what_if.whatif import export_line
-
         return export_line(self.wanted)
 
 
@@ -113,9 +115,6 @@ class FlagsController:
         self._loading = True
 
         def load() -> None:
-            from gputop.screens.flags import work as flag_work  # noqa: F401 - its imports take long
-            from gputop.topology.flags.catalogue.catalogue import catalogue
-
             catalogue()
             self._widget.post_message(self.Loaded())
 
@@ -123,8 +122,6 @@ class FlagsController:
 
     def renew(self, report: Report) -> None:
         """Study the node anew when a prediction or the choice of a process has changed."""
-        from gputop.topology.flags.what_if.study import Study
-
         if self._outdated(report):
             self._of, self._studied = report.prediction, self.process
             process = self.process
@@ -168,8 +165,6 @@ class FlagsController:
         changes = dict(self.tried.wanted)
 
         def work() -> None:
-            from gputop.screens.flags.work import work_out
-
             worker = get_current_worker()
             time.sleep(PAUSE_SECONDS)
             if worker.is_cancelled:

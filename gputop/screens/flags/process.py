@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from gputop.terminal.clean import clean
+from gputop.topology.flags.values.process import ProcessError, ProcessFlags
+from gputop.topology.flags.values.process import read as read_process
 from gputop.topology.wiring.graph import gpu_label
+from gputop.widgets.panels import ChoicePanel
 
 if TYPE_CHECKING:
     from gputop.screens.view import View
-    from gputop.topology.flags.values.process import ProcessFlags
     from gputop.topology.model.snapshot import NodeSnapshot
 
 HERE, TYPED = "", "typed"
@@ -39,8 +41,6 @@ class ProcessChoice:
         if report is None or report.snapshot.source != ("live",):
             self._say("processes are those of the live node alone")
             return
-        from gputop.widgets.panels import ChoicePanel
-
         options = [
             (HERE, "this shell and its configuration files"),
             *offered(report.snapshot),
@@ -67,11 +67,9 @@ class ProcessChoice:
             return
 
         def read() -> None:
-            from gputop.topology.flags.values import process
-
             try:
-                answer = self.Read(process.read(int(words)))
-            except process.ProcessError as error:
+                answer = self.Read(read_process(int(words)))
+            except ProcessError as error:
                 answer = self.Read(None, str(error))
             self._view.post_message(answer)
 

@@ -12,9 +12,12 @@ from textual.worker import Worker, WorkerState
 
 from gputop.library_words import words
 from gputop.screens.flags.controller import FlagsController
-from gputop.screens.flags.list import FlagList, FlagRow
+from gputop.screens.flags.list import FlagList, FlagRow, rows_of
 from gputop.screens.flags.process import ProcessChoice, title
+from gputop.screens.flags.text import flag_lines, setting_lines
+from gputop.screens.flags.why import explanation
 from gputop.screens.listed import ListedView
+from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.widgets.board import Board
 from gputop.widgets.keys import Key, note, scroll_keys, select_keys
 
@@ -115,9 +118,6 @@ class FlagsScreen(ListedView):
         setting.draw_once(lambda: setting.show((((text, "muted"),),)), text)
 
     def _draw_list(self, table: FlagList) -> None:
-        from gputop.screens.flags.list import rows_of
-        from gputop.topology.flags.catalogue.catalogue import catalogue
-
         study, wanted = self.flags.study, self.flags.tried.wanted
         if study is None:
             return
@@ -132,16 +132,12 @@ class FlagsScreen(ListedView):
         table.caption(f"{len(self._rows)} flags{found} · * set {whose}, else the default")
 
     def _draw_setting(self, board: Board) -> None:
-        from gputop.screens.flags.text import setting_lines
-
         study, width = self.flags.study, self.app.size.width - 1
         count = 0 if study is None else len(study.values)
         export = self.flags.tried.export()
         board.show(setting_lines(self._rows, count, export, self.flags.summary, width))
 
     def _draw_details(self, board: Board, name: str) -> None:
-        from gputop.screens.flags.text import flag_lines
-
         details, changed = self.flags.details, bool(self.flags.tried.wanted)
         ready = details is not None and details.name == name
         board.caption(name if ready else f"{name} …")
@@ -192,8 +188,6 @@ class FlagsScreen(ListedView):
         """Open the line where the new value of the selected flag is typed."""
         name = self.query_one("#list", FlagList).selected
         if name and self.flags.loaded:
-            from gputop.topology.flags.catalogue.catalogue import catalogue
-
             flag = catalogue().flag(name)
             hint = f" ({flag.values})" if flag is not None else ""
             words = f"{name}: a value{hint}; empty takes it away"
@@ -233,8 +227,6 @@ class FlagsScreen(ListedView):
         """Try the next of the values worth trying; after the last one none."""
         if self.flags.study is None:
             return
-        from gputop.topology.flags.catalogue.catalogue import catalogue
-
         name = self.query_one("#list", FlagList).selected
         flag = catalogue().flag(name)
         if flag is None or not flag.tries:
@@ -275,8 +267,6 @@ class FlagsScreen(ListedView):
         """Explain the selected flag as a claim with its facts."""
         if not self.flags.loaded:
             return None
-        from gputop.screens.flags.why import explanation
-
         name = self.query_one("#list", FlagList).selected
         return explanation(name, self.flags.tried.now(name), self.flags.study)
 

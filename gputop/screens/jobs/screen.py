@@ -12,7 +12,10 @@ from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from gputop.library_words import words
+from gputop.screens.jobs.details import detail_lines, heading
 from gputop.screens.jobs.list import JobList, JobRow, rows_of
+from gputop.screens.jobs.variables import VariableDetails, teller, work_out
+from gputop.screens.jobs.why import why_job
 from gputop.screens.listed import ListedView
 from gputop.topology.jobs.grouping import jobs
 from gputop.widgets.board import Board
@@ -21,7 +24,6 @@ from gputop.widgets.keys import note, scroll_keys, select_keys
 if TYPE_CHECKING:
     from gputop.live.findings import Shown
     from gputop.screens.host import ScreenHost
-    from gputop.screens.jobs.variables import VariableDetails
     from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.jobs.grouping import GpuUser
     from gputop.topology.model.page import Page
@@ -128,8 +130,6 @@ class JobsScreen(ListedView):
             board.caption("")
             board.show(())
             return
-        from gputop.screens.jobs.details import detail_lines, heading
-
         board.caption(heading(row))
         width = max((board.scrollable_content_region.width or 60) - 1, 30)
         variables = self._variables(report, row)
@@ -137,8 +137,6 @@ class JobsScreen(ListedView):
 
     def _variables(self, report: Report, row: JobRow) -> VariableDetails | None:
         """What is worked out for this row; asked for where it is not yet."""
-        from gputop.screens.jobs.variables import VariableDetails, teller
-
         user = teller(row.job, row.user)
         if user is None:
             one = (row.user or row.job.processes[0]).reading
@@ -162,8 +160,6 @@ class JobsScreen(ListedView):
         self._request = request
 
         def work() -> None:
-            from gputop.screens.jobs.variables import work_out
-
             worker = get_current_worker()
             time.sleep(PAUSE_SECONDS)
             details = None
@@ -202,8 +198,6 @@ class JobsScreen(ListedView):
         row, report = self._list.row, self.report
         if row is None or report is None:
             return None
-        from gputop.screens.jobs.why import why_job
-
         return why_job(row, report.snapshot, about(row, self.shown))
 
 

@@ -13,7 +13,10 @@ from textual.widgets import Input
 
 from gputop.library_words import words
 from gputop.live.log_thread import LogFailed, LogProgress, LogReady, LogThread
+from gputop.pages.log.lines import gap_lines, version_spans
+from gputop.pages.log.sections import sections
 from gputop.pages.screen import page_lines, page_text
+from gputop.screens.log.entries import entries, entry_lines, explained
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
@@ -107,8 +110,6 @@ class LogScreen(View):
         text.draw_once(lambda: self._draw_text(text), id(self._read), width)
 
     def _draw_entries(self, read: ReadLog) -> None:
-        from gputop.screens.log.entries import entry_lines
-
         width, _ = self._widths()
         found, reasons = self.query_one("#log-entries", Board), self.query_one("#log-why", Board)
         found.caption("Comparison and findings")
@@ -133,8 +134,6 @@ class LogScreen(View):
                 plain = f" {words(self.report).say(line)}"
                 lines += wrapped(((plain, ink),), width, 1) if line else ((),)
         else:
-            from gputop.pages.log.sections import sections
-
             board.caption("The log in short")
             _, wide = self._widths()
             for section in sections(self._read, wide - 2)[2:]:
@@ -153,8 +152,6 @@ class LogScreen(View):
         width = max(self.app.size.width - 1, 20)
         lines: list[Line] = []
         if self._read is not None:
-            from gputop.pages.log.lines import gap_lines, version_spans
-
             log = self._read.log
             name = (f" {clean(log.name, 60)}  ", "key bold")
             lines += wrapped((name, *version_spans(log)), width, 1)
@@ -221,8 +218,6 @@ class LogScreen(View):
         """Show another log from its beginning; None leaves what is shown."""
         if read is None:
             return
-        from gputop.screens.log.entries import entries
-
         self._read = read
         self._entries = entries(read)
         self._selected = 0
@@ -283,8 +278,6 @@ class LogScreen(View):
         """Explain the selected entry."""
         if self._read is None or not self._entries:
             return None
-        from gputop.screens.log.entries import explained
-
         return explained(self._entries[self._selected], self._read)
 
     def selected_text(self) -> str:

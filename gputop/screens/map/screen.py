@@ -14,6 +14,7 @@ from gputop.screens.map.diagram import WiringDiagram
 from gputop.screens.map.info import about, between, shortened
 from gputop.screens.map.legend import HINT, legend
 from gputop.screens.view import View
+from gputop.topology.explain import why as reasons
 from gputop.widgets.board import Board
 from gputop.widgets.keys import Key, note
 from gputop.widgets.spans import text_of, wrapped
@@ -144,8 +145,6 @@ class MapScreen(View):
         report, box = self.report, self.wiring.box
         if report is None or box is None:
             return None
-        from gputop.topology.explain import why as reasons
-
         package = wiring_xgmi.package_of(report.graph, box.id) if not box.members else None
         if package is not None and len(package.members) > 1:
             parts = package.members

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from gputop.terminal.clean import clean
+from gputop.topology.hardware.specs import sku_for
 from gputop.topology.hardware.strangers import remarks
 from gputop.topology.hardware.vendors import AMD, vendor_of
 from gputop.topology.hardware.words import words_of
@@ -72,8 +73,6 @@ def _counted(machine: Machine, name: str, count: int) -> Line:
 
 
 def _is_die(gpu: Gpu) -> bool:
-    from gputop.topology.hardware.specs import sku_for  # its table is read, for AMD's GPUs alone
-
     sku = sku_for(gpu)
     return sku is not None and sku.devices > 1
 

@@ -11,6 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from gputop.screens import NAMES
+from gputop.screens.node.gpu_detail import detail_lines
 from gputop.screens.node.gpu_table import GpuTable, rows_of
 from gputop.screens.node.identity import (
     DEMOS,
@@ -130,8 +131,6 @@ class NodeScreen(View):
         row = self._row()
         if row is not None and not self.has_class("-narrow"):
             detail.caption(_heading(row))
-            from gputop.screens.node.gpu_detail import detail_lines
-
             detail.show(detail_lines(row, detail.size.width or 60))
 
     def _draw_found(self, width: int) -> None:
@@ -244,8 +243,6 @@ class NodeScreen(View):
         row = self._row()
         if row is None:
             return ""
-        from gputop.screens.node.gpu_detail import detail_lines
-
         return "\n".join(
             [_heading(row), *(text_of(line).strip() for line in detail_lines(row, 200))]
         )

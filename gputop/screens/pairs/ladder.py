@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gputop.measuring.judged import judged
+from gputop.pages.severity import SIGNS as HARM
 from gputop.terminal.clean import clean
+from gputop.topology.explain.ladder import NO, ladder
 from gputop.widgets.spans import Line, left, wrapped
 
 if TYPE_CHECKING:
@@ -17,8 +20,6 @@ MOST_FINDINGS = 3
 
 def ladder_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line, ...]:
     """Questions above answers, and why the first no is one; () for what is no pair of GPUs."""
-    from gputop.topology.explain.ladder import NO, ladder
-
     rungs = ladder(report.node, src, dst)
     if not rungs:
         return ()
@@ -55,8 +56,6 @@ def pair_findings(shown: Shown | None, src: str, dst: str, width: int) -> tuple[
     """The loud findings about one of the two, those about both first."""
     if shown is None:
         return ()
-    from gputop.pages.severity import SIGNS as HARM
-
     found = sorted(shown.about(src, dst), key=lambda one: not {src, dst} <= set(one.devices))
     lines: list[Line] = []
     for one in found[:MOST_FINDINGS]:
@@ -71,8 +70,6 @@ def pattern_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line,
     """What the measured matrices say about one of the two; () where nothing was measured."""
     if not report.snapshot.measurements:
         return ()
-    from gputop.measuring.judged import judged
-
     lines: list[Line] = []
     for text in judged(report).patterns_about(src, dst)[:MOST_FINDINGS]:
         lines += wrapped((("! ", "bad"), (clean(text, 400), "")), width, 2)

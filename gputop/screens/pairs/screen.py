@@ -11,9 +11,13 @@ from textual.containers import Container
 from textual.widget import Widget
 
 from gputop.library_words import words
+from gputop.measuring.judged import judged
 from gputop.pages.screen import page_lines, page_text
+from gputop.screens.pairs.ladder import ladder_lines, pair_findings, pattern_lines
 from gputop.screens.view import View
 from gputop.terminal.clean import clean
+from gputop.topology.explain.nccl import library_first
+from gputop.topology.explain.why import why_pair
 from gputop.widgets.board import Board
 from gputop.widgets.keys import Key, note, scroll_keys
 from gputop.widgets.link_matrix import READING
@@ -120,8 +124,6 @@ class PairsScreen(View):
         quantity = MEASURES[self._measure].quantity
         text = ""
         if quantity and report.snapshot.measurements:
-            from gputop.measuring.judged import judged
-
             text = judged(report).pattern(quantity)
         board.display = bool(text)
         head: Line = ((" ! ", "bad"), (clean(text, 400), ""))
@@ -160,8 +162,6 @@ class PairsScreen(View):
 
     def _ladder(self, report: Report, src: str, dst: str, width: int) -> list[Line]:
         """The four rungs, and the findings about the two."""
-        from gputop.screens.pairs.ladder import ladder_lines, pair_findings, pattern_lines
-
         lines: list[Line] = []
         for part in (
             ladder_lines(report, src, dst, width),
@@ -219,9 +219,6 @@ class PairsScreen(View):
         pair = self.query_one("#matrix", PairMatrix).pair
         if pair is None or self.report is None or self.report.graph is None:
             return None
-        from gputop.topology.explain.nccl import library_first
-        from gputop.topology.explain.why import why_pair
-
         why = why_pair(self.report.node, *pair)
         return library_first(why) if MEASURES[self._measure].about == "nccl" else why
 

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from gputop.measuring.history_compare import compare
 from gputop.measuring.quantities import headline_place, quantity, unit_text
 from gputop.screens.probes.groups import title_of
 from gputop.terminal.clean import clean
@@ -54,8 +55,6 @@ def history_lines(
     own = [run for run in runs if run.probe == probe]
     if not own:
         return (((" no earlier run of this probe is kept", "muted"),),)
-    from gputop.measuring.history_compare import compare
-
     comparison = compare(own[-1], own[:-1])
     lines = [*_changes(comparison, names, width)]
     key = _headline(probe, own)

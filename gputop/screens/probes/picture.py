@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
 from textual.containers import Container
+from textual.content import Content
 
+from gputop.screens.probes.curve import ProbeCurve
 from gputop.screens.probes.sweeps import Sweep
+from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
 from gputop.widgets.measure import Measure
 from gputop.widgets.pair_matrix import PairMatrix
 
 if TYPE_CHECKING:
-    from gputop.screens.probes.curve import ProbeCurve
     from gputop.topology.report import Report
 
 
@@ -38,10 +40,6 @@ class ProbePicture(Container):
     def caption(self, text: str) -> None:
         """Write the title into the rule above."""
         if text != self._caption:
-            from textual.content import Content
-
-            from gputop.terminal.clean import clean
-
             self._caption = text
             # Content, because a string would be parsed as markup.
             self.border_title = Content(clean(text, 200))
@@ -49,8 +47,6 @@ class ProbePicture(Container):
     def show_sweep(self, sweep: Sweep) -> None:
         """Draw curves."""
         if self._curve is None:
-            from gputop.screens.probes.curve import ProbeCurve
-
             self._curve = ProbeCurve(id="probe-curve")
             self.mount(self._curve)
         self.matrix.display = False

@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 from textual.containers import Container
 from textual.widget import Widget
 
+from gputop.measuring import history
+from gputop.measuring.judged import judged
+from gputop.screens.probes.entries import entries
+from gputop.screens.probes.figures import about_lines, entry_lines
+from gputop.screens.probes.head import LEVELS, head_lines
 from gputop.screens.probes.history import EarlierRuns
 from gputop.screens.probes.list import ProbeList
 from gputop.screens.probes.picture import ProbePicture
 from gputop.screens.probes.views import EARLIER, FIGURES, ProbeViews
+from gputop.screens.probes.why import why_probe
 from gputop.screens.view import View
 from gputop.widgets.board import Board
 from gputop.widgets.keys import Key, note, scroll_keys, select_keys
@@ -138,10 +144,6 @@ class ProbesScreen(View):
         if drawn_for == self._drawn_for:
             return
         self._drawn_for = None
-        from gputop.measuring.judged import judged
-        from gputop.screens.probes.entries import entries
-        from gputop.screens.probes.head import head_lines
-
         known, suite = judged(report), self.gputop.suite
         gpus = len(snapshot.machine.gpus)
         rows = entries(
@@ -172,8 +174,6 @@ class ProbesScreen(View):
         self._drawn_for = (*drawn_for[:8], table.selected, *drawn_for[9:])
 
     def _draw_entry(self, report: Report, entry: ProbeEntry, known: Judged) -> None:
-        from gputop.screens.probes.figures import about_lines, entry_lines
-
         views, narrow = self._views, self.has_class("-narrow")
         about = self.query_one("#probe-about", Board)
         about.caption(entry.title or entry.name)
@@ -211,9 +211,7 @@ class ProbesScreen(View):
         self._runs_for = wanted
 
         def read() -> None:
-            from gputop.measuring.history import node_key, runs
-
-            found = runs(node_key(machine))
+            found = history.runs(history.node_key(machine))
             self.app.call_from_thread(self._take_runs, found)
 
         self.run_worker(read, thread=True, exclusive=True, group="history", exit_on_error=False)
@@ -255,8 +253,6 @@ class ProbesScreen(View):
 
     def action_level(self) -> None:
         """Choose the next level."""
-        from gputop.screens.probes.head import LEVELS
-
         self._level = LEVELS[(LEVELS.index(self._level) + 1) % len(LEVELS)]
         self.redraw()
 
@@ -286,9 +282,6 @@ class ProbesScreen(View):
         entry = self.query_one("#probe-list", ProbeList).entry
         if entry is None or self.report is None:
             return None
-        from gputop.measuring.judged import judged
-        from gputop.screens.probes.why import why_probe
-
         return why_probe(entry, judged(self.report).notes(entry.name))
 
 

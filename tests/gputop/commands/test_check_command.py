@@ -202,7 +202,7 @@ def test_a_prediction_that_fails_is_told_and_the_rest_goes_on(
     def fail(*arguments: object, **named: object) -> None:
         raise ZeroDivisionError("by purpose")
 
-    monkeypatch.setattr("gputop.topology.nccl.decide.predict.predict", fail)
+    monkeypatch.setattr("gputop.topology.flags.values.predicting.predict", fail)
     for more in ((), ("--gpus", "0,1")):
         done = checked(capsys, "--json", "--demo", "hgx-h100-8", *more)
         assert done.code == 3

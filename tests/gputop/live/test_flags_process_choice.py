@@ -13,7 +13,6 @@ from textual.widgets import Input, OptionList
 
 from gputop.app import GpuTop
 from gputop.screens.flags.screen import FlagsScreen
-from gputop.topology.flags.values import process
 from gputop.topology.flags.values.process import ProcessError, ProcessFlags
 from gputop.topology.model.readings import GpuProcess, ProcessReading
 from gputop.topology.model.snapshot import EnvironmentVariable
@@ -76,7 +75,7 @@ def said(pilot: Pilot[Any]) -> str:
 
 @pytest.fixture(autouse=True)
 def no_real_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "read", fake_read)
+    monkeypatch.setattr("gputop.screens.flags.process.read_process", fake_read)
 
 
 async def test_a_process_on_the_gpus_is_offered_and_its_variables_count() -> None:

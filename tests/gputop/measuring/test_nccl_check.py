@@ -212,7 +212,7 @@ def test_a_comparison_that_fails_leaves_the_figures(monkeypatch: pytest.MonkeyPa
         raise RuntimeError("no such thing")
 
     posted: list[Any] = []
-    monkeypatch.setattr("gputop.measuring.nccl_check.check_run", broken)
+    monkeypatch.setattr("gputop.live.probing.check_run", broken)
     run_by_hand(monkeypatch, posted, result(b"x"))
     (checked,) = (message for message in posted if isinstance(message, messages.NcclChecked))
     assert "no such thing" in checked.text

@@ -231,7 +231,7 @@ async def test_a_slow_prediction_does_not_hold_the_keys(monkeypatch: pytest.Monk
 
     async with GpuTop().run_test(size=(100, 30)) as pilot:
         await open_flags(pilot, demo_report("hgx-h100-8"))
-        monkeypatch.setattr(flag_work, "work_out", slow)
+        monkeypatch.setattr(flag_desk, "work_out", slow)
         monkeypatch.setattr(flag_desk, "PAUSE_SECONDS", 1.0)
         table = pilot.app.screen.query_one(FlagList)
         before = table.place
@@ -255,7 +255,7 @@ async def test_a_mistake_of_ours_is_said_and_the_screen_stays(
     app = GpuTop()
     async with app.run_test(size=(100, 30)) as pilot:
         await open_flags(pilot, demo_report("hgx-h100-8"))
-        monkeypatch.setattr(flag_work, "work_out", broken)
+        monkeypatch.setattr(flag_desk, "work_out", broken)
         await press(pilot, "down")
         for _ in range(40):
             await settle(pilot)

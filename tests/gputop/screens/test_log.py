@@ -132,7 +132,7 @@ async def test_reading_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
         go.wait(20)
         return real(path, heard)
 
-    monkeypatch.setattr(log_reading, "read_path", slow)
+    monkeypatch.setattr("gputop.live.log_thread.read_path", slow)
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         screen = await show(pilot, None)
         screen.open_path(str(LOG))

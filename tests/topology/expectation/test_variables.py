@@ -121,7 +121,7 @@ def test_a_prediction_that_is_passed_in_is_used(monkeypatch: pytest.MonkeyPatch)
     snapshot = with_variables(demo("hgx-h100-8"), NCCL_DEBUG="INFO")
     made = predict(snapshot)
     monkeypatch.setattr(
-        "gputop.topology.nccl.decide.predict.predict",
+        "gputop.topology.expectation.variables.predict",
         lambda *_, **__: pytest.fail("predicted again"),
     )
     found = judge(snapshot, [collective(464.0, ranks=8)], made)[0]
@@ -132,7 +132,7 @@ def test_an_impossible_version_leaves_no_verdict_on_nvls(monkeypatch: pytest.Mon
     def refuse(*_: Any, **__: Any) -> None:
         raise ValueError("no rules of this version")
 
-    monkeypatch.setattr("gputop.topology.nccl.decide.predict.predict", refuse)
+    monkeypatch.setattr("gputop.topology.expectation.variables.predict", refuse)
     found = told(demo("hgx-h100-8"), 100.0, bytes_per_copy=GIB)
     assert found.verdict == "no reference"
 

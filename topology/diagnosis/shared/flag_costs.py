@@ -13,7 +13,9 @@ from ...expectation.variables import VariableEffect
 from ...hardware.specs import Sku
 from ...model.quantities import ALL_REDUCE
 from ...model.snapshot import Measurement
+from ...nccl.decide.predict import predict
 from ...nccl.prediction import Prediction
+from ...nccl.settings import Settings
 from ..case import Case
 
 COLLECTIVE = "AllReduce"
@@ -130,9 +132,6 @@ def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> C
 def _predicted(
     case: Case, values: Mapping[str, str], gpus: tuple[str, ...] | None
 ) -> Prediction | None:
-    from ...nccl.decide.predict import predict
-    from ...nccl.settings import Settings
-
     try:
         return predict(case.snapshot, Settings(dict(values)), gpus=gpus)
     except (ValueError, LookupError, ArithmeticError, RecursionError):

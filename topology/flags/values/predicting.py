@@ -10,6 +10,7 @@ from ...model.snapshot import NodeSnapshot
 from ...nccl.decide.predict import predict
 from ...nccl.prediction import Prediction
 from ...nccl.settings import Settings
+from ..catalogue.catalogue import catalogue
 
 
 def predict_with_flags(
@@ -27,7 +28,6 @@ def predict_with_flags(
     made = predict(snapshot, settings, library=library, gpus=gpus, nodes=nodes)
     if not made.environment:
         return made
-    from ..catalogue.catalogue import catalogue
     from .values import ignored
 
     found = ignored(made.environment, made.library, catalogue())

@@ -7,6 +7,7 @@ plugin) is not visible: /proc keeps the environment of the start.
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import stat
 from pathlib import Path
@@ -203,8 +204,6 @@ def _owner(folder: Path) -> str | None:
         uid = folder.stat().st_uid
     except OSError:
         return None
-    import pwd  # absent on systems without accounts
-
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -18,6 +18,7 @@ from ..report.communicator import (
     TreeNode,
 )
 from ..report.text import plain
+from .blocks import read_graph, read_system
 
 MAX_COMMUNICATORS = 256
 MAX_TRANSPORTS = 50_000
@@ -150,8 +151,6 @@ class CommBuilder:
 
     def built(self) -> Communicator:
         """The record."""
-        from .blocks import read_graph, read_system
-
         systems = [read_system(lines, *about) for lines, about in self.systems.seen.items()]
         graphs = [read_graph(lines, *about) for lines, about in self.graphs.seen.items()]
         return Communicator(

@@ -8,6 +8,7 @@ from .blocks import GRAPH_ROW, PATTERN, is_path_row, is_system_line
 from .building import MAX_TRANSPORTS, MAX_TREE_ROWS, CommBuilder, OpenBlock, Process, bit
 from .gathering import GatheredLog
 from .init_lines import on_counts
+from .tuning_lines import on_old_choice
 
 _VIA = re.compile(
     rb"(?:Channel|Ring) (\d{1,4})(?:/(\d{1,2}))? : "
@@ -214,8 +215,6 @@ def on_number(log: GatheredLog, process: Process, text: bytes, line: int) -> str
     if b"channels" in text:
         return on_counts(log, process, text, line)
     if b"Bytes -> " in text:
-        from .tuning_lines import on_old_choice
-
         return on_old_choice(log, process, text, line)
     log.unknown(process, text, line)
     return "other"

@@ -8,6 +8,7 @@ from ...model.element import Element
 from ...model.snapshot import NodeSnapshot
 from ..nodes import System
 from ..prediction import DomainView, Graphs, Library, PairDecision, Prediction
+from ..search.graphs import search_graphs
 from ..settings import Settings
 from ..system.compute import Computed
 from ..system.domains import views
@@ -15,6 +16,8 @@ from ..system.networks import Network, nets_of, network_of, with_socket_nic, wit
 from ..system.peers import Grants
 from ..versions import Version, preferred, version_for
 from ..wording import named_for
+from ..xml.base import Base, base_topology
+from ..xml.detect import detect
 from .communicator import NodeCommunicator, communicator
 from .grants import grants_of, mig_remark
 from .left_out import remarks
@@ -105,9 +108,6 @@ class _Prediction:
         known = self.snapshot.machine.nccl_topology
         if known is not None and known.has("gpu"):
             return known
-        from ..xml.base import Base, base_topology
-        from ..xml.detect import detect
-
         base = Base(known) if known is not None else base_topology(self.snapshot, self.settings)
         found = detect(self.snapshot.machine, self.settings, base.element)
         self.assume(base.remark, *found.assumptions)
@@ -174,8 +174,6 @@ class _Prediction:
         )
 
     def search(self, computed: Computed) -> Graphs:
-        from ..search.graphs import search_graphs
-
         wanted = self.settings.integer("NCCL_NVLS_ENABLE", 2) != 0
         refused = fabric_refuses(self.snapshot.machine, computed.system)
         here = self.version.library == "nccl" and len(computed.system.nodes["GPU"]) > 1

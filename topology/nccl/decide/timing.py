@@ -9,6 +9,13 @@ import msgspec
 from ..nodes import System
 from ..prediction import AlgorithmChoice, Graphs, Tuning
 from ..settings import Settings
+from ..tuning import remarks
+from ..tuning.channels import coll_channels
+from ..tuning.choices import choices as choices_of
+from ..tuning.inputs import TuningInput
+from ..tuning.merging import merge
+from ..tuning.model import tuning as tuning_of
+from ..tuning.version import assumption
 from ..versions import Version
 
 
@@ -34,16 +41,13 @@ def timing_of(
     nodes: int,
 ) -> Timing:
     """Run the tuning model; `asked` is the version as it was named, "nccl-2.28.9"."""
-    from ..tuning import channels, choices, inputs, merging, model, remarks
-    from ..tuning.version import assumption
-
     number = asked.rpartition("-")[2]
     if version.library != "nccl":
         return Timing(assumptions=tuple(filter(None, (assumption(version.library, number),))))
     cpu = systems[0].nodes["CPU"][0] if systems[0].nodes["CPU"] else None
-    merged = merging.merge(graphs)
+    merged = merge(graphs)
     speeds = [net.speed_gbs for one in systems for net in one.nodes["NET"]]
-    comm = inputs.TuningInput(
+    comm = TuningInput(
         graphs=merged,
         ranks=ranks,
         nodes=nodes,
@@ -58,10 +62,10 @@ def timing_of(
         number=number,
         settings=settings,
     )
-    table = model.tuning(comm)
-    count = channels.coll_channels(comm)
+    table = tuning_of(comm)
+    count = coll_channels(comm)
     return Timing(
-        choices=choices.choices(comm, table, count),
+        choices=choices_of(comm, table, count),
         tuning={
             collective: {
                 algorithm: {

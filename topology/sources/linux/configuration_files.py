@@ -9,6 +9,7 @@ Blanks, quotes and "export" are not understood: they become part of the name or 
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -135,8 +136,6 @@ def home_of(library: Library, environment: Mapping[str, str], uid: int) -> str |
     """Where the library looks for the user's file: $HOME since 2.30, before that the accounts."""
     if library.name == "nccl" and numbers(library.version) >= (2, 30):
         return environment.get("HOME")
-    import pwd  # absent on systems without accounts
-
     try:
         return pwd.getpwuid(uid).pw_dir
     except KeyError:

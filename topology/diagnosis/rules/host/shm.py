@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....flags.what_if.figures import ring_hops
 from ....model.units import size
 from ....model.versions import numbers
 from ...case import Case
@@ -108,8 +109,6 @@ def shm_need(case: Case) -> tuple[int, str]:
     prediction = case.prediction
     if prediction is None:
         return 0, ""
-    from ....flags.what_if.figures import ring_hops
-
     hops = sum(count for (_, way), count in ring_hops(prediction).items() if way == "SHM")
     channels = prediction.coll_channels or 0
     if not hops or not channels:

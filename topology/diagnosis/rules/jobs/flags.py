@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from ....model import quantities
+from ....nccl.settings import strtoll
 from ...case import ENVIRONMENT, Case
 from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
@@ -214,8 +215,6 @@ def _plain(path: str) -> bool:
 
 def number_of(text: str) -> int | None:
     """The number that C reads at the head of a text; None where there is none."""
-    from ....nccl.settings import strtoll
-
     value, used = strtoll(text)
     return value if used else None
 
