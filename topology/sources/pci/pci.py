@@ -19,7 +19,6 @@ from collections.abc import Callable
 from ...model.part import Raw
 from ...model.source import Source, SourceAbsent
 from ..files.tree import Tree, answers, joined, live_tree
-from .config_space import capabilities
 from .devices import parse
 from .names import look_up
 
@@ -43,6 +42,15 @@ LIMIT_DEVICES = 16_384
 FULL_READS = 6
 """Drivers and virtual functions come and go: all of a device is read once in so many reads."""
 ASLEEP = "the device sleeps, and asking would wake it"
+CAPABILITY_POINTER = 0x34
+"""Registers as in the PCI Express Base Specification, with the names of Linux pci_regs.h."""
+PCI_EXPRESS = 0x10
+"""Id of the PCI Express capability; bits 7:4 of its flags at +2 are the device/port type."""
+EXTENDED_START = 0x100
+ACS = 0x000D
+"""Id of the extended capability Access Control Services; its control register is at +6."""
+HEADER_BYTES = 256
+NO_ROOT = "config space needs root"
 
 
 class PciReader:
@@ -106,6 +114,60 @@ def read_device(tree: Tree, address: str) -> dict[str, Raw]:
             {"acs": {"error": ASLEEP}} if _sleeps(tree, folder) else capabilities(tree, folder)
         )
     return device
+
+
+def capabilities(tree: Tree, folder: str) -> dict[str, Raw]:
+    """Read "acs" and, where it can be read, "port_type" from the config space of a device."""
+    path = f"{folder}/config"
+    head = tree.octets(path, 0, HEADER_BYTES)
+    if not isinstance(head, bytes):
+        return {} if head.kind == "absent" else {"acs": {"error": head.why}}
+    if len(head) < HEADER_BYTES:
+        # Without CAP_SYS_ADMIN the kernel hands out the first 64 bytes alone.
+        return {"acs": {"error": NO_ROOT}}
+    found: dict[str, Raw] = {}
+    express = _express(head)
+    if express is not None:
+        found["port_type"] = str(head[express + 2] >> 4)
+    found["acs"] = _acs(tree, path)
+    return found
+
+
+def _express(head: bytes) -> int | None:
+    """Offset of the PCI Express capability in the first 256 bytes."""
+    position = head[CAPABILITY_POINTER] & 0xFC
+    for _ in range(48):  # a broken chain may be a ring
+        if position < 0x40 or position + 3 >= HEADER_BYTES:
+            return None
+        if head[position] == PCI_EXPRESS:
+            return position
+        position = head[position + 1] & 0xFC
+    return None
+
+
+def _acs(tree: Tree, path: str) -> Raw:
+    position = EXTENDED_START
+    for _ in range(96):
+        header = tree.octets(path, position, 4)
+        if not isinstance(header, bytes):
+            return {"error": header.why}
+        value = int.from_bytes(header, "little")
+        if len(header) < 4 or value in (0, 0xFFFFFFFF):
+            # Nothing there at all: conventional PCI, or extended space is out of reach.
+            return (
+                ""
+                if position > EXTENDED_START or value == 0
+                else {"error": "extended config space is out of reach"}
+            )
+        if value & 0xFFFF == ACS:
+            control = tree.octets(path, position + 6, 2)
+            if isinstance(control, bytes) and len(control) == 2:
+                return f"0x{int.from_bytes(control, 'little'):04x}"
+            return {"error": "the ACS register could not be read"}
+        position = value >> 20 & 0xFFC
+        if position < EXTENDED_START:
+            return ""
+    return {"error": "the list of capabilities does not end"}
 
 
 def _place(tree: Tree, address: str) -> str | None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.pci import pci
-from gputop.topology.sources.pci.config_space import capabilities
 from gputop.topology.sources.pci.names import look_up
+from gputop.topology.sources.pci.pci import capabilities
 
 parse = pci.SOURCE.parse
 BRIDGE = {"class": "0x060400", "vendor": "0x8086", "device": "0x352a"}
