@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import json
 
+from tests.house.worked_examples import example
 from tests.support.copied_checkout import CopiedCheckout
 
 NAME = "NCCL_PROMISED_FLAG"
-ENTRY = f"""
-[[flag]]
-name = "{NAME}"
-group = "nccl"
-subject = "transport"
-type = "integer"
-kind = "none"
-values = "a whole number"
-default = "7"
-changes = "Counts the wombats on the way."
-source = "misc/promised.cc:promise"
-"""
+CATALOGUE = "topology/flags/catalogue/catalogue.toml"
 SCREEN = f"""
 import asyncio
 
@@ -52,8 +42,8 @@ asyncio.run(look())
 
 
 def test_a_flag_is_one_entry(checkout: CopiedCheckout) -> None:
-    catalogue = checkout.root / "topology/flags/catalogue/catalogue.toml"
-    catalogue.write_text(catalogue.read_text() + ENTRY)
+    catalogue = checkout.root / CATALOGUE
+    catalogue.write_text(f"{catalogue.read_text()}\n{example(CATALOGUE)}")
     node = ("--demo", "pcie-l40s-8")
 
     explained = checkout.gputop("flags", NAME, *node)

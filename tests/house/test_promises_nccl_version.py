@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
-from gputop.topology.nccl.versions import versions
+from tests.house.worked_examples import example
 from tests.support.copied_checkout import CopiedCheckout
 
-NEWEST = [version for version in versions() if version.library == "nccl"][-1]
-MADE_UP = "2.99.1"
-ENTRY = f"""
-[[version]]
-library = "nccl"
-number = "{MADE_UP}"
-after = "nccl-{NEWEST.number}"
-"""
+TABLE = "topology/nccl/versions.toml"
 
 
 def explained(checkout: CopiedCheckout, version: str) -> dict[str, object]:
@@ -30,17 +24,18 @@ def said(document: object) -> str:
     return json.dumps(document)
 
 
-def test_a_version_that_behaves_like_the_newest_one_is_one_entry(checkout: CopiedCheckout) -> None:
-    before = explained(checkout, MADE_UP)
-    assert f"no rules for NCCL {MADE_UP}" in said(before)
-    assert f"no tuning rules for NCCL {MADE_UP}" in said(before)
-    table = checkout.root / "topology/nccl/versions.toml"
+def test_a_version_that_behaves_like_an_older_one_is_one_entry(checkout: CopiedCheckout) -> None:
+    (entry,) = tomllib.loads(example(TABLE))["version"]
+    made_up, older = entry["number"], entry["after"].removeprefix("nccl-")
+    before = explained(checkout, made_up)
+    assert f"no rules for NCCL {made_up}" in said(before)
+    assert f"no tuning rules for NCCL {made_up}" in said(before)
+    table = checkout.root / TABLE
     text = table.read_text()
     below = text.index('[[version]]\nlibrary = "rccl"')
-    table.write_text(text[:below] + ENTRY.lstrip() + "\n" + text[below:])
-    after = explained(checkout, MADE_UP)
+    table.write_text(f"{text[:below]}{example(TABLE)}\n{text[below:]}")
+    after = explained(checkout, made_up)
     assert "no rules for" not in said(after)
     assert "no tuning rules for" not in said(after)
-    assert f"NCCL {MADE_UP} were read from its source" in said(after)
-    newest = explained(checkout, NEWEST.number)
-    assert said(after).replace(MADE_UP, NEWEST.number) == said(newest)
+    assert f"NCCL {made_up} were read from its source" in said(after)
+    assert said(after).replace(made_up, older) == said(explained(checkout, older))

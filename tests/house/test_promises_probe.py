@@ -4,49 +4,10 @@ from __future__ import annotations
 
 import json
 
+from tests.house.worked_examples import example, line
 from tests.support.copied_checkout import CopiedCheckout
 
-PROBE = '''"""How fast a made-up queue of each device answers."""
-
-from ..devices.opened import Emit
-from ..protocol.messages import MeasuredValue, Request
-from ..protocol.quantity import Quantity
-from ..protocol.spec import ProbeSpec
-
-RATE = Quantity("queue_rate", "queue answers", unit="kilo/s", counted="answers")
-DELAY = Quantity(
-    "queue_delay", "delay by size", unit="us", over_sizes=True, more_is_better=False
-)
-SPEC = ProbeSpec(
-    name="queue",
-    title="Made-up queue",
-    measures="Answers of a queue that does not exist.",
-    method="queue/1",
-    minimum_gpus=1,
-    memory_bytes_per_gpu=0,
-    start_seconds=0.1,
-    seconds_per_gpu=0.1,
-    seconds_per_pair=0.0,
-    quantities=(RATE, DELAY),
-)
-
-
-def run(request: Request, emit: Emit) -> None:
-    """Emit figures that are known beforehand."""
-    for device in (0, 1):
-        _figure(emit, RATE, device, 123.0 + device, None)
-        for shift in range(4):
-            _figure(emit, DELAY, device, 8.0 + shift, 1024 << shift)
-
-
-def _figure(emit: Emit, quantity: Quantity, device: int, value: float, size: "int | None") -> None:
-    emit(
-        MeasuredValue(
-            quantity.key, f"cpu:{device}", "", SPEC.method, "cpu", "none", "made up",
-            value=value, unit=quantity.unit, counted=quantity.counted, bytes_per_copy=size,
-        )
-    )
-'''
+PROBE, MODULES = "probes/catalog/queue.py", "probes/catalog/__init__.py"
 SCREEN = """
 import asyncio
 import sys
@@ -75,8 +36,8 @@ asyncio.run(look())
 
 
 def test_a_probe_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
-    checkout.write("probes/catalog/made_up.py", PROBE)
-    checkout.add_line("probes/catalog/__init__.py", '"nccl": "nccl.probe",', '"queue": "made_up",')
+    checkout.write(PROBE, example(PROBE))
+    checkout.add_line(MODULES, '"nccl": "nccl.probe",', line(MODULES))
 
     listed = checkout.gputop("probe", "--list").stdout
     assert "queue          Made-up queue" in listed

@@ -3,49 +3,14 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
+from tests.house.worked_examples import example, line
 from tests.support.copied_checkout import CopiedCheckout
 from tests.support.places import ROOT
 
-SCREEN = '''
-"""Clock: when the node was read."""
-
-from gputop.screens.view import View
-from gputop.widgets.board import Board
-from gputop.widgets.keys import Key
-
-
-class ClockScreen(View):
-    """One line."""
-
-    TITLE = "Clock"
-    KEYS = (
-        Key(
-            "b",
-            "beat",
-            "beat",
-            "add a beat",
-            command="Add a beat",
-            about="One more",
-        ),
-    )
-    LINE = ("b",)
-    beats = 0
-
-    def body(self):
-        yield Board(id="clock")
-
-    def draw(self, report):
-        board = self.query_one("#clock", Board)
-        board.show((((f"read at {report.snapshot.taken_at:.0f}, beats: {self.beats}", ""),),))
-
-    def action_beat(self):
-        self.beats += 1
-        self.redraw()
-
-
-SCREEN = ClockScreen
-'''
+SCREEN, NAMES = "gputop/screens/clock/screen.py", "gputop/screens/__init__.py"
+THEME = "midnight.toml"
 LOOK = """
 import asyncio, json
 from gputop.app import GpuTop
@@ -78,9 +43,10 @@ async def look():
         await press("question_mark")
         seen["help"] = app.screen.query_one(Board).text()
         seen["themes"] = sorted(app.available_themes)
-        app.theme = "gputop-made"
-        await pilot.pause(0.1)
-        seen["background"] = app.get_css_variables()["background"]
+        for theme in ("gputop-made", "midnight"):
+            app.theme = theme
+            await pilot.pause(0.1)
+            seen[theme] = app.get_css_variables()["background"]
     print(json.dumps(seen))
 
 asyncio.run(look())
@@ -89,14 +55,15 @@ asyncio.run(look())
 
 def test_a_screen_is_a_folder_and_a_line_and_a_theme_is_a_file(checkout: CopiedCheckout) -> None:
     checkout.write("gputop/screens/clock/__init__.py", "")
-    checkout.write("gputop/screens/clock/screen.py", SCREEN)
-    checkout.add_line("gputop/screens/__init__.py", '"log",', '"clock",')
+    checkout.write(SCREEN, example(SCREEN))
+    checkout.add_line(NAMES, '"log",', line(NAMES))
     dark = (ROOT / "themes/dark.toml").read_text()
     assert 'name = "gputop-dark"' in dark
     made = dark.replace('name = "gputop-dark"', 'name = "gputop-made"')
     background = next(line for line in made.splitlines() if line.startswith("background ="))
     checkout.write("themes/made.toml", made.replace(background, 'background = "#123456"'))
-    done = checkout.python("-c", LOOK)
+    checkout.write(f"own/gputop/themes/{THEME}", example(THEME))
+    done = checkout.python("-c", LOOK, XDG_CONFIG_HOME=str(checkout.root / "own"))
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert "9 Clock" in seen["tabs"]
@@ -107,5 +74,6 @@ def test_a_screen_is_a_folder_and_a_line_and_a_theme_is_a_file(checkout: CopiedC
     help_lines = [" ".join(line.split()) for line in seen["help"].splitlines()]
     assert "b add a beat" in help_lines
     assert any(line.startswith("1 to 9 screens:") and "Clock" in line for line in help_lines)
-    assert "gputop-made" in seen["themes"]
-    assert seen["background"] == "#123456"
+    assert {"gputop-made", "midnight"} <= set(seen["themes"])
+    assert seen["gputop-made"] == "#123456"
+    assert seen["midnight"] == tomllib.loads(example(THEME))["colors"]["background"]

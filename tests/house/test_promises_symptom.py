@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import json
 
+from tests.house.worked_examples import example
 from tests.support.copied_checkout import CopiedCheckout
 
-ENTRY = """
-[[symptom]]
-id = "fan-stopped"
-severity = "warning"
-title = "A fan has stopped"
-any = ["fan [0-9]+ has stopped"]
-cause = "The GPUs next to it become hot and slow down."
-look = ["nvidia-smi -q -d TEMPERATURE"]
-fix = ["have the fan replaced"]
-sources = ["the maker's manual"]
-"""
+TABLE = "topology/diagnosis/symptoms/table.toml"
 LOG = """node1:11:11 [0] NCCL INFO NCCL version 2.28.9+cuda13.0
 node1:11:11 [0] misc/fans.cc:12 NCCL WARN fan 3 has stopped
 """
 
 
 def test_a_symptom_of_a_log_is_one_entry(checkout: CopiedCheckout) -> None:
-    table = checkout.root / "topology/diagnosis/symptoms/table.toml"
-    table.write_text(table.read_text() + ENTRY)
+    table = checkout.root / TABLE
+    table.write_text(f"{table.read_text()}\n{example(TABLE)}")
     (checkout.root / "job.log").write_text(LOG)
     printed = checkout.gputop("log", "job.log")
     assert printed.returncode == 0, printed.stderr

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
+from tests.house.worked_examples import example, line
 from tests.support.copied_checkout import CopiedCheckout
 
-VENDOR = '''\
-"""Acme."""
-
-from ..vendor import Vendor
-
-VENDOR = Vendor(
-    id="acme",
-    name="Acme",
-    pci_ids=(0xACE5,),
-    label="ACME",
-    library="ACCL",
-    link="RoadRunner",
-    links="RoadRunners",
-    tool="acme-smi",
-    management="libacme",
-    runtime="Anvil",
-    module="acmedrv",
-    sources=("acme",),
-    clock="Coil",
+VENDOR, NAMES = (
+    "topology/hardware/vendors/acme.py",
+    "topology/hardware/vendors/__init__.py",
 )
-'''
 SOURCE = '''\
 """Acme's GPUs, as libacme tells of them."""
 
@@ -88,8 +72,8 @@ asyncio.run(look())
 
 
 def test_a_vendor_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
-    checkout.write("topology/hardware/vendors/acme.py", VENDOR)
-    checkout.add_line("topology/hardware/vendors/__init__.py", '"amd",', '"acme",')
+    checkout.write(VENDOR, example(VENDOR))
+    checkout.add_line(NAMES, '"amd",', line(NAMES))
     checkout.write("topology/sources/acme/__init__.py", '"""Acme."""\n')
     checkout.write("topology/sources/acme/acme.py", SOURCE)
     checkout.add_line("topology/sources/__init__.py", '"kfd.amdgpu_readings",', '"acme.acme",')
