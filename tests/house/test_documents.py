@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.house.worked_examples import example, paths
+from tests.house.promises.worked_examples import example, paths
 from tests.support.places import ROOT
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "probes/README.md", "tests/recordings/README.md")

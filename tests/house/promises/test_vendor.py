@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.house.worked_examples import example, line
+from tests.house.promises.worked_examples import example, line
 from tests.support.copied_checkout import CopiedCheckout
 
 VENDOR, NAMES = (

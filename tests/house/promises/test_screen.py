@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 
-from tests.house.worked_examples import example, line
+from tests.house.promises.worked_examples import example, line
 from tests.support.copied_checkout import CopiedCheckout
 from tests.support.places import ROOT
 

@@ -6,7 +6,7 @@ import json
 import tomllib
 
 from gputop.topology.model.snapshot import encode
-from tests.house.worked_examples import example, line
+from tests.house.promises.worked_examples import example, line
 from tests.support.copied_checkout import CopiedCheckout
 from tests.support.rule_cases import base, edited
 

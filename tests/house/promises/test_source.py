@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.house.worked_examples import example, line
+from tests.house.promises.worked_examples import example, line
 from tests.support.copied_checkout import CopiedCheckout
 
 SOURCE, SOURCES = "topology/sources/controller.py", "topology/sources/__init__.py"

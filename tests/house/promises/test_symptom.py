@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.house.worked_examples import example
+from tests.house.promises.worked_examples import example
 from tests.support.copied_checkout import CopiedCheckout
 
 TABLE = "topology/diagnosis/symptoms/table.toml"

@@ -1,0 +1,1 @@
+"""What CONTRIBUTING.md promises about adding something, tried in a copy of the checkout."""
