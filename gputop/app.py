@@ -26,6 +26,7 @@ from gputop.live.refresh import Inbox, Refresher
 from gputop.screens import NAMES
 from gputop.screens.keys import COMMON
 from gputop.screens.view import View
+from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean, clean_block
 from gputop.widgets.keys import bindings, commands, help_rows
 
@@ -101,8 +102,6 @@ class GpuTop(App[int]):
         elif early is not None:
             self.post_message(early)
         if not self.is_headless:
-            from gputop.terminal import hangup, job_control
-
             hangup.watch(lambda code: self.exit(return_code=code))
             job_control.watch(self._driver)
             # What comes back from Ctrl+Z finds an empty screen, of which Textual knows nothing.
