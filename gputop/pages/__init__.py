@@ -1,1 +1,1 @@
-"""Prints what is said about a node: one printer for the terminal, one for the screen."""
+"""The printers of pages: one for the terminal, one for the screen."""

@@ -1,4 +1,4 @@
-"""Findings, and rules without their evidence, as pages."""
+"""Findings, and rules whose evidence is missing, as pages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gputop.topology.model.page import Fact, Page
 
 
 def explanation(finding: Finding) -> Page:
-    """Evidence, rule, consequence and fix of a finding, for the panel that says why."""
+    """Explain a finding: its evidence, rule, consequence and fix."""
     _, _, word = SIGNS[finding.severity]
     facts = [
         Fact(question=f"{proof.what}:", answer=proof.value, source=proof.source)
@@ -40,7 +40,7 @@ def explanation(finding: Finding) -> Page:
 
 
 def unexamined(diagnosis: Diagnosis) -> Page:
-    """Which rules had no evidence here, and what each would need."""
+    """List the rules without evidence on this node, and what each needs."""
     missing = [rule for rule in load() if rule.id in diagnosis.unexamined]
     return Page(
         title="Rules without their evidence",

@@ -1,4 +1,4 @@
-"""Prints for the screen: lines of spans, each a text with its ink."""
+"""The printer for the screen: lines of spans, each a text with its ink."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BASIS = {"measured": "good", "read": "muted", "assumed": "warn"}
 
 
 def section_lines(sections: Iterable[Section], width: int) -> tuple[Line, ...]:
-    """Headings strong, the head of a table quiet, the rest as it is."""
+    """Print sections with strong headings and muted heads of tables."""
     lines: list[Line] = []
     for section in sections:
         if lines:
@@ -31,7 +31,7 @@ def section_lines(sections: Iterable[Section], width: int) -> tuple[Line, ...]:
 
 
 def page_lines(page: Page, width: int) -> tuple[Line, ...]:
-    """Claim first, then each fact as question and answer with its reason and source."""
+    """Print the claim, then each fact as question and answer with its reason and source."""
     lines: list[Line] = list(wrapped(((clean(page.claim, 1000), "strong"),), width))
     if page.facts:
         lines.append(())
@@ -67,7 +67,7 @@ def _fact(fact: Fact, width: int) -> list[Line]:
 
 
 def page_text(page: Page) -> str:
-    """The whole page as plain text of 100 columns."""
+    """Print the whole page as plain text of 100 columns."""
     lines = [
         clean(page.title),
         "",
@@ -77,9 +77,9 @@ def page_text(page: Page) -> str:
 
 
 def finding_lines(finding: Finding, width: int, silenced: str | None = None) -> tuple[Line, ...]:
-    """A finding with its evidence, what follows, what would disprove it, and what to do.
+    """Print a finding: its evidence, what follows, what would disprove it, and what to do.
 
-    `silenced`: why nobody wants to hear of it, "" where that is not said; None where it counts.
+    `silenced`: why the finding is silenced, "" without a reason; None where it counts.
     """
     sign, ink, word = SIGNS[finding.severity]
     lines: list[Line] = [
@@ -115,5 +115,5 @@ def _fix_lines(finding: Finding, width: int) -> list[Line]:
 def _source_lines(finding: Finding, width: int) -> tuple[Line, ...]:
     if not finding.sources:
         return ()
-    told = clean(", ".join(finding.sources), 600)
-    return ((), *wrapped((("Sources: ", "muted"), (told, "muted")), width, 4))
+    sources = clean(", ".join(finding.sources), 600)
+    return ((), *wrapped((("Sources: ", "muted"), (sources, "muted")), width, 4))

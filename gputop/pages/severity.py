@@ -29,11 +29,11 @@ VERDICT_SIGNS = dict(
 )
 """Verdict of a diagnosis -> sign and ink."""
 LOUD = (BROKEN, SLOW, CANNOT_TELL)
-"""Severities that devices are marked for."""
+"""Severities for which a device gets a mark."""
 
 
 def counted(findings: Iterable[Finding]) -> str:
-    """How many there are of each severity: "1 broken, 2 notices"."""
+    """Count the findings of each severity: "1 broken, 2 notices"."""
     count = Counter(finding.severity for finding in findings)
     words = []
     for severity in SEVERITIES:

@@ -1,4 +1,4 @@
-"""Prints for a terminal: lines of plain text that are wrapped at a width."""
+"""The printer for a terminal: lines of plain text, wrapped at a width."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 INDENT = "  "
 NARROW = 40
 SHORTEST = 8
-"""Columns of a table are cut down to so many cells, whatever stands in them."""
+"""Narrowest column of a table in cells, whatever it holds."""
 _DEEP = "    "
 
 
 def section_lines(sections: Iterable[Section], width: int) -> list[str]:
-    """Headings with what stands below them, an empty line between two sections."""
+    """Print headings and what is below them, with an empty line between two sections."""
     lines: list[str] = []
     for section in sections:
         if lines:
@@ -30,12 +30,12 @@ def section_lines(sections: Iterable[Section], width: int) -> list[str]:
 
 
 def heading_lines(section: Section, width: int) -> list[str]:
-    """The title of a section."""
+    """Print the title of a section."""
     return wrap(section.title, max(NARROW, width)) or [""]
 
 
 def body_lines(section: Section, width: int) -> list[str]:
-    """What stands below the title: table, paragraphs, bullets."""
+    """Print what is below the title: table, paragraphs, bullets."""
     width = max(NARROW, width)
     lines = _table(section.table, width)
     for text in section.paragraphs:
@@ -46,7 +46,7 @@ def body_lines(section: Section, width: int) -> list[str]:
 
 
 def fact_lines(facts: Iterable[Fact], width: int, indent: str = "") -> Iterator[str]:
-    """Question and answer; below, how that is known and which variable would change it."""
+    """Print each question and answer; below, how it is known and which variable would change it."""
     for fact in facts:
         mark = "=" if fact.decides else "-"
         yield from wrapped(f"{indent}{mark} {fact.question} {fact.answer}", width, len(indent) + 2)
@@ -61,7 +61,7 @@ def fact_lines(facts: Iterable[Fact], width: int, indent: str = "") -> Iterator[
 
 
 def finding_lines(finding: Finding, width: int) -> Iterator[str]:
-    """Evidence, consequence, disproof and what to do; commands whole, to be copied."""
+    """Print evidence, consequence, disproof and what to do; commands stay whole for copying."""
     for evidence in finding.evidence:
         yield from _deep(f"{evidence.what}: {evidence.value} ({evidence.source})", width)
     for head, text in (("So", finding.consequence), ("Not if", finding.disproof)):
@@ -75,7 +75,7 @@ def finding_lines(finding: Finding, width: int) -> Iterator[str]:
 
 
 def wrapped(text: str, width: int, hanging: int) -> list[str]:
-    """Break a line at blanks; further lines are indented by `hanging` blanks."""
+    """Break a line at blanks; further lines are indented by `hanging` columns."""
     return wrap(
         text,
         max(width, NARROW),
@@ -90,7 +90,7 @@ def _deep(text: str, width: int) -> list[str]:
 
 
 def _table(rows: tuple[tuple[str, ...], ...], width: int) -> list[str]:
-    """Columns as wide as their content; where the line is too short the widest ones wrap."""
+    """Print columns as wide as their content; the widest ones wrap where the line is too short."""
     if not rows:
         return []
     columns = range(len(rows[0]))
@@ -103,7 +103,7 @@ def _table(rows: tuple[tuple[str, ...], ...], width: int) -> list[str]:
         max(len(word) for row in rows for word in ("", *row[column].split())) for column in columns
     ]
     for floors in (words, [SHORTEST] * len(sizes)):
-        # Between words first; in the middle of one only where nothing else helps.
+        # Columns break between words first, and inside a word only where nothing else helps.
         free = [column for column in columns if sizes[column] > floors[column]]
         while free and sum(sizes) > room:
             sizes[max(free, key=lambda column: sizes[column])] -= 1

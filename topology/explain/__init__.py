@@ -1,1 +1,1 @@
-"""Why: what is known of a device, a pair or an edge, in plain words."""
+"""What is known about a device, a pair or an edge, and why it is so, in plain words."""

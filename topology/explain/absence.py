@@ -1,4 +1,4 @@
-"""Why no GPU is seen, or why those on the PCI bus do not answer: each cause told apart."""
+"""Why no GPU is seen, or why the GPUs on the PCI bus do not answer."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .absence_amd import amd
 from .absence_reason import (
     CLOSED,
     Reason,
+    as_evidence,
     container_sign,
     counted,
     label,
     only_pci,
     problem_of,
-    told,
 )
 
 NVIDIA, AMD = 0x10DE, 0x1002
@@ -30,10 +30,10 @@ _GPU_NODE = re.compile(r"/dev/nvidia\d+")
 
 
 def why_no_gpu(snapshot: NodeSnapshot) -> tuple[Reason, ...]:
-    """The causes, the surest first; () when every GPU on the PCI bus answers.
+    """Return the causes, the surest first; () when every GPU on the PCI bus answers.
 
-    Pure: only what the snapshot holds; what it does not know gives no reason, and a live session
-    whose sources have not answered for the first time gives none yet.
+    Only the snapshot is asked: what it does not know gives no reason, and a live session gives
+    none before its sources answer for the first time.
     """
     if any(_pending(state) for state in snapshot.states if state.source in ASKED):
         return ()
@@ -74,7 +74,7 @@ def _nothing(snapshot: NodeSnapshot) -> Reason:
         pci = problem_of(snapshot, "pci")
         return Reason(
             sentence="Whether there is a GPU cannot be told: no PCI device can be read here.",
-            evidence=told(pci) + told(problem),
+            evidence=as_evidence(pci) + as_evidence(problem),
             fix="Look from outside this container or sandbox."
             if host is not None and host.container is not None and host.container.kind
             else None,
@@ -85,7 +85,7 @@ def _nothing(snapshot: NodeSnapshot) -> Reason:
     if host is not None and host.nvidia_module is not None:
         return Reason(
             sentence="NVIDIA's driver is loaded, but there is no NVIDIA GPU on the PCI bus.",
-            evidence=(*evidence, *told(problem)),
+            evidence=(*evidence, *as_evidence(problem)),
             fix="A GPU that was there has fallen off the bus: look for NVRM and Xid in the kernel "
             "log (dmesg), then power-cycle the machine.",
         )
@@ -106,7 +106,7 @@ def _taken(devices: Sequence[PciDevice]) -> list[Reason]:
     return [
         Reason(
             sentence=f"{counted(taken)} set aside for virtual machines.",
-            evidence=tuple(f"{label(one)} is bound to {one.driver}" for one in taken[:8]),
+            evidence=tuple(f"{label(device)} is bound to {device.driver}" for device in taken[:8]),
             fix="To use them here, unbind them from that driver and bind the GPU driver (root).",
         )
     ]
@@ -116,7 +116,7 @@ def _nvidia(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
     host, problem = snapshot.machine.host, problem_of(snapshot, "nvml")
     bound = [device for device in devices if device.driver == "nvidia"]
     loaded = bool(bound) or _loaded(host, "nvidia")
-    there = tuple(f"{label(one)}, driver {one.driver or 'none'}" for one in devices[:8])
+    there = tuple(f"{label(device)}, driver {device.driver or 'none'}" for device in devices[:8])
     if any(device.driver == "nouveau" for device in devices) and not bound:
         return Reason(
             sentence="The GPUs are run by nouveau, the driver without CUDA.",
@@ -126,14 +126,14 @@ def _nvidia(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
     if not loaded:
         return Reason(
             sentence="NVIDIA's kernel module is not loaded.",
-            evidence=(*there, *told(problem)),
+            evidence=(*there, *as_evidence(problem)),
             fix="Load it with `modprobe nvidia` (root); if it is not there, install the driver. "
             "If it does not load, the kernel log (dmesg) says why.",
         )
     if not bound:
         return Reason(
             sentence="NVIDIA's kernel module is loaded, but it did not take these GPUs.",
-            evidence=(*there, *told(problem)),
+            evidence=(*there, *as_evidence(problem)),
             fix="Look for NVRM in the kernel log (dmesg): too old a driver, or a GPU that needs "
             "the open kernel module.",
         )
@@ -141,7 +141,7 @@ def _nvidia(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
 
 
 def _nvidia_access(host: Host | None, problem: Problem | None, there: tuple[str, ...]) -> Reason:
-    """The driver runs the GPUs; something stands between it and us."""
+    """Say what keeps this process from GPUs that the driver runs."""
     inside = host is not None and host.container is not None and host.container.kind is not None
     nodes = None if host is None else host.device_nodes
     gpu_nodes = [node for node in nodes or () if _GPU_NODE.match(node)]
@@ -165,7 +165,7 @@ def _nvidia_access(host: Host | None, problem: Problem | None, there: tuple[str,
             sentence="The cgroup of this process forbids the GPUs' device nodes."
             if kept
             else "This user may not open the GPUs' device nodes.",
-            evidence=(*refused[:8], *told(problem)),
+            evidence=(*refused[:8], *as_evidence(problem)),
             fix="Ask for access: the group that owns /dev/nvidia*, or the job scheduler's GPU "
             "option; a cgroup may forbid them as well.",
         )
@@ -181,19 +181,19 @@ def _nvml(
         again = "Restart the container" if inside else "Reboot, or unload and load the modules"
         return Reason(
             sentence="NVIDIA's library and its kernel module have different versions.",
-            evidence=told(problem),
+            evidence=as_evidence(problem),
             fix=f"{again}: the driver was updated while the old module stayed loaded.",
         )
     if "nvidia-ml-py" in problem.text or "pynvml" in problem.text:
         return Reason(
             sentence="The Python package nvidia-ml-py is missing.",
-            evidence=told(problem),
+            evidence=as_evidence(problem),
             fix="`pip install nvidia-ml-py` in gputop's environment.",
         )
     if "libnvidia-ml" in problem.text:
         return Reason(
             sentence="NVIDIA's management library, libnvidia-ml.so.1, is missing.",
-            evidence=(*there, *told(problem)),
+            evidence=(*there, *as_evidence(problem)),
             fix="Give the container the capability `utility` (NVIDIA_DRIVER_CAPABILITIES)."
             if inside
             else "Install the driver's user-space part of the same version as the module.",
@@ -208,7 +208,7 @@ def _nvml(
     }
     return Reason(
         sentence=words.get(problem.kind, "NVIDIA's library gives no answer."),
-        evidence=told(problem),
+        evidence=as_evidence(problem),
         fix=fixes.get(problem.kind),
     )
 

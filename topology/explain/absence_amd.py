@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from ..model.machine import PciDevice
 from ..model.snapshot import NodeSnapshot
 from ..sources.linux.device_nodes import KEPT_BACK
-from .absence_reason import CLOSED, Reason, container_sign, label, only_pci, problem_of, told
+from .absence_reason import CLOSED, Reason, as_evidence, container_sign, label, only_pci, problem_of
 
 
 def amd(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
-    """The first cause that fits, from the kernel module up to the library."""
+    """Return the first cause that fits, from the kernel module up to the library."""
     host = snapshot.machine.host
-    there = tuple(f"{label(one)}, driver {one.driver or 'none'}" for one in devices[:8])
+    there = tuple(f"{label(device)}, driver {device.driver or 'none'}" for device in devices[:8])
     nodes = None if host is None else host.device_nodes
     kfd = [node for node in nodes or () if node.startswith("/dev/kfd")]
     inside = host is not None and host.container is not None and host.container.kind is not None
@@ -48,7 +48,7 @@ def amd(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
     if problem is not None:
         return Reason(
             sentence="ROCm's management library gives no answer.",
-            evidence=(*there, *told(problem)),
+            evidence=(*there, *as_evidence(problem)),
             fix="Install ROCm's amdsmi in the version of the driver.",
         )
     if nodes is not None and software is not None and software.rocm is None:

@@ -1,4 +1,4 @@
-"""A cause why no GPU is seen, and the words that the causes of both vendors share."""
+"""One cause why no GPU is seen, and the words that the causes of both vendors share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..model.snapshot import NodeSnapshot, Problem
 from ..sources.linux.device_nodes import KEPT_BACK, NO_PERMISSION
 
 CLOSED = (NO_PERMISSION, KEPT_BACK)
-"""How the entry of a device node ends that this process may not open."""
+"""The entry of a device node ends with one of these when this process may not open the node."""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def only_pci(host: Host | None, gpus: str, library: str, there: tuple[str, ...]) -> Reason:
-    """Nobody refused anything: in a container or a batch job the GPUs may be for others."""
+    """Say that only PCI shows the GPUs: nothing refused them, but other jobs may have them."""
     container = None if host is None else host.container
     said = f"nothing was read from {library}'s library"
     if container is not None and (container.kind or container.job):
@@ -33,17 +33,17 @@ def only_pci(host: Host | None, gpus: str, library: str, there: tuple[str, ...])
 
 
 def problem_of(snapshot: NodeSnapshot, source: str) -> Problem | None:
-    """What one source said against it; None where it said nothing."""
-    return next((one for one in snapshot.problems if one.source == source), None)
+    """Find the problem that a source reported; None where it reported none."""
+    return next((problem for problem in snapshot.problems if problem.source == source), None)
 
 
-def told(problem: Problem | None) -> tuple[str, ...]:
-    """A problem as evidence, () without one."""
+def as_evidence(problem: Problem | None) -> tuple[str, ...]:
+    """Word a problem as evidence; () without one."""
     return () if problem is None else (f"{problem.source}: {problem.text}",)
 
 
 def container_sign(host: Host | None) -> tuple[str, ...]:
-    """What shows that this is a container, () outside one."""
+    """Say what shows that this is a container; () outside one."""
     container = None if host is None else host.container
     if container is None or container.kind is None:
         return ()
@@ -51,10 +51,10 @@ def container_sign(host: Host | None) -> tuple[str, ...]:
 
 
 def label(device: PciDevice) -> str:
-    """A device by its address and name."""
+    """Name a device by its address and model."""
     return f"{device.address} {device.device_name or device.vendor_name or ''}".rstrip()
 
 
 def counted(devices: Sequence[PciDevice]) -> str:
-    """How many, with the verb: "1 GPU is"."""
+    """Count the devices, with the verb: "1 GPU is"."""
     return "1 GPU is" if len(devices) == 1 else f"{len(devices)} GPUs are"

@@ -1,4 +1,4 @@
-"""What was measured of a pair, beside what a healthy one gives."""
+"""What was measured between two GPUs, beside what a healthy pair reaches."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ TITLES = {
     quantities.TRANSPORT: "What did NCCL or RCCL use when it ran?",
 }
 SWEEPS = (quantities.WRITE_SWEEP,)
-"""A curve, which is drawn and not told."""
+"""Curves, which are drawn and not put into words."""
 
 
 def measured_facts(node: Node, one: Gpu, other: Gpu, path: Path | None) -> list[Fact]:
-    """State every figure that the snapshot holds for a pair, newest kept by the collector."""
+    """State every figure that the snapshot holds for a pair; the collector keeps the newest."""
     found = [
         item
         for item in node.snapshot.measurements
@@ -109,13 +109,13 @@ def _measured(item: Measurement, path: Path | None, judgement: Judgement) -> Fac
 
 def _judged(judgement: Judgement) -> str:
     made = judgement.band
-    told = judgement.verdict
-    told += f" ({judgement.note})" if judgement.note else ""
-    told += f", {judgement.cause}" if judgement.cause else ""
+    text = judgement.verdict
+    text += f" ({judgement.note})" if judgement.note else ""
+    text += f", {judgement.cause}" if judgement.cause else ""
     if made is None or made.basis == ESTIMATE:
-        return told
+        return text
     unit = gbs(made.healthy) if made.unit == "GB/s" else f"{figure(made.healthy)} {made.unit}"
-    return f"healthy is about {unit} ({made.basis} figure of {made.source}): {told}"
+    return f"healthy is about {unit} ({made.basis} figure of {made.source}): {text}"
 
 
 def _verdict(item: Measurement) -> str:

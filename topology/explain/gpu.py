@@ -1,4 +1,4 @@
-"""Why a GPU is as it is: identity, PCIe, NUMA, links, fabric, clocks, memory errors."""
+"""The state of a GPU and its reasons: identity, PCIe, NUMA, links, fabric, clocks, errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ AWAKE = 2
 
 
 def explain_gpu(node: Node, gpu: Gpu) -> Page:
-    """Explain one GPU: what was read of it, and what of that is proven to be wrong."""
+    """Explain one GPU: what was read about it, and what is proven to be wrong."""
     now = node.snapshot.readings.gpu(gpu.address)
     wire = _slot(node, gpu)
     lost = now is not None and now.lost
@@ -113,7 +113,7 @@ def _width(
     if not current or not most or current >= most:
         return None
     if gpu.c2c_enabled:
-        return None  # a coherent CPU is reached by NVLink-C2C; few or no lanes are wired
+        return None  # A coherent CPU is reached over NVLink-C2C, so few lanes or none are wired.
     host = node.snapshot.machine.host
     fix = "Reseat the card or its riser, and look at the slot's settings in the firmware."
     if host is not None and host.hypervisor is not None:
@@ -150,14 +150,14 @@ def _identity(gpu: Gpu) -> Iterator[Fact]:
     )
     yield Fact(
         question="What is it?",
-        answer=", ".join(one for one in known if one not in ("", UNKNOWN)),
+        answer=", ".join(part for part in known if part not in ("", UNKNOWN)),
         because=", ".join(filter(None, numbers)),
         source=source if gpu.uuid is not None else origin(gpu, gpu.why("uuid") or ""),
     )
 
 
 def _model(gpu: Gpu) -> str:
-    """Its name; the model's, by its PCI id, where no driver names it."""
+    """Name the GPU; where no driver names it, name the model of its PCI id."""
     sku = None if gpu.name else sku_for(gpu)
     return gpu.name or (UNNAMED if sku is None else sku.name)
 
@@ -176,10 +176,10 @@ def _pcie(gpu: Gpu, now: GpuReading | None, wire: Wire | None) -> Iterator[Fact]
     current, most = lanes(gpu, now, wire)
     generation = now.pcie_gen if now is not None else None
     highest = gpu.pcie_gen_max
-    told = (_link(generation, current, "at this moment"), _link(highest, most, "possible"))
+    links = (_link(generation, current, "at this moment"), _link(highest, most, "possible"))
     yield Fact(
         question="How is it attached?",
-        answer="; ".join(filter(None, told)) or "its PCIe link was not read",
+        answer="; ".join(filter(None, links)) or "its PCIe link was not read",
         because=_pcie_because(now, generation, highest, current, most),
         source=origin(gpu, "driver and sysfs"),
     )
@@ -243,7 +243,7 @@ def _clocks(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
         yield Fact(question="What holds its clocks?", answer=UNKNOWN, because=why)
         return
     words = {**HARMLESS, **NOTABLE, **HARMFUL}
-    told = [
+    meanings = [
         f"{held(reason, gpu.vendor)}: {words.get(reason, 'no meaning known')}" for reason in reasons
     ]
     bad = [reason for reason in reasons if reason in HARMFUL]
@@ -251,11 +251,11 @@ def _clocks(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
     if reasons and not bad and all(reason in HARMLESS for reason in reasons):
         answer += " (harmless)"
     if bad:
-        told.append("one reading is a moment; it counts when it comes back again and again")
+        meanings.append("one reading is a moment; it counts when it comes back again and again")
     yield Fact(
         question="What holds its clocks?",
         answer=answer,
-        because="; ".join(told),
+        because="; ".join(meanings),
         source="amdsmi amdsmi_get_violation_status"
         if gpu.vendor == AMD.id
         else "NVML nvmlDeviceGetCurrentClocksEventReasons",
@@ -280,7 +280,7 @@ def _ecc(gpu: Gpu, now: GpuReading) -> Iterator[Fact]:
 
 
 def _spent(gpu: Gpu, ecc: EccCounts) -> str:
-    """Memory that was taken out of use: NVIDIA remaps rows, AMD retires pages."""
+    """State which memory was taken out of use: NVIDIA remaps rows, AMD retires pages."""
     if gpu.vendor == AMD.id:
         pages = ecc.pages_retired_double
         return "" if pages is None else f"; {pages} bad page{'s' * (pages != 1)}"

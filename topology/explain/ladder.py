@@ -30,11 +30,11 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
     answer: str
     """A word or two."""
     why: str = ""
-    """A sentence, where the answer is no."""
+    """A sentence; "" unless the answer is no."""
 
 
 def ladder(node: Node, src: str, dst: str) -> tuple[Rung, ...]:
-    """The four rungs of an ordered pair; () where one of the two is no GPU, or they are one."""
+    """Return the four rungs of an ordered pair; () for a GPU and itself, or without two GPUs."""
     machine = node.snapshot.machine
     one, other = machine.gpu(src), machine.gpu(dst)
     if one is None or other is None or src == dst:
@@ -48,7 +48,7 @@ def ladder(node: Node, src: str, dst: str) -> tuple[Rung, ...]:
 
 
 def _both(there: Rung, back: Rung) -> Rung:
-    """The answer for the asked direction; a no of the other direction counts too."""
+    """Return the answer for the asked direction; a no in the other direction counts too."""
     if back.state != NO or there.state == NO:
         return there
     return msgspec.structs.replace(back, answer=f"back: {back.answer}")
@@ -63,7 +63,7 @@ def _could(node: Node, one: Gpu, other: Gpu) -> Rung:
     letters = (found or relation(node.snapshot.machine, one.address, other.address)).letters
     path = path_between(node.graph, one.address, other.address)
     if letters == "?":
-        # A path can be drawn over what is assumed of a host; it answers nothing.
+        # A path may rest on what is assumed about a host, which answers nothing.
         return Rung(title=title, state=OPEN, answer="not known")
     if path is None:
         return Rung(title=title, state=OPEN, answer=letters)
@@ -98,26 +98,26 @@ def _bytes(node: Node, src: str, dst: str) -> Rung:
     title = "bytes arrive"
     wrong = next(
         (
-            one
-            for one in node.snapshot.measurements
-            if (one.src, one.dst) == (src, dst)
-            and one.verdict in ("wrong-bytes", "wrong-data")
-            and one.probe == "p2p"
-            and one.device_kind != "cpu"
+            figure
+            for figure in node.snapshot.measurements
+            if (figure.src, figure.dst) == (src, dst)
+            and figure.verdict in ("wrong-bytes", "wrong-data")
+            and figure.probe == "p2p"
+            and figure.device_kind != "cpu"
         ),
         None,
     )
     if wrong is not None:
         why = f"The probe p2p found other bytes than were sent ({wrong.quantity})."
         return Rung(title=title, state=NO, answer="wrong bytes", why=why)
-    told = _latest(node, quantities.BYTES_ARRIVE, src, dst)
-    if told is None:
+    latest = _latest(node, quantities.BYTES_ARRIVE, src, dst)
+    if latest is None:
         return Rung(title=title, state=OPEN, answer="not tried")
-    if told.verdict == "arrived":
+    if latest.verdict == "arrived":
         return Rung(title=title, state=YES, answer="yes")
-    if told.verdict == "not-granted":
+    if latest.verdict == "not-granted":
         return Rung(title=title, state=OPEN, answer="not granted")
-    return Rung(title=title, state=NO, answer=told.verdict or "failed", why=told.why_none or "")
+    return Rung(title=title, state=NO, answer=latest.verdict or "failed", why=latest.why_none or "")
 
 
 def _collective(node: Node, src: str, dst: str) -> Rung:
@@ -127,13 +127,13 @@ def _collective(node: Node, src: str, dst: str) -> Rung:
         why = sent.why_none or "Send and receive between the two did not end well."
         return Rung(title=title, state=NO, answer=_spoken(sent.verdict), why=why)
     ran = [
-        one
-        for one in node.snapshot.measurements
-        if one.quantity == quantities.COLLECTIVE_FINISHES and one.device_kind != "cpu"
+        figure
+        for figure in node.snapshot.measurements
+        if figure.quantity == quantities.COLLECTIVE_FINISHES and figure.device_kind != "cpu"
     ]
     others = sent is None and any(
-        one.quantity == quantities.SEND_RECEIVE and one.src and one.device_kind != "cpu"
-        for one in node.snapshot.measurements
+        figure.quantity == quantities.SEND_RECEIVE and figure.src and figure.device_kind != "cpu"
+        for figure in node.snapshot.measurements
     )
     if not ran or others:
         # The last run was between other GPUs.
@@ -153,10 +153,10 @@ def _spoken(verdict: str) -> str:
 
 def _latest(node: Node, quantity: str, src: str, dst: str) -> Measurement | None:
     found = [
-        one
-        for one in node.snapshot.measurements
-        if one.quantity == quantity
-        and (one.src, one.dst) == (src, dst)
-        and one.device_kind != "cpu"
+        figure
+        for figure in node.snapshot.measurements
+        if figure.quantity == quantity
+        and (figure.src, figure.dst) == (src, dst)
+        and figure.device_kind != "cpu"
     ]
     return found[-1] if found else None

@@ -1,4 +1,4 @@
-"""What is known of a GPU's NVLinks or xGMI links, and whether some are missing."""
+"""What is known about a GPU's NVLinks or xGMI links, and whether some are missing."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def _xgmi(gpu: Gpu) -> Fact:
 
 
 def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
-    """Set the rate of one pair beside that of the GPU to all its neighbours: few read the latter.
+    """Compare the rate of one pair with the rate of the GPU to all its neighbours.
 
-    On a mesh a GPU has a wire of its own to each neighbour; no traffic to one takes another's.
+    On a mesh a GPU has a wire of its own to each neighbour, which no other traffic uses.
     """
     if gpu.partition is not None or gpu.parent is not None or (path and path.relayed):
-        # Parts share the wires of their package: those of one part do not add up.
+        # The parts of a package share its wires, so the rates of one part do not add up.
         return
     up = [link for link in gpu.xgmi if link.active is not False and (link.hops or 1) == 1]
     rates = [link.raw_gbs for link in up if link.raw_gbs is not None]
@@ -68,7 +68,7 @@ def mesh_facts(gpu: Gpu, path: Path | None) -> Iterator[Fact]:
         ]
         because += f": for each GPU of a job there is, on {', on '.join(parts)}"
         if len(rates) > 1 and gpu.vendor == AMD.id:
-            # amd-few-gpus gives the same advice, with its figures, where such a job is checked.
+            # The rule amd-few-gpus gives this advice with figures where such a job is checked.
             because += "; NCCL_MIN_NCHANNELS=32 helps such a job a little"
     yield Fact(
         question="Is that all that the GPU can send?",
@@ -132,10 +132,10 @@ def _nvlinks(gpu: Gpu) -> Fact:
 def missing_links(node: Node, gpu: Gpu) -> LinkTrouble | None:
     """Say which NVLinks are missing; None where it is not proven.
 
-    Proof is a GPU of the same model in this node with more active links, or a GPU that is on
-    switches with a part of the links that its model always has there. MIG takes links down, cards
-    of a model that takes bridges have spare ones, and a GPU that shares no switch with another (a
-    partition of one GPU, a single Grace Hopper) has none up.
+    The proof is a GPU of the same model in this node with more active links, or a GPU on switches
+    with fewer links than its model always has there. MIG takes links down, models that take
+    bridges have spare links, and a GPU that shares no switch with another (a partition of one
+    GPU, a single Grace Hopper) has none up.
     """
     up = sum(1 for link in gpu.nvlinks if link.active)
     down = [link.link for link in gpu.nvlinks if link.active is False]
@@ -165,7 +165,7 @@ def missing_links(node: Node, gpu: Gpu) -> LinkTrouble | None:
 
 
 def _fabric_seen(node: Node, gpu: Gpu) -> str | None:
-    """Tell whether GPUs of a model that no table knows are on switches here; else None."""
+    """Return "switched" where GPUs of an unknown model are on switches here; else None."""
     ends = {
         link.remote_kind
         for other in node.snapshot.machine.gpus

@@ -1,4 +1,4 @@
-"""What explanations call a device, and where they say that a record was read."""
+"""The name of a device in explanations, and the source that they give for a record."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def name(node: Node, vertex: str) -> str:
 
 
 def origin(record: Record, usual: str) -> str:
-    """Where a record was read: from a topology XML when that is why its usual fields are empty."""
+    """Name the source of a record: the topology XML where it leaves the usual fields empty."""
     from_xml = any(record.why(field) == NOT_IN_XML for field in ("uuid", "driver", "memory_bytes"))
     return "topology XML" if from_xml else usual

@@ -1,4 +1,4 @@
-"""What NCCL or RCCL will do with a pair, as facts of an explanation."""
+"""What NCCL or RCCL does with a pair, as facts of an explanation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ABOUT = "nccl"
 
 
 def pair_decision(node: Node, a: str, b: str) -> PairDecision | None:
-    """The decision for two GPUs by PCI address; None when nothing was predicted for them."""
+    """Find the decision for two GPUs by PCI address; None when nothing was predicted for them."""
     prediction = node.prediction
     if prediction is None:
         return None
@@ -23,7 +23,7 @@ def pair_decision(node: Node, a: str, b: str) -> PairDecision | None:
 
 
 def transport_claim(prediction: Prediction, pair: PairDecision) -> str:
-    """One sentence on what is used: "NCCL 2.28.9 will use P2P/CUMEM (path type NVL)"."""
+    """Say in a sentence what is used: "NCCL 2.28.9 will use P2P/CUMEM (path type NVL)"."""
     name = library_name(prediction)
     if pair.transport == "none":
         return f"{name} finds no transport for this pair and stops."
@@ -32,7 +32,7 @@ def transport_claim(prediction: Prediction, pair: PairDecision) -> str:
 
 
 def transport_facts(node: Node, a: str, b: str) -> list[Fact]:
-    """The library's questions about a pair, in its order."""
+    """List the library's questions about a pair in its order."""
     pair = pair_decision(node, a, b)
     if pair is None or node.prediction is None:
         return []
@@ -41,7 +41,7 @@ def transport_facts(node: Node, a: str, b: str) -> list[Fact]:
 
 
 def fact_of(step: DecisionStep, lead: str = "") -> Fact:
-    """A question that the library asks as a fact; `lead` stands in front of the question."""
+    """Turn a question of the library into a fact; `lead` stands in front of the question."""
     return Fact(
         question=f"{lead}{step.question}",
         answer=step.answer,
@@ -55,7 +55,7 @@ def fact_of(step: DecisionStep, lead: str = "") -> Fact:
 
 
 def library_first(why: Page) -> Page:
-    """The same explanation with the library's questions in front of all others."""
+    """Put the library's questions in front of all others."""
     facts = sorted(why.facts, key=lambda fact: fact.about != ABOUT)
     claim = why.claim
     for name in ("NCCL ", "RCCL "):

@@ -1,4 +1,4 @@
-"""What is known of a NIC, a bridge, a switch, a NUMA node or a socket."""
+"""What is known about a NIC, a bridge, a switch, a NUMA node or a socket."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .naming import name, origin
 
 
 def explain_node(node: Node, vertex: str, kind: str, label: str, record: object) -> Page:
-    """Explain a node of the graph that is no GPU."""
+    """Explain a node of the graph that is not a GPU."""
     title = label if label == vertex else f"{label} · {vertex}"
     facts = [*_own(record), *_function(node, vertex), *_links(node, vertex), *_below(node, vertex)]
     return Page(title=title, claim=f"{label}: {_words(kind)}.", facts=tuple(facts))
@@ -109,7 +109,7 @@ def _acs(device: PciDevice) -> Fact:
 
 
 def _links(node: Node, vertex: str) -> Iterator[Fact]:
-    """State the link upwards, and for an NVSwitch the NVLinks it holds."""
+    """State the link upwards and, for an NVSwitch, the NVLinks that end there."""
     above = climb({d.address: d.parent for d in node.snapshot.machine.pci}, vertex)
     upper = above[0] if above else ""
     if upper.startswith(CPU_ROOT):
@@ -125,11 +125,11 @@ def _links(node: Node, vertex: str) -> Iterator[Fact]:
         if edge["wire"].kind == "nvlink"
     }
     if nvlinks and node.graph.nodes[vertex]["kind"] == "nvswitch":
-        told = [f"{name(node, other)} {wire.count}" for other, wire in nvlinks.items()]
+        joined = [f"{name(node, other)} {wire.count}" for other, wire in nvlinks.items()]
         total = sum(wire.count or 0 for wire in nvlinks.values())
         yield Fact(
             question="Which NVLinks end here?",
-            answer=f"{total}: {', '.join(told)}",
+            answer=f"{total}: {', '.join(joined)}",
             source="NVML, remote end of each link",
         )
 

@@ -26,7 +26,7 @@ LETTERS = "letters of nvidia-smi topo -m; NCCL's path types are another alphabet
 RCCL_LETTERS = (
     "letters of PCIe distance, XGMI as rocm-smi has it; RCCL's path types are another alphabet"
 )
-UNTOLD = "which GPUs lie between is not told: this is the widest of the shortest ways"
+RELAY = "which GPUs lie between is not told: this is the widest of the shortest ways"
 NOT_A_TEST = "the driver looks this up by model, chipset and topology; no byte was moved"
 WORDS = {
     "gpu not supported": "the driver offers these GPUs no P2P: by design of the model, or MIG",
@@ -51,7 +51,9 @@ def why_pair(node: Node, a: str, b: str) -> Page:
     amd = bool(ends) and all(gpu.vendor == AMD.id for gpu in ends)
     facts = [_relation(found, amd=amd), *_path(node, path)]
     trouble = ("", "")
-    dies = any({a, b} == set(one.members) for one in packages(node.graph) if not one.shared)
+    dies = any(
+        {a, b} == set(package.members) for package in packages(node.graph) if not package.shared
+    )
     claim = _claim(found, path, machine.pair(a, b), dies=dies)
     if one is not None and other is not None:
         pair = machine.pair(a, b) or machine.pair(b, a)
@@ -88,11 +90,11 @@ def _claim(found: Relation, path: Path | None, pair: GpuPair | None, *, dies: bo
         "net": "only a network interface joins them",
     }.get(path.kind, "PCIe joins them")
     weight = None if pair is None else pair.weight
-    told = "" if weight is None else f" (the driver's weight is {weight}, 15 for each hop)"
+    hops = "" if weight is None else f" (the driver's weight is {weight}, 15 for each hop)"
     if path.relayed:
-        way = f"xGMI leads over other GPUs{told}"
+        way = f"xGMI leads over other GPUs{hops}"
     elif found.letters == "XGMI" and path.kind == "pcie":
-        way = f"the driver says xGMI{told}, of which no link was read; PCIe, which it need not take"
+        way = f"the driver says xGMI{hops}, of which no link was read; PCIe, which it need not take"
     unread = "at a rate that no source tells"
     rate = unread if path.payload_gbs is None else f"{gbs(path.payload_gbs)} one way"
     limit = "" if path.complete or path.payload_gbs is None else " at most"
@@ -142,7 +144,7 @@ def _way(names: list[str], path: Path) -> Fact:
     return Fact(
         question=question,
         answer=f"xGMI, for example {answer}",
-        because=f"{UNTOLD}; the driver maps the memory of all GPUs of a hive over xGMI, also where "
+        because=f"{RELAY}; the driver maps the memory of all GPUs of a hive over xGMI, also where "
         "RCCL counts a pair without a link of its own over PCIe",
         source="amdgpu amdgpu_xgmi_same_hive",
         basis=ASSUMED,
@@ -161,10 +163,10 @@ def _fabric(node: Node, one: Gpu, other: Gpu) -> list[Fact]:
             words += f" ({fabric.status})"
         states.append(f"{name(node, gpu.address)} {words}")
     because = "GPUs have to register with the NVSwitch fabric before NVLink carries P2P"
-    told = {None if gpu.fabric is None else gpu.fabric.state for gpu in (one, other)}
-    if told == {None}:
+    known = {None if gpu.fabric is None else gpu.fabric.state for gpu in (one, other)}
+    if known == {None}:
         because = one.why("fabric") or other.why("fabric") or "the driver was not asked"
-    elif told <= {None, "not supported"}:
+    elif known <= {None, "not supported"}:
         because = "boards before Hopper do not register, so this says nothing here"
     elif not same_fabric(one, other):
         because = "they registered with different cliques: the fabric keeps them apart"

@@ -1,4 +1,4 @@
-"""Why: what is known of a device, a pair or an edge, step by step."""
+"""The explanation of a device, a pair or an edge, step by step."""
 
 from __future__ import annotations
 

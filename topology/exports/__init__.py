@@ -1,4 +1,4 @@
-"""A node in the forms that other programs read: one module a format.
+"""A node in the formats that other programs read: one module for each format.
 
 A module has `write(node)`, which returns what is printed as `Written`. To add a format, add its
 module and its name below; `gputop topo --format` then takes it.
@@ -12,5 +12,5 @@ NAMES = (
     "nccl-xml",
     "json",
 )
-"""As the command line takes them, in the order of its help; a dash is an underscore in the
-module's name."""
+"""The names on the command line, in the order of its help; a dash is an underscore in the name of
+the module."""

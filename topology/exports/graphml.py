@@ -14,14 +14,14 @@ from .written import Written
 
 
 def write(node: Node) -> Written:
-    """Write the graph as GraphML; every attribute is a plain value, unknown ones are left out."""
+    """Write the graph as GraphML: attributes are plain values, and unknown ones are left out."""
     written = io.BytesIO()
     nx.write_graphml_xml(_plain(node), written, encoding="utf-8", prettyprint=True)
     return Written(written.getvalue().decode("utf-8") + "\n")
 
 
 def _plain(node: Node) -> nx.Graph[str]:
-    """Copy the graph with attributes that any format can hold."""
+    """Copy the graph, keeping the attributes that every format can hold."""
     graph: nx.Graph[str] = nx.Graph()
     for vertex, attributes in node.graph.nodes(data=True):
         label = printable(str(attributes["label"]))

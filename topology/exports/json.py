@@ -57,7 +57,7 @@ def document(node: Node) -> dict[str, Any]:
 
 
 def _alphabet(machine: Machine) -> str:
-    """Whose letters the cells are: nvidia-smi has none for xGMI, and no part in AMD's machines."""
+    """Name the tool whose letters the cells hold: nvidia-smi has none for xGMI."""
     vendors = {gpu.vendor for gpu in machine.gpus}
     if vendors == {"amd"}:
         return "PCIe distance, XGMI of rocm-smi"
@@ -65,7 +65,7 @@ def _alphabet(machine: Machine) -> str:
 
 
 def wire_fields(wire: Wire) -> dict[str, Any]:
-    """What is known of an edge, by the names that the files have for it."""
+    """Return what is known about an edge, by the names of the fields in the files."""
     return {
         "kind": wire.kind,
         "raw_gbs": wire.raw_gbs,

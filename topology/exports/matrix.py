@@ -1,8 +1,8 @@
 """The relations of all devices as the vendor's own tool prints them.
 
-With AMD's GPUs alone these are the tables of `rocm-smi --showtopo` and `--shownodesbw`. The layout
-is that of rocm_smi.py (showWeightTopology, showHopsTopology, showTypeTopology, showNumaTopology,
-showNodesBw), without the blanks that it leaves at the ends of lines.
+For a node with only AMD GPUs these are the tables of `rocm-smi --showtopo` and `--shownodesbw`. The
+layout is that of rocm_smi.py (showWeightTopology, showHopsTopology, showTypeTopology,
+showNumaTopology, showNodesBw), without the blanks that it leaves at the ends of lines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .written import Written
 LETTERS = "GPUs and NICs, in letters of PCIe distance (not RCCL's path types):"
 WIDTH = 90
 NOT_TOLD = "N/A"
-"""What rocm-smi prints for a weight that the library would not give."""
+"""What rocm-smi prints for a weight that the library does not give."""
 HOP_WEIGHT = 15
 NOTE = (
     "Hops as rocm-smi counts them: 1 = xGMI, directly or over other GPUs; 2 = by one CPU; "
@@ -37,7 +37,7 @@ _Cell = Callable[[Gpu, Gpu, GpuPair | None], str]
 
 
 def write(node: Node) -> Written:
-    """Write what the vendor's tool prints; AMD's has no NICs, which follow in letters."""
+    """Write what the vendor's tool prints; rocm-smi knows no NICs, which follow in letters."""
     machine = node.snapshot.machine
     letters = format_matrix(node.matrix)
     if not has_tables(machine):
@@ -47,7 +47,7 @@ def write(node: Node) -> Written:
 
 
 def has_tables(machine: Machine) -> bool:
-    """Whether these are AMD's GPUs alone, and a driver told how pairs of them are joined."""
+    """Whether all GPUs are AMD GPUs and a driver says how pairs of them are joined."""
     return (
         bool(machine.gpus)
         and all(gpu.vendor == "amd" for gpu in machine.gpus)
@@ -75,7 +75,7 @@ def format_showtopo(machine: Machine) -> str:
 
 
 def _bar(title: str) -> str:
-    # rocm_smi.py makes an odd title even with one more sign.
+    # rocm_smi.py adds a character to a title of odd length.
     title += "=" * (len(title) % 2)
     side = "=" * ((WIDTH - len(title)) // 2)
     return f"{side}{title}{side}"
@@ -109,7 +109,7 @@ def _weight(_src: Gpu, _dst: Gpu, pair: GpuPair | None) -> str:
 
 def _hops(_src: Gpu, _dst: Gpu, pair: GpuPair | None) -> str:
     if pair is not None and pair.link_type == "xgmi":
-        # rocm_smi.cc gives 1 for any pair that xGMI joins, however many GPUs lie between.
+        # rocm_smi.cc gives 1 for every pair that xGMI joins, however many GPUs lie between.
         return "1"
     return NOT_TOLD if pair is None or pair.hops is None else str(pair.hops)
 
@@ -128,7 +128,7 @@ def _bandwidth(src: Gpu, dst: Gpu, pair: GpuPair | None) -> str:
 
 
 def _over_others(pair: GpuPair) -> bool:
-    """Whether xGMI leads over other GPUs, by the driver's weight."""
+    """Whether xGMI leads over other GPUs, according to the driver's weight."""
     weight = pair.weight or 0
     return weight > HOP_WEIGHT and weight % HOP_WEIGHT == 0
 
@@ -144,7 +144,7 @@ def _numa(gpus: Sequence[Gpu]) -> list[str]:
 
 
 def _notes(gpus: Sequence[Gpu], pairs: dict[tuple[str, str], GpuPair]) -> list[str]:
-    """Say which pairs that read 1 hop have no xGMI link of their own."""
+    """Say which pairs with 1 hop have no xGMI link of their own."""
     names = dict(zip((gpu.address for gpu in gpus), row_labels(gpus), strict=True))
     far = [
         f"{names[pair.src]}-{names[pair.dst]} {(pair.weight or 0) // HOP_WEIGHT}"

@@ -17,7 +17,7 @@ def write(node: Node) -> Written:
 
 
 def as_nccl_xml(snapshot: NodeSnapshot) -> Written:
-    """The topology XML that the snapshot was made of, else the one that NCCL would detect."""
+    """Return the topology XML behind the snapshot, else the one that NCCL would detect."""
     own = snapshot.machine.nccl_topology
     if own is not None:
         return Written(write_topology(own))

@@ -1,4 +1,4 @@
-"""The node as a tree of text, like lstopo's: sockets, NUMA nodes, host bridges, ports, devices.
+"""The node as a tree of text like lstopo's: sockets, NUMA nodes, host bridges, ports, devices.
 
 Parts of an AMD package stand below their package, which has the PCIe link and the xGMI links.
 """
@@ -20,7 +20,7 @@ _RANK = {
     "socket": 0, "numa": 1, "root complex": 2, "root port": 3, "bridge": 4, "switch upstream": 4,
     "switch downstream": 5, "switch": 5,
 }  # fmt: skip
-"""A node hangs below a neighbour of lower rank; devices have the highest."""
+"""Kind -> rank: a node hangs below a neighbour of lower rank; all other kinds are devices."""
 _DEVICE = 9
 
 
@@ -75,7 +75,7 @@ def _hangs(graph: Graph, vertex: str, above: str) -> bool:
     if kind == upper:
         return kind == "bridge" and above < vertex
     if {kind, upper} == {"switch upstream", "switch downstream"}:
-        # A switch below a switch: its upper side hangs on a port that has a link.
+        # Where a switch is below a switch, its upper side hangs on a port that has a link.
         return wire.inside == (kind == "switch downstream")
     return _rank(graph, above) < _rank(graph, vertex)
 
@@ -113,12 +113,12 @@ def _line(indent: str, text: str, *, last: bool) -> str:
 
 
 def _package_text(graph: Graph, name: str, members: Sequence[str]) -> str:
-    """A package with its model, how it is parted, and the PCIe link of all parts."""
+    """Describe a package: its model, its partitions, and the PCIe link that they share."""
     gpu = graph.nodes[members[0]]["record"]
     modes = " ".join(mode for mode in (gpu.compute_partition, gpu.memory_partition) if mode)
     count = f"{len(members)} part{'s' * (len(members) != 1)}"
-    told = (name, gpu.name, f"{modes}, {count}" if modes else count)
-    return " · ".join(text for text in told if text) + _upwards(graph, members[0])
+    parts = (name, gpu.name, f"{modes}, {count}" if modes else count)
+    return " · ".join(text for text in parts if text) + _upwards(graph, members[0])
 
 
 def _text(graph: Graph, vertex: str, *, part: bool = False) -> str:
@@ -140,7 +140,7 @@ def _text(graph: Graph, vertex: str, *, part: bool = False) -> str:
     if isinstance(record, Gpu) and record.name is not None:
         text += f" · {record.name}"
     if attributes["kind"] == "numa" and getattr(record, "memory_bytes", None) is not None:
-        # A node of a GPU's memory has no CPUs; a guest's kernel may not say.
+        # A NUMA node of a GPU's memory has no CPUs, and the kernel of a guest may not list them.
         cpus = {"": "no CPUs", None: "CPUs unknown"}.get(record.cpus, f"CPUs {record.cpus}")
         text += f" · {size(record.memory_bytes)}, {cpus}"
     return text + _upwards(graph, vertex)
@@ -158,7 +158,7 @@ def _upwards(graph: Graph, vertex: str) -> str:
 def _package_links(
     graph: Graph, split: Sequence[Package], homes: Mapping[str, Package]
 ) -> Iterator[str]:
-    """A package's links to other packages, and to GPUs that are whole."""
+    """List the links of a package to other packages and to GPUs without partitions."""
     for package in split:
         ends: dict[str, Wire] = {}
         for vertex in package.members:

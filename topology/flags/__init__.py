@@ -1,1 +1,1 @@
-"""The variables that change what NCCL, RCCL and their surroundings do: a catalogue as data."""
+"""The variables that change what NCCL, RCCL and the programs around them do."""

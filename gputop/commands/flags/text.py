@@ -60,7 +60,7 @@ def _entry(entry: SetVariable) -> Section:
     where = {"environment": "environment", "--set": "--set"}.get(entry.origin, entry.origin)
     return Section(
         title=f"{entry.name}={entry.value}  ({where}): {SIGNS[entry.status]}",
-        paragraphs=(entry.told,),
+        paragraphs=(entry.said,),
     )
 
 

@@ -1,4 +1,4 @@
-"""A debug log as lines: what it is, ranks, variables, rings, choices, findings."""
+"""The parts of a debug log as lines: version, ranks, variables, rings, choices, findings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mark(agrees: bool | None) -> Span:
 
 
 def compared(read: ReadLog) -> str:
-    """The result of the comparison, with whose rules and which node were used."""
+    """The result of the comparison, with the rules and the node that it uses."""
     agreement, node = read.overlay.agreement, read.overlay.node
     if not (node and agreement.comparable):
         return agreement.sentence
@@ -63,7 +63,7 @@ def head_lines(read: ReadLog, width: int) -> tuple[Line, ...]:
 
 
 def gap_lines(log: LogReport, width: int) -> tuple[Line, ...]:
-    """What of the log could not be read or kept."""
+    """The parts of the log that could not be read or kept."""
     return tuple(
         line for text in _gaps(log) for line in wrapped((("! ", "warn"), (text, "")), width, 2)
     )
@@ -91,19 +91,21 @@ def _gaps(log: LogReport) -> Iterator[str]:
 
 
 def rank_lines(comm: Communicator, width: int, library: str | None = None) -> tuple[Line, ...]:
-    """Ranks and their devices; RCCL numbers them as HIP and as rocm-smi do."""
+    """Ranks and their devices; RCCL numbers devices the way HIP and rocm-smi do."""
     runtime, driver = ("hip", "smi") if library == "rccl" else ("cuda", "nvml")
     nodes = "" if comm.nodes is None else f", {_count(comm.nodes, 'node')} as it counts"
     least = "at least " if comm.size_seen_only else ""
-    told = f"{least}{_count(comm.nranks, 'rank')}{nodes}"
+    text = f"{least}{_count(comm.nranks, 'rank')}{nodes}"
     if comm.network:
-        told += f", network {clean(comm.network, 60)}"
-    if comm.use_gdr is not None and any(one.label.startswith("NET") for one in comm.transports):
-        told += f", GDR {'on' if comm.use_gdr else 'off'}, PXN {'on' if comm.use_pxn else 'off'}"
-    lines: list[Line] = [*wrapped(((told, ""),), width, 2)]
+        text += f", network {clean(comm.network, 60)}"
+    if comm.use_gdr is not None and any(
+        transport.label.startswith("NET") for transport in comm.transports
+    ):
+        text += f", GDR {'on' if comm.use_gdr else 'off'}, PXN {'on' if comm.use_pxn else 'off'}"
+    lines: list[Line] = [*wrapped(((text, ""),), width, 2)]
     if not comm.ranks:
         return tuple(lines)
-    host_width = max(4, *(len(one.host or "") for one in comm.ranks))
+    host_width = max(4, *(len(rank.host or "") for rank in comm.ranks))
     host_width = min(host_width, max(width - 52, 8))
     lines.append(
         (
@@ -118,15 +120,15 @@ def rank_lines(comm: Communicator, width: int, library: str | None = None) -> tu
     )
     lines += [
         (
-            (right(str(one.rank), 5), "strong"),
-            ("  " + left(clean(one.host or units.UNKNOWN), host_width), ""),
-            (right(units.text(one.pid), 9), "muted"),
-            (right(units.text(one.cuda_dev), 6), ""),
-            (right(units.text(one.nvml_dev), 6), ""),
-            ("  " + left(clean(one.bus_id or units.UNKNOWN), 14), ""),
-            (one.state, "warn" if one.state == "started" else "muted"),
+            (right(str(rank.rank), 5), "strong"),
+            ("  " + left(clean(rank.host or units.UNKNOWN), host_width), ""),
+            (right(units.text(rank.pid), 9), "muted"),
+            (right(units.text(rank.cuda_dev), 6), ""),
+            (right(units.text(rank.nvml_dev), 6), ""),
+            ("  " + left(clean(rank.bus_id or units.UNKNOWN), 14), ""),
+            (rank.state, "warn" if rank.state == "started" else "muted"),
         )
-        for one in comm.ranks[:MOST_RANKS]
+        for rank in comm.ranks[:MOST_RANKS]
     ]
     if len(comm.ranks) > MOST_RANKS:
         lines.append(((f"and {len(comm.ranks) - MOST_RANKS} ranks more", "muted"),))
@@ -136,12 +138,17 @@ def rank_lines(comm: Communicator, width: int, library: str | None = None) -> tu
 def environment_lines(log: LogReport, width: int) -> tuple[Line, ...]:
     """The variables that the library says it read."""
     lines: list[Line] = []
-    for one in log.environment:
-        spans: list[Span] = [(f"{clean(one.name, 60)}=", "key"), (clean(one.value, 200), "strong")]
-        times = f"  line {one.line}" + (f", {one.count} times" if one.count > 1 else "")
+    for variable in log.environment:
+        spans: list[Span] = [
+            (f"{clean(variable.name, 60)}=", "key"),
+            (clean(variable.value, 200), "strong"),
+        ]
+        times = f"  line {variable.line}" + (
+            f", {variable.count} times" if variable.count > 1 else ""
+        )
         spans.append((times, "muted"))
-        if one.remark:
-            spans.append((f"  {clean(one.remark, 200)}", "warn"))
+        if variable.remark:
+            spans.append((f"  {clean(variable.remark, 200)}", "warn"))
         lines += wrapped(spans, width, 4)
     if not lines:
         lines.append((("none shown: no NCCL_ variable was set, or SUBSYS lacks ENV", "muted"),))
@@ -151,13 +158,15 @@ def environment_lines(log: LogReport, width: int) -> tuple[Line, ...]:
 def graph_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line, ...]:
     """The searched graphs, the channels and the orders of the rings, with marks."""
     items = {
-        one.line: one for one in read.overlay.agreement.items if one.topic == "graph" and one.line
+        item.line: item
+        for item in read.overlay.agreement.items
+        if item.topic == "graph" and item.line
     }
     lines: list[Line] = []
-    for graph in sorted(comm.graphs, key=lambda one: (-one.pattern, one.ranks))[:MOST_ROWS]:
+    for graph in sorted(comm.graphs, key=lambda graph: (-graph.pattern, graph.ranks))[:MOST_ROWS]:
         item = items.get(graph.line)
         name = PATTERNS.get(graph.pattern, f"Pattern {graph.pattern}")
-        if len({one.pattern for one in comm.graphs}) < len(comm.graphs):
+        if len({other.pattern for other in comm.graphs}) < len(comm.graphs):
             name += f" of rank {', '.join(map(str, graph.ranks[:8]))}"
         spans: list[Span] = [
             mark(item.agrees if item else None),
@@ -168,7 +177,7 @@ def graph_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line, ..
             spans.append((f"  predicted {clean(item.predicted, 120)}", "bad"))
         lines += wrapped(spans, width, 4)
     lines += _items(read, ("channels", "nodes", "rings", "trees"), width)
-    shown = {one.topic for one in read.overlay.agreement.items}
+    shown = {item.topic for item in read.overlay.agreement.items}
     if "rings" not in shown:
         for ring in comm.rings[:4]:
             order = " ".join(map(str, ring.order[:32])) + (" …" if len(ring.order) > 32 else "")
@@ -196,33 +205,35 @@ def _graph(graph: LoggedGraph) -> str:
 
 def _items(read: ReadLog, topics: Iterable[str], width: int) -> list[Line]:
     lines: list[Line] = []
-    for one in read.overlay.agreement.items:
-        if one.topic in topics:
-            lines += item_lines(one, width)
+    for item in read.overlay.agreement.items:
+        if item.topic in topics:
+            lines += item_lines(item, width)
     return lines
 
 
-def item_lines(one: ComparedItem, width: int) -> tuple[Line, ...]:
-    """One compared thing: mark, name, what the log says, and the prediction where it differs."""
+def item_lines(item: ComparedItem, width: int) -> tuple[Line, ...]:
+    """One compared item: mark, name, the log's value, and the predicted one where it differs."""
     spans: list[Span] = [
-        mark(one.agrees),
-        (f" {clean(one.subject, 80)}: ", "muted"),
-        (clean(one.logged, 200), "strong"),
+        mark(item.agrees),
+        (f" {clean(item.subject, 80)}: ", "muted"),
+        (clean(item.logged, 200), "strong"),
     ]
-    if not one.agrees:
-        spans.append((f"  predicted {clean(one.predicted, 200)}", "bad"))
-    if one.line:
-        spans.append((f"  line {one.line}", "muted"))
+    if not item.agrees:
+        spans.append((f"  predicted {clean(item.predicted, 200)}", "bad"))
+    if item.line:
+        spans.append((f"  line {item.line}", "muted"))
     return wrapped(spans, width, 4)
 
 
 def choice_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line, ...]:
-    """Algorithm and protocol by call, and whether the tuning table is the predicted one."""
+    """Algorithm and protocol of each call, and whether the tuning table is as predicted."""
     items = {
-        one.line: one for one in read.overlay.agreement.items if one.topic == "choice" and one.line
+        item.line: item
+        for item in read.overlay.agreement.items
+        if item.topic == "choice" and item.line
     }
     lines: list[Line] = []
-    chosen = sorted(comm.choices, key=lambda one: (one.collective, one.bytes))
+    chosen = sorted(comm.choices, key=lambda choice: (choice.collective, choice.bytes))
     for choice in chosen[:MOST_ROWS]:
         item = items.get(choice.line)
         channels = (
@@ -244,20 +255,20 @@ def choice_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line, .
         lines += wrapped(spans, width, 4)
     if len(chosen) > MOST_ROWS:
         lines.append(((f"  and {len(chosen) - MOST_ROWS} sizes more", "muted"),))
-    rows = [one for one in read.overlay.agreement.items if one.topic == "tuning"]
+    rows = [item for item in read.overlay.agreement.items if item.topic == "tuning"]
     if rows:
-        same = sum(one.agrees for one in rows)
-        told = f" tuning table: {same} of {len(rows)} rows as predicted"
-        lines.append((mark(same == len(rows)), (told, "")))
-        for one in [row for row in rows if not row.agrees][:6]:
-            lines += item_lines(one, width)
+        same = sum(row.agrees for row in rows)
+        text = f" tuning table: {same} of {len(rows)} rows as predicted"
+        lines.append((mark(same == len(rows)), (text, "")))
+        for row in [row for row in rows if not row.agrees][:6]:
+            lines += item_lines(row, width)
     if not lines:
         lines.append((("none in the log: NCCL_DEBUG_SUBSYS lacks TUNING", "muted"),))
     return tuple(lines)
 
 
 def finding_lines(finding: Finding, width: int) -> tuple[Line, ...]:
-    """A finding: what it is, the lines that prove it, the cause, where to look, the fix."""
+    """A finding: title, the lines that prove it, the cause, where to look, the fix."""
     sign, ink = SIGNS[finding.severity]
     lines = [*wrapped(((f"{sign} ", ink), (clean(finding.title, 200), "strong")), width, 3)]
     for proof in finding.evidence:
@@ -268,7 +279,7 @@ def finding_lines(finding: Finding, width: int) -> tuple[Line, ...]:
     for title, texts, tint in (("Look: ", finding.look, "key bold"), ("Fix: ", fixes, "good bold")):
         for index, text in enumerate(texts):
             lead = title if index == 0 else " " * len(title)
-            told = (("   ", ""), (lead, tint), (clean(text, 300), ""))
-            lines += wrapped(told, width, 3 + len(title))
+            labelled = (("   ", ""), (lead, tint), (clean(text, 300), ""))
+            lines += wrapped(labelled, width, 3 + len(title))
     lines += wrapped((("   Source: ", "muted"), ("; ".join(finding.sources), "muted")), width, 6)
     return tuple(lines)

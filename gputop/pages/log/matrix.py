@@ -21,15 +21,15 @@ CELL = 6
 
 def transport_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line, ...]:
     """Rows send, columns receive; below, each label with the number of pairs."""
-    pairs = {(one.src, one.dst): one for one in read.overlay.agreement.pairs}
-    ranks = sorted({one for shown in comm.transports for one in (shown.src, shown.dst)})
+    pairs = {(pair.src, pair.dst): pair for pair in read.overlay.agreement.pairs}
+    ranks = sorted({end for shown in comm.transports for end in (shown.src, shown.dst)})
     if not ranks:
         return ((("none in the log: they are set up at the first collective", "muted"),),)
     lines: list[Line] = []
     if len(ranks) <= MOST_RANKS and 6 + CELL * len(ranks) <= width:
         lines += _matrix(comm, ranks, pairs)
     counts: Counter[tuple[str, ...]] = Counter()
-    seen = sorted({(one.src, one.dst) for one in comm.transports})
+    seen = sorted({(transport.src, transport.dst) for transport in comm.transports})
     for pair in seen:
         counts[comm.labels(*pair)] += 1
     for labels, count in counts.most_common(MOST_ROWS):
@@ -40,13 +40,13 @@ def transport_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line
             (clean(" and ".join(labels), 160), INKS.get(kind, "")),
         ]
         lines += wrapped(spans, width, 12)
-    silent = sum(one.agrees is None for one in pairs.values())
+    silent = sum(pair.agrees is None for pair in pairs.values())
     if silent:
         which = "1 pair is" if silent == 1 else f"{silent} pairs are"
         text = f"{which} not in the log: nothing was sent, or other ranks' lines are elsewhere"
         lines += wrapped(((f"   · {text}", "muted"),), width, 5)
-    for one in [one for one in pairs.values() if one.agrees is False][:MOST_ROWS]:
-        lines += difference_lines(one, width)
+    for different in [pair for pair in pairs.values() if pair.agrees is False][:MOST_ROWS]:
+        lines += difference_lines(different, width)
     return tuple(lines)
 
 
@@ -73,14 +73,14 @@ def _matrix(
     return lines
 
 
-def difference_lines(one: PairAgreement, width: int) -> tuple[Line, ...]:
+def difference_lines(pair: PairAgreement, width: int) -> tuple[Line, ...]:
     """One pair that is not as predicted."""
     spans: list[Span] = [
-        mark(one.agrees),
-        (f" {one.src} to {one.dst}: ", "muted"),
-        (clean(" and ".join(one.logged), 120), "strong"),
-        (f"  predicted {clean(' and '.join(one.predicted), 120)}", "bad"),
+        mark(pair.agrees),
+        (f" {pair.src} to {pair.dst}: ", "muted"),
+        (clean(" and ".join(pair.logged), 120), "strong"),
+        (f"  predicted {clean(' and '.join(pair.predicted), 120)}", "bad"),
     ]
-    if one.line:
-        spans.append((f"  line {one.line}", "muted"))
+    if pair.line:
+        spans.append((f"  line {pair.line}", "muted"))
     return wrapped(spans, width, 4)

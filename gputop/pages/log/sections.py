@@ -1,4 +1,4 @@
-"""A whole log in sections: each a title and lines, for the screen and for plain text."""
+"""A whole log in sections of a title and lines, for the screen and for plain text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_NOTES = 20
 
 
 class LogSection(NamedTuple):
-    """A part of the answer."""
+    """A title and the lines below it."""
 
     title: str
     lines: tuple[Line, ...]
@@ -35,8 +35,8 @@ def sections(read: ReadLog, width: int) -> list[LogSection]:
     """Everything, in the order in which it is asked for."""
     found = [LogSection("Log", head_lines(read, width))]
     findings: list[Line] = []
-    for number, one in enumerate(read.findings):
-        findings += [*([EMPTY] if number else []), *finding_lines(one, width)]
+    for number, finding in enumerate(read.findings):
+        findings += [*([EMPTY] if number else []), *finding_lines(finding, width)]
     for note in read.unexplained[:MOST_NOTES]:
         where = f"{note.where}: " if note.where else ""
         times = f" ({note.count} times)" if note.count > 1 else ""
@@ -74,14 +74,14 @@ def _prediction(read: ReadLog, width: int) -> tuple[Line, ...]:
     agreement = read.overlay.agreement
     lines = [*wrapped(((clean(agreement.sentence, 400), "strong"),), width)]
     for topic, what in (("path", "paths between GPUs"), ("net", "paths to NICs")):
-        of = [one for one in agreement.items if one.topic == topic]
+        of = [item for item in agreement.items if item.topic == topic]
         if of:
-            same = sum(one.agrees for one in of)
+            same = sum(item.agrees for item in of)
             lines.append((mark(same == len(of)), (f" {what}: {same} of {len(of)}", "")))
     listed = {"graph", "rings", "trees", "channels", "nodes", "choice", "tuning"}
-    for one in agreement.items:
-        if not one.agrees and one.topic not in listed:
-            lines += item_lines(one, width)
+    for item in agreement.items:
+        if not item.agrees and item.topic not in listed:
+            lines += item_lines(item, width)
     for reason in agreement.reasons:
         lines += wrapped((("  why: ", "key"), (clean(reason, 300), "")), width, 7)
     for text in agreement.skipped:

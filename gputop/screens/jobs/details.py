@@ -253,8 +253,8 @@ def _variables(row: JobRow, details: VariableDetails | None, width: int) -> list
         sign, ink = MARKS.get(entry.status, ("*", ""))
         text = clean(f"{entry.name}={entry.value}", 200)
         lines += wrapped(((f" {sign} {text}", ink),), width, 3)
-        if entry.told:
-            lines += wrapped(((f"   {clean(entry.told, 600)}", ""),), width, 3)
+        if entry.said:
+            lines += wrapped(((f"   {clean(entry.said, 600)}", ""),), width, 3)
     return lines
 
 

@@ -79,6 +79,6 @@ def _plain(name: str, value: str, library: Library) -> SetVariable:
         origin=ORIGIN,
         known=flag is not None,
         reading=Reading(effective=value),
-        told="" if flag is None else for_library(flag, library).changes,
+        said="" if flag is None else for_library(flag, library).changes,
         status="not predicted",
     )

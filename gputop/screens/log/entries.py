@@ -32,11 +32,11 @@ def entries(read: ReadLog) -> list[LogEntry]:
     agreement = read.overlay.agreement
     agrees = None if not agreement.comparable else not agreement.differing
     found = [LogEntry(mark(agrees), compared(read))]
-    for one in read.findings:
-        sign, ink = SIGNS[one.severity]
-        found.append(LogEntry((sign.strip(), ink), one.title, one))
+    for finding in read.findings:
+        sign, ink = SIGNS[finding.severity]
+        found.append(LogEntry((sign.strip(), ink), finding.title, finding))
     found += [
-        LogEntry(("?", "warn"), f"line {one.line}: {one.text}", one) for one in read.unexplained
+        LogEntry(("?", "warn"), f"line {note.line}: {note.text}", note) for note in read.unexplained
     ]
     for different in agreement.differing:
         if isinstance(different, PairAgreement):
@@ -53,16 +53,19 @@ def entry_lines(found: list[LogEntry], selected: int, width: int) -> tuple[Line,
     return tuple(
         (
             ("›" if index == selected else " ", "strong"),
-            (left(one.sign[0], 3), one.sign[1]),
-            (left(clean(one.title, 300), max(width - 4, 8)), "strong" if index == selected else ""),
+            (left(entry.sign[0], 3), entry.sign[1]),
+            (
+                left(clean(entry.title, 300), max(width - 4, 8)),
+                "strong" if index == selected else "",
+            ),
         )
-        for index, one in enumerate(found)
+        for index, entry in enumerate(found)
     )
 
 
-def explained(one: LogEntry, read: ReadLog) -> Page:
+def explained(entry: LogEntry, read: ReadLog) -> Page:
     """What Enter shows about an entry."""
-    what = one.what
+    what = entry.what
     if what is None:
         return _whole(read)
     if isinstance(what, Finding):

@@ -180,7 +180,7 @@ def test_a_container_image_shows_nothing_alarming() -> None:
     entries = overview(study_of("hgx-h100-8", **image), {})
     assert {entry.status for entry in entries} == {"not predicted"}
     (hsa,) = (entry for entry in entries if entry.name == "HSA_TOOLS_LIB")
-    assert hsa.told == "It is not described here."
+    assert hsa.said == "It is not described here."
 
 
 def test_a_node_without_gpus_still_says_what_is_set() -> None:
@@ -189,7 +189,7 @@ def test_a_node_without_gpus_still_says_what_is_set() -> None:
     assert study.trouble() is not None
     assert [entry.status for entry in overview(study, {})] == ["not predicted", "ignored"]
     (size,) = overview(Study(empty, values={"NCCL_BUFFSIZE": "8M"}), {})
-    assert "counts as 8." in size.told
+    assert "counts as 8." in size.said
     assert "0 GPUs" in "\n".join(overview_lines(Study(empty, values={}), {}, None, 80))
 
 

@@ -41,14 +41,14 @@ def test_an_interface_that_is_not_there_ends_the_start() -> None:
     found = fit("NCCL_SOCKET_IFNAME", "bond0", NODE)
     assert found is not None
     assert found.fatal
-    assert "matches no interface of this node (eth0, eth1" in found.told
-    assert "off0" not in found.told
+    assert "matches no interface of this node (eth0, eth1" in found.sentence
+    assert "off0" not in found.sentence
 
 
 def test_a_prefix_shows_what_else_it_takes() -> None:
     found = fit("NCCL_IB_HCA", "mlx5_1", NODE)
     assert found is not None
-    assert found.told == "On this node it leaves mlx5_1, mlx5_10 of 3 RDMA devices."
+    assert found.sentence == "On this node it leaves mlx5_1, mlx5_10 of 3 RDMA devices."
     missing = fit("NCCL_IB_HCA", "bnxt", NODE)
     assert missing is not None
     assert not missing.fatal

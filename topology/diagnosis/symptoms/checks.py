@@ -13,7 +13,7 @@ from ...logs.report.report import LogReport, Variable
 Check = Callable[[LogReport], Iterable[Proof]]
 
 NEAR = {"LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB"}
-"""Path types that count as close to a NIC (graph/paths.cc:ncclTopoCheckNet)."""
+"""Path types between a GPU and a NIC that count as close (graph/paths.cc:ncclTopoCheckNet)."""
 
 
 def once(proofs: Iterable[Proof]) -> list[Proof]:
@@ -21,18 +21,22 @@ def once(proofs: Iterable[Proof]) -> list[Proof]:
     return list(dict.fromkeys(proofs))
 
 
-def _shown(one: Variable) -> Proof:
-    return Proof(one.line, f"{one.name} set by environment to {one.value}")
+def _shown(variable: Variable) -> Proof:
+    return Proof(variable.line, f"{variable.name} set by environment to {variable.value}")
 
 
-def _said(one: Transport) -> Proof:
-    return Proof(one.line, one.text)
+def _said(transport: Transport) -> Proof:
+    return Proof(transport.line, transport.text)
 
 
 def _set(log: LogReport, name: str, *values: str) -> list[Proof]:
     """The lines that show a variable with one of these values."""
-    found = [one for one in log.environment if one.name == name and one.value in values]
-    return [_shown(one) for one in found]
+    found = [
+        variable
+        for variable in log.environment
+        if variable.name == name and variable.value in values
+    ]
+    return [_shown(variable) for variable in found]
 
 
 def p2p_flags(log: LogReport) -> list[Proof]:
@@ -41,12 +45,12 @@ def p2p_flags(log: LogReport) -> list[Proof]:
 
 
 def _pairs(comm: Communicator, start: str) -> Iterator[tuple[Transport, bool | None]]:
-    """Transports whose label begins so, and whether both ranks are on one host (None: unknown)."""
-    hosts = {one.rank: one.host for one in comm.ranks}
-    for one in comm.transports:
-        if one.label.startswith(start):
-            src, dst = hosts.get(one.src), hosts.get(one.dst)
-            yield one, None if src is None or dst is None else src == dst
+    """Find transports by their label; True where one host has both ranks, None where unknown."""
+    hosts = {rank.rank: rank.host for rank in comm.ranks}
+    for transport in comm.transports:
+        if transport.label.startswith(start):
+            src, dst = hosts.get(transport.src), hosts.get(transport.dst)
+            yield transport, None if src is None or dst is None else src == dst
 
 
 def _gpu(comm: Communicator, rank: int) -> tuple[LoggedSystem, LoggedNode] | None:
@@ -64,13 +68,13 @@ def duplicate_gpu(log: LogReport) -> Iterator[Proof]:
     """Two ranks with one host and one bus id."""
     for comm in log.communicators:
         seen: dict[tuple[str, str], Proof] = {}
-        for one in comm.ranks:
-            if one.host is None or one.bus_id is None or one.line is None:
+        for rank in comm.ranks:
+            if rank.host is None or rank.bus_id is None or rank.line is None:
                 continue
-            text = f"rank {one.rank} cudaDev {one.cuda_dev} busId {one.bus_id} on {one.host}"
-            first = seen.setdefault((one.host, one.bus_id), Proof(one.line, text))
+            text = f"rank {rank.rank} cudaDev {rank.cuda_dev} busId {rank.bus_id} on {rank.host}"
+            first = seen.setdefault((rank.host, rank.bus_id), Proof(rank.line, text))
             if first.text != text:
-                yield from (first, Proof(one.line, text))
+                yield from (first, Proof(rank.line, text))
 
 
 def mixed_versions(log: LogReport) -> Iterator[Proof]:
@@ -86,8 +90,8 @@ def gdr_off(log: LogReport) -> Iterator[Proof]:
         note for note in log.notes if "GPU Direct RDMA" in note.text and "for HCA" in note.text
     ]
     rdma = [note for note in lines if not note.text.startswith("NET/Socket")]
-    used = [one for comm in log.communicators for one, _ in _pairs(comm, "NET/")]
-    used = [one for one in used if not one.label.startswith("NET/Socket")]
+    used = [transport for comm in log.communicators for transport, _ in _pairs(comm, "NET/")]
+    used = [transport for transport in used if not transport.label.startswith("NET/Socket")]
     if rdma and used and all("Disabled" in note.text for note in rdma):
         yield from (Proof(note.line, note.text) for note in rdma)
         yield _said(used[0])
@@ -106,15 +110,15 @@ def gdr_not_used(log: LogReport) -> Iterator[Proof]:
     if not enabled:
         return
     without = [
-        one
+        transport
         for comm in log.communicators
-        for one, _ in _pairs(comm, "NET/")
-        if "/GDRDMA" not in one.label and not one.label.startswith("NET/Socket")
+        for transport, _ in _pairs(comm, "NET/")
+        if "/GDRDMA" not in transport.label and not transport.label.startswith("NET/Socket")
     ]
     if not without:
         return
     yield Proof(enabled[0].line, enabled[0].text)
-    yield from (_said(one) for one in without[:3])
+    yield from (_said(transport) for transport in without[:3])
     for note in log.notes:
         if note.text.startswith("GPU Direct RDMA Disabled for GPU"):
             yield Proof(note.line, note.text)
@@ -123,9 +127,9 @@ def gdr_not_used(log: LogReport) -> Iterator[Proof]:
 def socket_between_hosts(log: LogReport) -> Iterator[Proof]:
     """Sockets between ranks of different hosts."""
     for comm in log.communicators:
-        for one, together in _pairs(comm, "NET/Socket"):
+        for transport, together in _pairs(comm, "NET/Socket"):
             if together is False:
-                yield _said(one)
+                yield _said(transport)
                 for note in log.notes:
                     if note.text.startswith(("NET/IB : No device", "NET/Plugin: Could not find")):
                         yield Proof(note.line, note.text)
@@ -134,9 +138,9 @@ def socket_between_hosts(log: LogReport) -> Iterator[Proof]:
 
 def _inside(log: LogReport) -> list[Transport]:
     return [
-        one
+        transport
         for comm in log.communicators
-        for one, together in _pairs(comm, "NET/")
+        for transport, together in _pairs(comm, "NET/")
         if together
     ]  # fmt: skip
 
@@ -152,15 +156,15 @@ def net_by_flag(log: LogReport) -> Iterator[Proof]:
 def net_faster(log: LogReport) -> Iterator[Proof]:
     """The network inside a host where both GPUs have a close NIC that beats their own path."""
     for comm in log.communicators:
-        for one, together in _pairs(comm, "NET/"):
-            proof = _beaten(comm, one) if together else None
+        for transport, together in _pairs(comm, "NET/"):
+            proof = _beaten(comm, transport) if together else None
             if proof is not None:
-                yield from (_said(one), *proof)
+                yield from (_said(transport), *proof)
                 return
 
 
-def _beaten(comm: Communicator, one: Transport) -> list[Proof] | None:
-    src, dst = _gpu(comm, one.src), _gpu(comm, one.dst)
+def _beaten(comm: Communicator, transport: Transport) -> list[Proof] | None:
+    src, dst = _gpu(comm, transport.src), _gpu(comm, transport.dst)
     if src is None or dst is None:
         return None
     own = src[0].paths.get(src[1].name, {}).get(dst[1].name)
@@ -183,65 +187,69 @@ def _beaten(comm: Communicator, one: Transport) -> list[Proof] | None:
 
 
 def net_inside_host(log: LogReport) -> Iterator[Proof]:
-    """The network inside a host, and no flag or faster NIC explains it."""
+    """The network inside a host, which no flag and no faster NIC explains."""
     if next(iter(net_by_flag(log)), None) or next(iter(net_faster(log)), None):
         return
-    yield from (_said(one) for one in _inside(log)[:3])
+    yield from (_said(transport) for transport in _inside(log)[:3])
 
 
 def nodes_exceed_hosts(log: LogReport) -> Iterator[Proof]:
     """More nodes than hosts, where every rank's host is known."""
     for comm in log.communicators:
-        known = len(comm.ranks) == comm.nranks and all(one.host for one in comm.ranks)
+        known = len(comm.ranks) == comm.nranks and all(rank.host for rank in comm.ranks)
         if known and comm.nodes is not None and comm.shape and comm.nodes > len(comm.hosts):
             yield comm.shape
             yield from (*p2p_flags(log), *_set(log, "NCCL_SHM_DISABLE", "1"))
 
 
 def nvlink_unused(log: LogReport) -> Iterator[Proof]:
-    """Shared memory or network between GPUs that NVLink joins, with a flag that says so."""
+    """Shared memory or network between GPUs that NVLink joins, because of a flag."""
     flags = p2p_flags(log)
     if not flags:
         return
     for comm in log.communicators:
-        for one in comm.transports:
-            if one.label.startswith("P2P"):
+        for transport in comm.transports:
+            if transport.label.startswith("P2P"):
                 continue
-            link = _nvlink(comm, one.src, one.dst)
+            link = _nvlink(comm, transport.src, transport.dst)
             if link is not None:
-                yield from (*flags, _said(one), link)
+                yield from (*flags, _said(transport), link)
                 return
 
 
 def nvlink_unused_unsaid(log: LogReport) -> Iterator[Proof]:
-    """The same without any line that says why: no flag in the log, and CUDA would allow P2P."""
+    """The same without a reason in the log: no flag is set, and CUDA allows P2P."""
     if p2p_flags(log) or log.variable("NCCL_P2P_LEVEL") is not None:
         return
     for comm in log.communicators:
         kind = comm.p2p_type
         if kind is None or kind.all_direct or not kind.all_cuda:
             continue
-        for one in comm.transports:
-            link = None if one.label.startswith("P2P") else _nvlink(comm, one.src, one.dst)
+        for transport in comm.transports:
+            link = (
+                None
+                if transport.label.startswith("P2P")
+                else _nvlink(comm, transport.src, transport.dst)
+            )
             if link is not None:
                 yield Proof(kind.line, "Check P2P Type isAllDirectP2p 0 isAllCudaP2p 1")
-                yield from (_said(one), link)
+                yield from (_said(transport), link)
                 return
 
 
 def _nvlink(comm: Communicator, src: int, dst: int) -> Proof | None:
-    """The NVLink of a System block that joins two ranks, directly or by a switch."""
-    one, two = _gpu(comm, src), _gpu(comm, dst)
+    """Find the NVLink of a System block that joins two ranks, directly or by a switch."""
+    near, far = _gpu(comm, src), _gpu(comm, dst)
     seen, other = comm.rank(src), comm.rank(dst)
-    if one is None or two is None:
+    if near is None or far is None:
         return None
-    if one[0] is not two[0] and (seen is None or other is None or seen.host != other.host):
+    if near[0] is not far[0] and (seen is None or other is None or seen.host != other.host):
         return None
-    far = {link.to for link in two[1].links if link.kind in ("NVL", "XGMI")}
-    for link in one[1].links:
-        switch = link.to.startswith("NVS/") and link.to in far
-        if link.kind in ("NVL", "XGMI") and (link.to == two[1].name or switch):
-            return Proof(one[1].line, f"{one[1].name} + {link.kind}[{link.gbs}] - {link.to}")
+    beyond = {link.to for link in far[1].links if link.kind in ("NVL", "XGMI")}
+    for link in near[1].links:
+        switch = link.to.startswith("NVS/") and link.to in beyond
+        if link.kind in ("NVL", "XGMI") and (link.to == far[1].name or switch):
+            return Proof(near[1].line, f"{near[1].name} + {link.kind}[{link.gbs}] - {link.to}")
     return None
 
 
@@ -252,9 +260,10 @@ def shm_by_policy(log: LogReport) -> Iterator[Proof]:
     for comm in log.communicators:
         kind = comm.p2p_type
         shm = [
-            one
-            for one in comm.transports
-            if one.label.startswith("SHM") and _nvlink(comm, one.src, one.dst) is None
+            transport
+            for transport in comm.transports
+            if transport.label.startswith("SHM")
+            and _nvlink(comm, transport.src, transport.dst) is None
         ]
         if kind is not None and not kind.all_direct and kind.all_cuda and shm:
             yield Proof(kind.line, "Check P2P Type isAllDirectP2p 0 isAllCudaP2p 1")
@@ -264,7 +273,7 @@ def shm_by_policy(log: LogReport) -> Iterator[Proof]:
 def p2p_impossible(log: LogReport) -> Iterator[Proof]:
     """The summary line says that CUDA cannot do P2P between all local pairs.
 
-    Where flags split a host into nodes the line says 0 as well (graph/paths.cc:ncclTopoCheckP2p
+    Where flags split a host into nodes, the line says 0 as well (graph/paths.cc:ncclTopoCheckP2p
     no longer finds the other GPUs), which proves nothing.
     """
     split = p2p_flags(log) and _set(log, "NCCL_SHM_DISABLE", "1")

@@ -16,10 +16,10 @@ MAY_DIFFER = {
     "NCCL_RAS_ADDR", "NCCL_RAS_ENABLE", "NCCL_PROFILE_DUMP_FILE", "NCCL_INSPECTOR_DUMP_DIR",
     "NCCL_TOPO_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", "NCCL_SET_THREAD_NAME",
 }  # fmt: skip
-"""Variables that name things of one host or rank, or only change what is printed."""
+"""Variables that may differ: they name devices of one host or rank, or only change the output."""
 _ATTRIBUTE = re.compile(r"Attribute .* of node .* not found")
 CRIPPLED_GBS = 1.0
-"""No GPU has less: generation 1 with four lanes has 1.0 (link constants of graph/topo.h)."""
+"""GB/s of the slowest real link, generation 1 with four lanes (constants of graph/topo.h)."""
 
 
 def _systems(log: LogReport) -> Iterator[LoggedSystem]:
@@ -28,7 +28,7 @@ def _systems(log: LogReport) -> Iterator[LoggedSystem]:
 
 
 def _switched(log: LogReport) -> Proof | None:
-    """A line that shows a GPU with a link to an NVSwitch."""
+    """Find a line that shows a GPU with a link to an NVSwitch."""
     for system in _systems(log):
         for node in system.nodes:
             for link in node.links:
@@ -40,9 +40,9 @@ def _switched(log: LogReport) -> Proof | None:
 def nvls_off(log: LogReport) -> Iterator[Proof]:
     """NCCL_NVLS_ENABLE=0 on a machine with NVSwitches."""
     switch = _switched(log)
-    for one in log.environment:
-        if one.name == "NCCL_NVLS_ENABLE" and one.value == "0" and switch is not None:
-            yield Proof(one.line, f"{one.name} set by environment to {one.value}")
+    for variable in log.environment:
+        if variable.name == "NCCL_NVLS_ENABLE" and variable.value == "0" and switch is not None:
+            yield Proof(variable.line, f"{variable.name} set by environment to {variable.value}")
             yield switch
 
 
@@ -71,7 +71,7 @@ def _gpu_links(system: LoggedSystem) -> dict[str, tuple[float, Proof]]:
 
 
 def pci_crippled(log: LogReport) -> Iterator[Proof]:
-    """A GPU behind less than any real link."""
+    """A GPU whose link is slower than any real one."""
     for system in _systems(log):
         for gbs, proof in _gpu_links(system).values():
             if gbs < CRIPPLED_GBS:
@@ -79,7 +79,7 @@ def pci_crippled(log: LogReport) -> Iterator[Proof]:
 
 
 def pci_unequal(log: LogReport) -> Iterator[Proof]:
-    """GPUs of one block with different links: those below the commonest value."""
+    """GPUs of one block with different links: those below the most frequent value."""
     for system in _systems(log):
         links = _gpu_links(system)
         speeds = [gbs for gbs, _ in links.values()]
@@ -116,13 +116,13 @@ def nvlink_unequal(log: LogReport) -> Iterator[Proof]:
 def environment_differs(log: LogReport) -> Iterator[Proof]:
     """One variable with several values."""
     values: dict[str, list[Variable]] = defaultdict(list)
-    for one in log.environment:
-        values[one.name].append(one)
+    for variable in log.environment:
+        values[variable.name].append(variable)
     for name, seen in values.items():
         if len(seen) > 1 and name not in MAY_DIFFER:
-            for one in seen:
-                where = f" on {', '.join(one.hosts)}" if one.hosts else ""
-                yield Proof(one.line, f"{name} set by environment to {one.value}{where}")
+            for variable in seen:
+                where = f" on {', '.join(variable.hosts)}" if variable.hosts else ""
+                yield Proof(variable.line, f"{name} set by environment to {variable.value}{where}")
 
 
 def topology_attribute_missing(log: LogReport) -> Iterator[Proof]:
@@ -150,9 +150,12 @@ def _attributes(log: LogReport) -> Iterator[Proof]:
 
 def value_refused(log: LogReport) -> Iterator[Proof]:
     """A variable that the library says it does not understand."""
-    for one in log.environment:
-        if one.remark is not None:
-            yield Proof(one.line, f"Invalid value {one.value} for {one.name}: {one.remark}")
+    for variable in log.environment:
+        if variable.remark is not None:
+            yield Proof(
+                variable.line,
+                f"Invalid value {variable.value} for {variable.name}: {variable.remark}",
+            )
 
 
 def init_unfinished(log: LogReport) -> Iterator[Proof]:
@@ -160,31 +163,31 @@ def init_unfinished(log: LogReport) -> Iterator[Proof]:
     for comm in log.communicators:
         if _stuck(log, comm):
             continue
-        waiting = [one for one in comm.ranks if one.state == "started" and one.line is not None]
+        waiting = [rank for rank in comm.ranks if rank.state == "started" and rank.line is not None]
         # Ranks of a log without the Init lines are "started" because nothing more is known.
-        if any(one.state != "started" for one in comm.ranks) or _introduced(log, comm.ident):
+        if any(rank.state != "started" for rank in comm.ranks) or _introduced(log, comm.ident):
             missing = [rank for rank in range(min(comm.nranks, 4096)) if comm.rank(rank) is None]
             if waiting and missing:
                 named = ", ".join(str(rank) for rank in missing[:16])
                 more = f" and {len(missing) - 16} more" if len(missing) > 16 else ""
                 yield Proof(comm.line, f"not in this log: ranks {named}{more} of {comm.nranks}")
-            for one in waiting:
-                where = f" on {one.host}" if one.host else ""
-                text = f"rank {one.rank} of {comm.nranks}{where}: Init START, no Init COMPLETE"
-                yield Proof(one.line or comm.line, text)
+            for rank in waiting:
+                where = f" on {rank.host}" if rank.host else ""
+                text = f"rank {rank.rank} of {comm.nranks}{where}: Init START, no Init COMPLETE"
+                yield Proof(rank.line or comm.line, text)
 
 
 def init_stuck(log: LogReport) -> Iterator[Proof]:
     """All ranks of a communicator start and none is ever ready."""
     for comm in log.communicators:
         if _stuck(log, comm):
-            last = max(comm.ranks, key=lambda one: one.line or 0)
+            last = max(comm.ranks, key=lambda rank: rank.line or 0)
             text = f"rank {last.rank}, the last of all {comm.nranks}: Init START, no Init COMPLETE"
             yield Proof(last.line or comm.line, text)
 
 
 def _stuck(log: LogReport, comm: Communicator) -> bool:
-    seen = [one for one in comm.ranks if one.state == "started" and one.line is not None]
+    seen = [rank for rank in comm.ranks if rank.state == "started" and rank.line is not None]
     return len(seen) == comm.nranks > 1 and _introduced(log, comm.ident)
 
 

@@ -1,4 +1,4 @@
-"""What the lines of a log mean: the table of symptoms laid over a report.
+"""What the lines of a log mean: the table of symptoms applied to a report.
 
 A symptom is reported only with the lines that prove it.
 """
@@ -19,7 +19,7 @@ from ..finding import BROKEN, NOTICE, SEVERITIES, SLOW, Evidence, Finding, Fix
 from . import checks, checks_node
 
 SEVERITY_OF = {"error": BROKEN, "warning": SLOW, "notice": NOTICE}
-"""The words of table.toml, the most harmful first -> the severity of a finding."""
+"""Word of table.toml -> the severity of a finding, the most harmful first."""
 MAX_PROOFS = 6
 
 
@@ -39,7 +39,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     check: str | None = None
     """Name of a function in checks.py that gives the proof."""
     after: tuple[str, ...] = ()
-    """Rows of which this one is an echo: it is left out where one of them is found. "errors": all
+    """Rows of which this one is an echo: it is dropped when one of them is found. "errors": all
     rows of severity error that have no `after` themselves."""
 
 
@@ -52,7 +52,7 @@ def table() -> tuple[Symptom, ...]:
 
 @cache
 def _pattern(symptom: Symptom) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{one})" for one in symptom.any))
+    return re.compile("|".join(f"(?:{pattern})" for pattern in symptom.any))
 
 
 def check_of(name: str) -> checks.Check:
@@ -62,13 +62,13 @@ def check_of(name: str) -> checks.Check:
 
 
 def explain(log: LogReport) -> tuple[Finding, ...]:
-    """The symptoms that the log proves, worst first."""
-    seen = {row.id: one for row in table() if (one := _look(row, log)) is not None}
+    """Find the symptoms that the log proves, worst first."""
+    seen = {row.id: finding for row in table() if (finding := _look(row, log)) is not None}
     names = set(seen)
     if any(seen[row.id].severity == BROKEN for row in table() if _is_cause(row, seen)):
         names.add("errors")
-    told = [seen[row.id] for row in table() if row.id in seen and not names & set(row.after)]
-    return tuple(sorted(told, key=lambda one: SEVERITIES.index(one.severity)))
+    shown = [seen[row.id] for row in table() if row.id in seen and not names & set(row.after)]
+    return tuple(sorted(shown, key=lambda finding: SEVERITIES.index(finding.severity)))
 
 
 def _is_cause(row: Symptom, seen: Mapping[str, Finding]) -> bool:
@@ -76,7 +76,7 @@ def _is_cause(row: Symptom, seen: Mapping[str, Finding]) -> bool:
 
 
 def unexplained(log: LogReport) -> tuple[LogNote, ...]:
-    """Warnings and last words that no row of the table knows."""
+    """List the warnings and last words that no row of the table knows."""
     rows = [symptom for symptom in table() if symptom.any]
     shown = {proof.line for finding in explain(log) for proof in finding.evidence}
     return tuple(
@@ -93,7 +93,7 @@ def _says(symptom: Symptom, note: LogNote) -> bool:
 
 
 def _text(note: LogNote) -> str:
-    """A warning's source file is part of what tells it: "transport/nvls.cc:254 ..."."""
+    """Return the text with the source file in front: "transport/nvls.cc:254 ..."."""
     return f"{note.where} {note.text}" if note.where else note.text
 
 
@@ -128,4 +128,4 @@ def _quoted(line: Proof, source: str) -> Evidence:
 
 
 def _few(proof: Iterable[Proof]) -> list[Proof]:
-    return sorted(checks.once(proof), key=lambda one: one.line)[:MAX_PROOFS]
+    return sorted(checks.once(proof), key=lambda proof: proof.line)[:MAX_PROOFS]

@@ -1,4 +1,4 @@
-"""A log with all that is said about it: its symptoms, and how it agrees with the prediction."""
+"""A log with its symptoms, and how far it agrees with the prediction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .explain import explain, unexplained
 
 
 class ReadLog(msgspec.Struct, frozen=True, kw_only=True):
-    """A log with all that is said about it."""
+    """A log, its symptoms, and the prediction for it."""
 
     log: LogReport
     findings: tuple[Finding, ...]
@@ -31,7 +31,7 @@ def fits(log: LogReport, snapshot: NodeSnapshot) -> bool:
 def examine(
     log: LogReport, snapshot: NodeSnapshot | None, *, library: str | None = None
 ) -> ReadLog:
-    """Explain a log and compare it; without a node, with one made of its own System block."""
+    """Explain a log and compare it with a node; without one, with that of its own System block."""
     return ReadLog(
         log=log,
         findings=explain(log),

@@ -1,4 +1,4 @@
-"""One flag explained for one node, as an experienced colleague would: sections of plain text."""
+"""One flag explained for one node as an experienced colleague does it, in sections of text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NET_KINDS = ("net", "gdr", "pxn")
 
 
 def account(flag: Flag, study: Study) -> tuple[Section, ...]:
-    """Everything to say of a flag on a node. Makes predictions: not for the event loop."""
+    """Say everything about a flag on a node. Makes predictions: not for the event loop."""
     without = study.without(flag)
     library = without.library
     flag = for_library(flag, library)
@@ -45,11 +45,11 @@ def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     if tries and flag.of_library and flag.kind != "none":
         sections.append(_try(flag, study, without))
     sections.append(Section(title="Source", paragraphs=(_source(flag),)))
-    return tuple(_named(one, library.name) for one in sections if not one.empty)
+    return tuple(_named(section, library.name) for section in sections if not section.empty)
 
 
 def _named(section: Section, library: str) -> Section:
-    """The sentences about the library itself under its own name."""
+    """Call the library by its own name in sentences about the library."""
     if library != "rccl":
         return section
     return msgspec.structs.replace(
@@ -60,14 +60,14 @@ def _named(section: Section, library: str) -> Section:
 
 
 def plain(flag: Flag) -> tuple[Section, ...]:
-    """A flag as the catalogue has it, without a node."""
+    """Describe a flag from the catalogue alone, without a node."""
     sections = [
         Section(title="What it does", paragraphs=(flag.changes, *_standing(flag, None))),
         Section(title="When to set it", paragraphs=(flag.set_when,) if flag.set_when else ()),
         Section(title="What to watch for", paragraphs=(flag.trap,) if flag.trap else ()),
         Section(title="Source", paragraphs=(_source(flag),)),
     ]
-    return tuple(one for one in sections if not one.empty)
+    return tuple(section for section in sections if not section.empty)
 
 
 def _what(flag: Flag, without: Prediction, study: Study) -> Section:
@@ -89,7 +89,7 @@ def _what(flag: Flag, without: Prediction, study: Study) -> Section:
 
 
 def _standing(flag: Flag, prediction: Prediction | None) -> tuple[str, ...]:
-    """Values, default, versions and other names."""
+    """State the values, the default, the versions and other names of a flag."""
     default = flag.default
     where = "Default"
     if prediction is not None and flag.of_library:
@@ -115,7 +115,7 @@ def _reading_in_words(flag: Flag, name: str, origin: str, without: Prediction, s
     text = f"It is set {origin}: {name}={value}."
     fitting = fit(flag.name, value, study.snapshot)
     if fitting is not None and not reading.ignored:
-        text = f"{text} {fitting.told}"
+        text = f"{text} {fitting.sentence}"
     if void:
         return f"{text} It has no effect: {void}."
     if reading.fatal:
@@ -250,12 +250,12 @@ def _unknown(flag: Flag, without: Prediction) -> Section:
 
 
 def _try(flag: Flag, study: Study, without: Prediction) -> Section:
-    """Commands that show the difference on this node; none where no value makes one."""
+    """List commands that show the difference on this node; none where no value makes one."""
     title = "Try it"
-    moving = [one for one in study.tries(flag) if not one.effect.nothing]
+    moving = [comparison for comparison in study.tries(flag) if not comparison.effect.nothing]
     if not moving:
         return Section(title=title)
-    best = next((one for one in moving if _gains(one.effect)), moving[-1])
+    best = next((comparison for comparison in moving if _gains(comparison.effect)), moving[-1])
     value = best.changes[0].after
     ranks = len({rank for view in without.views for rank in view.ranks})
     run = f"{flag.name}={value} all_reduce_perf -b 1M -e 1G -f 2 -g {ranks}, and once without it"
@@ -264,19 +264,19 @@ def _try(flag: Flag, study: Study, without: Prediction) -> Section:
     if flag.kind not in PAIR_KINDS:
         return Section(title=title, bullets=(run,))
     group = best.effect.pairs[0] if best.effect.pairs else None
-    one, two = group.pairs[0] if group else (0, 1)
+    src, dst = group.pairs[0] if group else (0, 1)
     return Section(
         title=title,
         bullets=(
-            f"gputop probe p2p (writes, for example between {one} and {two})",
+            f"gputop probe p2p (writes, for example between {src} and {dst})",
             run,
-            f"gputop explain {one} {two} --set {flag.name}={value}",
+            f"gputop explain {src} {dst} --set {flag.name}={value}",
         ),
     )
 
 
 def _gains(effect: Effect) -> bool:
-    """Whether pairs come to P2P."""
+    """Whether pairs start to use P2P."""
     return any(g.after.transport == "P2P" != g.before.transport for g in effect.pairs)
 
 

@@ -1,4 +1,4 @@
-"""What this very machine says for or against letting more pairs use P2P."""
+"""What speaks for or against more P2P on this node."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..what_if.figures import pairs_in_words
 def p2p_cautions(
     snapshot: NodeSnapshot, prediction: Prediction, pairs: Iterable[tuple[int, int]]
 ) -> tuple[str, ...]:
-    """Sentences on driver grant, IOMMU, ACS and measurements for the pairs (ranks) given."""
+    """Write sentences on the driver's grant, the IOMMU and ACS for the given pairs of ranks."""
     wanted = tuple(pairs)
     if not wanted:
         return ()
@@ -24,13 +24,13 @@ def p2p_cautions(
 
 
 def measured(snapshot: NodeSnapshot, prediction: Prediction) -> str:
-    """What a probe measured between GPUs, by path type; "" when nothing was."""
+    """Say what a probe measured between GPUs, by path type; "" when it measured nothing."""
     paths = {(p.src_bus_id.lower(), p.dst_bus_id.lower()): p.path for p in prediction.pairs}
     by_path: dict[str, list[float]] = defaultdict(list)
-    for one in snapshot.measurements:
-        path = paths.get((str(one.src), str(one.dst)))
-        if one.quantity == quantities.WRITE and one.value is not None and path:
-            by_path[path].append(one.value)
+    for figure in snapshot.measurements:
+        path = paths.get((str(figure.src), str(figure.dst)))
+        if figure.quantity == quantities.WRITE and figure.value is not None and path:
+            by_path[path].append(figure.value)
     if not by_path:
         return ""
     rates = ", ".join(
@@ -43,7 +43,7 @@ def measured(snapshot: NodeSnapshot, prediction: Prediction) -> str:
 def _granted(
     snapshot: NodeSnapshot, prediction: Prediction, pairs: tuple[tuple[int, int], ...]
 ) -> str:
-    """What the driver says of these pairs."""
+    """Say what the driver grants these pairs."""
     address = {pair.src: pair.src_bus_id for pair in prediction.pairs}
     refused: dict[str, list[tuple[int, int]]] = defaultdict(list)
     unknown = 0

@@ -1,4 +1,4 @@
-"""What is set, by whom, and what each of it does on a node."""
+"""Which variables are set, by whom, and what each does on a node."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..what_if.outcomes import parts
 from ..what_if.study import Study
 
 LIMIT_PREDICTED = 24
-"""Variables that are predicted with and without; each takes some tenths of a second."""
+"""Most variables that are predicted with and without; each takes some tenths of a second."""
 
 
 class SetVariable(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class SetVariable(msgspec.Struct, frozen=True, kw_only=True):
     """"environment", the path of a file, or "--set"."""
     known: bool
     reading: Reading
-    told: str
+    said: str
     """What it does on this node, or why it does nothing: one sentence."""
     status: str
     """"changes", "nothing", "ignored", "fatal", "unknown", "not predicted"."""
@@ -38,7 +38,7 @@ class SetVariable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def overview(study: Study, origins: Mapping[str, str]) -> tuple[SetVariable, ...]:
-    """Every variable that is set, in order of name. Makes predictions: not for the event loop."""
+    """List every set variable by name. Makes predictions: not for the event loop."""
     void = overridden(study.values)
     found: list[SetVariable] = []
     predicted = LIMIT_PREDICTED if study.trouble() else 0
@@ -50,20 +50,20 @@ def overview(study: Study, origins: Mapping[str, str]) -> tuple[SetVariable, ...
             continue
         reading = skipped(void[name]) if name in void else _read(flag, value, study)
         known = SetVariable(
-            name=name, value=value, origin=origin, known=True, reading=reading, told="", status=""
+            name=name, value=value, origin=origin, known=True, reading=reading, said="", status=""
         )
         fitting = fit(flag.name, value, study.snapshot)
         if fitting is not None and not reading.ignored:
             status = "fatal" if fitting.fatal else "not predicted"
-            found.append(msgspec.structs.replace(known, told=fitting.told, status=status))
+            found.append(msgspec.structs.replace(known, said=fitting.sentence, status=status))
         elif reading.ignored or reading.fatal:
             word = "fatal" if reading.fatal else "ignored"
             start = "The start fails over it" if reading.fatal else "It has no effect"
-            told = f"{start}: {reading.why}."
-            found.append(msgspec.structs.replace(known, told=told, status=word))
+            said = f"{start}: {reading.why}."
+            found.append(msgspec.structs.replace(known, said=said, status=word))
         elif not flag.of_library or flag.kind == "none" or predicted >= LIMIT_PREDICTED:
-            told = for_library(flag, study.whose()).changes + _mind(reading)
-            found.append(msgspec.structs.replace(known, told=told, status="not predicted"))
+            said = for_library(flag, study.whose()).changes + _mind(reading)
+            found.append(msgspec.structs.replace(known, said=said, status="not predicted"))
         else:
             predicted += 1
             found.append(_predicted(known, flag, study))
@@ -75,20 +75,20 @@ def _read(flag: Flag, value: str, study: Study) -> Reading:
 
 
 def _predicted(entry: SetVariable, flag: Flag, study: Study) -> SetVariable:
-    one = study.set_here(entry.name)
-    if one.effect.failure[1] and not one.effect.failure[0]:
-        told, status = f"The start fails over it: {one.effect.failure[1]}.", "fatal"
-    elif one.effect.nothing:
-        why = because(flag, entry.reading, one.baseline, one.changed)
-        if unpredicted(flag, entry.reading, one.baseline):
-            told, status = f"What it does is not predicted: {why}.", "not predicted"
+    comparison = study.set_here(entry.name)
+    if comparison.effect.failure[1] and not comparison.effect.failure[0]:
+        said, status = f"The start fails over it: {comparison.effect.failure[1]}.", "fatal"
+    elif comparison.effect.nothing:
+        why = because(flag, entry.reading, comparison.baseline, comparison.changed)
+        if unpredicted(flag, entry.reading, comparison.baseline):
+            said, status = f"What it does is not predicted: {why}.", "not predicted"
         else:
-            told, status = f"It changes nothing here, because {why}.", "nothing"
+            said, status = f"It changes nothing here, because {why}.", "nothing"
     else:
-        text = "; ".join(parts(one.effect)) or "times alone differ"
-        told, status = f"Against leaving it out: {text}.", "changes"
+        text = "; ".join(parts(comparison.effect)) or "times alone differ"
+        said, status = f"Against leaving it out: {text}.", "changes"
     return msgspec.structs.replace(
-        entry, told=told + _mind(entry.reading), status=status, effect=one.effect
+        entry, said=said + _mind(entry.reading), status=status, effect=comparison.effect
     )
 
 
@@ -105,7 +105,7 @@ def _unknown(name: str, value: str, origin: str) -> SetVariable:
         origin=origin,
         known=False,
         reading=Reading(effective=value, why=why) if read else skipped(why),
-        told=f"It is {why}." if read else f"It has no effect: it is {why}.",
+        said=f"It is {why}." if read else f"It has no effect: it is {why}.",
         status="not predicted" if read else "unknown",
         closest=() if read else catalogue().closest(name),
     )

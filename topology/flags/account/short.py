@@ -1,4 +1,4 @@
-"""The one paragraph that somebody in a hurry reads."""
+"""The summary of a flag in one paragraph."""
 
 from __future__ import annotations
 
@@ -19,23 +19,25 @@ PLACES = {
     "PHB": "on one CPU",
     "SYS": "on two CPUs",
 }
-"""Where two GPUs of a path type are; "on" a CPU means that their way leads through it."""
+"""Path type -> where two GPUs are; "on" a CPU means that their path leads through it."""
 CPU = ("PHB", "SYS")
 
 
 def short(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> str:
-    """What a level of P2P means on this node; "" for other flags."""
+    """Say what a level of P2P means on this node; "" for other flags."""
     if flag.type != "level" or flag.kind != "p2p" or not without.pairs:
         return ""
     text = _now(without)
-    gains = [(one, _moved(one, gained=True)) for one in found]
+    gains = [(comparison, _moved(comparison, gained=True)) for comparison in found]
     others = sum(len(pairs) for way, pairs in ways(without) if way.transport != "P2P")
     parts: list[str] = []
-    for one, moved in gains:
+    for comparison, moved in gains:
         if moved:
             every = len(moved) > 1 and sum(count for count, _ in moved) == others
             what = f"all {others}" if every else f"the {_counted(moved)}"
-            parts.append(f"{one.changes[0].after} {'' if parts else 'would give it '}to {what}")
+            parts.append(
+                f"{comparison.changes[0].after} {'' if parts else 'would give it '}to {what}"
+            )
     text += f" {', '.join(parts)}." if parts else ""
     text += _losses(found, without)
     if any(path in CPU for _, moved in gains for _, path in moved):
@@ -47,7 +49,7 @@ def short(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> str
 
 
 def _now(without: Prediction) -> str:
-    """Who uses P2P as it is, and who does not."""
+    """Say which pairs use P2P now, and which do not."""
     now = [(len(pairs), way.path) for way, pairs in ways(without) if way.transport == "P2P"]
     rest = [(len(pairs), way) for way, pairs in ways(without) if way.transport != "P2P"]
     total = sum(count for count, _ in (*now, *rest))
@@ -66,26 +68,26 @@ def _now(without: Prediction) -> str:
 
 
 def _losses(found: tuple[Comparison, ...], without: Prediction) -> str:
-    """Which values take P2P away, and from whom."""
+    """Say which values take P2P away, and from which pairs."""
     total = sum(len(pairs) for way, pairs in ways(without) if way.transport == "P2P")
     by: dict[str, list[str]] = {}
-    for one in found:
-        moved = _moved(one, gained=False)
+    for comparison in found:
+        moved = _moved(comparison, gained=False)
         if moved:
             every = sum(count for count, _ in moved) == total
             what = f"all {total} that have it" if every else _counted(moved)
             what = "this pair" if total == 1 else what
-            by.setdefault(what, []).append(str(one.changes[0].after))
+            by.setdefault(what, []).append(str(comparison.changes[0].after))
     return "".join(
         f" {' and '.join(', '.join(values).rsplit(', ', 1))} would take it away from {what}."
         for what, values in by.items()
     )
 
 
-def _moved(one: Comparison, *, gained: bool) -> list[tuple[int, str]]:
-    """(number of pairs, path type) that come to P2P, or leave it."""
+def _moved(comparison: Comparison, *, gained: bool) -> list[tuple[int, str]]:
+    """List (number of pairs, path type) of the pairs that gain P2P, or lose it."""
     found: dict[str, int] = {}
-    for group in one.effect.pairs:
+    for group in comparison.effect.pairs:
         then, now = group.before.transport == "P2P", group.after.transport == "P2P"
         if (now and not then) if gained else (then and not now):
             found[group.before.path] = found.get(group.before.path, 0) + len(group.pairs)
@@ -105,7 +107,7 @@ def _counted(parts: list[tuple[int, str]]) -> str:
 
 
 def _listed(parts: list[tuple[int, str]], named: Callable[[str], str]) -> str:
-    """Numbers of pairs by path type, nearest first: "8 PHB and 16 SYS"."""
+    """Count the pairs by path type, nearest first: "8 PHB and 16 SYS"."""
     merged: dict[str, int] = {}
     for count, path in parts:
         merged[path] = merged.get(path, 0) + count

@@ -1,4 +1,4 @@
-"""What changing variables does, as sections."""
+"""The effect of changed variables as sections."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from ..what_if.whatif import Change, Comparison
 
 
 def sections(comparison: Comparison) -> tuple[Section, ...]:
-    """Before and after: pairs, graphs, choices by size with times, and the line to copy."""
+    """Compare before and after: pairs, graphs, choices by size with times, and the line to copy."""
     effect = comparison.effect
     set_to = " ".join(
-        f"{one.name}={one.after}" if one.after is not None else f"without {one.name}"
-        for one in comparison.changes
+        f"{change.name}={change.after}" if change.after is not None else f"without {change.name}"
+        for change in comparison.changes
     )
-    bullets = [text for one in comparison.changes if (text := _reading(one))]
+    bullets = [text for change in comparison.changes if (text := _reading(change))]
     found = [
         Section(
             title=f"What changes with {set_to}" if set_to else "Nothing is changed",
-            bullets=(*bullets, *told(comparison)),
+            bullets=(*bullets, *clauses(comparison)),
         )
     ]
-    if any(one.before_us is not None or one.after_us is not None for one in effect.times):
+    if any(time.before_us is not None or time.after_us is not None for time in effect.times):
         found.append(Section(title="Predicted all-reduce", table=_times(comparison)))
     if comparison.export:
         found.append(Section(title="To set it up", paragraphs=(comparison.export,)))
     return tuple(found)
 
 
-def told(comparison: Comparison) -> tuple[str, ...]:
-    """What changed, a sentence or clause each; the reason when nothing did."""
+def clauses(comparison: Comparison) -> tuple[str, ...]:
+    """Say what changes, in a sentence or clause each; the reason when nothing does."""
     effect = comparison.effect
     if effect.failure[1]:
         return (f"The start fails: {effect.failure[1]}.",)
     if effect.nothing:
-        return tuple(_nothing(one, comparison) for one in comparison.changes) or (
+        return tuple(_nothing(change, comparison) for change in comparison.changes) or (
             "The predictions are the same.",
         )
     found = [f"The start no longer fails: {effect.failure[0]}"] if effect.failure[0] else []
@@ -78,32 +78,38 @@ def _pairs(effect: Effect) -> str:
     return f"{effect.pairs_changed} of {effect.pairs_total} pairs change"
 
 
-def _nothing(one: Change, comparison: Comparison) -> str:
-    flag = catalogue().flag(one.name)
-    if one.reading is None or flag is None:
-        why = "the predictions are the same" if one.reading is None else f"it is {one.reading.why}"
-        return f"{one.name}: nothing changes here, because {why}."
-    return f"{one.name}: {verdict(flag, one.reading, comparison.baseline, comparison.changed)}."
+def _nothing(change: Change, comparison: Comparison) -> str:
+    flag = catalogue().flag(change.name)
+    if change.reading is None or flag is None:
+        why = (
+            "the predictions are the same"
+            if change.reading is None
+            else f"it is {change.reading.why}"
+        )
+        return f"{change.name}: nothing changes here, because {why}."
+    return (
+        f"{change.name}: {verdict(flag, change.reading, comparison.baseline, comparison.changed)}."
+    )
 
 
-def _reading(one: Change) -> str:
-    reading = one.reading
+def _reading(change: Change) -> str:
+    reading = change.reading
     if reading is None or not reading.why or reading.ignored:
         return ""
-    return f"{one.name}={one.after}: {reading.why}"
+    return f"{change.name}={change.after}: {reading.why}"
 
 
 def _times(comparison: Comparison) -> tuple[tuple[str, ...], ...]:
     rows = [("size", "before", "after", "time", "chosen")]
-    for one in comparison.effect.times:
-        old = named(choice_of(comparison.baseline, one.bytes))
-        new = named(choice_of(comparison.changed, one.bytes))
+    for time in comparison.effect.times:
+        old = named(choice_of(comparison.baseline, time.bytes))
+        new = named(choice_of(comparison.changed, time.bytes))
         rows.append(
             (
-                message_size(one.bytes),
-                duration(one.before_us),
-                duration(one.after_us),
-                change(one.share) if one.after_us is not None else "fails",
+                message_size(time.bytes),
+                duration(time.before_us),
+                duration(time.after_us),
+                change(time.share) if time.after_us is not None else "fails",
                 new if old == new else f"{old} -> {new}",
             )
         )

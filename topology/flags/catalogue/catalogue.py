@@ -1,4 +1,4 @@
-"""The catalogue of variables: looked up by name, by old name, by typing error, by word."""
+"""The catalogue of variables and its look-ups: by name, old name, typing error and word."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ...model.versions import numbers
 
 FILE = Path(__file__).with_name("catalogue.toml")
 NEAR = 0.78
-"""Similarity from which a name counts as a typing error of another (difflib's ratio)."""
+"""Similarity (difflib's ratio) from which a name counts as a typing error of another name."""
 BESIDE = 0.06
-"""How much less alike than the best match a name may be and still be named beside it."""
+"""Similarity that a name may lack against the best match and still be named beside it."""
 MISNAMED = {"PYTORCH_TUNABLE_OPS": "PYTORCH_TUNABLEOP_ENABLED"}
-"""Names that well-known texts use although nothing reads them, and the names they mean."""
+"""Name that well-known texts use although nothing reads it -> the name that they mean."""
 KINDS = ("paths", "p2p", "shm", "net", "gdr", "pxn", "search", "tuning", "none")
 
 
 class Default(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What holds while the variable is not set, from one version of a library on."""
+    """What holds for an unset variable from one version of a library on."""
 
     library: str
     since: str
@@ -54,7 +54,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     exact: bool = False
     """Whether the case of `options` counts."""
     fallback: str | None = None
-    """What an unknown word of an enum means; None: it is ignored."""
+    """What an unknown word of an enum means; None where it is ignored."""
     history: tuple[Default, ...] = ()
     since: str | None = None
     until: str | None = None
@@ -68,7 +68,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """The libraries that read it: "nccl", "rccl", or one named like the group."""
+        """The libraries that read it: "nccl", "rccl", or the one that the group names."""
         return self.read_by or {"nccl": ("nccl", "rccl")}.get(self.group, (self.group,))
 
     @property
@@ -77,13 +77,13 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return "nccl" in self.libraries or "rccl" in self.libraries
 
     def default_of(self, library: str, version: tuple[int, ...]) -> str:
-        """What holds for this version of "nccl" or "rccl" while the variable is not set."""
+        """Return what holds in this version of "nccl" or "rccl" for an unset variable."""
         found = self.default
         best: tuple[int, ...] | None = None
-        for one in self.history:
-            since = numbers(one.since)
-            if one.library == library and since <= version and (best is None or since >= best):
-                found, best = one.value, since
+        for default in self.history:
+            since = numbers(default.since)
+            if default.library == library and since <= version and (best is None or since >= best):
+                found, best = default.value, since
         return found
 
 
@@ -96,11 +96,11 @@ class Catalogue:
         self._by_alias = {alias: flag for flag in flags for alias in flag.aliases}
 
     def flag(self, name: str) -> Flag | None:
-        """The flag with this name or with this alias; None when there is none."""
+        """Find the flag with this name or alias; None when there is none."""
         return self._by_name.get(name) or self._by_alias.get(name)
 
     def alias(self, name: str) -> bool:
-        """Whether the name is read as another name of a flag."""
+        """Whether the name is an alias of a flag."""
         return name in self._by_alias and name not in self._by_name
 
     def names(self) -> tuple[str, ...]:
@@ -108,9 +108,9 @@ class Catalogue:
         return (*self._by_name, *self._by_alias)
 
     def closest(self, name: str, count: int = 3) -> tuple[str, ...]:
-        """Names that may be meant by a misspelt `name`, best first; () when none is similar.
+        """Names that a misspelt `name` may stand for, best first; () when none is similar.
 
-        Compared without case and without the prefix that nearly all of them share.
+        The comparison ignores case and the prefix that nearly all names share.
         """
         typed = name.upper()
         if typed in MISNAMED:
@@ -125,12 +125,12 @@ class Catalogue:
                 ratio = matcher.ratio()
                 if ratio >= NEAR:
                     scored.append((ratio, known))
-        scored.sort(key=lambda one: (-one[0], one[1]))
+        scored.sort(key=lambda pair: (-pair[0], pair[1]))
         good = [known for ratio, known in scored if ratio >= scored[0][0] - BESIDE]
         return tuple(good[:count])
 
     def search(self, text: str) -> tuple[Flag, ...]:
-        """Flags whose entry holds every word of `text`; names with all of them come first."""
+        """Find flags whose entry has every word of `text`; names that have all words come first."""
         words = text.lower().split()
         found = [flag for flag in self.flags if all(word in _haystack(flag) for word in words)]
         return tuple(
@@ -146,6 +146,6 @@ def _haystack(flag: Flag) -> str:
 
 @cache
 def catalogue() -> Catalogue:
-    """The catalogue that comes with the program; read at first use, which takes about 60 ms."""
+    """The catalogue of the program, read at first use, which takes about 60 ms."""
     with FILE.open("rb") as file:
         return Catalogue(tuple(msgspec.convert(tomllib.load(file)["flag"], list[Flag])))

@@ -1,4 +1,4 @@
-"""Names that some program reads although the catalogue does not hold them: no cause for a warning.
+"""Names outside the catalogue that some program reads, and that deserve no warning.
 
 Gathered from every release of NCCL from 2.3.5 to 2.30.7 and from RCCL 2.21.5 (all NCCL_PARAM,
 RCCL_PARAM, ncclGetEnv and getenv), and from the guides of the plugins named here.
@@ -22,7 +22,7 @@ PLUGINS = {
     "NCCL_TUNER_CONFIG_PATH": "Google's tuner plugin",
     "NCCL_UCX_": "NVIDIA's RDMA and SHARP plugin",
 }
-"""Beginning of a name -> who reads such names."""
+"""Beginning of a name -> the program that reads such names."""
 
 _UNDOCUMENTED = """
     AGG_ALLOC_MODE AGG_CHANNEL_SIZE CHUNK_SIZE CUDA_PATH DEV_API_JIT ENABLE_VERSION_CHECK
@@ -49,11 +49,11 @@ INTERNAL = frozenset(f"NCCL_{name}" for name in _UNDOCUMENTED.split()) | {
     "RCCL_MSCCL_FORCE_FULLOPS",
     "RCCL_MSCCL_WORK_FIFO_DEPTH",
 }
-"""Undocumented names that some release of the library reads, mostly for its own tests."""
+"""Undocumented names that a release of the library reads, mostly for its own tests."""
 
 
 def elsewhere(name: str) -> str:
-    """Who reads a name that the catalogue does not hold, as a clause; "" when nobody is known."""
+    """Say in a clause who reads a name outside the catalogue; "" when no reader is known."""
     if name in INTERNAL:
         return "read by some releases of the library, which do not document it"
     reader = next((who for start, who in PLUGINS.items() if name.startswith(start)), "")

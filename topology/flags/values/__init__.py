@@ -1,1 +1,1 @@
-"""What a value of a variable means to the library that reads it, and who has set it."""
+"""What a value of a variable means to the library that reads it, and who sets it."""

@@ -14,30 +14,34 @@ LIMIT_NAMED = 6
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
     """What a filter leaves of the devices of a node."""
 
-    told: str
+    sentence: str
     """One sentence."""
     fatal: bool = False
-    """The library refuses to start over it."""
+    """Whether the library refuses to start because of it."""
 
 
 def fit(name: str, value: str, snapshot: NodeSnapshot) -> Fit | None:
-    """What NCCL_SOCKET_IFNAME or NCCL_IB_HCA leaves here; None for other flags or without a list.
+    """Say what NCCL_SOCKET_IFNAME or NCCL_IB_HCA leaves here; None for other flags or no devices.
 
     misc/socket.cc:ncclFindInterfaces ends the start when no interface is left;
     transport/net_ib/init.cc:ncclIbInitDevices goes on without InfiniBand.
     """
     if name == "NCCL_SOCKET_IFNAME":
-        return _told(
+        return _fit(
             value,
-            [one.name for one in snapshot.machine.interfaces if one.up is not False],
+            [
+                interface.name
+                for interface in snapshot.machine.interfaces
+                if interface.up is not False
+            ],
             "interface",
             "the start fails with no socket interface found",
             fatal=True,
         )
     if name == "NCCL_IB_HCA":
-        return _told(
+        return _fit(
             value,
-            [one.name for one in snapshot.machine.rdma],
+            [device.name for device in snapshot.machine.rdma],
             "RDMA device",
             "NCCL goes on without InfiniBand",
             fatal=False,
@@ -46,7 +50,7 @@ def fit(name: str, value: str, snapshot: NodeSnapshot) -> Fit | None:
 
 
 def matching(value: str, names: Iterable[str]) -> list[str]:
-    """The names that a filter leaves: [^][=]name[:port],... (misc/utils.cc:matchIfList)."""
+    """List the names that a filter leaves: [^][=]name[:port],... (misc/utils.cc:matchIfList)."""
     without = value.startswith("^")
     body = value.removeprefix("^")
     exact = body.startswith("=")
@@ -59,14 +63,14 @@ def matching(value: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if hit(name) != without]
 
 
-def _told(value: str, names: list[str], what: str, otherwise: str, *, fatal: bool) -> Fit | None:
+def _fit(value: str, names: list[str], what: str, otherwise: str, *, fatal: bool) -> Fit | None:
     if not names or not value:
         return None
     left = matching(value, names)
     if left:
-        return Fit(told=f"On this node it leaves {_named(left)} of {len(names)} {what}s.")
+        return Fit(sentence=f"On this node it leaves {_named(left)} of {len(names)} {what}s.")
     return Fit(
-        told=f"It matches no {what} of this node ({_named(names)}): {otherwise}.", fatal=fatal
+        sentence=f"It matches no {what} of this node ({_named(names)}): {otherwise}.", fatal=fatal
     )
 
 

@@ -1,4 +1,4 @@
-"""A catalogue entry, which is written for NCCL, in the words of the library that a node has."""
+"""An entry of the catalogue, which is written for NCCL, in the words of the node's library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .values import unread
 
 
 def for_library(flag: Flag, library: Library) -> Flag:
-    """The entry in RCCL's words where RCCL reads it: its name, its links, its level XGMI."""
+    """Put an entry that RCCL reads into RCCL's words: its name, its links, its level XGMI."""
     if library.name != "rccl" or unread(flag, library):
         return flag
     own = flag.on_rccl or OnRccl()

@@ -1,4 +1,4 @@
-"""What a library decides, and which of the variables that are set have no effect as written."""
+"""What a library decides, and which of the set variables have no effect as written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def predict_with_flags(
     gpus: Sequence[str] | None = None,
     nodes: int = 1,
 ) -> Prediction:
-    """As `predict`; variables without effect count by the catalogue, then by the tuning model.
+    """Call `predict` and name the variables without effect: by the catalogue, then by the model.
 
     Raises NoGpusError, UnknownVersionError.
     """
@@ -32,5 +32,5 @@ def predict_with_flags(
 
     found = ignored(made.environment, made.library, catalogue())
     named = {name for name, _, _ in found}
-    rest = (one for one in made.ignored if one[0] not in named)
+    rest = (entry for entry in made.ignored if entry[0] not in named)
     return msgspec.structs.replace(made, ignored=(*found, *rest))

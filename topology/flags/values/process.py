@@ -1,4 +1,4 @@
-"""The variables that a running program was started with, read from /proc.
+"""The variables with which a running program was started, read from /proc.
 
 Only listed names leave this module. What the program changed later (os.environ, putenv, a
 plugin) is not visible: /proc keeps the environment of the start.
@@ -35,7 +35,7 @@ AT_START = (
 
 
 class ProcessError(Exception):
-    """The process cannot be read; the text says why in one sentence."""
+    """Raised when a process cannot be read; the text says why in one sentence."""
 
     def __init__(self, text: str, *, missing: bool) -> None:
         super().__init__(text)
@@ -44,32 +44,32 @@ class ProcessError(Exception):
 
 
 class ProcessFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process runs with."""
+    """The variables and libraries of one process."""
 
     pid: int
     command: str | None = None
-    """Short name, as the kernel has it."""
+    """Short name that the kernel keeps."""
     user: str | None = None
     environment: tuple[EnvironmentVariable, ...] = ()
     library: str | None = None
-    """Path of the NCCL or RCCL it has loaded; None when none, or not readable."""
+    """Path of the loaded NCCL or RCCL; None when there is none or it cannot be read."""
     library_name: str | None = None
     """"nccl" or "rccl"."""
     library_version: str | None = None
     """The version in the file's name; None when there is none (libnccl.so.2)."""
     torch: str | None = None
-    """Path of the torch library it has loaded."""
+    """Path of the loaded torch library."""
     notes: tuple[str, ...] = ()
-    """What could not be read and what to keep in mind, one sentence each."""
+    """What could not be read and what to keep in mind, a sentence each."""
 
     @property
     def rules(self) -> str | None:
-        """The version to follow for it, "nccl-2.28.9"; None when its library does not say."""
+        """The version whose rules hold, "nccl-2.28.9"; None when the library does not say."""
         return f"{self.library_name}-{self.library_version}" if self.library_version else None
 
 
 def read(pid: int, proc: Path = PROC) -> ProcessFlags:
-    """Look at one process. Raises ProcessError when its environment is not there to read."""
+    """Read one process. Raises ProcessError when its environment cannot be read."""
     folder = proc / str(pid)
     environment = _environment(pid, folder)
     notes = [AT_START]
@@ -130,7 +130,7 @@ def _files(
     library: Library,
     notes: list[str],
 ) -> tuple[ConfFile, ...]:
-    """The configuration files that the process sees: through its own root, so a container's."""
+    """Read the configuration files that the process sees below its own root, as in a container."""
     found: list[ConfFile] = []
     root = folder / "root"
     if not os.access(root / ".", os.R_OK | os.X_OK):
@@ -154,7 +154,7 @@ def _files(
 
 
 def _same_root(root: Path) -> bool:
-    """Whether the process sees the file system that we see."""
+    """Whether the process sees the file system of this process."""
     try:
         return os.path.samestat(root.stat(), os.stat("/"))
     except OSError:
@@ -162,7 +162,7 @@ def _same_root(root: Path) -> bool:
 
 
 def _leaves(root: Path, path: str) -> bool:
-    """Whether a link is on the way: an absolute one leads out of a container to our own files."""
+    """Whether the path has a link: an absolute link leads out of a container to other files."""
     here = root
     for part in Path(path).parts[1:]:
         here = here / part
@@ -175,7 +175,7 @@ def _leaves(root: Path, path: str) -> bool:
 
 
 def _loaded(folder: Path, notes: list[str]) -> tuple[str | None, str | None]:
-    """Paths of the NCCL or RCCL and of the torch library in memory."""
+    """Find the paths of NCCL or RCCL and of the torch library in memory."""
     library = torch = None
     try:
         with (folder / "maps").open("rb") as file:

@@ -1,4 +1,4 @@
-"""What one value comes to."""
+"""The meaning of one value."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import msgspec
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """What a library makes of a value as it is written."""
+    """How a library reads a value."""
 
     effective: str
-    """The value that counts, as the library has it: "1", "PHB", "default"."""
+    """The value that takes effect: "1", "PHB", "default"."""
     ignored: bool = False
-    """Set, and nothing changes by it."""
+    """Whether the value has no effect."""
     fatal: bool = False
-    """The library refuses to start over it."""
+    """Whether the library refuses to start because of it."""
     why: str = ""
-    """What is unusual about it, a clause without a full stop; "" for a plain value."""
+    """What is unusual about the value, a clause without a full stop; "" for a plain value."""
 
 
 def skipped(why: str) -> Reading:
-    """The reading of a value that has no effect, so that the default holds."""
+    """Make the reading of a value without effect, for which the default holds."""
     return Reading(effective="default", ignored=True, why=why)

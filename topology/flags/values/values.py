@@ -1,4 +1,4 @@
-"""What a library makes of a value as it is written: its effect, or why it has none.
+"""How a library reads a value as it is written: its effect, or why it has none.
 
 Integers go through C's strtoll (misc/param.cc:ncclLoadParam), levels and words through the
 comparisons at the place that each flag's `source` names.
@@ -31,10 +31,10 @@ LIBRARY = ("NCCL_", "RCCL_")
 """Prefixes of NCCL's and RCCL's own variables."""
 SPOKEN_SINCE = (2, 30, 7)
 SPOKEN = ("NCCL_SET_THREAD_NAME", "NCCL_WARN_ENABLE_DEBUG_INFO", "NCCL_PARAM_DUMP_ALL")
-"""Read as 1, T, TRUE, 0, F or FALSE alone from that version on (param/parser_default.h)."""
+"""Version from which only 1, T, TRUE, 0, F and FALSE are read (param/parser_default.h)."""
 
 POSITIVE = ("NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_NVLS_NCHANNELS", "NCCL_NCHANNELS_PER_NET_PEER")
-"""Variables that are ignored where they are 0 or less (init.cc:envConfigOverride)."""
+"""Variables that are ignored when they are 0 or less (init.cc:envConfigOverride)."""
 
 CAPPED = (
     "NCCL_MIN_CTAS",
@@ -44,15 +44,15 @@ CAPPED = (
     "NCCL_MIN_P2P_NCHANNELS",
     "NCCL_MAX_P2P_NCHANNELS",
 )
-"""Cut at the most channels there are (MAXCHANNELS): 64, and 32 before 2.25; RCCL's has 128."""
+"""Cut at the highest number of channels (MAXCHANNELS): 64, 32 before 2.25, 128 in RCCL."""
 LEAST = {"NCCL_MAX_NCHANNELS": 1, "NCCL_MIN_NCHANNELS": 0}
-"""What smaller values count as (graph/connect.cc:ncclMinNchannels, ncclMaxNchannels)."""
+"""Smallest values that count (graph/connect.cc:ncclMinNchannels, ncclMaxNchannels)."""
 THREADS = {"NCCL_NTHREADS": (64, 512), "NCCL_LL128_NTHREADS": (160, 640)}
 """Fewest and most threads."""
 
 
 def read_value(flag: Flag, text: str, library: Library) -> Reading:
-    """What `library` makes of `text` for `flag`."""
+    """Read `text` as the value of `flag` the way `library` does."""
     closed = unread(flag, library)
     if closed:
         return skipped(closed)
@@ -62,7 +62,7 @@ def read_value(flag: Flag, text: str, library: Library) -> Reading:
 
 
 def unread(flag: Flag, library: Library) -> str:
-    """Why this library does not read the flag; "" when it does or when the flag is another's."""
+    """Say why this library does not read the flag; "" when it does, or for other flags."""
     if not flag.of_library:
         return ""
     title = library.name.upper()
@@ -80,7 +80,7 @@ def unread(flag: Flag, library: Library) -> str:
 
 
 def overridden(values: Mapping[str, str]) -> dict[str, str]:
-    """Variables that another variable overrides: name -> why."""
+    """Name the variables that another variable overrides: name -> why."""
     settings = Settings(values)
     found: dict[str, str] = {}
     if settings.integer("NCCL_P2P_DISABLE", 0) == 1 and "NCCL_P2P_LEVEL" in values:
@@ -101,9 +101,9 @@ def overridden(values: Mapping[str, str]) -> dict[str, str]:
 def ignored(
     values: Mapping[str, str], library: Library, known: Catalogue
 ) -> tuple[tuple[str, str, str], ...]:
-    """(name, value, why) of all that is set and has no effect as written, in order of name.
+    """List (name, value, why) of the set variables without effect as written, by name.
 
-    Names that begin like NCCL's count too where nothing is known to read them.
+    Names that start like NCCL's count too when no program is known to read them.
     """
     void = overridden(values)
     found: list[tuple[str, str, str]] = []
@@ -121,9 +121,9 @@ def ignored(
 
 
 def may_be_read(name: str, known: Catalogue) -> bool:
-    """Whether something may well read a name that the catalogue does not hold.
+    """Whether a program may read a name outside the catalogue.
 
-    The catalogue is complete for NCCL and RCCL alone, so that nothing can be said of others.
+    The catalogue is complete only for NCCL and RCCL, so other names stay open.
     """
     if name.startswith(LIBRARY):
         return bool(elsewhere(name))
@@ -131,7 +131,7 @@ def may_be_read(name: str, known: Catalogue) -> bool:
 
 
 def unknown(name: str, known: Catalogue) -> str:
-    """What to say about a name that the catalogue does not hold."""
+    """Say in a clause what is known about a name outside the catalogue."""
     reader = elsewhere(name)
     if reader:
         return f"{reader}; what it does is not described here"
@@ -172,7 +172,7 @@ def _integer(flag: Flag, text: str, library: Library) -> Reading:
 
 
 def _threads(value: int, least: int, most: int) -> Reading:
-    """Threads of a block (graph/tuning.cc:getNthreads)."""
+    """Read the threads of a block (graph/tuning.cc:getNthreads)."""
     if value <= 0:
         return skipped("0 and less leaves the default")
     if value % 32:
@@ -192,7 +192,7 @@ def _notes(flag: Flag, text: str, value: int, used: int) -> str:
 
 
 def _off(flag: Flag, value: int) -> bool:
-    """Whether a switch with this value does the same as one that is not set."""
+    """Whether a switch with this value does the same as an unset one."""
     default = flag.default.split(":")[0].split(";")[0]
     return default == str(value) or (default == "unset" and value == 0)
 
@@ -246,4 +246,4 @@ READERS: dict[str, Callable[[Flag, str, Library], Reading]] = {
     "bool": read_bool,
     "functions": read_functions,
 }
-"""How each type of flag is read."""
+"""Type of flag -> the function that reads its values."""

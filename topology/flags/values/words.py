@@ -10,11 +10,11 @@ from .reading import Reading, skipped
 
 YES = ("1", "t", "true", "y", "yes")
 NO = ("0", "f", "false", "n", "no")
-"""What PyTorch takes for a switch (torch/csrc/distributed/c10d/Utils.hpp:getCvarBool)."""
+"""Words that PyTorch takes for a switch (torch/csrc/distributed/c10d/Utils.hpp:getCvarBool)."""
 
 
 def read_bool(flag: Flag, text: str, library: Library) -> Reading:
-    """A switch of PyTorch or libfabric; PyTorch refuses to start over other words."""
+    """Read a switch of PyTorch or libfabric; PyTorch refuses to start with other words."""
     word = text.lower()
     if word in YES or word in NO:
         return Reading(effective="1" if word in YES else "0")
@@ -28,7 +28,7 @@ def read_bool(flag: Flag, text: str, library: Library) -> Reading:
 
 
 def read_spoken(text: str) -> Reading:
-    """A switch of NCCL 2.30's own table of variables (include/param/parser_default.h)."""
+    """Read a switch of NCCL 2.30's own table of variables (include/param/parser_default.h)."""
     if text == "1" or text.upper() in ("T", "TRUE"):
         return Reading(effective="1")
     if text == "0" or text.upper() in ("F", "FALSE"):
@@ -37,7 +37,7 @@ def read_spoken(text: str) -> Reading:
 
 
 def read_enum(flag: Flag, text: str, library: Library) -> Reading:
-    """One of the flag's words; `exact` flags compare case."""
+    """Read one of the flag's words; the case counts for `exact` flags."""
     if not flag.options:
         return Reading(effective=text)
     for option in flag.options:
@@ -53,7 +53,7 @@ def read_enum(flag: Flag, text: str, library: Library) -> Reading:
 
 
 def read_policy(flag: Flag, text: str, library: Library) -> Reading:
-    """NCCL_CTA_POLICY and NCCL_NETDEVS_POLICY (init.cc:getEnvCtaPolicyOnce, graph/topo.cc)."""
+    """Read NCCL_CTA_POLICY or NCCL_NETDEVS_POLICY (init.cc:getEnvCtaPolicyOnce, graph/topo.cc)."""
     if flag.name == "NCCL_NETDEVS_POLICY":
         head, colon, tail = text.upper().partition(":")
         if head == "MAX" and colon and tail.strip().isdecimal() and int(tail) > 0:
@@ -79,7 +79,7 @@ def read_policy(flag: Flag, text: str, library: Library) -> Reading:
 
 
 def read_list(flag: Flag, text: str, library: Library) -> Reading:
-    """Words between commas, ^ in front excludes; unknown ones are left out in silence."""
+    """Read words between commas; ^ in front excludes them, and unknown words are ignored."""
     if flag.name == "NCCL_THREAD_THRESHOLDS" and not text[:1].isdecimal():
         return skipped("it does not begin with a number")
     if not flag.options:
@@ -93,7 +93,7 @@ def read_list(flag: Flag, text: str, library: Library) -> Reading:
 
 
 def read_filter(flag: Flag, text: str, library: Library) -> Reading:
-    """A filter of devices: [^][=]name,... (misc/utils.cc:parseStringList, matchIfList)."""
+    """Read a filter of devices: [^][=]name,... (misc/utils.cc:parseStringList, matchIfList)."""
     if not text.strip("^=, "):
         return skipped("it names no device")
     if " " in text:
@@ -108,7 +108,7 @@ def read_filter(flag: Flag, text: str, library: Library) -> Reading:
 
 
 def read_devices(flag: Flag, text: str, library: Library) -> Reading:
-    """A list of GPUs by index or identifier; CUDA stops at the first that it cannot use."""
+    """Read a list of GPUs by index or identifier; CUDA stops at the first that it cannot use."""
     if not text.strip():
         return Reading(effective="none", why="empty hides every GPU")
     if flag.name == "NVIDIA_VISIBLE_DEVICES" and text in ("all", "none", "void"):
@@ -126,7 +126,7 @@ def read_devices(flag: Flag, text: str, library: Library) -> Reading:
 
 
 def read_functions(flag: Flag, text: str, library: Library) -> Reading:
-    """NCCL_ALGO and NCCL_PROTO (graph/tuning.cc:parseList)."""
+    """Read NCCL_ALGO or NCCL_PROTO (graph/tuning.cc:parseList)."""
     grammar = "functions" if numbers(library.version) >= (2, 24) else "list"
     known = {spelled: name for name, spelled in selection.WORDS.items()}
     start = {known[option]: 1 for option in flag.options}

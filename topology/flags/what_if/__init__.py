@@ -1,1 +1,1 @@
-"""Two predictions of one node, and what changes between them."""
+"""What changes between two predictions for one node."""

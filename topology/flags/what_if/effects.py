@@ -18,7 +18,7 @@ SAME = 0.005
 
 
 class Way(msgspec.Struct, frozen=True, order=True):
-    """How one pair talks."""
+    """The path and the transport of one pair."""
 
     path: str
     transport: str
@@ -42,7 +42,7 @@ class GraphChange(msgspec.Struct, frozen=True, kw_only=True):
     """"12 x 30 NVL", or "none"."""
     after: str
     order: bool = False
-    """Only the order of GPUs differs."""
+    """Whether only the order of GPUs differs."""
 
 
 class ChoiceChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,12 +91,12 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[int, int] = (1, 1)
     ranks: tuple[int, int] = (0, 0)
     nets: tuple[tuple[str, int], ...] = ()
-    """What changed for pairs of GPU and NIC (path, GPUDirect RDMA, relay), and for how many."""
+    """What changes between GPUs and NICs (path, GPUDirect RDMA, relay), and for how many pairs."""
     failure: tuple[str | None, str | None] = (None, None)
 
     @property
     def nothing(self) -> bool:
-        """Whether the two predictions say the same."""
+        """Whether the two predictions are equal."""
         return not (
             self.pairs
             or self.graphs
@@ -112,11 +112,11 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def times_changed(self) -> bool:
         """Whether any predicted time differs."""
-        return any(not one.same for one in self.times)
+        return any(not time.same for time in self.times)
 
 
 def effect_of(before: Prediction, after: Prediction) -> Effect:
-    """Everything in which `after` differs from `before`."""
+    """Collect everything in which `after` differs from `before`."""
     groups = pair_groups(before, after)
     return Effect(
         pairs=groups,
@@ -144,7 +144,7 @@ def ranks_of(prediction: Prediction) -> tuple[int, ...]:
 
 
 def way_of(pair: PairDecision) -> Way:
-    """Path, transport and label of one pair, without the NIC or the relay that a label names."""
+    """Return path, transport and label of a pair, without the NIC or relay that a label names."""
     label = pair.label
     if pair.transport == "NET" or label.startswith("P2P/indirect"):
         label = "/".join(label.split("/")[:2])
@@ -152,11 +152,11 @@ def way_of(pair: PairDecision) -> Way:
 
 
 def pair_groups(before: Prediction, after: Prediction) -> tuple[PairGroup, ...]:
-    """Pairs that differ between the two, grouped by what changes; the largest group first."""
+    """Group the pairs that differ by what changes, the largest group first."""
     then = {(pair.src, pair.dst): way_of(pair) for pair in after.pairs}
     grouped: dict[tuple[Way, Way], set[tuple[int, int]]] = {}
     seen: set[tuple[int, int]] = set()
-    for pair in sorted(before.pairs, key=lambda one: (_key(one), one.src > one.dst)):
+    for pair in sorted(before.pairs, key=lambda pair: (_key(pair), pair.src > pair.dst)):
         new = then.get((pair.src, pair.dst))
         old = way_of(pair)
         if new is not None and new != old and _key(pair) not in seen:
@@ -170,7 +170,7 @@ def pair_groups(before: Prediction, after: Prediction) -> tuple[PairGroup, ...]:
 
 
 def described(graph: SearchGraph | None) -> str:
-    """One graph in short: "12 x 30 NVL"; between nodes "8 x 48/40 NVL/PIX"."""
+    """Describe a graph in short: "12 x 30 NVL"; between nodes "8 x 48/40 NVL/PIX"."""
     if graph is None or not graph.channels:
         return "none"
     rate, kind = f"{graph.bw_intra:g}", graph.type_intra
@@ -180,20 +180,20 @@ def described(graph: SearchGraph | None) -> str:
 
 
 def choice_of(prediction: Prediction, size: int) -> AlgorithmChoice | None:
-    """What is chosen for an all-reduce of this many bytes."""
+    """Find the choice for an all-reduce of this many bytes."""
     return next(
         (c for c in prediction.choices if c.collective == "AllReduce" and c.bytes == size), None
     )
 
 
 def time_of(prediction: Prediction, size: int) -> float | None:
-    """Predicted time of an all-reduce, us; None when it cannot run or is not known."""
+    """Predicted time of an all-reduce in us; None when it cannot run or is not known."""
     choice = choice_of(prediction, size)
     return None if choice is None or prediction.failure else choice.time_us
 
 
 def named(choice: AlgorithmChoice | None) -> str:
-    """A choice in short: "Ring LL128, 24 channels"."""
+    """Describe a choice in short: "Ring LL128, 24 channels"."""
     if choice is None:
         return "none"
     count = choice.channels[1] - choice.channels[0] + 1
@@ -207,11 +207,11 @@ def _key(pair: PairDecision) -> tuple[int, int]:
 def _graph_changes(before: Prediction, after: Prediction) -> Iterable[GraphChange]:
     for name in ("ring", "tree", "nvls"):
         old, new = getattr(before.graphs, name), getattr(after.graphs, name)
-        one, two = described(old), described(new)
-        if one != two:
-            yield GraphChange(graph=name, before=one, after=two)
-        elif one != "none" and old.orders != new.orders and ranks_of(before) == ranks_of(after):
-            yield GraphChange(graph=name, before=one, after=two, order=True)
+        was, becomes = described(old), described(new)
+        if was != becomes:
+            yield GraphChange(graph=name, before=was, after=becomes)
+        elif was != "none" and old.orders != new.orders and ranks_of(before) == ranks_of(after):
+            yield GraphChange(graph=name, before=was, after=becomes, order=True)
 
 
 def _choice_changes(before: Prediction, after: Prediction) -> Iterable[ChoiceChange]:

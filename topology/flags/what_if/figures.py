@@ -9,13 +9,13 @@ from ...nccl.prediction import Prediction
 from .effects import Way, way_of
 
 LIMIT_PAIRS = 6
-"""Pairs named one by one before the rest is counted."""
+"""Most pairs that are named before the rest is counted."""
 LIMIT_ORDER = 16
-"""Ranks of a ring named one by one, and runs of them before the rest is left out."""
+"""Most ranks of a ring that are named singly, and most runs of ranks before the rest is cut."""
 
 
 def pairs_in_words(pairs: Iterable[tuple[int, int]]) -> str:
-    """Unordered pairs: "0-1 2-3", "0..3 with 4..7", "0..7 among themselves"."""
+    """Name unordered pairs: "0-1 2-3", "0..3 with 4..7", "0..7 among themselves"."""
     edges = {tuple(sorted(pair)) for pair in pairs}
     parts: list[str] = []
     rest: list[tuple[int, ...]] = []
@@ -35,22 +35,22 @@ def pairs_in_words(pairs: Iterable[tuple[int, int]]) -> str:
 
 
 def _components(edges: set[tuple[int, ...]]) -> list[set[int]]:
-    """Connected sets of ranks, in order of their lowest rank."""
+    """Find the connected sets of ranks, in order of their lowest rank."""
     found: list[set[int]] = []
     for edge in sorted(edges):
         joined = set(edge)
         apart: list[set[int]] = []
-        for one in found:
-            if one & joined:
-                joined |= one
+        for part in found:
+            if part & joined:
+                joined |= part
             else:
-                apart.append(one)
+                apart.append(part)
         found = [*apart, joined]
     return sorted(found, key=min)
 
 
 def _sides(part: set[int], edges: set[tuple[int, ...]]) -> tuple[set[int], set[int]] | None:
-    """Two sets so that every edge leads from one to the other; None when there are none."""
+    """Split ranks into two sets that every edge joins; None where that is not possible."""
     first = min(part)
     right = {b if a == first else a for a, b in edges if first in (a, b)}
     left = part - right
@@ -73,7 +73,7 @@ def _ranks(ranks: Iterable[int]) -> str:
 
 
 def order_in_words(order: Sequence[int]) -> str:
-    """Ranks in the order of a ring: "0-3-2-1", and of many only the runs: "0..7-16..23-8..15"."""
+    """Name ranks in the order of a ring: "0-3-2-1"; many ranks as runs: "0..7-16..23-8..15"."""
     if len(order) <= LIMIT_ORDER:
         return "-".join(map(str, order))
     runs: list[list[int]] = []
@@ -88,7 +88,7 @@ def order_in_words(order: Sequence[int]) -> str:
 
 
 def ways(prediction: Prediction) -> list[tuple[Way, list[tuple[int, int]]]]:
-    """The pairs (lower rank first) by how they talk, nearest paths first as far as names sort."""
+    """Group the pairs (lower rank first) by path and transport, the nearest path types first."""
     found: dict[Way, list[tuple[int, int]]] = {}
     for pair in prediction.pairs:
         if pair.src < pair.dst:
@@ -97,13 +97,13 @@ def ways(prediction: Prediction) -> list[tuple[Way, list[tuple[int, int]]]]:
 
 
 def distance(path: str) -> int:
-    """The place of a path type in the order from near to far."""
+    """Rank of a path type in the order from near to far."""
     order = ("LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "SYS", "NET")
     return order.index(path) if path in order else len(order)
 
 
 def p2p_groups(prediction: Prediction) -> list[set[int]]:
-    """Sets of three and more ranks that use nothing but P2P among themselves, where plain.
+    """Find sets of at least three ranks that use only P2P among themselves.
 
     Empty when all ranks do, and where such sets overlap.
     """
@@ -124,7 +124,7 @@ def ranks_in_words(ranks: Iterable[int]) -> str:
 
 
 def ring_hops(prediction: Prediction) -> Counter[tuple[str, str]]:
-    """(path type, transport) -> how many hops of the first ring go that way; empty without one."""
+    """Count hops of the first ring by (path type, transport); empty without a ring."""
     ring = prediction.graphs.ring
     counted: Counter[tuple[str, str]] = Counter()
     if ring is None or not ring.orders:
@@ -139,14 +139,14 @@ def ring_hops(prediction: Prediction) -> Counter[tuple[str, str]]:
 
 
 def hops_in_words(prediction: Prediction) -> str:
-    """Say how the ring goes: `4 PIX by P2P, 2 PHB by SHM`; "" without a ring."""
+    """Word the hops of the ring: `4 PIX by P2P, 2 PHB by SHM`; "" without a ring."""
     hops = sorted(ring_hops(prediction).items(), key=lambda item: distance(item[0][0]))
     words = [f"{count} {path} by {transport}" for (path, transport), count in hops]
     return ", ".join(words).replace(" ", " hops " if hops and hops[0][1] != 1 else " hop ", 1)
 
 
 def change(share: float | None) -> str:
-    """How a time changed: "same", "12 % longer", "1.8 x shorter"."""
+    """Word the change of a time: "same", "12 % longer", "1.8 x shorter"."""
     if share is None:
         return "not known"
     if abs(share - 1) < 0.005:

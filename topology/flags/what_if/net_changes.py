@@ -1,4 +1,4 @@
-"""How the pairs of GPU and NIC change between two predictions."""
+"""How the pairs of a GPU and a NIC change between two predictions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ...nccl.prediction import NetDecision, Prediction
 
 
 def net_changes(before: Prediction, after: Prediction) -> tuple[tuple[str, int], ...]:
-    """What changed in a few words, and for how many pairs of GPU and NIC; most pairs first.
+    """Say what changes in a few words, and for how many pairs, most pairs first.
 
-    A GPU that takes part in one prediction alone tells nothing of its NICs.
+    A GPU that takes part in only one of the predictions does not count.
     """
     old, new = _decided(before), _decided(after)
     both = {rank for rank, *_ in old} & {rank for rank, *_ in new}
@@ -24,17 +24,17 @@ def net_changes(before: Prediction, after: Prediction) -> tuple[tuple[str, int],
 
 
 def nets_in_words(changes: tuple[tuple[str, int], ...]) -> list[str]:
-    """Clauses: "64 GPU-NIC pairs: without GPUDirect RDMA"."""
+    """Write clauses: "64 GPU-NIC pairs: without GPUDirect RDMA"."""
     return [f"{count} GPU-NIC pair{'s' * (count != 1)}: {what}" for what, count in changes]
 
 
 def _decided(prediction: Prediction) -> dict[tuple[int, int, str], NetDecision]:
-    """By rank and NIC: its number alone would take a socket for the adapter that it replaces."""
+    """Index by rank and NIC; a number alone confuses a socket with the adapter that it replaces."""
     return {(net.rank, net.net, net.name): net for view in prediction.views for net in view.nets}
 
 
 def _difference(old: NetDecision | None, new: NetDecision | None) -> str:
-    """The most telling difference; "" where there is none."""
+    """Word the most important difference; "" where there is none."""
     if old is None or new is None:
         return "" if old is new else "the NIC is not used" if new is None else "the NIC is used"
     words = []
@@ -53,7 +53,7 @@ def _difference(old: NetDecision | None, new: NetDecision | None) -> str:
 
 
 def _gdr(net: NetDecision) -> str:
-    """Which directions go straight between GPU and NIC."""
+    """Word the directions that go straight between GPU and NIC."""
     send, receive = net.gdr_send != "Disabled", net.gdr_recv != "Disabled"
     if send == receive:
         return "on" if send else "off"

@@ -1,4 +1,4 @@
-"""Why a variable changes nothing on a node, as a person would explain it."""
+"""Why a variable changes nothing on a node, in plain words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEAR = ("LOC", "NVL", "XGMI", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "
 
 
 def unpredicted(flag: Flag, reading: Reading, before: Prediction) -> str:
-    """Why equal predictions prove nothing about a variable, one clause; "" where they do."""
+    """Say in a clause why equal predictions prove nothing about a variable; "" where they do."""
     if reading.ignored or flag.libraries in (("images",), ("builds",)):
         return ""
     if not flag.of_library or flag.group == "rocm":
@@ -33,7 +33,7 @@ def unpredicted(flag: Flag, reading: Reading, before: Prediction) -> str:
 
 
 def verdict(flag: Flag, reading: Reading, before: Prediction, after: Prediction) -> str:
-    """A clause for equal predictions: that nothing changes, or that it is not predicted."""
+    """Write a clause for equal predictions: nothing changes, or the effect is not predicted."""
     why = because(flag, reading, before, after)
     if unpredicted(flag, reading, before):
         return f"what it does is not predicted: {why}"
@@ -41,7 +41,7 @@ def verdict(flag: Flag, reading: Reading, before: Prediction, after: Prediction)
 
 
 def because(flag: Flag, reading: Reading, before: Prediction, after: Prediction) -> str:
-    """One clause, lower case, without a full stop."""
+    """Say why nothing changes, in a clause in lower case without a full stop."""
     if reading.ignored:
         return reading.why
     if flag.libraries in (("images",), ("builds",)):
@@ -66,7 +66,7 @@ def because(flag: Flag, reading: Reading, before: Prediction, after: Prediction)
 
 
 def _default(flag: Flag, before: Prediction) -> str:
-    """The level that holds when the flag is not set; "" where that depends on the machine."""
+    """Find the level that holds for an unset flag; "" where that depends on the machine."""
     library = before.library
     first = flag.default_of(library.name, numbers(library.version)).split(";")[0]
     return "" if " " in first else first
@@ -143,4 +143,4 @@ SPECIAL = {
     "NCCL_NVLS_ENABLE": _nvls,
     "NCCL_CUMEM_ENABLE": _cumem,
 }
-"""Variables whose reason depends on what this node is like."""
+"""Variable -> the function that finds the reason on this node."""

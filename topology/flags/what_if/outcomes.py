@@ -1,4 +1,4 @@
-"""What each value of a flag would do on a node: a table and its conclusion."""
+"""What each value of a flag does on a node: a table and its conclusion."""
 
 from __future__ import annotations
 
@@ -14,26 +14,30 @@ from .study import Study
 from .whatif import Comparison
 
 SMALL, BIG = MIB, 256 * MIB
-"""Sizes whose times stand in the table; training sends messages of the order of the second."""
+"""Sizes whose times are in the table; training sends messages of about the second size."""
 
 
 def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
-    """The section on what each value would do."""
+    """Write the section on what each value does."""
     found = study.tries(flag)
     third = "P2P hops" if flag.kind in ("p2p", "shm", "paths") else "ring"
     if flag.kind == "tuning":
         third = message_size(SMALL)
     head = ("value", "what changes", third, message_size(BIG))
     rows: list[tuple[str, ...]] = [head, _row("not set", "", without, None, third)]
-    told_already: dict[tuple[str, ...], str] = {}
+    rendered: dict[tuple[str, ...], str] = {}
     timed = time_of(without, BIG) is not None
-    for one in found:
-        value = one.changes[0].after or ""
-        clauses = () if one.effect.nothing else tuple(parts(one.effect))
-        same = told_already.get(clauses) if clauses else None
-        what = f"the same as {same}{_absent(flag, value, without)}" if same else told(flag, one)
-        told_already.setdefault(clauses, value)
-        row = _row(value, what, one.changed, one.effect, third)
+    for comparison in found:
+        value = comparison.changes[0].after or ""
+        clauses = () if comparison.effect.nothing else tuple(parts(comparison.effect))
+        same = rendered.get(clauses) if clauses else None
+        what = (
+            f"the same as {same}{_absent(flag, value, without)}"
+            if same
+            else clause_of(flag, comparison)
+        )
+        rendered.setdefault(clauses, value)
+        row = _row(value, what, comparison.changed, comparison.effect, third)
         if rows[-1][1:] == row[1:]:
             row = (f"{rows.pop()[0]} {value}", *row[1:])
         rows.append(row)
@@ -48,34 +52,34 @@ def outcomes(flag: Flag, study: Study, without: Prediction) -> Section:
 
 
 def _absent(flag: Flag, value: str, without: Prediction) -> str:
-    """Why a level does the same as the one below: no pair is exactly that far apart."""
+    """Say why a level does the same as the level below: no pair is exactly that far apart."""
     if flag.type != "level" or any(pair.path == value for pair in without.pairs):
         return ""
     return f": no pair is {value}"
 
 
-def told(flag: Flag, one: Comparison) -> str:
-    """One comparison in a clause."""
-    effect = one.effect
-    reading = one.changes[0].reading
+def clause_of(flag: Flag, comparison: Comparison) -> str:
+    """Word a comparison as a clause."""
+    effect = comparison.effect
+    reading = comparison.changes[0].reading
     if effect.failure[1] and not effect.failure[0]:
         return f"the start fails: {effect.failure[1]}"
     if effect.nothing and reading is not None:
-        if why := unpredicted(flag, reading, one.baseline):
+        if why := unpredicted(flag, reading, comparison.baseline):
             return f"not predicted: {why}"
-        return f"nothing: {because(flag, reading, one.baseline, one.changed)}"
+        return f"nothing: {because(flag, reading, comparison.baseline, comparison.changed)}"
     return "; ".join(parts(effect)) or "nothing that is predicted"
 
 
 def taking_part(effect: Effect) -> str:
-    """How many GPUs take part, before and after."""
+    """Say how many GPUs take part before and after."""
     before, after = effect.ranks
     take = "1 GPU takes part" if after == 1 else f"{after} GPUs take part"
     return f"{take} instead of {before}"
 
 
 def parts(effect: Effect) -> list[str]:
-    """Clauses on all that changed, the most telling first."""
+    """Write clauses on everything that changes, the most important first."""
     found = [group_in_words(group) for group in effect.pairs]
     if effect.ranks[0] != effect.ranks[1]:
         found.append(taking_part(effect))
@@ -95,29 +99,29 @@ def parts(effect: Effect) -> list[str]:
 
 
 def _choice(changes: tuple[ChoiceChange, ...]) -> str:
-    """The change at the size that training sends, or at the first size that changes."""
-    one = next((c for c in changes if c.bytes == BIG), changes[0])
+    """Word the change at the size that training sends, or at the first size that changes."""
+    shown = next((c for c in changes if c.bytes == BIG), changes[0])
     what = (
-        message_size(one.bytes)
-        if one.collective == "AllReduce"
-        else f"{one.collective} {one.bytes}"
+        message_size(shown.bytes)
+        if shown.collective == "AllReduce"
+        else f"{shown.collective} {shown.bytes}"
     )
-    if one.after == "none":
+    if shown.after == "none":
         return f"{what}: nothing is left to choose, the call fails"
-    return f"{what}: {one.before} -> {one.after}"
+    return f"{what}: {shown.before} -> {shown.after}"
 
 
 def group_in_words(group: PairGroup) -> str:
     """Say how one group changed: `4 PIX pairs: P2P -> SHM (path then PHB)`."""
     count = len(group.pairs)
-    one, two = group.before, group.after
-    head = f"{count} {one.path} pair{'s' * (count != 1)}"
-    then = "" if two.path in (one.path, two.transport) else f" (path then {two.path})"
-    if one.label == two.label:
-        return f"{head}: {one.path} -> {two.path}" if then else head
-    moved = (one.transport, two.transport)
-    if one.transport == two.transport:
-        moved = (one.label, two.label)
+    before, after = group.before, group.after
+    head = f"{count} {before.path} pair{'s' * (count != 1)}"
+    then = "" if after.path in (before.path, after.transport) else f" (path then {after.path})"
+    if before.label == after.label:
+        return f"{head}: {before.path} -> {after.path}" if then else head
+    moved = (before.transport, after.transport)
+    if before.transport == after.transport:
+        moved = (before.label, after.label)
     return f"{head}: {moved[0]} -> {moved[1]}{then}"
 
 
@@ -143,17 +147,20 @@ def _took(prediction: Prediction, effect: Effect | None, bytes_: int) -> str:
         return took
     if value is None:
         return "fails" if any(c.bytes == bytes_ for c in effect.choices) else took
-    share = next(one for one in effect.times if one.bytes == bytes_).share
+    share = next(time for time in effect.times if time.bytes == bytes_).share
     return f"{took} ({change(share)})"
 
 
 def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> list[str]:
-    """What to make of the table."""
+    """Say what follows from the table."""
     title = without.library.name.upper()
     if time_of(without, BIG) is None:
         return [f"Times are not predicted for {title} {without.library.version}."]
     if flag.subject == "channels":
-        wider = any((one.effect.channels[1] or 0) > (one.effect.channels[0] or 0) for one in found)
+        wider = any(
+            (comparison.effect.channels[1] or 0) > (comparison.effect.channels[0] or 0)
+            for comparison in found
+        )
         really = (
             "More channels than that go over the same links once more and take more SMs from the "
             "program; they help where one channel does not fill its link."
@@ -165,16 +172,20 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
             f"{title}'s own model counts with the channels that the search found, so the time "
             f"stays the same whatever the cap. {really}"
         ]
-    moved = [one for one in found if any(_moves(group) for group in one.effect.pairs)]
-    if any(_only_nvls(one.changed) for one in moved):
+    moved = [
+        comparison
+        for comparison in found
+        if any(_moves(group) for group in comparison.effect.pairs)
+    ]
+    if any(_only_nvls(comparison.changed) for comparison in moved):
         return [
             "Without P2P the search still finds NVLS, and the model prefers it. Whether such a job "
             "runs is not known: set NCCL_NVLS_ENABLE=0 as well where no NVLink is wanted."
         ]
-    silent = [one for one in moved if not one.effect.times_changed]
+    silent = [comparison for comparison in moved if not comparison.effect.times_changed]
     if not silent:
         return []
-    shm = any(_pcie(group) for one in silent for group in one.effect.pairs)
+    shm = any(_pcie(group) for comparison in silent for group in comparison.effect.pairs)
     which = "No value changes a predicted time" if silent == moved else "Not every time changes"
     text = [
         f"{which}, although transports change: {title}'s own model takes the speed of a hop from "
@@ -189,7 +200,7 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
             "from one root port to another, and many are slow between sockets. Which of the two is "
             "faster here only a measurement tells."
         )
-    more = [one for one in moved if _p2p(one.changed) > _p2p(without)]
+    more = [comparison for comparison in moved if _p2p(comparison.changed) > _p2p(without)]
     if more and shm:
         step = more[0]
         value = step.changes[0].after

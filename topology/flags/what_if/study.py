@@ -1,4 +1,4 @@
-"""Predictions for one node under changing variables, each made once."""
+"""Predictions for one node with changing variables, each made once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .whatif import Changes, Comparison, compare
 LIMIT_KEPT = 64
 
 
-class Stopped(Exception):  # noqa: N818 - a wish was overtaken, which is no error
-    """Nobody waits for this any more."""
+class Stopped(Exception):  # noqa: N818 - a newer request came, which is no error
+    """Raised when nobody waits for the prediction any more."""
 
 
 class Study:
-    """One node, one communicator, one library version.
+    """One node, one communicator and one library version.
 
-    Making a prediction takes up to some tenths of a second: never on the event loop.
+    A prediction takes up to some tenths of a second: never make one on the event loop.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Study:
         values: Mapping[str, str] | None = None,
         made: Prediction | None = None,
     ) -> None:
-        """`made`: the prediction of the node as it is set up, where it is there already."""
+        """`made`: the prediction for the node as it is set up, where it exists already."""
         self.snapshot = snapshot
         self.library = library
         self.gpus = gpus
@@ -51,9 +51,9 @@ class Study:
 
     def stop_when(self, overtaken: Callable[[], bool]) -> Study:
         """The same study for one request: it raises Stopped once a newer request replaces it."""
-        wish = copy(self)
-        wish.overtaken = overtaken
-        return wish
+        request = copy(self)
+        request.overtaken = overtaken
+        return request
 
     def predict(self, changes: Changes | None = None) -> Prediction:
         """The prediction with these changes.
@@ -86,9 +86,9 @@ class Study:
         return found
 
     def trouble(self) -> str | None:
-        """Why nothing can be predicted on this node; None when it can.
+        """Say why nothing can be predicted on this node; None when it can.
 
-        Raises UnknownVersionError when it was asked for rules that do not exist.
+        Raises UnknownVersionError for a version without rules.
         """
         try:
             self.baseline()
@@ -103,24 +103,24 @@ class Study:
         return Library(name=version.library, version=name.rpartition("-")[2].lstrip("v"))
 
     def baseline(self) -> Prediction:
-        """The node as it is set up."""
+        """The prediction for the node as it is set up."""
         return self.predict()
 
     def change(self, changes: Changes) -> Comparison:
-        """The node as it is set up against the node with these changes."""
+        """Compare the node as it is set up with the node after these changes."""
         return compare(self.baseline(), self.predict(changes), changes)
 
     def without(self, flag: Flag) -> Prediction:
-        """The prediction for the node with this flag unset under all of its names."""
+        """Predict for the node with this flag unset under all its names."""
         return self.predict(dict.fromkeys((flag.name, *flag.aliases)))
 
     def set_here(self, name: str) -> Comparison:
-        """The node without a variable that is set, against the node as it is set up."""
+        """Compare the node without a variable that is set with the node as it is set up."""
         value = self.values[name]
         return compare(self.predict({name: None}), self.baseline(), {name: value})
 
     def tries(self, flag: Flag) -> tuple[Comparison, ...]:
-        """What each value worth trying would do, against the node without the variable."""
+        """Compare the node without the variable with each value worth trying."""
         without = self.without(flag)
         found = []
         values = _values(flag, without)
@@ -133,7 +133,7 @@ class Study:
 
 
 def _values(flag: Flag, without: Prediction) -> tuple[str, ...]:
-    """RCCL's name of the NVLink level is its own."""
+    """Return the values; RCCL has its own name for the level NVLink."""
     if flag.type != "level" or without.library.name != "rccl":
         return flag.tries
     return tuple("XGMI" if value == "NVL" else value for value in flag.tries)

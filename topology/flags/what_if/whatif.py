@@ -1,4 +1,4 @@
-"""A node as it is set up against the same node with some variables changed."""
+"""A node as it is set up, compared with the same node after some variables change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..values.values import may_be_read, overridden, read_value, unknown
 from .effects import Effect, effect_of
 
 Changes = Mapping[str, str | None]
-"""Name -> the new value; None takes the variable away."""
+"""Name -> the new value; None removes the variable."""
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,14 +29,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Before and after."""
+    """The predictions before and after, and their differences."""
 
     changes: tuple[Change, ...]
     baseline: Prediction
     changed: Prediction
     effect: Effect
     export: str
-    """One line for a shell that sets it up."""
+    """A line for a shell that makes these changes."""
 
 
 def compare(baseline: Prediction, changed: Prediction, changes: Changes) -> Comparison:

@@ -1,1 +1,1 @@
-"""A debug log beside the prediction for the same GPUs."""
+"""Comparing a debug log with the prediction for the same GPUs."""

@@ -1,4 +1,4 @@
-"""What comes of laying a log beside a prediction."""
+"""The result of comparing a log with a prediction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PairAgreement(msgspec.Struct, frozen=True, kw_only=True):
     src_bus_id: str
     dst_bus_id: str
     logged: tuple[str, ...] = ()
-    """Labels in the log; empty when it shows none, as between ranks that never talked."""
+    """Labels in the log; empty when it shows none, for example between ranks that never talked."""
     predicted: tuple[str, ...] = ()
     agrees: bool | None = None
     """None where the log shows nothing."""
@@ -21,7 +21,7 @@ class PairAgreement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is in both."""
+    """One thing that both the log and the prediction have."""
 
     topic: str
     """"path", "graph", "rings", "trees", "channels", "nodes", "tuning", "choice", "net"."""
@@ -31,7 +31,7 @@ class ComparedItem(msgspec.Struct, frozen=True, kw_only=True):
     predicted: str
     agrees: bool
     line: int | None = None
-    """Where the log says it."""
+    """The line of the log that says it."""
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     ranks: dict[str, int] = {}
     """Rank in the log -> rank in the prediction."""
     outside: tuple[int, ...] = ()
-    """Ranks that the prediction is not about: those of other hosts, or of GPUs unknown to it."""
+    """Ranks outside the prediction: those on other hosts or on GPUs that it does not know."""
     pairs: tuple[PairAgreement, ...] = ()
     items: tuple[ComparedItem, ...] = ()
     skipped: tuple[str, ...] = ()
@@ -56,14 +56,14 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def agree(self) -> int:
         """How many things agree."""
-        pairs = sum(one.agrees is True for one in self.pairs)
-        return pairs + sum(one.agrees for one in self.items)
+        pairs = sum(pair.agrees is True for pair in self.pairs)
+        return pairs + sum(item.agrees for item in self.items)
 
     @property
     def differing(self) -> tuple[PairAgreement | ComparedItem, ...]:
         """What differs."""
-        pairs = [one for one in self.pairs if one.agrees is False]
-        return (*pairs, *(one for one in self.items if not one.agrees))
+        pairs = [pair for pair in self.pairs if pair.agrees is False]
+        return (*pairs, *(item for item in self.items if not item.agrees))
 
     @property
     def sentence(self) -> str:

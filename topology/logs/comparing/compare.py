@@ -1,4 +1,4 @@
-"""A log beside the prediction for the same GPUs: transports, paths, graphs, tuning, choices."""
+"""Compare a log with the prediction for the same GPUs: transports, paths, graphs, choices."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from .compare_graphs import Mapping, graph_items, path_items, ring_items, tree_i
 from .reasons import reasons
 
 ROUNDING = 0.0511
-"""The log prints one decimal."""
+"""Allowed difference: the log prints one decimal."""
 _FLAVOUR = re.compile(r"\AP2P/(?:CUMEM|IPC)(?=(?:/read)?\Z)")
-"""Memory that two processes share; the copy engine ("/CE") takes it within one, too."""
+"""Memory that two processes share; with the copy engine ("/CE") one process uses it too."""
 
 
 def compare(log: LogReport, prediction: Prediction, *, hosts: int = 1) -> Agreement:
-    """Lay the main communicator of a log beside a prediction.
+    """Compare the main communicator of a log with a prediction.
 
     Ranks are matched by PCI address. Ranks of other hosts than the first, and of GPUs that the
     prediction does not know, are outside it. Nothing is alarming here: a difference comes with
-    sentences about what may be behind it. `hosts`: for how many equal hosts was predicted.
+    sentences about what may be behind it. `hosts`: how many equal hosts the prediction is for.
     """
     comm = log.main
     library = f"{prediction.library.name}-{prediction.library.version}"
@@ -82,7 +82,7 @@ def _matched(comm: Communicator, prediction: Prediction) -> Mapping:
 
 
 def _same_shape(comm: Communicator, prediction: Prediction, hosts: int, skipped: list[str]) -> bool:
-    """Graphs, channels and tuning hold for the whole communicator: it must be the same."""
+    """Whether graphs, channels and tuning can be compared: they hold for a whole communicator."""
     predicted = len({pair.src for pair in prediction.pairs}) * hosts
     if comm.nranks == predicted:
         return True
@@ -96,9 +96,9 @@ def _same_shape(comm: Communicator, prediction: Prediction, hosts: int, skipped:
 def _pairs(comm: Communicator, prediction: Prediction, ranks: Mapping) -> Iterator[PairAgreement]:
     lines: dict[tuple[int, int], int] = {}
     direct = prediction.environment.get("NCCL_P2P_DIRECT_DISABLE", "0") in ("", "0")
-    for one in comm.transports:
-        key = (one.src, one.dst)
-        lines[key] = min(one.line, lines.get(key, one.line))
+    for transport in comm.transports:
+        key = (transport.src, transport.dst)
+        lines[key] = min(transport.line, lines.get(key, transport.line))
     for src, predicted_src in ranks.items():
         for dst, predicted_dst in ranks.items():
             pair = prediction.pair(predicted_src, predicted_dst)
@@ -132,7 +132,7 @@ def _share_one(comm: Communicator, src: int, dst: int) -> bool:
 
 
 def _plain(labels: tuple[str, ...]) -> set[str]:
-    """Labels without what tells the connection of send/receive from that of rings and trees.
+    """Strip from labels what sets connections for send/receive apart from those of rings and trees.
 
     Which of the two a pair uses depends on what the job called, and on the trees between nodes.
     """
@@ -179,7 +179,7 @@ def _whole(
 
 
 def _tuning(comm: Communicator, prediction: Prediction) -> Iterator[ComparedItem]:
-    """One item a row of the table: a collective with one algorithm, its protocols together."""
+    """Yield an item for each collective and algorithm of the table, with all its protocols."""
     for collective, algorithms in comm.tuning.items():
         for algorithm, protocols in algorithms.items():
             expected = prediction.tuning.get(collective, {}).get(algorithm)
@@ -206,20 +206,20 @@ def _figures(table: dict[str, tuple[float, float]], names: list[str]) -> str:
 
 
 def _choices(comm: Communicator, prediction: Prediction) -> Iterator[ComparedItem]:
-    expected = {(one.collective, one.bytes): one for one in prediction.choices}
+    expected = {(choice.collective, choice.bytes): choice for choice in prediction.choices}
     for choice in comm.choices:
-        one = expected.get((choice.collective, choice.bytes))
-        if one is None:
+        predicted = expected.get((choice.collective, choice.bytes))
+        if predicted is None:
             continue
-        same = (choice.algorithm, choice.protocol) == (one.algorithm, one.protocol)
+        same = (choice.algorithm, choice.protocol) == (predicted.algorithm, predicted.protocol)
         if choice.channels is not None:
-            same = same and choice.channels == one.channels
-        channels = one.channels if choice.channels is not None else None
+            same = same and choice.channels == predicted.channels
+        channels = predicted.channels if choice.channels is not None else None
         yield ComparedItem(
             topic="choice",
             subject=f"{choice.collective} of {size(choice.bytes)}",
             logged=_chosen(choice.algorithm, choice.protocol, choice.channels),
-            predicted=_chosen(one.algorithm, one.protocol, channels),
+            predicted=_chosen(predicted.algorithm, predicted.protocol, channels),
             agrees=same,
             line=choice.line,
         )

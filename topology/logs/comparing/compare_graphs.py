@@ -1,4 +1,4 @@
-"""Paths, searched graphs, rings and trees of a log beside those of a prediction."""
+"""Compare the paths, searched graphs, rings and trees of a log with those of a prediction."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _graphs_of(comm: Communicator, view: DomainView, ranks: Mapping) -> dict[str
 
 
 def _graph(graph: LoggedGraph | SearchGraph) -> str:
-    """A graph in words; two graphs agree when their words do."""
+    """Put a graph into words; two graphs agree when their words do."""
     intra, inter = f"{graph.bw_intra:.2f}", f"{graph.bw_inter:.2f}"
     text = f"{graph.channels} channels x {intra.rstrip('0').rstrip('.')}"
     if intra != inter:
@@ -133,8 +133,8 @@ def ring_items(
     if ring is None or len(prediction.views) > 1 or prediction.nodes > 1 or not ring.orders:
         return
     expected = {_turned(order) for order in ring.orders}
-    if comm.rings and all(rank in ranks for one in comm.rings for rank in one.order):
-        seen = {_turned(tuple(ranks[rank] for rank in one.order)) for one in comm.rings}
+    if comm.rings and all(rank in ranks for ring in comm.rings for rank in ring.order):
+        seen = {_turned(tuple(ranks[rank] for rank in ring.order)) for ring in comm.rings}
         yield ComparedItem(
             topic="rings",
             subject="orders of the rings",
@@ -146,9 +146,9 @@ def ring_items(
         return
     edges = {(a, b) for order in expected for a, b in _around(order)}
     shown = {
-        (ranks[one.rank], ranks[one.after])
-        for one in comm.neighbours
-        if one.rank in ranks and one.after in ranks
+        (ranks[rank.rank], ranks[rank.after])
+        for rank in comm.neighbours
+        if rank.rank in ranks and rank.after in ranks
     }
     if shown:
         yield ComparedItem(
@@ -161,7 +161,7 @@ def ring_items(
 
 
 def _turned(order: tuple[int, ...]) -> tuple[int, ...]:
-    """A ring begun at its lowest rank."""
+    """Turn a ring so that it starts at its lowest rank."""
     start = order.index(min(order)) if order else 0
     return order[start:] + order[:start]
 
@@ -185,15 +185,15 @@ def tree_items(
         return
     expected = {(b, a) for order in tree.orders for a, b in pairwise(order)}
     shown = {
-        (ranks[one.rank], ranks[one.parent])
-        for one in comm.trees
-        if one.rank in ranks and one.parent in ranks
+        (ranks[node.rank], ranks[node.parent])
+        for node in comm.trees
+        if node.rank in ranks and node.parent in ranks
     }
     shown |= {
-        (ranks[child], ranks[one.rank])
-        for one in comm.trees
-        for child in one.children
-        if one.rank in ranks and child in ranks
+        (ranks[child], ranks[node.rank])
+        for node in comm.trees
+        for child in node.children
+        if node.rank in ranks and child in ranks
     }
     if shown:
         yield ComparedItem(

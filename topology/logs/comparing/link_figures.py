@@ -1,4 +1,4 @@
-"""Bandwidths of the System block turned back into links (NCCL graph/topo.h has the constants)."""
+"""Turn bandwidths of the System block back into links (constants: NCCL graph/topo.h)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PER_LINK = ((90, 20.6), (80, 20.0), (100, 40.1), (86, 12.0), (60, 18.0))
 """Compute capability x10 and GB/s of one NVLink, likeliest first (graph/topo.h)."""
 MOST_LINKS = {60: 4, 80: 12, 86: 4, 90: 18, 100: 18}
 GEN4_GBS = 24.0
-"""Sixteen lanes of generation 4; GPUs with generation 5 are Hopper or later, or recent boards."""
+"""Sixteen lanes of generation 4; GPUs with generation 5 are Hopper, later GPUs or recent boards."""
 XGMI_GBS = (("gfx942", 48.0), ("gfx90a", 36.0), ("gfx908", 24.0))
 """Targets and GB/s of one xGMI link, newest first (RCCL, graph/topo.h)."""
 
@@ -74,10 +74,10 @@ def capability(
 
 
 def architecture(links: Iterable[float]) -> tuple[str, float, str]:
-    """Target of AMD's GPUs, GB/s of one of their links, and how both were concluded."""
-    told = [gbs for gbs in links if gbs > 0]
+    """Target of the AMD GPUs, GB/s of one of their links, and how both were concluded."""
+    positive = [gbs for gbs in links if gbs > 0]
     for name, each in XGMI_GBS:
-        if told and all(_whole(gbs, each, 16) for gbs in told):
+        if positive and all(_whole(gbs, each, 16) for gbs in positive):
             return name, each, f"{name} is assumed, because xGMI counts {each} GB/s a link"
     name, each = XGMI_GBS[0]
     return name, each, f"the log does not tell the architecture of the GPUs: {name} is assumed"

@@ -1,4 +1,4 @@
-"""A log laid over a node: predict for what the log shows, and compare."""
+"""Predict for what a log shows on a node, and compare the two."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RCCL_WITH_DEVICES = "rccl-2.30.4"
 
 
 class Overlay(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome."""
+    """A prediction for what the log shows, and how far the two agree."""
 
     agreement: Agreement
     prediction: Prediction | None = None
@@ -76,13 +76,13 @@ def _none(why: str) -> Overlay:
 
 
 def snapshot_of(rebuilt: Rebuilt) -> NodeSnapshot:
-    """A rebuilt topology as a snapshot."""
+    """Make a snapshot of a rebuilt topology."""
     part = part_of_topology(rebuilt.element)
     return merge([part], taken_at=0.0, source=(OWN_BLOCK,), gputop="")
 
 
 def library_of(log: LogReport) -> str | None:
-    """The library of a log as the rules are named: "nccl-2.28.9"; None when it does not say."""
+    """Name the rules for the library of a log: "nccl-2.28.9"; None when the log does not say."""
     versions = log.versions
     if versions.library is None:
         return None
@@ -92,7 +92,7 @@ def library_of(log: LogReport) -> str | None:
 
 
 def _has_devices(log: LogReport) -> bool:
-    """Whether the System block has nodes for devices, on which ranks hang: the form since 2.30."""
+    """Whether ranks hang on nodes for devices in the System block, as they do since 2.30."""
     return any(
         node.name.startswith("DEV/")
         for comm in log.communicators
@@ -102,9 +102,9 @@ def _has_devices(log: LogReport) -> bool:
 
 
 def hosts_of(comm: Communicator) -> int:
-    """How many hosts of equal size the communicator spans; 1 where that cannot be told."""
+    """How many hosts of equal size the communicator spans; 1 where the log does not show it."""
     here = [place for place in places(comm).values() if place.host == first_host(comm)]
-    known = sum(1 for one in comm.ranks if one.host is not None)
+    known = sum(1 for rank in comm.ranks if rank.host is not None)
     if known == comm.nranks:
         return len(comm.hosts) if len(here) * len(comm.hosts) == comm.nranks else 1
     if comm.nodes and comm.local_ranks and comm.local_ranks == len(here) and comm.local_ranks > 1:

@@ -13,7 +13,7 @@ from .agreement import Agreement, ComparedItem
 PLUGIN = ("TUNER/Plugin: Using", "Successfully loaded external tuner")
 NO_PLUGIN = ("TUNER/Plugin: Using internal", "TUNER/Plugin: Using tuner plugin none")
 QUIET = ("NCCL_DEBUG", "NCCL_TOPO_DUMP_", "NCCL_GRAPH_DUMP_", "NCCL_NVTX", "NCCL_RAS_")
-"""Variables that change nothing that is compared, by how they begin."""
+"""Beginnings of the names of variables that change nothing that is compared."""
 LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS"}
 """Numbers of a level, which the log prints by name (graph/paths.cc:ncclGetLevel)."""
 
@@ -21,7 +21,7 @@ LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS"}
 def reasons(
     log: LogReport, comm: Communicator, prediction: Prediction, found: Agreement, hosts: int
 ) -> tuple[str, ...]:
-    """Sentences about what is behind a difference, the likeliest first."""
+    """Give sentences about the causes of a difference, the likeliest first."""
     known = [
         *_versions(log, prediction),
         *_environment(log, prediction),
@@ -102,11 +102,11 @@ def _shape(
 
 
 def _p2p(comm: Communicator, found: Agreement) -> Iterator[str]:
-    """The line on P2P tells policy from capability, whatever the log shows of the variables."""
+    """Tell policy from capability by the line on P2P, whichever variables the log shows."""
     kind = comm.p2p_type
     less = any(
-        one.agrees is False and one.predicted[0].startswith("P2P") for one in found.pairs
-    ) and any(not label.startswith("P2P") for one in found.pairs for label in one.logged)
+        pair.agrees is False and pair.predicted[0].startswith("P2P") for pair in found.pairs
+    ) and any(not label.startswith("P2P") for pair in found.pairs for label in pair.logged)
     if kind is None or not less or kind.all_direct:
         return
     if kind.all_cuda:
@@ -133,14 +133,14 @@ def _outside_help(log: LogReport) -> Iterator[str]:
 
 
 def _nvls(log: LogReport, found: Agreement) -> Iterator[str]:
-    if any(one.topic == "graph" and one.subject.startswith("nvls") for one in _items(found)):
+    if any(item.topic == "graph" and item.subject.startswith("nvls") for item in _items(found)):
         said = [note for note in log.notes if "multicast support" in note.text]
         line = f" (line {said[0].line})" if said else ""
         yield f"NVLS needs multicast from the driver, which no file can tell{line}"
 
 
 def _items(found: Agreement) -> list[ComparedItem]:
-    return [one for one in found.items if not one.agrees]
+    return [item for item in found.items if not item.agrees]
 
 
 def _assumptions(prediction: Prediction) -> Iterator[str]:

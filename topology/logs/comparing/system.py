@@ -1,6 +1,6 @@
-"""The topology XML behind a System block, so that a log alone can be predicted and compared.
+"""The topology XML behind a System block, so that a log without a node can be compared.
 
-The block holds the figures of NCCL's own tables, not what the hardware said, so the way back is
+The block holds the figures of NCCL's own tables and not those of the hardware, so the way back is
 exact for bandwidths: a PCI link of 24 GB/s becomes a speed and width that NCCL takes for 24. What
 the block does not hold (compute capability, GPUDirect, network names) is taken from other lines
 or assumed, and said so.
@@ -22,7 +22,7 @@ from .link_figures import PER_LINK, architecture, capability, count_of, lanes
 ARCHITECTURES = {"1": "x86_64", "2": "ppc64", "3": "arm64"}
 VENDORS = {"1": "GenuineIntel", "2": "AuthenticAMD", "3": "  Shanghai  "}
 INTEL_MODELS = {"1": "79", "2": "85", "3": "143", "4": "207"}
-"""One model number of each class (graph/topo.cc:ncclTopoAddCpu)."""
+"""A model number for each class of CPU (graph/topo.cc:ncclTopoAddCpu)."""
 SWITCH_TARGET = "fffffff:ff:ff.0"
 LOCAL_GBS = 5000.0
 _NIC_NAME = re.compile(r"Filled (\S+) in topo|for HCA (\d+) '([^']+)'")
@@ -30,19 +30,19 @@ _MINUS_ONE = re.compile(r"f{14,16}$")
 
 
 class Rebuilt(msgspec.Struct, frozen=True, kw_only=True):
-    """A topology made of a log."""
+    """A topology made from a log."""
 
     element: Element
     assumptions: tuple[str, ...] = ()
 
 
 def rebuild(log: LogReport) -> Rebuilt | str:
-    """The topology of the first host, or a sentence why the log does not hold enough."""
+    """Rebuild the topology of the first host; a sentence where the log does not hold enough."""
     comm = log.main
     if comm is None or not comm.systems:
         return "the log has no System block (NCCL_DEBUG_SUBSYS lacks GRAPH)"
     host = first_host(comm)
-    blocks = [one for one in comm.systems if _host(comm, one) == host] or [comm.systems[0]]
+    blocks = [block for block in comm.systems if _host(comm, block) == host] or [comm.systems[0]]
     nodes = _merged(blocks)
     ranks = {name: rank for block in blocks for name, rank in gpu_ranks(comm, block).items()}
     if not ranks:
@@ -60,11 +60,11 @@ def rebuild(log: LogReport) -> Rebuilt | str:
 
 
 def _host(comm: Communicator, system: LoggedSystem) -> str | None:
-    return next((one.host for one in comm.ranks if one.rank in system.ranks), None)
+    return next((rank.host for rank in comm.ranks if rank.rank in system.ranks), None)
 
 
 def _merged(blocks: list[LoggedSystem]) -> dict[str, LoggedNode]:
-    """The nodes of all blocks; where a host is split each shows its own GPUs."""
+    """Merge the nodes of all blocks; where a host is split, each block shows its own GPUs."""
     nodes: dict[str, LoggedNode] = {}
     for block in blocks:
         for node in block.nodes:
@@ -93,7 +93,7 @@ class _Builder:
             for link in node.links
             if link.kind in ("NVL", "XGMI")
         ]
-        labels = {one.label for one in comm.transports}
+        labels = {transport.label for transport in comm.transports}
         buses = [
             link.gbs
             for node in nodes.values()
@@ -122,7 +122,7 @@ class _Builder:
         return Rebuilt(element=root, assumptions=tuple(self.assumptions))
 
     def _network(self) -> tuple[dict[int, str], dict[int, bool]]:
-        """Names of the NICs by device number, and whether each reaches GPU memory."""
+        """Name the NICs by device number, with whether each reaches GPU memory."""
         names: dict[int, str] = {}
         gdr: dict[int, bool] = {}
         for note in self.log.notes:
@@ -191,7 +191,7 @@ class _Builder:
         links = node.links
         name = node.name
         if name.startswith("DEV/"):
-            # Since 2.30 the device holds the links, and the rank hangs on it.
+            # Since 2.30 the device has the links and the rank hangs on the device.
             name = next((link.to for link in links if link.kind == "LOC"), name)
         rank = self.ranks.get(name)
         seen = None if rank is None else self.comm.rank(rank)

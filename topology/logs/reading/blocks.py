@@ -34,7 +34,7 @@ def is_path_row(text: bytes) -> bool:
 def read_system(
     lines: tuple[bytes, ...], numbers: tuple[int, ...], ranks: list[int]
 ) -> LoggedSystem | None:
-    """The block whose first line is the `=== System` line; None when that is missing."""
+    """Read the block that starts with the `=== System` line; None when that is missing."""
     head = _SYSTEM.match(lines[0]) if lines else None
     if head is None:
         return None
@@ -69,7 +69,7 @@ def read_system(
 
 
 class _Node:
-    """A node while its links are read."""
+    """A node whose links are still being read."""
 
     def __init__(self, name: str, detail: str, parent: str | None, line: int) -> None:
         self.name, self.detail, self.parent, self.line = name, detail, parent, line
@@ -97,7 +97,7 @@ def _node(
 def _read_link(
     link: re.Match[bytes], nodes: dict[str, _Node], at: dict[int, _Node], line: int
 ) -> None:
-    """A link stands under its node: its indentation is where the node's name began."""
+    """Read a link, which is indented to where the name of its node starts."""
     indent, head = len(link[1]), len(link[2])
     owner = at.get(indent)
     if owner is None:
@@ -114,7 +114,7 @@ def _read_link(
 def read_graph(
     lines: tuple[bytes, ...], numbers: tuple[int, ...], ranks: list[int]
 ) -> LoggedGraph | None:
-    """The graph whose first line is the Pattern line; None when that is missing."""
+    """Read the graph that starts with the Pattern line; None when that is missing."""
     head = PATTERN.match(lines[0]) if lines else None
     if head is None:
         return None
@@ -143,7 +143,7 @@ def _whole(digits: bytes) -> int:
 
 
 def _number(digits: bytes) -> float:
-    """A figure as printed; 0.0 for dots without digits."""
+    """Read a figure as printed; 0.0 for dots without digits."""
     try:
         return float(digits[:24])
     except ValueError:

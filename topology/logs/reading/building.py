@@ -1,4 +1,4 @@
-"""What is gathered while a log is read; equal things are held once, and everything has a cap."""
+"""The records that grow while a log is read: equal things are kept once, up to a cap."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from .blocks import read_graph, read_system
 
 MAX_COMMUNICATORS = 256
 MAX_TRANSPORTS = 50_000
-"""Of one log: ordered pairs times labels."""
+"""Most transports of one log: ordered pairs times labels."""
 MAX_BLOCKS = 16
-"""Different System blocks, or graphs, of one communicator."""
+"""Most different System blocks, or graphs, of one communicator."""
 MAX_BLOCK_LINES = 4096
 MAX_CHOICES = 2000
 MAX_TREE_ROWS = 50_000
@@ -39,13 +39,13 @@ def channels_of(mask: int) -> tuple[int, ...]:
 
 
 def bit(number: int) -> int:
-    """The bit of a channel; channels beyond what any version has share the last."""
+    """The bit of a channel; channels beyond those of any version share the last bit."""
     return 1 << min(number, MAX_CHANNEL)
 
 
 @dataclass(slots=True, eq=False)
 class RankBuilder:
-    """One rank of a communicator, as far as known."""
+    """One rank of a communicator, as far as the log shows it."""
 
     rank: int
     host: str | None = None
@@ -65,10 +65,10 @@ class RankBuilder:
 
 @dataclass(slots=True, eq=False)
 class Blocks:
-    """Blocks of lines that several ranks print alike."""
+    """Blocks of lines, of which several ranks print equal ones."""
 
     seen: dict[BLOCK, tuple[tuple[int, ...], list[int]]] = field(default_factory=dict)
-    """Lines -> (their line numbers where they stood first, ranks)."""
+    """Lines -> (line numbers of their first appearance, ranks)."""
     left_out: int = 0
 
     def add(self, block: OpenBlock, rank: int) -> None:
@@ -91,7 +91,7 @@ class OpenBlock:
     numbers: list[int] = field(default_factory=list)
 
     def add(self, text: bytes, line: int) -> None:
-        """Keep one more line; what is more than any machine prints is passed over."""
+        """Keep one more line; lines beyond what any machine prints are dropped."""
         if len(self.lines) < MAX_BLOCK_LINES:
             self.lines.append(text)
             self.numbers.append(line)
@@ -123,7 +123,7 @@ class CommBuilder:
     p2p_type: P2pType | None = None
     tuning: dict[str, dict[str, dict[str, tuple[float, float]]]] = field(default_factory=dict)
     tuning_by: int | None = None
-    """The rank whose table is kept."""
+    """The rank whose tuning table is kept."""
     tuning_line: int | None = None
     choices: dict[tuple[str, int, str, str, tuple[int, int] | None], list[int]] = field(
         default_factory=dict
@@ -135,16 +135,16 @@ class CommBuilder:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def rank(self, number: int) -> RankBuilder:
-        """The rank of that number, made when it is new."""
+        """Return the rank with that number; a new one is made."""
         found = self.ranks.get(number)
         if found is None:
             found = self.ranks[number] = RankBuilder(number)
         return found
 
     def may_be(self, rank: int, nranks: int) -> bool:
-        """Whether a rank that is introduced late belongs to these transports without a name.
+        """Whether a rank that is introduced late belongs to this communicator without a name.
 
-        Versions before 2.17 name a communicator when it is ready and not before.
+        Versions before 2.17 name a communicator only when it is ready.
         """
         free = rank not in self.ranks and rank < nranks
         return self.ident.startswith("unnamed") and self.nranks <= nranks and free
@@ -200,7 +200,17 @@ class CommBuilder:
             )
             for (src, dst, label, connection, direction), (mask, line) in self.transports.items()
         ]
-        return tuple(sorted(found, key=lambda one: (one.src, one.dst, one.connection, one.line)))
+        return tuple(
+            sorted(
+                found,
+                key=lambda transport: (
+                    transport.src,
+                    transport.dst,
+                    transport.connection,
+                    transport.line,
+                ),
+            )
+        )
 
     def _rings(self) -> tuple[LoggedRing, ...]:
         orders: dict[tuple[int, ...], tuple[int, int]] = {}
@@ -232,7 +242,7 @@ class CommBuilder:
 
 @dataclass(slots=True, eq=False)
 class Process:
-    """One process and device, and what it is in the middle of printing."""
+    """One process and device, and the block that it is printing."""
 
     host: str
     pid: int
@@ -240,7 +250,7 @@ class Process:
     comm: CommBuilder | None = None
     rank: int = -1
     earlier: list[tuple[CommBuilder, int]] = field(default_factory=list)
-    """Communicators that it belongs to, newest first, with its rank there."""
+    """The communicators of the process, newest first, with its rank there."""
     system: OpenBlock | None = None
     graph: OpenBlock | None = None
     columns: list[tuple[str, str]] = field(default_factory=list)

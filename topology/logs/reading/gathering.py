@@ -1,4 +1,4 @@
-"""All that one log has given so far: processes, communicators, variables, notes, counts."""
+"""What the lines read so far gave: processes, communicators, variables, notes, counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Key = TypeVar("Key")
 
 
 class _Seen:
-    """How often something was said, by whom, and where first."""
+    """How often something was said, by whom, and on which line first."""
 
     __slots__ = ("count", "hosts", "line", "ranks", "text", "where")
 
@@ -57,7 +57,7 @@ class _Seen:
 
 
 class GatheredLog:
-    """Filled by the readers of single lines; `read.py` makes the report of it."""
+    """Filled by the readers of single lines; `read.py` makes a report of it."""
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
@@ -66,7 +66,7 @@ class GatheredLog:
         self.more: Counter[str] = Counter()
         self.cut = 0
         self.where: str | None = None
-        """Source file of the line being read, where it names one."""
+        """The source file that the line being read names."""
         self.level = "INFO"
         self._processes: dict[tuple[str, int, int | None], Process] = {}
         self._comms: dict[str, CommBuilder] = {}
@@ -81,16 +81,16 @@ class GatheredLog:
         self.transports = 0
 
     def is_rccl(self) -> None:
-        """Take note of a line that only RCCL writes; a line with the version says it better."""
+        """Note that a line comes from RCCL alone; a line with the version has precedence."""
         if self.versions.library is None:
             self.versions = msgspec.structs.replace(self.versions, library="rccl")
 
     def framework_version(self, version: str, line: int) -> None:
-        """Keep the version that PyTorch names; it says NCCL of RCCL too, so no library follows."""
+        """Keep the version that PyTorch names; the library stays open: it calls RCCL NCCL too."""
         self.versions = msgspec.structs.replace(self.versions, version=version, line=line)
 
     def process(self, speaker: Speaker | None) -> Process:
-        """The process that speaks, made when it is new."""
+        """Return the process that speaks; a new one is made."""
         if speaker is None:
             return self.nobody
         key = (speaker.host, speaker.pid, speaker.cuda_dev)
@@ -103,11 +103,11 @@ class GatheredLog:
         return found
 
     def processes(self) -> list[Process]:
-        """All processes, and the one of lines without a head."""
+        """All processes, with the one for lines without a head."""
         return [*self._processes.values(), self.nobody]
 
     def communicator(self, ident: str, nranks: int, line: int) -> CommBuilder | None:
-        """The communicator of that name, made when it is new; None when there are too many."""
+        """Return the communicator with that name, made if new; None when there are too many."""
         found = self._comms.get(ident)
         if found is None:
             if len(self._comms) >= MAX_COMMUNICATORS:
@@ -117,9 +117,9 @@ class GatheredLog:
         return found
 
     def rename(self, comm: CommBuilder, ident: str) -> None:
-        """Give a communicator the name that came late; another one's name stays with it."""
+        """Give a communicator the name that came late, unless another one has that name."""
         if ident not in self._comms:
-            named = {ident if one is comm else key: one for key, one in self._comms.items()}
+            named = {ident if known is comm else key: known for key, known in self._comms.items()}
             comm.ident, self._comms = ident, named
 
     def communicators(self) -> list[CommBuilder]:
@@ -127,7 +127,7 @@ class GatheredLog:
         return list(self._comms.values())
 
     def point(self, process: Process, pointer: bytes, comm: CommBuilder, rank: int) -> None:
-        """Remember the address that a process prints for a communicator."""
+        """Remember the address by which a process names a communicator."""
         if len(self._pointers) < 4 * MAX_PROCESSES:
             self._pointers[process.host, process.pid, pointer] = (comm, rank)
 
@@ -140,7 +140,7 @@ class GatheredLog:
         _see(self._notes, (level, shape(text)), text, line, process, self, MAX_NOTES, "notes")
 
     def unread(self, process: Process | None, text: bytes, line: int) -> None:
-        """Count a line that carries a decision in an unknown form."""
+        """Count a line whose form is unknown although it carries a decision."""
         key = shape(text)[:80]
         _see(self._unread, key, text, line, process, self, MAX_UNREAD, "unread lines")
 
@@ -173,7 +173,7 @@ class GatheredLog:
         return tuple(seen.note("INFO") for seen in self._unknown.values())
 
     def variables(self) -> tuple[Variable, ...]:
-        """Variables by name; one that ranks read differently appears once a value."""
+        """Variables by name; a variable appears once for each value that ranks read."""
         found = [
             Variable(
                 name=name,
@@ -185,7 +185,7 @@ class GatheredLog:
             )
             for (name, value), seen in self._variables.items()
         ]
-        return tuple(sorted(found, key=lambda one: (one.name, one.line)))
+        return tuple(sorted(found, key=lambda variable: (variable.name, variable.line)))
 
     @property
     def hosts(self) -> tuple[str, ...]:

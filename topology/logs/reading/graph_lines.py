@@ -39,7 +39,7 @@ _OLD_TREES = re.compile(
 def without_tail(
     log: GatheredLog, process: Process, text: bytes
 ) -> tuple[bytes, CommBuilder | None, int]:
-    """RCCL ends lines with ` comm 0x.. nRanks 08`: the text, and the communicator it names."""
+    """Split off the end of RCCL's lines, ` comm 0x.. nRanks 08`: the text and the communicator."""
     match = _TAIL.search(text)
     if match is None:
         return text, None, -1
@@ -58,7 +58,7 @@ def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> st
     channel, connection, src, at_src, dst, at_dst, direction, label = match.groups()
     label = label.rstrip()
     if label == b"direct shared memory":
-        # As it was printed until 2.12 (transport/shm.cc).
+        # The form until 2.12 (transport/shm.cc).
         label = b"SHM/direct/direct"
     key = (src, dst, label, connection or b"", direction or b"")
     if comm is None:
@@ -87,9 +87,9 @@ def on_channel(log: GatheredLog, process: Process, text: bytes, line: int) -> st
 def _owner(
     process: Process, src: int, dst: int, at_src: bytes | None, at_dst: bytes | None
 ) -> CommBuilder | None:
-    """The newest communicator of the process in which such a line makes sense.
+    """Find the newest communicator of the process in which such a line makes sense.
 
-    Transports are set up at first use, so the newest need not be the one that is meant.
+    Transports are set up at first use, which may be later than the newest communicator.
     """
     for comm, rank in process.earlier:
         if rank not in (src, dst) or max(src, dst) >= comm.nranks:
@@ -104,7 +104,7 @@ def _owner(
 
 
 def _same_device(bracket: bytes, nvml_dev: int, bus: str | None) -> bool:
-    """Whether a bracket names the device: NVML index since 2.18, before and in RCCL the bus id."""
+    """Whether a bracket names the device: by NVML index since 2.18, else and in RCCL by bus id."""
     if bracket == b"%d" % nvml_dev:
         return True
     digits = (bus or "").replace(":", "").replace(".", "").lstrip("0").encode()
@@ -112,7 +112,7 @@ def _same_device(bracket: bytes, nvml_dev: int, bus: str | None) -> bool:
 
 
 def _stray(log: GatheredLog, process: Process, src: int, dst: int, line: int) -> CommBuilder | None:
-    """A log whose start is missing: its transports are kept under a name of our own."""
+    """Keep the transports of a log whose start is missing under a made-up communicator."""
     comm = log.communicator("unnamed", 0, line)
     if comm is not None:
         comm.size_seen_only = comm.nranks == 0 or comm.size_seen_only
@@ -131,7 +131,7 @@ def _whole_ring(log: GatheredLog, process: Process, text: bytes, line: int) -> s
         comm = _stray(log, process, max(order), 0, line)
     if comm is not None:
         _, known = comm.rings.setdefault(int(match[1]), (line, []))
-        # A ring of many ranks goes on in a further line with the same head (graph/rings.cc).
+        # A ring of many ranks continues on a further line with the same head (graph/rings.cc).
         if len(known) + len(order) <= max(comm.nranks, 1):
             known.extend(order)
         elif known != order:
@@ -140,7 +140,7 @@ def _whole_ring(log: GatheredLog, process: Process, text: bytes, line: int) -> s
 
 
 def on_ring(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """Read `Ring 00 : 3 -> 0 -> 1`; until 2.6 also transports, which are `Channel ..` since."""
+    """Read `Ring 00 : 3 -> 0 -> 1`; until 2.6 transports have this form too."""
     match = _RING.match(text)
     if match is None:
         if (kind := on_channel(log, process, text, line)) is not None:
@@ -169,7 +169,7 @@ def on_tree(log: GatheredLog, process: Process, text: bytes, line: int) -> str |
 
 
 def on_trees(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """Read `Trees [0] 1/-1/-1->0->-1 [1] ..`: children, rank, parent; until 2.4 the other way."""
+    """Read `Trees [0] 1/-1/-1->0->-1 [1] ..`: children, rank, parent; until 2.4 in reverse."""
     found = False
     for match in _TREES.finditer(text):
         found = True
@@ -196,7 +196,7 @@ def _keep_tree(
 
 
 def on_pattern(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """Begin a graph."""
+    """Read `Pattern ..`, which starts a graph."""
     if PATTERN.match(text) is None:
         return None
     if process.graph is not None and process.comm is not None:
@@ -207,7 +207,7 @@ def on_pattern(log: GatheredLog, process: Process, text: bytes, line: int) -> st
 
 
 def on_number(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """A line that begins with a number: a row of a graph, or the channel counts."""
+    """Read a line that starts with a number: a row of a graph, or the channel counts."""
     if GRAPH_ROW.match(text) is not None:
         if process.graph is not None:
             process.graph.add(text, line)
@@ -221,7 +221,7 @@ def on_number(log: GatheredLog, process: Process, text: bytes, line: int) -> str
 
 
 def on_rule(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """`=== System : ..` begins the block, `=====` ends its list of nodes."""
+    """Read `=== System : ..`, which starts the block, or `=====`, which ends its list of nodes."""
     if text.startswith(b"=== System"):
         if process.system is not None and process.comm is not None:
             process.comm.systems.add(process.system, process.rank)
@@ -233,7 +233,7 @@ def on_rule(log: GatheredLog, process: Process, text: bytes, line: int) -> str |
 
 
 def on_node(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """A node or a link of the System block, or a row of paths."""
+    """Read a node or a link of the System block, or a row of paths."""
     if not is_system_line(text):
         return None
     if process.system is not None:

@@ -40,7 +40,7 @@ _STATES = {b"Destroy": "destroyed", b"Abort": "aborted", b"Revoke": "aborted"}
 
 
 def on_init(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """Read `ncclCommInitRank comm .. - Init START` and its kin."""
+    """Read `ncclCommInitRank comm .. - Init START` and similar lines."""
     match = _INIT.match(text)
     if match is None:
         return None
@@ -52,7 +52,7 @@ def on_init(log: GatheredLog, process: Process, text: bytes, line: int) -> str |
 
 
 def on_comm(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """Read `comm 0x.. rank ..`: the shape, the end, or an old version's start."""
+    """Read `comm 0x.. rank ..`: the shape, the end, or the start in old versions."""
     shape = _SHAPE.match(text)
     if shape is not None:
         comm = _find(log, process, shape[1], int(shape[2]), int(shape[3]), line)
@@ -121,7 +121,7 @@ def _introduce(
 
 
 def _ident(log: GatheredLog, process: Process, pointer: bytes, tail: bytes) -> str:
-    """A name that all ranks of the communicator give it, as far as the line allows."""
+    """Make a name that all ranks of the communicator give it, as far as the line allows."""
     found = _COMM_ID.search(tail)
     if found is not None:
         return plain(found[1], 40)
@@ -136,13 +136,13 @@ def _ident(log: GatheredLog, process: Process, pointer: bytes, tail: bytes) -> s
 def _find(
     log: GatheredLog, process: Process, pointer: bytes, rank: int, nranks: int, line: int
 ) -> CommBuilder | None:
-    """The communicator behind an address; one that was never introduced is made."""
+    """Find the communicator behind an address; an unknown one is made."""
     known = log.pointed(process, pointer)
     if known is not None:
         return known[0]
     if process.comm is not None and process.comm.nranks == nranks and process.rank == rank:
         return process.comm
-    # The start of the log is missing: ranks of one size are taken for one communicator.
+    # Where the start of the log is missing, ranks of one size count as one communicator.
     comm = log.communicator(f"unnamed of {nranks} ranks", nranks, line)
     if comm is not None:
         log.point(process, pointer, comm, rank)
@@ -198,7 +198,7 @@ def on_timings(log: GatheredLog, process: Process, text: bytes, line: int) -> st
 
 
 def on_connected(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """`Connected to proxy` tells nothing; `Connected all rings, use ring PXN 0 GDR 1` does."""
+    """Read `Connected all rings, use ring PXN 0 GDR 1`; `Connected to proxy` says nothing."""
     if text.startswith(b"Connected to proxy"):
         return "proxy"
     words = text.split()

@@ -1,4 +1,4 @@
-"""Which reader a line goes to: decided by its first word, so that a line costs one look-up."""
+"""The reader for each kind of line, found by its first word: a line costs one look-up."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ from .setting_lines import (
 from .tuning_lines import on_algorithms, on_collective, on_old_columns
 
 Reader = Callable[[GatheredLog, Process, bytes, int], "str | None"]
-"""Gives the kind of the line, None when it does not understand a line that it should."""
+"""Returns the kind of the line; None when it cannot read a line that it should."""
 
 
 def remark(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """Keep the line as it is."""
+    """Keep the line unchanged."""
     log.note("INFO", process, text, line)
     return "remark"
 
 
 def _p2p(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """`P2P Chunksize ..` tells nothing; `P2P is disabled between ..` does."""
+    """Keep `P2P is disabled between ..`; `P2P Chunksize ..` says nothing."""
     if text.startswith(b"P2P Chunksize"):
         return "communicator settings"
     return remark(log, process, text, line)
 
 
 def _collnet(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """`CollNet 00/0 : 0 [send] via COLLNET/..`."""
+    """Read `CollNet 00/0 : 0 [send] via COLLNET/..`."""
     return remark(log, process, text, line) and "collnet"
 
 
 def _topology(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """`Topology detection : ..` and `TOPO/NET : ..`: how the picture of the machine came about."""
+    """Read `Topology detection : ..` and `TOPO/NET : ..`: how the library got its topology."""
     log.note("INFO", process, text, line)
     return "detection"
 
@@ -68,7 +68,7 @@ def _gdr(log: GatheredLog, process: Process, text: bytes, line: int) -> str | No
 
 
 def _nvls(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """Support lines and failures are kept; what is done with each buffer is not."""
+    """Keep lines about support and failures, but not those about single buffers."""
     if b"multicast support" in text or b"ailed" in text or b"NVLS comm" in text:
         log.note("INFO", process, text, line)
     return "nvls"
@@ -80,14 +80,14 @@ def _failed(log: GatheredLog, process: Process, text: bytes, line: int) -> str |
 
 
 def _git_or_version(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """`NCCL version ..`; `NCCL git version ..` and others beside it tell nothing more."""
+    """Read `NCCL version ..`; `NCCL git version ..` and similar lines add nothing."""
     if b"version" in text:
         return on_version(log, process, text, line) or "version"
     return remark(log, process, text, line)
 
 
 def _rccl(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """Keep a remark that RCCL alone makes: it tells whose log it is where no version is named."""
+    """Keep a remark that only RCCL makes: it names the library where no line has the version."""
     if b"initialized" not in text or b"rsmi" in text:
         log.is_rccl()
     log.note("INFO", process, text, line)
@@ -95,7 +95,7 @@ def _rccl(log: GatheredLog, process: Process, text: bytes, line: int) -> str | N
 
 
 def _plugin(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """`NET/Plugin : No plugin found (librccl-net.so)` and the like."""
+    """Read `NET/Plugin : No plugin found (librccl-net.so)` and similar lines."""
     if b"librccl" in text:
         log.is_rccl()
     return remark(log, process, text, line)
@@ -206,7 +206,7 @@ _VARIABLE = re.compile(rb"[NR]CCL_\w+$")
 
 
 def family(word: bytes) -> str | Reader | None:
-    """The reader for a first word that is not always the same; None when there is none."""
+    """Find the reader for a first word that varies; None when there is none."""
     if word[:1].isdigit() and word.isdigit():
         return on_number
     if _NODE.match(word):

@@ -1,4 +1,4 @@
-"""A file or stream as numbered lines, in bounded memory. Compressed files are unpacked."""
+"""Split a file or stream into lines in bounded memory. Compressed files are unpacked."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Protocol
 
 CHUNK_BYTES = 1 << 20
 LONGEST_LINE = 16384
-"""NCCL's own lines end at 1 KiB or a few; a longer one is cut here."""
+"""Longest line in bytes; NCCL's own lines have a few KiB at most, and longer ones are cut."""
 LARGEST_LOG = 16 << 30
-"""Unpacked bytes after which reading stops: a compressed file can hold any amount of nothing."""
+"""Unpacked bytes after which reading stops: a small compressed file can unpack to any size."""
 
 _GZIP = b"\x1f\x8b"
 
@@ -68,7 +68,7 @@ def _unpacked(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
         if data:
             yield data
         if unpacker.eof:
-            # Files are often joined: another member may follow.
+            # Compressed files are often joined, so another member may follow.
             piece = unpacker.unused_data or next(pieces, b"")
             unpacker = zlib.decompressobj(wbits=31)
             if piece[:2] != _GZIP:
@@ -78,7 +78,7 @@ def _unpacked(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class LineReader:
-    """Splits chunks into lines; keeps the count of bytes and of lines that were cut."""
+    """Splits chunks into lines and counts the bytes and the lines that were cut."""
 
     def __init__(
         self, source: Readable | Iterable[bytes], heard: Callable[[int], None] | None = None

@@ -1,4 +1,4 @@
-"""The head of a line: who said it, at what level, and where the text begins.
+"""The head of a line: who speaks, at what level, and where the text starts.
 
 NCCL writes `host:pid:tid [cudaDev] NCCL INFO text`; warnings name their source file before
 `NCCL` (debug.cc:ncclDebugLog). Launchers, schedulers and container engines put their own marks
@@ -17,7 +17,7 @@ MARK = b" NCCL "
 LEVELS = {b"INFO": "INFO", b"WARN": "WARN", b"TRACE": "TRACE", b"CALL": "CALL"}
 _CACHE_LIMIT = 50_000
 _TEXTS = ("log", "message", "msg", "textPayload", "line", "content")
-"""Where Docker, journald, Google's and others' collectors keep the line itself."""
+"""The fields in which Docker, journald, Google and other collectors keep the line."""
 
 _WHO = re.compile(rb"([A-Za-z0-9][\w.-]*):(\d+):(\d+)(?: \[(-?\d+)\])?(?: (.*))?$", re.DOTALL)
 _WHERE = re.compile(rb"([\w./-]+\.(?:cc|h|cu|cpp):\d+)")
@@ -47,16 +47,16 @@ def source_of(head: bytes) -> str | None:
 
 
 class Heads:
-    """Reads heads of lines; what was read once is remembered."""
+    """Reads the heads of lines and remembers those it has read."""
 
     def __init__(self) -> None:
         self._speakers: dict[bytes, Speaker | None] = {}
         self._hosts: set[bytes] = set()
         self._places: set[tuple[bytes, bytes]] = set()
-        """Hosts with a process of theirs."""
+        """Pairs of a host and one of its processes."""
 
     def speaker(self, head: bytes) -> Speaker | None:
-        """Who speaks; `head` is what stands before the mark. None when nobody is named."""
+        """Find who speaks; `head` is the text before the mark. None when it names nobody."""
         at = head.rfind(b" [")
         key = head[head.rfind(b" ", 0, at) + 1 :] if at > 0 else head
         try:
@@ -87,13 +87,13 @@ class Heads:
         )
 
     def _whole_name(self, name: bytes, pid: bytes) -> bytes:
-        """The host, without a digit of nccl-tests' table that ran into it: "0node1:12:12"."""
+        """Take off the digit of nccl-tests' table that ran into the host: "0node1:12:12"."""
         digits = len(name) - len(name.lstrip(b"0123456789."))
         cuts = (name[start:] for start in range(1, digits + 1))
         return next((bare for bare in cuts if (bare, pid) in self._places), name)
 
     def split_glued(self, line: bytes) -> list[bytes]:
-        """Cut a line into which others were written at each further head."""
+        """Cut a line at each further head, where other lines were written into it."""
         cuts = [0]
         for match in _GLUED.finditer(line, 1):
             name = match[1]
@@ -109,13 +109,13 @@ class Heads:
 
 
 def unfolded(text: bytes) -> tuple[bytes, int]:
-    """Ray prints lines that look alike once and says so behind: the line itself, and how many."""
+    """Split a line that Ray printed once for many: the line itself, and how many it stands for."""
     match = _FOLDED.search(text)
     return (text, 0) if match is None else (text[: match.start()], int(match[1]))
 
 
 def unwrapped(line: bytes) -> bytes:
-    """The text of a line that a container engine or a collector of logs wrote as a JSON object."""
+    """Take the text out of a line that a container engine or collector wrote as a JSON object."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):

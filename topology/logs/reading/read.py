@@ -100,7 +100,7 @@ class _Reading:
         )
 
     def _read(self, batch: list[bytes]) -> None:
-        """The loop that sees every line: nothing here may be slow."""
+        """Read every line; this loop has to be fast."""
         number = self._number
         elsewhere = ours = 0
         counts: dict[str, int] = {}
@@ -142,7 +142,7 @@ class _Reading:
             log.kinds["elsewhere"] += elsewhere
 
     def _process(self, head: bytes) -> tuple[Process, str | None]:
-        """The process behind a head, and the source file that a warning names."""
+        """Find the process behind a head, and the source file that a warning names."""
         place = head.rfind(b" [")
         key = head[head.rfind(b" ", 0, place) + 1 :] if place > 0 else head
         known = self._by_head.get(key)
@@ -164,7 +164,7 @@ class _Reading:
         *,
         cut: bool = False,
     ) -> str:
-        """Hand a line to its reader; gives the kind that it is counted as."""
+        """Hand a line to its reader; return the kind that it counts as."""
         if text[-1:] == b"\r":
             text = text.rstrip(b"\r")
         found: str | Reader | None = reader
@@ -178,7 +178,7 @@ class _Reading:
             return "cut" if cut else "other"
         kind = found if isinstance(found, str) else found(self._log, process, text, number)
         if kind is None and not isinstance(found, str):
-            # A progress bar goes back to the start of its line, and so writes behind ours.
+            # A progress bar returns to the start of its line, so its text can follow the library's.
             before, bar, _ = text.partition(b"\r")
             written_on = bar and before.strip()
             text, folded = unfolded(before if written_on else text)
@@ -199,7 +199,7 @@ class _Reading:
         return self._lines.open_end and number == self._number + 1
 
     def _odd(self, raw: bytes, number: int) -> int:
-        """Lines with colour, several lines in one, and lines without a mark."""
+        """Read lines with colour, several lines in one, and lines without a mark."""
         if b"\x1b" in raw:
             raw = without_colour(raw)
         parts = self._heads.split_glued(raw) if raw.count(MARK) > 1 else [raw]
@@ -214,7 +214,7 @@ class _Reading:
         return ours
 
     def _uncommon(self, raw: bytes, at: int, number: int, *, cut: bool = False) -> int:
-        """A marked line of any level; 1 when it is the library's."""
+        """Read a marked line of any level; 1 when it is the library's."""
         log = self._log
         level = _LEVELS.get(raw[at + 6 : at + 11])
         if level is None:
@@ -239,7 +239,7 @@ class _Reading:
         return 1
 
     def _foreign(self, raw: bytes, number: int) -> int:
-        """A line without a mark: the version, a framework's last words, or nothing of ours."""
+        """Read a line without a mark: the version, a framework's last words, or other output."""
         log = self._log
         text = raw.rstrip(b"\r")
         version = _UNMARKED_VERSION.search(text)
@@ -259,10 +259,10 @@ class _Reading:
 
 
 def settings_from(log: LogReport) -> dict[str, str]:
-    """The variables as the log shows them, name -> value; of several values the commonest."""
+    """The variables in the log, name -> value; where ranks differ, the most frequent value."""
     best: dict[str, Variable] = {}
-    for one in log.environment:
-        known = best.get(one.name)
-        if known is None or one.count > known.count:
-            best[one.name] = one
-    return {name: one.value for name, one in best.items()}
+    for variable in log.environment:
+        known = best.get(variable.name)
+        if known is None or variable.count > known.count:
+            best[variable.name] = variable
+    return {name: variable.value for name, variable in best.items()}

@@ -60,14 +60,14 @@ def on_variable(log: GatheredLog, process: Process, text: bytes, line: int) -> s
         log.note("INFO", process, text, line)
         return "remark"
     value = match[2].rstrip()
-    # Whole numbers are printed as "%lld." (misc/param.cc), everything else without the dot.
+    # Whole numbers are printed as "%lld." (misc/param.cc), all other values without the dot.
     value = value[:-1] if _INTEGER.match(value) else value
     log.variable(process, match[1], value, line)
     return "environment"
 
 
 def on_config(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """`Comm config X reset to NCCL_Y=Z` proves a variable; `set to` is the program's wish."""
+    """Read `Comm config X reset to NCCL_Y=Z`, which proves a variable; `set to` does not."""
     match = _RESET.search(text)
     if match is not None:
         log.variable(process, match[1], match[2].rstrip(), line)

@@ -34,7 +34,7 @@ _CELL = re.compile(rb"([\d.]{1,16})/ *([\d.]{1,16})")
 
 
 def on_collective(log: GatheredLog, process: Process, text: bytes, line: int) -> str | None:
-    """A line that begins with a collective's name: a choice, a row of the table, or a call."""
+    """Read a line that starts with a collective: a choice, a row of the table, or a call."""
     if b"Bytes -> " in text:
         return _choice(process, text, line)
     if b"opCount" in text:
@@ -74,7 +74,7 @@ def on_old_choice(log: GatheredLog, process: Process, text: bytes, line: int) ->
 
 
 def _name(token: bytes, names: tuple[str, ...]) -> str:
-    """A name, or the name that belongs to a number."""
+    """Read a name, or the name for a number."""
     if token.isdigit() and int(token[:4]) < len(names):
         return names[int(token[:4])]
     return token.decode().upper()
@@ -85,8 +85,8 @@ def _keep(
 ) -> str:
     comm = process.comm
     if len(process.earlier) > 1:
-        # One rank of a communicator prints the choice; only as rank 0 can it be this process.
-        comm = next((one for one, rank in process.earlier if rank == 0), comm)
+        # Only rank 0 of a communicator prints the choice.
+        comm = next((earlier for earlier, rank in process.earlier if rank == 0), comm)
     if comm is not None:
         known = comm.choices.get(key)
         if known is not None:

@@ -13,7 +13,7 @@ class Proof(msgspec.Struct, frozen=True):
 
     line: int
     text: str
-    """Without what launchers put before it; at most 400 characters."""
+    """The line without the marks of launchers; at most 400 characters."""
 
 
 class RankSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,15 +28,15 @@ class RankSeen(msgspec.Struct, frozen=True, kw_only=True):
     """PCI address, "0000:00:06.0"."""
     local_rank: int | None = None
     state: str = "started"
-    """"started", "ready", "destroyed" or "aborted": the last thing that was said of it."""
+    """"started", "ready", "destroyed" or "aborted": the last state in the log."""
     seconds: float | None = None
     """Duration of the initialisation."""
     line: int | None = None
-    """Where it is introduced."""
+    """The line that introduces it."""
 
 
 class Transport(msgspec.Struct, frozen=True, kw_only=True):
-    """How one ordered pair of ranks is connected; equal lines of several channels are one."""
+    """How one ordered pair of ranks is connected; equal lines of several channels count as one."""
 
     src: int
     dst: int
@@ -57,14 +57,14 @@ class LoggedGraph(msgspec.Struct, frozen=True, kw_only=True):
     pattern: int
     cross_nic: int
     channels: int
-    """Before the library doubles them."""
+    """The number of channels before the library doubles them."""
     bw_intra: float
     bw_inter: float
     type_intra: str
     type_inter: str
     same_channels: int
     rows: tuple[tuple[str, ...], ...] = ()
-    """Per channel the nodes in order: "GPU/0-60", "NET/0-0"."""
+    """The nodes of each channel in order: "GPU/0-60", "NET/0-0"."""
     ranks: tuple[int, ...] = ()
     """Ranks that printed it."""
     line: int
@@ -84,7 +84,7 @@ class LoggedNode(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """"GPU/0-60"."""
     detail: str = ""
-    """What stands in parentheses: rank of a GPU, arch/vendor/model of a CPU."""
+    """The text in parentheses: rank of a GPU, arch/vendor/model of a CPU."""
     parent: str | None = None
     """The node that it hangs under; None for a CPU."""
     links: tuple[LoggedLink, ...] = ()
@@ -102,7 +102,7 @@ class LoggedSystem(msgspec.Struct, frozen=True, kw_only=True):
     ranks: tuple[int, ...] = ()
     """Ranks that printed it."""
     complete: bool = False
-    """The closing line of the block was seen."""
+    """Whether the log has the last line of the block."""
     line: int
 
 
@@ -149,11 +149,11 @@ class P2pType(msgspec.Struct, frozen=True, kw_only=True):
     """The `Check P2P Type` line."""
 
     all_direct: bool
-    """Every local pair uses P2P under the level in force."""
+    """Whether every local pair uses P2P under the level in force."""
     direct_mode: bool
-    """Some ranks share a process."""
+    """Whether some ranks share a process."""
     all_cuda: bool | None
-    """CUDA could do P2P between every pair, whatever the level; None where it is not said."""
+    """Whether CUDA could do P2P between every pair at any level; None where it is not said."""
     line: int
 
 
@@ -173,14 +173,14 @@ Tuning = dict[str, dict[str, dict[str, tuple[float, float]]]]
 
 
 class Communicator(msgspec.Struct, frozen=True, kw_only=True):
-    """One communicator with what its ranks said."""
+    """One communicator with everything that its ranks said."""
 
     ident: str
     """commId in hexadecimal, or "parent/split/color" of a split one."""
     line: int
     nranks: int
     size_seen_only: bool = False
-    """No line gives the size: `nranks` is the highest rank seen, and one; there may be more."""
+    """No line gives the size: `nranks` is the highest rank seen plus one; there may be more."""
     nodes: int | None = None
     local_ranks: int | None = None
     mnnvl: bool | None = None
@@ -204,16 +204,20 @@ class Communicator(msgspec.Struct, frozen=True, kw_only=True):
     use_gdr: bool | None = None
 
     def rank(self, number: int) -> RankSeen | None:
-        """The rank of that number; None when the log does not introduce it."""
-        return next((one for one in self.ranks if one.rank == number), None)
+        """Find the rank with that number; None when the log does not introduce it."""
+        return next((rank for rank in self.ranks if rank.rank == number), None)
 
     def labels(self, src: int, dst: int) -> tuple[str, ...]:
-        """The labels of an ordered pair, those of rings and trees first, each once."""
-        found = [one for one in self.transports if (one.src, one.dst) == (src, dst)]
-        found.sort(key=lambda one: (one.connection, one.line))
-        return tuple(dict.fromkeys(one.label for one in found))
+        """The labels of an ordered pair, each once; those of rings and trees come first."""
+        found = [
+            transport
+            for transport in self.transports
+            if (transport.src, transport.dst) == (src, dst)
+        ]
+        found.sort(key=lambda transport: (transport.connection, transport.line))
+        return tuple(dict.fromkeys(transport.label for transport in found))
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts of its ranks, in order of rank."""
-        return tuple(dict.fromkeys(one.host for one in self.ranks if one.host is not None))
+        return tuple(dict.fromkeys(rank.host for rank in self.ranks if rank.host is not None))

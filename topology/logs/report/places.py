@@ -1,4 +1,4 @@
-"""Which GPU a rank sits on: from the Init lines, and from the GPUs of the System blocks."""
+"""The GPU that each rank uses, from the Init lines and from the GPUs of the System blocks."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class RankPlace(NamedTuple):
 
 
 def address_of(node: str) -> str | None:
-    """PCI address of a node of the System block: "GPU/0-60" -> "0000:00:06.0"."""
+    """Read the PCI address of a node of the System block: "GPU/0-60" -> "0000:00:06.0"."""
     return bus_id(node.rpartition("/")[2].rpartition("-")[2])
 
 
 def normal(address: str) -> str:
-    """One spelling of a PCI address, so that those of different tools compare."""
+    """Spell a PCI address so that addresses of different tools can be compared."""
     domain, colon, rest = address.lower().partition(":")
     if not colon or ":" not in rest:
         return address.lower()
@@ -39,9 +39,9 @@ def gpu_ranks(comm: Communicator, system: LoggedSystem) -> dict[str, int]:
     """Node name -> rank, of the GPUs in a block."""
     host = _host(comm, system)
     known = {
-        normal(one.bus_id): one.rank
-        for one in comm.ranks
-        if one.bus_id is not None and (host is None or one.host == host)
+        normal(rank.bus_id): rank.rank
+        for rank in comm.ranks
+        if rank.bus_id is not None and (host is None or rank.host == host)
     }
     found = {}
     for node in system.nodes:
@@ -58,15 +58,15 @@ def gpu_ranks(comm: Communicator, system: LoggedSystem) -> dict[str, int]:
 
 def _host(comm: Communicator, system: LoggedSystem) -> str | None:
     """The host whose ranks printed a block."""
-    return next((one.host for one in comm.ranks if one.rank in system.ranks), None)
+    return next((rank.host for rank in comm.ranks if rank.rank in system.ranks), None)
 
 
 def places(comm: Communicator) -> dict[int, RankPlace]:
-    """Rank -> where it sits, as far as the log tells."""
+    """Rank -> its host and GPU, as far as the log says."""
     found = {
-        one.rank: RankPlace(one.host, normal(one.bus_id))
-        for one in comm.ranks
-        if one.bus_id is not None
+        rank.rank: RankPlace(rank.host, normal(rank.bus_id))
+        for rank in comm.ranks
+        if rank.bus_id is not None
     }
     for system in comm.systems:
         host = _host(comm, system)
@@ -78,7 +78,7 @@ def places(comm: Communicator) -> dict[int, RankPlace]:
 
 
 def first_host(comm: Communicator) -> str | None:
-    """The host of the lowest rank that is known: it is the one a prediction is for."""
+    """The host of the lowest known rank, for which the prediction is made."""
     return next((place.host for place in places(comm).values()), None)
 
 

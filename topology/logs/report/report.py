@@ -8,7 +8,7 @@ from .communicator import Communicator, Proof
 
 
 class LogNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A warning, an error or a remark; lines that differ in numbers alone are one note."""
+    """A warning, an error or a remark; lines that differ only in numbers are one note."""
 
     level: str
     """"WARN", "INFO" or "OTHER" (not from the library: a framework's last words)."""
@@ -19,9 +19,9 @@ class LogNote(msgspec.Struct, frozen=True, kw_only=True):
     line: int
     count: int = 1
     hosts: tuple[str, ...] = ()
-    """Hosts that said it, at most 8."""
+    """Hosts that print it, at most 8."""
     ranks: tuple[int, ...] = ()
-    """Ranks that said it, where known, at most 64."""
+    """Ranks that print it, where known, at most 64."""
 
 
 class Variable(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,11 +33,11 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 1
     hosts: tuple[str, ...] = ()
     remark: str | None = None
-    """What the library adds: "invalid, the default 0 is used"."""
+    """The library's remark: "invalid, the default 0 is used"."""
 
 
 class LoggedVersions(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose log it is."""
+    """The library that wrote the log."""
 
     library: str | None = None
     """"nccl" or "rccl"."""
@@ -48,12 +48,12 @@ class LoggedVersions(msgspec.Struct, frozen=True, kw_only=True):
     driver: int | None = None
     """cudaDriverVersion as printed: 13000."""
     others: tuple[Proof, ...] = ()
-    """Further versions in the same log: ranks that run something else."""
+    """Further versions in the same log, of ranks that run another one."""
     line: int | None = None
 
 
 class LogReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything kept of one log."""
+    """Everything that is kept from one log."""
 
     name: str = ""
     versions: LoggedVersions = LoggedVersions()
@@ -67,32 +67,32 @@ class LogReport(msgspec.Struct, frozen=True, kw_only=True):
     lines: int = 0
     bytes: int = 0
     library_lines: int = 0
-    """Lines of NCCL or RCCL."""
+    """Number of lines of NCCL or RCCL."""
     kinds: dict[str, int] = {}
-    """Lines by kind; "elsewhere" counts those of other programs."""
+    """Kind -> number of lines; "elsewhere" counts those of other programs."""
     unread: tuple[LogNote, ...] = ()
-    """Lines that carry a decision in a form that is not known."""
+    """Lines that carry a decision in an unknown form."""
     cut: int = 0
     """Lines that end in the middle, or into which another line was written."""
     unknown: tuple[LogNote, ...] = ()
-    """Forms of lines that are not known, a few of each."""
+    """Examples of lines in unknown forms, a few of each form."""
     more: dict[str, int] = {}
     """What -> how much of it was left out to keep memory bounded."""
 
     @property
     def empty(self) -> bool:
-        """Nothing in it comes from NCCL or RCCL."""
+        """Whether no line comes from NCCL or RCCL."""
         return self.library_lines == 0
 
     @property
     def main(self) -> Communicator | None:
-        """The communicator with the most ranks; of equals the one that shows most."""
+        """The communicator with the most ranks; of equal ones the one that the log shows best."""
         return max(
             self.communicators,
-            key=lambda one: (one.nranks, bool(one.systems), len(one.transports), -one.line),
+            key=lambda comm: (comm.nranks, bool(comm.systems), len(comm.transports), -comm.line),
             default=None,
         )
 
     def variable(self, name: str) -> Variable | None:
-        """A variable as the log shows it; None when it shows none."""
-        return next((one for one in self.environment if one.name == name), None)
+        """Find a variable by name; None when the log does not show it."""
+        return next((variable for variable in self.environment if variable.name == name), None)

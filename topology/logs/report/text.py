@@ -1,4 +1,4 @@
-"""Bytes of a log as text that is safe to keep: one line, no control characters, short."""
+"""Turn bytes of a log into short text on one line without control characters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 LIMIT = 400
 
-# Codes of errors and states are what tells lines apart; addresses and counts are not.
+# Codes of errors and states set lines apart; addresses and counts do not.
 _NUMBERS = re.compile(
     rb"(?<!failure )(?<!error )(?<!state )(?<!-> )(?<![\w.])(?:0x[0-9a-fA-F]+|[0-9][0-9.]*)"
     rb"|(?<=nccl-)\w{5,6}\b|(?<=\w)[0-9]+"
@@ -18,18 +18,18 @@ def plain(data: bytes, limit: int = LIMIT) -> str:
     text = data[: 4 * limit].decode("utf-8", "replace")[:limit]
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else "�" for one in text)
+    return "".join(character if character.isprintable() else "�" for character in text)
 
 
 def shape(data: bytes) -> bytes:
-    """The text with each number replaced: lines of one kind have one shape."""
+    """Replace every number in the text: lines of one kind have one shape."""
     return _NUMBERS.sub(b"#", data[:300])
 
 
 def bus_id(digits: str) -> str | None:
-    """PCI address of NCCL's integer in hexadecimal: "60" -> "0000:00:06.0" (utils.cc:int64ToBusId).
+    """Turn NCCL's hexadecimal integer into a PCI address: "60" -> "0000:00:06.0".
 
-    None for what is no such integer.
+    See utils.cc:int64ToBusId. None where the digits are no such integer.
     """
     try:
         value = int(digits, 16)
