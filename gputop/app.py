@@ -141,12 +141,10 @@ class GpuTop(App[int]):
 
     def action_suspend_process(self) -> None:
         """Stop until the shell continues us."""
-        from gputop.terminal.job_control import UNABLE, can_stop
-
-        if can_stop():
+        if job_control.can_stop():
             super().action_suspend_process()
         else:
-            self.say(UNABLE, severity="warning")
+            self.say(job_control.UNABLE, severity="warning")
 
     def say(self, text: str, **rest: Any) -> None:
         """Notify, as plain text."""
