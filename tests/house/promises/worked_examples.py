@@ -7,7 +7,7 @@ from functools import cache
 
 from tests.support.places import ROOT
 
-_BLOCK = re.compile(r"^```(?:python|toml) (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(?:python|toml)\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINE = re.compile(r"Its line in `([^`]+)`: `([^`]+)`")
 
 
