@@ -29,11 +29,11 @@ def _request(line: bytes) -> Request:
 
 
 def answer(line: bytes, replies: BinaryIO, started_seconds: float) -> int:
-    """Run the request in `line`, writing messages to `replies`; the exit code."""
+    """Run the request in `line` and write messages to `replies`; returns the exit code."""
     lock = threading.Lock()
 
     def emit(message: Message) -> None:
-        # A probe may have a thread for each GPU; a pipe takes long lines in pieces.
+        # A probe may have a thread for each GPU, and a pipe splits long lines.
         with lock:
             line = encode(message)
             while line:

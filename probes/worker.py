@@ -1,9 +1,9 @@
-"""The script another interpreter runs: read requests, run the probes, write what they find.
+"""The script for another interpreter: reads requests, runs probes and writes their messages.
 
 Run by path under any Python from 3.9 that has torch. It takes its own folder off sys.path, so that
 no module here shadows another one, and loads the package under a private name, so that relative
-imports hold in a checkout and in site-packages alike. Descriptor 1 is kept for messages and then
-pointed at stderr: what C code prints (NCCL_DEBUG=INFO) cannot break the protocol.
+imports work in a checkout and in site-packages. It keeps a copy of descriptor 1 for messages and
+points the original at stderr, so that output of C code (NCCL_DEBUG=INFO) cannot break the protocol.
 """
 
 import importlib
@@ -32,7 +32,7 @@ def _load_package(folder: str) -> None:
 def main(arguments: "list[str]") -> int:
     """Answer requests; 0: the last probe reached its end, 1: it did not, 2: a bad request.
 
-    With `--watched` one line after the other until stdin ends or a probe fails; else one alone.
+    With `--watched` it answers requests until stdin ends or a probe fails, else only one.
     """
     if sys.version_info < (3, 9):  # noqa: UP036  (it is run by path, under whatever is at hand)
         sys.stderr.write("this Python is too old: 3.9 is needed\n")
@@ -55,13 +55,13 @@ def main(arguments: "list[str]") -> int:
             if line is None:
                 break
             status = int(answering.answer(line, replies, started or time.monotonic()))
-            started = 0.0  # the start of this process counts for the first alone
+            started = 0.0  # only the first request counts from the start of this process
         return status
 
 
 if __name__ == "__main__":
     status = main(sys.argv[1:])
     sys.stderr.flush()
-    # Not sys.exit: tearing torch and its contexts down costs up to a second and can hang; the
+    # Not sys.exit: destroying torch and its contexts takes up to a second and may hang; the
     # kernel frees GPU memory when a process ends.
     os._exit(status)

@@ -1,4 +1,4 @@
-"""The probes: a module each, with `SPEC` and `run(request, emit)`."""
+"""The probes: one module each, with `SPEC` and `run(request, emit)`."""
 
 import importlib
 from typing import Any
@@ -14,7 +14,7 @@ MODULES = {
     "launch": "launch.probe",
     "nccl": "nccl.probe",
 }
-"""The module of each probe, under the name that is written on the command line."""
+"""Name of a probe on the command line -> its module."""
 NAMES = tuple(MODULES)
 
 

@@ -1,9 +1,9 @@
-"""Device memory: copy, read, write and triad, each GPU in its own.
+"""Device memory: copy, read, write and triad, each GPU in its own memory.
 
-The copy's method is nvbandwidth's device_local_copy: 512 MiB, 16 copies queued while the stream is
-held. That test counts a byte once that is read and written; here both are counted, as STREAM does
-and as a data sheet's figure wants, and every figure says so. Arrays are far larger than any L2.
-GPUs share no memory, so they are measured side by side, each by a thread of its own.
+The copy follows nvbandwidth's device_local_copy: 512 MiB, 16 copies queued on a held stream. That
+test counts a copied byte once; here both the read and the write count, as in STREAM and in
+data sheets, and every figure says so. Arrays are far larger than any L2. GPUs share no memory, so
+they are measured side by side, each by its own thread.
 """
 
 import importlib
@@ -92,7 +92,7 @@ def run(request: Request, emit: Emit) -> None:
 
 
 def fitting_sizes(level: str, device: DeviceRecord, *, forced: bool) -> "tuple[int, ...]":
-    """Those of the level's array sizes that fit three times; ProbeStopped if no size does."""
+    """The array sizes of the level that fit three times; ProbeStopped if none does."""
     room = spare_bytes(device, forced=forced) - _SCRATCH_BYTES
     fitting = tuple(size for size in _SIZES[level] if _ARRAYS * size <= room)
     fitting = fitting or tuple(size for size in _SMALLER if _ARRAYS * size <= room)[:1]
@@ -102,7 +102,7 @@ def fitting_sizes(level: str, device: DeviceRecord, *, forced: bool) -> "tuple[i
 
 
 class _Walk:
-    """All devices side by side; then once more, alone, what was low or restless."""
+    """Measure all devices side by side, then repeat low or unsteady figures alone."""
 
     def __init__(
         self,
@@ -125,8 +125,8 @@ class _Walk:
         self._lock = threading.Lock()
 
     def measure_all(self) -> None:
-        """Every operation on every size; the first ProbeStopped or error of a device ends it."""
-        # The host's memory is one: its made-up devices go one after the other.
+        """Every operation on every size; the first error of a device ends them all."""
+        # Made-up devices share the host's memory, so they run one after the other.
         with ThreadPoolExecutor(1 if self._cpu else len(self._devices)) as threads:
             waiting = [
                 threads.submit(self._device, device, sizes) for device, sizes in self._devices
@@ -160,10 +160,10 @@ class _Walk:
         sizes: "tuple[int, ...]",
         again: "Optional[list[tuple[MemoryOperation, int]]]" = None,
     ) -> "list[_Figure]":
-        """In the thread that runs it: arrays, figures, and the arrays gone."""
+        """Allocate arrays, measure and free them, in the calling thread."""
         if self._cpu:
             return self._measured(device, sizes, again)
-        # The device of the worker's own thread stays what it was: other probes follow.
+        # Restore the device of the worker's own thread for the next probes.
         with self._torch.cuda.device(device.torch_index):
             return self._measured(device, sizes, again)
 

@@ -1,11 +1,11 @@
-"""What a rank needs of its device: memory, a clock, and a library to talk to the others."""
+"""The device of a rank: memory, timing, and the communication library."""
 
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Optional
 
 _PIECE = 1 << 23
-"""Numbers made at once: what lies about while a pattern is made takes some hundred MiB at most."""
+"""Numbers per piece of a pattern; temporaries take a few hundred MiB at most."""
 _TRY_CYCLES = 2_000_000
 
 
@@ -17,26 +17,26 @@ class Accelerator:
         self._cpu = cpu
         self.device = "cpu" if cpu else f"cuda:{index}"
         self.backend = "gloo" if cpu else "nccl"
-        """torch's name; its nccl is RCCL where torch was built for ROCm."""
+        """torch's name of the library; "nccl" is RCCL in a ROCm build."""
         self._cycles_per_second = 0.0
         if cpu:
-            torch.set_num_threads(1)  # the ranks share the host's cores
+            torch.set_num_threads(1)  # the ranks share the cores of the host
         else:
             torch.cuda.set_device(index)
 
     @property
     def library(self) -> str:
-        """The name of the library for people."""
+        """The name of the library in messages."""
         if self._cpu:
             return "gloo"
         return "RCCL" if getattr(self._torch.version, "hip", None) else "NCCL"
 
     def torch_device(self) -> Any:
-        """The same as torch's object."""
+        """The device as torch's object."""
         return self._torch.device(self.device)
 
     def wait(self) -> None:
-        """Until all that was queued is done."""
+        """Wait until all queued work is done."""
         if not self._cpu:
             self._torch.cuda.synchronize()
 
@@ -45,11 +45,11 @@ class Accelerator:
         return self._torch.empty(count, dtype=self._torch.float32, device=self.device)
 
     def seconds(self, work: Callable[[], object], times: int) -> float:
-        """Time of one `work`, out of so many in a row: device events, the host's clock on a CPU."""
+        """Seconds of one `work` in a row of calls, by device events; on a CPU by its clock."""
         return self.in_a_row([work] * times)[0]
 
     def in_a_row(self, calls: Sequence[Callable[[], object]]) -> "tuple[float, float]":
-        """Seconds of one call when all are queued one after the other, and of queueing one."""
+        """Seconds of one call in a row, and seconds of queueing one call."""
         if self._cpu:
             start = time.perf_counter()
             for call in calls:
@@ -69,9 +69,9 @@ class Accelerator:
     def held(
         self, lead: Callable[[], object], calls: Sequence[Callable[[], object]], seconds: float
     ) -> Optional[float]:
-        """Seconds of one call when all are queued while the GPU is held for so long.
+        """Seconds of one call when all calls are queued while the GPU is held.
 
-        `lead` runs first, untimed. None where the GPU went on before all were queued, and on a CPU.
+        `lead` runs first, untimed. None if the hold ended before all were queued, and on a CPU.
         """
         if self._cpu:
             return None
@@ -91,16 +91,16 @@ class Accelerator:
         return cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
 
     def _speed(self) -> float:
-        """Cycles per second of the kernel that holds the GPU."""
+        """Measure the cycles per second of the kernel that holds the GPU."""
         if not self._cycles_per_second:
             sleep = self._torch.cuda._sleep
-            sleep(_TRY_CYCLES)  # loads it
+            sleep(_TRY_CYCLES)  # the first call loads the kernel
             taken = self.seconds(lambda: sleep(_TRY_CYCLES), 1)
             self._cycles_per_second = _TRY_CYCLES / taken
         return self._cycles_per_second
 
     def pattern(self, size_bytes: int, seed: int, start: int = 0) -> Any:
-        """Whole numbers under 65536 as float32: sums of up to 256 are exact in any order."""
+        """Integers below 65536 as float32; sums of up to 256 of them are exact in any order."""
         torch = self._torch
         end = start + size_bytes // 4
         places = torch.arange(start, end, dtype=torch.int64, device=self.device)
@@ -113,7 +113,7 @@ class Accelerator:
             piece.copy_(self.pattern(4 * piece.numel(), seed, at))
 
     def wrong_bytes_of(self, came: Any, seeds: Sequence[int], start: int) -> int:
-        """Bytes of the numbers that are not the sum of these patterns from `start` on."""
+        """Bytes of the numbers that differ from the sum of these patterns from `start` on."""
         wrong = self._torch.zeros((), dtype=self._torch.int64, device=self.device)
         for at in range(0, came.numel(), _PIECE):
             piece = came[at : at + _PIECE]

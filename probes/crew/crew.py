@@ -1,8 +1,8 @@
-"""All ranks of one run, seen from the worker: started, heard, ended in time, their logs read.
+"""Runs the ranks from the worker: starts them, reads their messages and ends them in time.
 
-Each rank is this worker's own script with the same request and its number in it, and speaks the
-same lines. A rank is tied to the worker by the kernel (`lifeline`), the worker to the keeper, and
-the keeper kills what is left: so no rank outlives a kill of any of them.
+Each rank runs the script of the worker, with the same request plus its rank, and writes the same
+messages. The kernel ties a rank to the worker (`lifeline`) and the worker to the keeper, and the
+keeper kills what is left, so no rank survives if any of them is killed.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from .steps import Step
 _WORKER = str(Path(__file__).resolve().parent.parent / "worker.py")
 _TICK_SECONDS = 0.1
 _LAST_WORDS_SECONDS = 1.0
-"""After the first rank failed the others have this long to say why they do."""
+"""After the first failure the other ranks have this long to report their own."""
 _REAP_SECONDS = 5.0
 
 Emit = Callable[[Message], None]
@@ -45,14 +45,14 @@ Emit = Callable[[Message], None]
 
 @dataclasses.dataclass
 class _Rank:
-    """One process and what is known of it."""
+    """The process of one rank and its state."""
 
     number: int
     process: "subprocess.Popen[bytes]"
     place: int = 0
-    """Of its step in the list of steps."""
+    """Position of its current step."""
     imported_after: Optional[float] = None
-    """Seconds until it had imported torch; None before that."""
+    """Seconds until torch was imported; None before that."""
     buffer: bytes = b""
     done: bool = False
     failure: Optional[Failure] = None
@@ -66,11 +66,11 @@ class Trouble:
     """no-torch, refused, timed-out or failed."""
     text: str
     step: Step
-    """The earliest step that is not done."""
+    """The earliest unfinished step."""
 
 
 class Crew:
-    """The ranks of one run, one for each environment; they go through the steps of `plan`."""
+    """The ranks of one run, one for each environment; all take the steps of `plan`."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Crew:
         return _Rank(number, process)
 
     def watch(self) -> Optional[Trouble]:
-        """Pass on what the ranks say until all are done; the reason if they do not get there."""
+        """Pass on messages until all ranks are done; returns the trouble if one fails."""
         failed_at: Optional[float] = None
         with selectors.DefaultSelector() as selector:
             for rank in self._ranks:
@@ -131,7 +131,7 @@ class Crew:
         return self._trouble()
 
     def end(self) -> None:
-        """Kill every rank that still runs and wait, bounded, until it is gone."""
+        """Kill every running rank and wait a limited time for its end."""
         for rank in self._ranks:
             rank.process.kill()
         give_up = time.monotonic() + _REAP_SECONDS
@@ -140,17 +140,17 @@ class Crew:
                 rank.process.wait(max(0.0, give_up - time.monotonic()))
 
     def key_of(self, rank: int) -> str:
-        """What measurements call the device of a rank."""
+        """The name of a rank's device in measurements."""
         return self.hello.devices[rank].key if self.hello is not None else f"rank {rank}"
 
     @property
     def device_kind(self) -> str:
-        """As in a MeasuredValue."""
+        """Kind of the devices, as in a MeasuredValue."""
         return self.hello.device_kind if self.hello is not None else "gpu"
 
     @property
     def library(self) -> str:
-        """The name of the library that the ranks use, for people."""
+        """The name of the library that the ranks use."""
         if self.device_kind == "cpu":
             return "gloo"
         return "RCCL" if self.hello is not None and self.hello.hip else "NCCL"
@@ -185,7 +185,7 @@ class Crew:
             self._emit(message)
 
     def _ended(self, rank: _Rank) -> None:
-        """Its pipe is closed: it has said all."""
+        """Handle the end of its pipe: there are no more messages."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             rank.process.wait(_LAST_WORDS_SECONDS)
         if rank.done or rank.failure:
@@ -206,13 +206,13 @@ class Crew:
             if not rank.done
         ]
         text = f"No end after {self._seconds:.0f} s. " + "; ".join(late) + "."
-        # Importing torch waits for a file system: that says nothing of a GPU.
+        # Importing torch waits for a file system, which says nothing about a GPU.
         imports = [rank.imported_after for rank in self._ranks]
         slow = any(one is None or one > MOST_TO_IMPORT * self._seconds for one in imports)
         return Trouble("failed" if slow else "timed-out", text, step)
 
     def _at(self, rank: _Rank) -> str:
-        """What it does."""
+        """The current step of a rank in words."""
         if rank.place == 0:
             return IMPORTING if rank.imported_after is None else ASKING
         return self._steps[rank.place].what
@@ -232,7 +232,7 @@ class Crew:
 
 
 def _blame(rank: _Rank) -> "tuple[int, int]":
-    """Whoever only lost sight of another rank comes last."""
+    """Sort key: ranks that only lost another rank come last."""
     failure = rank.failure
     if failure is None or failure.error in ("no-torch", "refused"):
         return 0, rank.number
@@ -243,7 +243,7 @@ def _blame(rank: _Rank) -> "tuple[int, int]":
 
 
 def reason(text: str) -> str:
-    """The library's own words out of torch's message: its error, and the last one it noted."""
+    """Extract the library's error, and the last one that it noted, from torch's message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     named = [line for line in lines if line.startswith("nccl")]
     after = lines[lines.index("Last error:") + 1 :] if "Last error:" in lines else []

@@ -1,4 +1,4 @@
-"""The environment of a rank: the job's own, with what the probe must have and what it must not."""
+"""The environment of a rank: that of the job, with changes that the probe needs."""
 
 import os
 import re
@@ -11,10 +11,10 @@ OWN = {
     "NCCL_DEBUG": "INFO",
     "NCCL_DEBUG_SUBSYS": "INIT,ENV,GRAPH,P2P,SHM,NET,TUNING",
 }
-"""Set by a probe that wants the log, whatever the job has; NCCL_DEBUG_FILE and TORCH's dump go into
-the probe's folder too. None of them changes a decision."""
+"""Set for a probe that needs the log, whatever the job sets; NCCL_DEBUG_FILE and torch's dump point
+into the probe's folder too. No decision of the library depends on them."""
 OWN_QUIET = {"NCCL_DEBUG": "WARN"}
-"""Set by the other probes: a log of every call would slow the calls down."""
+"""Set for the other probes, because a log of every call would slow the calls down."""
 
 _SET_ASIDE = {
     "NCCL_COMM_ID": "it names the meeting point of the job, which may be running",
@@ -26,7 +26,7 @@ _ASIDE_QUIET = {
     "NCCL_DEBUG_SUBSYS": "it would slow the calls down",
     "TORCH_DISTRIBUTED_DEBUG": "it would slow the calls down",
 }
-"""Variable -> why a rank runs without it; none of them changes a decision."""
+"""Variable -> why a rank runs without it; no decision depends on any of them."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,200}")
 _VALUE_LIMIT = 4096
@@ -36,7 +36,7 @@ _SHOWN_LIMIT = 200
 
 
 def changes_of(params: Mapping[str, Any]) -> "dict[str, str]":
-    """The variables that the request sets (`set`, and `loopback`); ProbeStopped for nonsense."""
+    """The variables that the request sets (`set`, `loopback`); ProbeStopped if invalid."""
     wanted = params.get("set", {})
     if not isinstance(wanted, dict) or len(wanted) > _MOST_CHANGES:
         raise ProbeStopped("refused", "What is to be set is not a list of names and values.")
@@ -52,7 +52,7 @@ def changes_of(params: Mapping[str, Any]) -> "dict[str, str]":
 
 
 def log_path(folder: str, rank: int) -> str:
-    """Where a rank's debug log lies."""
+    """Path of a rank's debug log."""
     return os.path.join(folder, f"rank{rank}.log")
 
 
@@ -76,7 +76,7 @@ def rank_environment(
     """All variables of one rank."""
     environment = dict(inherited)
     if cpu:
-        # The self-test's gloo listens where this says; NCCL keeps the job's interface.
+        # gloo in the self-test listens on this interface; NCCL keeps that of the job.
         environment["GLOO_SOCKET_IFNAME"] = "lo"
     environment.update(changes)
     for name in _aside(debug_log):
@@ -84,7 +84,7 @@ def rank_environment(
     environment.update(_own(debug_log))
     environment["NCCL_DEBUG_FILE"] = log_path(folder, rank)
     environment["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] = os.path.join(folder, "torch_trace_rank_")
-    # torch makes this folder when it is asked for a name in it, in /tmp where nobody names one.
+    # torch creates this folder when it builds a path in it; the default is in /tmp.
     environment.setdefault("TORCHINDUCTOR_CACHE_DIR", os.path.join(folder, "inductor"))
     return environment
 
@@ -96,9 +96,9 @@ def what_was_done(
     loopback: bool,
     debug_log: bool = True,
 ) -> "tuple[str, dict[str, Any]]":
-    """A sentence for people and the same as data: what was set, by whom, and instead of what.
+    """What was set, by whom, and instead of what: as a sentence and as data.
 
-    `variables` are those of the library that the ranks had from the job and from the request.
+    `variables`: those of the library that the ranks got from the job and the request.
     """
     wanted = {**inherited, **changes}
     own = {**_own(debug_log), "NCCL_DEBUG_FILE": "a private file"}

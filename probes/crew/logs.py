@@ -1,4 +1,4 @@
-"""Debug logs of the ranks: read, cut where they are too long, searched for warnings."""
+"""Reads the debug logs of the ranks, cuts long ones and finds warnings."""
 
 import os
 import stat
@@ -10,14 +10,14 @@ from .environment import log_path
 
 HEAD_BYTES = 6 << 20
 TAIL_BYTES = 2 << 20
-"""Kept of each log. The start holds the decisions, the end what went wrong."""
+"""Bytes kept of each log: the start holds the decisions, the end what went wrong."""
 _PIECE_BYTES = 128 << 10
-"""In JSON a byte can take six, and a line has a limit of 1 MiB."""
+"""Bytes in one message: in JSON a byte may take six, and a line is limited to 1 MiB."""
 _MOST_WARNINGS = 12
 
 
 def read_log(folder: str, rank: int) -> "tuple[bytes, int, bytes]":
-    """First part, number of bytes left out, last part; all empty when there is no log."""
+    """First part, number of omitted bytes, last part; empty without a log."""
     try:
         descriptor = os.open(log_path(folder, rank), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -35,7 +35,7 @@ def read_log(folder: str, rank: int) -> "tuple[bytes, int, bytes]":
 
 
 def pieces(folder: str, rank: int) -> Iterator[Log]:
-    """One rank's log as messages; one empty piece when it wrote nothing."""
+    """The log of a rank as messages; one empty piece if it wrote nothing."""
     head, cut, rest = read_log(folder, rank)
     if not head:
         yield Log(rank, "")

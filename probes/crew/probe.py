@@ -1,15 +1,15 @@
-"""A probe that runs as several ranks, one process on each GPU; one GPU is one rank.
+"""Runs a probe as several ranks, one process on each GPU.
 
-Such a probe gives a list of steps, a pure function (`rank_steps.Steps`), and a `rank.Member`, which
-says what a rank does for a step. Its `run` is one call of `run_crew`: in the worker that starts the
-ranks, hears them and passes on what they say; in a rank, which is the same script with the same
-request and its number in it, that goes through the steps. So:
+Such a probe has a pure function that returns its steps (`steps.Steps`), and a `rank.Member`, which
+does what a step requires. Its `run` is one call of `run_crew`. In the worker, the call starts the
+ranks and passes on their messages. In a rank, which is the same script with the same request plus
+its rank, the call takes the steps. So:
 
     def run(request, emit):
         run_crew(request, emit, SPEC, steps, MyMember)
 
-Wants `private_folder=True` in the spec. Parameters of the request that are read here: `set` and
-`loopback` (see `rank_environment`), `seconds` (the ranks' own deadline), `force`.
+The spec needs `private_folder=True`. Parameters of the request that are read here: `set` and
+`loopback` (see `environment`), `seconds` (the deadline of the ranks), `force`.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from .rank import Member, run_rank
 from .steps import Steps
 
 _EARLIER_SECONDS = 5.0
-"""Before the deadline of whoever waits, so that logs and reasons still come back."""
+"""Seconds before the deadline of the caller, so that logs and reasons still come back."""
 
 Emit = Callable[[Message], None]
 Answer = Callable[[Trouble, Crew], Optional[MeasuredValue]]
@@ -46,9 +46,9 @@ def run_crew(
     debug_log: bool = False,
     answer: Optional[Answer] = None,
 ) -> None:
-    """Run all ranks; ProbeStopped where they do not reach the end. A rank itself comes here too.
+    """Run all ranks; each rank also enters here. ProbeStopped if they do not reach the end.
 
-    `debug_log`: the library's own log is written (which slows it down) and emitted.
+    `debug_log`: let the library write its log, which slows it down, and emit it.
     """
     if "rank" in request.params:
         run_rank(request, emit, spec, steps, member)
@@ -90,7 +90,7 @@ def run_crew(
 
 
 def _ranks(request: Request, spec: ProbeSpec, emit: Emit) -> "tuple[int, bool]":
-    """How many ranks, and whether they are those of the self-test on the CPU."""
+    """The number of ranks, and whether this is the self-test on the CPU."""
     if request.devices:
         return len(request.devices), request.params.get("device") == "cpu"
     backend = open_backend(request.params, lambda: emit(Progress(0, 1, ASKING)))
@@ -101,7 +101,7 @@ def _ranks(request: Request, spec: ProbeSpec, emit: Emit) -> "tuple[int, bool]":
 
 
 def _seconds(params: Mapping[str, Any], spec: ProbeSpec, ranks: int) -> float:
-    """The ranks' own deadline."""
+    """The deadline of the ranks, in seconds."""
     usual = spec.deadline_seconds(ranks, level_of(params)) - _EARLIER_SECONDS
     wanted = params.get("seconds", usual)
     if isinstance(wanted, bool) or not isinstance(wanted, (int, float)) or wanted <= 0:
@@ -112,7 +112,7 @@ def _seconds(params: Mapping[str, Any], spec: ProbeSpec, ranks: int) -> float:
 def _report(
     trouble: Trouble, crew: Crew, warned: "list[str]", emit: Emit, answer: Optional[Answer]
 ) -> None:
-    """What the library warned of, and the failure as a measurement, unless nothing was tried."""
+    """Emit warnings of the library, and the failure as a measurement if anything was tried."""
     if warned:
         emit(Note("warnings", "\n".join(warned), {"lines": warned}))
     if answer is None or trouble.error not in ("failed", "timed-out"):
@@ -123,7 +123,7 @@ def _report(
 
 
 def _clear(store: str, folder: str, ranks: int) -> None:
-    """Nothing of this run is left to the next one in the same folder."""
+    """Remove everything from the folder before the next run uses it."""
     for path in (store, *(log_path(folder, rank) for rank in range(ranks))):
         with contextlib.suppress(OSError):
             os.unlink(path)

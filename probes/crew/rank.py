@@ -1,8 +1,8 @@
 """One rank of a run: a process with one GPU that sees all of them, as under torchrun.
 
-The ranks meet in a file of the run's private folder (torch's FileStore), so nothing of ours
-listens; NCCL's own bootstrap uses the interface that the environment gives it. What a rank does for
-a step is said by the probe's `Member`.
+The ranks meet in a file of the run's private folder (torch's FileStore), so gputop opens no port;
+NCCL's own bootstrap uses the interface of the environment. The probe's `Member` does what a step
+requires.
 """
 
 import dataclasses
@@ -34,15 +34,15 @@ from .accelerator import Accelerator
 from .steps import Step, Steps
 
 _FOREVER = datetime.timedelta(days=2)
-"""torch's own deadline must never come first: it would write dumps and abort."""
+"""torch's own deadline must never come first, because torch would write dumps and abort."""
 
 Emit = Callable[[Message], None]
 
 
 class Member:
-    """One rank among the others; a probe's subclass says what it does for a step.
+    """One rank of a run; the subclass of a probe does what a step requires.
 
-    `here`: its device. `dist`: torch.distributed. `devices`: of all ranks, in their order.
+    `here`: its device. `dist`: torch.distributed. `devices`: those of all ranks, in order.
     """
 
     def __init__(
@@ -71,11 +71,11 @@ class Member:
         raise NotImplementedError
 
     def needed_bytes(self) -> int:
-        """Memory that each GPU must have free, beside what is left to others."""
+        """Free memory that each GPU needs, besides the reserve for others."""
         return self.spec.memory_bytes_per_gpu
 
     def share(self, topic: str, value: str) -> "list[str]":
-        """Tell all ranks, hear all ranks: some milliseconds. A topic is used once in a run."""
+        """Exchange a text with all ranks in a few milliseconds; use a topic once in a run."""
         self.store.set(f"{topic}/{self.rank}", value)
         return [self.store.get(f"{topic}/{r}").decode() for r in range(self.ranks)]
 
@@ -84,7 +84,7 @@ class Member:
         self.share(topic, "here")
 
     def initialise(self, *, eager: bool) -> None:
-        """The process group of all ranks; `eager`: with its communicator, where torch can."""
+        """Create the process group; `eager`: with its communicator, if torch can."""
         here, dist = self.here, self.dist
         more: dict[str, Any] = {}
         known = inspect.signature(dist.init_process_group).parameters
@@ -100,7 +100,7 @@ class Member:
         )
 
     def memory_refusal(self, free_bytes: int) -> str:
-        """Why there is too little memory on some GPU, the same in every rank; else empty."""
+        """Why a GPU has too little memory, the same text in every rank; else ""."""
         free = [int(text) for text in self.share("free", str(free_bytes))]
         self.devices = tuple(
             dataclasses.replace(device, free_bytes=one) for device, one in zip(self.devices, free)
@@ -113,7 +113,7 @@ class Member:
         return str(too_full(counted, needed, forced=forced))
 
     def reserve_bytes(self, device: DeviceRecord) -> int:
-        """What is left to others."""
+        """The reserve of memory for others."""
         return reserve_bytes(device, forced=self.params.get("force") is True)
 
     def figure(
@@ -136,14 +136,14 @@ class Member:
 
 
 def in_rank_order(devices: Sequence[DeviceRecord]) -> "tuple[DeviceRecord, ...]":
-    """By PCI address; the devices of a self-test by their number."""
+    """The device by PCI address, in a self-test by number."""
     return tuple(sorted(devices, key=lambda d: (d.pci_address or "", d.torch_index)))
 
 
 def run_rank(
     request: Request, emit: Emit, spec: ProbeSpec, steps: Steps, member: "type[Member]"
 ) -> None:
-    """Go through all steps as the rank that the request names."""
+    """Take all steps as the rank that the request names."""
     params = request.params
     rank, ranks = int(params["rank"]), int(params["ranks"])
     if os.getppid() != params["parent"]:
@@ -169,7 +169,7 @@ def run_rank(
         emit(_hello(backend, records, one.devices, spec))
     if refusal:
         raise ProbeStopped("refused", refusal)
-    # A collection of garbage in one rank makes all of them wait, for a millisecond or more.
+    # A garbage collection in one rank makes all wait for a millisecond or more.
     gc.collect()
     gc.disable()
     for place, step in enumerate(plan[1:], 1):
@@ -182,7 +182,7 @@ def run_rank(
 def _hello(
     backend: Backend, seen: Sequence[DeviceRecord], used: Sequence[DeviceRecord], spec: ProbeSpec
 ) -> Hello:
-    """Who answers; the selected devices come first, in the order of their ranks."""
+    """The Hello of a run; the selected devices come first, in the order of ranks."""
     keys = {device.key for device in used}
     others = [dataclasses.replace(d, selected=False) for d in seen if d.key not in keys]
     return Hello(

@@ -1,1 +1,1 @@
-"""Devices as probes handle them: GPUs, their copies, kernels and sensors; the host's memory."""
+"""The devices of probes: GPUs with their copies, kernels and sensors, and host memory."""

@@ -1,7 +1,7 @@
 """Host memory in place of GPUs: the self-test.
 
-Same steps, same messages, no GPU: each "device" is a pair of buffers in host memory. Every message
-says device kind "cpu"; its figures are those of memcpy and say nothing about any GPU.
+Steps and messages are the same without a GPU: each "device" is a pair of buffers in host memory.
+Every message has the device kind "cpu"; its figures are those of memcpy and say nothing about GPUs.
 """
 
 import importlib
@@ -50,7 +50,7 @@ class Cpus:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
     def allocate(self, indices: Sequence[int], buffer_bytes: int) -> None:
-        """A buffer of random data and an empty one for each device."""
+        """Allocate a buffer of random data and an empty one for each device."""
         torch = self._torch
         for index in indices:
             data = bytearray(os.urandom(buffer_bytes))
@@ -58,7 +58,7 @@ class Cpus:
             self._into[index] = torch.zeros_like(self._out[index])
 
     def can_access(self, src: int, dst: int) -> bool:
-        """Host memory is one."""
+        """Always granted: all devices share the host memory."""
         return True
 
     def store(self, src: int, dst: int, size_bytes: int) -> StoreCheck:
@@ -73,7 +73,7 @@ class Cpus:
         return StoreCheck(int(differs.numel()), wrong, first)
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
-        """Host clock round the copies: a thread for each flow, started together."""
+        """Time copies with the host's clock, in a thread for each flow, started together."""
         ready = threading.Barrier(len(flows))
         started: dict[int, float] = {}
         done: dict[int, list[float]] = {place: [] for place in range(len(flows))}
@@ -107,7 +107,7 @@ class Cpus:
         """Nothing to compile."""
 
     def kernel_seconds(self, flow: Flow, size_bytes: int, copies: int) -> Optional[float]:
-        """An elementwise operation in place of a kernel."""
+        """Time an elementwise operation in place of a kernel."""
         to, source = self._ends(flow, size_bytes)
         start = time.perf_counter()
         for _ in range(copies):
@@ -115,7 +115,7 @@ class Cpus:
         return time.perf_counter() - start
 
     def staged_seconds(self, src: int, dst: int, size_bytes: int) -> float:
-        """Through a third buffer, in two pieces."""
+        """Time a copy through a third buffer, in two pieces."""
         half = self._torch.empty(size_bytes // 2, dtype=self._torch.uint8)
         start = time.perf_counter()
         for place in (0, size_bytes // 2):
@@ -125,7 +125,7 @@ class Cpus:
         return time.perf_counter() - start
 
     def chase_seconds(self, src: int, dst: int, hops: int) -> Optional[float]:
-        """A loop in Python through a ring of list indices."""
+        """Time a Python loop through a ring of list indices."""
         ring = [(place + 1) % 16384 for place in range(16384)]
         at, start = 0, time.perf_counter()
         for _ in range(hops):
@@ -133,7 +133,7 @@ class Cpus:
         return time.perf_counter() - start
 
     def clear(self, index: int) -> None:
-        """Zeros."""
+        """Fill with zeros."""
         self._into[index].zero_()
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""Devices as a probe handles them: what a backend must do, and how a selection is read."""
+"""The interface of a backend, and the selection of devices."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from ..protocol.spec import ProbeStopped
 
 @dataclass(frozen=True)
 class StoreCheck:
-    """What the owner found after a store: rung 3 of the ladder."""
+    """What the owner of the memory found after a store: rung 3 of the ladder."""
 
     checked_bytes: int
     wrong_bytes: int
@@ -22,7 +22,7 @@ class StoreCheck:
 
 @dataclass(frozen=True)
 class Versions:
-    """Software under a backend; None is "not found out"."""
+    """Software versions of a backend; None is "unknown"."""
 
     torch: str
     cuda: Optional[str] = None
@@ -38,46 +38,46 @@ class Flow:
     src: int
     dst: int
     reads: bool = False
-    """On a stream of `dst`, which fetches; else on one of `src`, which writes."""
+    """Runs on a stream of `dst`, which reads; else on one of `src`, which writes."""
     src_slot: int = 0
     dst_slot: int = 0
-    """So many copies' lengths into the buffers: flows at the same time do not share bytes."""
+    """Offset in copies; simultaneous flows never share bytes."""
 
     @property
     def doer(self) -> int:
-        """Whose stream, and whose kernel, does it."""
+        """The device whose stream and kernel do the copy."""
         return self.dst if self.reads else self.src
 
 
 @dataclass(frozen=True)
 class FlowTimes:
-    """How long flows took that were started together."""
+    """The durations of flows that started together."""
 
     ends: tuple[tuple[float, ...], ...]
-    """Of each flow, by the clock of its doer from the doer's first start: seconds until each of its
-    copies was done, the last one alone where nothing else ran."""
+    """For each flow, seconds from the first start on its device until the end of each copy; only
+    of the last copy where nothing else ran."""
 
     @property
     def each(self) -> tuple[float, ...]:
-        """Seconds of each flow."""
+        """Seconds until the end of each flow."""
         return tuple(ends[-1] for ends in self.ends)
 
     @property
     def together(self) -> float:
-        """Seconds until the last flow was done."""
+        """Seconds until the end of the last flow."""
         return max(self.each)
 
 
 class Backend(Protocol):
-    """Devices that a probe can copy between. Indices are torch's, and stay inside the worker."""
+    """Devices that a probe can copy between. Indices are those of torch in this worker."""
 
     kind: str
     grantor: str
-    """Who answers can_access."""
+    """The library that answers can_access."""
     copy_engine: str
     store_engine: str
     no_kernels: Optional[str]
-    """Why there are no kernels of our own, asked after `open_kernels`; None where there are."""
+    """Why our own kernels are missing, after `open_kernels`; None if they exist."""
 
     @property
     def kernel_engine(self) -> str:
@@ -87,53 +87,53 @@ class Backend(Protocol):
         """Software versions."""
 
     def devices(self) -> tuple[DeviceRecord, ...]:
-        """Every device torch sees; touches none."""
+        """Every device that torch sees, without touching one."""
 
     def open(self, indices: Sequence[int]) -> None:
-        """Create the contexts of these devices, all at once where that can be."""
+        """Create the contexts of these devices, all at once if possible."""
 
     def free_bytes(self, index: int) -> int:
         """Free memory of one device; creates its context."""
 
     def allocate(self, indices: Sequence[int], buffer_bytes: int) -> None:
-        """An outgoing buffer of random data and an incoming one on each device."""
+        """Allocate an outgoing buffer of random data and an incoming one on each device."""
 
     def release(self) -> None:
-        """Give all memory back, whatever happened before."""
+        """Free all memory, also after an error."""
 
     def can_access(self, src: int, dst: int) -> bool:
         """Whether the driver grants `src` access to the memory of `dst`."""
 
     def store(self, src: int, dst: int, size_bytes: int) -> StoreCheck:
-        """Store random bytes from `src` into the memory of `dst`; `dst` compares them itself."""
+        """Store random bytes from `src` into memory of `dst`; `dst` compares them itself."""
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
-        """Each flow's copies, one after the other, by the copy engine; all flows at once."""
+        """Time flows at once; the copy engine makes the copies of a flow in turn."""
 
     def open_kernels(self, indices: Sequence[int]) -> None:
-        """Compile and load kernels of our own, or find out why not (`no_kernels`)."""
+        """Compile and load our own kernels, or record why not (`no_kernels`)."""
 
     def kernel_seconds(self, flow: Flow, size_bytes: int, copies: int) -> Optional[float]:
-        """The same by a kernel of the doer; None where no kernel can go that way."""
+        """Time copies by a kernel of the acting device; None where no kernel can do it."""
 
     def staged_seconds(self, src: int, dst: int, size_bytes: int) -> float:
-        """One copy through two pinned host buffers, the next chunk coming while one goes."""
+        """Time one copy through two pinned host buffers, chunks in both directions at once."""
 
     def chase_seconds(self, src: int, dst: int, hops: int) -> Optional[float]:
-        """A kernel of `src` follows pointers in memory of `dst`; None without our own kernels."""
+        """Time a pointer chase of `src` in memory of `dst`; None without our own kernels."""
 
     def clear(self, index: int) -> None:
-        """Overwrite the incoming buffer, so that what lies there later has just come."""
+        """Overwrite the incoming buffer, so that data found there later is new."""
 
     def copied_right(self, src: int, dst: int, size_bytes: int) -> bool:
-        """Whether what `dst` received equals what `src` sent (slots 0), each summed in place."""
+        """Whether `dst` received what `src` sent (slots 0); each device sums its own memory."""
 
     def trace_store(self, src: int, dst: int, size_bytes: int) -> list[dict[str, Any]]:
         """The kernels and copies that a profiler saw during `store`."""
 
 
 def hidden_by() -> str:
-    """The variables that are set and hide devices, in brackets; empty where none is."""
+    """The variables that hide devices, in brackets; "" if none is set."""
     names = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
     said = [f"{name}={os.environ[name]}" for name in names if name in os.environ]
     return f" ({one_line(', '.join(said))})" if said else ""
@@ -153,7 +153,7 @@ def normal_pci(text: str) -> Optional[str]:
 def select(
     devices: Sequence[DeviceRecord], wanted: Sequence[str], minimum: int
 ) -> tuple[DeviceRecord, ...]:
-    """The wanted devices in the wanted order, all if none is named; ProbeStopped otherwise."""
+    """The requested devices in their order, all if none is named; else ProbeStopped."""
     if not devices:
         raise ProbeStopped("refused", "No GPU: this torch sees none.")
     chosen = list(devices) if not wanted else []

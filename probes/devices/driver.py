@@ -1,10 +1,10 @@
-"""The few driver calls that torch does not offer, by ctypes on the library torch itself uses.
+"""The few driver calls that torch lacks, by ctypes on the library that torch uses.
 
-CUDA's driver library rather than its run time: libcuda is always a shared library that the process
-has loaded, while a run time may be linked into torch. `cuMemcpyAsync` on a stream of the source is
-also what nvbandwidth calls for its "memcpy write, CE" tests. torch's own `copy_` between devices
-records and awaits an event on both sides round every copy, which costs about 1 % of a 512 MiB copy
-and most of a small one.
+It uses CUDA's driver library instead of the runtime: libcuda is always a shared library that the
+process has loaded, while torch may link the runtime statically. nvbandwidth also calls
+`cuMemcpyAsync` on a stream of the source for its "memcpy write, CE" tests. torch's own `copy_`
+between devices records and awaits an event on both sides of every copy, which takes about 1 % of a
+512 MiB copy and most of a small one.
 """
 
 import contextlib
@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Optional
 
 CopyCall = Callable[[int, int, int, int], None]
-"""(destination pointer, source pointer, bytes, stream): queues one copy, or RuntimeError."""
+"""(destination pointer, source pointer, bytes, stream) queues a copy; RuntimeError if refused."""
 
 _HIP_MEMCPY_DEFAULT = 4
 
 
 class Driver:
-    """CUDA or HIP below torch; every answer is None where it cannot be had."""
+    """CUDA or HIP below torch; an answer is None where the driver gives none."""
 
     def __init__(self, is_hip: bool) -> None:
         self._is_hip = is_hip
@@ -30,7 +30,7 @@ class Driver:
         self._library: Any = driver_library(is_hip)
 
     def pci_address(self, index: int) -> Optional[str]:
-        """PCI address of a device by its position, as the driver writes it."""
+        """PCI address of a device by index, as the driver writes it."""
         text = ctypes.create_string_buffer(64)
         if not self._ask("DeviceGetPCIBusId", text, 64, self._handle(index)):
             return None
@@ -47,13 +47,13 @@ class Driver:
         return str(uuid.UUID(bytes=raw.raw))
 
     def open_contexts(self, indices: Sequence[int]) -> None:
-        """Create the contexts torch will use, several at a time: each takes about half a second.
+        """Create the contexts for torch in parallel, since each takes about half a second.
 
-        CUDA only, and best effort: what could not be opened here torch opens later, or says why.
+        Only on CUDA. A context that fails here is created later by torch, which says why.
         """
         if self._is_hip or len(indices) < 2:
             return
-        # Never released: the worker needs its contexts until it ends.
+        # Never released, because the worker needs its contexts until it ends.
         contexts = [ctypes.c_void_p() for _ in indices]
         openers = [
             threading.Thread(
@@ -69,7 +69,7 @@ class Driver:
             opener.join()
 
     def copy_call(self) -> Optional[CopyCall]:
-        """A call that queues one copy-engine copy, or None."""
+        """A function that queues a copy of the copy engine, or None."""
         name = self._prefix + "MemcpyAsync"
         try:
             function = self._library[name]
@@ -106,7 +106,7 @@ class Driver:
 
 
 def driver_library(is_hip: bool) -> Any:
-    """The initialised library that torch itself calls, or None."""
+    """The initialised library that torch calls, or None."""
     with contextlib.suppress(OSError, AttributeError):
         library = ctypes.CDLL(_loaded("libamdhip64.so") if is_hip else "libcuda.so.1")
         library["hipInit" if is_hip else "cuInit"](0)

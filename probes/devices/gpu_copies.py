@@ -9,10 +9,10 @@ from .driver import CopyCall
 from .held import HeldStreams, StreamWork
 
 CHUNK_BYTES = 16 << 20
-"""Of a staged copy: waiting for the other side costs about 10 us a chunk, under 3 % of it."""
+"""Chunk of a copy through the host; waiting takes about 10 us a chunk, below 3 % of it."""
 
 Queue = Callable[[Flow, Any], None]
-"""Puts one piece of a flow's work on its stream, which is the current one."""
+"""Queues one piece of a flow on its stream, which is the current one."""
 
 
 class Copies:
@@ -26,19 +26,19 @@ class Copies:
         self._host: list[Any] = []
 
     def stream(self, index: int, place: int = 0) -> Any:
-        """A stream of a GPU: flows of one doer that run at once have one each."""
+        """A stream of a GPU; simultaneous flows of one device have different streams."""
         streams = self._streams.setdefault(index, [])
         while len(streams) <= place:
             streams.append(self._torch.cuda.Stream(device=index))
         return streams[place]
 
     def drop(self) -> None:
-        """Forget streams and host buffers."""
+        """Drop streams and host buffers."""
         self._streams.clear()
         self._host.clear()
 
     def timed(self, flows: Sequence[Flow], queue: Queue, pieces: int) -> FlowTimes:
-        """Time so many pieces of each flow, queued by `queue` on a stream of its doer."""
+        """Time pieces of each flow, which `queue` puts on a stream of the acting device."""
         used: dict[int, int] = {}
         lanes = []
         for flow in flows:
@@ -54,12 +54,12 @@ class Copies:
             size_bytes = to.numel() * to.element_size()
             self._copy_call(to.data_ptr(), source.data_ptr(), size_bytes, stream.cuda_stream)
             return
-        # copy_ waits for the current streams of both devices: the other's must not be the default.
+        # copy_ waits for the current streams of both devices, so avoid the default stream.
         with self._torch.cuda.stream(other), self._torch.cuda.stream(stream):
             to.copy_(source, non_blocking=True)
 
     def staged_seconds(self, src: int, dst: int, to: Any, source: Any, size_bytes: int) -> float:
-        """Through two pinned host buffers: one is emptied while the other is filled."""
+        """Copy through two pinned host buffers; one empties while the other fills."""
         torch = self._torch
         chunk = min(CHUNK_BYTES, size_bytes)
         if not self._host or self._host[0].numel() < chunk:

@@ -1,6 +1,6 @@
-"""GPUs through torch, CUDA and HIP alike (HIP answers under torch.cuda too).
+"""GPUs through torch.cuda, which serves CUDA and HIP.
 
-The storing kernel. ATen's device-to-device `copy_` (aten/src/ATen/native/cuda/Copy.cu,
+The storing kernel: ATen's device-to-device `copy_` (aten/src/ATen/native/cuda/Copy.cu,
 copy_device_to_device) calls memcpy only if both sides have one type and are contiguous after their
 dimensions are coalesced; otherwise, if the driver grants peer access, it launches an elementwise
 kernel *on the source device* that writes through the peer mapping. So a destination with two
@@ -23,21 +23,21 @@ from .kernels import Kernels
 
 _ROW_BYTES = 256
 _RING_BYTES = 2 << 20
-"""What a pointer chase walks through; nvbandwidth's has this size too."""
+"""Bytes that a pointer chase walks through, as in nvbandwidth."""
 _RING_STEP_BYTES = 128
 _OVERRULED = (
     "CUDA_LAUNCH_BLOCKING", "AMD_SERIALIZE_COPY", "AMD_SERIALIZE_KERNEL", "HIP_LAUNCH_BLOCKING",
     "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
     "PYTORCH_NO_CUDA_MEMORY_CACHING",
 )  # fmt: skip
-"""With these a stream cannot be held, or buffers are not plain device memory."""
+"""Variables that prevent held streams or plain device memory."""
 _left_out: "list[str]" = []
 
 
 def drop_overruled_variables() -> list[str]:
-    """Take out of this process's environment what would falsify a figure; call before torch.
+    """Remove variables that would falsify figures from this process; call it before torch.
 
-    The names of all that this process has left out so far: one worker runs several probes.
+    Returns all names removed so far, since a worker runs several probes.
     """
     _left_out.extend(name for name in _OVERRULED if os.environ.pop(name, None) is not None)
     return list(dict.fromkeys(_left_out))
@@ -65,7 +65,7 @@ class Gpus:
 
     @property
     def kernel_engine(self) -> str:
-        """Our kernel, or the one that ATen has."""
+        """The kernel of copies: our own, or ATen's."""
         return "kernel" if self._kernels is not None else "kernel, by torch copy_"
 
     def versions(self) -> Versions:
@@ -84,7 +84,7 @@ class Gpus:
         )
 
     def devices(self) -> tuple[DeviceRecord, ...]:
-        """Every device torch sees."""
+        """Every device that torch sees."""
         found = [self._record(index) for index in range(self._torch.cuda.device_count())]
         keys = [record.key for record in found]
         # Partitions of one AMD GPU may share an address, and its UUID too.
@@ -132,7 +132,7 @@ class Gpus:
         for index in indices:
             with torch.cuda.device(index):
                 words = torch.empty(buffer_bytes // 8, dtype=torch.int64, device=f"cuda:{index}")
-                # Unseeded, every device's generator starts alike, and all would hold one text.
+                # Without seeds the generators of all devices start alike, and so would the data.
                 generator = torch.Generator(device=f"cuda:{index}")
                 generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
                 self._out[index] = words.random_(generator=generator).view(torch.uint8)
@@ -141,10 +141,10 @@ class Gpus:
             torch.cuda.synchronize(index)
 
     def release(self) -> None:
-        """Drop buffers, streams and kernels, and give torch's cache back to the driver."""
+        """Drop buffers, streams and kernels, and empty torch's cache."""
         torch = self._torch
         used = list(self._out)
-        with contextlib.suppress(RuntimeError):  # after a fault every call fails; all is lost then
+        with contextlib.suppress(RuntimeError):  # after a fault every call fails
             for index in used:
                 torch.cuda.synchronize(index)
             if self._kernels is not None:
@@ -156,7 +156,7 @@ class Gpus:
         if used:
             with contextlib.suppress(RuntimeError, AttributeError):
                 torch.cuda.empty_cache()
-                torch._C._host_emptyCache()  # torch 2.1 has no such call
+                torch._C._host_emptyCache()  # torch 2.1 lacks the call
 
     def can_access(self, src: int, dst: int) -> bool:
         """Whether the driver grants it."""
@@ -165,8 +165,8 @@ class Gpus:
     def store(self, src: int, dst: int, size_bytes: int) -> StoreCheck:
         """Rung 3: a kernel of `src` stores, `dst` reads its own memory and compares every byte.
 
-        What `dst` compares with comes to it from the host, and its buffer holds the complement
-        before, so that no byte is right by chance or left over.
+        `dst` gets the expected bytes from the host, and before the store its buffer holds their
+        complement, so that no byte is right by chance or from before.
         """
         torch = self._torch
         rows = size_bytes // _ROW_BYTES // 2
@@ -186,7 +186,7 @@ class Gpus:
         return StoreCheck(int(differs.numel()), wrong, first)
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
-        """Copy-engine copies on held streams, one for each flow."""
+        """Time copies of the copy engine, with a held stream for each flow."""
         ends = {flow: self._ends(flow, size_bytes) for flow in flows}
 
         def queue(flow: Flow, stream: Any) -> None:
@@ -203,14 +203,14 @@ class Gpus:
         )
 
     def open_kernels(self, indices: Sequence[int]) -> None:
-        """Compile for these devices."""
+        """Compile our kernels for these devices."""
         if self._kernels is None:
             found = Kernels.open_or_why(self._torch, indices)
             self._kernels = found if isinstance(found, Kernels) else None
             self.no_kernels = found if isinstance(found, str) else None
 
     def kernel_seconds(self, flow: Flow, size_bytes: int, copies: int) -> Optional[float]:
-        """A kernel of the doer copies; without our own, ATen's can write and nothing can read."""
+        """Time copies by a kernel; without our own, ATen's can write and none can read."""
         kernels = self._kernels
         if kernels is None and flow.reads:
             return None
@@ -232,12 +232,12 @@ class Gpus:
         return self._copies.timed([flow], queue, 1).together
 
     def staged_seconds(self, src: int, dst: int, size_bytes: int) -> float:
-        """Through pinned memory of the host."""
+        """Time a copy through pinned host memory."""
         ends = self._into[dst], self._out[src]
         return self._copies.staged_seconds(src, dst, *ends, size_bytes)
 
     def chase_seconds(self, src: int, dst: int, hops: int) -> Optional[float]:
-        """One thread of `src` in a ring of 128-byte steps in memory of `dst`."""
+        """Time one thread of `src` in a ring of 128-byte steps in memory of `dst`."""
         torch, kernels = self._torch, self._kernels
         if kernels is None:
             return None
@@ -261,12 +261,12 @@ class Gpus:
         return seconds
 
     def clear(self, index: int) -> None:
-        """Zeros."""
+        """Fill with zeros."""
         self._into[index].zero_()
         self._torch.cuda.synchronize(index)
 
     def copied_right(self, src: int, dst: int, size_bytes: int) -> bool:
-        """Sums of 64-bit words, each taken by the GPU that holds them."""
+        """Compare sums of 64-bit words, each computed by the GPU that holds them."""
         torch = self._torch
         words = size_bytes // 8 * 8
         sent = self._out[src][:words].view(torch.int64).sum().item()

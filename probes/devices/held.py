@@ -1,11 +1,11 @@
-"""Work queued on held streams: what is timed is the device, not the launching.
+"""Queues work on held streams, so that times are those of the device without launching.
 
-A spin kernel holds the first stream until all work and all events are queued; the first stream of
-each other device waits for the start (nvbandwidth does so too), and a device's further streams wait
-for the first one's. All are timed from that first start on their device: a stream whose turn comes
-late records an event of its own late too, and would seem faster than the device is. If the work was
-not queued in time, the hold was too short: once more with twice as long. Where that does
-not end (a call that blocks until the device has done it) the figure includes the launching.
+A spin kernel holds the first stream until all work and all events are queued. The first stream of
+each other device waits for its start, as in nvbandwidth, and further streams of a device wait for
+the first one. All times count from that first start on the device: a stream with a late turn also
+records its own event late, and would seem faster than the device is. If the work was not queued in
+time, the hold doubles. If no hold is long enough (a call that blocks until the device has done it),
+the figure includes launching.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from typing import Any
 
 _HOLD_SECONDS = 0.0015
 _LONGEST_HOLD = 32
-"""Times the first; what blocks its caller until it has run is not queued in any time."""
+"""Limit of the hold, as a multiple of the first; a blocking call never fits into a hold."""
 _TRIAL_CYCLES = 200_000
 
 
@@ -23,17 +23,17 @@ class StreamWork:
     """The work of one stream."""
 
     index: int
-    """torch's number of the device."""
+    """The index of the device in torch."""
     stream: Any
     work: Callable[[], object]
-    """Queues one piece on the stream, which is the current one; must not wait."""
+    """Queues one piece on the current stream; it must not wait."""
     times: int
-    """How many pieces, one after the other."""
+    """The number of pieces, queued one after the other."""
 
 
 @dataclass
 class _Hold:
-    """How long so many streams of a device are held: arguments of torch.cuda._sleep."""
+    """How long the streams of a device are held, as arguments of torch.cuda._sleep."""
 
     first: int
     cycles: int
@@ -41,16 +41,16 @@ class _Hold:
 
 
 class HeldStreams:
-    """Streams of one torch; for use by one thread at a time."""
+    """Times work on held streams; for one thread at a time."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._holds: dict[tuple[int, int], _Hold] = {}
 
     def seconds(self, lanes: Sequence[StreamWork]) -> "tuple[tuple[float, ...], ...]":
-        """For each lane: when each of its pieces was done, counted from its device's first start.
+        """For each lane, seconds from the first start on its device until the end of each piece.
 
-        One lane alone has no rivals to be compared with on the way: its end only.
+        A single lane has only the end of its last piece.
         """
         key = lanes[0].index, len(lanes)
         if key not in self._holds:
@@ -62,7 +62,7 @@ class HeldStreams:
             hold.cycles *= 2
             marks, held = self._queue(lanes, hold.cycles)
         if not held:
-            hold.cycles = hold.most = hold.first  # in vain, and so it would be the next time
+            hold.cycles = hold.most = hold.first  # no hold was long enough, and none will be
         return tuple(
             tuple(float(start.elapsed_time(end)) / 1000 for end in ends) for start, ends in marks
         )
@@ -70,7 +70,7 @@ class HeldStreams:
     def _queue(
         self, lanes: Sequence[StreamWork], cycles: int
     ) -> "tuple[list[tuple[Any, list[Any]]], bool]":
-        """Queue everything, wait for its end; events of each lane, and whether the hold held."""
+        """Queue all work and wait; returns events of each lane, and whether the hold sufficed."""
         torch = self._torch
         marks: list[tuple[Any, list[Any]]] = []
         starts: dict[int, Any] = {}
@@ -117,10 +117,10 @@ class HeldStreams:
 def rates(
     ends_seconds: Sequence[Sequence[float]], piece_bytes: Sequence[int]
 ) -> "tuple[float, ...]":
-    """GB/s of each lane while all of them were busy: what it did alone at the end does not count.
+    """GB/s of each lane while all were busy; work that a lane did alone at the end is left out.
 
-    `ends_seconds` as HeldStreams.seconds gives them, with an end for each piece where there is more
-    than one lane; `piece_bytes` is what one end stands for.
+    `ends_seconds`: the result of HeldStreams.seconds, with an end for each piece if there are
+    several lanes. `piece_bytes`: bytes of one piece.
     """
     until = min(ends[-1] for ends in ends_seconds)
     found = []

@@ -1,4 +1,4 @@
-"""Copies between host memory and devices, timed: by copy engines, or by memcpy in the self-test."""
+"""Times copies between host memory and devices: copy engines, or memcpy in the self-test."""
 
 import ctypes
 import secrets
@@ -13,14 +13,14 @@ from .held import HeldStreams, StreamWork
 from .host_memory import HostBuffer
 
 SCRATCH_BYTES = 256 << 20
-"""Of a device, while its bytes are written or compared."""
+"""Bytes of a device that are written or compared at a time."""
 _CHUNK_WORDS = 8 << 20
 _ODD = 0x9E3779B97F4A7C15 - (1 << 64)
 
 
 @dataclass(frozen=True)
 class Copy:
-    """One copy: which device, which way, between which bytes (uint8 tensors of one length)."""
+    """One copy of a device: its direction and its two uint8 tensors of equal length."""
 
     index: int
     to_device: bool
@@ -29,31 +29,31 @@ class Copy:
 
 
 class Copier(Protocol):
-    """What the probe wants of a machine."""
+    """The interface for GPUs and for the self-test."""
 
     engine: str
 
     def host_buffer(self, index: int, kind: str, size_bytes: int) -> HostBuffer:
-        """Host memory made by the calling thread; `kind` of host_memory.KINDS."""
+        """Allocate host memory in the calling thread; `kind`: one of host_memory.KINDS."""
 
     def device_buffer(self, index: int, size_bytes: int) -> Any:
-        """Memory of a device, as bytes."""
+        """Allocate bytes on a device."""
 
     def ends(self, copies: Sequence[Copy], times: int) -> "tuple[tuple[float, ...], ...]":
         """Run each copy so often, all at once: see HeldStreams.seconds."""
 
     def waited_seconds(self, copy: Copy, times: int) -> float:
-        """The same for one that keeps the host busy, by the host's clock."""
+        """Time a copy that keeps the host busy, by the host's clock."""
 
     def finish(self, index: int) -> None:
-        """Wait for what the device does."""
+        """Wait until the device has finished."""
 
     def close(self) -> None:
-        """Let go of what was made for the devices."""
+        """Free everything on the devices."""
 
 
 class GpuCopier:
-    """Copies that the driver queues on streams of the GPU."""
+    """Copies by the driver on streams of the GPU."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -68,7 +68,7 @@ class GpuCopier:
         """See Copier."""
         torch = self._torch
         with torch.cuda.device(index):
-            torch.cuda.synchronize(index)  # makes the GPU's context this thread's
+            torch.cuda.synchronize(index)  # makes the context of the GPU current in this thread
             return HostBuffer(torch, self._library, kind, size_bytes)
 
     def device_buffer(self, index: int, size_bytes: int) -> Any:
@@ -157,21 +157,21 @@ class CpuCopier:
         return self.ends([copy], times)[0][-1]
 
     def finish(self, index: int) -> None:
-        """Nothing is ever under way."""
+        """Nothing to wait for: memcpy returns when it is done."""
 
     def close(self) -> None:
-        """Nothing was made."""
+        """Nothing to free."""
 
 
 def open_copier(torch: Any, kind: str) -> Copier:
-    """For the devices of a backend of this kind."""
+    """The copier for a kind of devices."""
     return CpuCopier(torch) if kind == "cpu" else GpuCopier(torch)
 
 
 def comes_back(torch: Any, copier: Copier, index: int, host: Any, device: Any) -> bool:
-    """Whether words that the device makes are the same after a copy to the host and back.
+    """Whether words from the device are the same after a copy to the host and back.
 
-    Each word is of its place and of this call, so that nothing can be right by chance or left over.
+    Each word depends on its position and on this call, so that no old data can be right.
     """
     salt = secrets.randbits(62)
     for words, wanted in _chunks(torch, device, salt):
@@ -186,7 +186,7 @@ def comes_back(torch: Any, copier: Copier, index: int, host: Any, device: Any) -
 
 
 def _chunks(torch: Any, device: Any, salt: int) -> Any:
-    """Pieces of a device's bytes as 64-bit words, and what shall be in them."""
+    """Pieces of a device's bytes as 64-bit words, each with the expected words."""
     words = device.view(torch.int64)
     for start in range(0, words.numel(), _CHUNK_WORDS):
         piece = words[start : start + _CHUNK_WORDS]

@@ -1,8 +1,8 @@
-"""Host memory for copies to and from GPUs: pinned by the driver, pinned afterwards, pageable.
+"""Host memory for copies with GPUs: pinned by the driver, pinned afterwards, or pageable.
 
-"Pinned" comes from the driver (cuMemHostAlloc, portable), as nvbandwidth's does. Where the node of
-the pages has to be known, ordinary pages are touched first, by the calling thread, and then pinned
-(cuMemHostRegister): Linux puts a page on the node of the CPU that touches it first.
+"Pinned" memory comes from the driver (cuMemHostAlloc, portable), as in nvbandwidth. If the node of
+the pages must be known, the calling thread touches ordinary pages first and then pins them
+(cuMemHostRegister), because Linux puts a page on the node of the CPU that touches it first.
 """
 
 import contextlib
@@ -14,19 +14,19 @@ from .numa import page_node
 
 _PORTABLE = 1
 _HIP_FOLLOW_THE_CALLER = 0x20000000
-"""hipHostMallocNumaUser: else HIP takes the node next to the current GPU."""
+"""hipHostMallocNumaUser; without it HIP takes the node next to the current GPU."""
 KINDS = ("pinned", "registered", "pageable")
 
 
 class HostBuffer:
-    """Host memory that a driver can copy from and to; `close` gives it back.
+    """Host memory that a driver can copy from and to; `close` frees it.
 
-    Made by the thread whose CPUs shall decide on the node, with a GPU's context current (CUDA).
-    RuntimeError where the driver refuses, MemoryError or OSError where the system does.
+    The CPUs of the creating thread decide on the node; CUDA needs a current context. RuntimeError
+    if the driver refuses, MemoryError or OSError if the system does.
     """
 
     def __init__(self, torch: Any, library: Any, kind: str, size_bytes: int) -> None:
-        """`library`: the driver's (driver_library), None for the self-test; `kind` of KINDS."""
+        """`library`: driver_library(...), None in the self-test. `kind`: one of KINDS."""
         self.kind = kind if library is not None else "pageable"
         self.size_bytes = size_bytes
         self._library = library
@@ -34,7 +34,7 @@ class HostBuffer:
         self._pages: Optional[mmap.mmap] = None
         self.address = self._from_driver() if self.kind == "pinned" else self._touched()
         self.node = page_node(self.address + size_bytes // 2)
-        """The NUMA node of the page in the middle, as the kernel says; None where it does not."""
+        """The NUMA node of the page in the middle; None where the kernel does not say."""
         if self.kind == "registered":
             try:
                 self._ask("MemHostRegister_v2", "HostRegister", size_bytes, _PORTABLE)
@@ -46,7 +46,7 @@ class HostBuffer:
         self.tensor: Any = torch.frombuffer(memory, dtype=torch.uint8)
 
     def close(self) -> None:
-        """Give the memory back; copies must be done."""
+        """Free the memory; all copies must be done."""
         self.tensor = None
         if self.address and self.kind == "pinned":
             self._ask("MemFreeHost", "HostFree")
@@ -70,8 +70,8 @@ class HostBuffer:
     def _touched(self) -> int:
         self._pages = mmap.mmap(-1, self.size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         with contextlib.suppress(AttributeError, OSError):
-            self._pages.madvise(mmap.MADV_HUGEPAGE)  # sooner touched, sooner pinned
-        # No view of the map may be left when it is closed.
+            self._pages.madvise(mmap.MADV_HUGEPAGE)  # touched pages are pinned faster
+        # The map can only be closed without views of it.
         address = ctypes.addressof(ctypes.c_uint8.from_buffer(self._pages))
         ctypes.memset(address, 0, self.size_bytes)
         return address

@@ -1,8 +1,8 @@
-"""kernels.cu made into code for one architecture, by NVRTC or hiprtc through ctypes.
+"""Compiles kernels.cu for an architecture with NVRTC or hiprtc, through ctypes.
 
-The compiler is the one that this process has loaded, else the one that came with torch (wheels put
-it beside torch as nvidia/*/lib/libnvrtc.so.*, torch/lib/libnvrtc-*.so.* or torch/lib/libhiprtc.so),
-else the system's. It needs no GPU and no header.
+The compiler is the one that this process has loaded, else the one of torch (wheels put it beside
+torch as nvidia/*/lib/libnvrtc.so.*, torch/lib/libnvrtc-*.so.* or torch/lib/libhiprtc.so), else the
+one of the system. It needs no GPU and no header.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ _images: dict[tuple[bool, str], bytes] = {}
 
 
 class CompileError(Exception):
-    """No compiler, or one that refused; the text says which in one sentence."""
+    """There is no compiler, or it failed; one sentence says which."""
 
 
 class Compiler:
@@ -31,9 +31,9 @@ class Compiler:
         self._prefix = "hiprtc" if is_hip else "nvrtc"
 
     def image(self, architecture: str) -> bytes:
-        """Code for one architecture ("9.0", "gfx942:sramecc+:xnack-"); CompileError otherwise.
+        """Compile for one architecture ("9.0", "gfx942:sramecc+:xnack-"); raises CompileError.
 
-        NVRTC: a cubin; PTX of the newest architecture it knows where it is older than the GPU.
+        NVRTC returns a cubin, or PTX of its newest architecture if the GPU is newer.
         """
         if self._is_hip:
             return self._compile("--offload-arch=" + architecture, "Code")
@@ -47,7 +47,7 @@ class Compiler:
         return self._compile(f"--gpu-architecture=sm_{number}", "CUBIN")
 
     def _known(self) -> list[int]:
-        """Architectures that NVRTC makes code for; empty where it cannot say (before 11.2)."""
+        """Architectures that NVRTC supports; empty before 11.2, which cannot say."""
         count = ctypes.c_int()
         try:
             if self._call("GetNumSupportedArchs", ctypes.byref(count)) != 0:
@@ -101,7 +101,7 @@ class Compiler:
 def image_for(
     architecture: str, is_hip: bool, torch_folder: Path, compiler: Optional[Compiler] = None
 ) -> bytes:
-    """Code for an architecture, compiled once in this process; CompileError where it cannot be."""
+    """Code for an architecture, compiled once in this process; raises CompileError."""
     key = is_hip, architecture
     if compiler is not None:
         return compiler.image(architecture)
@@ -111,7 +111,7 @@ def image_for(
 
 
 def find_compiler(is_hip: bool, torch_folder: Path) -> Compiler:
-    """The first library that loads and is one; CompileError when there is none."""
+    """The first compiler library that loads; CompileError if there is none."""
     for place in candidates(is_hip, torch_folder):
         with contextlib.suppress(OSError, AttributeError):
             if not is_hip:
@@ -125,7 +125,7 @@ def find_compiler(is_hip: bool, torch_folder: Path) -> Compiler:
 
 
 def candidates(is_hip: bool, torch_folder: Path) -> Iterator[Union[Path, str]]:
-    """Where a compiler may lie, best first. `torch_folder` holds torch/__init__.py."""
+    """Possible paths of a compiler, best first. `torch_folder` holds torch/__init__.py."""
     pattern = _HIPRTC if is_hip else _NVRTC
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/maps").read_text().splitlines():
@@ -151,7 +151,7 @@ def candidates(is_hip: bool, torch_folder: Path) -> Iterator[Union[Path, str]]:
 
 
 def _load_builtins(place: Union[Path, str]) -> None:
-    """NVRTC opens its second library by bare name, which fails outside the loader's path."""
+    """Load NVRTC's second library, which NVRTC opens by bare name outside the loader's path."""
     if isinstance(place, Path):
         for path in place.parent.glob("libnvrtc-builtins.so*"):
             with contextlib.suppress(OSError):

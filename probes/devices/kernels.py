@@ -1,9 +1,9 @@
-"""Our own kernels on the GPUs of one torch: copy, read, fill, triad, pointer chase.
+"""Our own GPU kernels: copy, read, fill, triad and pointer chase.
 
-kernels.cu compiled for each GPU's architecture (kernel_compiler.py), launched through the driver's
-cuLaunchKernel or HIP's hipModuleLaunchKernel on torch's streams. Launching queues; it waits for
-nothing. Pointers are `tensor.data_ptr()`, streams torch.cuda.Stream of the device `index`; the
-memory may be a peer's once peer access is on (ATen turns it on at the first copy_ between two).
+kernels.cu is compiled for the architecture of each GPU (kernel_compiler.py) and launched by
+cuLaunchKernel or hipModuleLaunchKernel on streams of torch. Launching only queues. Pointers are
+`tensor.data_ptr()`, streams are torch.cuda.Stream of the device `index`. The memory may belong to a
+peer once peer access is on, which ATen enables at the first copy_ between two devices.
 
     kernels = Kernels.open(torch, indices)          # None: nothing here to compile or launch with
     if kernels is not None:
@@ -25,7 +25,7 @@ from .kernel_compiler import CompileError, Compiler, image_for
 PIECE_BYTES = 16
 """Sizes are multiples of this."""
 THREADS = 512
-"""In a block: nvbandwidth's too, one block for each multiprocessor."""
+"""Threads of a block, as in nvbandwidth; there is one block for each multiprocessor."""
 _NAMES = ("copy", "read", "fill", "triad", "chase")
 
 
@@ -40,7 +40,7 @@ class _Loaded:
 
 
 class Kernels:
-    """Kernels loaded on some GPUs of one torch. RuntimeError where a launch is refused."""
+    """Kernels loaded on some GPUs. Launches raise RuntimeError if the driver refuses."""
 
     engine = "kernel"
 
@@ -55,7 +55,7 @@ class Kernels:
 
     @classmethod
     def open(cls, torch: Any, indices: Sequence[int] = ()) -> "Optional[Kernels]":
-        """Kernels on these GPUs of torch (none named: its current one), or None."""
+        """Load kernels on these GPUs (none named: the current one); None if that fails."""
         found = cls.open_or_why(torch, indices)
         return found if isinstance(found, cls) else None
 
@@ -67,7 +67,7 @@ class Kernels:
         library: Any = None,
         compiler: Optional[Compiler] = None,
     ) -> "Union[Kernels, str]":
-        """The same, or the reason why not in a few words."""
+        """Load kernels on these GPUs, or return in a few words why that fails."""
         expected = (CompileError, RuntimeError, AttributeError, TypeError, OSError)
         kernels = cls(torch, library, compiler)
         try:
@@ -75,7 +75,7 @@ class Kernels:
                 kernels.prepare(index)
         except expected as error:
             with contextlib.suppress(*expected):
-                kernels.close()  # what was loaded on GPUs before this one
+                kernels.close()  # unload it from the GPUs before this one
             return str(error) or type(error).__name__
         return kernels
 
@@ -91,7 +91,7 @@ class Kernels:
         self.close()
 
     def close(self) -> None:
-        """Unload; the GPUs must be done with what was queued."""
+        """Unload the kernels; all queued work must be done."""
         for index, loaded in self._loaded.items():
             with self._torch.cuda.device(index), _Current(self, loaded.context):
                 self._call("ModuleUnload", loaded.module)
@@ -138,7 +138,7 @@ class Kernels:
         self, index: int, source: int, size_bytes: int, total: int, stream: Any,
         *, passes: int = 1, blocks_per_multiprocessor: int = 1,
     ) -> None:  # fmt: skip
-        """Add all 32-bit words, `passes` times over and modulo 2^32, to the word at `total`."""
+        """Add all 32-bit words, `passes` times and modulo 2^32, to the word at `total`."""
         arguments = (
             _pointer(source), _pieces(size_bytes), ctypes.c_uint(passes), _pointer(total)
         )  # fmt: skip
@@ -211,7 +211,7 @@ class Kernels:
 
 
 class _Current:
-    """A context as this thread's current one; HIP has none, torch's device guard is enough."""
+    """Make a context current in this thread; on HIP torch's device guard is enough."""
 
     def __init__(self, kernels: Kernels, context: Any) -> None:
         self._kernels = kernels

@@ -1,8 +1,8 @@
-"""One device's own memory under load: what is done to it, how it is timed, whether it was done.
+"""Loads the memory of one device: the operations, their timing and their check.
 
-Kernels are ours (kernels.py) where they can be compiled, else ATen's. "Driver copy" is the driver's
-memcpy on a stream: within one GPU the driver chooses by itself whether its copy engine or a kernel
-of its own moves the bytes. nvbandwidth's device_local_copy and torch's copy_ are that too.
+Kernels are our own (kernels.py) if they can be compiled, else ATen's. "Driver copy" is the driver's
+memcpy on a stream: within one GPU the driver chooses its copy engine or a kernel by itself.
+nvbandwidth's device_local_copy and torch's copy_ do the same.
 """
 
 import time
@@ -24,13 +24,13 @@ _WORD = 0x5A17C3E9
 
 @dataclass(frozen=True)
 class MemoryOperation:
-    """Something that is done to whole arrays."""
+    """An operation on whole arrays."""
 
     quantity: Quantity
     variant: str
     what: str
     arrays: int
-    """How many arrays are read or written, which is what their size is multiplied by."""
+    """How many arrays are read or written; the factor of their size."""
 
 
 _COPIED = Quantity("memory_copy", "copy", counted=READ_WRITTEN, main_variant="")
@@ -48,7 +48,7 @@ OPERATIONS = (DRIVER_COPY, KERNEL_COPY, READ, WRITE, TRIAD)
 
 
 class Arrays:
-    """Three arrays in the memory of one device. For the thread that made it."""
+    """Three arrays in the memory of one device, for the thread that created them."""
 
     def __init__(
         self, torch: Any, index: int, size_bytes: int, kernels: Optional[Kernels], *, cpu: bool
@@ -81,7 +81,7 @@ class Arrays:
         samples: int,
         warm_seconds: float,
     ) -> Sampled:
-        """GB/s, counted as the operation says."""
+        """GB/s, counted as the operation declares."""
         work = self._work(operation, size_bytes)
         warm(lambda: self._seconds(work, 2), warm_seconds)
         counted = operation.arrays * size_bytes * copies
@@ -106,7 +106,7 @@ class Arrays:
                 return lambda: c.copy_(a, non_blocking=True)
             return lambda: call(*ends, size_bytes, stream.cuda_stream)
         if kernels is None:
-            # A memcpy in disguise would be no kernel: so a copy that multiplies by one.
+            # A plain copy might become a memcpy, so the kernel multiplies by one.
             return {
                 KERNEL_COPY: lambda: torch.mul(a, 1.0, out=c),
                 READ: lambda: a.sum(),
@@ -123,7 +123,7 @@ class Arrays:
         }[operation]
 
     def is_right(self, operation: MemoryOperation, size_bytes: int) -> bool:
-        """Do it once more and look at every word."""
+        """Repeat the operation and check every word."""
         torch = self._torch
         self._all[2].zero_()
         self._total.zero_()
@@ -133,7 +133,7 @@ class Arrays:
             added = sum(
                 float(a.sum(dtype=torch.float64).item()) for a, _, _ in self._chunks(size_bytes)
             )
-            # A float32 sum in any order is closer; half the array is sqrt(words) away.
+            # A float32 sum in any order is closer; a sum of half the array is sqrt(words) away.
             total: Any = work()
             return abs(float(total.item()) - added) <= 1e-6 * (size_bytes // 4) + 1
         self._seconds(work, 1)
@@ -163,6 +163,6 @@ class Arrays:
             self._torch.cuda.synchronize(self._index)
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Free the memory."""
         self._wait()
         self._all, self._total = [], None

@@ -1,8 +1,8 @@
-"""NUMA nodes: which CPUs each has, which one a GPU hangs on, on which one a page lies.
+"""NUMA nodes: their CPUs, the node of a GPU, and the node of a page.
 
-Work is put on a node's CPUs in a thread of its own. The affinity of a thread goes with the thread,
-so there is nothing to restore, and torch's own threads keep the CPUs they had: nothing that makes
-torch start threads (an operation on a large host tensor) belongs into such work.
+Work on the CPUs of a node runs in its own thread. The affinity ends with the thread, so there is
+nothing to restore. torch's own threads keep their CPUs, so such work must not make torch start
+threads (by an operation on a large host tensor).
 """
 
 import contextlib
@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 
 
 def node_of(pci_address: Optional[str], devices: Path = _DEVICES) -> Optional[int]:
-    """The NUMA node a device hangs on; None where the firmware does not say (-1)."""
+    """The NUMA node of a device; None where the firmware does not say (-1)."""
     with contextlib.suppress(OSError, ValueError):
         node = int((devices / str(pci_address) / "numa_node").read_text())
         return node if node >= 0 else None
@@ -32,7 +32,7 @@ def node_of(pci_address: Optional[str], devices: Path = _DEVICES) -> Optional[in
 
 
 def nodes(folder: Path = _NODES) -> "dict[int, frozenset[int]]":
-    """Each node with the CPUs of it that this process may use; nodes without any are left out."""
+    """Node -> its CPUs that this process may use; nodes without any are left out."""
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
     found = {}
     for path in folder.glob("node[0-9]*"):
@@ -54,7 +54,7 @@ def cpu_list(text: str) -> "set[int]":
 
 
 def on_cpus(cpus: Optional[Collection[int]], work: Callable[[], Answer]) -> Answer:
-    """Run `work` on these CPUs and give back what it gives or raises; None: here, where we are."""
+    """Run `work` on these CPUs and return or raise its result; None: in this thread."""
     if cpus is None:
         return work()
     answers: list[Any] = []
@@ -77,7 +77,7 @@ def on_cpus(cpus: Optional[Collection[int]], work: Callable[[], Answer]) -> Answ
 
 
 def page_node(address: int) -> Optional[int]:
-    """The node on which the page at this address lies; None where the kernel does not say."""
+    """The node of the page at this address; None where the kernel does not say."""
     number = _GET_MEMPOLICY.get(platform.machine())
     if number is None or platform.system() != "Linux":
         return None

@@ -1,4 +1,4 @@
-"""The first steps of a probe: torch imported, devices chosen and introduced, memory looked at."""
+"""The first steps of a probe: imports torch, selects devices, says Hello, reads free memory."""
 
 import dataclasses
 import os
@@ -29,15 +29,15 @@ _GROUPS = (
     (Path("/sys/fs/cgroup"), "memory.max", "memory.current"),
     (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
 )
-"""Version 2 and version 1, as a container sees its own."""
+"""The memory cgroup of versions 2 and 1, as a container sees it."""
 
 
 def open_devices(
     request: Request, spec: ProbeSpec, emit: Emit
 ) -> "tuple[Backend, tuple[DeviceRecord, ...]]":
-    """The backend and the selected devices, each with its free memory; a Hello says who answers.
+    """The backend and the selected devices with their free memory; emits a Hello.
 
-    ProbeStopped where there is no torch, no device or not the one asked for.
+    ProbeStopped without torch, without a device or without the requested one.
     """
     dropped = drop_overruled_variables()
     emit(Progress(0, 1, IMPORTING))
@@ -50,7 +50,7 @@ def _introduce(
 ) -> "list[DeviceRecord]":
     """The requested devices with their free memory; emits a Hello. ProbeStopped if too few.
 
-    `dropped`: names of variables that were taken out of this process's environment.
+    `dropped`: names of variables that were removed from this process's environment.
     """
     records = backend.devices()
     chosen = select(records, request.devices, spec.minimum_gpus)
@@ -79,7 +79,7 @@ def _introduce(
 def largest_fitting(
     sizes: Sequence[int], devices: Sequence[DeviceRecord], *, forced: bool
 ) -> "int | None":
-    """The first of these sizes, largest first, that every device has to spare; None if none is."""
+    """The first of these sizes (largest first) that every device can spare, or None."""
     spare = min(spare_bytes(device, forced=forced) for device in devices)
     return next((size for size in sizes if size <= spare), None)
 
@@ -87,7 +87,7 @@ def largest_fitting(
 def host_free_bytes(
     memory_info: Path = _MEMORY_INFO, groups: "Sequence[tuple[Path, str, str]]" = _GROUPS
 ) -> int:
-    """Host memory this process may still take: available on the machine, and in its cgroup."""
+    """Host memory that this process may take: available on the machine and in its cgroup."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     free = 1024 * _numbers(memory_info).get("MemAvailable:", free // 1024)
     for folder, limit_name, used_name in groups:
@@ -101,7 +101,7 @@ def host_free_bytes(
 
 
 def _numbers(path: Path) -> "dict[str, int]":
-    """Lines of a name and a number."""
+    """Parse lines of a name and a number."""
     words = [line.split() for line in _text(path).splitlines()]
     return {each[0]: int(each[1]) for each in words if len(each) > 1 and each[1].isdigit()}
 

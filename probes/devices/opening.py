@@ -1,4 +1,4 @@
-"""From a request to a backend: import torch, see what is there, choose."""
+"""Chooses the backend of a request: imports torch and looks for GPUs."""
 
 import importlib
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ _OLDEST = (2, 1)
 def open_backend(
     params: Mapping[str, Any], imported: Callable[[], object] = lambda: None
 ) -> Backend:
-    """The devices this worker measures; ProbeStopped with the reason when there are none.
+    """The devices of this worker; ProbeStopped with the reason if there are none.
 
     `device`: "gpu" (default) or "cpu" for the self-test of `count` made-up devices. `selftest`:
-    fall back to that where torch sees no GPU. `imported` is called between the import, which
-    waits for file systems alone, and the first question to the driver.
+    fall back to that if torch sees no GPU. `imported` is called after the import, which only waits
+    for file systems, and before the first question to the driver.
     """
     torch = _import_torch()
     imported()

@@ -1,4 +1,4 @@
-"""What a profiler saw the GPUs do."""
+"""Lists what GPUs do, by torch's profiler."""
 
 import importlib
 import json

@@ -1,8 +1,7 @@
-"""What a GPU does while something runs on it: clocks, power, temperature, throttling, PCIe.
+"""Sensors of a GPU under load: clocks, power, temperature, throttling, PCIe.
 
-NVML by ctypes on the driver's own library; sysfs for AMD, and for the PCIe link where NVML says
-nothing. Reads only. A figure taken at rest says little: an idle GPU lets its clocks and its PCIe
-link fall asleep, so `watching` samples in a thread while the work runs.
+NVML through ctypes; sysfs for AMD, and for the PCIe link if NVML does not report it. It only reads.
+An idle GPU lowers its clocks and its PCIe link, so `watching` samples in a thread while work runs.
 """
 
 import contextlib
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 Sample = dict[str, Any]
-"""One reading: numbers by the names of `Watch.summary`, and "reasons", a set of words."""
+"""One reading: numbers by the names in `Watch.summary`, and "reasons", a set of words."""
 
 _NVML = "libnvidia-ml.so.1"
 _SYSFS = Path("/sys/bus/pci/devices")
@@ -41,7 +40,7 @@ _AMD, _BRIDGE = "0x1002", "0x0604"
 
 
 class Sensors:
-    """The sensors of some GPUs, found once; where there are none, all answers are empty."""
+    """The sensors of some GPUs; without sensors all answers are empty."""
 
     def __init__(
         self,
@@ -50,7 +49,7 @@ class Sensors:
         nvml: Any = None,
         sysfs: Path = _SYSFS,
     ) -> None:
-        """`pci_addresses` as Linux writes them; None for a device without one is borne."""
+        """`pci_addresses`: as Linux writes them; None for a device without one."""
         library = _nvml() if nvml is None else nvml
         self._readers: dict[str, _Reader] = {}
         for address in pci_addresses:
@@ -59,13 +58,13 @@ class Sensors:
                 self._readers[address] = _Reader(gpu if gpu.found else None, _Sysfs(sysfs, address))
 
     def read(self, pci_address: Optional[str]) -> Sample:
-        """One reading now; only what could be read."""
+        """One reading now, without values that cannot be read."""
         reader = self._readers.get(pci_address or "")
         return {} if reader is None else reader.read()
 
     @contextlib.contextmanager
     def watching(self, pci_address: Optional[str], seconds: float = 0.02) -> "Iterator[Watch]":
-        """Read every so many seconds in a thread of its own, until the block ends."""
+        """Read regularly in a thread until the block ends."""
         watch, done = Watch(), threading.Event()
 
         def look() -> None:
@@ -88,30 +87,30 @@ class Sensors:
 
 
 class Watch:
-    """The readings of a stretch of work; one thread may add while another asks."""
+    """The readings during some work; one thread may add while another asks."""
 
     def __init__(self) -> None:
         self._readings: list[tuple[float, float, Sample]] = []
 
     def add(self, sample: Sample, began: float, ended: float) -> None:
-        """Keep one reading, taken between these moments of the monotonic clock."""
+        """Keep one reading with its start and end on the monotonic clock."""
         if sample:
             self._readings.append((began, ended, sample))
 
     def summary(self, since: float = -math.inf, until: float = math.inf) -> dict[str, Any]:
-        """What was read from `since` to `until`, in seconds of the monotonic clock.
+        """Summarise the readings from `since` to `until`, seconds of the monotonic clock.
 
         Medians of sm_clock_mhz (with _min and _max), memory_clock_mhz, power_w, temperature_c.
 
-        `throttle`: the words of what held the clocks down, a hardware reason when it was seen at
-        all, another when it was seen in a tenth of the readings, "idle" in half. An empty list: the
-        driver was asked and named none. `pcie_generation` and `pcie_width`: as the link was in most
-        of the readings. A key is missing where nothing could be read.
+        `throttle`: the reasons for low clocks; a hardware reason if it occurs at all, another one
+        if it occurs in a tenth of the readings, "idle" in half. An empty list: there was none.
+        `pcie_generation` and `pcie_width`: the state of the link in most readings. A key is missing
+        where nothing could be read.
         """
         samples = [
             s for began, ended, s in list(self._readings) if since <= began <= ended <= until
         ]
-        # What the first of them says is often older than the work.
+        # The first reading is often older than the work.
         samples = samples[1:] if len(samples) > 2 else samples
         found: dict[str, Any] = {}
         clocks = [s["sm_clock_mhz"] for s in samples if "sm_clock_mhz" in s]
@@ -139,7 +138,7 @@ def _counts(word: str, reasons: "list[set[str]]") -> bool:
 
 
 class _Reader:
-    """NVML where it answers; what it leaves open, from sysfs."""
+    """NVML if it answers; sysfs for the rest."""
 
     def __init__(self, nvml: "Optional[_Nvml]", sysfs: "_Sysfs") -> None:
         self._nvml = nvml
@@ -176,7 +175,7 @@ class _Nvml:
         self.found = self._call(name, address.encode("ascii"), ctypes.byref(self._handle))
 
     def read(self) -> Sample:
-        """Everything that is answered."""
+        """All values that NVML answers."""
         power = self._power_mw()
         asked: tuple[tuple[str, Optional[float]], ...] = (
             ("sm_clock_mhz", self._number("ClockInfo", _SM)),
@@ -195,7 +194,7 @@ class _Nvml:
         return sample
 
     def _power_mw(self) -> Optional[int]:
-        """Power now. nvmlDeviceGetPowerUsage is a mean over a second on newer GPUs, too long."""
+        """Power now; nvmlDeviceGetPowerUsage is a mean over a second on newer GPUs."""
         field = _FieldValue(field=_POWER_INSTANT)
         asked = self._call("nvmlDeviceGetFieldValues", self._handle, 1, ctypes.byref(field))
         milliwatts = field.value & 0xFFFFFFFF  # an unsigned int of the union
@@ -226,7 +225,7 @@ def _nvml() -> Any:
 
 
 class _Sysfs:
-    """One device through /sys/bus/pci/devices: the PCIe link, and what amdgpu says by hwmon."""
+    """One device in /sys/bus/pci/devices: the PCIe link, and the hwmon values of amdgpu."""
 
     def __init__(self, root: Path, address: str) -> None:
         self._folder = root / address
@@ -234,7 +233,7 @@ class _Sysfs:
         self._port = self._outer_port()
 
     def _outer_port(self) -> Path:
-        """Where the card meets the slot: AMD puts a PCIe switch of its own between."""
+        """The device at the slot; AMD cards have their own PCIe switch behind it."""
         port = self._folder
         with contextlib.suppress(OSError):
             port = port.resolve()
@@ -246,7 +245,7 @@ class _Sysfs:
         return port
 
     def link(self) -> Sample:
-        """Generation and width as they are now."""
+        """Generation and width of the link now."""
         sample: Sample = {}
         generation = _GENERATIONS.get(_text(self._port / "current_link_speed").partition(" ")[0])
         width = _text(self._port / "current_link_width")

@@ -1,1 +1,1 @@
-"""What the app and a worker say to each other, and what a probe says about itself."""
+"""The messages between app and worker, and what a probe declares about itself."""

@@ -1,8 +1,9 @@
-"""One JSON object a line: what the app and a worker say to each other.
+"""The messages between app and worker, one JSON object on each line.
 
 The app writes one `Request`; the worker answers with a `Hello`, then any number of `Progress`,
-`MeasuredValue` and `Note`, and ends with one `Done` or `Failure`. Every line carries the protocol's
-version. Decoding trusts nothing: a line is a message of the stated shape or a `ProtocolError`.
+`MeasuredValue` and `Note`, and ends with one `Done` or `Failure`. Every line has the version of
+the protocol. Decoding trusts nothing: a line is a message of the declared shape or raises
+`ProtocolError`.
 """
 
 import dataclasses
@@ -14,17 +15,17 @@ from typing import Any, Optional, Union, get_args, get_origin, get_type_hints
 
 VERSION = 1
 LINE_LIMIT_BYTES = 1 << 20
-"""A longer line is refused before it is read to its end."""
+"""A longer line is rejected before all of it is read."""
 IMPORTING = "importing torch"
-"""What a Progress says before any GPU is touched."""
+"""The text of a Progress before any GPU is touched."""
 ASKING = "asking the driver for its GPUs"
-"""What it says next: from here on a driver that hangs is noticed."""
+"""The next text of a Progress; from here on a hanging driver is detected."""
 MOST_TO_IMPORT = 0.5
-"""Where the import took a larger share of the time allowed, that it is late blames no GPU."""
+"""If the import took a larger share of the time, a timeout does not blame the GPU."""
 
 
 class ProtocolError(Exception):
-    """A line that is no message. `kind` is one of too-long, not-json, version, shape."""
+    """A line that is not a message. `kind`: too-long, not-json, version or shape."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -37,9 +38,9 @@ class Request:
 
     probe: str
     devices: tuple[str, ...] = ()
-    """PCI addresses or UUIDs; none at all means every device that torch sees."""
+    """PCI addresses or UUIDs; empty means every device that torch sees."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    """Options of the probe: JSON scalars, lists and objects."""
+    """Parameters of the probe: JSON scalars, lists and objects."""
 
 
 @dataclass(frozen=True)
@@ -47,21 +48,21 @@ class DeviceRecord:
     """One device as torch sees it."""
 
     key: str
-    """What measurements call it: PCI address, else UUID, else "cpu:0"."""
+    """Its name in measurements: PCI address, else UUID, else "cpu:0"."""
     torch_index: int
-    """Position in this worker's torch. For display: it differs from process to process."""
+    """Index in this worker's torch; for display only, since it differs between processes."""
     name: str
     pci_address: Optional[str] = None
     uuid: Optional[str] = None
     memory_bytes: Optional[int] = None
     free_bytes: Optional[int] = None
-    """Asked of the selected devices alone: asking creates a context."""
+    """Only for selected devices, because the question creates a context."""
     selected: bool = True
 
 
 @dataclass(frozen=True)
 class Hello:
-    """Who answers: versions and devices."""
+    """The first message of a worker: its versions and devices."""
 
     probe: str
     method: str
@@ -78,7 +79,7 @@ class Hello:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far it is: `done` of `total` steps, and what is being done."""
+    """The progress of a probe: `done` of `total` steps, and the current one."""
 
     done: int
     total: int
@@ -87,21 +88,21 @@ class Progress:
 
 @dataclass(frozen=True)
 class MeasuredValue:
-    """One answer. A later one of the same name, src, dst, variant and size replaces it."""
+    """A figure or verdict; a later one of equal name, src, dst, variant and size replaces it."""
 
     name: str
     """p2p: access, arrival, one-way, both-ways (this direction while the other runs too), together
     (both directions added), latency. nccl: collective, init, all-reduce-busbw, all-reduce-algbw,
     send-receive. Every other name is the quantity of a snapshot (topology/model/snapshot.py)."""
     src: str
-    """Empty, like `dst`, for what all devices do together; alone it is the one device."""
+    """Empty, like `dst`, for all devices together; without `dst` it is a single device."""
     dst: str
     method: str
     device_kind: str
     engine: str
     """What moved the bytes: "copy engine", "copy, staged through the host", "kernel store", ..."""
     direction: str
-    """In words: who writes into whose memory, one way or both."""
+    """Which device writes into which memory, one way or both, in words."""
     verdict: Optional[str] = None
     """access: granted, not-granted. arrival: arrived, wrong-bytes, not-granted, failed.
     collective: finished, wrong-data, failed, timed-out. Figures: verified or wrong-data, where the
@@ -111,28 +112,28 @@ class MeasuredValue:
     unit: Optional[str] = None
     """GB/s (10^9 bytes per second), TFLOP/s, us or s."""
     why: Optional[str] = None
-    """Why there is no figure, or what is odd about it."""
+    """Why there is no figure, or what is unusual about it."""
     minimum: Optional[float] = None
     maximum: Optional[float] = None
     samples: tuple[float, ...] = ()
     bytes_per_copy: Optional[int] = None
     copies_per_sample: Optional[int] = None
     attempt: int = 1
-    """2 when a low or restless figure was measured again."""
+    """2 when a low or unsteady figure was measured again."""
     checked_bytes: Optional[int] = None
     wrong_bytes: Optional[int] = None
     first_wrong_offset: Optional[int] = None
     variant: str = ""
-    """Which of several figures of one name and device: a shape, a kind of memory, a pattern."""
+    """Distinguishes figures of one name and device: a shape, a kind of memory, a pattern."""
     counted: str = ""
     """What `value` counts: "bytes copied, once", "bytes read + bytes written", ..."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What else was seen: clocks, PCIe generation, shapes; JSON values with the unit in the key."""
+    """Further observations, as clocks, PCIe generation, shapes; JSON, units in the keys."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """Something worth knowing that is not a figure."""
+    """A remark that is not a figure."""
 
     topic: str
     text: str
@@ -141,13 +142,13 @@ class Note:
 
 @dataclass(frozen=True)
 class Log:
-    """A piece of what a library wrote into one rank's debug log; the pieces come in order."""
+    """A piece of the debug log of one rank; the pieces come in order."""
 
     rank: int
     text: str
-    """As it was written, control characters included: hostile until it is parsed."""
+    """The unchanged text with control characters; hostile until it is parsed."""
     cut_bytes: int = 0
-    """So many bytes were left out between this piece and the one before."""
+    """Number of bytes omitted between the piece before and this one."""
 
 
 @dataclass(frozen=True)
@@ -182,19 +183,19 @@ _HINTS = {cls: get_type_hints(cls) for cls in (*_KINDS.values(), DeviceRecord)}
 
 
 def encode(message: Message) -> bytes:
-    """One line, newline included. ValueError for NaN and infinities, which JSON does not have."""
+    """Encode a message as a line with its newline; ValueError for NaN and infinities."""
     body = {"v": VERSION, "kind": _KIND_OF[type(message)], **dataclasses.asdict(message)}
     return json.dumps(body, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def decode(line: bytes) -> Message:
-    """The message in one line, or ProtocolError."""
+    """Decode a line; raises ProtocolError."""
     if len(line) > LINE_LIMIT_BYTES:
         raise ProtocolError("too-long", f"a line of {len(line)} bytes")
     try:
         body = json.loads(line.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
         if b"\\ud" in line.lower():
-            # Half a surrogate pair, as of a variable that is no UTF-8: no document can hold it.
+            # Half a surrogate pair, as from a variable that is not UTF-8, fits into no document.
             body = json.loads(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise ProtocolError("not-json", "a line that is no JSON") from error
@@ -223,7 +224,7 @@ def _finite(digits: str) -> float:
 
 
 def _build(cls: Any, body: Any) -> Any:
-    """A dataclass from a JSON object with exactly its fields."""
+    """Build a dataclass from a JSON object with exactly its fields."""
     if not isinstance(body, dict) or not body.keys() <= _HINTS[cls].keys():
         raise ProtocolError("shape", f"no {cls.__name__}")
     values = {name: _fit(value, _HINTS[cls][name]) for name, value in body.items()}
@@ -234,7 +235,7 @@ def _build(cls: Any, body: Any) -> Any:
 
 
 def _fit(value: Any, hint: Any) -> Any:
-    """The value as the hint wants it, or ProtocolError."""
+    """Convert a value to the type of the hint; raises ProtocolError."""
     origin = get_origin(hint)
     if origin is Union:  # Optional[...] is the only union here
         return None if value is None else _fit(value, get_args(hint)[0])

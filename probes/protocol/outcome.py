@@ -14,16 +14,16 @@ STATUSES = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of one run, with everything that was measured before it."""
+    """The end of one run, with everything measured before it."""
 
     status: str
-    """One of STATUSES. A kill is a normal outcome: what was measured up to then stands."""
+    """One of STATUSES. A kill is a normal outcome; figures from before it stay valid."""
     message: str
     """One sentence for people, plain text."""
     elapsed_seconds: float
     hello: Optional[Hello] = None
     measurements: tuple[MeasuredValue, ...] = ()
-    """In the order they came; `latest()` leaves out those that were measured again."""
+    """All messages in order; `latest()` leaves out values that were measured again."""
     notes: tuple[Note, ...] = ()
     logs: tuple[Log, ...] = ()
     """Pieces of the debug logs, in order for each rank; `log_of` joins them."""
@@ -31,13 +31,13 @@ class Outcome:
     """The worker's own exit code; None when a signal ended it."""
     signal_name: Optional[str] = None
     stderr_tail: str = ""
-    """The last lines the worker printed, without control characters."""
+    """The last lines that the worker printed, without control characters."""
     left_behind: bool = False
-    """True when a process did not go after SIGKILL: it sits in a driver call."""
+    """True when a process survived SIGKILL because it is stuck in a driver call."""
 
     def latest(self) -> "tuple[MeasuredValue, ...]":
         """The last measurement of each name, ordered pair, variant and size."""
-        # A pair's copies keep their size when they are timed again; an all-reduce has several.
+        # Copies of a pair keep their size when measured again; an all-reduce has several.
         by_place = {
             (m.name, m.src, m.dst, m.variant, m.bytes_per_copy): m for m in self.measurements
         }
@@ -48,7 +48,7 @@ class Outcome:
         return tuple(sorted({piece.rank for piece in self.logs}))
 
     def log_of(self, rank: int) -> str:
-        """The whole debug log of one rank; where bytes were left out, a line says so."""
+        """The whole debug log of one rank; a line marks omitted bytes."""
         text = []
         for piece in self.logs:
             if piece.rank == rank:
@@ -72,7 +72,7 @@ def ended_by(return_code: "int | None") -> "tuple[int | None, str | None]":
 
 
 def death_sentence(exit_code: Optional[int], signal_name: Optional[str], stderr_tail: str) -> str:
-    """Why a worker that said no goodbye is gone."""
+    """Why a worker ended without a last message."""
     if signal_name == "SIGKILL":
         end = "was killed (SIGKILL: by hand, or by the kernel when memory ran out)"
     elif signal_name is not None:
@@ -84,6 +84,6 @@ def death_sentence(exit_code: Optional[int], signal_name: Optional[str], stderr_
 
 
 def tail(raw: bytes, lines: int = 20) -> str:
-    """The last lines of what was printed, made safe to show."""
+    """The last printed lines, made safe to show."""
     text = plain(raw.decode("utf-8", "replace"), 4000)
     return "\n".join(text.strip().splitlines()[-lines:])

@@ -1,4 +1,4 @@
-"""How much memory a run takes and how long its samples are."""
+"""Chooses the memory of a run and the length of its samples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,39 +12,39 @@ MIB = 1 << 20
 GIB = 1 << 30
 _SCRATCH_BYTES = 64 * MIB
 _GPU_BUFFERS = {"quick": (256 * MIB, 64 * MIB), "normal": (GIB, 512 * MIB, 64 * MIB)}
-"""Of each of a GPU's two buffers, the largest that fits; the level "full" is as "normal"."""
+"""Sizes of each of the two buffers of a GPU; the largest that fits is used."""
 _LARGEST_COPY_BYTES = 512 * MIB
 _SMALLEST_BYTES = 64 * MIB
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """One run's sizes and repeats."""
+    """Sizes and repeats of a run."""
 
     buffer_bytes: int
     copy_bytes: int
-    """One copy of a fast pair."""
+    """Bytes of one copy of a fast pair."""
     smallest_bytes: int
-    """Slow pairs use shorter copies, down to this."""
+    """The smallest copy of a slow pair."""
     copies: int
     """Copies in one sample."""
     samples: int
     sample_seconds: float
-    """About how long a sample takes at most."""
+    """Approximate limit for the duration of a sample."""
     small_bytes: int
     small_copies: int
-    """Bytes and number of the copies that latency is taken from."""
+    """Bytes of the copies that measure latency, and their number."""
     store_bytes: int
-    """What the storing kernel writes."""
+    """Bytes that the storing kernel writes."""
     first_warm_seconds: float
-    """For a source not used before; at the level "quick" only as long as it gets faster."""
+    """Warm-up of a new source; at the level "quick" only while copies get faster."""
     warm_seconds: float
     hops: int
-    """Of a pointer chase, in one sample."""
+    """Loads of a pointer chase in one sample."""
     smallest_sweep_bytes: int
 
     def fitting(self, bytes_per_second: float, most_bytes: Optional[int] = None) -> int:
-        """Bytes of one copy so that a sample takes at most `sample_seconds`; halved, never odd."""
+        """Bytes of one copy, halved until a sample takes at most `sample_seconds`."""
         size = self.copy_bytes if most_bytes is None else most_bytes
         while (
             size // 2 >= self.smallest_bytes
@@ -54,26 +54,26 @@ class Sizes:
         return size
 
     def sweep(self, factor: int) -> tuple[int, ...]:
-        """Sizes of copies from `smallest_sweep_bytes` up to 1 GiB, or to what the buffers hold."""
+        """Sizes of copies from `smallest_sweep_bytes` to 1 GiB, or to the size of the buffers."""
         sizes = [self.smallest_sweep_bytes]
         while sizes[-1] * factor <= min(self.buffer_bytes, GIB):
             sizes.append(sizes[-1] * factor)
         return tuple(sizes)
 
     def sweep_copies(self, size_bytes: int, bytes_per_second: float) -> int:
-        """Copies of one sample of a sweep: 2 GiB together, 4 at least and 64 at most.
+        """Copies in one sample of a sweep: 2 GiB together, at least 4 and at most 64.
 
-        Fewer on a slow pair, down to one: about `sample_seconds` are enough.
+        A slow pair gets fewer, at least one, to take about `sample_seconds`.
         """
         enough = int(self.sample_seconds * bytes_per_second / size_bytes)
         return max(1, min(enough, max(4, min(64, 2 * GIB // size_bytes))))
 
 
 def choose_sizes(kind: str, devices: Sequence[DeviceRecord], params: Mapping[str, Any]) -> Sizes:
-    """Sizes that leave a fifth of each GPU, and 1 GiB at least, free; ProbeStopped if none do.
+    """Sizes that leave a fifth of each GPU free, at least 1 GiB; ProbeStopped if none do.
 
-    `force` shrinks what is left free to 256 MiB. `samples` (3 to 25) is how often each is timed,
-    `level` as in spec.py.
+    `force` leaves only 256 MiB free. `samples`: repeats of each figure, 3 to 25. `level`: as in
+    spec.py.
     """
     quick = level_of(params) == "quick"
     samples = params.get("samples", 3 if quick else 5)
@@ -109,17 +109,17 @@ def choose_sizes(kind: str, devices: Sequence[DeviceRecord], params: Mapping[str
 
 
 def reserve_bytes(device: DeviceRecord, *, forced: bool) -> int:
-    """What stays free of a GPU for others: a fifth of it, 1 GiB at least; `forced`: 256 MiB."""
+    """Memory of a GPU to leave free: a fifth, at least 1 GiB; `forced`: 256 MiB."""
     return 256 * MIB if forced else max((device.memory_bytes or 0) // 5, GIB)
 
 
 def spare_bytes(device: DeviceRecord, *, forced: bool) -> int:
-    """What a probe may take of a GPU; below 0 where less is free than shall stay so."""
+    """Memory that a probe may take of a GPU; negative if the reserve is not free."""
     return (device.free_bytes or 0) - reserve_bytes(device, forced=forced)
 
 
 def too_full(devices: Sequence[DeviceRecord], wanted_bytes: int, *, forced: bool) -> ProbeStopped:
-    """The refusal that names the GPU with the least to spare."""
+    """The refusal, which names the GPU with the least memory to spare."""
     full = min(devices, key=lambda device: spare_bytes(device, forced=forced))
     reserve = reserve_bytes(full, forced=forced)
     return ProbeStopped(

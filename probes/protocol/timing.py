@@ -1,4 +1,4 @@
-"""Samples and what is said of them."""
+"""Samples and their statistics."""
 
 import statistics
 import time
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 RESTLESS_SPREAD = 0.03
-"""A copy engine whose samples spread wider than this is being shared."""
+"""If samples of a copy engine spread wider than this, something else uses it."""
 LOW_FRACTION = 0.92
-"""A pair under this part of the median of its kind is measured again before it is reported."""
+"""A pair below this part of the median of its kind is measured again."""
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """Several figures of one thing."""
+    """Several samples of one figure."""
 
     samples: tuple[float, ...]
 
     @property
     def median(self) -> float:
-        """The figure to report."""
+        """The median, which is reported."""
         return statistics.median(self.samples)
 
     @property
@@ -29,7 +29,7 @@ class Sampled:
         return (max(self.samples) - min(self.samples)) / self.median
 
     def fields(self) -> "dict[str, Any]":
-        """What a measurement says of its samples, by the names of its fields."""
+        """The fields of a measurement that describe its samples."""
         return {
             "value": self.median,
             "minimum": min(self.samples),
@@ -38,12 +38,12 @@ class Sampled:
         }
 
     def restless(self) -> bool:
-        """Whether the samples disagree more than a quiet copy engine's do."""
+        """Whether the samples spread more than those of an unused copy engine."""
         return self.spread > RESTLESS_SPREAD
 
 
 def sample(measure: Callable[[], float], times: int) -> Sampled:
-    """Call it so many times."""
+    """Take samples by calling `measure`."""
     return Sampled(tuple(measure() for _ in range(times)))
 
 
@@ -53,7 +53,7 @@ def gigabytes_per_second(size_bytes: int, seconds: float) -> float:
 
 
 def low_ones(figures: Sequence[tuple[str, float]]) -> list[int]:
-    """Positions of (kind, figure) entries that lie under LOW_FRACTION of their kind's median."""
+    """Positions of (kind, figure) entries below LOW_FRACTION of the median of their kind."""
     by_kind: dict[str, list[float]] = {}
     for kind, figure in figures:
         by_kind.setdefault(kind, []).append(figure)
@@ -66,7 +66,7 @@ def low_ones(figures: Sequence[tuple[str, float]]) -> list[int]:
 
 
 def warm(work: Callable[[], object], seconds: float) -> None:
-    """Repeat the work for some seconds: links and clocks take 0.2 to 0.5 s to wake."""
+    """Repeat the work for some seconds, because links and clocks take 0.2 to 0.5 s to wake."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         work()

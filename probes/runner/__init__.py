@@ -1,1 +1,1 @@
-"""The process around a probe: started, watched, heard and ended."""
+"""Runs probes in a process: starts, watches and ends it, and reads its messages."""

@@ -1,4 +1,4 @@
-"""Ask a program one thing: so long and so much at the most, and no longer than anybody waits."""
+"""Runs a program for its output, with limits of time and size and a cancel."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ _CHUNK_BYTES = 1 << 14
 
 
 class NoAnswer(Exception):  # noqa: N818  (an outcome, not an error)
-    """There is none: `reason` is "cancelled", "late" or "too much"."""
+    """There is no answer: `reason` is "cancelled", "late" or "too much"."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -29,10 +29,10 @@ def ask(
     most_bytes: int,
     cancel: Optional[threading.Event] = None,
 ) -> bytes:
-    """What a program writes to its stdout until it ends; NoAnswer or OSError if that is nothing.
+    """The stdout of a program; raises NoAnswer or OSError.
 
-    The program gets a process group of its own, which is killed however this ends, so that
-    nothing of what it started stays either. `cancel` is looked at twenty times a second.
+    The program gets its own process group, which is always killed at the end, so that none of its
+    children stays. `cancel` is checked twenty times a second.
     """
     process = subprocess.Popen(
         list(command),
@@ -45,7 +45,7 @@ def ask(
     try:
         return _read(process, time.monotonic() + seconds, most_bytes, cancel)
     finally:
-        # Not reaped so far, so the group's number is still its own.
+        # Not reaped yet, so the number of the group is still its own.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.stdout.close()  # type: ignore[union-attr]
@@ -68,7 +68,7 @@ def _read(
                 raise NoAnswer("cancelled")
             if time.monotonic() >= give_up:
                 raise NoAnswer("late")
-            # Asked before the look at the pipe: what an ended program wrote is in there by then.
+            # Checked before the pipe: everything that an ended program wrote is then in it.
             ended = _has_ended(process.pid)
             if ready.select(0.0 if ended else _LOOK_EVERY_SECONDS):
                 chunk = os.read(pipe, _CHUNK_BYTES)
@@ -78,11 +78,11 @@ def _read(
                 if len(said) > most_bytes:
                     raise NoAnswer("too much")
             elif ended:
-                return bytes(said)  # somebody whom it started holds the pipe
+                return bytes(said)  # a child of the program holds the pipe
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether it is over, without reaping it."""
+    """Whether the program has ended, without reaping it."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:

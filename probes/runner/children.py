@@ -1,4 +1,4 @@
-"""A child process that answers in JSON lines, with a deadline; gone when this returns."""
+"""Runs a child process that answers in JSON lines, with a deadline."""
 
 import json
 import os
@@ -21,9 +21,9 @@ _LINE_BYTES = 1 << 16
 def answers(
     command: Sequence[str], environment: Mapping[str, str], seconds: float
 ) -> "Iterator[dict[str, Any]]":
-    """What it says, as it says it. ProbeStopped if it takes longer, fails or says no JSON.
+    """Yield its answers as they come; ProbeStopped if it is late, fails or writes no JSON.
 
-    Call it from the main thread: the kernel ties a child to the thread that started it.
+    Call it in the main thread, because the kernel ties a child to its starting thread.
     """
     deadline = time.monotonic() + seconds
     with tempfile.TemporaryFile() as errors:

@@ -1,7 +1,7 @@
 """The app's side of a probe: start, stream, deadline, cancel, kill, reap.
 
-All of it is synchronous: the caller gives it a thread, and that thread has to live as long as the
-worker, because the kernel ties the child to the thread that started it (see `lifeline`).
+Everything is synchronous. The thread of the caller must live as long as the worker, because the
+kernel ties the child to the thread that started it (see `lifeline`).
 """
 
 import contextlib
@@ -28,10 +28,10 @@ _KEEPER = Path(__file__).resolve().parent / "keeper.py"
 
 _TERM_SECONDS = 2.0
 _TERM_RANKS_SECONDS = 8.0
-"""Where the keeper has a folder, and a process on every GPU to wait for."""
+"""The limit for a keeper with a private folder, which waits for a process on every GPU."""
 _KILL_SECONDS = 2.0
 _CLOSE_SECONDS = 3.0
-"""After its last message a worker has this long to leave: freeing GPU memory takes a while."""
+"""A worker may take this long to end after its last message, to free GPU memory."""
 _LEFT_BEHIND = 125
 
 Listener = Callable[[Message], None]
@@ -47,7 +47,7 @@ def run_probe(
     worker: Path = WORKER,
     private_folder: bool = False,
 ) -> Outcome:
-    """Run one probe in a worker of its own and wait for its end; see `Session`."""
+    """Run one probe in its own worker and wait for its end; see `Session`."""
     with Session(interpreter, cancel, worker=worker, private_folder=private_folder) as session:
         return session.run(request, on_event, deadline_seconds, last=True)
 
@@ -55,9 +55,9 @@ def run_probe(
 class Session:
     """A worker that answers one request after the other; used as a context manager.
 
-    It starts with the first request. A probe that does not reach its end takes the worker along;
-    the next request starts another. `private_folder`: probes get one as the parameter `folder`. It
-    is gone when the worker is, with the files that NCCL may have left in /dev/shm.
+    The worker starts with the first request. It ends with a probe that fails, and the next request
+    starts another. `private_folder`: probes get a folder as the parameter `folder`, which goes
+    at the end of the worker, together with NCCL's files in /dev/shm.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Session:
         worker: Path = WORKER,
         private_folder: bool = False,
     ) -> None:
-        # Not resolve(): a virtual environment is known by its link.
+        # Not resolve(), because the path of the link selects a virtual environment.
         self._python = os.path.abspath(interpreter)
         self._cancel = cancel
         self._worker = worker
@@ -101,11 +101,11 @@ class Session:
         *,
         last: bool = False,
     ) -> Outcome:
-        """Run one probe and wait for its end, however it ends; `last`: the worker's end too.
+        """Run one probe and wait for its end; `last`: also for the end of the worker.
 
-        `on_event` gets every message as it comes, in this thread. Setting the session's `cancel`
-        ends the run within a tenth of a second. Nothing is raised for what a worker may do; what
-        `on_event` raises comes through, after the worker is gone.
+        `on_event` gets every message at once, in this thread. Setting the session's `cancel` ends
+        the run within a tenth of a second. A failing worker raises nothing; an error of `on_event`
+        is raised after the worker has ended.
         """
         if not self.alive:
             self.close()
@@ -129,12 +129,12 @@ class Session:
         return talk.outcome(code, left_behind)
 
     def close(self) -> None:
-        """End the worker, in peace where it is idle."""
+        """End the worker, without a kill if it is idle."""
         if self._process is not None:
             self._end(None)
 
     def _start(self) -> str:
-        """Start keeper and worker; a sentence when they cannot be."""
+        """Start keeper and worker; returns a sentence if that fails."""
         python = self._python
         if not os.access(python, os.X_OK) or os.path.isdir(python):
             return f"{one_line(python)} is not a program that can be run."
@@ -161,7 +161,7 @@ class Session:
         return ""
 
     def _end(self, talk: Optional[Conversation]) -> "tuple[Optional[int], bool]":
-        """See the worker off; its return code, and whether something would not go."""
+        """Wait for the end of the worker; its return code, and whether a process remains."""
         process = self._process
         assert process is not None
         self._process = None
@@ -173,7 +173,7 @@ class Session:
         seconds = _TERM_RANKS_SECONDS if self._private_folder else _TERM_SECONDS
         left_behind = _make_go(process, seconds)
         if self._private_folder and (process.returncode or 0) < 0:
-            # The keeper does this; here it was killed itself.
+            # Usually the keeper does this; it was killed.
             leftovers.remove_folder(self._folder)
             leftovers.remove_shared_files(self._shared)
         if talk is not None:
@@ -185,13 +185,13 @@ class Session:
 
 
 def _make_go(process: "subprocess.Popen[bytes]", term_seconds: float) -> bool:
-    """Make sure that the keeper and all it kept are gone; True if something would not go."""
+    """End the keeper and its processes; returns True if one remains."""
     if process.poll() is None:
         process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(term_seconds)
     if process.returncode is None or process.returncode < 0:
-        # A keeper that was killed has not cleared up: its group is what is left.
+        # A killed keeper has not cleaned up, so its process group remains.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -201,7 +201,7 @@ def _make_go(process: "subprocess.Popen[bytes]", term_seconds: float) -> bool:
 
 
 def _wait_for_group(group: int) -> None:
-    """Wait, bounded, until nothing of a process group is left."""
+    """Wait a limited time until a process group is empty."""
     give_up = time.monotonic() + _KILL_SECONDS
     with contextlib.suppress(ProcessLookupError, PermissionError):
         while time.monotonic() < give_up:

@@ -1,4 +1,4 @@
-"""What the app's process hears of one request: lines read, kept, and judged at the end."""
+"""Reads and keeps the messages of one request, and judges its end."""
 
 import contextlib
 import os
@@ -32,12 +32,12 @@ from ..protocol.plaintext import one_line
 _TICK_SECONDS = 0.05
 _STDERR_KEPT_BYTES = 16384
 _STRAY_BYTES = 4096
-"""Start-up files of a site may print; so much is borne before the first message."""
+"""Limit for output before the first message; start-up files of a site may print."""
 _NO_ANSWER = "The probe's process printed something that is no answer"
 
 
 class Conversation:
-    """What one run has said so far."""
+    """The messages of one run."""
 
     def __init__(
         self,
@@ -83,13 +83,13 @@ class Conversation:
                     gone = process.poll() is not None
                     ready = selector.select(0.0 if gone else _TICK_SECONDS)
                     if gone and not ready:
-                        break  # something else still holds the pipe
+                        break  # another process still holds the pipe
                     for key, _ in ready:
                         if not self._read(key.fd, key.fileobj is process.stdout):
                             selector.unregister(key.fileobj)
 
     def drain(self, process: "subprocess.Popen[bytes]") -> None:
-        """Keep what the worker printed last; the messages it may still have sent are dropped."""
+        """Keep the last printed lines of the worker and drop its last messages."""
         for _ in range(64):
             with contextlib.suppress(BlockingIOError, OSError, ValueError):
                 chunk = os.read(process.stderr.fileno(), 65536)  # type: ignore[union-attr]
@@ -105,11 +105,11 @@ class Conversation:
 
     @property
     def left_early(self) -> bool:
-        """Whether it was given up: cancelled, too late, or no answer."""
+        """Whether the run was given up: cancelled, late, or without an answer."""
         return self._stopped is not None or self._garbage is not None
 
     def outcome(self, return_code: Optional[int], left_behind: bool) -> Outcome:
-        """The value that says how it ended."""
+        """The outcome of the run."""
         stderr_tail = tail(self._stderr)
         exit_code, signal_name = ended_by(return_code)
         status, message = self._verdict(exit_code, signal_name, stderr_tail)
@@ -144,7 +144,7 @@ class Conversation:
             return "cancelled", f"Cancelled{during}."
         if self._stopped == "timed-out":
             late = f"No end after {self._deadline_seconds:.0f} s{during}; "
-            # These say something of a file system or of the deadline, nothing of a GPU.
+            # These are due to a file system or the deadline, not to a GPU.
             if self._last is None or self._step == IMPORTING:
                 return "failed", late + "it was given up before it touched a GPU."
             if self._import_seconds > MOST_TO_IMPORT * self._deadline_seconds:
@@ -165,7 +165,7 @@ class Conversation:
         )
 
     def _read(self, descriptor: int, is_reply: bool) -> bool:
-        """Take what has arrived; False at the end of the pipe."""
+        """Read what has arrived; False at the end of the pipe."""
         try:
             chunk = os.read(descriptor, 65536)
         except BlockingIOError:
@@ -185,7 +185,7 @@ class Conversation:
         return True
 
     def _take(self, line: bytes) -> None:
-        """One line: a message, or rubbish."""
+        """Handle one line, a message or rubbish."""
         try:
             message = decode(line)
         except ProtocolError as error:

@@ -1,4 +1,4 @@
-"""Find a Python that has torch, without importing torch."""
+"""Finds a Python that has torch, without importing torch."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from .asking import NoAnswer, ask
 
 _LOOK_SECONDS = 10.0
 _MOST_BYTES = 1 << 16
-"""An answer has a few hundred; a start-up file may greet before it."""
+"""Limit for the answer, a few hundred bytes; a start-up file may print before it."""
 _NO_ANSWER = {
     "late": f"gave no answer in {_LOOK_SECONDS:.0f} s",
     "too much": "is no Python that answers",
@@ -22,8 +22,8 @@ _NO_ANSWER = {
 }
 _MOST_ON_PATH = 8
 
-# Asked of a candidate. Finding a package's spec does not import it; torch/version.py is text that
-# says which build it is. The alarm ends the process even if nobody is left to do so.
+# The script for a candidate. Finding a package's spec does not import it; torch/version.py names
+# the build. The alarm ends the process even if its parent is gone.
 _QUESTION = r"""
 import signal
 signal.alarm(12)
@@ -54,17 +54,17 @@ class Interpreter:
     """A Python, and whether a probe can run under it."""
 
     path: str
-    """As it was found: a venv is known by its link, a wrapper by its own name."""
+    """The path as it was found, since the link selects a virtual environment."""
     how_found: str
-    """--python, this Python, VIRTUAL_ENV, CONDA_PREFIX, PATH."""
+    """Where it was found: --python, this Python, VIRTUAL_ENV, CONDA_PREFIX, PATH."""
     python_version: Optional[str] = None
     torch_version: Optional[str] = None
     cuda: Optional[str] = None
     hip: Optional[str] = None
     identity: Optional[tuple[str, ...]] = None
-    """Real path, prefix and torch: the same Python under another name has the same."""
+    """Real path, prefix and torch, equal for one Python under several names."""
     why_not: Optional[str] = None
-    """Why a probe cannot run under it; None when it can."""
+    """Why it cannot run a probe; None if it can."""
 
     @property
     def has_gpu_build(self) -> bool:
@@ -82,13 +82,13 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class InterpreterChoice:
-    """The chosen interpreter, if any, and all that were looked at, in order."""
+    """The chosen interpreter, if any, and all that were tried, in order."""
 
     chosen: Optional[Interpreter]
     looked_at: tuple[Interpreter, ...]
 
     def sentences(self) -> tuple[str, ...]:
-        """What to tell people: the chosen one first, then why not the others before it."""
+        """Sentences on the choice: the chosen one, then why those before it were not chosen."""
         if self.chosen is None:
             lines = ["No Python with torch was found; --python names one."]
         else:
@@ -102,9 +102,9 @@ class InterpreterChoice:
 def find_interpreter(
     explicit: Optional[str] = None, cancel: Optional[threading.Event] = None
 ) -> InterpreterChoice:
-    """`explicit` alone if given; else the first with a GPU build of torch, else with any torch.
+    """Use `explicit` if given, else the first Python with a GPU build of torch, or any torch.
 
-    Setting `cancel` ends the search within a tenth of a second, with what was found until then.
+    Setting `cancel` ends the search within a tenth of a second with the result so far.
     """
     looked_at: list[Interpreter] = []
     seen: set[object] = set()
@@ -128,7 +128,7 @@ def find_interpreter(
 
 
 def candidates() -> Iterator[tuple[str, str]]:
-    """Paths to try and how each was come by: this one, the active environment, PATH."""
+    """Paths to try, with their origin: this Python, the active environment, PATH."""
     if sys.executable:
         yield sys.executable, "this Python"
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
@@ -146,7 +146,7 @@ def candidates() -> Iterator[tuple[str, str]]:
 def inspect(path: str, how_found: str, cancel: Optional[threading.Event] = None) -> Interpreter:
     """Ask one candidate about its torch; never raises, takes at most ten seconds.
 
-    It is asked with all that it started in one process group, which is gone afterwards.
+    The candidate and its children are one process group, which is killed afterwards.
     """
     path = os.path.abspath(path)
     if not os.access(path, os.X_OK) or os.path.isdir(path):

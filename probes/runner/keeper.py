@@ -1,16 +1,16 @@
 """A small process between the app and a worker, so that nothing outlives either.
 
-Run by path: `keeper.py APP_PID FOLDER COMMAND...`. A FOLDER other than "-" is a path that it makes,
-private, before the command starts; at the end it goes, and so do forgotten files in /dev/shm.
-Standard library only, one thread, no C code of others, asleep in sigwait(): it can always act. Who
-ends, and what then goes:
+Run by path: `keeper.py APP_PID FOLDER COMMAND...`. It creates FOLDER (unless it is "-") as a
+private folder before the command starts, and removes it at the end together with forgotten files in
+/dev/shm. It can always act: standard library only, one thread, no foreign C code, asleep in
+sigwait(). What happens when a process ends:
 
-- the app (kill -9 included): the kernel sends SIGTERM here; the worker and all below it are killed.
-- the worker: what it left running is killed; its end is passed on as this process's exit code.
-- this process (kill -9): the kernel kills the worker, the app kills the process group.
+- the app (even by kill -9): the kernel sends SIGTERM here, which kills the worker and all below it.
+- the worker: its remaining children are killed; its end becomes this process's exit code.
+- this process (kill -9): the kernel kills the worker, and the app kills the process group.
 
-"All below it" is meant literally: orphans are adopted (PR_SET_CHILD_SUBREAPER), so a child that
-went into a session of its own is found as well.
+"All below it" includes children in their own sessions, because orphans are adopted
+(PR_SET_CHILD_SUBREAPER).
 """
 
 import contextlib
@@ -30,17 +30,17 @@ _CANNOT_START = 126
 _POLL_SECONDS = 0.25
 _KILL_SECONDS = 1.5
 _KILL_RANKS_SECONDS = 6.0
-"""With a folder there is a process on every GPU, and tearing their contexts down takes longer."""
+"""With a folder there is a process on every GPU, and destroying their contexts takes longer."""
 _SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM}
 
 
 def main(app_pid: int, folder: str, command: "list[str]") -> int:
-    """Start the command, wait for it or for the app's end, clear up; the command's exit code."""
+    """Start the command, wait for its end or that of the app, and clean up; its exit code."""
     if folder == "-":
         return keep(app_pid, command, _KILL_SECONDS)
     leftovers = _leftovers()
     before = leftovers.shared_files()
-    # Signals wait from here on, so that none ends this process before it has cleared up.
+    # Block signals from here on, so that none ends this process before it has cleaned up.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         os.mkdir(folder, 0o700)
@@ -55,7 +55,7 @@ def main(app_pid: int, folder: str, command: "list[str]") -> int:
 
 
 def keep(app_pid: int, command: "list[str]", kill_seconds: float) -> int:
-    """The same without a folder."""
+    """Run the command without a folder."""
     libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
@@ -80,7 +80,7 @@ def keep(app_pid: int, command: "list[str]", kill_seconds: float) -> int:
 
 
 def _become(command: "list[str]", keeper_pid: int, libc: "ctypes.CDLL | None") -> None:
-    """In the child: tie it to the keeper, then run the command. Never returns."""
+    """Tie the child to the keeper and run the command in it; never returns."""
     try:
         if libc is not None:
             libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
@@ -95,14 +95,14 @@ def _become(command: "list[str]", keeper_pid: int, libc: "ctypes.CDLL | None") -
 
 
 def _let_go_of_pipes() -> None:
-    """Only the worker holds the app's pipes, so that their end is the worker's end."""
+    """Release the app's pipes, so that they close when the worker ends."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
 
 
 def _wait(worker_pid: int, app_pid: int) -> "int | None":
-    """The worker's wait status, or None when it is to be ended."""
+    """The wait status of the worker, or None if it must be ended."""
     while True:
         number = signal.sigwait(_SIGNALS)
         if number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) or os.getppid() != app_pid:
@@ -119,9 +119,9 @@ def _wait(worker_pid: int, app_pid: int) -> "int | None":
 
 
 def _kill_descendants(kill_seconds: float) -> bool:
-    """Kill every child that is or becomes ours until none is left; False if some would not go.
+    """Kill all children, also newly adopted ones, until none is left; False if some remain.
 
-    Bounded: a process inside a stuck driver call dies when that call returns, and not before.
+    The time is limited: a process in a stuck driver call dies only when the call returns.
     """
     give_up = time.monotonic() + kill_seconds
     while time.monotonic() < give_up:
@@ -138,18 +138,18 @@ def _kill_descendants(kill_seconds: float) -> bool:
 
 
 def _children() -> "set[int]":
-    """Our children, adopted ones included."""
+    """Our children, with adopted ones."""
     try:
         text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     except OSError:
-        # No list of children on this system: the whole group goes, this process with it.
+        # This system lists no children: kill the whole group with this process.
         os.killpg(0, signal.SIGKILL)
         raise
     return {int(word) for word in text.split()}
 
 
 def _leftovers() -> "types.ModuleType":
-    """The module beside this one; under -I a script's own folder is not searched."""
+    """Load the module beside this one; -I takes the script's folder off sys.path."""
     path = Path(__file__).resolve().parent / "leftovers.py"
     spec = importlib.util.spec_from_file_location("leftovers", path)
     if spec is None or spec.loader is None:

@@ -1,11 +1,11 @@
-"""What a probe's processes may leave in the file system, and its removal.
+"""Removes what the processes of a probe leave in the file system.
 
-Two things: the private folder of a run, and NCCL's files in /dev/shm. NCCL makes the latter with
-mkstemp as `nccl-XXXXXX` and removes each when the last peer has attached (misc/shmutils.cc), so a
-kill in between leaves them. Its maker holds such a file open or mapped for as long as it lives. So
-a file of that name, of this user, newer than the run and open in no process at all, is garbage.
-Whether it is open anywhere, other containers included, is asked of the kernel by trying to lease it
-(fcntl(2), F_SETLEASE: a write lease is refused while anybody else has the file open).
+These are the private folder of a run and NCCL's files in /dev/shm. NCCL creates those with mkstemp
+as `nccl-XXXXXX` and removes each when the last peer has attached (misc/shmutils.cc), so a kill in
+between leaves them. Their creator keeps them open or mapped as long as it lives. So a file of that
+name and of this user, newer than the run and open in no process, is garbage. An attempt to lease
+the file tells whether any process has it open, even in another container (fcntl(2), F_SETLEASE: a
+write lease is refused while another process has the file open).
 
 The keeper loads this file by its path: standard library only, no relative import.
 """
@@ -23,17 +23,17 @@ SHARED_MEMORY = "/dev/shm"
 _PREFIX = "nccl-"
 _TRIES = 3
 _PAUSE_SECONDS = 0.03
-"""Another probe that looks at the same file at the same time makes it look open."""
+"""Pause before another try; a second probe that checks the file makes it look open."""
 _FOLDER_PREFIX = "gputop-probe-"
 
 
 def folder_path() -> str:
-    """The path of a private folder that does not exist yet; whoever makes it uses mode 0700."""
+    """An unused path for a private folder; create it with mode 0700."""
     return os.path.join(tempfile.gettempdir(), _FOLDER_PREFIX + secrets.token_hex(8))
 
 
 def shared_files(folder: str = SHARED_MEMORY) -> "frozenset[tuple[str, int]]":
-    """Name and inode of this user's NCCL files; none where the folder cannot be read."""
+    """Name and inode of this user's NCCL files; empty if the folder cannot be read."""
     found = set()
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -49,7 +49,7 @@ def shared_files(folder: str = SHARED_MEMORY) -> "frozenset[tuple[str, int]]":
 def remove_shared_files(
     before: "frozenset[tuple[str, int]]", folder: str = SHARED_MEMORY
 ) -> "list[str]":
-    """Remove those that are newer than `before` and open nowhere; the names that are gone."""
+    """Remove files that are newer than `before` and open nowhere; returns their names."""
     removed = []
     for attempt in range(_TRIES):
         found = sorted(shared_files(folder) - before)
@@ -65,7 +65,7 @@ def remove_shared_files(
 
 
 def _is_open_nowhere(path: str, inode: int) -> bool:
-    """Whether the kernel grants a write lease, that is: nobody else has the file open or mapped."""
+    """Whether the kernel grants a write lease: no other process has the file open or mapped."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         if os.fstat(descriptor).st_ino != inode:
@@ -79,6 +79,6 @@ def _is_open_nowhere(path: str, inode: int) -> bool:
 
 
 def remove_folder(path: str) -> None:
-    """Remove a private folder and all in it; nothing is done to a path of another name."""
+    """Remove a private folder with its content; other paths are never touched."""
     if os.path.basename(path).startswith(_FOLDER_PREFIX):
         shutil.rmtree(path, ignore_errors=True)

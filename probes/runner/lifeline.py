@@ -1,9 +1,9 @@
-"""Dying with the parent, whatever the own code is doing.
+"""Ends a process together with its parent, whatever its code is doing.
 
 Linux sends a chosen signal to a process when the *thread* that started it ends
 (prctl(2), PR_SET_PDEATHSIG). The kernel does it, so it also works while C code holds the
 interpreter lock. The setting survives exec and is not inherited by fork: every process of a chain
-sets its own. `keeper` uses this twice, and takes care of grandchildren besides.
+sets its own. `keeper` uses this twice and also ends grandchildren.
 """
 
 import ctypes
@@ -21,9 +21,9 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") el
 
 
 def die_with_parent(parent_pid: int, signal_number: int = signal.SIGKILL) -> bool:
-    """Ask for the signal when the parent ends; leave at once if it has ended already.
+    """Request the signal for the end of the parent; exit at once if it has ended already.
 
-    False where the system has no such thing (then watch stdin instead).
+    Returns False if the system cannot do that; then watch stdin instead.
     """
     asked = _LIBC is not None and _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0) == 0
     if os.getppid() != parent_pid:
@@ -32,11 +32,10 @@ def die_with_parent(parent_pid: int, signal_number: int = signal.SIGKILL) -> boo
 
 
 class Requests:
-    """The lines of stdin, read by a thread; their end is a second means to die with the parent.
+    """Reads lines of stdin in a thread; their end is a second way to die with the parent.
 
-    At the end an idle process is told so, one that works is killed: the keeper, which is of the
-    same group, then clears up. The thread needs the interpreter lock to act, so it does not help
-    while C code holds it.
+    At the end an idle process gets None, and a busy one is killed; the keeper in the same group
+    then cleans up. The thread needs the interpreter lock, so it cannot act while C code holds it.
     """
 
     def __init__(self, stream: BinaryIO, limit_bytes: int) -> None:
@@ -48,7 +47,7 @@ class Requests:
         threading.Thread(target=self._read, name="lifeline", daemon=True).start()
 
     def next(self) -> Optional[bytes]:
-        """Wait for a line, at most so many bytes of it; None at the end."""
+        """Wait for a line of limited length; None at the end."""
         self._idle.set()
         line = self._lines.get()
         self._idle.clear()
@@ -61,6 +60,6 @@ class Requests:
                 break
             self._lines.put(line)
         self._lines.put(None)
-        # Whoever has just answered is on the way to ask for more.
+        # The process has just answered and will ask for the next line.
         if not self._idle.wait(_GRACE_SECONDS):
             os.kill(os.getpid(), signal.SIGKILL)

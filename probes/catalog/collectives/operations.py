@@ -1,14 +1,13 @@
-"""The collectives that are measured: what goes where, which bytes count, what has to arrive.
+"""The measured collectives: what goes where, which bytes count, and what must arrive.
 
-Sizes and bandwidths as nccl-tests defines them (its `src/*.cu`, GetCollByteCount and GetBw): the
-size S of all-gather, reduce-scatter and all-to-all is that of all ranks' parts together, and each
-part a multiple of 16 bytes; of the others it is one rank's buffer. algbw = S / time,
-busbw = algbw x factor.
+Sizes and bandwidths follow nccl-tests (its `src/*.cu`, GetCollByteCount and GetBw). For all-gather,
+reduce-scatter and all-to-all the size S covers the parts of all ranks, and each part is a multiple
+of 16 bytes; for the others S is the buffer of one rank. algbw = S / time, busbw = algbw x factor.
 
-In place means, as there: all-gather sends from its own part of the result, reduce-scatter receives
-into its own part of the input. Two forms are left out because they give no defined data, so
-nccl-tests prints no verdict for them: all-to-all and send/receive in place. Two others are left out
-because torch.distributed has no call for them: all-reduce and broadcast out of place.
+"In place" also follows nccl-tests: all-gather sends from its own part of the result, and
+reduce-scatter receives into its own part of the input. All-to-all and send/receive in place are
+left out because their data is undefined, so nccl-tests prints no verdict for them. All-reduce and
+broadcast out of place are left out because torch.distributed has no call for them.
 """
 
 from collections.abc import Callable
@@ -31,16 +30,16 @@ Call = Callable[[], object]
 
 @dataclass(frozen=True)
 class Arrival:
-    """A part of a result: it has to be the sum of the patterns of these ranks."""
+    """A part of a result: it must be the sum of the patterns of these ranks."""
 
     data: Any
     ranks: "tuple[int, ...]"
     start: int
-    """Place in the ranks' own data."""
+    """Position in the ranks' own data."""
 
 
 def _newest(dist: Any, *names: str) -> Any:
-    """The first of these functions that this torch has; the older names warn at each call."""
+    """The first of these functions in this torch; older names warn at each call."""
     return next(getattr(dist, name) for name in names if hasattr(dist, name))
 
 
@@ -48,19 +47,19 @@ class Operation:
     """One collective on tensors of float32."""
 
     name = ""
-    """As in the keys of quantities."""
+    """Its name in the keys of quantities."""
     title = ""
-    """For people."""
+    """Its name for people."""
     forms: "tuple[str, ...]" = ()
     """The form that training uses comes first."""
     counted = ""
     main_variant: "str | None" = None
     in_parts = False
-    """Whether S is the parts of all ranks together."""
+    """Whether S covers the parts of all ranks."""
 
     @property
     def quantity(self) -> Quantity:
-        """Its bus bandwidth, which is what its figures are of."""
+        """Its bus bandwidth, the quantity of its figures."""
         return Quantity(
             f"{self.name}_busbw",
             self.name.replace("_", " "),
@@ -72,11 +71,11 @@ class Operation:
         )
 
     def factor(self, ranks: int) -> float:
-        """The bus bandwidth over the algorithm bandwidth."""
+        """Ratio of bus bandwidth to algorithm bandwidth."""
         return 1.0
 
     def numbers(self, size_bytes: int, ranks: int) -> int:
-        """S in numbers, for a wanted size in bytes."""
+        """S as a count of numbers, for a size in bytes."""
         count = size_bytes // FLOAT_BYTES
         if not self.in_parts:
             return count
@@ -85,15 +84,15 @@ class Operation:
     def places(
         self, send: Any, receive: Any, rank: int, ranks: int, form: str
     ) -> "tuple[Any, Any]":
-        """The tensors that this rank gives and gets, within two of S."""
+        """The input and output tensors of this rank, inside two buffers of size S."""
         return send, receive
 
     def call(self, dist: Any, given: Any, result: Any, rank: int, ranks: int) -> Call:
-        """The call, ready to be made."""
+        """A function that makes the call."""
         raise NotImplementedError
 
     def arrivals(self, result: Any, rank: int, ranks: int) -> "list[Arrival]":
-        """What has to be in the result when each rank gives its own pattern, from place 0 on."""
+        """The parts that the result must have when each rank sends its own pattern."""
         raise NotImplementedError
 
 
@@ -192,7 +191,7 @@ class _Broadcast(Operation):
 
 
 class _SendReceive(Operation):
-    """Each rank sends to the next one and receives from the one before, all at once."""
+    """All ranks at once send to the next rank and receive from the one before."""
 
     name, title, forms = "send_receive", "send/receive", (OUT_OF_PLACE,)
     counted = "bytes that each rank sends"

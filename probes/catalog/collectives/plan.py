@@ -1,4 +1,4 @@
-"""Sizes of each level, repeats of each figure, and what a slow transport has no time for."""
+"""Plans the sizes of each level and the repeats of each figure within the allowed time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,29 +16,29 @@ _LARGE_BYTES = (4 * GIB, 8 * GIB)
 _CPU_BYTES = (64 * KIB, MIB)
 
 MEASURING_SECONDS = {"quick": 6.0, "normal": 20.0, "full": 200.0}
-"""What all figures together may take; on NVLink they take a half of it, a slow transport is cut."""
+"""Time for all figures; NVLink takes half of it, a slow transport gets fewer figures."""
 _SAMPLES = {"quick": 5, "normal": 9, "full": 11}
-"""Odd ones out are frequent on a host that does other things: one late rank makes all late."""
+"""Outliers are frequent on a busy host, because one late rank makes all late."""
 _SAMPLES_OF_LONG = {"quick": 3, "normal": 5, "full": 7}
 _LONG_SECONDS = 0.0005
 """A call of this length hides a late rank."""
 _FEWEST_SAMPLES = 3
 _CALLS = 20
-"""As many as nccl-tests makes; more of them for short ones, so that a sample lasts long enough."""
+"""As many calls as nccl-tests makes; more for short calls, so that a sample lasts long enough."""
 _MOST_CALLS = 100
 _FEWEST_CALLS = 5
 _SAMPLE_SECONDS = 0.002
 HOLD_BELOW_SECONDS = 0.002
 """Calls shorter than this are timed a second time with the GPU held while they are queued."""
 _LAST_SHARE, _OTHER_SHARE = 1.0, 0.3
-"""Of the time left to an operation, for its last size and for one before."""
+"""Parts of the remaining time of an operation: for its last size, and for an earlier one."""
 
 _OVER = 1.25
-"""A size may take this much more than is left: it is estimated from the one before."""
+"""A size may exceed the remaining time by this, as its estimate comes from a smaller size."""
 
 
 def sizes(name: str, params: Mapping[str, Any], cpu: bool) -> "tuple[int, ...]":
-    """The sizes of one operation at the level asked for, ascending."""
+    """The sizes of one operation at a level, ascending."""
     level = level_of(params)
     if cpu:
         return _CPU_BYTES[:1] if level == "quick" else _CPU_BYTES
@@ -74,7 +74,7 @@ def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]
 
 
 def _wanted(params: Mapping[str, Any]) -> "tuple[str, ...]":
-    """The operations that `operations` names, all by default; ProbeStopped for other words."""
+    """The operations of the parameter, by default all; ProbeStopped for an unknown name."""
     named = params.get("operations", list(BY_NAME))
     if not isinstance(named, list) or not named or not all(name in BY_NAME for name in named):
         raise ProbeStopped("refused", f"operations is a list out of {', '.join(BY_NAME)}.")
@@ -91,19 +91,19 @@ def shown(size_bytes: int) -> str:
 
 @dataclass(frozen=True)
 class Repeats:
-    """How often one figure is taken."""
+    """How often a figure is measured."""
 
     samples: int
     calls: int
     """In each sample."""
     held: bool
-    """Whether it is taken a second time, with the GPU held."""
+    """Whether it is measured a second time, with the GPU held."""
     cut: bool
-    """Whether the transport is so slow that it is less than planned."""
+    """Whether a slow transport cuts the repeats."""
 
 
 def repeats(level: str, call_seconds: float, allowed_seconds: float) -> Repeats:
-    """As many samples and calls as fit into the time allowed; never fewer than one call thrice."""
+    """As many samples and calls as fit into the time; at least three samples of one call."""
     samples = (_SAMPLES if call_seconds < _LONG_SECONDS else _SAMPLES_OF_LONG)[level]
     wanted = int(_SAMPLE_SECONDS / max(call_seconds, 1e-9))
     calls = max(_CALLS, min(_MOST_CALLS, wanted))
@@ -119,7 +119,7 @@ def repeats(level: str, call_seconds: float, allowed_seconds: float) -> Repeats:
 
 
 class Clock:
-    """The time that is left; every rank feeds it the same figures, so all come to one answer."""
+    """Tracks the remaining time; all ranks feed it the same figures, so their answers agree."""
 
     def __init__(self, plan: "tuple[Step, ...]", seconds: float) -> None:
         self._seconds = seconds
@@ -130,7 +130,7 @@ class Clock:
         self._last: Optional[tuple[int, float]] = None
 
     def begin(self, place: int, size_bytes: int) -> bool:
-        """Whether there is time for this step; `place` is its place in the plan."""
+        """Whether there is time for this step; `place`: its position in the plan."""
         kind = self._kinds[place]
         if kind != self._current:
             left = len(dict.fromkeys(self._kinds[place:]))
@@ -139,7 +139,7 @@ class Clock:
         if self._last is None:
             return True
         size, seconds = self._last
-        # Sent and checked once, tried once, and three samples of two: the least that is done.
+        # The minimum: one checked call, one trial, and three samples of two calls.
         least = 8 * seconds * size_bytes / size
         return least <= _OVER * (self._end - self._now) or least < _SAMPLE_SECONDS
 
@@ -149,6 +149,6 @@ class Clock:
         return max(0.0, self._end - self._now) * (_LAST_SHARE if is_last else _OTHER_SHARE)
 
     def end(self, now: float, size_bytes: int, call_seconds: float) -> None:
-        """The step is over: rank 0's clock, and what one call took."""
+        """Record the end of a step: the clock of rank 0, and the seconds of one call."""
         self._now = now
         self._last = (size_bytes, call_seconds)

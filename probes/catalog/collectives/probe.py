@@ -1,10 +1,10 @@
 """Collectives through torch.distributed with NCCL or RCCL: bus bandwidth against message size.
 
 All-reduce, all-gather, reduce-scatter, all-to-all, broadcast and a ring of send/receive, float32,
-one process on each selected GPU, in the job's own environment. What is sent, what counts and which
-forms there are: `collective_operations`. How it is timed: `collective_rank`. Sizes and time limits:
-`collective_plan`. Reference: nccl-tests, from 16 MiB up its default run, below that one whose
-launches do not limit it.
+one process on each selected GPU, in the job's own environment. `operations` says what is sent, what
+counts and which forms there are; `rank` how they are timed; `plan` holds sizes and time limits.
+The reference is nccl-tests: from 16 MiB up its default run, below that a run that launches do not
+limit.
 
 Parameters: `level`, `force`, `large` (4 and 8 GiB too), `operations` (a list of names).
 """
@@ -43,12 +43,12 @@ Emit = Callable[[Message], None]
 
 
 def run(request: Request, emit: Emit) -> None:
-    """Run all ranks; ProbeStopped where they do not reach the end. A rank itself comes here too."""
+    """Run all ranks; each rank also enters here. ProbeStopped if they do not reach the end."""
     run_crew(request, emit, SPEC, steps, CollectiveMember, answer=_answer)
 
 
 def _answer(trouble: Trouble, crew: Crew) -> "MeasuredValue | None":
-    """A collective that does not end is a finding; one that never came to be is told in words."""
+    """A collective that does not end is a finding; one that never began is only a message."""
     step = trouble.step
     if step.kind not in BY_NAME:
         return None

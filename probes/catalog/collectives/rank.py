@@ -1,16 +1,16 @@
-"""One rank of the probe collectives: each operation checked and timed, at each size.
+"""One rank of the probe collectives: checks and times each operation at each size.
 
-How long a call takes is measured in up to two ways. In a row: a tiny all-reduce to align the ranks,
-then so many calls one after the other between two device events, as nccl-tests does with the host's
-clock. Held: the same, queued while a kernel that only waits holds the GPU, so that the host's cost
-of a call is paid beforehand. A sample is the mean of all ranks, as in nccl-tests (its option -a);
-what the slowest rank took is in the details. A late host can only lengthen either, so the figure is
-the shorter of both medians, and both are in the details. Why not a captured CUDA graph: while it
-captures, the library may register the buffers and move the data another way than in a job that
-calls it plainly; holding needs no agreement of all ranks on what was captured, and ends by itself.
+A call is timed in up to two ways. In a row: a tiny all-reduce aligns the ranks, then several calls
+follow each other between two device events, as nccl-tests does with the host's clock. Held: the
+same calls are queued while a kernel that only waits holds the GPU, so that the host's cost of a
+call is paid beforehand. A sample is the mean of all ranks, as in nccl-tests (its option -a); the
+details hold the slowest rank. A late host can only lengthen either time, so the figure is the
+shorter of both medians, and the details hold both. A captured CUDA graph is no alternative: while
+it captures, the library may register the buffers and move the data in another way than in a plain
+job. Holding also needs no agreement of all ranks on what was captured, and it ends by itself.
 
-Each call uses other parts of two large buffers, as nccl-tests does, so that the data is not in a
-cache from the call before.
+Each call uses other parts of two large buffers, as in nccl-tests, so that the call before leaves no
+data of it in a cache.
 """
 
 import json
@@ -29,35 +29,35 @@ from .operations import BY_NAME, FLOAT_BYTES, MISSING_FORMS, Call, Operation
 from .plan import MEASURING_SECONDS, Clock, Repeats, repeats, shown, steps
 
 LIBRARY_BYTES = 1536 * MIB
-"""What the library takes for itself with many channels; and patterns while data is checked."""
+"""Memory for the library with many channels, and for patterns while data is checked."""
 SMALLEST_ROOM_BYTES = 64 * MIB
 _WARM_SECONDS = 0.3
 _WARM_BYTES = 64 * MIB
 _MOST_WARM_CALLS = 200
 _FEWEST_HELD = 3
 _HOST_BOUND = 0.85
-"""Queueing takes at least this part of a call: the GPU waits for the host."""
+"""If queueing takes at least this part of a call, the GPU waits for the host."""
 _HOLD_FACTOR, _HOLD_SECONDS, _LONGEST_HOLD_SECONDS = 2.0, 0.0005, 0.05
-"""The GPU is held for this many times the queueing, and so much more, as ranks start unevenly; for
-twice as long when that was too short, up to a limit: a call may wait for the GPU."""
+"""The GPU is held for this many times the queueing time, and longer by a constant because ranks
+start unevenly. A hold that was too short is doubled up to a limit: a call may wait for the GPU."""
 
 
 Samples = Sequence["tuple[float, ...]"]
-"""Seconds of one call: of each sample, what each rank took."""
+"""Seconds of one call, by sample and rank."""
 
 
 def _middle(samples: "Samples", of_ranks: "Callable[[Sequence[float]], float]" = fmean) -> float:
-    """The median of samples, each one figure of all ranks."""
+    """The median over samples of one figure of all ranks."""
     return Sampled(tuple(of_ranks(ranks) for ranks in samples)).median
 
 
 def _is_lack(error: Exception) -> bool:
-    """Whether the library has no such call, and not that a call went wrong."""
+    """Whether the library lacks the call, as opposed to a failed call."""
     return "support" in str(error) or "implement" in str(error)
 
 
 class CollectiveMember(Member):
-    """One rank among the others."""
+    """One rank of the probe collectives."""
 
     _send: Any = None
     _receive: Any = None
@@ -67,7 +67,7 @@ class CollectiveMember(Member):
     _plan: "tuple[Step, ...]" = ()
 
     def needed_bytes(self) -> int:
-        """Enough for sizes up to 64 MiB; larger ones are left out where they do not fit."""
+        """Enough for sizes up to 64 MiB; larger ones are left out if they do not fit."""
         return LIBRARY_BYTES + 2 * SMALLEST_ROOM_BYTES
 
     def take(self, step: Step) -> None:
@@ -78,7 +78,7 @@ class CollectiveMember(Member):
             self._measure(step)
 
     def _prepare(self) -> None:
-        """Communicator, buffers, and links that are awake."""
+        """Create the communicator and the buffers, and wake the links."""
         here = self.here
         self._plan = steps(self.ranks, self.params, here.device == "cpu")
         self._level = level_of(self.params)
@@ -105,7 +105,7 @@ class CollectiveMember(Member):
         self._started = time.monotonic()
 
     def _room_bytes(self) -> Optional[int]:
-        """The largest size for which two buffers fit on every GPU; None where nobody counts."""
+        """The largest size whose two buffers fit on every GPU; None without a limit."""
         rooms = [
             ((device.free_bytes or 0) - self.reserve_bytes(device) - LIBRARY_BYTES) // 2
             for device in self.devices
@@ -114,7 +114,7 @@ class CollectiveMember(Member):
         return min(rooms) if rooms else None
 
     def _warm(self) -> None:
-        """Run for a while: links and clocks take 0.2 to 0.5 s to wake."""
+        """Warm up: links and clocks take 0.2 to 0.5 s to wake."""
         data = self._receive[: _WARM_BYTES // FLOAT_BYTES]
         self.dist.all_reduce(data)
         once = self.here.seconds(lambda: self.dist.all_reduce(data), 1)
@@ -146,7 +146,7 @@ class CollectiveMember(Member):
                 raise
             self._lacks(operation, step, f"{type(error).__name__}: {error}")
             return
-        # The very first call of an operation also makes its connections.
+        # The first call of an operation also creates its connections.
         once = min(here.seconds(calls[-1], 1) for _ in range(2))
         tried = {"once": once, "wrong": wrong, "checked": checked}
         heard = self._hear(f"tried/{place}", tried)
@@ -156,7 +156,7 @@ class CollectiveMember(Member):
         taken = self._samples(calls, often)
         heard = self._hear(f"taken/{place}", taken)
         in_a_row = list(zip(*(one["row"] for one in heard)))
-        # What one rank could not hold is no such sample of any rank.
+        # If one rank was not held long enough, the samples of all ranks are void.
         held = [ranks for ranks in zip(*(one["held"] for one in heard)) if None not in ranks]
         queued = max(one["queued"] for one in heard)
         self._clock.end(heard[0]["now"], step.size_bytes, _middle(in_a_row, max))
@@ -171,7 +171,7 @@ class CollectiveMember(Member):
         return [json.loads(text) for text in self.share(topic, json.dumps(said))]
 
     def _calls(self, operation: Operation, form: str, numbers: int) -> "list[Call]":
-        """One call for each part of the buffers that this size fits into, up to a hundred."""
+        """A call for each part of this size in the buffers, at most a hundred."""
         found = []
         for at in range(0, self._receive.numel() - numbers + 1, numbers)[:100]:
             send, receive = self._send[at : at + numbers], self._receive[at : at + numbers]
@@ -182,7 +182,7 @@ class CollectiveMember(Member):
     def _check(
         self, operation: Operation, form: str, numbers: int, call: Call
     ) -> "tuple[int, int]":
-        """Make one call with known data; bytes that are wrong here, and bytes looked at."""
+        """Make one call with known data; returns the wrong and the checked bytes of this rank."""
         here, send, receive = self.here, self._send[:numbers], self._receive[:numbers]
         given, result = operation.places(send, receive, self.rank, self.ranks, form)
         receive.zero_()
@@ -196,12 +196,12 @@ class CollectiveMember(Member):
         return wrong, checked
 
     def _samples(self, calls: "list[Call]", often: Repeats) -> "dict[str, Any]":
-        """Seconds of one call, sample by sample, in both ways; and of queueing one."""
+        """Seconds of one call by sample, in both ways, and seconds of queueing one."""
         here = self.here
         row: list[float] = []
         queueing: list[float] = []
         one_sample = [calls[place % len(calls)] for place in range(often.calls)]
-        # Not the operation itself: in a ring of sends a rank waits for its neighbours alone.
+        # The operation itself would not do: in a ring a rank waits for its neighbours alone.
         lead: Call = partial(self.dist.all_reduce, self._tiny)
         for _ in range(often.samples):
             lead()
@@ -220,7 +220,7 @@ class CollectiveMember(Member):
     def _held(
         self, lead: Call, one_sample: "list[Call]", seconds: float, samples: int
     ) -> "list[Optional[float]]":
-        """Seconds of one call with the GPU held, sample by sample; None where it went on early."""
+        """Seconds of one call with the GPU held, by sample; None where the hold ended early."""
         taken: list[Optional[float]] = []
         for _ in range(samples):
             taken.append(self.here.held(lead, one_sample, seconds))
@@ -259,7 +259,7 @@ class CollectiveMember(Member):
             "in_a_row_us": round(row_seconds * 1e6, 3),
             "held_us": round(_middle(held) * 1e6, 3) if held else None,
             "queueing_us": round(queued * 1e6, 3) if on_gpu else None,
-            # bytes_per_copy, in whole parts of 16 bytes for each rank.
+            # bytes_per_copy, rounded to parts of 16 bytes for each rank.
             "size_bytes": size,
             "ranks": self.ranks,
             "dtype": "float32",
@@ -274,7 +274,7 @@ class CollectiveMember(Member):
         )  # fmt: skip
 
     def _lacks(self, operation: Operation, step: Step, why: str) -> None:
-        """The self-test's library has no such call: an answer, and no figure."""
+        """Report that the self-test's library lacks the call, without a figure."""
         self._lacking[operation.name] = why
         if self.rank == 0:
             self.say(
@@ -284,7 +284,7 @@ class CollectiveMember(Member):
             )  # fmt: skip
 
     def _note_cuts(self) -> None:
-        """Say at the end what a slow transport left no time for."""
+        """Note at the end what a slow transport left no time for."""
         if self.rank != 0:
             return
         if self._skipped:

@@ -1,9 +1,9 @@
-"""The time of one call, as Triton's testing.do_bench takes it, without Triton.
+"""Times one call like Triton's testing.do_bench, without Triton.
 
-One call, then five between two events (flushes included) give an estimate; from it follow how many
-calls warm up and how many are timed. Every timed call has an event pair of its own and finds a cold
-L2, because a buffer larger than any L2 (126 MB on B200) is zeroed before it, outside of the pair.
-Nothing waits in between, so the queue stays full and launching costs nothing on the device's clock.
+One call, then five between two events (flushes included) give an estimate, which decides how many
+calls warm up and how many are timed. Every timed call has its own pair of events and starts with a
+cold L2, because a buffer larger than any L2 (126 MB on B200) is zeroed before it, outside the pair.
+Nothing waits in between, so the queue stays full and launching costs no time of the device.
 """
 
 import contextlib
@@ -15,11 +15,11 @@ from ...protocol.timing import Sampled
 
 WARMUP_MS = 30.0
 REP_MS = 200.0
-"""The budgets of the source documents' GEMM method: milliseconds, not counts."""
+"""Budgets for warming up and timing, in milliseconds instead of counts."""
 FLUSH_BYTES = 256 << 20
 _ESTIMATE_CALLS = 5
 _MOST_CALLS = 5000
-"""Two events each: a call of no length must not fill the memory with them."""
+"""Limits the events, two for each call: very short calls must not fill the memory."""
 
 Work = Callable[[], object]
 
@@ -38,7 +38,7 @@ class CallTimes(Sampled):
         return max(self.samples)
 
     def quantile(self, fraction: float) -> float:
-        """What this part of the calls stayed under, 0 to 1; between two samples, in proportion."""
+        """The quantile for a part of 0 to 1, interpolated between two samples."""
         ordered = sorted(self.samples)
         place = fraction * (len(ordered) - 1)
         low = int(place)
@@ -47,7 +47,7 @@ class CallTimes(Sampled):
 
 
 def counts(estimate_ms: float, warmup_ms: float, rep_ms: float) -> "tuple[int, int]":
-    """How many calls warm up and how many are timed, one at least, if one takes so long."""
+    """How many calls warm up and how many are timed, at least one each."""
     lasts = max(estimate_ms, 1e-3)
     return (
         min(_MOST_CALLS, max(1, int(warmup_ms / lasts))),
@@ -56,7 +56,7 @@ def counts(estimate_ms: float, warmup_ms: float, rep_ms: float) -> "tuple[int, i
 
 
 def flush_buffer(torch: Any, device: str) -> Any:
-    """What to pass as `flush` for calls on this device; None on a CPU."""
+    """The `flush` argument for calls on this device; None on a CPU."""
     if device == "cpu":
         return None
     return torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=device)
@@ -71,10 +71,10 @@ def median_ms(
     flush: Any = None,
     device: str = "cuda",
 ) -> CallTimes:
-    """Time `work`, which queues on the current stream of `device` ("cpu": runs at once).
+    """Time `work`, which queues on the current stream of `device`; on "cpu" it runs at once.
 
-    `flush`: what `flush_buffer` gave, else the L2 stays warm. The figure to report is `.median`,
-    in milliseconds.
+    `flush`: the result of `flush_buffer`; without it the L2 stays warm. Report `.median`, in
+    milliseconds.
     """
     if device == "cpu":
         return _on_cpu(work, warmup_ms, rep_ms)

@@ -1,4 +1,4 @@
-"""Which matrix multiplications are timed: number types, shapes and entry points of each level.
+"""The timed matrix multiplications: number types, shapes and entry points of each level.
 
 A shape is (M, K, N): A is M x K, B is K x N. The first four are those of one Llama-70B layer cut
 for tensor parallelism of eight (QKV, attention output, FFN up and gate, FFN down), at 16384 tokens.
@@ -14,15 +14,15 @@ SHAPES = (
     (16384, 8192, 1280), (16384, 1024, 8192), (16384, 8192, 7168), (16384, 3584, 8192), CUBE,
 )  # fmt: skip
 _SMALL_CUBE = (4096, 4096, 4096)
-"""Where none of a level's shapes fits the free memory."""
+"""The fallback if no shape of a level fits into the free memory."""
 _CPU_SHAPES = ((96, 128, 64), (64, 64, 64))
 DTYPES = ("bf16", "fp16", "tf32", "fp32", "fp8")
 _BYTES = {"bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, "fp8": 1}
 _OUT_BYTES = {**_BYTES, "fp8": 2}
 _CHECK_BYTES = 96 * MIB
-"""The rows and columns that are multiplied again in float64."""
+"""Rows and columns that are checked in float64."""
 LIBRARY_BYTES = 256 * MIB
-"""Workspaces of the GEMM library, and what a context still takes when kernels are loaded."""
+"""Memory for workspaces of the GEMM library and for kernels that are loaded later."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,22 @@ class Multiplication:
     k: int
     n: int
     entry: str
-    """What of torch is called: matmul, linear, scaled_mm, or "scaled_mm fast": with the tensor
-    cores' own, shorter format for partial sums, as in training."""
+    """The function of torch: matmul, linear, scaled_mm, or "scaled_mm fast", which keeps partial
+    sums in the shorter format of the tensor cores, as in training."""
 
     @property
     def name(self) -> str:
-        """Which of the figures it is, in words."""
+        """The variant of its figure."""
         return f"{self.dtype} M{self.m} K{self.k} N{self.n} {self.entry}"
 
     @property
     def kind(self) -> str:
-        """What a device has or has not: the number type, and fp8's fast accumulation."""
+        """The feature that a device may lack: the number type, or fast accumulation of fp8."""
         return self.dtype + (" fast accumulation" if self.entry == "scaled_mm fast" else "")
 
     @property
     def flop(self) -> int:
-        """Floating point operations, a multiplication and an addition counted as two."""
+        """Floating point operations; a multiplication and an addition count as two."""
         return 2 * self.m * self.n * self.k
 
     def tflops(self, milliseconds: float) -> float:
@@ -59,7 +59,7 @@ class Multiplication:
 
     @property
     def memory_bytes(self) -> int:
-        """A, B and C, for fp8 also what is drawn before it is cast, and the check."""
+        """Memory of A, B and C, of the check, and for fp8 of the values before the cast."""
         one, out = _BYTES[self.dtype], _OUT_BYTES[self.dtype]
         a, b, c = self.m * self.k, self.k * self.n, self.m * self.n
         drawn = out * max(a, b) if self.dtype == "fp8" else 0
@@ -67,10 +67,9 @@ class Multiplication:
 
 
 def cases(level: str, *, cpu: bool = False) -> "tuple[Multiplication, ...]":
-    """What a level times, in order: first bf16 and fp8 of each shape, as torch does them by itself.
+    """The cases of a level in order: first bf16 and fp8 of each shape with default settings.
 
-    A GPU that is limited by its power keeps another clock after another load, so the order is that
-    of the source documents' benchmark.
+    The clock of a GPU at its power limit depends on the load before, so the order is fixed.
     """
     shapes = _CPU_SHAPES if cpu else SHAPES
     cube = shapes[-1]
@@ -92,7 +91,7 @@ def cases(level: str, *, cpu: bool = False) -> "tuple[Multiplication, ...]":
 def fitting(
     wanted: "tuple[Multiplication, ...]", fits: "Callable[[Multiplication], bool]"
 ) -> "tuple[tuple[Multiplication, ...], tuple[Multiplication, ...]]":
-    """The cases that fit and those left out; a smaller cube where none would be left."""
+    """The cases that fit and those left out; if none fits, a smaller cube."""
     kept = tuple(case for case in wanted if fits(case))
     if not kept:
         dtypes = dict.fromkeys(case.dtype for case in wanted)

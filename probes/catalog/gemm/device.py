@@ -1,4 +1,4 @@
-"""One device that multiplies: calls timed, numbers checked; and several of them side by side."""
+"""Times and checks multiplications on one device, or on several side by side."""
 
 import dataclasses
 import queue
@@ -15,12 +15,12 @@ from .cases import Multiplication
 from .work import Multiplier, Unsupported, judged
 
 IN_A_ROW = frozenset({"bf16", "fp8"})
-"""Number types that the process-wide TF32 switch does not touch: no device waits for another."""
+"""Number types without the process-wide TF32 switch, so no device waits for another."""
 
 
 @dataclasses.dataclass
 class GemmResult:
-    """What one device had to say about one case."""
+    """The result of one case on one device."""
 
     times: Optional[CallTimes] = None
     verdict: Optional[str] = None
@@ -35,7 +35,7 @@ class GemmResult:
 
 
 class GemmBench:
-    """One device with its thread: cuBLAS keeps handles and workspaces for each thread."""
+    """One device with its own thread, because cuBLAS keeps workspaces for each thread."""
 
     def __init__(self, torch: Any, kind: str, record: DeviceRecord, rep_ms: float) -> None:
         self.record = record
@@ -43,9 +43,9 @@ class GemmBench:
         self.planned: tuple[Multiplication, ...] = ()
         self.room_bytes: Optional[int] = None
         self.unsupported: set[str] = set()
-        """Kinds of cases that it turned out not to have."""
+        """Kinds of cases that failed as unsupported."""
         self.watch = Watch()
-        """Its sensors while cases are timed; nothing unless somebody has them watched."""
+        """Sensor readings while cases are timed; empty unless sensors are watched."""
         self._torch = torch
         self._device = "cpu" if kind == "cpu" else f"cuda:{record.torch_index}"
         self._rep_ms = rep_ms
@@ -55,7 +55,7 @@ class GemmBench:
 
     @property
     def row(self) -> "tuple[Multiplication, ...]":
-        """Its cases that are timed in a row, in order."""
+        """The cases that are timed in a row, in order."""
         return tuple(case for case in self.planned if case.dtype in IN_A_ROW)
 
     def has(self, case: Multiplication) -> bool:
@@ -63,9 +63,9 @@ class GemmBench:
         return case in self.planned and case.kind not in self.unsupported
 
     def measure_row(self, report: "Callable[[_Timed], None]", stop: threading.Event) -> None:
-        """Time the row without a pause, on the device's own thread, until `stop`.
+        """Time the row without pauses on the device's own thread, until `stop` is set.
 
-        A GPU at its power limit clocks higher for a while after any rest.
+        After a pause, a GPU at its power limit clocks higher for a while.
         """
         for case in self.row:
             if stop.is_set():
@@ -95,9 +95,9 @@ class GemmBench:
         return result
 
     def check(self, case: Multiplication, timed: GemmResult) -> GemmResult:
-        """The same with what the numbers of one call say of it: no figure where they are no such.
+        """Check the numbers of one call; wrong numbers take the figure away.
 
-        For lack of memory it stays unchecked.
+        Without memory for the check the result stays unchecked.
         """
         result = dataclasses.replace(timed)
         try:
@@ -113,9 +113,9 @@ class GemmBench:
         return result
 
     def make_room(self, case: Multiplication) -> None:
-        """Give memory of earlier cases back where it would be too much together with this one's.
+        """Free the memory of earlier cases if this case would not fit beside it.
 
-        Not after every case: what ran just before moves a power-limited clock, and so does a pause.
+        It is not freed after every case, because a pause changes the clock of a GPU at its limit.
         """
         if self.room_bytes is not None:
             kept = self._torch.cuda.memory_reserved(self._device)
@@ -123,14 +123,14 @@ class GemmBench:
                 self._torch.cuda.empty_cache()
 
     def _lacks_memory(self, error: RuntimeError, result: GemmResult) -> None:
-        """Say so where another process took the memory; any other error goes on."""
+        """Record that another process took the memory; raise any other error again."""
         if not self._multiplier.is_out_of_memory(error):
             raise error
         result.why = "the GPU ran out of memory: another process took it meanwhile"
         self._torch.cuda.empty_cache()
 
     def close(self) -> None:
-        """Let go of memory and thread."""
+        """Free the memory and end the thread."""
         self._multiplier.release()
         self._flush = None
         clear = getattr(self._torch._C, "_cuda_clearCublasWorkspaces", None)
@@ -146,9 +146,9 @@ def measure_rows(
     benches: "Sequence[GemmBench]",
     report: "Callable[[GemmBench, Multiplication, GemmResult], None]",
 ) -> None:
-    """Every device times its row at its own pace; `report` hears of each case on this thread.
+    """Let every device time its row at its own pace; `report` is called in this thread.
 
-    Where one fails the others stop after the case they are at, and its error is raised.
+    If one device fails, the others stop after their current case, and its error is raised.
     """
     came: queue.SimpleQueue[Union[_Timed, Future[None]]] = queue.SimpleQueue()
     stop = threading.Event()

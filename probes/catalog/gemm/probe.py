@@ -1,8 +1,8 @@
 """Matrix multiplication: TFLOP/s of each number type on the shapes of a large model.
 
-The method of Triton's do_bench (see bench.py) on normally distributed inputs: zeros and constants
-flatter a card that is limited by its power. Clock, power and throttle reasons are read while the
-calls run, since neither vendor's sheet says what clock it keeps under load.
+The method is Triton's do_bench (see bench.py) on normally distributed inputs, because zeros and
+constants flatter a card at its power limit. Clock, power and throttle reasons are read while the
+calls run, since no data sheet says which clock a card keeps under load.
 """
 
 import contextlib
@@ -52,15 +52,15 @@ _STEERING = (
     "HIPBLASLT_WORKSPACE_SIZE", "PYTORCH_TUNABLEOP_ENABLED", "PYTORCH_TUNABLEOP_TUNING",
     "TENSILE_STREAMK_DYNAMIC_GRID", "ROCBLAS_USE_HIPBLASLT",
 )  # fmt: skip
-"""Left as the job has them, and named in the result, since they choose the kernels."""
+"""Variables that choose the kernels; they stay as in the job and the result names them."""
 
 Emit = Callable[[Message], None]
 
 
 def run(request: Request, emit: Emit) -> None:
-    """Time the level's cases on every requested device; ProbeStopped where it cannot.
+    """Time the cases of a level on every requested device; ProbeStopped if it cannot.
 
-    `alone`: one device after the other; else all at once, for each computes in its own memory.
+    `alone` times one device after the other; else all run at once, each in its own memory.
     """
     level = level_of(request.params)
     backend, opened = open_devices(request, SPEC, emit)
@@ -77,7 +77,7 @@ def run(request: Request, emit: Emit) -> None:
 
 
 class _Walk:
-    """All cases on all devices that they fit: those in a row, then those that need a switch."""
+    """Runs all cases on all devices: those in a row first, then those that need a switch."""
 
     def __init__(
         self,
@@ -108,10 +108,10 @@ class _Walk:
         self._done, self._steps = 0, 2 * sum(len(plan) for plan in plans)
 
     def measure_all(self) -> None:
-        """Every case; once more where a device is slower than its like; then the numbers.
+        """Time every case, repeat it on slow devices, then check the numbers.
 
-        All times come first: what ran just before moves a power-limited clock, and the reference
-        starts from rest and goes from one shape to the next without a pause.
+        Checks come last because they would change the clock of a GPU at its power limit; the
+        reference starts from rest and goes from shape to shape without a pause.
         """
         self._began = time.monotonic()
         with contextlib.ExitStack() as watches:
@@ -135,14 +135,14 @@ class _Walk:
         self._progress("all shapes measured")
 
     def _progress(self, what: str) -> None:
-        """Steps are cases of single devices, once timed and once checked."""
+        """Report progress; each case of a device is one step to time and one to check."""
         self._emit(Progress(self._done, self._steps, what))
 
     def _planned(self, case: Multiplication) -> int:
         return sum(case in bench.planned for bench in self._benches)
 
     def _measure_rows(self) -> None:
-        """The cases that no device has to wait for another with; then again where one was slow."""
+        """Time the cases in which no device waits for another, then repeat the slow ones."""
         benches = [bench for bench in self._benches if bench.row]
         steps = sum(len(bench.row) for bench in benches)
         together = len(benches) > 1 and not self._alone
@@ -156,7 +156,7 @@ class _Walk:
         with precision(self._torch, "bf16"):
             for group in [[bench] for bench in benches] if self._alone else [benches]:
                 measure_rows(group, report)
-        self._done = steps  # with those left out because the device has no such type
+        self._done = steps  # includes cases whose type the device does not have
         for case in self._cases:
             if case.dtype in IN_A_ROW:
                 self._measure_low(case)
@@ -176,7 +176,7 @@ class _Walk:
             self._take(case, bench, result, attempt=attempt, together=together)
 
     def _measure_low(self, case: Multiplication) -> None:
-        """Time the case once more on devices that are slower than their like."""
+        """Time the case again on devices that are slower than equal ones."""
         found = []
         for bench in self._benches:
             taken = self._taken.get((bench.record.key, case))
@@ -195,7 +195,7 @@ class _Walk:
         attempt: int,
         together: bool,
     ) -> None:
-        """Keep and report what was timed, with what the sensors said meanwhile."""
+        """Keep and report a result with its sensor readings."""
         if result.since is not None and result.until is not None:
             result.seen = {
                 **bench.watch.summary(result.since, result.until),
@@ -206,7 +206,7 @@ class _Walk:
         self._report(case, taken)
 
     def _check(self, case: Multiplication) -> None:
-        """Report once more, with what the numbers say."""
+        """Check the numbers and report the results again."""
         timed = [
             self._taken[bench.record.key, case]
             for bench in self._benches
@@ -228,7 +228,7 @@ class _Walk:
         self._emit(measurement(case, taken, device_kind=self._kind, method=SPEC.method))
 
     def close(self) -> None:
-        """Give all memory back, also after an error, when no thread uses it any more."""
+        """Free all memory, also after an error, once no thread uses it."""
         for bench in self._benches:
             bench.thread.shutdown(wait=True)
         for bench in self._benches:

@@ -1,4 +1,4 @@
-"""What is said of matrix multiplications: a figure of one case, a note on what differs."""
+"""Messages about matrix multiplications: the figure of a case, and a note on differences."""
 
 import dataclasses
 import math
@@ -14,7 +14,7 @@ GEMM = Quantity(
     "gemm", "", unit="TFLOP/s", counted="2MNK floating point operations", main_variant="bf16"
 )
 ENTRY_DIFFERENCE = 0.03
-"""Two ways to the same product that differ by more are worth a word."""
+"""If two functions for the same product differ by more, a note says so."""
 _CALLS = {
     "matmul": "torch.matmul",
     "linear": "F.linear",
@@ -25,21 +25,21 @@ _CALLS = {
 
 @dataclasses.dataclass(frozen=True)
 class Taken:
-    """What one device gave for one case."""
+    """The result of one device for one case."""
 
     bench: GemmBench
     result: GemmResult
     attempt: int
     together: bool
-    """Whether other devices multiplied meanwhile."""
+    """Whether other devices multiplied at the same time."""
     checked: bool = False
-    """Whether the numbers were looked at: a second report, which replaces the first."""
+    """Whether the numbers were checked; this second report replaces the first."""
 
 
 def measurement(
     case: Multiplication, taken: Taken, *, device_kind: str, method: str
 ) -> MeasuredValue:
-    """One figure in TFLOP/s, or why there is none; what a device does not have is of its kind."""
+    """The figure in TFLOP/s, or the reason why there is none."""
     key, result = taken.bench.record.key, taken.result
     figures: dict[str, Any] = {}
     details: dict[str, Any] = {
@@ -88,7 +88,7 @@ def measurement(
 
 
 def entries_note(figures: "Mapping[tuple[str, Multiplication], float]") -> Optional[Note]:
-    """Where matmul and linear of one shape differ; `figures`: TFLOP/s by device key and case."""
+    """A note where matmul and linear of one shape differ; `figures`: TFLOP/s by device key."""
     differences = []
     for (key, case), figure in figures.items():
         other = figures.get((key, dataclasses.replace(case, entry="linear")))

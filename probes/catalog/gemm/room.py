@@ -1,4 +1,4 @@
-"""What of the matrix multiplications fits a device's free memory."""
+"""Chooses the matrix multiplications that fit into a device's free memory."""
 
 from collections.abc import Callable
 from typing import Optional
@@ -13,9 +13,9 @@ Emit = Callable[[Message], None]
 
 
 def room_bytes(device: DeviceRecord, kind: str, *, forced: bool) -> Optional[int]:
-    """Memory for operands, results and the flush buffer; None on a CPU, where nobody counts.
+    """Memory for operands, results and the flush buffer; None on a CPU, which has no limit.
 
-    `forced`: more of the device may be taken (see `sizing.reserve_bytes`).
+    `forced`: take more of the device (see `sizing.reserve_bytes`).
     """
     return None if kind == "cpu" else spare_bytes(device, forced=forced) - LIBRARY_BYTES
 
@@ -23,7 +23,7 @@ def room_bytes(device: DeviceRecord, kind: str, *, forced: bool) -> Optional[int
 def plan(
     device: DeviceRecord, wanted: "tuple[Multiplication, ...]", room: Optional[int], emit: Emit
 ) -> "tuple[Multiplication, ...]":
-    """The cases that fit; ProbeStopped where none does."""
+    """The cases that fit; ProbeStopped if none does."""
     if room is None:
         return wanted
     kept, dropped = fitting(wanted, lambda case: case.memory_bytes + FLUSH_BYTES <= room)

@@ -1,4 +1,4 @@
-"""One device's matrix multiplications: operands, the call, the check, and which library ran."""
+"""Matrix multiplications on one device: operands, call, check, and the library that ran."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -8,25 +8,25 @@ from ...protocol.plaintext import one_line
 from .cases import Multiplication
 
 TOLERANCE = {"bf16": 1e-2, "fp16": 5e-3, "tf32": 2e-3, "fp32": 3e-5, "fp8": 5e-2}
-"""Of the root mean square error, relative: a few times the rounding of result and inputs."""
+"""Limits of the relative root mean square error: a few times the rounding errors."""
 FULL_PRECISION = 3e-5
-"""fp32 stays under this and TF32, whose inputs have 10 bits after the point, over it."""
+"""The error of fp32 stays below this; that of TF32, with 10 bits of mantissa, does not."""
 _CHECKED_ROWS = 8
 _CHECKED_COLUMNS = 1024
-"""At a time: a column of B is copied as float64."""
+"""How many columns of B are copied as float64 at a time."""
 
 Work = Callable[[], Any]
 
 
 class Unsupported(Exception):  # noqa: N818  (an answer, not an error)
-    """Why this device or this torch has no such multiplication."""
+    """The device or torch lacks the multiplication; the text says why."""
 
 
 @contextlib.contextmanager
 def precision(torch: Any, dtype: str) -> Iterator[None]:
-    """Let float32 multiplications use TF32 for the case `tf32` alone; restored afterwards.
+    """Let float32 multiplications use TF32 only for the case `tf32`, and restore the switch.
 
-    The switch is one for all devices and threads of the process.
+    The switch applies to all devices and threads of the process.
     """
     switch = torch.backends.cuda.matmul
     before = switch.allow_tf32
@@ -38,7 +38,7 @@ def precision(torch: Any, dtype: str) -> Iterator[None]:
 
 
 class Multiplier:
-    """What is needed to time cases on one device; to be used by one thread."""
+    """Prepares and checks cases on one device; for a single thread."""
 
     def __init__(self, torch: Any, device: str, seed: int = 0) -> None:
         self._torch = torch
@@ -49,12 +49,12 @@ class Multiplier:
         self._b: Any = None
 
     def prepare(self, case: Multiplication) -> Work:
-        """Operands from a normal distribution of variance 1, and the call; Unsupported if none."""
+        """Draw normally distributed operands and build the call; Unsupported if there is none."""
         why = self._missing(case.dtype)
         if why:
             raise Unsupported(why)
         self.release()
-        # What is no matmul takes B as N x K: linear as its weight, scaled_mm in columns.
+        # All functions but matmul take B as N x K: linear as weight, scaled_mm by columns.
         b_shape = (case.k, case.n) if case.entry == "matmul" else (case.n, case.k)
         self._a, self._b = (
             self._normal(case.dtype, case.m, case.k),
@@ -88,7 +88,7 @@ class Multiplier:
         if case.entry == "linear":
             return lambda: torch.nn.functional.linear(a, b)
         one, columns = torch.ones((), device=self.device, dtype=torch.float32), b.t()
-        # By name: up to torch 2.4 the scales are keyword-only, and a tuple comes back.
+        # Up to torch 2.4 the scales are keyword-only and the result is a tuple.
         more = {"use_fast_accum": True} if case.entry == "scaled_mm fast" else {}
 
         def scaled() -> Any:
@@ -99,12 +99,12 @@ class Multiplier:
 
         try:
             scaled()
-        except TypeError as error:  # torch 2.1 has no such argument
+        except TypeError as error:  # torch 2.1 lacks the argument
             raise Unsupported(one_line(str(error), 300)) from error
         return scaled
 
     def _float8(self) -> Any:
-        """The e4m3 type that this device multiplies: MI300's has no negative zero."""
+        """The e4m3 type of this device; that of MI300 has no negative zero."""
         old = self._arch() in ("gfx940", "gfx941", "gfx942")
         name = "float8_e4m3fnuz" if old else "float8_e4m3fn"
         if not (hasattr(self._torch, name) and hasattr(self._torch, "_scaled_mm")):
@@ -118,7 +118,7 @@ class Multiplier:
         return str(getattr(properties, "gcnArchName", "")).partition(":")[0]
 
     def _missing(self, dtype: str) -> str:
-        """Why the device has no such type; empty where it may have it."""
+        """Why the device lacks the type; empty if it may have it."""
         torch = self._torch
         if self.device == "cpu":
             return "a CPU has no TF32" if dtype == "tf32" else ""
@@ -139,7 +139,7 @@ class Multiplier:
         return ""
 
     def relative_error(self, case: Multiplication, work: Work) -> float:
-        """Root mean square of a few rows' error against float64, over that of the rows."""
+        """Root mean square error of a few rows against float64, relative to the rows."""
         torch = self._torch
         came = work()
         rows = torch.linspace(0, case.m - 1, min(_CHECKED_ROWS, case.m)).long().tolist()
@@ -155,7 +155,7 @@ class Multiplier:
         return float((off / size) ** 0.5) if size else float("nan")
 
     def library(self, case: Multiplication) -> Optional[str]:
-        """Who multiplies by torch's own account; None where that cannot be known."""
+        """The library that torch reports for the call; None where torch does not say."""
         if self.device == "cpu":
             return None
         if case.entry.startswith("scaled_mm"):
@@ -171,7 +171,7 @@ class Multiplier:
         return names.get(chosen.lower())
 
     def is_out_of_memory(self, error: RuntimeError) -> bool:
-        """Whether somebody else took the memory meanwhile."""
+        """Whether the error means that another process took the memory."""
         kind = getattr(self._torch.cuda, "OutOfMemoryError", None)
         return kind is not None and isinstance(error, kind)
 
@@ -181,7 +181,7 @@ class Multiplier:
 
 
 def judged(dtype: str, error: float) -> "tuple[str, Optional[str]]":
-    """The verdict on the numbers; and why it is no figure of this type, where it is none."""
+    """The verdict on the numbers, and why they are no figure of this type if so."""
     if dtype == "tf32" and error < FULL_PRECISION:
         return "", "the numbers have full precision: this runs as fp32, not as TF32"
     if dtype == "fp32" and FULL_PRECISION <= error <= TOLERANCE["tf32"]:

@@ -1,4 +1,4 @@
-"""What the probe `host` measures on, how much of it, and how a figure is reported."""
+"""Devices, sizes and messages of the probe `host`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ TO_DEVICE = Quantity(
 )
 FROM_DEVICE = Quantity("d2h_bandwidth", "from the GPU", counted=_ONCE, heading="from GPU")
 QUANTITIES = {True: TO_DEVICE, False: FROM_DEVICE}
-"""By whether the bytes go to the device."""
+"""Whether the bytes go to the device -> the quantity."""
 _MEMORY = {
     "pinned": "pinned by the driver",
     "registered": "pinned after its pages were touched",
@@ -27,7 +27,7 @@ FEW_COPIES = 4
 
 @dataclass(frozen=True)
 class Place:
-    """A device, the NUMA node it hangs on, and the CPUs of that which may be used."""
+    """A device, its NUMA node, and the usable CPUs of that node."""
 
     device: DeviceRecord
     node: Optional[int]
@@ -35,28 +35,28 @@ class Place:
 
     @property
     def key(self) -> str:
-        """What measurements call the device."""
+        """The name of the device in measurements."""
         return self.device.key
 
     @property
     def index(self) -> int:
-        """Torch's number of it."""
+        """The index of the device in torch."""
         return self.device.torch_index
 
 
 @dataclass(frozen=True)
 class Level:
-    """How much is done of everything."""
+    """Sizes and repeats of one level."""
 
     samples: int
     copies: int
     sample_seconds: float
-    """A sample on a slow link is cut down to about so long."""
+    """Target duration of a sample on a slow link."""
     warm_seconds: float
     smallest_bytes: int
 
     def plan(self, size_bytes: int, bytes_per_second: float) -> "tuple[int, int]":
-        """Bytes of one copy and number of copies; first the size is halved, then the number."""
+        """Bytes and number of copies of a sample; first the size is halved, then the number."""
         size, copies = size_bytes, self.copies
         while copies * size > self.sample_seconds * bytes_per_second:
             if size // 2 >= self.smallest_bytes:
@@ -84,7 +84,7 @@ class HostReporter:
 
     method: str
     kind: str
-    """Of the devices: gpu or cpu."""
+    """Kind of the devices: gpu or cpu."""
     emit: Emit
 
     def figure(
@@ -92,7 +92,7 @@ class HostReporter:
         size: int, copies: int, details: "dict[str, Any]", engine: str, attempt: int = 1,
         verdict: Optional[str] = None,
     ) -> None:  # fmt: skip
-        """GB/s of one way; an empty `key` is all devices together."""
+        """Emit GB/s of one way; an empty `key` stands for all devices together."""
         self.emit(
             MeasuredValue(
                 name=quantity.key,
@@ -116,7 +116,7 @@ class HostReporter:
 
 
 def way(key: str, to_device: bool) -> str:
-    """Which way the bytes go, in words."""
+    """The direction of a copy in words."""
     return f"host memory to {key}" if to_device else f"{key} to host memory"
 
 
@@ -126,7 +126,7 @@ def link(seen: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def about(buffer: HostBuffer, node: Optional[int]) -> "dict[str, Any]":
-    """Kind and node of the host memory; the kernel's word goes before the place it was made on."""
+    """Kind and node of the host memory; the node from the kernel has precedence."""
     details: dict[str, Any] = {"memory": _MEMORY[buffer.kind]}
     if buffer.node is not None or node is not None:
         details["numa_node"] = buffer.node if buffer.node is not None else node

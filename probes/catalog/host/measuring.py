@@ -1,4 +1,4 @@
-"""The figures of the probe `host`: one way, both ways, all at once, pageable, from one node."""
+"""Measures host copies: one way, both ways, all at once, pageable, and from one node."""
 
 import contextlib
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _PAGE_BYTES = 4096
 
 
 class Measuring:
-    """Buffers on host and devices, and what is timed between them."""
+    """Holds buffers on host and devices, and times copies between them."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Measuring:
         self._devices: dict[str, Any] = {}
 
     def allocate(self, size_bytes: int) -> None:
-        """Pinned memory on each node that has a device, and as much on each device."""
+        """Allocate pinned memory on each node that has a device, and as much on each device."""
         for place in self._places:
             self._devices[place.key] = self._copier.device_buffer(place.index, size_bytes)
             if place.node not in self._pools:
@@ -75,7 +75,7 @@ class Measuring:
         self._copier.close()
 
     def one_way(self, place: Place) -> "list[HostResult]":
-        """To the device and back, pinned, nothing else running; the bytes compared once."""
+        """Copy to the device and back, pinned and alone; the bytes are compared once."""
         pool, device = self._pools[place.node], self._devices[place.key]
         right = comes_back(self._torch, self._copier, place.index, pool.tensor, device)
         verdict = "verified" if right else "wrong-data"
@@ -115,7 +115,7 @@ class Measuring:
         return HostResult(QUANTITIES[to_device], place, sampled, again)
 
     def both_ways(self, place: Place) -> None:
-        """To the device and back at once, each with its own half of the buffers."""
+        """Copy both ways at once; each way has its own half of the buffers."""
         pool, device = self._pools[place.node], self._devices[place.key]
         half = pool.size_bytes // 2
         there = Copy(place.index, True, pool.tensor[:half], device[:half])
@@ -132,7 +132,7 @@ class Measuring:
             )  # fmt: skip
 
     def all_at_once(self) -> None:
-        """Every device with its own part of the pinned memory of its node; each way."""
+        """Copy to and from all devices at once, each with its own part of pinned memory."""
         for to_device in (True, False):
             copies = self._shares(to_device)
             with contextlib.ExitStack() as stack:
@@ -156,7 +156,7 @@ class Measuring:
             )  # fmt: skip
 
     def _shares(self, to_device: bool) -> "list[Copy]":
-        """A copy for each device; those of one node share its pinned memory, parts of one size."""
+        """A copy for each device; the devices of a node share its pinned memory in equal parts."""
         nodes = [place.node for place in self._places]
         most = max(nodes.count(node) for node in nodes)
         size = next(iter(self._pools.values())).size_bytes // most // _PAGE_BYTES * _PAGE_BYTES
@@ -169,7 +169,7 @@ class Measuring:
         return copies
 
     def _together(self, copies: "Sequence[Copy]") -> "list[Sampled]":
-        """GB/s of each while all are busy, and last of all of them added."""
+        """GB/s of each device while all are busy, followed by their sum."""
         sizes = [copy.host.numel() for copy in copies]
         self._copier.ends(copies, FEW_COPIES)
         taken = [
@@ -180,7 +180,7 @@ class Measuring:
         return [*each, Sampled(tuple(sum(one) for one in taken))]
 
     def pageable(self, size_bytes: int) -> None:
-        """Ordinary memory, next to each device; the CPU copies, so the host's clock counts."""
+        """Copy from pageable memory next to each device; the CPU copies, so its clock counts."""
         for node in dict.fromkeys(place.node for place in self._places):
             places = [place for place in self._places if place.node == node]
             buffer = self._host_buffer(places[0], "pageable", size_bytes)
@@ -207,7 +207,7 @@ class Measuring:
         )  # fmt: skip
 
     def from_node(self, node: int, cpus: "frozenset[int]", size_bytes: int) -> "list[HostResult]":
-        """From memory of one NUMA node, touched there first, to every device and back."""
+        """Copy between every device and memory of one NUMA node."""
         make = partial(self._copier.host_buffer, self._places[0].index)
         try:
             try:

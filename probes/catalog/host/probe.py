@@ -1,8 +1,9 @@
 """Host to GPU and back: pinned and pageable, both ways, from each NUMA node, all GPUs at once.
 
-The method of nvbandwidth's host_to_device_memcpy_ce and device_to_host_memcpy_ce: memory from the
-driver made on the CPUs next to the GPU, 512 MiB, 16 copies queued while the stream is held. The
-PCIe link's generation and width are read while the copies run: at rest a link is often asleep.
+The method is that of nvbandwidth's host_to_device_memcpy_ce and device_to_host_memcpy_ce: 512 MiB
+of memory from the driver, allocated on the CPUs next to the GPU, and 16 copies queued while the
+stream is held. Generation and width of the PCIe link are read while the copies run, because an idle
+link is often asleep.
 """
 
 import importlib
@@ -42,9 +43,9 @@ SPEC = ProbeSpec(
 _BUFFER_BYTES = (512 * MIB, 256 * MIB, 64 * MIB)
 _CPU_BYTES = 8 * MIB
 _OTHER_BYTES = 256 * MIB
-"""Of pageable buffers and those of one NUMA node, which are made one at a time."""
+"""Size of pageable buffers and those of one NUMA node; one of them exists at a time."""
 _HOST_SHARE = 4
-"""All buffers together stay under this part of what the host has free."""
+"""All buffers together stay below this part of the free host memory."""
 _FASTER = 1.05
 
 
@@ -90,7 +91,7 @@ def _size(
     *,
     is_cpu: bool,
 ) -> int:
-    """Bytes on each device, and of pinned memory on each NUMA node that has one of them."""
+    """Bytes on each device, and bytes of pinned memory on each NUMA node with a device."""
     if is_cpu:
         return _CPU_BYTES
     forced = request.params.get("force") is True
@@ -99,7 +100,7 @@ def _size(
     if on_device is None:
         raise too_full(devices, with_scratch[-1], forced=forced)
     free = host_free_bytes()
-    # One more of the same size, at most, is made while these are there: see _OTHER_BYTES.
+    # At most one more buffer of this size exists beside these: see _OTHER_BYTES.
     buffers = len({place.node for place in places}) + 1
     room = free // _HOST_SHARE // buffers
     pinned = next((size for size in _BUFFER_BYTES if size <= room), None)
@@ -120,7 +121,7 @@ def _walk(
     other_bytes: int,
     emit: Emit,
 ) -> None:
-    """All that the level wants, step by step."""
+    """Measure everything of the level, step by step."""
     more = level != "quick"
     from_nodes = list(nodes.items()) if more and len(nodes) > 1 else []
     several = len(places) > 1
@@ -169,7 +170,7 @@ def _compare_nodes(
     nodes: "dict[int, frozenset[int]]",
     emit: Emit,
 ) -> None:
-    """A note where another node than the one the firmware names is nearer."""
+    """A note if another node is faster than the one that the firmware names."""
     if len(nodes) == 1:
         node = next(iter(nodes))
         emit(Note("numa", f"One NUMA node has CPUs for this process: node {node}."))

@@ -1,8 +1,8 @@
-"""Where this environment keeps what was compiled once, and whether that lasts.
+"""Finds the caches of compiled code in this environment, and whether they last.
 
-Defaults as the libraries have them: CUDA's programming guide (CUDA_CACHE_PATH), torch's inductor
-(runtime/cache_dir_utils.py) and jit kernels (jit_utils.cpp), Triton (knobs: TRITON_HOME), ROCm's
-comgr and MIOpen.
+The defaults are those of the libraries: CUDA's programming guide (CUDA_CACHE_PATH), torch's
+inductor (runtime/cache_dir_utils.py) and jit kernels (jit_utils.cpp), Triton (knobs: TRITON_HOME),
+ROCm's comgr and MIOpen.
 """
 
 import getpass
@@ -25,7 +25,7 @@ _OFF = {
     "CUDA_CACHE_PATH": "CUDA_CACHE_DISABLE",
     "TORCHINDUCTOR_CACHE_DIR": "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
 }
-"""What switches a cache off when it is 1, by the variable of its path."""
+"""Variable of a cache's path -> variable that switches the cache off when it is 1."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class CodeCache:
     """Whether the variable is set; else the path is the library's default."""
     exists: bool
     filesystem: Optional[str]
-    """Its type as the kernel names it; None where that cannot be read."""
+    """Type of the file system as the kernel names it; None where it cannot be read."""
     off: Optional[str]
     """The variable that switches this cache off, if it is set."""
 
     @property
     def ephemeral(self) -> Optional[str]:
-        """Why what it holds will not be there next time; None where nothing speaks for that."""
+        """Why the cache will be gone next time; None if it seems to last."""
         return _EPHEMERAL.get(self.filesystem or "")
 
     @property
@@ -66,7 +66,7 @@ class CodeCache:
 def caches(
     environment: Mapping[str, str], *, is_hip: bool, mounts: Optional[str] = None
 ) -> "tuple[CodeCache, ...]":
-    """The caches that a first call may fill; `mounts` is the text of /proc/self/mountinfo."""
+    """The caches that a first call may fill; `mounts`: the text of /proc/self/mountinfo."""
     home = environment.get("HOME") or os.path.expanduser("~")
     cache_home = environment.get("XDG_CACHE_HOME") or os.path.join(home, ".cache")
     triton_home = environment.get("TRITON_HOME") or home

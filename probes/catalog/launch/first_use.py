@@ -1,4 +1,4 @@
-"""The script of a fresh interpreter that does things for the first time and says how long it took.
+"""A script for a fresh interpreter: does things for the first time and reports how long they took.
 
 Run by path: `first_use.py PARENT_PID PLAN`. PLAN is a JSON object: `cpu`, `indices` (the numbers
 that torch gives the devices), `steps` (names of STEPS, in order), `backend` (of torch.compile),
@@ -22,7 +22,7 @@ from typing import Any
 Answer = dict[str, Any]
 _STEADY_CALLS = 20
 _LAUNCHES, _ROUNDS = 500, 3
-"""Fewer than the 1024 that a queue holds, or the launching would wait."""
+"""Fewer than the 1024 entries of a queue, so that launching never waits."""
 _GRAPH_KERNELS = 100
 _SIDE, _CPU_SIDE = 1024, 64
 _PINNED_BYTES = 64 << 20
@@ -32,7 +32,7 @@ _EXPECTED = (
 
 
 class FirstUse:
-    """One process; each step can be done once."""
+    """The steps of one process; each can run only once."""
 
     def __init__(self, plan: "dict[str, Any]") -> None:
         self._plan = plan
@@ -41,9 +41,9 @@ class FirstUse:
         self._torch: Any = None
 
     def answers(self) -> Iterator[Answer]:
-        """Do the steps in order; what a step cannot do it says, and the next one follows."""
+        """Run the steps in order; a step that fails reports why, and the next one follows."""
         for name in self._plan["steps"]:
-            # Without these nothing that follows would be a first use of anything.
+            # Without these steps nothing that follows would be a first use.
             yield from STEPS[name](self) if name in ("import", "contexts") else self._step(name)
 
     def _step(self, name: str) -> Iterator[Answer]:
@@ -80,7 +80,7 @@ class FirstUse:
     def _first(
         self, variant: str, index: int, work: Callable[[], object], **details: Any
     ) -> Answer:
-        """The first call against the median of later ones, each until the device is done."""
+        """The first call and the median of later ones, each until the device has finished."""
 
         def call() -> None:
             work()
@@ -226,7 +226,7 @@ def _timed(work: Callable[[], Any]) -> "tuple[float, Any]":
 
 
 def _lifeline(folder: Path) -> Any:
-    """The module beside this script, without making the folder one that is searched."""
+    """Load the module beside this script without adding the folder to sys.path."""
     spec = importlib.util.spec_from_file_location("lifeline", folder / "lifeline.py")
     if spec is None or spec.loader is None:
         raise ImportError(str(folder))
@@ -236,7 +236,7 @@ def _lifeline(folder: Path) -> Any:
 
 
 def main(parent_pid: int, plan: "dict[str, Any]") -> int:
-    """Do the plan's steps, an answer a line; what C code prints goes to stderr."""
+    """Run the steps of the plan, one answer on each line; output of C code goes to stderr."""
     here = Path(__file__).resolve().parent
     _lifeline(here.parents[1] / "runner").die_with_parent(parent_pid)
     sys.path[:] = [p for p in sys.path if os.path.realpath(p or os.getcwd()) != str(here)]
@@ -252,5 +252,5 @@ def main(parent_pid: int, plan: "dict[str, Any]") -> int:
 if __name__ == "__main__":
     status = main(int(sys.argv[1]), json.loads(sys.argv[2]))
     sys.stderr.flush()
-    # As in worker.py: tearing contexts down costs time, and the kernel does it anyway.
+    # As in worker.py: destroying contexts takes time, and the kernel does it anyway.
     os._exit(status)

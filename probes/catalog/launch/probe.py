@@ -1,8 +1,8 @@
 """First use: what the first call costs against the steady state.
 
-Libraries load, contexts come up, kernels are compiled at the first call, and people take that for
-slowness. It is measured in fresh interpreters, since this process has done all of it before; that
-also means that the files of torch lie in the page cache, so an import after a boot takes longer.
+The first call loads libraries, creates contexts and compiles kernels, which looks like slowness. It
+is measured in fresh interpreters, since this process has done all of it before. The files of torch
+are then in the page cache already, so an import after a boot takes longer.
 """
 
 import importlib
@@ -64,11 +64,11 @@ _NOT_ON_A_CPU = ("contexts", "pinned", "graph", "matmul-everywhere")
 _SECONDS, _SECONDS_PER_GPU = 60.0, 5.0
 _COMPILE_SECONDS = 90.0
 _NEEDED_BYTES = 512 * MIB
-"""A context of the fresh interpreter and what it loads."""
+"""Memory for a context of the fresh interpreter and the code that it loads."""
 
 
 def run(request: Request, emit: Emit) -> None:
-    """Measure in fresh interpreters; ProbeStopped where one does not reach its end."""
+    """Measure in fresh interpreters; ProbeStopped if one does not reach its end."""
     level = level_of(request.params)
     backend, devices = open_devices(request, SPEC, emit)
     cpu = backend.kind == "cpu"
@@ -97,7 +97,7 @@ def _look_at_memory(devices: "Sequence[DeviceRecord]", *, forced: bool) -> None:
 
 
 class _Fresh:
-    """Fresh interpreters, and their answers as figures."""
+    """Runs fresh interpreters and turns their answers into figures."""
 
     def __init__(self, devices: "Sequence[DeviceRecord]", emit: Emit, *, cpu: bool) -> None:
         self._keys = {device.torch_index: device.key for device in devices}
@@ -109,7 +109,7 @@ class _Fresh:
         *, backend: str = "", only: "Optional[tuple[str, str]]" = None, done: int = 0,
         most_gpus: "Optional[int]" = None,
     ) -> None:  # fmt: skip
-        """Report each answer as it comes; `only`: one variant, and what it is called here."""
+        """Report each answer as it comes; `only`: one variant and its name here."""
         plan = {
             "cpu": self.is_cpu, "indices": list(self._keys)[:most_gpus], "steps": list(steps),
             "backend": backend, "started": time.monotonic(),
@@ -152,9 +152,9 @@ class _Fresh:
 
 
 def _compile(fresh: _Fresh, params: "Mapping[str, Any]", emit: Emit, total: int) -> None:
-    """torch.compile of a tiny function: with an empty cache, then in a new process with it full.
+    """Time torch.compile of a tiny function with an empty, then with a full cache.
 
-    `compile_backend`: another one than inductor, for the self-test.
+    `compile_backend` replaces inductor in the self-test.
     """
     folder, backend = params.get("folder"), params.get("compile_backend", "inductor")
     if backend == "inductor" and importlib.util.find_spec("triton") is None:
@@ -169,7 +169,7 @@ def _compile(fresh: _Fresh, params: "Mapping[str, Any]", emit: Emit, total: int)
         "TORCHINDUCTOR_CACHE_DIR": os.path.join(place, "inductor"),
         "TRITON_CACHE_DIR": os.path.join(place, "triton"),
         "TMPDIR": place,
-        # A pool of compilers would outlive the first call, and has one function to compile.
+        # No pool of compilers: it would outlive the first call for a single function.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
     }
     before = ["import", "contexts", "kernel", "compile"]
@@ -185,7 +185,7 @@ def _compile(fresh: _Fresh, params: "Mapping[str, Any]", emit: Emit, total: int)
                     done=done, most_gpus=1,
                 )  # fmt: skip
             except ProbeStopped as stop:
-                # What was measured before is worth more than this.
+                # Keep what was measured before, even if this fails.
                 emit(Note("compile", f"torch.compile, {cache}: {stop}"))
                 return
     finally:
@@ -193,7 +193,7 @@ def _compile(fresh: _Fresh, params: "Mapping[str, Any]", emit: Emit, total: int)
 
 
 def _note_caches(emit: Emit, *, is_hip: bool) -> None:
-    """A note on where compiled code is kept here, and whether it will be there next time."""
+    """Note where compiled code is cached, and whether it will be there next time."""
     found = caches(os.environ, is_hip=is_hip)
     listed = [
         {"what": c.what, "variable": c.variable, "path": c.path, "set": c.is_set,

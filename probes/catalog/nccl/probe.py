@@ -1,9 +1,9 @@
-"""A collective finishes: NCCL or RCCL itself, with the job's environment (rung 4 of the ladder).
+"""Does a collective finish? NCCL or RCCL itself in the job's environment (rung 4 of the ladder).
 
-One process for each selected GPU, ranks in PCI order, each seeing all GPUs. The communicator comes
-up, two all-reduces are checked and timed, then every ordered pair moves data that is compared, so
-that each transport shows in the debug log, which comes back too. That the library fails here is an
-answer: a measurement with the verdict "failed" or "timed-out", and its warnings.
+One process for each selected GPU, ranks in PCI order, each with access to all GPUs. They create the
+communicator, check and time two all-reduces, then move and compare data for every ordered pair, so
+that the debug log names each transport; the log is part of the answer. A failing library is an
+answer too: a measurement with the verdict "failed" or "timed-out", and its warnings.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ Emit = Callable[[Message], None]
 
 
 def run(request: Request, emit: Emit) -> None:
-    """Run all ranks; ProbeStopped where they do not reach the end. A rank itself comes here too."""
+    """Run all ranks; each rank also enters here. ProbeStopped if they do not reach the end."""
     run_crew(request, emit, SPEC, steps, NcclMember, debug_log=True, answer=_answer)
 
 

@@ -32,5 +32,5 @@ SEND_RECEIVE = Quantity(
     broken=_BROKEN,
 )
 TRANSPORT = Quantity("transport", "transport", unit="", per=PAIR, in_check=True)
-"""A word of the debug log; the app reads it there."""
+"""A word from the debug log; the app reads it from the log itself."""
 QUANTITIES = (COMMUNICATOR, FINISHES, ALGBW, BUSBW, SEND_RECEIVE, TRANSPORT)

@@ -1,4 +1,4 @@
-"""One rank of the probe nccl: what it does for each step, and the list of steps.
+"""One rank of the probe nccl, and the list of its steps.
 
 Transfers go through `batch_isend_irecv`, because torch makes a communicator of two ranks for a bare
 `send`.
@@ -14,18 +14,18 @@ from ...protocol.timing import Sampled, gigabytes_per_second
 from .quantities import ALGBW, BUSBW, COMMUNICATOR, FINISHES, SEND_RECEIVE
 
 NEEDED_BYTES = 2048 * MIB
-"""On each GPU: the library's buffers, up to 1.5 GB with many channels, and ours."""
+"""Memory on each GPU: buffers of the library, up to 1.5 GB with many channels, and ours."""
 SAMPLES = 5
 _SLOW_SECONDS = 0.1
-"""A first try that takes longer than this is timed less often."""
+"""If the first try takes longer than this, fewer samples are taken."""
 _ALL_REDUCE_BYTES = (4 * MIB, 64 * MIB)
 _TRANSFER_BYTES = 16 * MIB
 _CPU_BYTES = (MIB, 2 * MIB)
-"""Of the self-test's all-reduces; its transfers take the first."""
+"""Sizes of the self-test's all-reduces; its transfers have the first size."""
 
 
 def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]":
-    """All steps of a run with so many ranks, in order; smaller ones for the self-test."""
+    """All steps of a run in order; smaller ones for the self-test."""
     sizes, transfer_bytes = _ALL_REDUCE_BYTES, _TRANSFER_BYTES
     if cpu:
         sizes, transfer_bytes = _CPU_BYTES, _CPU_BYTES[0]
@@ -46,7 +46,7 @@ def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]
 
 
 class NcclMember(Member):
-    """One rank among the others."""
+    """One rank of the probe nccl."""
 
     def take(self, step: Step) -> None:
         """Do one step and report it."""
@@ -58,7 +58,7 @@ class NcclMember(Member):
             self._transfer(step)
 
     def _initialise(self) -> None:
-        """The communicator comes to be with the first collective."""
+        """Create the communicator with the first collective."""
         here = self.here
         started = time.perf_counter()
         self.initialise(eager=False)
@@ -112,7 +112,7 @@ class NcclMember(Member):
             self.figure(quantity, "", "", direction, Sampled(tuple(by * x for x in taken)), **found)
 
     def _repeats(self, topic: str, seconds: float) -> "tuple[int, int]":
-        """How many samples of how many calls; rank 0's first try decides for all."""
+        """The number of samples and calls; the first try of rank 0 decides for all."""
         slow = float(self.share(topic, f"{seconds:.6f}")[0])
         if slow > _SLOW_SECONDS:
             return 3, 1
@@ -143,7 +143,7 @@ class NcclMember(Member):
 
         def sample() -> float:
             if times > 1:
-                move()  # both count from its end, and not from when each of them came here
+                move()  # both count from its end, so it does not matter who arrived first
             return here.seconds(move, times)
 
         taken = [sample() for _ in range(samples)]

@@ -1,17 +1,17 @@
-"""Peer to peer, many pairs at once: what pairs share shows only when they compete.
+"""Peer to peer, many pairs at once: shared links show only when pairs compete.
 
-Every flow copies on a stream of its own, of the source (writes), like nvbandwidth's all_to_one and
-one_to_all; all wait for one event. A pair's figure is what it moved until the first flow was done,
-while all the others ran; the total is taken until the last was done. Flows into or out of one GPU
-use parts of its buffers of their own.
+Every flow copies on its own stream of the source (writes), like nvbandwidth's all_to_one and
+one_to_all, and all wait for one event. The figure of a pair counts until the first flow is done, so
+that all others run meanwhile; the total counts until the last one is done. Flows into or out of
+the same GPU use separate parts of its buffers.
 
-Copy engines serve the streams of one GPU in no fair order, so what a pair of "one to all" gets is
+Copy engines do not serve the streams of a GPU fairly, so the figure of a pair in "one to all" is
 its part of the total. For the same reason, and because many streams collide at the receivers, "all
-to all" is run in phases where one to all is as fast as to one (a switch, a slot): each GPU writes
-to one other, no two to the same, timed as a ring is; all wait for the last before the next phase.
-Without the wait one that is late meets another writer at its receiver and falls back further. A
-pair's figure is that of its phase; the total is all bytes by the seconds of all phases. GPUs with
-links of their own for each peer (a mesh) need a stream for each.
+to all" runs in phases where one to all is as fast as to one (a switch, a slot): each GPU writes to
+one other, no two to the same, timed like a ring, and all wait for the last before the next phase.
+Without the wait a late writer would meet another one at its receiver and fall back further. The
+figure of a pair is that of its phase; the total is all bytes over the seconds of all phases. GPUs
+with separate links to each peer (a mesh) need a stream for each.
 """
 
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ _WARM_SECONDS = 0.05
 
 
 def run(request: Request, emit: Emit) -> None:
-    """Run the level's patterns among the requested devices; ProbeStopped where it cannot."""
+    """Run the patterns of the level among the requested devices; ProbeStopped if it cannot."""
     level = level_of(request.params)
     backend, opened = open_devices(request, SPEC, emit)
     sizes = choose_sizes(backend.kind, opened, request.params)
@@ -88,7 +88,7 @@ def run(request: Request, emit: Emit) -> None:
 
 
 class _Crowd:
-    """Devices that copy at the same time."""
+    """Times devices that copy at the same time."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class _Crowd:
         self._granted: dict[Ends, bool] = {}
         self._alone: dict[Ends, float] = {}
         self._ran: list[PatternResult] = []
-        # At most one slot for each peer, a power of two long.
+        # At most one slot for each peer; its length is a power of two.
         room = sizes.buffer_bytes // (len(devices) - 1)
         self._size = min(sizes.copy_bytes, 1 << room.bit_length() - 1)
 
@@ -115,7 +115,7 @@ class _Crowd:
         return f"{pattern.name} ({self._devices[pattern.hub].key})"
 
     def connect(self) -> None:
-        """A kernel of each device stores to each other once, which opens peer access."""
+        """Let a kernel of each device store to every other once, which opens peer access."""
         for src, a in enumerate(self._devices):
             for dst, b in enumerate(self._devices):
                 if src == dst:
@@ -126,7 +126,7 @@ class _Crowd:
                     self._backend.store(*ends, _STORE_BYTES)
 
     def measure_alone(self) -> None:
-        """What each pair gets while no other copies: what its other figures are compared with."""
+        """GB/s of each pair alone, the reference of its other figures."""
         small = min(self._size, self._sizes.smallest_bytes)
         speeds = []
         for src in range(len(self._devices)):
@@ -139,7 +139,7 @@ class _Crowd:
             self._alone[ends] = self._time(Pattern("alone", (ends,))).each[0]
 
     def measure(self, pattern: Pattern) -> None:
-        """Time one pattern; its figures, and their total."""
+        """Time one pattern."""
         if pattern.name != "all to all":
             self._ran.append(self._time(pattern))
         elif has_one_port(self._ran, self._alone):
@@ -148,7 +148,7 @@ class _Crowd:
             self._ran.append(self._time(pattern, AT_ONCE))
 
     def conclude(self) -> None:
-        """What the figures say of the wires."""
+        """Note what the figures say about the links."""
         text, details = wiring(self._ran, self._alone, [d.key for d in self._devices])
         self._report.note("wiring", text, **details)
 
@@ -164,7 +164,7 @@ class _Crowd:
         ]
 
     def _times(self, ends: Sequence[Ends]) -> "list[FlowTimes]":
-        """Samples of flows at once, with a stream for each, after a first copy of each."""
+        """Sample simultaneous flows, with a stream for each, after a first copy of each."""
         flows = self._flows(ends)
         self._backend.flow_seconds(flows, self._size, 1)
         return [
@@ -177,7 +177,7 @@ class _Crowd:
         return rates(times.ends, [piece] * len(times.ends))
 
     def _time(self, pattern: Pattern, schedule: Optional[str] = None) -> PatternResult:
-        """All flows at once."""
+        """Time all flows at once."""
         times, pairs = self._times(pattern.flows), len(pattern.flows)
         payload, how = self._sizes.copies * self._size, f" {schedule}" if schedule else ""
         if pattern.name == "one to all":
@@ -189,7 +189,7 @@ class _Crowd:
         return self._emit_result(_Taken(pattern, schedule, how, found, totals))
 
     def _time_phases(self, pattern: Pattern) -> PatternResult:
-        """All to all, one phase after the other: none begins before the last flow is done."""
+        """Time all to all in phases; none begins before the last flow of the one before is done."""
         each: list[dict[Ends, float]] = [{} for _ in range(self._sizes.samples)]
         seconds = [0.0] * self._sizes.samples
         for phase in phases(len(self._devices)):
@@ -203,7 +203,7 @@ class _Crowd:
         return self._emit_result(_Taken(pattern, IN_PHASES, how, found, totals))
 
     def _emit_result(self, taken: "_Taken") -> PatternResult:
-        """Report each pair's figure and their total."""
+        """Report the figure of each pair and the total."""
         pattern, variant = taken.pattern, self.title(taken.pattern)
         details = {"schedule": taken.schedule} if taken.schedule else {}
         medians = []
@@ -242,7 +242,7 @@ class _Taken:
 
     pattern: Pattern
     schedule: Optional[str]
-    """Of all to all, which has two."""
+    """How "all to all" runs: all at once or in phases."""
     how: str
     """The end of a pair's `direction`."""
     found: "list[list[float]]"

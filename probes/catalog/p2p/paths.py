@@ -12,11 +12,11 @@ from .report import STAGED, PairReporter
 
 STAGED_BYTES = 256 * MIB
 _FEW = 3
-"""Samples where nothing is judged by them."""
+"""Number of samples for figures that are not judged."""
 
 
 class Paths:
-    """Figures of one ordered pair beside those every level takes."""
+    """Measures the further figures of an ordered pair."""
 
     def __init__(self, backend: Backend, sizes: Sizes, reporter: PairReporter) -> None:
         self._backend = backend
@@ -46,7 +46,7 @@ class Paths:
     def kernel(
         self, doer: DeviceRecord, other: DeviceRecord, size: int, reads: bool, attempt: int
     ) -> Optional[Sampled]:
-        """Copies by the doer's multiprocessors; None where no kernel can go that way."""
+        """Copies by multiprocessors of the acting GPU; None where no kernel can do it."""
         ends = (other, doer) if reads else (doer, other)
         flow = Flow(ends[0].torch_index, ends[1].torch_index, reads=reads)
         copies, times = self._sizes.copies, []
@@ -68,7 +68,7 @@ class Paths:
         return sampled
 
     def chase(self, src: DeviceRecord, dst: DeviceRecord) -> None:
-        """Latency of one load: each answer says where the next one goes."""
+        """Latency of one load: each loaded word is the address of the next."""
         hops = self._sizes.hops
         chase = partial(self._backend.chase_seconds, src.torch_index, dst.torch_index, hops)
         if chase() is None:  # the first lap fills the owner's cache and the reader's page tables
@@ -83,7 +83,7 @@ class Paths:
     def staging(
         self, src: DeviceRecord, dst: DeviceRecord, direct: float, granted: bool, attempt: int
     ) -> Sampled:
-        """The way through the host, against `direct`: GB/s of the copy engine for the pair."""
+        """Copies through the host; `direct`: GB/s of the copy engine for the pair."""
         ends = src.torch_index, dst.torch_index
         size = min(STAGED_BYTES, self._sizes.copy_bytes)
         self._backend.clear(dst.torch_index)
@@ -112,7 +112,7 @@ class Paths:
     def sweep(
         self, src: DeviceRecord, dst: DeviceRecord, factor: int, direct: float, granted: bool
     ) -> None:
-        """Copies of each size, one after the other, all queued before the first starts.
+        """Copies of each size in turn, all queued before the first starts.
 
         `direct`: GB/s of the copy engine for the pair.
         """

@@ -1,4 +1,4 @@
-"""Copies between many GPUs at once: who copies to whom, and what the figures say of the wires."""
+"""Patterns of simultaneous copies, and what their figures say about the links."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Optional
 
 Ends = tuple[int, int]
-"""(source, destination): places in the list of devices."""
+"""(source, destination) as positions in the list of devices."""
 
 HOLDS = 0.85
-"""A flow that keeps this part of what it gets alone is not held up by the others."""
+"""A flow that keeps this part of its rate alone is not slowed by the others."""
 ONE_PORT = 1.2
-"""A hub whose total is at most this many times its fastest pair's has one port for all peers."""
+"""A hub has one port for all peers if its total is at most this many times its fastest pair."""
 BLOCKED = 0.6
-"""A pair under this part of what it gets alone is held up by the others."""
+"""A pair below this part of its rate alone is slowed by the others."""
 AT_ONCE, IN_PHASES = "at once", "in phases"
-"""How all to all is run: all pairs together, or phases() one after the other."""
+"""How "all to all" runs: all pairs together, or phases() one after the other."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Pattern:
     """"ring shift", "ring shift by 2", "all to one", "one to all", "all to all"."""
     flows: tuple[Ends, ...]
     hub: Optional[int] = None
-    """The one of "all to one" and "one to all"."""
+    """The single device of "all to one" and "one to all"."""
 
 
 def patterns(count: int, level: str) -> list[Pattern]:
-    """What is run among so many devices; two of them have nothing but the ring."""
+    """The patterns for a number of devices; two devices have only the ring."""
     hubs = range(count) if level != "quick" else range(1)
     shifts = range(1, count) if level == "full" else range(1, 2)
     everyone = range(count)
@@ -52,11 +52,11 @@ def patterns(count: int, level: str) -> list[Pattern]:
 
 
 def phases(count: int) -> "list[tuple[Ends, ...]]":
-    """All to all in phases: in each every device writes to one and is written to by one.
+    """Split all to all into phases in which every device writes to one and receives from one.
 
-    First within halves of the list, and so on within theirs, then from half to half: where two
-    halves share a narrow path, all or none are on it. Plainly rotated (to the next, to the next but
-    one, ...) only one writes from half to half in the first phase, and a path for one is enough.
+    First within the halves of the list, recursively, then from half to half: if two halves share
+    a narrow path, all flows of a phase use it or none does. In a plain rotation (to the next, to
+    the next but one, ...) a single flow of the first phase would use it and hide that it is narrow.
     """
     if count == 1:
         return []
@@ -74,7 +74,7 @@ def phases(count: int) -> "list[tuple[Ends, ...]]":
 
 
 def slots(flows: Sequence[Ends]) -> "list[tuple[int, int]]":
-    """(source slot, destination slot) for each flow: no two share a part of a buffer."""
+    """(source slot, destination slot) of each flow; no two share a part of a buffer."""
     sent: dict[int, int] = {}
     got: dict[int, int] = {}
     places = []
@@ -96,7 +96,7 @@ class PatternResult:
 
 
 def has_one_port(ran: Sequence[PatternResult], alone: Mapping[Ends, float]) -> bool:
-    """Whether one to all is hardly faster than to one: a switch or a slot, no links of its own."""
+    """Whether one to all is hardly faster than to one: a switch or a slot, no separate links."""
     return _times_one_pair(ran, alone, "one to all") <= ONE_PORT
 
 
@@ -111,7 +111,7 @@ def _times_one_pair(ran: Sequence[PatternResult], alone: Mapping[Ends, float], n
 def wiring(
     ran: Sequence[PatternResult], alone: Mapping[Ends, float], names: Sequence[str]
 ) -> "tuple[str, dict[str, object]]":
-    """One sentence on what the figures show, and the ratios it rests on."""
+    """One sentence on what the figures show, and the ratios behind it."""
     ring = next(one for one in ran if one.pattern.name == "ring shift")
     kept = min(figure / alone[ends] for ends, figure in zip(ring.pattern.flows, ring.each))
     details: dict[str, object] = {"ring_kept": round(kept, 3)}
@@ -167,7 +167,7 @@ def wiring(
 
 
 def _crowded(ring: PatternResult, alone: Mapping[Ends, float], names: Sequence[str]) -> str:
-    """What it says that pairs fall behind when every GPU writes to its neighbour."""
+    """What slow pairs mean when every GPU writes to its neighbour."""
     kept = {ends: figure / alone[ends] for ends, figure in zip(ring.pattern.flows, ring.each)}
     behind = sorted((one for one in kept if kept[one] < HOLDS), key=lambda ends: kept[ends])
     src, dst = behind[0]
@@ -192,11 +192,11 @@ def _percent(share: float) -> str:
 
 
 def _groups(parts: Mapping[Ends, float], count: int) -> "list[list[int]]":
-    """Groups of two and more with a path to each other that is too narrow; none if in any doubt.
+    """Groups of GPUs with a too narrow path between the groups; none if in doubt.
 
-    `parts` is what each pair keeps of its speed alone. Every pair within a group keeps it, and
-    every pair between two groups is far under it, both ways: what is slow by chance, or because of
-    one GPU, does not look so.
+    `parts`: the part of its rate alone that each pair keeps. Every pair within a group keeps its
+    rate and every pair between two groups is far below it, in both directions. Neither chance nor
+    a single slow GPU looks like that.
     """
     group = list(range(count))
     for (src, dst), kept in parts.items():

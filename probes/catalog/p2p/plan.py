@@ -1,4 +1,4 @@
-"""Which figures of which pairs each level takes."""
+"""Which figures of which pairs are measured at each level."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ Pair = tuple[DeviceRecord, DeviceRecord]
 
 @dataclass(frozen=True)
 class PairPlan:
-    """What is measured beside access, arrival, copies one way and small copies of every pair."""
+    """What a level measures besides access, arrival, one-way copies and small copies."""
 
     both_ways_of_all: bool
-    """Else of one pair for each kind of link."""
+    """Copies both ways of every pair, else of one pair for each kind of link."""
     other_paths: bool
-    """Reading, kernels that write and read, a pointer chase: of every pair."""
+    """Reads, kernels that write and read, and a pointer chase for every pair."""
     extras_of_all: bool
-    """Staging through the host and a sweep over sizes: of every pair, else one for each kind."""
+    """Copies through the host and a sweep over sizes of every pair, else of one for each kind."""
     sweep_factor: int
-    """Between neighbours in a sweep; 0: neither sweep nor staging."""
+    """Ratio of neighbouring sizes in a sweep; 0: neither sweep nor copies through the host."""
     steady_warm_up: bool
-    """Warm up only as long as it gets faster."""
+    """Whether warming up stops as soon as copies no longer get faster."""
 
 
 PLANS: Mapping[str, PairPlan] = {
@@ -32,14 +32,14 @@ PLANS: Mapping[str, PairPlan] = {
 
 
 class Kinds:
-    """Pairs with like links: as the app says ("SRC DST" -> letters), and by what is granted."""
+    """Sorts pairs by kind of link: the app's word for "SRC DST", and whether access is granted."""
 
     def __init__(self, requested: object, granted: Mapping[tuple[str, str], bool]) -> None:
         self._requested = requested if isinstance(requested, dict) else {}
         self._granted = granted
 
     def of(self, src: DeviceRecord, dst: DeviceRecord) -> str:
-        """A word that like pairs share."""
+        """The kind of a pair."""
         granted = "granted" if self._granted[src.key, dst.key] else "not granted"
         return f"{granted} {self._requested.get(f'{src.key} {dst.key}', '')}".strip()
 
@@ -57,5 +57,5 @@ def couples(devices: Sequence[DeviceRecord]) -> list[Pair]:
 
 
 def ordered(devices: Sequence[DeviceRecord]) -> list[Pair]:
-    """Every two devices, there and back."""
+    """Every two devices, in both directions."""
     return [pair for a, b in couples(devices) for pair in ((a, b), (b, a))]

@@ -1,4 +1,4 @@
-"""Peer to peer: does the driver grant it, do bytes arrive, how fast and how soon.
+"""Peer to peer: granted access, arrival of bytes, bandwidth and latency.
 
 Answers the second and third question of the ladder (`topology/explain/ladder.py`) and measures
 every ordered pair. Copies run on a stream of the source (writes) or of the destination (reads),
@@ -41,7 +41,7 @@ SPEC = ProbeSpec(
 
 
 def run(request: Request, emit: Emit) -> None:
-    """Measure the ordered pairs of the requested devices; ProbeStopped where it cannot."""
+    """Measure the ordered pairs of the requested devices; ProbeStopped if it cannot."""
     plan = PLANS[level_of(request.params)]
     backend, opened = open_devices(request, SPEC, emit)
     sizes = choose_sizes(backend.kind, opened, request.params)
@@ -60,7 +60,7 @@ def run(request: Request, emit: Emit) -> None:
 def _trace(
     walk: Walk, devices: Sequence[DeviceRecord], reporter: PairReporter, store_bytes: int
 ) -> None:
-    """What a profiler sees during rung 3 of the first granted pair."""
+    """Note what a profiler sees during rung 3 of the first pair with access."""
     granted = [pair for pair, yes in walk.granted.items() if yes]
     if not granted:
         return

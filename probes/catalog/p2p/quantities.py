@@ -98,7 +98,7 @@ ALONE = (
     ACCESS, ARRIVAL, WRITE, READ, BOTH_WAYS, TOGETHER, KERNEL_WRITE, KERNEL_READ, THROUGH_HOST,
     SWEEP, LATENCY, KERNEL_LATENCY,
 )  # fmt: skip
-"""Of the probe p2p, where no other pair copies."""
+"""Quantities of the probe p2p, in which no other pair copies."""
 
 CONCURRENT = Quantity(
     "concurrent_bandwidth",
@@ -116,4 +116,4 @@ CONCURRENT_TOTAL = Quantity(
     total_of=CONCURRENT.key,
 )
 CROWDED = (CONCURRENT, CONCURRENT_TOTAL)
-"""Of the probe p2p-concurrent."""
+"""Quantities of the probe p2p-concurrent."""

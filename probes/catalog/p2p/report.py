@@ -1,4 +1,4 @@
-"""Answers and figures of a pair, as messages."""
+"""Emits answers and figures of pairs as messages."""
 
 from collections.abc import Callable
 from typing import Any, Optional
@@ -13,7 +13,7 @@ STAGED = "copy, staged through the host"
 
 
 class PairReporter:
-    """Emits what is said of pairs, with the method and what the backend is."""
+    """Emits messages about pairs, with the method and the kind of devices."""
 
     def __init__(self, backend: Backend, method: str, emit: Callable[[Message], None]) -> None:
         self._kind = backend.kind
@@ -21,7 +21,7 @@ class PairReporter:
         self._emit = emit
 
     def note(self, topic: str, text: str, **details: Any) -> None:
-        """Something worth knowing that is not a figure."""
+        """Emit a note."""
         self._emit(Note(topic, text, details))
 
     def say(
@@ -33,7 +33,7 @@ class PairReporter:
         direction: str,
         **more: Any,
     ) -> None:
-        """An answer; `more` is the other fields of a MeasuredValue."""
+        """Emit a measured value; `more`: its other fields."""
         self._emit(
             MeasuredValue(
                 name=quantity.key,
@@ -63,7 +63,7 @@ class PairReporter:
         digits: int = 3,
         **more: Any,
     ) -> None:
-        """A median with its samples."""
+        """Emit a median with its samples."""
         self.say(
             quantity, src, dst, engine, direction,
             value=round(sampled.median, digits),

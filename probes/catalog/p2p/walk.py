@@ -1,4 +1,4 @@
-"""The walk over all pairs: which figure when, and what is measured once more."""
+"""Walks over all pairs: the order of figures, and which are measured again."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from .quantities import (
 from .report import STAGED, PairReporter
 
 STEADY = 0.01
-"""Two trials closer than this: the link is awake."""
+"""If two trials differ by less than this, the link is awake."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class _Figure:
     kind: str
     sampled: Sampled
     time_it: Callable[[int], Optional[Sampled]]
-    """Times and reports it; the argument is the attempt."""
+    """Measures and reports it; the argument is the attempt."""
 
 
 class Walk:
@@ -69,7 +69,7 @@ class Walk:
     def measure_all(
         self, devices: Sequence[DeviceRecord], progress: Callable[[int, int, str], None]
     ) -> None:
-        """Every step; then once more what was low or restless."""
+        """Take every step, then repeat low or unsteady figures."""
         for src, dst in ordered(devices):
             self.granted[src.key, dst.key] = self.backend.can_access(
                 src.torch_index, dst.torch_index
@@ -145,7 +145,7 @@ class Walk:
         )
 
     def _choose_copy_bytes(self, src: DeviceRecord, dst: DeviceRecord) -> None:
-        """Warm up, then take a copy's size from a short trial of the smallest."""
+        """Warm up, then choose the size of copies by a short trial of the smallest."""
         sizes, small = self._sizes, self._sizes.smallest_bytes
         flow = Flow(src.torch_index, dst.torch_index)
         first = src.key not in self._warmed
@@ -168,7 +168,7 @@ class Walk:
         dst: DeviceRecord,
         time_it: Callable[[int], Optional[Sampled]],
     ) -> None:
-        """Time it, and keep how to do so again. Compared with: its like, of the kind asked for."""
+        """Measure a figure and keep it for repetition; it is compared with others of its kind."""
         sampled = time_it(1)
         if sampled is not None:
             kind = f"{quantity.key} {self._kinds.of(src, dst)}"
@@ -251,7 +251,7 @@ class Walk:
         size, granted = self._copy_bytes[src.key, dst.key], self.granted[src.key, dst.key]
         read = partial(self._paths.read, src, dst, size, granted)
         self._figure(READ, src, dst, read)
-        # Where bytes went astray a pointer from there could lead anywhere.
+        # Where bytes are wrong, a pointer from there could lead anywhere.
         if (src.key, dst.key) in self._arrived:
             for reads, quantity in ((False, KERNEL_WRITE), (True, KERNEL_READ)):
                 kernel = partial(self._paths.kernel, src, dst, size, reads)
@@ -265,7 +265,7 @@ class Walk:
 
 
 def _until_steady(speed: Callable[[], float], seconds: float) -> None:
-    """Try until two trials agree, or for so long."""
+    """Try until two trials agree or the time is over."""
     until = time.monotonic() + seconds
     before = speed()
     while time.monotonic() < until:

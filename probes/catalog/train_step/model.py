@@ -1,8 +1,8 @@
 """A stack of transformer layers as in Llama 3 8B, and what one of its steps computes.
 
-Hidden states come in and go out: no embedding, no vocabulary head. The layers are plain eager
-PyTorch; the input wants a gradient too, as it would above an embedding, so that every product of
-the backward pass is computed.
+Input and output are hidden states; there is no embedding and no vocabulary head. The layers are
+plain eager PyTorch. The input needs a gradient too, as above an embedding, so that every product
+of the backward pass is computed.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ CAUSAL = 0.5
 _KERNELS = {0: "plain", 1: "flash", 2: "memory-efficient", 3: "cuDNN"}
 """torch.nn.attention.SDPBackend."""
 _LIBRARY_BYTES = 2048 * MIB
-"""NCCL's buffers with many channels, the GEMM library's workspaces, kernels."""
+"""Memory for NCCL's buffers, workspaces of the GEMM library, and kernels."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,18 @@ class Stack:
 
     @property
     def flop_per_token(self) -> float:
-        """Model FLOP, forward and backward, by the source documents' formula."""
+        """Model FLOP of a step, forward and backward."""
         attention = 12 * self.layers * self.heads * self.head_dim * self.sequence * CAUSAL
         return 6 * self.parameters + attention
 
     @property
     def step_flop(self) -> float:
-        """Of one step on one GPU."""
+        """Model FLOP of one step on one GPU."""
         return self.flop_per_token * self.tokens
 
     @property
     def memory_bytes(self) -> int:
-        """Weights and gradients in bf16, what eager autograd keeps of a layer, the libraries."""
+        """Memory of weights and gradients in bf16, saved activations, and the libraries."""
         kept = 12 * self.hidden + 6 * self.head_dim * (self.heads + self.kv_heads) + 5 * self.ffn
         passing = 24 * self.hidden
         activations = 2 * self.tokens * (self.layers * kept + passing)
@@ -71,7 +71,7 @@ _CPU = Stack(2, 32, hidden=64, heads=4, kv_heads=2, head_dim=16, ffn=128)
 
 
 def stacks(params: Mapping[str, Any], *, cpu: bool) -> "tuple[Stack, ...]":
-    """What a level trains, the one that every level has first; figures do not hang on depth."""
+    """The stacks of a level; the first one is common to all. Figures do not depend on depth."""
     level = level_of(params)
     if cpu:
         return (_CPU, dataclasses.replace(_CPU, sequence=64)) if level == "full" else (_CPU,)
@@ -80,7 +80,7 @@ def stacks(params: Mapping[str, Any], *, cpu: bool) -> "tuple[Stack, ...]":
 
 
 def fitting(wanted: Stack, room_bytes: int) -> Stack:
-    """The same, with fewer layers and then a shorter sequence until it fits, SMALLEST at last."""
+    """The stack with fewer layers, then a shorter sequence, until it fits; at last SMALLEST."""
     for sequence in (wanted.sequence, *(s for s in (4096, 2048) if s < wanted.sequence)):
         for layers in (wanted.layers, *(n for n in (2, 1) if n < wanted.layers)):
             smaller = dataclasses.replace(wanted, layers=layers, sequence=sequence)
@@ -100,7 +100,7 @@ def build(torch: Any, stack: Stack, device: str, dtype: Any) -> Any:
         return nn.Linear(inputs, outputs, bias=False, **made)
 
     def turned(states: Any) -> Any:
-        """RoPE: pairs of (first half, second half) turned by their position."""
+        """RoPE: rotates pairs of (first half, second half) by their position."""
         low, high = states.chunk(2, dim=-1)
         return states * cosine + torch.cat((-high, low), dim=-1) * sine
 
@@ -119,7 +119,7 @@ def build(torch: Any, stack: Stack, device: str, dtype: Any) -> Any:
             return (wide * scale).to(states.dtype) * self.weight
 
     class Layer(nn.Module):  # type: ignore[misc,name-defined]
-        """Grouped attention, then SwiGLU, each behind a norm and beside a residual."""
+        """Grouped attention, then SwiGLU, each after a norm and with a residual."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -170,9 +170,9 @@ def _rotation(torch: Any, stack: Stack, device: str, dtype: Any) -> "tuple[Any, 
 
 
 def attention_of(torch: Any, stack: Stack, device: str, dtype: Any) -> "tuple[bool, Optional[str]]":
-    """Whether attention takes fewer key heads than query heads, and its kernel's name if known.
+    """Whether attention accepts fewer key heads than query heads, and its kernel if known.
 
-    Not where only the plain kernel takes groups: it would write the whole attention matrix.
+    False if only the plain kernel accepts groups, which would write the whole attention matrix.
     """
 
     def heads(count: int) -> Any:

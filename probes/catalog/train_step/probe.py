@@ -1,8 +1,8 @@
 """A train step: forward and backward of a few transformer layers, alone and data parallel.
 
-The layers are those of Llama 3 8B in bf16, without embedding, vocabulary head and optimizer. The
-model's FLOP are counted by the source documents' formula. Eager PyTorch: torch.compile costs a
-minute before its first step, and its gain is a property of the version, not of the machine.
+The layers are those of Llama 3 8B in bf16, without embedding, vocabulary head and optimizer. They
+run in eager PyTorch, because torch.compile takes a minute before its first step and its gain
+depends on the version, not on the machine.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ Emit = Callable[[Message], None]
 
 
 def run(request: Request, emit: Emit) -> None:
-    """Run all ranks; ProbeStopped where they do not reach the end. A rank itself comes here too."""
+    """Run all ranks; each rank also enters here. ProbeStopped if they do not reach the end."""
     dropped = drop_overruled_variables()
     if dropped:
         emit(Note("environment", f"Left out for this run: {', '.join(dropped)}."))
@@ -48,7 +48,7 @@ def run(request: Request, emit: Emit) -> None:
 
 
 def _answer(trouble: Trouble, crew: Crew) -> Optional[MeasuredValue]:
-    """That training together does not end is a figure's answer too."""
+    """Report as a figure that training together does not end."""
     if trouble.step.kind not in (TOGETHER, "init"):
         return None
     return MeasuredValue(

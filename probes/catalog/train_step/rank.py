@@ -1,4 +1,4 @@
-"""One rank of the train step: its own steps first, then those of all with gradients in common."""
+"""One rank of the train step: first alone, then with gradients shared by all ranks."""
 
 import gc
 import importlib
@@ -28,14 +28,14 @@ _CPU_SECONDS = 0.05
 _WARM_SECONDS = 0.3
 """Clocks take 0.2 to 0.5 s to wake."""
 _FIRST_STEPS = 3
-"""Libraries load in the first, DistributedDataParallel arranges its buckets anew in the second."""
+"""The first step loads libraries; DistributedDataParallel rebuilds its buckets in the second."""
 _FEWEST, _MOST = 5, 200
 
 Work = Callable[[], Any]
 
 
 def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]":
-    """Each rank alone with every stack of the level; with more than one, all together."""
+    """Each rank alone with every stack of the level, then all ranks together."""
     found = [OPEN]
     for kind in (ALONE, TOGETHER) if ranks > 1 else (ALONE,):
         if kind == TOGETHER:
@@ -48,7 +48,7 @@ def steps(ranks: int, params: Mapping[str, Any], cpu: bool) -> "tuple[Step, ...]
 
 
 class TrainMember(Member):
-    """One rank among the others."""
+    """One rank of the train step."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -63,7 +63,7 @@ class TrainMember(Member):
         self._alone_tflops: dict[str, list[float]] = {}
 
     def needed_bytes(self) -> int:
-        """Of the smallest stack: a larger one is cut down to what is free."""
+        """Memory of the smallest stack; a larger one is reduced until it fits."""
         return SMALLEST.memory_bytes
 
     def take(self, step: Step) -> None:
@@ -85,7 +85,7 @@ class TrainMember(Member):
             self._together(step, stack, model, states)
 
     def _stack(self, place: int) -> Stack:
-        """The same in every rank: what the fullest GPU has room for."""
+        """The stack that fits on the fullest GPU, the same in every rank."""
         wanted = stacks(self.params, cpu=self._cpu)[place]
         if self._cpu:
             return wanted
@@ -137,10 +137,10 @@ class TrainMember(Member):
             gradient_as_bucket_view=True,
         )
         work = self._work(parallel, states)
-        # As many steps in every rank: rank 0's first ones decide.
+        # Every rank takes as many steps; the first steps of rank 0 decide.
         once = float(self.share(f"once/{step.variant}", repr(self._first_seconds(work)))[0])
         loss, times, seen = self._timed(work, once)
-        # Both in every rank, whatever the first says: the second waits for all.
+        # Every rank does both checks, because the second one waits for all.
         found = self._not_finite(loss, model), self._unequal(model)
         answers = self.share(f"end/{step.variant}", json.dumps([times, *found]))
         if self.rank != 0:
@@ -165,7 +165,7 @@ class TrainMember(Member):
         )  # fmt: skip
 
     def _work(self, model: Any, states: Any) -> Work:
-        """One step; gives the loss."""
+        """Train one step and return the loss."""
 
         def once() -> Any:
             model.zero_grad(set_to_none=True)
@@ -177,7 +177,7 @@ class TrainMember(Member):
         return once
 
     def _first_seconds(self, work: Work) -> float:
-        """The last of a few first steps."""
+        """The duration of the last of a few first steps."""
         for _ in range(_FIRST_STEPS - 1):
             work()
         self.here.wait()
@@ -214,7 +214,7 @@ class TrainMember(Member):
         return (after - before) * 1000 if self._cpu else float(before.elapsed_time(after))
 
     def _not_finite(self, loss: Any, model: Any) -> str:
-        """What is wrong with loss or gradients; empty where nothing is."""
+        """What is wrong with loss or gradients; "" if nothing is."""
         if not bool(self._torch.isfinite(loss)):
             return f"rank {self.rank}: the loss is not finite"
         norm = self._torch.linalg.vector_norm
@@ -225,7 +225,7 @@ class TrainMember(Member):
         return ""
 
     def _unequal(self, model: Any) -> str:
-        """Whether a weight or its gradient differs from rank 0's, number by number."""
+        """Whether any number of a weight or gradient differs from rank 0."""
         bad = 0
         for parameter in model.parameters():
             for mine in (parameter.detach(), parameter.grad):
@@ -277,5 +277,5 @@ def _tflops(stack: Stack, milliseconds: float) -> float:
 
 
 def _tokens_per_second(stack: Stack, times: "list[float]", ranks: int) -> float:
-    """Of so many GPUs together; `times` in milliseconds."""
+    """Tokens per second of all GPUs; `times` in milliseconds."""
     return round(ranks * stack.tokens / statistics.median(times) * 1000, 1)
