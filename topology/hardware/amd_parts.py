@@ -1,8 +1,8 @@
-"""GPUs that are parts of one package, told alike whichever source named them.
+"""GPUs that are parts of one package, described alike whichever source names them.
 
-amdsmi, amd-smi, rocm-smi and KFD give a part the address of its package with the number of the
-part in the place of the function; the first part has the package's own address. amdsmi tells the
-modes of a package at its first part alone (ROCm/amdsmi issue 100).
+amdsmi, amd-smi, rocm-smi and KFD give a part the address of its package, with the number of the
+part in place of the function; the first part has the address of the package itself. amdsmi reports
+the modes of a package only for its first part (ROCm/amdsmi issue 100).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from ..model.machine import Gpu
 
 PARTS_OF_MODE = {"DPX": 2, "TPX": 3, "QPX": 4}
-"""Parts that a package shows as; in CPX it is one for each XCD."""
+"""Number of parts that a package shows up as; in CPX there is one for each XCD."""
 PARTED = (*PARTS_OF_MODE, "CPX")
 MODES = ("compute_partition", "memory_partition")
 

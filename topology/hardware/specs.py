@@ -1,6 +1,7 @@
-"""What is known of GPU models: data sheets and measured figures, each with its source.
+"""What is known about GPU models: data sheets and measured figures, each with its source.
 
-The tables are read when first asked for: a hundredth of a second that no first screen waits for.
+The tables are read when first asked for, which takes a hundredth of a second that no first screen
+waits for.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..model.machine import Gpu
 
 FOLDER = Path(__file__).parent
 GOOD, LOOK = 0.95, 0.85
-"""Shares of the healthy figure from which a measurement is good, and below which it is low."""
+"""Shares of the healthy figure: a measurement is good above the first, low below the second."""
 
 
 class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,19 +26,20 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     quantity: str
     kind: str
-    """"typical" (what to expect), "best" (best run) or "floor" (somebody's pass line)."""
+    """"typical" (what to expect), "best" (best run) or "floor" (a pass line that somebody set)."""
     measured: float
     fraction: float | None
-    """Measured / peak of the data sheet; None where the two are not of one kind."""
+    """Measured / peak of the data sheet; None where the two cannot be compared."""
     unit: str
     note: str = ""
     source: str = ""
     peak: float | None = None
-    """What `fraction` is of."""
+    """The peak that `fraction` refers to."""
     per_device: bool = False
-    """Of one of the devices that a package shows as (MI250X: one GCD)."""
+    """Whether it is the figure of one device of a package that shows up as several (MI250X: one
+    GCD)."""
     gpus: int | None = None
-    """GPUs that took part, of a collective."""
+    """Number of GPUs of a collective."""
     algorithm: str = ""
     """"RING", "NVLS" or "P2P", of a collective; "" where the source does not say."""
     curve: tuple[tuple[int, float], ...] = ()
@@ -45,11 +47,11 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
     from_bytes: int | None = None
     """Smallest message that a collective's figure without a curve stands for; None: 1 GiB."""
     mkn: tuple[int, int, int] | None = None
-    """M, K, N of a GEMM of one shape."""
+    """M, K, N of a GEMM of this one shape."""
 
 
 class PciePair(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pair of GPUs reached over PCIe, by relation."""
+    """Bandwidth that a pair of GPUs reached over PCIe, by relation."""
 
     relations: tuple[str, ...]
     """Letters of `nvidia-smi topo -m`."""
@@ -59,7 +61,7 @@ class PciePair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sku(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU model. Rates are GB/s of payload one way."""
+    """One GPU model. Rates are GB/s of payload, one way."""
 
     name: str
     vendor: str
@@ -71,7 +73,7 @@ class Sku(msgspec.Struct, frozen=True, kw_only=True):
     link_gbs: float | None = None
     total_gbs: float | None = None
     pair_gbs: float | None = None
-    """Most that one pair can carry when nothing else runs."""
+    """The most that one pair can carry when nothing else runs."""
     figures: tuple[PublishedFigure, ...] = ()
     unconfirmed: tuple[str, ...] = ()
     source: str = ""
@@ -88,11 +90,11 @@ class Sku(msgspec.Struct, frozen=True, kw_only=True):
     devices: int = 1
     """GPUs that one package shows as (MI250X: two GCDs)."""
     c2c_gbs: float | None = None
-    """To the CPU over NVLink-C2C, one way."""
+    """Bandwidth to the CPU over NVLink-C2C, one way."""
 
     @property
     def full_mesh(self) -> bool:
-        """Whether each GPU has one bundle of links of its own to each other one, for sure."""
+        """Whether each GPU is known to have a bundle of links of its own to every other GPU."""
         sure = self.link_count is not None and "link_count" not in self.unconfirmed
         mesh = self.fabric == "point_to_point" and self.world_size is not None
         return sure and mesh and (self.link_count or 0) + 1 == self.world_size

@@ -1,4 +1,4 @@
-"""GPUs of a vendor that has no record: what is not known of them, in plain words."""
+"""GPUs of a vendor that has no record: what is not known about them, in plain words."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ NOT_KNOWN = (
     "its driver and tools, what joins its GPUs, its collective library, and what a healthy GPU "
     "of it reaches"
 )
-"""What a record would say, so what is missing without one."""
+"""What a record would say, and what is therefore missing."""
 
 
 def strangers(gpus: Sequence[Gpu]) -> tuple[tuple[Vendor, tuple[Gpu, ...]], ...]:
-    """The vendors that nobody described, each with its GPUs."""
+    """The vendors without a record, each with its GPUs."""
     return tuple(
         (vendor, tuple(gpu for gpu in gpus if gpu.vendor == vendor.id))
         for vendor in vendors_of(gpus)
@@ -25,12 +25,12 @@ def strangers(gpus: Sequence[Gpu]) -> tuple[tuple[Vendor, tuple[Gpu, ...]], ...]
 
 
 def counted(gpus: Sequence[Gpu]) -> str:
-    """How many GPUs: "1 GPU", "2 GPUs"."""
+    """A count of GPUs: "1 GPU", "2 GPUs"."""
     return f"{len(gpus)} GPU{'s' * (len(gpus) != 1)}"
 
 
 def remarks(gpus: Sequence[Gpu]) -> tuple[str, ...]:
-    """A remark for each vendor that nobody described."""
+    """A remark for each vendor without a record."""
     return tuple(
         f"gputop does not know the vendor of {counted(theirs)}, {vendor.name}. Not known of it: "
         f"{NOT_KNOWN}"

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True):
-    """The words of a node. A text of ours names them in braces: "run {library}"."""
+    """The words of a node. A text names them in braces: "run {library}"."""
 
     library: str
     """"NCCL"."""
     libraries: str
-    """The library, or all there are where several fit: "NCCL or RCCL"."""
+    """The library, or all libraries where several fit: "NCCL or RCCL"."""
     link: str
     """"NVLink"."""
     links: str
     """"NVLinks"."""
     any_link: str
-    """The link, or all there are where several fit: "NVLink or xGMI"."""
+    """The link, or all kinds of links where several fit: "NVLink or xGMI"."""
     runtime: str
     """"CUDA"."""
     management: str
@@ -38,16 +38,17 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     """"letters of nvidia-smi"."""
 
     def say(self, template: str, **more: str) -> str:
-        """Put the words, and `more` of them by name, into a text of ours.
+        """Put the words, and further words by name, into a text of gputop.
 
-        Never for a text that holds what a device, a file or a user said: it may hold braces.
+        Never use it for a text that contains what a device, a file or a user wrote: it may hold
+        braces.
         """
         return template.format(**msgspec.structs.asdict(self), **more)
 
 
 @cache
 def words_for(vendor: Vendor | None) -> Words:
-    """The words of GPUs of one vendor; without one the first's, and all there are to choose."""
+    """The words for GPUs of one vendor; without one, those of the first and all alternatives."""
     libraries = " or ".join(one.library for one in VENDORS)
     own = vendor or VENDORS[0]
     return Words(
@@ -64,7 +65,7 @@ def words_for(vendor: Vendor | None) -> Words:
 
 
 def words_of(gpus: Iterable[Gpu]) -> Words:
-    """The words of a node with these GPUs: of the only vendor, or the only one that is known."""
+    """The words for a node with these GPUs: of the only vendor, or of the only known one."""
     found = vendors_of(gpus)
     known = [vendor for vendor in found if vendor.known] or found
     return words_for(known[0] if len(known) == 1 else None)

@@ -1,1 +1,1 @@
-"""The processes on the GPUs: who they belong to and where they run."""
+"""The processes on the GPUs: which job they belong to and where they run."""

@@ -1,4 +1,4 @@
-"""Where a process runs, against where its GPU is: CPUs and memory by NUMA node. Pure."""
+"""Where a process runs compared with where its GPU is: CPUs and memory by NUMA node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     gpu: str
     """PCI address."""
     node: int | None = None
-    """NUMA node of the GPU; None where it is not known, which does not mean far."""
+    """NUMA node of the GPU; None where it is not known, which does not mean that it is far."""
     cpus: str | None = None
     """NEAR: all its CPUs are on that node; PARTLY: some; FAR: none; ONE_NODE: the host has but
     one; None: not known."""
@@ -47,7 +47,7 @@ def binding(machine: Machine, process: ProcessReading, gpu: Gpu) -> Binding:
 
 
 def together(parts: tuple[Binding, ...]) -> str | None:
-    """One word for the CPUs of a process with several GPUs; None where one is not known."""
+    """One word for the CPUs of a process with several GPUs; None where any of them is not known."""
     words = {part.cpus for part in parts}
     if not words or None in words:
         return None

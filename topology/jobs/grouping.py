@@ -1,4 +1,4 @@
-"""The processes on the GPUs, grouped into jobs and into communicators. Pure."""
+"""The processes on the GPUs, grouped into jobs and into communicators."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ LAUNCHERS_OF_MANY = frozenset(
         "jupyter-lab", "jupyter-noteboo", "jupyter-server", "code-server", "login",
     }
 )  # fmt: skip
-"""Parents that start things which have nothing to do with each other."""
+"""Parents that start processes which have nothing to do with each other."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
 
 
 class GpuUser(msgspec.Struct, frozen=True, kw_only=True):
-    """One process with the GPUs that it holds."""
+    """One process and the GPUs that it holds."""
 
     pid: int
     gpus: tuple[str, ...]
@@ -30,23 +30,23 @@ class GpuUser(msgspec.Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...] = ()
     """"compute", "graphics", "mps"."""
     memory_bytes: int | None = None
-    """On all its GPUs together; None where the driver does not say."""
+    """Memory on all its GPUs together; None where the driver does not say."""
     reading: ProcessReading
-    """What the operating system says; without a single fact where it shows no such process."""
+    """What the operating system says about it; empty where it shows no such process."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Processes that belong together."""
 
     key: str
-    """What it is, as long as it lasts."""
+    """Its identity, which stays the same as long as the job lasts."""
     name: str
     """"slurm 1234.0", "torchrun run-7", "python3 4711"."""
     processes: tuple[GpuUser, ...]
     """By rank, then by PID."""
     gpus: tuple[str, ...]
     memory_bytes: int | None = None
-    """Of GPU memory, of those processes that the driver tells it of."""
+    """GPU memory of those of its processes whose memory the driver reports."""
     started_at: float | None = None
     """When the oldest process began, seconds since the epoch."""
     users: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gpu_users(readings: Readings) -> tuple[GpuUser, ...]:
-    """Every process that the driver names, with its GPUs; by PID."""
+    """All processes that the driver names, with their GPUs; by PID."""
     told = {process.pid: process for process in readings.processes}
     held: dict[int, list[tuple[str, str, int | None]]] = {}
     for gpu in readings.gpus:
@@ -76,7 +76,7 @@ def gpu_users(readings: Readings) -> tuple[GpuUser, ...]:
 
 
 def _once(parts: Iterable[tuple[str, str, int | None]]) -> list[int | None]:
-    """The memory of each GPU; a process that computes and draws is listed twice with the same."""
+    """The memory of each GPU, counted once where a process both computes and draws."""
     by: dict[str, int | None] = {}
     for address, _, memory in parts:
         before = by.get(address)
@@ -146,8 +146,9 @@ def _sum(parts: Iterable[int | None]) -> int | None:
 def communicators(users: Iterable[GpuUser]) -> tuple[tuple[GpuUser, ...], ...]:
     """Processes that are proven to be ranks of one communicator, by rank; at least two each.
 
-    Proof is that they meet at one address, or that one step or one launcher started them, with one
-    number of ranks and a rank of its own for each. Where a rank is there twice nothing is said.
+    The proof is that they meet at one address, or that one step or one launcher started them, with
+    one number of ranks and a different rank for each. Where two processes have the same rank,
+    nothing is said.
     """
     groups: dict[Hashable, list[GpuUser]] = {}
     for user in users:

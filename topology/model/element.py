@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 
 NOT_IN_XML = "not in a topology XML"
-"""Why a device that only such a file told of has unknown fields."""
+"""Why fields of a device are unknown that only such a file names."""
 
 BASE_FILE = "not in a topology file without GPUs"
-"""Why nothing but its place is known of a GPU that such a file names by its PCI class alone."""
+"""Why only the place is known of a GPU that such a file names by its PCI class alone."""
 
 
 class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,7 +33,7 @@ class Element(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return (child for child in self.children if child.tag == tag)
 
     def walk(self) -> Iterator[Element]:
-        """Everything from here down, parents first."""
+        """The element itself and everything below it, parents first."""
         yield self
         for child in self.children:
             yield from child.walk()

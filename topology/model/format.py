@@ -1,4 +1,4 @@
-"""What a format of `--from` is: recognised by content, turned into the parts of a live source."""
+"""A format that `--from` reads: recognised by its content, parsed into a part of a snapshot."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMIT_BYTES = 64 * 1024 * 1024
 
 
 class FormatError(ValueError):
-    """The content is broken or hostile; the text says what, `line` where."""
+    """The content is broken or hostile; the text says what is wrong, `line` says where."""
 
     def __init__(self, text: str, line: int | None = None) -> None:
         super().__init__(text)
@@ -35,7 +35,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recording(data: bytes, library: str) -> dict[str, Any]:
-    """Read the JSON of what a management library answered; FormatError where it is none."""
+    """Read the JSON answers of a management library; raises FormatError for anything else."""
     try:
         raw = json.loads(data)
     except json.JSONDecodeError as error:

@@ -26,7 +26,7 @@ class NvLink(Record, frozen=True, kw_only=True):
     remote_link: int | None = None
     """Number of the link at the other end."""
     p2p_capable: bool | None = None
-    """NVML capability: P2P over this link is supported."""
+    """NVML capability: whether P2P over this link is supported."""
 
 
 class Fabric(Record, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ class Fabric(Record, frozen=True, kw_only=True):
     state: str | None = None
     """"not supported", "not started", "in progress" or "completed"."""
     status: str | None = None
-    """NVML's return code of the registration in words; "Success" when it is well."""
+    """NVML's return code of the registration in words; "Success" when it worked."""
     cluster_uuid: str | None = None
     clique_id: int | None = None
     health_mask: int | None = None
@@ -62,10 +62,10 @@ class GpuCache(Record, frozen=True, kw_only=True):
     kind: str
     """"data", "instruction", "data and instruction" or "not told"."""
     size_bytes: int
-    """Size of one as the driver states it: of an L2 in several XCDs newer kernels give that of one
-    XCD, older ones the sum (kfd_topology.c, fill_in_l2_l3_pcache)."""
+    """Size of one cache as the driver states it. Where several XCDs have an L2 each, newer kernels
+    give the size of one, older ones the sum (kfd_topology.c, fill_in_l2_l3_pcache)."""
     count: int | None = None
-    """How many the driver lists."""
+    """How many of them the driver lists."""
 
 
 class MemoryBank(Record, frozen=True, kw_only=True):
@@ -97,5 +97,6 @@ class XgmiLink(Record, frozen=True, kw_only=True):
     width: int | None = None
     """Lanes of one link."""
     bandwidth_min_gbs: float | None = None
-    """Least and most that the driver states for the pair one way, GB/s; both 0: no direct link."""
+    """Least and most bandwidth of the pair one way, GB/s, as the driver states them; both are 0
+    where there is no direct link."""
     bandwidth_max_gbs: float | None = None

@@ -1,4 +1,4 @@
-"""Which library is meant."""
+"""The collective library whose behaviour is predicted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Library(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose rules were followed."""
+    """A library and its version."""
 
     name: str
     """"nccl" or "rccl"."""

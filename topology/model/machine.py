@@ -56,15 +56,17 @@ class Gpu(Record, frozen=True, kw_only=True):
     vendor: str
     """"nvidia" or "amd"."""
     partition: str | None = None
-    """Name of the part when one package shows as several GPUs; None for a whole GPU."""
+    """Name of the part when one package shows up as several GPUs; None for a whole GPU."""
     parent: str | None = None
-    """Address of the GPU this one is a part of."""
+    """Address of the package that this GPU is a part of."""
     index: int | None = None
     """Index in the management library (NVML, amdsmi); for display."""
     index_shared: bool = False
-    """True where the other vendor's GPUs count from 0 here too: a label names the vendor."""
+    """True where GPUs of another vendor count from 0 on this node too: a label then names the
+    vendor."""
     place: int | None = None
-    """Place by PCI address among its vendor's GPUs, where no library numbers any; for display."""
+    """Place by PCI address among the GPUs of its vendor, where no library numbers them; for
+    display."""
     minor: int | None = None
     """Number of the device node, /dev/nvidiaN."""
     uuid: str | None = None
@@ -122,16 +124,16 @@ class Gpu(Record, frozen=True, kw_only=True):
     """NUMA node made of the GPU's own memory (coherent C2C systems)."""
     c2c_enabled: bool | None = None
     c2c_gbs: float | None = None
-    """To the CPU over all C2C links, one way, as the driver or a topology XML says."""
+    """Bandwidth to the CPU over all C2C links, one way, by the driver or a topology XML."""
     compute_partition: str | None = None
     """AMD: "SPX" (whole), "DPX", "TPX", "QPX" or "CPX"; how many GPUs the package shows as."""
     memory_partition: str | None = None
     """AMD: "NPS1", "NPS2", "NPS4" or "NPS8"."""
     package_parts: int | None = None
-    """AMD: how many parts of this part's package the kernel has made GPUs of; None for a whole GPU,
-    and where KFD hides nodes from a container."""
+    """AMD: as how many GPUs the kernel shows the package of this part; None for a whole GPU, and
+    where KFD hides nodes from a container."""
     xcd_count: int | None = None
-    """AMD: compute dies that work as this GPU or part."""
+    """AMD: compute dies that make up this GPU or part."""
     caches: tuple[GpuCache, ...] = ()
     """AMD: the last caches before the memory, L2 first."""
     memory_banks: tuple[MemoryBank, ...] = ()
@@ -149,7 +151,7 @@ class Gpu(Record, frozen=True, kw_only=True):
 
     @property
     def number(self) -> int | None:
-        """The number on display: the library's index, else its place."""
+        """The number that is displayed: the library's index, else the place by address."""
         return self.place if self.index is None else self.index
 
 
@@ -163,20 +165,20 @@ class GpuPair(Record, frozen=True, kw_only=True):
     ancestor: str | None = None
     """NVML's common ancestor: "internal", "single", "multiple", "hostbridge", "node", "system"."""
     p2p_read: str | None = None
-    """Word for the grant: "ok", "chipset not supported", "gpu not supported", ..."""
+    """Whether it is granted: "ok", "chipset not supported", "gpu not supported", ..."""
     p2p_write: str | None = None
     p2p_nvlink: str | None = None
     p2p_atomics: str | None = None
     p2p_pci: str | None = None
     p2p_dma: str | None = None
-    """AMD: "ok" or "not supported"; copies by the DMA engines."""
+    """AMD: whether the DMA engines may copy, "ok" or "not supported"."""
     link_type: str | None = None
     """AMD: "xgmi" or "pcie", as the driver says."""
     hops: int | None = None
     weight: int | None = None
     """AMD: the driver's weight, 15 for each xGMI hop."""
     nvlinks_reported: int | None = None
-    """NVLinks between the two as another tool printed them (NV18); None when not read from one."""
+    """NVLinks between the two as another tool printed them (NV18); None when no tool was read."""
 
 
 class ReportedRelation(Record, frozen=True, kw_only=True):
@@ -199,7 +201,7 @@ class PciDevice(Record, frozen=True, kw_only=True):
     address: str
     parent: str
     """Address of the bridge above, or the name of the root complex, "pci0000:00"; "cpu 0" where
-    only the NUMA node at the end of the way is known."""
+    only the NUMA node at the end of the path is known."""
     class_code: int | None = None
     """24 bits, 0x030200 for a 3D controller."""
     kind: str = "other"
@@ -215,14 +217,14 @@ class PciDevice(Record, frozen=True, kw_only=True):
     numa_node: int | None = None
     local_cpus: str | None = None
     link_speed_max_gts: float | None = None
-    """Highest rate per lane, GT/s, of this end of the link upwards."""
+    """Highest rate per lane of the upstream link of this device, GT/s."""
     link_width_max: int | None = None
     link_width_now: int | None = None
-    """Lanes that are trained; width, unlike speed, means something while the device sleeps."""
+    """Lanes that are trained. Unlike the speed, the width is valid while the device sleeps."""
     sriov_total: int | None = None
     sriov_enabled: int | None = None
     physical_function: str | None = None
-    """Address of the physical function, for a virtual one."""
+    """Address of the physical function; None for all but virtual functions."""
     iommu_group: str | None = None
     iommu_type: str | None = None
     """"identity", "DMA", "DMA-FQ", ... (/sys/kernel/iommu_groups/N/type)."""
@@ -233,7 +235,10 @@ class PciDevice(Record, frozen=True, kw_only=True):
 
 
 class Machine(Record, frozen=True, kw_only=True):
-    """All that stays. The graph is a function of this and is rebuilt only when it changes."""
+    """Everything about a node that does not change while it runs.
+
+    The graph is a function of this and is rebuilt only when it changes.
+    """
 
     host: Host | None = None
     gpus: tuple[Gpu, ...] = ()
@@ -245,7 +250,7 @@ class Machine(Record, frozen=True, kw_only=True):
     rdma: tuple[RdmaDevice, ...] = ()
     software: Software | None = None
     nccl_topology: Element | None = None
-    """The topology XML that this came from, as it is; None when none was read."""
+    """The topology XML that this was read from, unchanged; None when none was read."""
 
     def gpu(self, address: str) -> Gpu | None:
         """Find a GPU by its PCI address."""
@@ -256,5 +261,5 @@ class Machine(Record, frozen=True, kw_only=True):
         return next((device for device in self.pci if device.address == address), None)
 
     def pair(self, src: str, dst: str) -> GpuPair | None:
-        """Find what the driver said of one ordered pair."""
+        """Find what the driver says about one ordered pair of GPUs."""
         return next((p for p in self.pairs if p.src == src and p.dst == dst), None)

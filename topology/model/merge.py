@@ -15,10 +15,11 @@ R = TypeVar("R", bound=Record)
 
 
 def merge_values(values: Sequence[Any]) -> Any:
-    """One value of what several sources say of the same, earlier sources first.
+    """One value from the values of several sources, earlier sources first.
 
-    Records are merged by their identity, other members of tuples are all kept, once where they
-    compare, and anything else is the first source's. `values` holds neither None nor ().
+    Records are merged by their identity. Other members of tuples are all kept, each once where they
+    can be compared. Anything else is taken from the first source. `values` holds neither None nor
+    ().
     """
     first = values[0]
     if isinstance(first, tuple):
@@ -31,7 +32,7 @@ def merge_values(values: Sequence[Any]) -> Any:
 
 
 def merge_groups(groups: Iterable[Iterable[R]]) -> tuple[R, ...]:
-    """Records of several sources, one for each thing, in the order in which the things appear.
+    """Records of several sources, one for each thing, in the order of their first appearance.
 
     Records without an identity are all kept.
     """
@@ -47,7 +48,7 @@ def merge_groups(groups: Iterable[Iterable[R]]) -> tuple[R, ...]:
 
 
 def merge_records(records: Sequence[R]) -> R:
-    """Field by field, the first record that knows a value wins; gaps remain for unknown fields."""
+    """The first record that knows a field gives its value; gaps remain for unknown fields."""
     first = records[0]
     if len(records) == 1:
         return first
@@ -76,14 +77,14 @@ def merge_records(records: Sequence[R]) -> R:
 
 
 def _is_shared(value: object) -> bool:
-    """Whether several sources each know a part of a field's value."""
+    """Whether several sources can each know a part of a field's value."""
     member = value[0] if isinstance(value, tuple) else value
     return isinstance(member, Record) and member.identity is not None
 
 
 @cache
 def _member_fields(kind: type[Record]) -> frozenset[str]:
-    """Fields for which an empty tuple is no answer: where None is the default, it is one."""
+    """Fields for which empty means unknown: where None is the default, it is an answer."""
     return frozenset(
         field.encode_name for field in msgspec.structs.fields(kind) if field.default == ()
     )

@@ -23,7 +23,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     flag: str = ""
     """Variable that would change the answer."""
     decides: bool = False
-    """This answer settled the matter."""
+    """Whether this answer settled the matter."""
     about: str = ""
     """"nccl" for the library's own questions, "" for what holds without it."""
 
@@ -38,26 +38,26 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str
     """Where it was read: "NVML nvmlDeviceGetNvLinkState", "/proc/cmdline", "probe p2p"."""
     line: int | None = None
-    """Which line of a log `value` quotes; None for everything else."""
+    """Number of the log line that `value` quotes; None for everything else."""
 
 
 class Fix(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to do about it."""
+    """One action that helps."""
 
     text: str
     command: str = ""
-    """To be copied as it is; empty where there is none."""
+    """A command to be copied as it is; empty where there is none."""
     needs_root: bool = False
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What to do and who may, then the command, a line each."""
+        """What to do and who may do it, then the command, each on its own line."""
         root = " (needs root)" if self.needs_root else ""
         return (self.text + root, *(line for line in self.command.split("\n") if line))
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A heading with what stands below it."""
+    """A heading and what stands below it."""
 
     title: str
     paragraphs: tuple[str, ...] = ()
@@ -79,14 +79,14 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     facts: tuple[Fact, ...] = ()
     consequence: str = ""
     fix: tuple[Fix, ...] = ()
-    """Empty where nothing is proven to be wrong."""
+    """What follows from it; empty where nothing is proven to be wrong."""
 
     @property
     def fix_text(self) -> str:
-        """Everything that can be done about it, a line each."""
+        """All actions, each on its own line."""
         return "\n".join(line for fix in self.fix for line in fix.lines)
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The commands among it, to be copied one by one."""
+        """The commands of the actions, to be copied one by one."""
         return tuple(fix.command for fix in self.fix if fix.command)

@@ -52,29 +52,30 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[Problem, ...] = ()
     assumptions: tuple[str, ...] = ()
     origin: str = ""
-    """Who says it, where several sources are asked the same and are compared: "kfd", "amdsmi"."""
+    """The source, where several sources are asked about the same thing and compared: "kfd",
+    "amdsmi"."""
 
 
 OF_MACHINE = tuple(name for name in Machine.__struct_fields__ if name != "gaps")
-"""Fields that say what stays; a Machine has them under the same names."""
+"""Fields of a part that belong to the Machine, where they have the same names."""
 OF_READINGS = {
     "gpu_readings": "gpus",
     "pci_readings": "pci",
     "processes": "processes",
     "host_reading": "host",
 }
-"""Fields that say what moves, and their names in Readings."""
+"""Fields of a part that belong to Readings, and their names there."""
 OF_SNAPSHOT = ("environment", "measurements", "problems", "assumptions")
 """Fields that a NodeSnapshot has itself, under the same names."""
 
 
 def has_machine(part: Part) -> bool:
-    """Whether the part says anything that stays."""
+    """Whether the part says anything about the machine itself."""
     return any(getattr(part, name) for name in OF_MACHINE)
 
 
 def merge_fields(parts: Sequence[Part], names: Sequence[str]) -> dict[str, Any]:
-    """These fields of all parts, which come in order of precedence."""
+    """The merged values of these fields; the parts come in order of precedence."""
     found: dict[str, Any] = {}
     for name in names:
         values = [value for part in parts if (value := getattr(part, name))]

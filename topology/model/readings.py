@@ -1,4 +1,4 @@
-"""What moves: figures that differ from one second to the next.
+"""Readings: figures that change from one second to the next.
 
 Rates are bytes per second, powers watts, clocks MHz, temperatures degrees Celsius.
 """
@@ -11,14 +11,14 @@ from .record import Record
 
 
 class NvLinkReading(Record, frozen=True, kw_only=True):
-    """Counters of one NVLink: totals since the driver loaded, so only a difference tells."""
+    """Counters of one NVLink: totals since the driver was loaded; only a difference is a rate."""
 
     link: int
     replay_errors: int | None = None
     recovery_errors: int | None = None
     crc_errors: int | None = None
     tx_bytes: int | None = None
-    """Payload bytes sent since the driver loaded."""
+    """Payload bytes sent since the driver was loaded."""
     rx_bytes: int | None = None
 
 
@@ -32,7 +32,7 @@ class GpuProcess(Record, frozen=True, kw_only=True):
 
 
 class EccCounts(Record, frozen=True, kw_only=True):
-    """Errors that ECC saw: volatile = since the driver loaded, aggregate = over the GPU's life."""
+    """Errors that ECC detected: volatile = since the driver was loaded, aggregate = in all."""
 
     identity = ()
 
@@ -50,7 +50,7 @@ class EccCounts(Record, frozen=True, kw_only=True):
 
 
 class XgmiReading(Record, frozen=True, kw_only=True):
-    """Counters of one xGMI link: totals since the driver loaded."""
+    """Counters of one xGMI link: totals since the driver was loaded."""
 
     identity = ("remote_address",)
 
@@ -61,7 +61,7 @@ class XgmiReading(Record, frozen=True, kw_only=True):
 
 
 class EccBlock(Record, frozen=True, kw_only=True):
-    """Errors that ECC saw in one block of an AMD GPU: "UMC", "GFX", "XGMI_WAFL", ..."""
+    """Errors that ECC detected in one block of an AMD GPU: "UMC", "GFX", "XGMI_WAFL", ..."""
 
     identity = ("block",)
 
@@ -78,7 +78,7 @@ class GpuReading(Record, frozen=True, kw_only=True):
 
     address: str
     lost: bool = False
-    """True when the driver answered before and says now that the GPU is gone."""
+    """True when the driver answered before and now says that the GPU is gone."""
     utilization_percent: float | None = None
     memory_utilization_percent: float | None = None
     memory_used_bytes: int | None = None
@@ -96,7 +96,7 @@ class GpuReading(Record, frozen=True, kw_only=True):
     performance_state: int | None = None
     """0 = P0, the fastest."""
     pcie_gen: int | None = None
-    """Generation right now; a sleeping GPU shows a low one."""
+    """Generation right now; the link of a sleeping GPU runs at a low one."""
     pcie_width: int | None = None
     pcie_tx_bytes_per_second: float | None = None
     pcie_rx_bytes_per_second: float | None = None
@@ -110,7 +110,7 @@ class GpuReading(Record, frozen=True, kw_only=True):
     ecc: EccCounts | None = None
     ecc_blocks: tuple[EccBlock, ...] = ()
     processes: tuple[GpuProcess, ...] | None = None
-    """None when the driver would not say; an empty tuple proves nothing inside a container."""
+    """None when the driver does not say; an empty tuple proves nothing inside a container."""
     recovery_action: str | None = None
     """NVIDIA: what the driver asks for to clear a fault: "none", "reset", "reboot", "drain P2P",
     "drain and reset", ..."""
@@ -146,7 +146,7 @@ class ProcessReading(Record, frozen=True, kw_only=True):
     command: str | None = None
     """Name of the program; arguments are not stored."""
     arguments: tuple[str, ...] | None = None
-    """Only with `--with-args`."""
+    """Stored only with `--with-args`."""
     cpu_affinity: str | None = None
     started_at: float | None = None
     """Seconds since the epoch."""
@@ -164,11 +164,12 @@ class ProcessReading(Record, frozen=True, kw_only=True):
     local_rank: int | None = None
     world_size: int | None = None
     rendezvous: str | None = None
-    """Where its ranks meet, MASTER_ADDR:MASTER_PORT: ranks with the same one are one job."""
+    """MASTER_ADDR:MASTER_PORT, where its ranks meet: ranks with the same address form one job."""
     variables: tuple[tuple[str, str], ...] | None = None
-    """Listed variables that it was started with; None where they may not be read."""
+    """Listed variables that it was started with; None where they cannot be read."""
     hostname: str | None = None
-    """What its UTS namespace calls the machine: ours where it has ours, else its /etc/hostname."""
+    """Host name in its UTS namespace: ours where it shares our namespace, else from its
+    /etc/hostname."""
     namespaces: tuple[tuple[str, str], ...] | None = None
     """Kind and number of its namespaces: ("ipc", "4026531839")."""
     shm_device: int | None = None
@@ -203,7 +204,7 @@ class HostReading(Record, frozen=True, kw_only=True):
 
 
 class Readings(Record, frozen=True, kw_only=True):
-    """All that moves, at one moment."""
+    """All readings of a node at one moment."""
 
     gpus: tuple[GpuReading, ...] = ()
     pci: tuple[PciReading, ...] = ()

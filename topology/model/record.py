@@ -1,4 +1,4 @@
-"""The base of every record: immutable, comparable, JSON-able, and honest about what is missing."""
+"""The base of every record: immutable, comparable, JSON-able; it says what is missing and why."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 NOT_ASKED = "not asked"
 """The reason of a gap that a later reading, or another tool, would fill."""
 REFUSED = "though others of its model have some"
-"""How the reason of a gap ends where the driver denies what is there all the same."""
+"""How the reason of a gap ends where the driver denies what exists all the same."""
 PCIE_ALONE = "nvidia-smi topo -mp shows PCIe alone: NVLinks are not in it"
 
 
@@ -23,13 +23,13 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Tuples and scalars only; a field that is None is unknown, and `gaps` says why."""
+    """A record of tuples and scalars; a field that is None is unknown, and `gaps` says why."""
 
     gaps: tuple[Gap, ...] = ()
     identity: ClassVar[tuple[str, ...] | None] = None
-    """Fields that say which thing a record is of: records with the same values are of one thing,
-    and `merge` makes one record of them. (): there is but one such thing where the record stands.
-    None: never merged; the record of the first source is taken whole."""
+    """Fields that identify the thing a record describes: `merge` makes one record of those with the
+    same values. (): there is only one such thing where the record stands. None: records are never
+    merged; the record of the first source is taken whole."""
 
     def why(self, field: str) -> str | None:
         """Say why `field` could not be read; None when nothing is recorded about it."""

@@ -1,7 +1,7 @@
-"""Takes what identifies a machine or a person out of a snapshot, consistently.
+"""Remove what identifies a machine or a person from a snapshot, consistently.
 
 The same name becomes the same stand-in everywhere, also inside sentences, so that a redacted
-snapshot still says which two values were equal.
+snapshot still shows which two values were equal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAC = re.compile(r"\b(?:[0-9a-fA-F]{2}:){5,19}[0-9a-fA-F]{2}\b")
 GUID = re.compile(r"\b[0-9a-fA-F]{4}(?::[0-9a-fA-F]{4}){3,7}\b")
 BARE_GUID = re.compile(r"\b(?:0x)?(?=[0-9]*[a-fA-F])[0-9a-fA-F]{16}\b")
 NAMED_BY_MAC = re.compile(r"\benx[0-9a-f]{12}\b")
-"""The name that systemd makes of a MAC address."""
+"""The name of an interface that systemd derives from its MAC address."""
 DOMAIN = r"(?:\.[A-Za-z][\w-]*)*"
 IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?(?![\d.])")
 IPV6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?![\w:.])")
@@ -31,7 +31,7 @@ PATH = re.compile(r"(?<![\w/.])/(?:[\w.+@~-]+/)*[\w.+@~-]+")
 WORD = re.compile(r"\w+")
 MOST_TEXTS = 50_000
 SAYS_NOTHING = frozenset({bool, int, float, type(None)})
-"""What most of a large snapshot is."""
+"""What a large snapshot mostly consists of."""
 VARIABLE_KEYS = frozenset({"gaps", "name", "value", "origin"})
 ELEMENT_KEYS = frozenset({"tag", "attributes", "children"})
 
@@ -67,12 +67,12 @@ FIELDS = {
 SEARCHED = frozenset({"host", "serial", "uuid", "hive", "mac", "guid", "user", "ip"})
 
 XML_ATTRIBUTES = {"host_hash": "hash", "guid": "hash"}
-"""Attributes of a topology XML that identify; both are numbers there."""
+"""Attributes of a topology XML that identify a machine; both are numbers there."""
 
 LISTS = {"ips": "ip", "arguments": "argument"}
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
-"""Where the ranks of one host meet; every machine has these."""
+"""Addresses at which the ranks of a single host meet; every machine has them."""
 
 PLAIN_VALUE = re.compile(r"^[\w^=,:+.*-]{0,64}$")
 HOST_VARIABLES = re.compile(r"HOST|ADDR|SERVER|COMM_ID|USER")
@@ -88,27 +88,28 @@ SYSTEM_PATHS = (
     "/var/",
     "/lib",
 )
-"""Paths that every machine has; they say nothing about whose it is."""
+"""Paths that every machine has; they do not say whose machine it is."""
 
 
 class Redactor:
-    """Hands out stand-ins, the same one for the same value."""
+    """Gives stand-ins, always the same one for the same value."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
         self._counts: dict[str, int] = {}
         self._given: set[str] = set()
         self._tails: dict[str, str] = {}
-        """Values that are looked for inside sentences too, with what may follow them."""
+        """Values that are searched for inside sentences too, with what may follow them."""
         self._by_word: dict[str, list[str]] = {}
-        """The same values by their longest word: thousands of users are not tried one by one."""
+        """The same values by their longest word, so that thousands of users are not tried one by
+        one."""
         self._texts: dict[str, str] = {}
-        """Sentences as they come out while no further value is looked for."""
+        """Sentences already redacted; valid until another value is added."""
 
     def stand_in(self, kind: str, value: str) -> str:
-        """The stand-in for `value`; its shape fits the kind, so that parsers still read it."""
+        """The stand-in for `value`; it has the shape of its kind, so that parsers can read it."""
         if not value or not value.strip("0:-. ") or value == "root":
-            return value  # all zeros is a fact ("no fabric cluster"), root is nobody's name
+            return value  # all zeros is a fact ("no fabric cluster"), and root is nobody's name
         known = self._known.get(value)
         if known is None:
             self._counts[kind] = number = self._counts.get(kind, 0) + 1
@@ -164,7 +165,7 @@ class Redactor:
 
 
 def _is_address(text: str) -> bool:
-    """Whether it is an IP address; a version number or a PCI address looks like one."""
+    """Whether the text is an IP address; a version number or a PCI address looks like one."""
     try:
         ipaddress.ip_address(text.split("/")[0])
     except ValueError:
@@ -185,7 +186,7 @@ def redacted(snapshot: NodeSnapshot) -> NodeSnapshot:
 
 
 def _collect(value: Any, redactor: Redactor) -> None:
-    """First pass: learn the identities from the fields that are known to hold them."""
+    """First pass: learn the identities from the fields that hold them."""
     if isinstance(value, dict):
         for name, member in value.items():
             if member.__class__ in SAYS_NOTHING or not member:
@@ -253,7 +254,7 @@ def _field(name: str, value: Any, redactor: Redactor) -> Any:
 
 
 def _variable(variable: dict[str, Any], redactor: Redactor) -> str:
-    """A value of the environment: numbers, words and device lists stay, the rest goes."""
+    """A value of a variable: numbers, words and device lists stay, the rest is replaced."""
     value = str(variable["value"])
     if HOST_VARIABLES.search(variable["name"]) or not PLAIN_VALUE.match(value):
         return redactor.stand_in("value", value)

@@ -30,7 +30,7 @@ class Problem(Record, frozen=True, kw_only=True):
 
 
 class SourceState(Record, frozen=True, kw_only=True):
-    """When one source answered last."""
+    """When a source answered last."""
 
     source: str
     age_seconds: float | None = None
@@ -38,11 +38,11 @@ class SourceState(Record, frozen=True, kw_only=True):
     elapsed_seconds: float | None = None
     """How long that answer took."""
     waiting_seconds: float | None = None
-    """How long an unanswered question is open, when it is past its deadline."""
+    """How long the open question has been unanswered, once it is past its deadline."""
 
 
 class EnvironmentVariable(Record, frozen=True, kw_only=True):
-    """One whitelisted variable that changes what NCCL, RCCL or CUDA do."""
+    """One listed variable that changes what NCCL, RCCL or CUDA does."""
 
     identity = ("name", "origin")
 
@@ -53,14 +53,15 @@ class EnvironmentVariable(Record, frozen=True, kw_only=True):
 
 
 class Measurement(Record, frozen=True, kw_only=True):
-    """One figure that a probe measured, with what is needed to believe it later."""
+    """One figure that a probe measured, with all that is needed to judge it later."""
 
     probe: str
     """Name of the probe: "p2p", "host", "gemm", ..."""
     quantity: str
-    """A key that the probe declares in its SPEC; `quantities` has those that are reasoned about."""
+    """A key that the probe declares in its SPEC; `quantities` lists those that gputop reasons
+    about."""
     src: str | None = None
-    """PCI address of the device that does the work; None where all do."""
+    """PCI address of the device that does the work; None where all devices do."""
     dst: str | None = None
     value: float | None = None
     """Median of the samples."""
@@ -78,7 +79,7 @@ class Measurement(Record, frozen=True, kw_only=True):
     "failed" (bytes_arrive); "verified", "wrong-data" (bandwidths whose data was compared);
     "finished", "wrong-data", "failed", "timed-out" (collective_finishes; send_receive also)."""
     why_none: str | None = None
-    """Why there is no figure, or what is odd about it."""
+    """Why there is no figure, or what is unusual about it."""
     device_kind: str | None = None
     """"gpu", or "cpu" for the self-test, whose figures say nothing about any GPU."""
     method: str | None = None
@@ -86,17 +87,18 @@ class Measurement(Record, frozen=True, kw_only=True):
     taken_at: float | None = None
     """Seconds since the epoch."""
     versions: tuple[tuple[str, str], ...] = ()
-    """Driver, CUDA, torch, NCCL of the Python that measured."""
+    """Versions of driver, CUDA, torch and NCCL that the measuring Python used."""
     variant: str | None = None
-    """Which of several figures of one quantity and device: a shape, a kind of memory, a pattern."""
+    """Which of several figures of one quantity and device this is: a shape, a kind of memory, a
+    pattern."""
     counted: str | None = None
     """What the value counts: "bytes copied, once", "bytes read + bytes written", ..."""
     details: dict[str, Any] = msgspec.field(default_factory=dict)
-    """What else was seen: clocks, PCIe generation, shapes; the unit is in the key."""
+    """Other observations: clocks, PCIe generation, shapes; the unit is in the key."""
 
     @property
     def key(self) -> tuple[str | int | None, ...]:
-        """What it is a figure of: a later one with the same key replaces it."""
+        """What is measured: a later figure with the same key replaces this one."""
         return (
             self.probe,
             self.quantity,
@@ -117,7 +119,7 @@ class NodeSnapshot(Record, frozen=True, kw_only=True):
     taken_at: float
     """Seconds since the epoch."""
     source: tuple[str, ...] = ("live",)
-    """Where it comes from: "live", "demo hgx-h100-8", or names of files."""
+    """Where it was read: "live", "demo hgx-h100-8", or names of files."""
     machine: Machine = Machine()
     readings: Readings = Readings()
     environment: tuple[EnvironmentVariable, ...] = ()

@@ -10,12 +10,12 @@ from .part import Part, Raw
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """One origin of facts. `SOURCE` in each module of this folder is one of these."""
+    """One origin of facts. `SOURCE` in each module that `sources.NAMES` lists is one of these."""
 
     id: str
     """Short name, as problems and ages show it: "nvml"."""
     interval_seconds: float
-    """How often a live session asks again."""
+    """Seconds between two questions of a live session."""
     deadline_seconds: float
     """After this long without an answer the source counts as not answering."""
     reader: Callable[[], Callable[[], Raw]]
@@ -27,12 +27,12 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     opening: bool = False
     """Whether the first picture needs this source; the others begin a moment later."""
     parse: Callable[[Raw], Part]
-    """Pure: an answer to a part. Never raises on an answer that a real machine could give;
-    a field it does not understand becomes a gap."""
+    """Turns an answer into a part; a pure function. It never raises on an answer that a real
+    machine could give; a field that it does not understand becomes a gap."""
 
 
 class SourceAbsent(Exception):  # noqa: N818 - a normal outcome, not an error
-    """Nothing to ask here; the text says what is missing, `kind` as in Problem.kind."""
+    """There is nothing to ask; the text says what is missing, `kind` is as in Problem.kind."""
 
     def __init__(self, text: str, kind: str = "absent") -> None:
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""What stays around the GPUs: the host, its network, the software. Units as in `machine`."""
+"""The surroundings of the GPUs: the host, its network, its software. Units are as in `machine`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NumaNode(Record, frozen=True, kw_only=True):
 
     @property
     def without_cpus(self) -> bool:
-        """Whether it is known to have no CPU: memory of a GPU or of an expander, or nothing yet."""
+        """Whether the node is known to have no CPU: memory of a GPU, of an expander, or none."""
         return self.gpu_memory is True or self.cpus == ""
 
 
@@ -32,7 +32,7 @@ class Socket(Record, frozen=True, kw_only=True):
 
 
 class Container(Record, frozen=True, kw_only=True):
-    """Signs of a container and the limits it sets on this process."""
+    """Signs of a container, and the limits that it sets for this process."""
 
     kind: str | None = None
     """"docker", "podman", "kubernetes", "lxc", "systemd-nspawn", "container"; None: none seen."""
@@ -57,21 +57,22 @@ class DriverGpu(Record, frozen=True, kw_only=True):
 
     address: str
     minor: int | None = None
-    """N of its device node, /dev/nvidiaN."""
+    """The N of its device node, /dev/nvidiaN."""
     excluded: bool | None = None
-    """Whether the module was told to leave it alone (NVreg_ExcludedGpus)."""
+    """Whether the module was told to ignore it (NVreg_ExcludedGpus)."""
 
 
 class CacheFolder(Record, frozen=True, kw_only=True):
-    """Where compiled kernels are kept."""
+    """A cache of compiled kernels."""
 
     name: str
-    """What keeps them: "CUDA", "Triton", "Inductor"."""
+    """Who keeps the cache: "CUDA", "Triton", "Inductor"."""
     path: str
     variable: str | None = None
-    """Variable that names the place; None where it is the default."""
+    """Variable that names the folder; None where it is the default one."""
     filesystem: str | None = None
-    """Type of the file system there or above: "ext4", "overlay", "tmpfs", "nfs4"."""
+    """Type of the file system of the folder or of the nearest one above: "ext4", "overlay",
+    "tmpfs", "nfs4"."""
 
 
 class Host(Record, frozen=True, kw_only=True):
@@ -111,9 +112,9 @@ class Host(Record, frozen=True, kw_only=True):
     " (no permission)" or, where the device cgroup of this process forbids it,
     " (kept back by a cgroup)"."""
     nvidia_gpus: tuple[DriverGpu, ...] | None = None
-    """The GPUs that the NVIDIA module took, those that a cgroup hides from NVML included."""
+    """The GPUs that the NVIDIA module drives, including those that a cgroup hides from NVML."""
     asked_as_root: bool | None = None
-    """Whether root asked, from whom the kernel hides no process of another user."""
+    """Whether gputop ran as root, from whom the kernel hides no process of another user."""
     nvidia_module_version: str | None = None
     """Version of the loaded module, "580.159.04"; from /proc/driver/nvidia/version."""
     open_files_limit: int | None = None
@@ -125,7 +126,7 @@ class Host(Record, frozen=True, kw_only=True):
     memory_peers: tuple[str, ...] | None = None
     """Clients registered in /sys/kernel/mm/memory_peers: "nv_mem", "amdkfd"."""
     topology_files: tuple[str, ...] | None = None
-    """Topology XML of a cloud vendor that is there, by path."""
+    """Paths of the topology XML files that a cloud vendor installed."""
     imex_channels: bool | None = None
     """Whether a channel in /dev/nvidia-caps-imex-channels may be opened."""
     mps_daemon: bool | None = None
@@ -156,7 +157,7 @@ class Interface(Record, frozen=True, kw_only=True):
     ips: tuple[str, ...] = ()
     numa_node: int | None = None
     default_route: bool | None = None
-    """Whether the kernel's default route (IPv4) leaves by it."""
+    """Whether the default route of the kernel (IPv4) uses it."""
 
 
 class RdmaPort(Record, frozen=True, kw_only=True):
@@ -193,7 +194,7 @@ class RdmaDevice(Record, frozen=True, kw_only=True):
 
 
 class Software(Record, frozen=True, kw_only=True):
-    """Versions of what runs the GPUs."""
+    """Versions of the software that runs the GPUs."""
 
     identity = ()
 

@@ -1,4 +1,4 @@
-"""Numbers and names as a person reads them; the one place where unknown becomes a dash."""
+"""Numbers and names as people read them; the one place where an unknown value becomes a dash."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import time
 
 UNKNOWN = "–"
 _NAME = re.compile(r"[a-z]\w*[A-Z]|(?:amd-?smi|amdgpu|amdkfd|rocm-?smi|nvidia-smi|nvidia_\w+)\b")
-"""A name that begins small and would be another one with a capital: xGMI, cuMem, amdgpu."""
+"""A name that begins with a small letter and would change its meaning with a capital: xGMI, cuMem,
+amdgpu."""
 
 
 def gbs(value: float | None) -> str:
@@ -85,12 +86,12 @@ def moment(value: float | None, form: str) -> str:
 
 
 def sentence(text: str) -> str:
-    """A remark as a sentence; a name that begins small, as xGMI and amdsmi do, stays as it is."""
+    """A remark as a sentence; a name such as xGMI or amdsmi keeps its small first letter."""
     first = _NAME.match(text)
     start = text[:1] if first is not None else text[:1].upper()
     return start + text[1:] + "." * (not text.endswith((".", "!", "?")))
 
 
 def printable(value: str) -> str:
-    """Leave out what terminals and XML cannot bear: control characters and lone surrogates."""
+    """Remove what terminals and XML cannot bear: control characters and lone surrogates."""
     return "".join(char for char in value if char.isprintable())

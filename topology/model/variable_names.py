@@ -7,7 +7,7 @@ the catalogue takes a while to read. A test holds the two together.
 from __future__ import annotations
 
 PREFIXES = ("NCCL_", "RCCL_", "TORCH_NCCL_", "HSA_", "FI_EFA_", "PYTORCH_TUNABLE")
-"""Every name that begins like this may be shown: typing errors among them are worth telling."""
+"""Variables that begin like this may be shown: typing errors among them are worth reporting."""
 
 NAMES = frozenset(
     {

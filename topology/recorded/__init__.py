@@ -1,1 +1,1 @@
-"""Recorded machines: files that people have, and reference nodes that are made up."""
+"""Recorded machines: files that people have, and invented reference nodes."""

@@ -1,4 +1,4 @@
-"""Snapshots of files and demos as feeds; the feed of this machine is in `sources.live`."""
+"""Feeds of files and demos; the feed of this machine is in `sources.live`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..sources.feed import LATER_SECONDS
 from .demos import demo
 
 JOB_AGE_SECONDS = 5 * 3600.0 + 12 * 60
-"""How long the job of a demo has run when the demo is opened."""
+"""How long the job of a demo has been running when the demo is opened."""
 
 
 class FixedFeed:
-    """A snapshot that does not change: a file."""
+    """A feed of one file, which never changes."""
 
     def __init__(self, snapshot: NodeSnapshot) -> None:
         self._snapshot = snapshot
@@ -32,14 +32,14 @@ class FixedFeed:
         return self._snapshot
 
     def wait(self, timeout: float) -> bool:
-        """Nothing new ever comes after the first time."""
+        """Nothing new comes after the first call."""
         if not self._seen:
             return True
         self._closed.wait(timeout)
         return False
 
     def close(self) -> None:
-        """Wake whoever waits."""
+        """Wake every waiting thread."""
         self._closed.set()
 
 
@@ -112,5 +112,5 @@ class DemoFeed:
         return due <= timeout
 
     def close(self) -> None:
-        """Wake whoever waits."""
+        """Wake every waiting thread."""
         self._closed.set()

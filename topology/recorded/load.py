@@ -22,7 +22,7 @@ from .plain_file import read_plain
 
 HEAD_BYTES = 64 * 1024
 MOST_GPUS = 128
-"""What a node of 16 GPUs in 8 parts has; the work for all pairs grows faster than their number."""
+"""GPUs of a node with 16 packages in 8 parts; the work for all pairs grows with their square."""
 
 SNAPSHOT_SIGN = re.compile(rb'"schema"\s*:\s*"gputop\.snapshot/')
 
@@ -91,11 +91,11 @@ NOT_READ = (
         "an NCCL debug log, which --from does not read; see `gputop log FILE`",
     ),
 )
-"""Known by sight, read by no module here."""
+"""Files that are recognised but that no module here reads."""
 
 
 class LoadError(ValueError):
-    """Nothing usable; one line. `unreadable`: the path itself could not be opened."""
+    """Nothing usable; a text of one line. `unreadable`: the path itself could not be opened."""
 
     def __init__(self, text: str, *, unreadable: bool = False) -> None:
         super().__init__(text)
@@ -103,14 +103,14 @@ class LoadError(ValueError):
 
 
 class LoadedSnapshot(msgspec.Struct, frozen=True):
-    """A snapshot, and what was passed over with the reason."""
+    """A snapshot, and the files that were skipped with the reason."""
 
     snapshot: NodeSnapshot
     skipped: tuple[tuple[str, str], ...] = ()
 
 
 class _Found(msgspec.Struct):
-    """One file understood: its place in the order of precedence, name, part and time."""
+    """One file that was read: its place in the order of precedence, name, part and time."""
 
     order: int
     name: str
@@ -166,7 +166,7 @@ def _load(paths: Sequence[str], version: str) -> LoadedSnapshot:
 
 
 def _one_topology(found: list[_Found]) -> tuple[list[_Found], list[tuple[str, str]]]:
-    """Keep the first topology XML alone: two describe two nodes, or one node twice."""
+    """Keep only the first topology XML: two describe two nodes, or one node twice."""
     with_one = [one for one in found if one.part.nccl_topology is not None]
     others = [one for one in with_one[1:] if one.snapshot is None]
     if not others:
@@ -229,7 +229,7 @@ def _read(path: Path) -> _Found:
 
 
 def _as_utf8(data: bytes) -> bytes:
-    """What `>` of PowerShell writes is UTF-16, and what Windows editors save begins with a mark."""
+    """Text as UTF-8: `>` of PowerShell writes UTF-16, and Windows editors add a byte order mark."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace").encode("utf-8", "replace")
     return data.removeprefix(codecs.BOM_UTF8)

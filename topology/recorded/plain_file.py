@@ -13,11 +13,11 @@ NOT_PLAIN = "not a plain file"
 
 
 class NotPlainError(OSError):
-    """A folder, pipe or device: nothing that is a recording."""
+    """A folder, pipe or device instead of a recording."""
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """Open a file to be read bit by bit, and never wait for it.
+    """Open a file to be read piece by piece, without ever waiting for it.
 
     Raises NotPlainError, and OSError where it cannot be opened. A read may give less or, where the
     kernel would wait for news, raise BlockingIOError or give None.

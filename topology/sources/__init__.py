@@ -1,4 +1,4 @@
-"""Sources that ask this machine: a module each, with `SOURCE`; earlier ones win a field."""
+"""Sources that ask this machine: a module each, with `SOURCE`; of several values the first wins."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ MODULES = (
 NAMES = tuple(module.rpartition(".")[2] for module in MODULES)
 """The ids of the sources, in the same order: the last word of a module's name."""
 MAKERS = {source: vendor.id for vendor in VENDORS for source in vendor.sources}
-"""Whose GPUs a source asks about; the others ask about all of the machine."""
+"""The vendor whose GPUs a source asks about; sources without one ask about the whole machine."""
 
 
 def load(name: str) -> "Source":

@@ -1,4 +1,4 @@
-"""The parts of all sources become one NodeSnapshot."""
+"""Merge the parts of all sources into one NodeSnapshot."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .cross_check import differences
 ONLY_PCI = "only PCI shows this GPU; no management library answered for it"
 """Why such a GPU has no UUID, no index and no memory size."""
 NUMBERED = {f"topo:{vendor.label}": vendor.id for vendor in VENDORS}
-"""What a text without addresses calls a GPU, before its number, and whose number that is."""
+"""The prefix of GPU numbers in texts without addresses, and the vendor whose numbers they are."""
 ADDRESSED = ("gpus", "pairs", "relations", "gpu_readings")
-"""Fields of a part whose records may name GPUs so."""
+"""Fields of a part whose records may name GPUs by number."""
 
 
 def merge_machine(parts: Sequence[Part]) -> Machine:
-    """What stays, from parts in order of precedence."""
+    """The machine from parts in order of precedence."""
     merged = merge_fields(_addressed(parts, OF_MACHINE), OF_MACHINE)
     merged["gpus"] = _named(_gpus(merged.get("gpus", ()), merged.get("pci", ())))
     return Machine(**merged)
 
 
 def merge_readings(parts: Sequence[Part]) -> Readings:
-    """What moves, from parts in order of precedence."""
+    """The readings from parts in order of precedence."""
     merged = merge_fields(_addressed(parts, OF_READINGS), tuple(OF_READINGS))
     return Readings(**{OF_READINGS[name]: value for name, value in merged.items()})
 
@@ -46,7 +46,7 @@ def merge(
     gputop: str,
     machine: Machine | None = None,
 ) -> NodeSnapshot:
-    """One snapshot; `machine` is passed when it is known not to have changed."""
+    """One snapshot; `machine` is given when it is known not to have changed."""
     crossed = Part(problems=differences(parts))
     return NodeSnapshot(
         gputop=gputop,
@@ -59,7 +59,7 @@ def merge(
 
 
 def _gpus(managed: Sequence[Gpu], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
-    """All GPUs by address, completed from the PCI tree; what only PCI knows comes with gaps."""
+    """All GPUs by address, completed from the PCI tree; those that only PCI knows have gaps."""
     gpus = {gpu.address: gpu for gpu in managed}
     for device in pci:
         if device.kind != "gpu" or device.vendor_id not in BY_PCI_ID:
@@ -71,7 +71,7 @@ def _gpus(managed: Sequence[Gpu], pci: Sequence[PciDevice]) -> tuple[Gpu, ...]:
     for gpu in tuple(gpus.values()):
         package = packages.get(gpu.parent or "")
         if package is not None and gpu.parent != gpu.address:
-            # A part is no PCI function of its own; what PCI says of its package holds for it.
+            # A part is no PCI function of its own; what PCI says about its package applies to it.
             gpus[gpu.address] = _complete(gpu, package)
     for gpu in gpus.values():
         if gpu.numa_node is None and gpu.memory_affinity and len(gpu.memory_affinity) == 1:
@@ -112,7 +112,7 @@ def _complete(gpu: Gpu, device: PciDevice) -> Gpu:
     if gpu.pcie_width_max is None and device.link_width_max is not None:
         filled["pcie_width_max"] = device.link_width_max
     if gpu.name is None and gpu.vendor == AMD.id and device.device_name is not None:
-        # amdgpu names only boards whose vendor wrote a name into them.
+        # amdgpu names only boards whose vendor stored a name in them.
         filled["name"] = device.device_name
     if not filled:
         return gpu
@@ -121,7 +121,7 @@ def _complete(gpu: Gpu, device: PciDevice) -> Gpu:
 
 
 def _numbered(gpu: Gpu) -> Gpu:
-    """Drop a serial number of nothing but zeros, which a board without one has."""
+    """Drop a serial number that consists of zeros only, which a board without one has."""
     if gpu.serial is None or gpu.serial.strip("0"):
         return gpu
     gap = Gap("serial", f"the board says {gpu.serial}")
@@ -129,7 +129,7 @@ def _numbered(gpu: Gpu) -> Gpu:
 
 
 def _rated(gpu: Gpu) -> Gpu:
-    """Give xGMI links their rate where one source told lanes and speed, another their number."""
+    """Compute the rate of xGMI links from lanes and speed of one source, the number of another."""
     links = []
     for link in gpu.xgmi:
         if link.raw_gbs is None and link.speed_gts and link.width and link.links:
@@ -154,9 +154,9 @@ def _unmanaged(device: PciDevice) -> Gpu:
 
 
 def _addressed(parts: Sequence[Part], names: Collection[str]) -> list[Part]:
-    """The parts with PCI addresses in these fields, where a text without any says `topo:GPU3`.
+    """The parts with PCI addresses in these fields instead of names such as `topo:GPU3`.
 
-    The number is the management library's; each vendor counts from 0.
+    The number is that of the management library; each vendor counts from 0.
     """
     known: dict[tuple[str, int], str] = {}
     for part in parts:
@@ -178,7 +178,7 @@ def _addressed(parts: Sequence[Part], names: Collection[str]) -> list[Part]:
 def _all_readdressed(
     records: tuple[Record, ...], known: Mapping[tuple[str, int], str]
 ) -> tuple[Record, ...]:
-    """Records, and the xGMI links in them, with the addresses of the GPUs that they are of."""
+    """Records, and the xGMI links in them, with the addresses of their GPUs."""
     found = [_readdressed(record, known) for record in records]
     return tuple(found) if any(map(is_not, found, records)) else records
 
@@ -197,7 +197,7 @@ def _readdressed(record: Record, known: Mapping[tuple[str, int], str]) -> Record
 
 
 def _address(name: str, known: Mapping[tuple[str, int], str]) -> str:
-    """The address of a GPU that is called by its number; any other name as it is."""
+    """The address of a GPU that is named by its number; any other name unchanged."""
     if not name.startswith("topo:"):
         return name
     for sign, vendor in NUMBERED.items():

@@ -1,7 +1,7 @@
-"""Where KFD and another source were asked the same of AMD GPUs: what they say differently.
+"""Differences between what KFD and another source say about the same AMD GPUs.
 
-The earlier source of `sources.NAMES` wins a field, and the difference is shown as a problem: one
-of the two is wrong, and nobody here can tell which.
+The earlier source of `sources.NAMES` wins a field, and the difference is shown as a problem: one of
+the two is wrong, and nobody here can tell which.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ GPU_FIELDS = (
     ("render_minor", "render node"),
 )
 LIMIT = 8
-"""Differences of one kind that are spelled out; more are counted."""
+"""Number of differences of one kind that are spelled out; more are counted."""
 
 
 def differences(parts: Sequence[Part]) -> tuple[Problem, ...]:
-    """Compare what KFD says with what every other part says of the same GPUs and pairs."""
+    """Compare what KFD says with what every other part says about the same GPUs and pairs."""
     kernel = next((part for part in parts if part.origin == KERNEL), None)
     if kernel is None:
         return ()
@@ -79,7 +79,7 @@ def _pairs(kernel: Part, other: Part, who: str) -> list[str]:
     found: list[str] = []
     for pair in kernel.pairs:
         theirs = said.get((pair.src, pair.dst))
-        # Both directions are listed; a difference that both have is told once.
+        # Both directions are listed; a difference in both is reported once.
         if theirs is None or (pair.src > pair.dst and (pair.dst, pair.src) in said):
             continue
         found += [line for line in _pair(pair, theirs, who) if line]

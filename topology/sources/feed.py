@@ -1,4 +1,4 @@
-"""Where snapshots come from: this machine, a file or a demo look the same to whoever waits."""
+"""Where snapshots come from: this machine, a file or a demo all look the same to the caller."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 from ..model.snapshot import NodeSnapshot
 
 LATER_SECONDS = 0.3
-"""Sources that the first picture does not need begin so much later."""
+"""How many seconds later those sources start that the first picture does not need."""
 
 
 class Feed(Protocol):
@@ -17,7 +17,7 @@ class Feed(Protocol):
         """The newest state; never blocks."""
 
     def wait(self, timeout: float) -> bool:
-        """Block until something new is there (True) or `timeout` seconds went by (False)."""
+        """Block until there is a new snapshot (True) or `timeout` seconds have passed (False)."""
 
     def close(self) -> None:
         """Ask the threads to end; never blocks, never waits for one that hangs."""

@@ -1,4 +1,4 @@
-"""Live sessions: one daemon thread a source, so that a driver that hangs delays only itself."""
+"""Live sessions: one daemon thread for each source, so that a hanging driver delays only itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .collect import merge, merge_machine
 from .feed import LATER_SECONDS
 
 RETRY_ABSENT_SECONDS = 10.0
-"""A source that had nothing to ask is tried again after this long: a driver may be loaded."""
+"""A source that had nothing to ask is tried again after so long: a driver may come up meanwhile."""
 
 
 def load_sources(names: Sequence[str] = NAMES) -> tuple[Source, ...]:
@@ -27,7 +27,7 @@ def load_sources(names: Sequence[str] = NAMES) -> tuple[Source, ...]:
 
 
 def _is_idle_talk(problem: Problem, makers: set[str]) -> bool:
-    """Whether a driver is absent whose maker has no GPU here, while another maker has."""
+    """Whether the missing driver is of a vendor without GPUs here, while another one has some."""
     maker = MAKERS.get(problem.source)
     return problem.kind == "absent" and maker is not None and bool(makers) and maker not in makers
 
@@ -44,24 +44,25 @@ class SourceThread:
     ) -> None:
         self.source = source
         self.hints: dict[str, Any] = {"thorough": True} if thorough else {}
-        """Attributes for a reader that has them, set before each read."""
+        """Attributes to set on the reader before each read, where it has them."""
         self.part: Part | None = None
         self.problem: Problem | None = None
         self._reader: Any = None
         self.answered_at: float | None = None
-        """When `part` or, without one, the refusal came. Monotonic."""
+        """When `part`, or the refusal in its place, arrived. Monotonic."""
         self.elapsed_seconds: float | None = None
         self.asked_at: float | None = None
-        """When the open question was asked; None while no question is open. Monotonic."""
+        """When the unanswered question was asked; None while there is none. Monotonic."""
         self._answered = answered
         self._closed = threading.Event()
         self._wake = threading.Event()
         self._wanted, self._served = 1, 0
-        """Times it was asked to read, and how many of them are answered and handed over."""
+        """How often it was asked to read, and how many of these reads were answered and handed
+        over."""
         self._thread = threading.Thread(target=self._run, name=f"source {source.id}", daemon=True)
 
     def start(self, interval_factor: float = 1.0, delay_seconds: float = 0.0) -> None:
-        """Begin to ask, every `interval_seconds` of the source times the factor."""
+        """Start asking, at the source's `interval_seconds` times the factor."""
         self._interval = self.source.interval_seconds * interval_factor
         self._delay_seconds = delay_seconds
         self._thread.start()
@@ -72,13 +73,13 @@ class SourceThread:
         self._wake.set()
 
     def ask_again(self, **hints: Any) -> None:
-        """Read once more, at once, with these hints; not from two threads."""
+        """Read once more, at once, with these hints; never from two threads."""
         self.hints = {**self.hints, **hints}
         self._wanted += 1
         self._wake.set()
 
     def settled(self) -> bool:
-        """Whether there is an answer, or a refusal, to the last thing that was asked."""
+        """Whether the latest question has an answer or a refusal."""
         return self._served == self._wanted
 
     def state(self, now: float) -> SourceState:
@@ -116,7 +117,7 @@ class SourceThread:
                 self._reader = None
                 pause = max(pause, RETRY_ABSENT_SECONDS)
             except Exception as error:  # noqa: BLE001 - the source border: one source must not stop the others
-                # The last good answer stays; its age tells that it is old.
+                # The last good answer stays; its age shows that it is old.
                 self.problem = Problem(
                     source=self.source.id, text=f"{type(error).__name__}: {error}"[:300]
                 )
@@ -158,7 +159,7 @@ class LiveFeed:
             for source in (load_sources() if sources is None else sources)
         )
         for thread in self.threads:
-            # What the first picture does not show must not compete with its making.
+            # What the first picture does not show must not compete with it for time.
             waits = not (thorough or thread.source.opening)
             thread.start(interval, LATER_SECONDS if waits else 0.0)
 
@@ -166,7 +167,7 @@ class LiveFeed:
         """Merge the last answers of all sources; a few milliseconds at most, never blocks."""
         now = time.monotonic()
         self._news.clear()
-        # Each is read once: its thread may take it away between two looks.
+        # Each attribute is read once: its thread may change it between two looks.
         parts = tuple(part for thread in self.threads if (part := thread.part) is not None)
         static = tuple(part for part in parts if has_machine(part))
         key = tuple(id(part) for part in static)
@@ -204,7 +205,7 @@ class LiveFeed:
         )
 
     def wait(self, timeout: float) -> bool:
-        """Block until a source answered since the last snapshot, or the time is over."""
+        """Block until a source has answered since the last snapshot, or the time is over."""
         return self._news.wait(timeout)
 
     def settled(self) -> bool:

@@ -1,4 +1,4 @@
-"""Vendors of GPUs: a module each, with `VENDOR`; the first one's words stand where none fits."""
+"""Vendors of GPUs: a module each, with `VENDOR`; the first one's words serve where none fits."""
 
 from collections.abc import Iterable
 from importlib import import_module
@@ -16,17 +16,17 @@ NAMES = (
 VENDORS: tuple[Vendor, ...] = tuple(import_module(f"{__name__}.{name}").VENDOR for name in NAMES)
 BY_ID = {vendor.id: vendor for vendor in VENDORS}
 NVIDIA, AMD = BY_ID["nvidia"], BY_ID["amd"]
-"""Named for what is about their hardware alone."""
+"""The vendors that code about their hardware names."""
 BY_PCI_ID = {number: vendor for vendor in VENDORS for number in vendor.pci_ids}
 
 
 def vendor_of(gpu: "Gpu") -> Vendor:
-    """Who made a GPU; a record that is not `known` where nobody described that vendor."""
+    """The maker of a GPU; a record that is not `known` where the vendor has none."""
     return BY_ID.get(gpu.vendor) or unknown(gpu.vendor)
 
 
 def vendors_of(gpus: "Iterable[Gpu]") -> tuple[Vendor, ...]:
-    """The vendors of these GPUs, each once: those of the registry in its order, then others."""
+    """The vendors of these GPUs, each once: those in the registry in its order, then others."""
     found = {gpu.vendor: vendor_of(gpu) for gpu in gpus}
     order = list(BY_ID)
     return tuple(

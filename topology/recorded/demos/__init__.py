@@ -1,1 +1,1 @@
-"""Reference nodes as raw answers, made from the shapes."""
+"""Reference nodes as raw answers, built from the shapes."""

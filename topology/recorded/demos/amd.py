@@ -13,22 +13,22 @@ REFUSED = {"error": "AmdSmiLibraryException: AMDSMI_STATUS_NOT_SUPPORTED - Featu
 NA = "N/A"
 HIVE = 0xDE30000000000001
 BASE_KB = 10**9
-"""What the xGMI counters have seen before the demo starts."""
+"""Values of the xGMI counters before the demo starts."""
 _XGMI_SHARE = 0.4
-"""Part of the links' rate that the load keeps on them, on average."""
+"""Share of the links' rate that the load uses, on average."""
 _BLOCKS = ("UMC", "SDMA", "GFX", "MMHUB", "PCIE_BIF", "XGMI_WAFL")
 _SAMPLES = 1000
 """Samples that the driver takes between two readings."""
 _WEIGHT_PCIE, _WEIGHT_SOCKETS = 40, 72
 _HOPS_PCIE, _HOPS_SOCKETS = 2, 3
-"""As rocm_smi.cc counts: to the CPU and back, and one more between two CPUs."""
+"""Weights as rocm_smi.cc counts them: to the CPU and back, and more between two CPUs."""
 _XGMI, _PCIE = 2, 1
 _CACHES_KIB = {"gfx90a": (8192,), "gfx942": (4096, 262_144), "gfx950": (4096, 262_144)}
-"""L2, of one XCD as the kernel gives it, and the cache at the memory (data sheets)."""
+"""Caches: L2 of one XCD, as the kernel gives it, and the cache at the memory (data sheets)."""
 
 
 def answer(shape: DemoShape, gpus: tuple[Function, ...]) -> dict[str, Any]:
-    """Give what the reader of `amdsmi` would find."""
+    """What the reader of `amdsmi` would find."""
     return {
         "demo": True,
         "system": {
@@ -116,7 +116,7 @@ def _caches(target: str) -> Raw:
 
 
 def _cap(shape: DemoShape, gpu: Function) -> Raw:
-    """Microwatts; of two dies in a package only the first tells the package's limit."""
+    """Microwatts; only the first of two dies in a package gives the package's limit."""
     if gpu.number % shape.gpu.dies:
         return REFUSED
     watts = shape.gpu.power_watts * 1_000_000
@@ -144,7 +144,7 @@ def _links(shape: DemoShape, gpu: Function, gpus: tuple[Function, ...]) -> list[
 
 
 def _lanes(shape: DemoShape) -> Raw:
-    """The rate of a lane, whole GT/s as the driver gives it; none where it is not whole."""
+    """The rate of a lane, in whole GT/s as the driver gives it; None where it is not whole."""
     mesh = shape.xgmi
     if mesh is None:
         return REFUSED
@@ -156,7 +156,7 @@ def _lanes(shape: DemoShape) -> Raw:
 
 
 def _pair(shape: DemoShape, a: Function, b: Function) -> dict[str, Any]:
-    """Give what the driver says of two GPUs: one hive, so all are xGMI, near or over a third."""
+    """What the driver says about two GPUs of one hive: xGMI joins them, directly or not."""
     mesh, low, high = shape.xgmi, 0, 0
     near = a.numa == b.numa
     kind, weight = _PCIE, _WEIGHT_PCIE if near else _WEIGHT_SOCKETS
@@ -184,7 +184,7 @@ def _pair(shape: DemoShape, a: Function, b: Function) -> dict[str, Any]:
 
 
 def readings(shape: DemoShape, gpus: tuple[Function, ...], tick: int) -> dict[str, Any]:
-    """Give what the reader of `amdsmi_readings` would find at a tick."""
+    """What the reader of `amdsmi_readings` would find at a tick."""
     devices = [_moving(Load(shape, gpu, tick), gpus) for gpu in gpus]
     return {"demo": True, "devices": devices}
 

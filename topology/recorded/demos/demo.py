@@ -1,4 +1,4 @@
-"""Demos: reference nodes made of raw answers that the ordinary parsers turn into a snapshot.
+"""Demos: reference nodes as raw answers that the ordinary parsers turn into a snapshot.
 
 Each demo is one file in shapes/. Addresses follow from its PCI tree, every identity is invented,
 and moving figures are a pure function of the tick, so that a test sees what a person sees.
@@ -21,14 +21,14 @@ _FUNCTIONS: dict[str, tuple[pci_tree.Function, ...]] = {}
 
 
 def title(name: str) -> str:
-    """Say in one line what a demo shows."""
+    """One line on what a demo shows."""
     return load(name).title
 
 
 def raw(name: str, tick: int) -> dict[str, Any]:
-    """Give a demo's raw answers by source id, shaped as the readers of the sources give them."""
+    """A demo's raw answers by source id, shaped as the readers of the sources give them."""
     shape, functions = _laid_out(name)
-    from . import host, network, pci, processes  # the first picture does without them
+    from . import host, network, pci, processes  # the first picture does not need them
 
     answers = {
         "pci": pci.answer(shape, functions),
@@ -41,7 +41,7 @@ def raw(name: str, tick: int) -> dict[str, Any]:
 
 
 def opening(name: str, tick: int) -> dict[str, Any]:
-    """Give those of the raw answers that a first picture needs: the GPUs and their figures."""
+    """The raw answers that a first picture needs: the GPUs and their figures."""
     shape, functions = _laid_out(name)
     if shape.gpu.vendor == "amd":
         from . import amd
@@ -51,7 +51,7 @@ def opening(name: str, tick: int) -> dict[str, Any]:
 
 
 def moving(name: str, tick: int) -> dict[str, Any]:
-    """Give those of the raw answers that differ from tick to tick."""
+    """The raw answers that differ from tick to tick."""
     shape, functions = _laid_out(name)
     gpus = _gpus(functions)
     if shape.gpu.vendor == "amd":

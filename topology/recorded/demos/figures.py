@@ -18,26 +18,26 @@ from .shape import DemoShape
 PCIE_SECONDS = 0.025
 """How long the reader watches the PCIe byte counters."""
 BASE_KIB = 10**12
-"""What the NVLink counters have seen before the demo starts."""
+"""Values of the NVLink counters before the demo starts."""
 FIRST_PID = 41000
 _NVLINK_SHARE = 0.55
-"""Part of the payload rate that the load keeps on the links, on average."""
+"""Share of the payload rate that the load uses, on average."""
 _GENERATION = {2: 2, 4: 3, 5: 3, 6: 4, 7: 5}
 """NVML's number of an NVLink version -> generation."""
 _ASKS_SINCE = 565
-"""Major version of the driver from which on it says what it asks for to clear a fault."""
+"""Major version of the first driver that says what it asks for to clear a fault."""
 _IDLE = 0x1
 _POWER_CAP = 0x4
 
 
 def readings(shape: DemoShape, gpus: tuple[Function, ...], tick: int) -> dict[str, Any]:
-    """Give what the reader of `nvml_readings` would find at a tick."""
+    """What the reader of `nvml_readings` would find at a tick."""
     devices = [Load(shape, gpu, tick).answers() for gpu in gpus]
     return {"demo": True, "devices": devices}
 
 
 def busy(shape: DemoShape, gpu: Function) -> bool:
-    """Say whether a GPU of a demo has work."""
+    """Whether a GPU of a demo has work."""
     return gpu.number not in shape.idle
 
 
@@ -49,17 +49,17 @@ class Wave:
         self.pace = 2 * pi / period
 
     def at(self, tick: float) -> float:
-        """Give the value."""
+        """The value at a tick."""
         return self.level * (1 + self.swing * sin(self.pace * tick + self.phase))
 
     def until(self, tick: float) -> float:
-        """Give the integral from tick 0."""
+        """The integral from tick 0."""
         swung = (cos(self.phase) - cos(self.pace * tick + self.phase)) / self.pace
         return self.level * (tick + self.swing * swung)
 
 
 class Load:
-    """What one GPU does at one tick."""
+    """The figures of one GPU at one tick."""
 
     def __init__(self, shape: DemoShape, gpu: Function, tick: int) -> None:
         self.shape, self.gpu, self.tick = shape, gpu, tick
@@ -68,18 +68,18 @@ class Load:
         self.phase = 0.7 * gpu.number
 
     def wave(self, level: float, swing: float, period: float) -> Wave:
-        """Give a level that swings in this GPU's own phase."""
+        """A level that swings in this GPU's own phase."""
         return Wave(level, swing, period, self.phase)
 
     def power_watts(self) -> float:
-        """Give the power drawn; a busy GPU swings below its limit and touches it now and then."""
+        """The power drawn; a busy GPU swings below its limit and touches it now and then."""
         model = self.model
         if not self.busy:
             return self.wave(model.power_idle_watts, 0.01, 23).at(self.tick)
         return min(model.power_watts, self.wave(0.91 * model.power_watts, 0.11, 29).at(self.tick))
 
     def answers(self) -> dict[str, Any]:
-        """Give the answers under NVML's names, in its units."""
+        """The answers under NVML's names, in its units."""
         model, watts = self.model, self.power_watts()
         load = watts / model.power_watts if self.busy else 0.0
         used = int(model.memory_bytes * 0.86) if self.busy else HIDDEN_MIB * 2**20
@@ -87,7 +87,7 @@ class Load:
         if self.busy:
             clock = int(model.clock_graphics_mhz * (0.99 - 0.12 * max(0.0, load - 0.85) / 0.15))
         capped = _POWER_CAP if load > 0.99 else 0
-        # The link of a card that rests slows down; boards with links of their own keep theirs up.
+        # The PCIe link of an idle card slows down; boards with NVLink or xGMI keep theirs up.
         asleep = not (self.busy or self.shape.nvlink or self.shape.xgmi)
         fault = self.shape.fault_of(self.gpu.number)
         return {

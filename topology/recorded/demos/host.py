@@ -11,12 +11,12 @@ from .shape import DemoHost, DemoShape, RootPort
 SHM_SHARE = 2
 """/dev/shm is half of the memory, as Linux makes it."""
 NEAR, SAME_SOCKET, OTHER_SOCKET = 10, 12, 32
-"""NUMA distances as firmware of such hosts gives them; two nodes have 10 and 21."""
+"""NUMA distances as the firmware of such hosts gives them; two nodes have 10 and 21."""
 FAR_OF_TWO = 21
 
 
 def answer(shape: DemoShape) -> dict[str, Any]:
-    """Give what the reader of `host` would find."""
+    """What the reader of `host` would find."""
     node = shape.node
     nvidia = shape.gpu.vendor == "nvidia"
     total = node.numa_memory_gib * len(node.numa_cpus) * 2**30

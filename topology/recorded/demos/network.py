@@ -17,7 +17,7 @@ ROUTES = (
 
 
 def network(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
-    """Give what sysfs would say of a demo's adapters: NICs with verbs are RDMA devices, mlx5_N."""
+    """What sysfs would say about a demo's adapters: NICs with verbs are RDMA devices, mlx5_N."""
     paths: dict[str, str] = {}
     interfaces: dict[str, Any] = {}
     rdma: dict[str, Any] = {}
@@ -90,7 +90,7 @@ def _rdma(adapter: Adapter, function: Function, path: str, interface: str) -> di
 
 
 def software(shape: DemoShape) -> dict[str, Any]:
-    """Give the versions that a look at files would find."""
+    """The versions that a look at files would find."""
     libraries = []
     if shape.nccl is not None:
         folder = "/usr/lib/x86_64-linux-gnu"

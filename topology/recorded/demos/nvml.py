@@ -10,12 +10,12 @@ from .shape import DemoShape
 NOT_SUPPORTED = {"error": "NVMLError_NotSupported: Not Supported"}
 NOT_A_LINK = {"error": "NVMLError_InvalidArgument: Invalid Argument"}
 HIDDEN_MIB = 625
-"""Memory that the driver keeps for itself, MiB; an idle H200 shows 615."""
+"""Memory that the driver reserves for itself, MiB; an idle H200 shows 615."""
 _ANCESTORS = {"single": 10, "multiple": 20, "hostbridge": 30, "node": 40, "system": 50}
 
 
 def answer(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
-    """Give what NVML would say of a demo's GPUs; {} where the GPUs are not NVIDIA's."""
+    """What NVML would say about a demo's GPUs; {} where the GPUs are not NVIDIA's."""
     if shape.gpu.vendor != "nvidia":
         return {}
     gpus = [function for function in functions if function.kind == "gpu"]
@@ -107,7 +107,7 @@ def _device(shape: DemoShape, gpu: Function) -> dict[str, Any]:
 
 
 def pci_info(function: Function) -> dict[str, Any]:
-    """Give NVML's structure for a PCI address."""
+    """NVML's structure for a PCI address."""
     domain, bus, rest = function.address.split(":")
     vendor, device = function.pci_id.split(":")
     sub_vendor, sub_device = function.subsystem_id.split(":")
@@ -123,7 +123,7 @@ def pci_info(function: Function) -> dict[str, Any]:
 
 
 def cpu_numbers(listing: str) -> list[int]:
-    """Spell a CPU list out: "0-2,8" -> [0, 1, 2, 8]."""
+    """The numbers in a CPU list: "0-2,8" -> [0, 1, 2, 8]."""
     numbers: list[int] = []
     for piece in listing.split(","):
         first, _, last = piece.partition("-")
@@ -161,7 +161,7 @@ class _Wiring:
         }
 
     def _remotes(self, gpu: Function) -> list[tuple[Function, int]]:
-        """List where each link of a GPU ends and the number of the link there."""
+        """Where each link of a GPU ends, and the number of the link there."""
         nvlink = self.shape.nvlink
         if nvlink is None:
             return []

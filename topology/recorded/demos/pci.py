@@ -17,7 +17,7 @@ _MEMORY = 0x14220C
 
 
 def answer(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
-    """Give what sysfs would say of a demo's PCI functions."""
+    """What sysfs would say about a demo's PCI functions."""
     below = {function.parent: function for function in functions}
     asleep = {function.address for function in functions if _sleeps(shape, function)}
     paths: dict[str, str] = {}
@@ -88,7 +88,7 @@ def _resource(shape: DemoShape, function: Function) -> str:
 
 
 def _names(shape: DemoShape) -> dict[str, str]:
-    """Translate the ids of the devices that a person looks at."""
+    """Names for the ids of the devices that people look at."""
     names = {"10de": "NVIDIA Corporation", "1002": "Advanced Micro Devices, Inc. [AMD/ATI]"}
     names[shape.gpu.pci_id] = shape.gpu.name
     for adapter in (shape.nic, shape.ethernet):

@@ -11,7 +11,7 @@ from .shape import Adapter, DemoShape, RootPort
 
 PORT_IDS = {"GenuineIntel": "8086:352a", "AuthenticAMD": "1022:14ab"}
 MANY_PORTS = 31
-"""A bus has 32 devices; the root complex itself is the first."""
+"""Most ports of a root complex, which is itself the first of the 32 devices of its bus."""
 SWITCH_IDS = {8.0: "10b5:8796", 16.0: "1000:c010", 32.0: "1000:c030"}
 NVSWITCH_IDS = {2: "10de:1af1", 3: "10de:22a3"}
 CLASSES = {
@@ -22,7 +22,7 @@ CLASSES = {
     "nvme": 0x010802,
 }
 AMD_GPU = 0x120000
-"""An Instinct has no display and is a processing accelerator; MI200 calls itself one of no kind."""
+"""Class of an Instinct, a processing accelerator without display; MI200 has another class."""
 BRIDGE_CLASS = 0x060400
 GTS = {3: 8.0, 4: 16.0, 5: 32.0}
 """Rate of one lane by PCIe generation."""
@@ -64,7 +64,7 @@ def chain(function: Function, by_address: dict[str, Function]) -> list[str]:
 
 
 class _Buses:
-    """Counts up the bus numbers below one root complex."""
+    """Counts the bus numbers below one root complex."""
 
     def __init__(self, root: str) -> None:
         self.domain, start = root.split(":")

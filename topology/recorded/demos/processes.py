@@ -10,14 +10,14 @@ from .pci_tree import Function
 from .shape import DemoShape
 
 STARTED_AT = 1_750_000_000.0
-"""Any time: a feed moves it to a while before its own start."""
+"""Any time will do: a feed moves it to a while before its own start."""
 LAUNCHER = FIRST_PID - 1
 NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 SHM_DEVICE = 26
 
 
 def answer(shape: DemoShape, gpus: tuple[Function, ...]) -> dict[str, Any]:
-    """Give what the operating system would say of the processes on busy GPUs."""
+    """What the operating system would say about the processes on busy GPUs."""
     working = [gpu for gpu in gpus if busy(shape, gpu)]
     return {
         "demo": True,

@@ -16,7 +16,7 @@ class DemoError(ValueError):
 
 
 class DemoGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all GPUs of a demo have in common, in the units of the management library's answers."""
+    """The common properties of all GPUs of a demo, in the units of the management library."""
 
     vendor: str
     name: str
@@ -46,9 +46,9 @@ class DemoGpu(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     class_code: int | None = None
     """PCI class, where it is not that of its vendor's other GPUs."""
     family: str = ""
-    """Name of the architecture as AMD gives it; NVIDIA's follows from its number."""
+    """Name of the architecture as AMD gives it; NVIDIA's names follow from a number."""
     dies: int = 1
-    """Devices that one package shows as; only the first of them tells the package's power."""
+    """Devices that one package shows up as; only the first of them gives the package's power."""
     compute_partition: str | None = None
     memory_partition: str | None = None
 
@@ -84,12 +84,12 @@ class XgmiMesh(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return self.matrix[a][b] if self.matrix else int(a != b)
 
     def hops(self, a: int, b: int) -> int:
-        """Count the links of the shortest way: 1 where the two are joined, 2 over a third."""
+        """Links of the shortest path: 1 where the two are joined, 2 over a third GPU."""
         return 1 if self.links(a, b) else 2
 
 
 class Adapter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all network adapters of a kind have in common."""
+    """The common properties of all network adapters of a kind."""
 
     vendor_name: str
     device_name: str
@@ -104,7 +104,7 @@ class Adapter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     interface: str = ""
     """Pattern of the kernel's name, with {index}."""
     verbs: bool = True
-    """Whether a NIC is an RDMA device of the kernel; a Slingshot NIC is none."""
+    """Whether the kernel has an RDMA device for the NIC; it has none for a Slingshot NIC."""
 
 
 class RootPort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -118,11 +118,11 @@ class RootPort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     switch: tuple[str, ...] = ()
     switches: tuple[tuple[str, ...], ...] = ()
     port: str = ""
-    """Device and function of the root port, "07.1"; else the next one that is free."""
+    """Device and function of the root port, "07.1"; by default the next one that is free."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is wrong with one GPU of a sick demo."""
+    """The defects of one GPU of a sick demo."""
 
     gpu: int
     links_down: tuple[int, ...] = ()
@@ -165,7 +165,7 @@ class DemoShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     xgmi: XgmiMesh | None = None
     fault: tuple[Fault, ...] = ()
     idle: tuple[int, ...] = ()
-    """GPUs that do nothing."""
+    """Numbers of the GPUs that are idle."""
     driver: str = ""
     cuda: int = 0
     nccl: str | None = None
@@ -173,11 +173,11 @@ class DemoShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     rocm: str | None = None
 
     def fault_of(self, gpu: int) -> Fault | None:
-        """Find what is wrong with one GPU."""
+        """The defects of one GPU."""
         return next((fault for fault in self.fault if fault.gpu == gpu), None)
 
     def xgmi_up(self, a: int, b: int) -> bool:
-        """Say whether the xGMI links between two GPUs are up."""
+        """Whether the xGMI links between two GPUs are up."""
         return not any(
             {a, b} == {fault.gpu, other} for fault in self.fault for other in fault.xgmi_down
         )
@@ -201,7 +201,7 @@ def load(name: str) -> DemoShape:
 
 
 def _table(name: str) -> dict[str, Any]:
-    """Read a file; `base` names another one that it only adds to."""
+    """Read a file; `base` names another file that it only adds to."""
     table = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
     base = table.pop("base", None)
     return table if base is None else _table(base) | table

@@ -1,4 +1,4 @@
-"""What `--from` reads. One module a format, each with `FORMAT`; the first that recognises wins."""
+"""Formats that `--from` reads: a module each, with `FORMAT`; the first to recognise a file wins."""
 
 NAMES = (
     "nvidia.nvml_json",

@@ -25,7 +25,7 @@ def _parse(data: bytes, path: Path) -> Part:
 
 
 def _named(part: Part) -> Part:
-    """Name the devices after pci.ids, as a sysfs recording is: numbers mean the same everywhere."""
+    """Name the devices after pci.ids, as for a recording of sysfs: ids mean the same everywhere."""
     ids = {
         (f"{device.vendor_id:04x}", f"{device.device_id:04x}")
         for device in part.pci

@@ -60,7 +60,7 @@ def parse(data: bytes, path: Path) -> Part:
 def part_from_tree(tree: Tree) -> Part:
     """What PCI, KFD, host, network and driver versions of a copied tree say, as one part.
 
-    Raises FormatError when there is nothing of a machine in it.
+    Raises FormatError when it contains nothing of a machine.
     """
     try:
         devices = pci.SOURCE.parse(pci.read(tree))

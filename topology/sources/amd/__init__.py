@@ -1,1 +1,1 @@
-"""What is particular to AMD: amdsmi, its numbers in words, the outputs of its tools."""
+"""What is specific to AMD: amdsmi, its numbers in words, the output of its tools."""

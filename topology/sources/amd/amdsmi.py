@@ -33,7 +33,7 @@ _FIRST = (
     ("amdsmi_get_gpu_compute_partition",),
     ("amdsmi_get_gpu_kfd_info",),
 )
-"""Asked before anything else: enough for a row of a table."""
+"""Questions that come first: enough for a row of a table."""
 _IDENTITY = (
     *_FIRST,
     ("amdsmi_get_gpu_board_info",),
@@ -76,7 +76,7 @@ _PAIR = (
 )
 _REST_AFTER_SECONDS = 0.1
 _LASTING_READS = 6
-"""What cannot change without a restart of the driver is asked once in so many reads."""
+"""Answers that cannot change until the driver restarts are asked again after so many reads."""
 
 
 class AmdsmiReader:
@@ -87,7 +87,7 @@ class AmdsmiReader:
     """
 
     thorough = False
-    """Set for a single reading that is to hold everything."""
+    """Set for a single reading that has to hold everything."""
 
     def __init__(self, start: Callable[[], AmdsmiLibrary] = open_library) -> None:
         self._devices = AmdsmiDevices(start)

@@ -51,7 +51,7 @@ _FIRST_READING = {"error": "needs a second reading"}
 
 
 class AmdsmiLastReading:
-    """What one GPU needs between two readings."""
+    """What is kept of one GPU between two readings."""
 
     def __init__(self) -> None:
         self.when: float | None = None
@@ -63,7 +63,7 @@ class AmdsmiReadingsReader:
     """Asks amdsmi once per call; keeps the counters of the reading before."""
 
     thorough = False
-    """Set for a single reading that is to hold everything, whatever it costs."""
+    """Set for a single reading that has to hold everything, whatever it costs."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from .library import AmdsmiLibrary, refusal_text
 
 _BDF = "amdsmi_get_gpu_device_bdf"
 _ALL_REFUSED_CALLS = 30
-"""Where no GPU tells its address the library is started again once in so many calls."""
+"""Where no GPU gives its address, the library is started again after so many calls."""
 
 
 class AmdsmiDevice:
@@ -38,11 +38,11 @@ class AmdsmiDevices:
         self._calls = 0
 
     def current(self) -> tuple[AmdsmiLibrary, list[AmdsmiDevice]]:
-        """Give the library and all GPUs.
+        """The library and all GPUs.
 
-        Raises SourceAbsent when amdsmi cannot start or shows no GPU, and RuntimeError when it
-        does not list them; both start it again at the next call. The library makes its list once,
-        when it starts, so a GPU that comes later needs that too.
+        Raises SourceAbsent when amdsmi cannot start or shows no GPU, and RuntimeError when it does
+        not list them; both make the next call start it again. The library lists the GPUs only once,
+        when it starts, so a GPU that is added later needs a restart too.
         """
         if self._library is None:
             self._library = self._start()

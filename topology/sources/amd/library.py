@@ -27,13 +27,13 @@ NEEDED = (
     "amdsmi_get_gpu_asic_info",
     "amdsmi_get_gpu_vram_info",
 )
-"""Names that every binding of ROCm 6.x and 7.x has; the last two are new in 6.0."""
+"""Names that every binding of ROCm 6.x and 7.x has; the last two came with 6.0."""
 TOO_OLD = "the installed amdsmi is older than ROCm 6: its functions have other names"
 _LIMIT = 200
 _DEPTH, _ITEMS = 8, 4096
 _NO_DRIVER = ("DRIVER_NOT_LOADED", "NO_DRV", "FILE_NOT_FOUND", "DRM_ERROR", "FAIL_LOAD_MODULE")
 _STARTING = threading.Lock()
-"""The library makes its list of GPUs without one: two sources must not start it at once."""
+"""The library fills its list of GPUs without a lock: two sources must not start it at once."""
 _IN_USE: weakref.WeakSet[Any] = weakref.WeakSet()
 """Bindings that have given out handles."""
 _LIBRARIES = ("libamd_smi.so", "libamd_smi_python.so")
@@ -60,12 +60,12 @@ class AmdsmiLibrary:
             return {"error": refusal_text(error)}
 
     def ask_all(self, handle: object, questions: Sequence[tuple[str, ...]]) -> dict[str, Raw]:
-        """Ask about one GPU; keys are as `key` makes them."""
+        """Ask about one GPU; `key` gives the keys of the answers."""
         return {key(question): self.ask(question[0], handle, *question[1:])
                 for question in questions}  # fmt: skip
 
     def handles(self) -> list[object]:
-        """Give the handles of all GPUs. Raises what the binding raises."""
+        """The handles of all GPUs. Raises what the binding raises."""
         with _STARTING:
             found = list(self.binding.amdsmi_get_processor_handles())
             if found:
@@ -152,7 +152,7 @@ def _loads(name: str) -> bool:
 
 
 def _absence(error: Exception, root: Path) -> SourceAbsent:
-    """Tell the ways apart in which amdsmi cannot start."""
+    """Why amdsmi cannot start, one case at a time."""
     text = refusal_text(error)
     if isinstance(error, OSError | KeyError):
         return SourceAbsent("libamd_smi.so is not found: no ROCm is installed here")

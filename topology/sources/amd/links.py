@@ -1,4 +1,4 @@
-"""xGMI out of amdsmi's answers: what is said about each pair of GPUs, and the links of one GPU."""
+"""xGMI in the answers of amdsmi: what is said about each pair of GPUs, and the links of one GPU."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .words import LINK_STATES, LINK_TYPES
 MAX_LINKS = 64
 MAX_PAIRS = 256
 MOST_GTS, MOST_LANES = 256, 64
-"""Beyond these a rate and a width are not those of xGMI."""
+"""A rate or a width above these is not that of an xGMI link."""
 WEIGHT_OF_A_HOP = 15
 """Weight of one xGMI hop (amdgpu, kfd_fill_iolink_info_for_gpu)."""
 KERNEL_RATE = (
@@ -40,7 +40,7 @@ _WHICH = "this amdsmi does not tell which link leads where"
 
 
 class SeenPair(msgspec.Struct, frozen=True):
-    """What is said of one ordered pair, and its bandwidths in MB/s as the driver states them."""
+    """What is said about one ordered pair, and its bandwidths in MB/s as the driver states them."""
 
     pair: GpuPair
     low: int | None
@@ -48,7 +48,7 @@ class SeenPair(msgspec.Struct, frozen=True):
 
 
 def seen_pairs(device: dict[str, Raw], own: str, addresses: dict[int, str]) -> list[SeenPair]:
-    """Ordered pairs with this GPU as the source, by the driver's words."""
+    """Ordered pairs with this GPU as the source, as the driver describes them."""
     found: dict[str, SeenPair] = {}
     for raw in dicts(device.get("pairs"))[:MAX_PAIRS]:
         peer = raw.get("peer")
@@ -79,7 +79,7 @@ def _pair(a: Answers, own: str, other: str) -> GpuPair:
 
 
 def _granted(a: Answers, field: str, paths: Sequence[Path]) -> str | None:
-    """Say "ok" where all that is asked for is granted."""
+    """Say "ok" where everything that is asked for is granted."""
     flags = [a.flag(field, path) for path in paths]
     if any(flag is None for flag in flags):
         return None
@@ -89,9 +89,9 @@ def _granted(a: Answers, field: str, paths: Sequence[Path]) -> str | None:
 def xgmi_of(
     device: dict[str, Raw], seen: Sequence[SeenPair], assumptions: list[str]
 ) -> tuple[XgmiLink, ...]:
-    """Give the wires of one GPU: one record for each peer that xGMI reaches in one hop.
+    """The wires of one GPU: one record for each peer that xGMI reaches in one hop.
 
-    A wire that died is one too: the driver then calls the pair PCIe, and a link of the GPU down.
+    A dead wire has a record too: the driver then calls the pair PCIe, and a link of the GPU down.
     """
     direct = [one for one in seen if _is_direct(one)]
     ends = link_ends(device, {one.pair.dst for one in seen})
@@ -100,7 +100,7 @@ def xgmi_of(
     if dead and not ends:
         assumptions.append(WHICH_DIED)
     if dead and len(dead) == states.count(False):
-        states = [True if state is False else state for state in states]  # these are told now
+        states = [True if state is False else state for state in states]  # reported as dead wires
     wires = [_link(Answers(device, AMDSMI), one, ends, states, assumptions) for one in direct]
     wires += [XgmiLink(remote_address=one.pair.dst, active=False, gaps=_DEAD_GAPS) for one in dead]
     return tuple(sorted(wires, key=lambda wire: wire.remote_address))
@@ -112,7 +112,7 @@ def _dead(
     states: list[bool | None],
     joined: bool,
 ) -> list[SeenPair]:
-    """Find peers whose wire is down: told by link, or as many as there are links down."""
+    """Find peers whose wire is down: by link, or where as many links are down as peers are left."""
     beyond = [one for one in seen if one.pair.link_type == "pcie"]
     told = [
         one
@@ -129,7 +129,7 @@ def _is_direct(one: SeenPair) -> bool:
     """Whether a wire joins the two; the driver's own count of hops is 1 for every pair."""
     if one.pair.link_type != "xgmi" or _hops(one.pair) not in (None, 1):
         return False
-    # A driver that fills in neither gives zeros for both; a way over other GPUs has its weight.
+    # A driver that knows neither gives zeros for both; a path across other GPUs has its weight.
     return not (one.low == 0 and one.high == 0) or one.pair.weight == 0
 
 
@@ -188,7 +188,7 @@ def _within(a: Answers, field: str, most: int, path: Path) -> int | None:
 
 
 def _count(a: Answers, one: SeenPair, told: int) -> int | None:
-    """Count the links of a bundle: told, else the pair's bandwidth over that of one link."""
+    """Count the links of a bundle: the reported number, else the ratio of the pair's bandwidths."""
     if told:
         return told
     if one.low and one.high and one.high % one.low == 0 and one.high // one.low <= MAX_LINKS:
@@ -198,7 +198,7 @@ def _count(a: Answers, one: SeenPair, told: int) -> int | None:
 
 
 def link_ends(device: dict[str, Raw], peers: Container[str]) -> dict[str, list[int]]:
-    """Numbers of the links to each peer, where this amdsmi tells them (7.x, newer drivers)."""
+    """Numbers of the links to each peer, where this amdsmi reports them (7.x, newer drivers)."""
     ends: dict[str, list[int]] = {}
     for number, link in enumerate(Answers(device, AMDSMI).items((_LINKS, "links"))[:MAX_LINKS]):
         peer = pci_address(link.get("bdf")) if isinstance(link, dict) else None
@@ -215,7 +215,7 @@ def _states(device: dict[str, Raw]) -> list[bool | None]:
 def _active(
     a: Answers, peer: str, ends: dict[str, list[int]], states: list[bool | None]
 ) -> bool | None:
-    """Say whether all links to a peer are up, as far as the driver tells which they are."""
+    """Whether all links to a peer are up, as far as the driver says which links they are."""
     told = [state for state in states if state is not None]
     if not told:
         a.number("active", (_STATUS, "total_links"))

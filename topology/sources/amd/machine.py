@@ -1,4 +1,4 @@
-"""amdsmi's raw answers to records of what stays. Pure; the layout is that of amdsmi.py."""
+"""amdsmi's raw answers as records of the machine. The layout is that of amdsmi.py."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .words import (
 )
 
 MAX_DEVICES = 256
-"""More GPUs than any node has; a recording with more is cut there."""
+"""More GPUs than any node has; a recording is cut after so many."""
 BDF = "amdsmi_get_gpu_device_bdf"
 _ASIC = "amdsmi_get_gpu_asic_info"
 _BOARD = "amdsmi_get_gpu_board_info"
@@ -40,7 +40,7 @@ _MODES = re.compile(r"(SPX|DPX|TPX|QPX|CPX)|(NPS[1248])")
 
 
 def parse(raw: Raw) -> Part:
-    """Understand what the reader of `amdsmi` (or a recording) holds: GPUs, pairs, versions."""
+    """Parse what the reader of `amdsmi` (or a recording) holds: GPUs, pairs, versions."""
     top = raw if isinstance(raw, dict) else {}
     devices = dicts(top.get("devices"))[:MAX_DEVICES]
     known = [(_index(device, place), address(device)) for place, device in enumerate(devices)]
@@ -84,10 +84,10 @@ def parse(raw: Raw) -> Part:
 
 
 def address(device: dict[str, Raw]) -> str | None:
-    """PCI address of a device of the raw answer; None when the driver would not give it.
+    """PCI address of a device of the raw answer; None when the driver does not give it.
 
     A part of a partitioned package has the address of the package with the number of the part in
-    the place of the function, as ROCm shows it.
+    place of the function, as ROCm shows it.
     """
     return pci_address(device.get(BDF))
 
@@ -215,7 +215,7 @@ def _memory(a: Answers) -> int | None:
 
 
 def _generation(a: Answers) -> int | None:
-    """Generation out of the rate of a lane; `pcie_interface_version` is another number."""
+    """Generation from the rate of a lane; `pcie_interface_version` is a different number."""
     field = "pcie_gen_max"
     rate = a.number(field, (_PCIE, "pcie_static", "max_pcie_speed"))
     return None if rate is None else generation(a, field, rate)
@@ -240,7 +240,7 @@ def _watts(a: Answers, field: str, name: str) -> float | None:
 
 
 def _limit(a: Answers, field: str, limit: str) -> int | None:
-    """Limit of the junction (hot spot), which is the sensor that MI GPUs throttle by."""
+    """Limit of the junction (hot spot), the sensor by which MI GPUs throttle."""
     sensors = ("HOTSPOT", "EDGE")
     return _degrees(a, field, *(f"amdsmi_get_temp_metric({s},{limit})" for s in sensors))
 

@@ -1,4 +1,4 @@
-"""amdsmi's raw answers to readings. Pure; the layout is that of amdsmi_readings.py."""
+"""amdsmi's raw answers as readings. The layout is that of amdsmi_readings.py."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ XGMI_KILOBYTE = "xGMI counters: the driver's kilobyte is taken for 1024 bytes"
 
 
 def parse(raw: Raw) -> Part:
-    """Understand what the reader of `amdsmi_readings` (or a recording) holds."""
+    """Parse what the reader of `amdsmi_readings` (or a recording) holds."""
     top = raw if isinstance(raw, dict) else {}
     devices = dicts(top.get("devices"))[:MAX_DEVICES]
     addresses = [address(device) for device in devices]
     known = {own for own in addresses if own is not None}
     readings: dict[str, GpuReading] = {}
     for device, own in zip(devices, addresses, strict=True):
-        if own is not None and own not in readings:  # `amdsmi` tells of GPUs without an address
+        if own is not None and own not in readings:  # `amdsmi` reports GPUs without an address
             readings[own] = _reading(device, own, known - {own})
     counted = any(
         reading.xgmi or reading.xgmi_tx_bytes_per_second is not None
@@ -93,7 +93,7 @@ def _percent(a: Answers, field: str, what: str) -> int | None:
 
 
 def _power(a: Answers) -> float | None:
-    """Watts right now (MI300), else the mean of a moment, which is all that MI200 tells."""
+    """Watts right now (MI300), else the mean of a moment, which is all that MI200 gives."""
     field = "power_watts"
     names = ("current_socket_power", "average_socket_power", "socket_power")
     found = [a.look((_POWER, name)) for name in names]
@@ -134,7 +134,7 @@ def _generation(a: Answers) -> int | None:
 
 
 def _throttle(a: Answers) -> tuple[str, ...] | None:
-    """What held the clocks down since the reading before, else in the library's own 100 ms."""
+    """What held the clocks down since the previous reading, else in the library's own 100 ms."""
     field = "throttle_reasons"
     change = a.raw.get("residencies")
     samples = _change(change, "accumulation_counter")
@@ -154,7 +154,7 @@ def _throttle(a: Answers) -> tuple[str, ...] | None:
 
 
 def _change(raw: Raw, name: str) -> int | None:
-    """How far a counter has come between two readings; None where it cannot be said."""
+    """How far a counter advanced between two readings; None where it is not known."""
     values = raw.get(name) if isinstance(raw, dict) else None
     if isinstance(values, list) and len(values) == 2:
         before, now = values
@@ -164,7 +164,7 @@ def _change(raw: Raw, name: str) -> int | None:
 
 
 def _xgmi(a: Answers, peers: set[str]) -> tuple[XgmiReading, ...]:
-    """Bytes by peer, where this amdsmi tells which link leads where."""
+    """Bytes by peer, where this amdsmi reports which link leads where."""
     links = a.items((_LINKS, "links"))[:MAX_LINKS]
     found = []
     for peer, numbers in link_ends(a.raw, peers).items():
@@ -226,7 +226,7 @@ def _ecc(a: Answers) -> EccCounts | None:
 
 
 def _pages(a: Answers) -> tuple[int | None, bool | None]:
-    """Bad pages and whether one waits to be retired; older bindings say "none" in words."""
+    """Bad pages and whether one is waiting to be retired; older bindings say "none" in words."""
     pages, why = a.look((_PAGES,))
     if isinstance(pages, str) and "no bad pages" in pages.lower():
         return 0, False
@@ -238,7 +238,7 @@ def _pages(a: Answers) -> tuple[int | None, bool | None]:
 
 
 def _blocks(raw: Raw) -> tuple[EccBlock, ...]:
-    """Counts of each block that the driver counts; the others are left out."""
+    """Counts of each block that the driver counts; other blocks are left out."""
     found = []
     for block in ECC_BLOCKS:
         answer = raw.get(block) if isinstance(raw, dict) else None
@@ -263,7 +263,7 @@ def _processes(a: Answers) -> tuple[GpuProcess, ...] | None:
     if not isinstance(listed, list):
         a.miss("processes", why or odd(listed))
         return None
-    if listed and not dicts(listed):  # handles, as up to ROCm 6.1
+    if listed and not dicts(listed):  # handles, as ROCm gives up to 6.1
         a.miss("processes", "this amdsmi gives no more than their number")
         return None
     found: dict[int, GpuProcess] = {}

@@ -22,7 +22,7 @@ BYTES = {"": 1.0, "B": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30}
 
 
 def at(raw: Any, path: str) -> Any:
-    """What stands under "section/name"; None when it is not there."""
+    """The value under "section/name"; None when it is not there."""
     value = raw
     for name in path.split("/"):
         if not isinstance(value, Mapping) or name not in value:

@@ -1,4 +1,4 @@
-"""Versions of AMD's driver, of ROCm and of firmware, out of amdsmi's raw answers."""
+"""Versions of AMD's driver, of ROCm and of firmware from amdsmi's raw answers."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ ECC_BLOCKS = (
     "IH",
     "MPIO",
 )
-"""Members of AmdSmiGpuBlock that both majors have."""
+"""Members of AmdSmiGpuBlock that ROCm 6.x and 7.x both have."""
 ECC_MEMORY_BIT = 0x1
 """AMDSMI_GPU_BLOCK_UMC, the memory controllers, in the mask of blocks with ECC."""
 PAGE_PENDING = 1
@@ -75,7 +75,7 @@ THROTTLES = (
 )
 """PPT is AMD's package power tracking: the board's power limit, as NVIDIA's "sw power cap"."""
 THROTTLED = "throttled, reason not told"
-"""Before MI300 the binding gives the mask of reasons as a truth value only."""
+"""Before MI300 the binding gives the mask of reasons only as a truth value."""
 LINK_STATES = {"U": True, "D": False}
 """Of `amdsmi_get_gpu_xgmi_link_status`; "X" is a link that is not used here."""
 PCIE_GENERATIONS = {2500: 1, 5000: 2, 8000: 3, 16000: 4, 32000: 5, 64000: 6}
@@ -84,11 +84,11 @@ LEAST_MICROWATTS = 100_000
 """Power caps are microwatts since ROCm 6.1.2 and were watts before; no cap lies between."""
 MIB = 2**20
 HELD = {"sw power cap": "power cap (PPT)"}
-"""What the readings of both vendors call by NVIDIA's name, as AMD's tools have it."""
+"""Reasons that readings of both vendors call by NVIDIA's name, in the words of AMD's tools."""
 
 
 def held(reason: str, vendor: str | None) -> str:
-    """What holds clocks down, in the words of who made the GPU."""
+    """A reason that holds clocks down, in the words of the vendor."""
     return HELD.get(reason, reason) if vendor == "amd" else reason
 
 

@@ -21,7 +21,7 @@ class Fields(FieldReader):
         super().__init__(raw if isinstance(raw, dict) else {}, absent)
 
     def text(self, key: str, field: str | None = None, *, quiet: bool = False) -> str | None:
-        """The text under `key`; `quiet`: that there is none is normal and no gap."""
+        """The text under `key`; `quiet`: its absence is normal and no gap."""
         answer = self.raw.get(key)
         if isinstance(answer, str) and answer:
             return clean(answer[:LIMIT_CHARACTERS])
@@ -83,7 +83,7 @@ def part(raw: Raw, key: str) -> dict[str, Raw]:
 
 
 def words(raw: Raw) -> tuple[str, ...]:
-    """Take the texts in a list; () for anything else."""
+    """The texts in a list; () for anything else."""
     if not isinstance(raw, list):
         return ()
     return tuple(clean(word[:LIMIT_CHARACTERS]) for word in raw if isinstance(word, str))

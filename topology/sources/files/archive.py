@@ -10,7 +10,7 @@ from .tree import LIMIT_BYTES, LIMIT_NAMES, Unreadable, clean, resolve
 
 LIMIT_MEMBERS = 200_000
 LIMIT_UNPACKED_BYTES = 128 * 1024 * 1024
-"""Most that a compressed tar may unpack to; a whole /sys of a large node is below 50 MB."""
+"""Most bytes that a compressed tar may unpack to; /sys of a large node has less than 50 MB."""
 LIMIT_DEPTH = 64
 _CHUNK_BYTES = 64 * 1024
 
@@ -20,7 +20,7 @@ class ArchiveError(ValueError):
 
 
 class TarTree:
-    """The members of one tar. Device nodes, pipes and names with ".." are passed over."""
+    """The members of one tar. Device nodes, pipes and names with ".." are skipped."""
 
     live = False
     absent = "not in this recording"
@@ -66,7 +66,7 @@ class TarTree:
         return tuple(sorted(self._folders.get(place, ()))) if place is not None else ()
 
     def link(self, path: str) -> str | None:
-        """Where a symbolic link points, as it is written; None when it is none."""
+        """The target of a symbolic link as it is written; None for anything else."""
         folder, _, name = path.rpartition("/")
         place = self._place(folder)
         return None if place is None else self._links.get(f"{place}/{name}" if place else name)

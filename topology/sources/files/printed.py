@@ -1,4 +1,4 @@
-"""Values as a vendor's tool prints them, taken field by field; what holds no value is a gap."""
+"""Values that a vendor's tool printed, field by field; a field without a value becomes a gap."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _HEXADECIMAL = re.compile(r"(0x)?[0-9A-Fa-f]{1,16}")
 
 
 class PrintedDialect(msgspec.Struct, frozen=True, kw_only=True):
-    """How one tool writes a value, a unit, and that there is no value."""
+    """How one tool writes a value, a unit, and the absence of a value."""
 
     tool: str
-    """Its name, as gaps say it: "nvidia-smi"."""
+    """Its name in gaps: "nvidia-smi"."""
     absent: str
-    """Why a field is unknown that the output does not have."""
+    """Why a field is unknown that is missing from the output."""
     find: Callable[[Any, str], str | None]
     """The text at a path, "" where something else stands there; None where nothing does."""
     nothing: re.Pattern[str]
@@ -110,7 +110,7 @@ class Printed(FieldReader):
         return truth
 
     def word(self, field: str, words: Mapping[str, str], *paths: str) -> str | None:
-        """Our word for the tool's; one that is not known becomes "unknown (X)"."""
+        """Our word for the tool's word; an unfamiliar word becomes "unknown (X)"."""
         text = self.text(field, *paths)
         return None if text is None else words.get(text.lower(), f"unknown ({text[:_TEXT_SHOWN]})")
 

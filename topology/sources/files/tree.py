@@ -17,7 +17,7 @@ import msgspec
 from ...model.part import Raw
 
 LIMIT_BYTES = 64 * 1024
-"""Most that is read of one file unless the caller asks for more."""
+"""Most bytes that are read of one file unless the caller asks for more."""
 LIMIT_LINKS = 40
 """Links followed in one path before it counts as a loop, as in the Linux kernel."""
 LIMIT_NAMES = 100_000
@@ -38,7 +38,7 @@ class Tree(Protocol):
     live: bool
     """Whether this is the machine that gputop runs on."""
     absent: str
-    """What it means that a file is not there, in words for a gap."""
+    """What a missing file means, in the words of a gap."""
 
     def text(self, path: str, limit: int = LIMIT_BYTES) -> str | Unreadable:
         """The first `limit` bytes of a file as text without blanks at its ends."""
@@ -89,7 +89,7 @@ def resolve(path: str, link: Callable[[str], str | None]) -> str | None:
 
 
 def joined(folder: str, target: str) -> str:
-    """Where a link in `folder` points, by its text alone."""
+    """The target of a link in `folder`, by its text alone."""
     return resolve(f"{folder}/{target}", lambda _: None) or ""
 
 

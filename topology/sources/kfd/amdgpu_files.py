@@ -1,4 +1,4 @@
-"""What amdgpu says of its GPUs in sysfs: which files are read, and which must not be.
+"""What amdgpu says about its GPUs in sysfs: which files are read, and which must not be.
 
 `xgmi_error` is not among them: reading it clears the hardware's register (amdgpu_xgmi.c,
 amdgpu_xgmi_show_error). A GPU that sleeps is not asked, because asking would wake it.
@@ -100,7 +100,7 @@ def read_moving(tree: Tree, address: str) -> dict[str, Raw]:
 
 
 def _hive(tree: Tree, folder: str) -> dict[str, Raw]:
-    """Number in the hive -> address of that GPU; the order of xgmi_num_hops and xgmi_num_links."""
+    """Number in the hive -> address of that GPU, as ordered in xgmi_num_hops and xgmi_num_links."""
     inside = f"{folder}/xgmi_hive_info"
     found: dict[str, Raw] = {}
     for name in tree.names(inside):

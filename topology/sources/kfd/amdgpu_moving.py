@@ -1,4 +1,4 @@
-"""What moves on an AMD GPU, out of amdgpu's files and KFD's list of processes."""
+"""Readings of an AMD GPU from the files of amdgpu and KFD's list of processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PCIE_GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 
 
 def parse(raw: Raw) -> Part:
-    """Turn the answer of the source amdgpu_readings into readings, GPU by GPU."""
+    """Turn the answer of the source amdgpu_readings into a reading for each GPU."""
     absent = absent_text(raw)
     told = raw.get("processes") if isinstance(raw, dict) else None
     return Part(
@@ -66,7 +66,7 @@ def _percent(fields: Fields, key: str, field: str) -> float | None:
 
 
 def _watts(sensors: Fields, fields: Fields) -> float | None:
-    """Take the average over a moment where there is one; newer GPUs give the present alone."""
+    """Watts: an average over a moment where there is one; newer GPUs only give the present."""
     for key in ("power1_average", "power1_input"):
         micro = sensors.number(key)
         if micro is not None and 0 <= micro < 100_000_000_000:
@@ -114,7 +114,7 @@ def _width(fields: Fields) -> int | None:
 
 
 def _processes(address: str, told: Raw, fields: Fields) -> tuple[GpuProcess, ...] | None:
-    """List who holds memory of this GPU by KFD; who only opened the device is on every GPU."""
+    """List the processes that hold memory of this GPU according to KFD."""
     if not isinstance(told, dict) or "error" in told:
         why = told.get("error") if isinstance(told, dict) else None
         fields.miss("processes", why[:200] if isinstance(why, str) else fields.absent)

@@ -1,4 +1,4 @@
-"""What moves on AMD GPUs by sysfs alone: utilisation, memory, power, temperatures, processes.
+"""Readings of AMD GPUs from sysfs: utilisation, memory, power, temperatures, processes.
 
 The raw answer: {"absent": why a missing text is missing, "devices": {PCI address: {file of the
 device: text, "hwmon": {file: text}, "asleep": why it was not asked}}, "processes": {pid: {PCI
@@ -24,7 +24,7 @@ LIMIT_PROCESSES = 4096
 
 
 class AmdgpuReadingsReader:
-    """Asks sysfs once per call; which GPUs there are is looked up now and then."""
+    """Asks sysfs once per call; looks up now and then which GPUs there are."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -34,7 +34,7 @@ class AmdgpuReadingsReader:
         self.again_seconds: float | None = None
 
     def __call__(self) -> Raw:
-        """Ask once. Without a GPU it answers so, and looks again later: `kfd` is who says it."""
+        """Ask once. Without a GPU the answer is empty: the source `kfd` reports its absence."""
         tree = self._tree
         if self._reads % FULL_READS == 0 or not self._addresses:
             self._addresses = amdgpu.addresses(tree)
@@ -71,7 +71,7 @@ def _processes(tree: Tree, ids: dict[int, str]) -> Raw:
             continue
         if not tree.exists(f"proc/{pid}"):
             if tree.exists(f"{kfd.PROCESSES}/{pid}"):
-                # Ended in between would be gone from both: the number is of another namespace.
+                # A process that ended would be gone from both: this number is of another namespace.
                 return {"error": OTHER_PIDS}
             continue
         held = answers(tree, f"{kfd.PROCESSES}/{pid}", (f"vram_{number}" for number in ids))

@@ -1,4 +1,4 @@
-"""What amdgpu's files in sysfs say of one GPU that stays."""
+"""Settings of one GPU from the files of amdgpu in sysfs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..files.answers import Fields
 
 
 def settings(gpu: Gpu, fields: Fields, *, whole: bool) -> Gpu:
-    """Fill in what sysfs says of the device; `whole`: it is not one of several parts."""
+    """Fill in what sysfs says about the device; `whole`: it is not one of several parts."""
     sensors = Fields(fields.raw.get("hwmon"), fields.absent)
     unique = fields.text("unique_id", "uuid")
     found = msgspec.structs.replace(
@@ -43,7 +43,7 @@ def settings(gpu: Gpu, fields: Fields, *, whole: bool) -> Gpu:
 
 
 def gaps(fields: Fields, *apart: str) -> tuple[Gap, ...]:
-    """The gaps of a device; where it is asleep, that is the reason of all but those `apart`."""
+    """The gaps of a device; where it is asleep, all of them but those `apart` say so."""
     asleep = fields.text("asleep")
     return tuple(
         Gap(gap.field, asleep) if asleep is not None and gap.field not in apart else gap

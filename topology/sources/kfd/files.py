@@ -1,8 +1,8 @@
-"""The kernel's topology of compute nodes, as it is: /sys/class/kfd/kfd/topology.
+"""The kernel's topology of compute nodes: the files of /sys/class/kfd/kfd/topology.
 
-Nodes are the CPUs and GPUs that HSA knows; `io_links` join neighbours, `p2p_links` are ways
-between devices over others. Of the caches only those beyond the compute units are read: of the
-others there are hundreds of files a GPU.
+Nodes are the CPUs and GPUs that HSA knows; `io_links` join neighbours, `p2p_links` are paths
+between devices across other nodes. Only caches beyond those of the compute units are read: of the
+latter there are hundreds of files for each GPU.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from ...model.part import Raw
 from ..files.tree import Tree, answers
 
 ROOTS = ("sys/class/kfd/kfd/topology", "sys/devices/virtual/kfd/kfd/topology")
-"""The second is where the first one leads; a copy may hold that alone."""
+"""The first is a link to the second; a copy may hold only the second."""
 PARTS = ("io_links", "p2p_links", "mem_banks")
 LIMIT_NODES = 1024
 LIMIT_LINKS = 1024
 LIMIT_CACHE_FILES = 8192
 LIMIT_CACHES = 8
-"""Caches beyond level 1 that are read of one node; GPUs have one or two."""
+"""Most caches beyond level 1 that are read of one node; GPUs have one or two."""
 _LEVEL_ONE = re.compile(r"^level 1$", re.MULTILINE)
 PROCESSES = "sys/class/kfd/kfd/proc"
 
@@ -30,7 +30,7 @@ def root(tree: Tree) -> str | None:
 
 
 def generation(tree: Tree, place: str) -> Raw:
-    """What changes whenever the topology changes."""
+    """A text that changes whenever the topology changes."""
     return answers(tree, place, ("generation_id",)).get("generation_id")
 
 

@@ -1,4 +1,4 @@
-"""GPUs out of KFD's topology and amdgpu's files in sysfs."""
+"""GPUs from KFD's topology and the files of amdgpu in sysfs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .amdgpu_settings import settings
 from .nodes import PUBLIC, KfdNode, nodes
 
 MODES = {1: "SPX"} | {count: mode for mode, count in PARTS_OF_MODE.items()}
-"""Modes of a package by its number of parts; with one XCD in each part it is CPX."""
+"""Modes of a package by its number of parts; it is CPX where each part has one XCD."""
 HIDDEN = "KFD hides nodes here, and parts of this package may be among them"
 SHARED_ID = "all parts of a package have one unique_id"
 ORIGIN = "kfd"
@@ -62,7 +62,7 @@ def parse(raw: Raw) -> Part:
     denied = any(_denied(node) for node in everything)
 
     def given_away(address: str, device: Raw) -> bool:
-        # The node is hidden, as from a container that was not given this GPU: PCI alone shows it.
+        # The node is hidden, as in a container that was not given this GPU: only PCI shows it.
         # Or the device is a package whose other parts are there.
         return denied or (counts[address] > 0 and _is_parted(device))
 
@@ -80,10 +80,10 @@ def parse(raw: Raw) -> Part:
 
 
 def _lost(everything: Sequence[KfdNode]) -> list[int]:
-    """Numbers of nodes that links lead to and that are not there: a copy left them out.
+    """Numbers of nodes that links lead to and that are not there, because a copy left them out.
 
-    The kernel takes links away together with their node, and where a container may not see a
-    node its folder stays.
+    The kernel removes links together with their node; where a container may not see a node, its
+    folder stays.
     """
     here = {node.number for node in everything}
     return sorted({link.to for node in everything for link in node.io_links} - here)
@@ -124,7 +124,7 @@ def _hidden(node: KfdNode) -> Problem:
 def _gpu(
     node: KfdNode, fields: Fields, count: int, names: Mapping[int, str], *, whole: bool
 ) -> Gpu:
-    """`count`: parts of its package that KFD lists; `whole`: KFD lists all there are."""
+    """One GPU. `count`: parts of its package that KFD lists; `whole`: KFD lists all there are."""
     values = node.values
     target = gfx(values.get("gfx_target_version", 0))
     # Of a split package a container may show but one part.
@@ -190,7 +190,7 @@ def _why_no_caches(node: KfdNode) -> str:
 
 
 def _visible(node: KfdNode) -> int | None:
-    """Memory that the CPU sees through the BAR, where KFD says that it is all of it."""
+    """Memory that the CPU can reach through the BAR, where KFD says that it is all of it."""
     own = kfd_memory.own_banks(node)
     return sum(bank.size_bytes for bank in own if bank.kind == PUBLIC) or None
 
@@ -209,7 +209,7 @@ def _without_node(address: str, fields: Fields) -> Gpu:
 
 
 def _with_hive(gpus: Sequence[Gpu], devices: Mapping[str, Raw]) -> list[Gpu]:
-    """Fill in hops and links that the driver's own files count, package by package."""
+    """Fill in the hops and links from the driver's own files, package by package."""
     counted = {address: _hive_counts(device) for address, device in devices.items()}
     return [_counted(gpu, counted) for gpu in gpus]
 
@@ -236,7 +236,7 @@ def _counted(gpu: Gpu, counted: Mapping[str, dict[str, tuple[int, int | None]]])
 
 
 def _hive_counts(device: Raw) -> dict[str, tuple[int, int | None]]:
-    """Give hops and links of a GPU to each other GPU of its hive, by address."""
+    """Hops and links from a GPU to every other GPU of its hive, by address."""
     members = part(device, "hive")
     hops, links = _octets(device, "xgmi_num_hops"), _octets(device, "xgmi_num_links")
     found: dict[str, tuple[int, int | None]] = {}

@@ -25,7 +25,7 @@ from . import files as kfd
 from .gpus import parse
 
 FULL_READS = 6
-"""Links and devices are read anew once in so many reads, or when KFD's generation changes."""
+"""Links and devices are read again after so many reads, or when KFD's generation changes."""
 
 
 class KfdReader:

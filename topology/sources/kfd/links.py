@@ -20,9 +20,10 @@ WEIGHT_PACKAGE = 13
 WEIGHT_PARTS = 2 * WEIGHT_PACKAGE + WEIGHT_HOP
 WEIGHT_PCIE = 20
 CONSTANT_MBS = 50_000
-"""25 GT/s x 16, what kernels before a table of speeds state for every model (amdgpu_xgmi.c)."""
+"""25 GT/s x 16, the rate that kernels without a table of speeds state for all models
+(amdgpu_xgmi.c)."""
 AT_25_GTS = ("gfx90a",)
-"""The only targets whose links do run at that rate (data sheets)."""
+"""The only targets whose links really run at that rate (data sheets)."""
 NO_ATOMICS = 1 << 2 | 1 << 3
 NO_DMA = 1 << 4
 """Flags of links (kfd_crat.h, CRAT_IOLINK_FLAGS_*)."""
@@ -35,13 +36,13 @@ OF_PARTS = "KFD does not say how many links join parts of two packages"
 
 
 def xgmi(node: KfdNode, names: Mapping[int, str], target: str | None) -> tuple[XgmiLink, ...]:
-    """Give the xGMI wires of a GPU; `names`: addresses of GPUs by node, `target`: its gfx name."""
+    """The xGMI wires of a GPU; `names`: addresses of GPUs by node, `target`: its gfx name."""
     found: dict[str, XgmiLink] = {}
     for link in node.io_links:
         name = names.get(link.to)
         if link.type != XGMI or name is None or link.to == node.number:
             continue
-        # A way over other GPUs is listed like a link; it is none, and only the pair tells of it.
+        # A path across other GPUs is listed like a link but is none; only the pair reports it.
         if (hops_of(link.weight) or 1) == 1:
             found.setdefault(name, _wire(link, name, target))
     return tuple(found[name] for name in sorted(found))
@@ -92,7 +93,7 @@ def _wire(link: KfdLink, name: str, target: str | None) -> XgmiLink:
 
 
 def pairs(nodes: Sequence[KfdNode], names: Mapping[int, str]) -> tuple[GpuPair, ...]:
-    """What KFD says of every ordered pair of GPUs; `names` gives addresses of GPUs by node."""
+    """What KFD says about every ordered pair of GPUs; `names` gives addresses of GPUs by node."""
     by_number = {node.number: node for node in nodes}
     found: list[GpuPair] = []
     for src, one in names.items():
@@ -127,7 +128,7 @@ def _stated(src: str, dst: str, link: KfdLink, way: tuple[int, int] | None) -> G
 
 
 def _unstated(src: str, dst: str, way: tuple[int, int] | None) -> GpuPair:
-    """Give a pair that KFD joins by its CPUs alone; whether P2P is granted, it does not say."""
+    """A pair that KFD joins only by its CPUs; it does not say whether P2P is granted."""
     why = "KFD lists no way between the two, and HIP was not asked"
     gaps = [Gap(f"p2p_{what}", why) for what in ("read", "write", "atomics", "dma")]
     if way is None:
@@ -140,7 +141,7 @@ def _unstated(src: str, dst: str, way: tuple[int, int] | None) -> GpuPair:
 
 
 def _over_cpus(a: KfdNode, b: KfdNode, by_number: Mapping[int, KfdNode]) -> tuple[int, int] | None:
-    """Count hops and weight of the way over the CPUs, as rocm_smi does; weight 0 = not known."""
+    """Hops and weight of the path over the CPUs, as rocm_smi counts them; weight 0 = not known."""
     near, far = _cpu(a, by_number), _cpu(b, by_number)
     if near is None or far is None:
         return None

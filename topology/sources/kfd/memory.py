@@ -1,4 +1,4 @@
-"""Memory banks and caches of a GPU out of KFD's topology."""
+"""Memory banks and caches of a GPU from KFD's topology."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MOST_KIB = 1 << 40
 
 
 def banks(node: KfdNode) -> tuple[MemoryBank, ...]:
-    """Give the banks of the GPU's own memory, as listed; scratch and LDS are none."""
+    """The banks of the GPU's own memory, as listed; scratch and LDS are not among them."""
     return tuple(_bank(bank) for bank in own_banks(node))
 
 
 def own_banks(node: KfdNode) -> tuple[Bank, ...]:
-    """Give the banks whose memory sits on the GPU."""
+    """The banks whose memory sits on the GPU."""
     return tuple(bank for bank in node.banks if bank.kind in VRAM)
 
 
@@ -34,7 +34,7 @@ def _bank(bank: Bank) -> MemoryBank:
 
 
 def caches(node: KfdNode) -> tuple[GpuCache, ...]:
-    """Give the kinds of caches beyond level 1, nearest first, with the number of each."""
+    """The kinds of caches beyond level 1, nearest first, with the number of each."""
     counts: dict[KfdCache, int] = {}
     for cache in node.caches:
         if cache.level > 1 and 0 < cache.size_kib < _MOST_KIB and not cache.flags & CACHE_CPU:

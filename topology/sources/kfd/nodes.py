@@ -1,4 +1,4 @@
-"""Nodes and links out of the texts of KFD's topology; what makes no sense is left out."""
+"""Nodes and links from the texts of KFD's topology; what makes no sense is left out."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ XGMI, PCIE = 11, 2
 """Types of links (kfd_crat.h); 1 and 5 join CPUs."""
 PUBLIC = 1
 VRAM = (PUBLIC, 2)
-"""Types of memory banks that are a GPU's own. Public: the BAR shows all of it (kfd_crat.c,
-kfd_fill_gpu_memory_affinity: private memory, out of the CPU's reach, makes it the other)."""
+"""Types of memory banks that belong to a GPU. Public: the BAR shows all of it; private: the CPU
+does not reach all of it (kfd_crat.c, kfd_fill_gpu_memory_affinity)."""
 CACHE_DATA, CACHE_INSTRUCTION, CACHE_CPU = 1, 2, 4
 """HSA_CACHE_TYPE_* of the kernel's kfd_sysfs.h; 8: a cache of compute units."""
 _LINE = re.compile(r"^([a-z][a-z0-9_]{0,60}) (\d{1,20})$", re.MULTILINE)
@@ -24,7 +24,7 @@ _LARGEST = 1 << 64
 
 
 class KfdLink(msgspec.Struct, frozen=True):
-    """One way from a node to another one. MB/s; 0 = the kernel does not say."""
+    """One link from a node to another one. Rates are MB/s; 0 = the kernel does not say."""
 
     to: int
     type: int
@@ -58,7 +58,7 @@ class KfdNode(msgspec.Struct, frozen=True):
     values: dict[str, int]
     """The properties; empty when the kernel would not show them."""
     why: str | None = None
-    """Why there are none."""
+    """Why there are no properties."""
     gpu_id: int = 0
     io_links: tuple[KfdLink, ...] = ()
     p2p_links: tuple[KfdLink, ...] = ()
@@ -67,7 +67,7 @@ class KfdNode(msgspec.Struct, frozen=True):
 
     @property
     def is_gpu(self) -> bool:
-        """Whether it computes with SIMDs; an APU of old is a CPU too."""
+        """Whether it computes with SIMDs; an old APU is a CPU too."""
         return self.values.get("simd_count", 0) > 0
 
     @property
@@ -77,9 +77,10 @@ class KfdNode(msgspec.Struct, frozen=True):
 
     @property
     def part(self) -> int:
-        """Number of the part in its package, 0 for a whole one.
+        """Number of the part in its package, 0 for a whole package.
 
-        Kernels put it into the function of the PCI address or, later, into the bits above.
+        Kernels put it into the function of the PCI address or, since later versions, into the bits
+        above.
         """
         place = self.values.get("location_id", 0)
         return (place >> _PARTITION_SHIFT & 0x7) or (place & 0x7)
@@ -106,7 +107,7 @@ def nodes(raw: Raw) -> tuple[KfdNode, ...]:
 
 
 def properties(text: Raw) -> dict[str, int]:
-    """Lines of "name number"; the rest is passed over."""
+    """Values from lines of "name number"; other lines are ignored."""
     if not isinstance(text, str):
         return {}
     pairs = _LINE.findall(text[:16_384])

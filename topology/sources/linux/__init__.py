@@ -1,1 +1,1 @@
-"""What the kernel tells in /sys and /proc, read and understood."""
+"""What the kernel reports in /sys and /proc, read and parsed."""

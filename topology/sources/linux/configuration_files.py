@@ -20,25 +20,25 @@ from ...model.versions import numbers
 
 LIMIT_BYTES = 256 * 1024
 LIMIT_CHARACTERS = 1023
-"""Where the library cuts a name and a value."""
+"""Lengths at which the library cuts a name and a value."""
 LIMIT_NOTES = 20
 DEFAULT = Library(name="nccl", version="2.28.9")
 
 
 class ConfFile(NamedTuple):
-    """What one file sets."""
+    """The settings of one file."""
 
     path: str
     values: tuple[tuple[str, str], ...] = ()
-    """Name and value of the variables that may be shown, the first of each name."""
+    """Names and values of the variables that may be shown; the first value of each name."""
     notes: tuple[str, ...] = ()
-    """What a reader would take for a setting and the library does not, a sentence each."""
+    """Lines that look like a setting and that the library ignores, a sentence each."""
     error: str | None = None
-    """Why the file that is there could not be read."""
+    """Why the file could not be read though it exists."""
 
 
 def paths(environment: Mapping[str, str], home: str | None, library: Library) -> tuple[str, ...]:
-    """The files that the library looks for, in order of precedence."""
+    """The files that the library reads, in order of precedence."""
     stem = "rccl" if library.name == "rccl" else "nccl"
     named = environment.get("NCCL_CONF_FILE", "")
     # RCCL 2.21.5 has no NCCL_CONF_FILE; its documents name it for later releases.
@@ -49,9 +49,10 @@ def paths(environment: Mapping[str, str], home: str | None, library: Library) ->
 
 
 def read_file(path: str, *, root: str = "", library: Library = DEFAULT) -> ConfFile | None:
-    """Read one file; None when there is none. `root` is put in front to open it, not to name it.
+    """Read one file; None when there is none.
 
-    Only a plain file is opened: a pipe would wait for ever.
+    `root` is put in front to open it, not to name it. Only a plain file is opened: a pipe would
+    wait for ever.
     """
     try:
         handle = os.open(root + path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -73,13 +74,13 @@ def read_file(path: str, *, root: str = "", library: Library = DEFAULT) -> ConfF
 
 
 def parse(path: str, text: str, library: Library = DEFAULT) -> ConfFile:
-    """Understand the text of one file as this version of the library does."""
+    """Parse the text of one file as this version of the library does."""
     version = numbers(library.version)
     strips_return = version >= (2, 30)
     values: dict[str, str] = {}
     notes: list[str] = []
     for number, line in enumerate(text.split("\n"), 1):
-        # A # in the first column is a comment since 2.26; before, it began a name nobody reads.
+        # A # in the first column starts a comment since 2.26; before, it began a name nobody reads.
         if line.startswith("#"):
             continue
         line = line.split("\0")[0]
@@ -117,7 +118,7 @@ def _note(name: str, value: str, where: str) -> str | None:
 def merged(
     environment: Mapping[str, str], files: tuple[ConfFile, ...]
 ) -> tuple[dict[str, tuple[str, str]], tuple[str, ...]]:
-    """What holds, name -> (value, origin), and sentences on what is hidden or odd."""
+    """The values in effect, name -> (value, origin), and sentences on what is hidden or odd."""
     found = {name: (value, "environment") for name, value in environment.items()}
     notes: list[str] = []
     for file in files:

@@ -18,7 +18,7 @@ SYSTEMD = "run/systemd/container"
 """systemd writes the kind of container that it was started in here."""
 MOUNTS = "proc/self/mounts"
 _OWN_DEVICES = "tmpfs"
-"""Type of a /dev that somebody filled with a choice of devices; the kernel's own is a devtmpfs."""
+"""Type of a /dev that holds a choice of devices; the kernel's own one is a devtmpfs."""
 FIRST_CGROUP = "proc/1/cgroup"
 OWN_CGROUP = "proc/self/cgroup"
 
@@ -34,7 +34,7 @@ _KINDS = (
     (".singularity.d", "container"),
     ("containerd", "container"),
 )
-"""What gives a kind away, the most telling first."""
+"""Signs of each kind of container, the most telling first."""
 _JOBS = (
     ("slurm", re.compile(r"/job_(\d{1,18})(?:/step_(\d{1,9})(?![\w]))?")),
     ("pbs", re.compile(r"/(?:pbs\w*[./]\w+/jobid/|pbspro\.slice/pbspro-)(\d{1,18})")),
@@ -69,7 +69,7 @@ def read(tree: Tree, environment: Mapping[str, str] | None = None) -> dict[str, 
             found[key] = answer
     mounts = tree.text(MOUNTS, _MOUNTS_BYTES)
     lines = [line.split() for line in mounts.splitlines()] if isinstance(mounts, str) else []
-    # Of several on one place the last is on top.
+    # Of several file systems mounted at one place the last is on top.
     types = [words[2][:40] for words in lines if len(words) > 3 and words[1] == "/dev"]
     if types:
         found["devices"] = types[-1]
@@ -82,7 +82,7 @@ def live_environment() -> Mapping[str, str]:
 
 
 def limits(tree: Tree, cgroup: str = OWN_CGROUP) -> list[Raw]:
-    """The limits of the cgroup that this file names and of all above it, nearest first."""
+    """The limits of the cgroup that this file names and of all cgroups above it, nearest first."""
     own = tree.text(cgroup, 8192)
     levels: list[Raw] = []
     for line in own.splitlines() if isinstance(own, str) else []:
@@ -146,7 +146,7 @@ def batch_job(cgroup: str) -> str | None:
 
 
 def narrowest(raw: Raw, fields: Fields) -> tuple[int | None, float | None]:
-    """The least of the memory limits and of the CPU quotas in a list of levels; notes gaps."""
+    """The smallest memory limit and CPU quota in a list of levels; gaps are noted in `fields`."""
     levels = _levels(raw, fields.absent)
     memory = [_memory(level.text("memory")) for level in levels]
     quotas = [_quota(level.text("cpu")) for level in levels]
@@ -189,7 +189,7 @@ def _memory(text: str | None) -> int | None:
 
 
 def _quota(text: str | None) -> float | None:
-    """CPUs' worth of time out of "quota period", both in microseconds."""
+    """CPUs' worth of time from "quota period", both in microseconds."""
     words = (text or "").split()
     if len(words) != 2:
         return None

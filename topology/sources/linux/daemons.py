@@ -1,4 +1,4 @@
-"""Daemons that serve the GPUs, by the names of their processes, and the channels of one."""
+"""Daemons that serve the GPUs, by the names of their processes, and the IMEX channels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HIDDEN = "other users' processes are hidden here (/proc is mounted with hidepid)
 def read(tree: Tree, container: Raw) -> dict[str, Raw]:
     """Look for processes: {"fabric_manager": word, "mps_daemon": bool}, each or {"error": why}.
 
-    That there is none is only said where all processes can be seen.
+    Their absence is only reported where all processes can be seen.
     """
     names = {FABRIC_MANAGER: False, MPS: False}
     blind: str | None = None
@@ -55,7 +55,7 @@ def read(tree: Tree, container: Raw) -> dict[str, Raw]:
 
 
 def imex_channels(tree: Tree) -> bool:
-    """Whether a channel of IMEX, which joins the NVLink domains of several hosts, may be opened."""
+    """Whether a channel of IMEX, which joins the NVLink domains of several hosts, can be opened."""
     return any(
         name.startswith("channel") and os.access(f"/{IMEX_CHANNELS}/{name}", os.R_OK | os.W_OK)
         for name in tree.names(IMEX_CHANNELS)[:LIMIT_CHANNELS]
@@ -63,7 +63,7 @@ def imex_channels(tree: Tree) -> bool:
 
 
 def flag(raw: Raw, fields: Fields, name: str) -> bool | None:
-    """Take a truth value out of an answer; None, with a gap, for anything else."""
+    """A truth value from an answer; None, with a gap, for anything else."""
     value = raw.get(name) if isinstance(raw, dict) else None
     if isinstance(value, bool):
         return value

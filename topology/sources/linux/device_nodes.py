@@ -1,9 +1,10 @@
-"""Device nodes of the GPUs: which are there, which this process may open, and whose they are.
+"""Device nodes of the GPUs: which exist, which this process may open, and who owns them.
 
 A batch system, systemd's DeviceAllow or a container hides GPUs from the driver's library by a
-device cgroup; /dev, /sys and /proc show them all the same. access(2) tells that from a file's
-permissions: EPERM by the cgroup, EACCES by the permissions (Linux fs/namei.c, inode_permission,
-asks the permissions first, then the cgroup). Nothing is opened, which would wake a driver.
+device cgroup; /dev, /sys and /proc still show them. access(2) distinguishes that from file
+permissions: EPERM comes from the cgroup, EACCES from the permissions (Linux fs/namei.c,
+inode_permission, checks the permissions first, then the cgroup). No node is opened, because that
+would wake a driver.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..files.tree import Tree, clean
 NO_PERMISSION = " (no permission)"
 KEPT_BACK = " (kept back by a cgroup)"
 GPUS = "proc/driver/nvidia/gpus"
-"""A folder for each GPU that the NVIDIA module took, by PCI address; no cgroup hides them."""
+"""A folder for each GPU that the NVIDIA module drives, by PCI address; no cgroup hides them."""
 _LINES = ("Device Minor", "GPU Excluded")
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _MOST = 256
@@ -30,7 +31,7 @@ _READ_AND_WRITE = os.R_OK | os.W_OK
 
 
 def refusal(path: str) -> int:
-    """Errno of access(2), 0 where it is granted; os.access does not hand the number out."""
+    """Errno of access(2), 0 where access is granted; os.access does not return the number."""
     try:
         if os.access(path, _READ_AND_WRITE):
             return 0
@@ -42,7 +43,7 @@ def refusal(path: str) -> int:
 
 
 def read(tree: Tree, refusal: Callable[[str], int] = refusal) -> list[Raw]:
-    """List [path, True | False | "cgroup"]: whether it may be opened, and else why not."""
+    """List [path, True | False | "cgroup"]: whether it may be opened, and if not, why."""
     names = [name for name in tree.names("dev") if name.startswith("nvidia") or name == "kfd"]
     names += [f"dri/{name}" for name in tree.names("dev/dri") if name.startswith("renderD")]
     return [
@@ -83,7 +84,7 @@ def read_gpus(tree: Tree) -> dict[str, Raw]:
 
 
 def parse_gpus(raw: Raw, files: Fields) -> tuple[DriverGpu, ...] | None:
-    """The GPUs that the NVIDIA module took; None where the module's folder was not read."""
+    """The GPUs that the NVIDIA module drives; None where the module's folder was not read."""
     table = part(raw, "nvidia_gpus")
     if not table:
         files.miss("nvidia_gpus", files.absent)

@@ -1,4 +1,4 @@
-"""The variables that change what NCCL, RCCL or CUDA do on this machine, and who sets them.
+"""The variables that change what NCCL, RCCL or CUDA does on this machine, and where they are set.
 
 They are those of this process and of the configuration files that NCCL or RCCL would read.
 
@@ -21,7 +21,7 @@ from ...model.variable_names import listed
 from .configuration_files import ConfFile, home_of, merged, paths, read_file
 
 NAME_FILES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")
-"""Variables whose value is a file that the library reads."""
+"""Variables whose value names a file that the library reads."""
 LIMIT_CHARACTERS = 512
 LIMIT_FILES = 8
 AMD, NVIDIA = "/dev/kfd", "/dev/nvidiactl"
@@ -49,7 +49,7 @@ def read(environment: Mapping[str, str] | None = None, *, root: str = "") -> Raw
 
 
 def _unread(values: Mapping[str, str], files: list[Raw], root: str) -> dict[str, Raw]:
-    """Variables that hold here and name a file that cannot be opened, and why."""
+    """Variables in effect that name a file which cannot be opened, and why."""
     named = {name: value for file in reversed(files) for name, value in file["values"]}
     named.update(values)
     found: dict[str, Raw] = {}
@@ -111,7 +111,7 @@ def parse(raw: Raw) -> Part:
 
 
 def _libraries(root: str) -> tuple[Library, ...]:
-    """Whose files count: RCCL's on a machine with AMD GPUs alone, else NCCL's."""
+    """The library whose files are read: RCCL on a machine with only AMD GPUs, else NCCL."""
     amd, nvidia = (os.path.exists(root + node) for node in (AMD, NVIDIA))
     if amd and not nvidia:
         return (RCCL,)

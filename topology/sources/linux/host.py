@@ -51,7 +51,7 @@ STATIC = (
 MOVING = ("proc/loadavg", "proc/meminfo")
 CPUINFO = "proc/cpuinfo"
 CPUINFO_BYTES = 8192
-"""Enough for the first CPU; the whole file of 256 CPUs has 400 KB and is slow to write."""
+"""Enough for the first CPU; the whole file of 256 CPUs has 400 KB and takes the kernel long."""
 MODULES = (
     "amdgpu",
     "bnxt_re",
@@ -79,7 +79,7 @@ MODULES = (
     "xpmem",
 )
 FULL_READS = 12
-"""What hardly changes is read once in so many reads, which is once a minute."""
+"""Files that hardly change are read once in so many reads, which is once a minute."""
 
 
 class HostReader:

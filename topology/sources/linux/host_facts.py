@@ -17,7 +17,7 @@ FLAGS = re.compile(
     r"|default_hugepagesz|transparent_hugepage|nvidia[\w-]*\.\w+|amdgpu\.\w+|isolcpus|nohz_full"
     r"|mitigations)(=[\w,.:=+/@;^-]{0,200})?"
 )
-"""Kernel arguments that bear on DMA, PCI, NUMA and the GPU drivers; no other is ever kept."""
+"""Kernel arguments that affect DMA, PCI, NUMA and the GPU drivers; no others are kept."""
 
 _PARAMETER = re.compile(r"^(\w{1,60}): (.{0,2000})$", re.MULTILINE)
 _REGISTRY = re.compile(r"p2p|bar1|peer|nvlink", re.IGNORECASE)
@@ -31,7 +31,7 @@ _DEFAULTS = {
     "CoherentGPUMemoryMode": "",
     "RmNvlinkBandwidth": "",
 }
-"""Parameters of the NVIDIA module that bear on P2P, and their defaults in release 580."""
+"""Parameters of the NVIDIA module that affect P2P, and their defaults in release 580."""
 _LOCKED = re.compile(r"^Max locked memory\s+(\w+)", re.MULTILINE)
 _NAME = re.compile(r'^PRETTY_NAME="?([^"\n]{1,200})', re.MULTILINE)
 _MEMORY = re.compile(r"^(MemTotal|MemAvailable):\s+(\d{1,15}) kB", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What `process_files` read, understood: job, rank, binding, limits and namespaces. Pure."""
+"""Facts from what `process_files` read: job, rank, binding, limits and namespaces."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RANKS = (
 MPI_LAUNCHERS = ("mpirun", "mpiexec", "orterun", "orted", "prterun", "prted", "hydra_pmi_proxy")
 LARGEST_WORLD = 1 << 24
 STEPS = 0xFFFF_FF00
-"""Slurm numbers steps that are none (batch, extern, interactive) from about here on."""
+"""Slurm numbers its special steps (batch, extern, interactive) from about here on."""
 
 _POD = re.compile(r"pod([0-9a-f]{8})[-_][0-9a-f]{4}[-_]")
 _DOCKER = re.compile(r"(?:docker|libpod)[-/]([0-9a-f]{12})[0-9a-f]{52}")
@@ -81,7 +81,7 @@ def job(
 ) -> str | None:
     """Who started a process and under which number; None where nothing says so.
 
-    A batch system's cgroup is worth more than a variable, which a shell may have kept.
+    A cgroup of a batch system is better evidence than a variable, which a shell may have kept.
     """
     batch = batch_job(cgroup)
     if batch is not None and batch.startswith("slurm"):
@@ -166,7 +166,7 @@ def _state(status: Fields, fields: Fields) -> str | None:
 
 
 def _list(text: str | None) -> str | None:
-    """A list of NUMA nodes in one form; None for what is none."""
+    """A list of NUMA nodes in one form; None for anything else."""
     found = members(text)
     return written(found) if found else None
 

@@ -1,4 +1,4 @@
-"""What the kernel tells of one process in /proc, as far as it lets us.
+"""What the kernel reports about one process in /proc, as far as we may read it.
 
 The raw answer of a process: {"status": its lines of STATUS, "parent_command", "memlock": the line
 of /proc/PID/limits, "cgroup": text, "levels": limits of its cgroups as in `containers`,
@@ -48,7 +48,7 @@ JOB_NAMES = frozenset(
         KUBERNETES,
     }
 )
-"""Names that say which job and which rank a process is."""
+"""Names of variables that identify the job and the rank of a process."""
 DENIED = "no permission"
 LIMIT_ENVIRONMENT = 4 * 2**20
 LIMIT_VARIABLES = 2000
@@ -58,7 +58,7 @@ LIMIT_STATUS = 16 * 1024
 
 
 def moving(tree: Tree, pid: int) -> dict[str, Raw]:
-    """What changes while a process runs: its state, its binding, and who looks after it."""
+    """Read what changes while a process runs: its state, its binding, its parent."""
     status = _lines(tree.text(f"proc/{pid}/status", LIMIT_STATUS), STATUS)
     parent = str(status.get("PPid", ""))
     found: dict[str, Raw] = {"status": status}
@@ -68,7 +68,7 @@ def moving(tree: Tree, pid: int) -> dict[str, Raw]:
 
 
 def lasting(tree: Tree, pid: int, proc: Path = PROC) -> dict[str, Raw]:
-    """What hardly ever changes; `proc` is where its root and its namespaces are."""
+    """Read what hardly ever changes; `proc` is where its root and its namespaces are."""
     folder = f"proc/{pid}"
     spaces = namespaces(pid, proc)
     return {
@@ -120,7 +120,7 @@ def shm(pid: int, proc: Path = PROC) -> dict[str, Raw]:
 
 
 def _hostname(spaces: dict[str, Raw], pid: int, proc: Path) -> Raw:
-    """Ours where it has our UTS namespace, else what its own /etc/hostname says."""
+    """Our host name where it shares our UTS namespace, else the one in its own /etc/hostname."""
     own = namespaces("self", proc)
     if spaces.get("uts") is not None and spaces.get("uts") == own.get("uts"):
         return clean(os.uname().nodename)
@@ -128,7 +128,7 @@ def _hostname(spaces: dict[str, Raw], pid: int, proc: Path) -> Raw:
     try:
         if not stat.S_ISDIR(os.lstat(folder).st_mode):
             return {"error": "its /etc is no folder"}
-        # Neither a link out of its root nor a pipe that waits for a writer.
+        # Never follow a link out of its root, nor open a pipe that waits for a writer.
         handle = os.open(folder / "hostname", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except PermissionError:
         return {"error": DENIED}
@@ -153,7 +153,7 @@ def _variables(data: bytes | Unreadable) -> dict[str, Raw]:
         if not sign or word in found or len(found) >= LIMIT_KEPT:
             continue
         if word in JOB_NAMES or (len(word) <= LIMIT_CHARACTERS and listed(word)):
-            # That it is set says enough: the address of a cluster's server is nobody's business.
+            # That it is set is enough: the address of a cluster's server is not to be stored.
             found[word] = "set" if word == KUBERNETES else clean(value[:LIMIT_CHARACTERS])
     return found
 

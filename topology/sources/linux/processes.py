@@ -34,7 +34,7 @@ GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD", "/dev/dxg")
 STRANGER = "the process of this number here has no GPU open: the driver means another one"
 ENDED = "the process has ended and waits for its parent"
 KEPT_READS = 10
-"""What hardly ever changes of a process (its variables, its limits) is read every so many times."""
+"""What hardly ever changes in a process (variables, limits) is read once in so many reads."""
 
 
 class ProcessesReader:
@@ -42,12 +42,12 @@ class ProcessesReader:
 
     def __init__(self) -> None:
         self.pids: frozenset[int] = frozenset()
-        """Who to ask about; set from outside between two reads."""
+        """PIDs to describe; set from outside between two reads."""
         self.with_args = False
         """Whether arguments are read; they may hold secrets."""
         self._openers: dict[int, float] = {}
         self._lasting: dict[int, tuple[int, tuple[Raw, Raw], dict[str, Raw]]] = {}
-        """By PID: reads left, start time and command, what was read of it in /proc."""
+        """By PID: remaining reads, start time and command, and what /proc said."""
 
     def __call__(self) -> Raw:
         """Ask once; a process that has ended is left out."""
@@ -142,7 +142,7 @@ def _storable(value: Raw) -> Raw:
 
 
 def parse(raw: Raw) -> Part:
-    """One reading a process, by PID."""
+    """One reading for each process, by PID."""
     found = [
         _process(pid, entry)
         for text, entry in part(raw, "processes").items()

@@ -60,7 +60,7 @@ class Processor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_sockets(tree: Tree) -> list[Raw]:
-    """One entry a socket: {"socket", "cpus", "siblings"}; a few reads however many CPUs."""
+    """One entry for each socket: {"socket", "cpus", "siblings"}; few reads for many CPUs."""
     waiting = sorted(
         int(name[3:])
         for name in tree.names(CPUS)
@@ -128,10 +128,10 @@ def processor(text: str | None) -> Processor:
 def hypervisor(
     cpu: Processor, vendor: str | None, product: str | None, kind: str | None
 ) -> str | None:
-    """The hypervisor below this machine; None on bare metal or when nothing tells.
+    """The hypervisor below this machine; None on bare metal or when nothing reveals one.
 
-    A cloud's bare-metal machine carries the same DMI names as its virtual ones: where the CPU
-    says that there is no hypervisor, there is none.
+    A cloud's bare-metal machine carries the same DMI names as its virtual ones: where the CPU says
+    that there is no hypervisor, there is none.
     """
     if cpu.virtual is False:
         return None

@@ -36,7 +36,7 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def read(tree: Tree) -> dict[str, Raw]:
-    """Ask the machine, or a copy of one; caches are this user's, so a copy has none."""
+    """Ask the machine, or a copy of one; caches belong to this user, so a copy has none."""
     found: dict[str, Raw] = {}
     if tree.exists("sys/devices/system/cpu"):
         found["governors"] = _governors(tree)
@@ -54,7 +54,7 @@ def read(tree: Tree) -> dict[str, Raw]:
 def caches(environment: Mapping[str, str], mounts: Raw) -> list[Raw]:
     """Where CUDA, Triton and PyTorch's Inductor keep what they compiled for this user.
 
-    No folder is looked at: a home on a dead server must not stop anything.
+    No folder is opened: a home on a dead server must not block anything.
     """
     home = environment.get("HOME", "")
     triton_home = environment.get("TRITON_HOME") or home
@@ -151,7 +151,7 @@ def open_files_limit(files: Fields) -> int | None:
 
 
 def compile_caches(raw: Raw, absent: str) -> tuple[CacheFolder, ...]:
-    """Where compiled kernels are kept."""
+    """The caches of compiled kernels."""
     found: list[CacheFolder] = []
     entries = raw.get("caches") if isinstance(raw, dict) else None
     for entry in entries[:LIMIT_CACHES] if isinstance(entries, list) else ():

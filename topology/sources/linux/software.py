@@ -29,7 +29,7 @@ LIBRARY_FOLDERS = (
     "/usr/local/cuda/lib64",
     "/opt/nccl/build/lib",
 )
-"""Where the loader and the images of clouds have it; LD_LIBRARY_PATH comes before these."""
+"""Folders where the loader and cloud images keep it; LD_LIBRARY_PATH comes before these."""
 LIBRARY = "libnccl.so.2"
 LIMIT_FOLDERS = 32
 LOADER = "etc/ld.so.conf.d"
@@ -38,13 +38,13 @@ LIMIT_PLUGINS = 16
 
 
 class SoftwareReader:
-    """Looks once per call."""
+    """Looks for the versions once per call."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
     def __call__(self) -> Raw:
-        """Ask once; a copied tree has its files, but no Python and no loader."""
+        """Ask once; of a copied tree only files are read, neither Python nor the loader."""
         found: dict[str, Raw] = {
             "absent": self._tree.absent,
             "files": answers(self._tree, "", FILES),
@@ -66,7 +66,7 @@ def read(tree: Tree) -> Raw:
 
 
 def _site_folders() -> list[str]:
-    """Folders of Python packages: the active environment's before those of this interpreter."""
+    """Folders of Python packages: those of the active environment before this interpreter's."""
     found: list[str] = []
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         prefix = os.environ.get(variable)

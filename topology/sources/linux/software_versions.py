@@ -29,7 +29,7 @@ _DEFINES = re.compile(r"^#define NCCL_(MAJOR|MINOR|PATCH) (\d{1,4})$", re.MULTIL
 
 
 def parse(raw: Raw) -> Part:
-    """Turn the answer of the source software into versions; nothing at all gives an empty part."""
+    """Turn the answer of the source software into versions; an empty answer gives an empty part."""
     fields = Fields(part(raw, "files"), absent_text(raw))
     torch, torch_path, nccl, nccl_path = _python(raw)
     if nccl is None:
@@ -78,7 +78,7 @@ def _first(
 
 
 def _python(raw: Raw) -> tuple[str | None, str | None, str | None, str | None]:
-    """Torch, and the NCCL package beside it, which is the one that this torch loads."""
+    """Torch, and the NCCL package beside it, which this torch loads."""
     entries = raw.get("packages") if isinstance(raw, dict) else None
     folders = [Fields(entry, "") for entry in entries] if isinstance(entries, list) else []
     for with_torch in (True, False):

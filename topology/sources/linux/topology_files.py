@@ -1,4 +1,4 @@
-"""Topology XML for NCCL that clouds put on their machines, found by path.
+"""Topology XML for NCCL that clouds install on their machines, found by path.
 
 The raw answer: a list of paths with a leading slash. Where they lie: NCCL's own default is
 /var/run/nvidia-topologyd/virtualTopology.xml (src/graph/topo.cc); Azure's images have
@@ -24,7 +24,7 @@ LIMIT_PATH = 300
 
 
 def read(tree: Tree) -> Raw:
-    """List the files that are there; None where a copy holds none, which proves nothing."""
+    """List the files that exist; None where a copy holds none, which proves nothing."""
     found = [
         f"/{folder}/{name}"
         for folder, ending in FOLDERS
@@ -35,7 +35,7 @@ def read(tree: Tree) -> Raw:
 
 
 def parse(raw: Raw, fields: Fields) -> tuple[str, ...] | None:
-    """The paths; None, with a gap, where nobody looked."""
+    """The paths; None, with a gap, where nothing was looked up."""
     value = raw.get("topology_files") if isinstance(raw, dict) else None
     if not isinstance(value, list):
         fields.miss("topology_files", fields.absent)

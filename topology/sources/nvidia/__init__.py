@@ -1,1 +1,1 @@
-"""NVIDIA's management library: asked, and its answers understood."""
+"""NVIDIA's management library: the questions, and how its answers are understood."""

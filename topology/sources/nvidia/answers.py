@@ -16,7 +16,7 @@ UNKNOWN_32 = 0xFFFFFFFF
 FIELDS = "fields"
 """Key of NVML's field values, {name: {"value" | "ull": n}}."""
 RECOVERY_FIELDS = "recovery_fields"
-"""Key of those that are asked rarely."""
+"""Key of the field values that are asked rarely."""
 _UNKNOWN = Missing("the driver says unknown")
 _TEXT_LIMIT = 512
 

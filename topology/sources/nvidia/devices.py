@@ -12,7 +12,7 @@ from .library import GpuLost, NvmlLibrary
 T = TypeVar("T")
 
 _RETRY_CALLS = 30
-"""A lost GPU that the driver counts is opened again once in so many calls (after a reset)."""
+"""A lost GPU that the driver still counts is opened again after so many calls (after a reset)."""
 
 
 class NvmlDevice:
@@ -28,7 +28,7 @@ class NvmlDevice:
         self.refused: str | None = None
 
     def guarded(self, ask: Callable[[], T]) -> T | None:
-        """Run `ask` unless the GPU is gone; a GPU that goes during it is marked lost."""
+        """Run `ask` unless the GPU is gone; a GPU that disappears meanwhile is marked lost."""
         if self.lost is not None or self.refused is not None:
             return None
         try:
@@ -38,7 +38,7 @@ class NvmlDevice:
             return None
 
     def raw(self) -> dict[str, Raw]:
-        """Its last answers, with "lost" or "refused" where the driver gives it up."""
+        """Its last answers, with "lost" or "refused" where the driver no longer gives it."""
         state = {"index": self.index, "nvmlDeviceGetPciInfo": self.pci}
         if self.lost is not None:
             state["lost"] = self.lost
@@ -57,10 +57,10 @@ class NvmlDevices:
         self._calls = 0
 
     def current(self) -> tuple[NvmlLibrary, list[NvmlDevice]]:
-        """Give the library and all GPUs seen so far.
+        """The library and all GPUs seen so far.
 
-        Raises SourceAbsent when NVML cannot start or shows no GPU. When NVML stops counting
-        GPUs it is started again by the next call.
+        Raises SourceAbsent when NVML cannot start or shows no GPU. When NVML stops counting GPUs,
+        the next call starts it again.
         """
         if self._library is None:
             self._library = self._start()
@@ -80,7 +80,7 @@ class NvmlDevices:
         return library, self._devices
 
     def _recount(self, library: NvmlLibrary, count: int) -> None:
-        """Open all handles again; GPUs that were there before and are not are lost."""
+        """Open all handles again; GPUs that have disappeared are lost."""
         before = {_bus_id(device.pci): device for device in self._devices if _bus_id(device.pci)}
         opened = [_open(library, index) for index in range(count)]
         for device in opened:

@@ -24,7 +24,7 @@ _FIELD_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
 class GpuLost(Exception):  # noqa: N818 - something the GPU did, not an error of ours
-    """The driver says that this GPU is gone; the text is its word for that."""
+    """The driver says that this GPU is gone; the text is the driver's."""
 
 
 class NvmlLibrary:
@@ -123,7 +123,7 @@ def open_library(
 
 
 def _absence(error: Any, root: Path) -> SourceAbsent:
-    """Tell the ways apart in which NVML cannot start."""
+    """Why NVML cannot start, one case at a time."""
     code = getattr(error, "value", None)
     version = root / "proc/driver/nvidia/version"
     nodes = sorted((root / "dev").glob("nvidia[0-9]*")) if (root / "dev").is_dir() else []

@@ -25,7 +25,7 @@ _INACTIVE = "the link is not active"
 
 
 def nvlinks(a: Answers, assumptions: list[str]) -> tuple[NvLink, ...]:
-    """List the links that exist on this GPU, active or not; none is a gap with the reason."""
+    """The links that exist on this GPU, active or not; where there are none, the gap says why."""
     entries = dicts(a.raw.get("links"))[:_MAX_LINKS]
     links: dict[int, NvLink] = {}
     for entry in entries:

@@ -1,4 +1,4 @@
-"""NVML's raw answers to records of what stays. Pure; the layout is described in nvml.py."""
+"""NVML's raw answers as records of the machine. The layout is described in nvml.py."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from .words import (
 )
 
 MAX_DEVICES = 256
-"""More GPUs than any node has; a recording with more is cut there."""
+"""More GPUs than any node has; a recording is cut after so many."""
 _MAX_C2C_LINKS, _MAX_C2C_MBS = 64, 10**7
 _P2P = ("p2p_read", "p2p_write", "p2p_nvlink", "p2p_atomics", "p2p_pci")
 """Fields of GpuPair in the order of NVML_P2P_CAPS_INDEX_*."""
 
 
 def parse(raw: Raw) -> Part:
-    """Understand what the reader of `nvml` (or nvml.json) holds: GPUs, pairs, versions."""
+    """Parse what the reader of `nvml` (or nvml.json) holds: GPUs, pairs, versions."""
     top = raw if isinstance(raw, dict) else {}
     devices = dicts(top.get("devices"))[:MAX_DEVICES]
     addresses = {_index(device, place): address(device) for place, device in enumerate(devices)}
@@ -63,7 +63,7 @@ def parse(raw: Raw) -> Part:
 
 
 def _with_refusals(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """Take "Not Supported" for no answer where another GPU of the model has links."""
+    """Mark a "Not Supported" as doubtful where another GPU of the model has links."""
     linked = {gpu.name for gpu in gpus if gpu.nvlinks and gpu.name is not None}
     return tuple(
         msgspec.structs.replace(
@@ -80,7 +80,7 @@ def _with_refusals(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
 
 
 def address(device: dict[str, Raw]) -> str | None:
-    """PCI address of a device of the raw answer; None when the driver would not give it."""
+    """PCI address of a device of the raw answer; None when the driver does not give it."""
     for name in ("nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo"):
         pci = device.get(name)
         if isinstance(pci, dict):
@@ -96,7 +96,7 @@ def _index(device: dict[str, Raw], place: int) -> int:
 
 
 def _unknown_device(device: dict[str, Raw], index: int) -> Problem:
-    """A GPU that the driver counts but does not open or name."""
+    """A GPU that the driver counts but does not open or identify."""
     if "lost" in device:
         text = f"GPU {index}: the driver has lost it ({reason(str(device['lost']))})"
         return Problem(source="nvml", kind="lost", text=text)
@@ -194,7 +194,7 @@ def _numa_id(a: Answers) -> int | None:
 
 
 def _c2c_gbs(a: Answers) -> float | None:
-    """Links times MB/s of one, as NCCL takes them; no gap on boards that have none."""
+    """Number of links times the MB/s of one, as NCCL computes it; no gap on boards without C2C."""
     mode = a.raw.get("nvmlDeviceGetC2cModeInfoV")
     asked = a if isinstance(mode, dict) and mode.get("isC2cEnabled") == 1 else Answers(a.raw, NVML)
     count = asked.number("c2c_gbs", (FIELDS, "NVML_FI_DEV_C2C_LINK_COUNT"))

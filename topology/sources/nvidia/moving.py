@@ -1,4 +1,4 @@
-"""NVML's raw answers to readings. Pure; the layout is described in nvml_readings.py."""
+"""NVML's raw answers as readings. The layout is described in nvml_readings.py."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .machine import MAX_DEVICES, address
 from .words import throttle_reasons
 
 PCIE_WINDOW_SECONDS = 0.025
-"""How long the PCIe byte counters are watched. They are 32 bits wide: at 63 GB/s (generation 5,
-16 lanes) they wrap after 68 ms, so two readings a second apart would not tell the rate."""
+"""How long the PCIe byte counters are watched. They are 32 bits wide: at 63 GB/s (generation 5, 16
+lanes) they wrap after 68 ms, so two readings a second apart would not give the rate."""
 _PCIE_SHORTEST_SECONDS = 0.005
 _PCIE_LONGEST_SECONDS = 0.034
-"""Up to here one wrap is the most there can be at 126 GB/s (generation 6, 16 lanes)."""
+"""Within this time a counter wraps at most once, even at 126 GB/s (generation 6, 16 lanes)."""
 _MAX_LINKS = 64
 _MAX_PROCESSES = 4096
 _PSTATE_UNKNOWN = 32
@@ -31,14 +31,14 @@ _PROCESSES = (
 
 
 def parse(raw: Raw) -> Part:
-    """Understand what the reader of `nvml_readings` (or nvml.json) holds."""
+    """Parse what the reader of `nvml_readings` (or nvml.json) holds."""
     top = raw if isinstance(raw, dict) else {}
     readings: dict[str, GpuReading] = {}
     problems: list[Problem] = []
     for device in dicts(top.get("devices"))[:MAX_DEVICES]:
         own = address(device)
         if own is None or own in readings or "refused" in device:
-            continue  # the source `nvml` tells of GPUs that have no address
+            continue  # the source `nvml` reports GPUs that have no address
         if "lost" in device:
             why = reason(str(device["lost"]))
             text = f"GPU {own} is gone ({why})"
@@ -136,7 +136,7 @@ def _performance_state(a: Answers) -> int | None:
 
 
 def _pcie_rate(a: Answers, way: str) -> float | None:
-    """Bytes a second out of 32-bit counters; one wrap is understood."""
+    """Bytes a second from 32-bit counters; a single wrap is corrected."""
     field = f"pcie_{way}_bytes_per_second"
     change = _counters(a, field, "pcie_counters", f"{way}_bytes")
     if change is None:

@@ -70,7 +70,7 @@ _FIRST = (
     "nvmlDeviceGetMemoryInfo",
     "nvmlDeviceGetEnforcedPowerLimit",
 )
-"""Asked before anything else: enough for a row of a table."""
+"""Questions that come first: enough for a row of a table."""
 _REST_AFTER_SECONDS = 0.1
 _FIELDS = (
     "NVML_FI_DEV_NVLINK_LINK_COUNT",
@@ -88,11 +88,11 @@ _WORDS = 64
 """Room for 4096 CPUs or NUMA nodes; the driver refuses a set that is too small."""
 _MAX_LINKS = _MAX_MIG = 64
 _TRIES, _AGAIN_SECONDS = 10, 0.05
-"""Of links that are refused: half a second in all, for a single reading."""
+"""Pauses before refused links are asked again: half a second in all, for a single reading."""
 _LASTING_READS = 6
-"""What cannot change without a restart of the driver is asked once in so many reads."""
+"""Answers that cannot change until the driver restarts are asked again after so many reads."""
 _AT_ONCE = 2
-"""Settings of so many GPUs are asked anew in one read: with 18 links that takes 10 ms for each."""
+"""GPUs whose settings are asked again in one read: with 18 links that takes 10 ms for each."""
 
 
 class NvmlReader:
@@ -103,7 +103,7 @@ class NvmlReader:
     """
 
     thorough = False
-    """Set for a single reading that is to hold everything."""
+    """Set for a single reading that has to hold everything."""
 
     def __init__(self, start: Callable[[], NvmlLibrary] = open_library) -> None:
         self._devices = NvmlDevices(start)
@@ -138,13 +138,13 @@ class NvmlReader:
         }
 
     def _turn(self, count: int) -> set[int]:
-        """Places of the GPUs whose settings are asked in this read; of all in a single reading."""
+        """Places of the GPUs whose settings are asked in this read; all in a single reading."""
         if self.thorough or count <= _AT_ONCE:
             return set(range(count))
         return {(self._reads * _AT_ONCE + step) % count for step in range(_AT_ONCE)}
 
     def _ask_links_again(self, library: NvmlLibrary, devices: list[NvmlDevice]) -> None:
-        """Ask for links once more where a GPU of the same model tells of more.
+        """Ask for links once more where another GPU of the same model has more.
 
         Seen once beside a running job: for some seconds the driver refused the links of one of four
         H200 with the words for a GPU that has none (driver 580.159).
@@ -167,7 +167,7 @@ def _model(device: NvmlDevice) -> str:
 
 
 def _told(device: NvmlDevice) -> int:
-    """How many links the driver told of."""
+    """How many links the driver reported."""
     links = device.answers.get("links")
     return sum("state" in link for link in links) if isinstance(links, list) else 0
 
@@ -217,7 +217,7 @@ def _settings(library: NvmlLibrary, device: NvmlDevice, *, fresh: bool) -> dict[
 
 
 def _kept(device: NvmlDevice) -> dict[int, Raw]:
-    """What each link told of its abilities, which stay: it takes as long as all else of it."""
+    """The abilities of each link, which never change: asking for them doubles the time."""
     links = device.answers.get("links")
     told = [link for link in links if isinstance(link, dict)] if isinstance(links, list) else []
     return {link["link"]: link["cap0"] for link in told if isinstance(link.get("cap0"), int)}

@@ -66,10 +66,10 @@ _LINKS_EVERY = 120
 
 
 class NvmlReadingsReader:
-    """Asks NVML once per call, cheaply; keeps the counters of the reading before."""
+    """Asks NVML once per call, cheaply; keeps the counters of the previous reading."""
 
     thorough = False
-    """Set for a single reading that is to hold everything, whatever it costs."""
+    """Set for a single reading that has to hold everything, whatever it costs."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class NvmlReadingsReader:
 
 
 def _works(device: NvmlDevice) -> bool:
-    """Whether the GPU computes, or somebody has a context on it."""
+    """Whether the GPU computes, or a process has a context on it."""
     answers = device.answers or {}
     rates, contexts = answers.get(_EACH_TIME[0]), answers.get(_COMPUTE)
     computes = isinstance(rates, dict) and rates.get("gpu")

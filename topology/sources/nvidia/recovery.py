@@ -1,4 +1,4 @@
-"""What the driver asks for to clear a fault: NVML's recovery action, and nvidia-smi's."""
+"""The action that the driver asks for to clear a fault: by NVML and by nvidia-smi."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .answers import FIELDS, RECOVERY_FIELDS
 from .words import word
 
 FIELD = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
-"""Drivers from 565 on answer it; 580 replaced the older reset flags by it."""
+"""Drivers since 565 answer it; it replaces the reset flags of drivers before 580."""
 NONE = "none"
 BUS_OR_IMEX = "bus reset or recover IMEX domain"
 """5 was a bus reset in the nvml.h of driver 580, left out in 590 and is an IMEX domain in 610."""
@@ -34,14 +34,14 @@ _RECORD = "recovery_action"
 
 
 def answered(a: Answers) -> str | None:
-    """Name the action of a device's answers; None and a gap where the driver did not say."""
+    """The action in a device's answers; None and a gap where the driver did not say."""
     asked = isinstance(a.raw.get(RECOVERY_FIELDS), dict)
     number = a.number(_RECORD, (RECOVERY_FIELDS if asked else FIELDS, FIELD))
     return None if number is None else word(ACTIONS, number)
 
 
 def printed(v: Printed, element: Element) -> str | None:
-    """Name the action of one <gpu> of `nvidia-smi -q -x`."""
+    """The action in one <gpu> of `nvidia-smi -q -x`."""
     path = "gpu_recovery_action"
     # "None" is an answer here; elsewhere nvidia-smi prints it where it has none.
     if (element.findtext(path) or "").strip().lower() == NONE:

@@ -1,8 +1,8 @@
-"""Traffic of NVIDIA GPUs: byte counters that are dear to read, read in turns.
+"""Traffic of NVIDIA GPUs: byte counters that are slow to read, and are read in turns.
 
 On an H200 with driver 580 every NVLink counter takes about 0.8 ms and a PCIe byte counter 0.2 ms,
-all of it time on a CPU. So one of up to eight busy GPUs is asked each time, idle ones rarely, and a
-rate is the mean of some seconds.
+all of it CPU time. So each time one of up to eight busy GPUs is asked, idle ones rarely, and a rate
+is the mean over some seconds.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ NVLINK_TX_RX = (
     "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX",
     "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX",
 )
-"""KiB of payload; with the scope of all links the sum over the links (measured on H200)."""
+"""KiB of payload; with the scope of all links, the sum over the links (measured on H200)."""
 PCIE_TX_RX = ("NVML_FI_DEV_PCIE_COUNT_TX_BYTES", "NVML_FI_DEV_PCIE_COUNT_RX_BYTES")
 
 _QUIET_EVERY = 5
-"""Traffic of a GPU that does nothing is looked at so rarely."""
+"""How often, in reads, the traffic of an idle GPU is read."""
 _EVERY_GPU_READS = (1, 3)
-"""Reads that begin the rates of all GPUs; the first picture does not wait for them."""
+"""Reads that start the rates of all GPUs; the first picture does not wait for them."""
 _SHARE = 8
 
 Counters = tuple[float, list[int]]
-"""When (monotonic seconds), and the values."""
+"""The time (monotonic seconds), and the values."""
 
 
 class NvmlLastReading:
-    """What one GPU needs between two readings."""
+    """What is kept of one GPU between two readings."""
 
     def __init__(self) -> None:
         self.unsupported: dict[str, Raw] = {}
@@ -60,7 +60,7 @@ class Traffic:
         *,
         thorough: bool = False,
     ) -> None:
-        """Read the counters of those GPUs whose turn it is; `thorough`: of all, twice."""
+        """Read the counters of the GPUs whose turn it is; `thorough`: of all GPUs, twice."""
         due = list(gpus) if thorough else self._due(gpus, working)
         self._reads += 1
         for device in due:
@@ -77,7 +77,7 @@ class Traffic:
             return []
         if self._reads in _EVERY_GPU_READS:
             return list(gpus)
-        # A rate that was not zero is followed until it is.
+        # A rate is read again until it is zero.
         busy = [d for d in gpus if d in working or _moved(gpus[d].nvlink_change)]
         quiet = [device for device in gpus if device not in busy]
         due: list[NvmlDevice] = []
@@ -127,7 +127,7 @@ class Traffic:
         names: Sequence[str],
         scope: int,
     ) -> Counters | None:
-        """Two counters and when they were read; None and the reason kept where there are none."""
+        """Two counters and when they were read; without them None, and the reason is kept."""
         refusal: Raw = moving.unsupported.get(what)
         if refusal is None:
             values = device.guarded(partial(library.fields, device.handle, names, scope=scope))

@@ -121,7 +121,7 @@ _HEALTH: tuple[tuple[str, int, int, dict[int, str]], ...] = (
             8: "GPU state invalid",
         },
     ),
-    # Not among the "true" ones, all of which are troubles.
+    # "yes" instead of "true", because "true" means trouble elsewhere.
     ("partition assigned", 12, 0x3, {0: "not supported", 1: "yes", 2: "no"}),
     ("fabric manager state", 14, 0x3, {0: "not supported", 1: "connected", 2: "disconnected"}),
 )
@@ -134,7 +134,7 @@ HEALTH_AS_PRINTED = {
     ("gfm_state", "connected"): ("fabric manager state", "connected"),
     ("gfm_state", "disconnected"): ("fabric manager state", "disconnected"),
 }
-"""Fields of a fabric's health that nvidia-smi names otherwise than NVML's mask."""
+"""Fields of a fabric's health that nvidia-smi names differently from NVML's mask."""
 
 
 def word(words: dict[int, str], number: int) -> str:

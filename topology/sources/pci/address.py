@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def pci_address(text: object) -> str | None:
-    """Write "00000000:00:06.0" as the kernel does, "0000:00:06.0"; None for what is none."""
+    """Write "00000000:00:06.0" as the kernel does, "0000:00:06.0"; None for anything else."""
     if not isinstance(text, str):
         return None
     domain, _, rest = text.strip().lower().partition(":")
@@ -17,7 +17,7 @@ def pci_address(text: object) -> str | None:
         numbers = [int(part, 16) for part in parts]
     except ValueError:
         return None
-    # All ones is how the driver writes "not told" (a virtual machine hides the NVSwitch).
+    # All ones means that the driver hides the device (a virtual machine hides the NVSwitch).
     if numbers[0] >= 0xFFFFFFF or numbers[1] > 0xFF or numbers[2] > 0x1F or numbers[3] > 7:
         return None
     return f"{numbers[0]:04x}:{numbers[1]:02x}:{numbers[2]:02x}.{numbers[3]}"

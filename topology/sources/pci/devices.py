@@ -18,12 +18,12 @@ SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?) GT/s")
 NVIDIA, AMD, INTEL = 0x10DE, 0x1002, 0x8086
 DISPLAY = (0x0300, 0x0302, 0x0380)
 ACCELERATOR = 0x1200
-"""Class of an AMD Instinct without display engine."""
+"""PCI class of an AMD Instinct without a display engine."""
 BRIDGE = 0x0604
 PORT_TYPES = {"4": "root port", "5": "switch upstream", "6": "switch downstream"}
 BRIDGES = (*PORT_TYPES.values(), "bridge")
 CONVENTIONAL = ("7", "8")
-"""PCIe to PCI bridges and the reverse."""
+"""PCIe to PCI bridges, and PCI to PCIe bridges."""
 ACS_CONTROLS = (
     "SrcValid",
     "TransBlk",
@@ -33,9 +33,9 @@ ACS_CONTROLS = (
     "EgressCtrl",
     "DirectTrans",
 )
-"""Bits 0 to 6 of the ACS control register, by lspci's names."""
+"""Bits 0 to 6 of the ACS control register, with lspci's names."""
 NO_WIDTHS = (0, 63, 255)
-"""What a link that is not there, or a device that does not answer, gives as width."""
+"""Widths that a missing link, or a device that does not answer, reports."""
 MEMORY_FLAG = 0x200
 """IORESOURCE_MEM of Linux ioport.h."""
 BAR_COUNT = 6
@@ -73,7 +73,7 @@ def _parent(address: str, device: Raw) -> str:
     path = device.get("path") if isinstance(device, dict) else None
     parts = path.split("/") if isinstance(path, str) else []
     above = parts[: parts.index(address)] if address in parts else []
-    # Hosts behind a platform device have folders in front of the root complex, VMD in between.
+    # Hosts behind a platform device have folders before the root complex; VMD has some within.
     for name in reversed(above):
         if _is_address(name) or ROOT.fullmatch(name):
             return name
@@ -204,7 +204,7 @@ def _numa(fields: Fields) -> int | None:
 
 
 def speed(fields: Fields, key: str, field: str) -> float | None:
-    """GT/s out of "32.0 GT/s PCIe"; "Unknown" becomes a gap."""
+    """GT/s from "32.0 GT/s PCIe"; "Unknown" becomes a gap."""
     text = fields.text(key, field)
     if text is None:
         return None

@@ -49,7 +49,7 @@ def _rest(data: bytes, start: int) -> str:
 
 
 def _next_vendor(data: bytes, start: int) -> int:
-    """Where the next line begins that is neither indented nor a comment."""
+    """Position of the next line that is neither indented nor a comment."""
     position = data.find(b"\n", start)
     while 0 <= position < len(data) - 1:
         if data[position + 1 : position + 2] not in (b"\t", b"#", b"\n"):

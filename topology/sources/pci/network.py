@@ -30,11 +30,11 @@ LIMIT_INTERFACES = 512
 LIMIT_DEVICES = 256
 LIMIT_PORTS = 16
 FULL_READS = 12
-"""What hardly changes is read once in so many reads, which is once a minute."""
+"""Files that hardly change are read once in so many reads, which is once a minute."""
 
 
 class NetworkReader:
-    """Reads states each time, identities once a minute."""
+    """Reads states at each call, identities once a minute."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree

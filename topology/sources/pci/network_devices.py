@@ -182,6 +182,6 @@ def _port(number: int, fields: Fields) -> RdmaPort:
 
 
 def _word(text: str | None) -> str | None:
-    """Take the word out of "4: ACTIVE"."""
+    """The word in "4: ACTIVE"."""
     match = _STATE.fullmatch(text or "")
     return match.group(1) if match else text

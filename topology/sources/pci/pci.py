@@ -40,7 +40,7 @@ FILES = (
 MOVING = ("current_link_speed", "current_link_width")
 LIMIT_DEVICES = 16_384
 FULL_READS = 6
-"""Drivers and virtual functions come and go: all of a device is read once in so many reads."""
+"""Drivers and virtual functions come and go: every device is read again after so many reads."""
 ASLEEP = "the device sleeps, and asking would wake it"
 CAPABILITY_POINTER = 0x34
 """Registers as in the PCI Express Base Specification, with the names of Linux pci_regs.h."""
@@ -93,7 +93,7 @@ def read(tree: Tree) -> Raw:
 
 
 def read_device(tree: Tree, address: str) -> dict[str, Raw]:
-    """Read all of one device but its link as it is at this moment."""
+    """Read everything about one device except the present state of its link."""
     folder = f"{FOLDER}/{address}"
     device: dict[str, Raw] = {}
     path = _place(tree, address)

@@ -1,1 +1,1 @@
-"""What AMD's tools print."""
+"""Output of AMD's tools."""

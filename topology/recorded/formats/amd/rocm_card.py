@@ -1,4 +1,4 @@
-"""One card of `rocm-smi --json`: every value a text under a long name, other in each version."""
+"""One card of `rocm-smi --json`: every value is a text under a long name that versions change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def values_of(card: Mapping[str, Any]) -> Printed:
 
 
 def gpu(v: Printed, own: str, number: int) -> Gpu:
-    """What stays of one card."""
+    """The lasting properties of one card."""
     values: dict[str, Any] = {
         "name": v.text("name", "device name", "card series"),
         "serial": v.text("serial", "serial number"),
@@ -75,12 +75,12 @@ def gpu(v: Printed, own: str, number: int) -> Gpu:
 
 
 def has_reading(v: Printed) -> bool:
-    """Whether the card's names say anything that moves."""
+    """Whether any of the card's names belongs to a reading."""
     return any(_MOVING.search(name) and not _LASTING.match(name) for name in v.raw)
 
 
 def reading(v: Printed, own: str) -> GpuReading:
-    """What moved at the moment of the output."""
+    """The reading at the moment of the output."""
     r = Printed(v.raw, ROCM_SMI)
     total = r.whole("memory_free_bytes", "vram total memory (b)", units=BYTES)
     used = r.whole("memory_used_bytes", "vram total used memory (b)", units=BYTES)
@@ -120,7 +120,7 @@ def reading(v: Printed, own: str) -> GpuReading:
 
 
 def _limit(v: Printed) -> float | None:
-    """The power limit; the second die of a package shows 0, for the first holds the limit."""
+    """The power limit; the second die of a package shows 0 because the first holds the limit."""
     watts = v.number("power_limit_watts", "max graphics package power (w)", units=WATTS)
     if watts == 0:
         v.miss("power_limit_watts", "rocm-smi prints 0, as for the second die of a package")
@@ -171,7 +171,7 @@ def _degrees(v: Printed, field: str, *sensors: str) -> int | None:
 
 
 def _clock(v: Printed, field: str, name: str) -> int | None:
-    """A clock out of "(132Mhz)" or "1 (132Mhz)"."""
+    """A clock from "(132Mhz)" or "1 (132Mhz)"."""
     text = v.text(field, f"{name} clock speed", f"{name} clock level")
     if text is None:
         return None

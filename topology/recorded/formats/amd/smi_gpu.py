@@ -36,7 +36,7 @@ _LIMITS = ("limit", "limit/ppt0")
 
 
 def gpu(entry: Mapping[str, Any], own: str) -> Gpu:
-    """What stays of one GPU, from whatever sections this output has."""
+    """The lasting properties of one GPU, from the sections that this output has."""
     v = Printed(entry, AMD_SMI)
     values: dict[str, Any] = {
         "index": index(entry.get("gpu")),
@@ -176,7 +176,7 @@ def _degrees(v: Printed, field: str, *names: str) -> int | None:
 
 
 def _top_clock(v: Printed, field: str, path: str, levels: str) -> int | None:
-    """The highest clock: what `metric` calls so, else the highest level of `static`."""
+    """The highest clock: the one that `metric` calls so, else the highest level of `static`."""
     table = at(v.raw, f"{levels}/frequency_levels")
     if isinstance(table, Mapping):
         texts = [joined(value) for value in list(table.values())[:64]]
@@ -191,7 +191,7 @@ GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 
 
 def generation(v: Printed, field: str, path: str) -> int | None:
-    """A PCIe generation out of its rate per lane, GT/s."""
+    """The PCIe generation of a rate per lane in GT/s."""
     rate = v.number(field, path, units=GIGATRANSFERS)
     if rate is not None and rate not in GENERATIONS:
         v.miss(field, f"not understood: {rate:g} GT/s")

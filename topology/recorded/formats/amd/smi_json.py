@@ -1,4 +1,4 @@
-"""JSON as amd-smi and rocm-smi print it: between warnings, several documents in one output."""
+"""JSON of amd-smi and rocm-smi: several documents in one output, with warnings between them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ MAX_BYTES = 32 * 1024 * 1024
 MAX_DOCUMENTS = 64
 MAX_DEPTH = 32
 MAX_GPUS = 512
-"""GPUs of one output: 8 packages in 8 parts are 64."""
+"""Most GPUs of one output: 8 packages in 8 parts are 64."""
 _START = re.compile(r"(?m)^[ \t]*(?=[\[{])")
 _PROSE = re.compile(r"\[[A-Za-z]")
-"""How a message begins that a bracket begins: "[WARNING] ...". No tool prints a list of words."""
+"""The beginning of a message with a bracket: "[WARNING] ...". No tool prints a list of words."""
 
 
 class JsonError(ValueError):
-    """No JSON, or too much of it; `line` where it breaks."""
+    """No JSON, or too much of it; `line` says where it breaks."""
 
     def __init__(self, text: str, line: int | None = None) -> None:
         super().__init__(text)
@@ -60,7 +60,7 @@ def documents(data: bytes) -> list[Any]:
 
 
 def _constant(name: str) -> None:
-    """NaN and Infinity are no values of a device."""
+    """Reject NaN and Infinity, which are no values of a device."""
 
 
 def _next_line(text: str, place: int) -> int:
@@ -69,7 +69,7 @@ def _next_line(text: str, place: int) -> int:
 
 
 def depth(value: Any) -> int:
-    """How deep lists and objects are nested; a plain value has depth 0."""
+    """Depth to which lists and objects are nested; a plain value has depth 0."""
     deepest, waiting = 0, [(value, 0)]
     while waiting:
         one, level = waiting.pop()
@@ -95,7 +95,7 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def index(value: Any) -> int | None:
-    """The number of a GPU; None for what is none."""
+    """The number of a GPU; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value < 4096 else None

@@ -39,7 +39,7 @@ _NOT_HERE = "not in this output"
 
 
 class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell of every matrix of a tool, as it is printed; None where it prints none."""
+    """One cell of each matrix that a tool prints; None where it prints none."""
 
     src: str
     dst: str
@@ -57,12 +57,12 @@ Names = Mapping[int, str]
 
 
 def name(number: int) -> str:
-    """What a GPU is called whose PCI address the output does not name."""
+    """The name of a GPU whose PCI address is not in the output."""
     return f"topo:AMD{number}"
 
 
 def cells(entry: Mapping[str, Any], own: str, names: Names) -> Iterator[MatrixCell]:
-    """The pairs of one GPU of `amd-smi topology --json`, in the form of 6.1.0 or that since."""
+    """The pairs of one GPU of `amd-smi topology --json`, in the form of 6.1.0 or a later one."""
     links = entry.get("links")
     if isinstance(links, list):
         for link in links[:MAX_GPUS]:
@@ -116,7 +116,7 @@ def _far(link: Mapping[str, Any], names: Names) -> str | None:
 
 
 def pair_of(cell: MatrixCell, tool: str) -> GpuPair:
-    """What the tool says of one ordered pair."""
+    """What the tool says about one ordered pair."""
     gaps: list[Gap] = []
 
     def known(field: str, text: str | None, value: Any) -> Any:
@@ -141,7 +141,7 @@ def pair_of(cell: MatrixCell, tool: str) -> GpuPair:
 
 
 def link_of(cell: MatrixCell, tool: str) -> XgmiLink | None:
-    """The wires of a pair that xGMI joins; None for one that it reaches through other GPUs."""
+    """The wires of a pair that xGMI joins; None for a pair that it reaches through other GPUs."""
     if (cell.type or "").upper() != "XGMI":
         return None
     weight = _whole(cell.weight)
@@ -180,7 +180,7 @@ def _whole(text: str | None) -> int | None:
 
 
 def _atomics(text: str | None) -> str | None:
-    """Grant for "64,32", both widths; one alone is not what a program counts on."""
+    """The grant for "64,32", both widths; programs do not count on a single one."""
     widths = set((text or "").replace(" ", "").split(","))
     if not widths <= {"32", "64"}:
         return None

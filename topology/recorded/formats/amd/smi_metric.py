@@ -25,7 +25,7 @@ from .smi_gpu import generation
 SECTIONS = ("usage", "power", "clock", "temperature", "pcie", "ecc", "ecc_blocks", "mem_usage",
             "throttle", "process_list")  # fmt: skip
 PAGES = ("retired", "pending", "un_res")
-"""Lists of `amd-smi bad-pages`: out of use, to be so after the next start, and could not be."""
+"""Lists of `amd-smi bad-pages`: retired, to be retired at the next start, and not retirable."""
 _NO_PAGES = "no bad pages found"
 REASONS = (
     ("prochot_violation_status", "prochot"),
@@ -34,7 +34,7 @@ REASONS = (
     ("vr_thermal_violation_status", "vr thermal"),
     ("hbm_thermal_violation_status", "hbm thermal"),
 )
-"""Violations of `metric --throttle` and our words, as words.py has them for amdsmi's own."""
+"""Violations of `metric --throttle` in the words that words.py has for those of amdsmi."""
 _THROTTLED = "throttled, reason not told"
 _MEGABITS = {"": 125_000.0, "Mb/s": 125_000.0}
 _BLOCK = re.compile(r"\A[A-Z0-9_]{2,24}\Z")
@@ -45,7 +45,7 @@ _MAX_PROCESSES = 4096
 
 
 def has_reading(entry: Mapping[str, Any]) -> bool:
-    """Whether the entry says anything that moves."""
+    """Whether the entry holds any reading."""
     if any(isinstance(entry.get(name), (Mapping, list)) for name in SECTIONS if name != "clock"):
         return True
     if any(name in entry for name in PAGES):
@@ -55,7 +55,7 @@ def has_reading(entry: Mapping[str, Any]) -> bool:
 
 
 def reading(entry: Mapping[str, Any], own: str) -> GpuReading:
-    """What moved at the moment of the output."""
+    """The reading at the moment of the output."""
     v = Printed(entry, AMD_SMI)
     values: dict[str, Any] = {
         "utilization_percent": _percent(v, "utilization_percent", "usage/gfx_activity"),
@@ -98,7 +98,7 @@ def _percent(v: Printed, field: str, path: str) -> float | None:
 
 
 def _degrees(v: Printed, field: str, *names: str) -> int | None:
-    """The hottest place where there is one; Instincts have no edge sensor."""
+    """The temperature of the hottest place where there is one; Instincts have no edge sensor."""
     return v.whole(field, *(f"temperature/{name}" for name in names), units=CELSIUS, most=300)
 
 
@@ -107,7 +107,7 @@ def _clock(v: Printed, field: str, *names: str) -> int | None:
 
 
 def _throttle(v: Printed) -> tuple[str, ...] | None:
-    """Names of the violations that are active; None when not one of them is answered."""
+    """Names of the active violations; None when none of them is answered."""
     states = {word: _state(at(v.raw, f"throttle/{name}")) for name, word in REASONS}
     if any(state is not None for state in states.values()):
         return tuple(word for word, state in states.items() if state)

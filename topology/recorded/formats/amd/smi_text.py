@@ -1,4 +1,4 @@
-"""Tables of `amd-smi topology` and lines of `rocm-smi` as the JSON that both would have printed."""
+"""Turn tables of `amd-smi topology` and lines of `rocm-smi` into the JSON of these tools."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CARD_LINE = re.compile(r"\AGPU ?\[?(\d{1,3})\]?\s*:\s*([^:]{1,80}):\s*(.{0,512}
 
 
 class SmiTableError(ValueError):
-    """A table that is cut short, or that contradicts itself."""
+    """A table that is cut off or contradicts itself."""
 
     def __init__(self, text: str, line: int | None = None) -> None:
         super().__init__(text)
@@ -50,7 +50,7 @@ def plain_text(data: bytes) -> str:
 
 
 class _Matrix:
-    """One table while it is read: names of the columns, then a row for each."""
+    """One table while it is read: the names of the columns, then a row for each GPU."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -58,7 +58,7 @@ class _Matrix:
         self.rows: dict[str, list[str]] = {}
 
     def line(self, text: str, number: int) -> None:
-        """Take the header or a row; other lines stand between tables."""
+        """Take the header or a row; other lines between tables are ignored."""
         if not self.columns:
             if _HEADER.match(text):
                 self.columns = text.split()
@@ -105,7 +105,7 @@ def amd_document(text: str) -> list[dict[str, Any]]:
 
 
 def _named(name: str, place: int) -> dict[str, Any]:
-    """A GPU by its PCI address, with its place as the number: the tool lists them in order."""
+    """A GPU by its PCI address; its number is its place, because the tool lists them in order."""
     if name.startswith("GPU"):
         return {"gpu": int(name.removeprefix("GPU"))}
     return {"gpu": place, "bdf": name}

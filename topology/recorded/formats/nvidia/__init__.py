@@ -1,1 +1,1 @@
-"""What NVIDIA's tools print."""
+"""Output of NVIDIA's tools."""

@@ -57,7 +57,7 @@ def address(element: Element) -> str | None:
 
 
 def gpu(element: Element, own: str, index: int | None) -> Gpu:
-    """What stays of one GPU; `index` is None when the file does not tell NVML's numbering."""
+    """The lasting properties of one GPU; `index` is None where the file lacks NVML's numbers."""
     v = Printed(element, NVIDIA_SMI)
     gen, width = "pci/pci_gpu_link_info/pcie_gen", "pci/pci_gpu_link_info/link_widths"
     values: dict[str, Any] = {
@@ -114,7 +114,7 @@ def gpu(element: Element, own: str, index: int | None) -> Gpu:
 
 
 def reading(element: Element, own: str) -> GpuReading:
-    """What moved at the moment of the recording."""
+    """The reading at the moment of the recording."""
     v = Printed(element, NVIDIA_SMI)
     link = "pci/pci_gpu_link_info"
     values: dict[str, Any] = {
@@ -288,7 +288,7 @@ def _ecc(element: Element) -> EccCounts:
 
 
 def _sum(v: Printed, field: str, paths: tuple[str, ...], total: str) -> int | None:
-    """Add the places that this driver lists; an older one prints a total."""
+    """Sum of the places that this driver lists; an older one prints a total."""
     if v.raw.find(total) is not None:
         return v.whole(field, total)
     counts = [v.whole(field, path) for path in paths]

@@ -1,7 +1,7 @@
-"""The text of `nvidia-smi topo -m`: who hangs together how, in its letters, and no PCI address.
+"""The text of `nvidia-smi topo -m`: relations of devices in its letters, without PCI addresses.
 
-GPUs come out as "topo:GPU0" with index 0, so that another file of the same node can say which
-PCI address that is. NICs come out under their RDMA names from the NIC legend.
+GPUs come out as "topo:GPU0" with index 0, so that another file of the same node can give the PCI
+address. NICs come out under their RDMA names from the NIC legend.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ _ANCESTORS = {
 _MAX_NODES = 4096
 _MAX_BYTES = 4 * 1024 * 1024
 CUT = 6
-"""Pieces of a CPU list after which nvidia-smi stops: seen where sockets take CPUs in turns.
-
-A longer list was not cut there.
-"""
+"""Ranges after which nvidia-smi cuts a CPU list, seen where sockets take CPUs in turns."""
 
 
 def _recognises(head: bytes, path: Path) -> bool:

@@ -29,7 +29,7 @@ _MAX_GPUS = 256
 
 
 class _Limited(TreeBuilder):
-    """Stops at a depth and a number of elements that no real output reaches."""
+    """A reader that stops at a depth and a number of elements that no real output reaches."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -22,11 +22,11 @@ _TITLE = re.compile(r"\b(?:CPU|NUMA)\s+Affinity\b|\bGPU\s+NUMA\s+ID\b")
 _LEGEND = re.compile(r"\A\s*(NIC\d{1,4})\s*:\s*(\S{1,64})\s*\Z")
 _CELL = re.compile(r"\A(X|NV\d{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|C2C)\Z")
 _TAB_TAIL = 4
-"""Fields behind the cells in a line with all its tabs: the head of NUMA Affinity is two wide."""
+"""Fields behind the cells in a line with all its tabs: the heading NUMA Affinity takes two."""
 
 
 class TopoTableError(ValueError):
-    """The text has no usable matrix; `line` is where."""
+    """The text has no usable matrix; `line` says where."""
 
     def __init__(self, text: str, line: int | None = None) -> None:
         super().__init__(text)
@@ -41,7 +41,7 @@ class TopoTable:
         self.columns: list[str] = []
         self.rows: dict[str, list[str]] = {}
         self.tails: dict[str, tuple[str, str, str]] = {}
-        """By row: CPU affinity, NUMA affinity and the GPU's own node as printed, "" where not."""
+        """By row: CPU affinity, NUMA affinity and the GPU's own node as printed; "" for none."""
         self.legend: dict[str, str] = {}
         self.pcie_alone = False
         """Whether it is the matrix of `topo -mp`, whose legend explains no NVLinks."""
@@ -99,12 +99,12 @@ class TopoTable:
         self.tails[name] = self._tail(line, words[count + 1 :])
 
     def _tail(self, line: str, words: list[str]) -> tuple[str, str, str]:
-        # Before the name stands only how far a page or a list pushed the matrix in.
+        # Before the name there is only the indent that a page or a list adds.
         parts = line.lstrip().split("\t")
         fields = [field.strip() for field in parts][len(self.columns) + 1 :]
-        if len(fields) >= _TAB_TAIL:  # all tabs are there: an empty field is told from none
+        if len(fields) >= _TAB_TAIL:  # all tabs are there, so an empty field is recognised
             return fields[0], fields[1], fields[3]
         if len(words) < self._titles:
-            return "", "", ""  # one of them is empty, and nothing says which
+            return "", "", ""  # one of them is empty, and nothing shows which
         cpus, near, own = [*words, "", "", ""][:3]
         return cpus, near, own
