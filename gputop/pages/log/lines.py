@@ -1,4 +1,4 @@
-"""The parts of a debug log as lines: version, ranks, variables, rings, choices, findings."""
+"""The parts of a debug log as lines: version, ranks, variables, rings, choices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from gputop.topology.model import units
 from gputop.widgets.spans import Line, Span, left, right, wrapped
 
 if TYPE_CHECKING:
-    from gputop.topology.diagnosis.finding import Finding
     from gputop.topology.diagnosis.symptoms.log import ReadLog
     from gputop.topology.logs.comparing.agreement import ComparedItem
     from gputop.topology.logs.report.communicator import Communicator, LoggedGraph
@@ -49,17 +48,6 @@ def version_spans(log: LogReport) -> list[Span]:
         spans.append((f", driver for CUDA {_cuda(versions.driver)}", ""))
     spans.append((f" · {_count(log.lines, 'line')}, {_count(len(log.hosts), 'host')}", "muted"))
     return spans
-
-
-def head_lines(read: ReadLog, width: int) -> tuple[Line, ...]:
-    """Version, size and the result of the comparison."""
-    lines = [*wrapped(version_spans(read.log), width, 2)]
-    agreement = read.overlay.agreement
-    sign: Span = ("· ", "muted")
-    if agreement.comparable and agreement.agree + len(agreement.differing):
-        sign = (mark(not agreement.differing)[0] + " ", mark(not agreement.differing)[1])
-    lines += wrapped((sign, (clean(compared(read), 400), "")), width, 2)
-    return (*lines, *gap_lines(read.log, width))
 
 
 def gap_lines(log: LogReport, width: int) -> tuple[Line, ...]:
@@ -264,22 +252,4 @@ def choice_lines(read: ReadLog, comm: Communicator, width: int) -> tuple[Line, .
             lines += item_lines(row, width)
     if not lines:
         lines.append((("none in the log: NCCL_DEBUG_SUBSYS lacks TUNING", "muted"),))
-    return tuple(lines)
-
-
-def finding_lines(finding: Finding, width: int) -> tuple[Line, ...]:
-    """A finding: title, the lines that prove it, the cause, where to look, the fix."""
-    sign, ink = SIGNS[finding.severity]
-    lines = [*wrapped(((f"{sign} ", ink), (clean(finding.title, 200), "strong")), width, 3)]
-    for proof in finding.evidence:
-        spans = ((f"   {proof.what}: ", "muted"), (clean(proof.value, 300), ""))
-        lines += wrapped(spans, width, 6)
-    lines += wrapped((("   ", ""), (clean(finding.cause, 600), "")), width, 3)
-    fixes = tuple(fix.text for fix in finding.fix)
-    for title, texts, tint in (("Look: ", finding.look, "key bold"), ("Fix: ", fixes, "good bold")):
-        for index, text in enumerate(texts):
-            lead = title if index == 0 else " " * len(title)
-            labelled = (("   ", ""), (lead, tint), (clean(text, 300), ""))
-            lines += wrapped(labelled, width, 3 + len(title))
-    lines += wrapped((("   Source: ", "muted"), ("; ".join(finding.sources), "muted")), width, 6)
     return tuple(lines)

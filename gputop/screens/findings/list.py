@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from gputop.live.findings import Shown
-from gputop.pages.findings import explanation, unexamined
 from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
+from gputop.topology.diagnosis.engine import Diagnosis, load
 from gputop.topology.diagnosis.finding import Finding
-from gputop.topology.model.page import Page
+from gputop.topology.model.page import Fact, Page
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import Line, left
 
@@ -113,4 +113,51 @@ class FindingList(NamedList):
 
 def explained(row: FindingRow, shown: Shown) -> Page:
     """What `w` shows about a row."""
-    return unexamined(shown.diagnosis) if row.finding is None else explanation(row.finding)
+    return _unexamined(shown.diagnosis) if row.finding is None else explanation(row.finding)
+
+
+def explanation(finding: Finding) -> Page:
+    """Explain a finding: its evidence, rule, consequence and fix."""
+    _, _, word = SIGNS[finding.severity]
+    facts = [
+        Fact(question=f"{proof.what}:", answer=proof.value, source=proof.source)
+        for proof in finding.evidence
+    ]
+    rule = next((rule for rule in load() if rule.id == finding.id), None)
+    if rule is not None:
+        facts.append(
+            Fact(
+                question="Which rule says so?",
+                answer=f"{rule.title}, from {rule.evidence}",
+                source=", ".join(finding.sources),
+                basis="",
+                decides=True,
+            )
+        )
+    if finding.disproof:
+        facts.append(Fact(question="What would disprove it?", answer=finding.disproof, basis=""))
+    number = f" · {finding.peers}" if finding.peers else ""
+    return Page(
+        title=f"{finding.id}{number} · {word}",
+        claim=finding.title,
+        facts=tuple(facts),
+        consequence=finding.consequence,
+        fix=finding.fix,
+    )
+
+
+def _unexamined(diagnosis: Diagnosis) -> Page:
+    """List the rules without evidence on this node, and what each needs."""
+    missing = [rule for rule in load() if rule.id in diagnosis.unexamined]
+    return Page(
+        title="Rules without their evidence",
+        claim=(
+            f"{len(missing)} of {len(missing) + len(diagnosis.examined)} rules could not be "
+            "asked here: what they need was not read or not measured. They say nothing, "
+            "neither good nor bad."
+        ),
+        facts=tuple(
+            Fact(question=f"{clean(rule.id)}:", answer=f"needs {rule.evidence}", basis="")
+            for rule in missing
+        ),
+    )

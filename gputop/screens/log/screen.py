@@ -136,7 +136,7 @@ class LogScreen(View):
         else:
             board.caption("The log in short")
             _, wide = self._widths()
-            for section in sections(self._read, wide - 2)[2:]:
+            for section in sections(self._read, wide - 2):
                 lines += [*([()] if lines else []), ((f" {section.title}", "strong"),)]
                 lines += [((" ", ""), *line) for line in section.lines]
         board.show(lines)

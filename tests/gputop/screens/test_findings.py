@@ -12,10 +12,9 @@ from textual.pilot import Pilot
 from gputop.app import GpuTop
 from gputop.live.findings import shown
 from gputop.messages import PolicyFailed
-from gputop.pages.findings import explanation
 from gputop.pages.severity import counted
 from gputop.screens import NAMES
-from gputop.screens.findings.list import FindingList, rows_of
+from gputop.screens.findings.list import FindingList, explanation, rows_of
 from gputop.topology.diagnosis.engine import load
 from gputop.topology.diagnosis.finding import BROKEN, NOTICE, Fix
 from gputop.topology.report import Report
