@@ -49,10 +49,10 @@ def _first(parts: list[Gpu], mode: str) -> str | None:
 
 
 def _part(gpu: Gpu, parent: str, modes: Mapping[str, str | None]) -> Gpu:
-    told: dict[str, str | None] = {
+    known: dict[str, str | None] = {
         "partition": gpu.partition or gpu.address[-1],
         "parent": gpu.parent or parent,
     }
-    told |= {mode: getattr(gpu, mode) or word for mode, word in modes.items()}
-    gaps = tuple(gap for gap in gpu.gaps if told.get(gap.field) is None)
-    return msgspec.structs.replace(gpu, **told, gaps=gaps)
+    known |= {mode: getattr(gpu, mode) or word for mode, word in modes.items()}
+    gaps = tuple(gap for gap in gpu.gaps if known.get(gap.field) is None)
+    return msgspec.structs.replace(gpu, **known, gaps=gaps)

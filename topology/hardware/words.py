@@ -49,14 +49,14 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def words_for(vendor: Vendor | None) -> Words:
     """The words for GPUs of one vendor; without one, those of the first and all alternatives."""
-    libraries = " or ".join(one.library for one in VENDORS)
+    libraries = " or ".join(maker.library for maker in VENDORS)
     own = vendor or VENDORS[0]
     return Words(
         library=own.library if own.known else libraries,
         libraries=vendor.library if vendor and vendor.known else libraries,
         link=own.link,
         links=own.links,
-        any_link=vendor.link if vendor else " or ".join(one.link for one in VENDORS),
+        any_link=vendor.link if vendor else " or ".join(maker.link for maker in VENDORS),
         runtime=own.runtime,
         management=own.management,
         distances=own.distances,
@@ -73,4 +73,4 @@ def words_of(gpus: Iterable[Gpu]) -> Words:
 
 def library_words(library: str) -> Words:
     """The words of the vendor of a collective library, as versions name it: "rccl"."""
-    return words_for(next((one for one in VENDORS if one.library.lower() == library), None))
+    return words_for(next((maker for maker in VENDORS if maker.library.lower() == library), None))

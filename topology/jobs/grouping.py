@@ -56,7 +56,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 def gpu_users(readings: Readings) -> tuple[GpuUser, ...]:
     """All processes that the driver names, with their GPUs; by PID."""
-    told = {process.pid: process for process in readings.processes}
+    described = {process.pid: process for process in readings.processes}
     held: dict[int, list[tuple[str, str, int | None]]] = {}
     for gpu in readings.gpus:
         for process in gpu.processes or ():
@@ -69,7 +69,7 @@ def gpu_users(readings: Readings) -> tuple[GpuUser, ...]:
             gpus=tuple(dict.fromkeys(address for address, _, _ in parts)),
             kinds=tuple(dict.fromkeys(kind for _, kind, _ in parts)),
             memory_bytes=_sum(_once(parts)),
-            reading=told.get(pid) or ProcessReading(pid=pid),
+            reading=described.get(pid) or ProcessReading(pid=pid),
         )
         for pid, parts in sorted(held.items())
     )
@@ -108,14 +108,14 @@ def _group(user: GpuUser, known: dict[int, GpuUser], siblings: dict[int, int]) -
             break
         seen.add(above.pid)
         user = above
-    one = user.reading
-    if one.job is not None:
-        return f"job {one.job}", one.job
-    parent, command = one.parent, one.parent_command
+    process = user.reading
+    if process.job is not None:
+        return f"job {process.job}", process.job
+    parent, command = process.parent, process.parent_command
     started = parent is not None and command is not None and command not in LAUNCHERS_OF_MANY
     if started and siblings.get(parent or 0, 0) > 1:
         return f"parent {parent}", f"{command} {parent}"
-    return f"pid {one.pid}", f"{one.command or 'pid'} {one.pid}"
+    return f"pid {process.pid}", f"{process.command or 'pid'} {process.pid}"
 
 
 def _job(key: str, name: str, members: list[GpuUser]) -> Job:
@@ -166,19 +166,19 @@ def communicators(users: Iterable[GpuUser]) -> tuple[tuple[GpuUser, ...], ...]:
     return tuple(sorted(found, key=lambda members: members[0].pid))
 
 
-def _meeting(one: ProcessReading) -> Hashable | None:
+def _meeting(process: ProcessReading) -> Hashable | None:
     """What ranks of one communicator have in common; None where nothing proves it."""
-    world = one.world_size
+    world = process.world_size
     if world is None or world < 2:
         return None
-    if one.rendezvous is not None:
-        if one.rendezvous.rpartition(":")[0] not in LOOPBACK:
-            return "meet", one.rendezvous, world
-        net = dict(one.namespaces or ()).get("net")
+    if process.rendezvous is not None:
+        if process.rendezvous.rpartition(":")[0] not in LOOPBACK:
+            return "meet", process.rendezvous, world
+        net = dict(process.namespaces or ()).get("net")
         if net is not None:
-            return "meet", one.rendezvous, net, world
-    if one.job is not None and one.job.startswith("slurm ") and "." in one.job:
-        return "step", one.job, world
-    if one.job is not None and one.parent is not None:
-        return "launched", one.job, one.parent, world
+            return "meet", process.rendezvous, net, world
+    if process.job is not None and process.job.startswith("slurm ") and "." in process.job:
+        return "step", process.job, world
+    if process.job is not None and process.parent is not None:
+        return "launched", process.job, process.parent, world
     return None

@@ -134,17 +134,22 @@ class Redactor:
 
     def text(self, value: str) -> str:
         """A sentence with everything that looks like an identity replaced."""
-        told = self._texts.get(value)
-        if told is None:
-            told = self._text(value)
+        redacted = self._texts.get(value)
+        if redacted is None:
+            redacted = self._text(value)
             if len(self._texts) < MOST_TEXTS:
-                self._texts[value] = told
-        return told
+                self._texts[value] = redacted
+        return redacted
 
     def _text(self, value: str) -> str:
         words = {"", *WORD.findall(value)}
-        found = {one for word in words for one in self._by_word.get(word, ()) if one in value}
-        for original in sorted(found, key=lambda one: (-len(one), one)):
+        found = {
+            original
+            for word in words
+            for original in self._by_word.get(word, ())
+            if original in value
+        }
+        for original in sorted(found, key=lambda original: (-len(original), original)):
             whole = rf"(?<!\w){re.escape(original)}{self._tails[original]}(?!\w)"
             value = re.sub(whole, _literal(self._known[original]), value)
         for kind, pattern in PATTERNS:
@@ -194,8 +199,8 @@ def _collect(value: Any, redactor: Redactor) -> None:
             if name in FIELDS and isinstance(member, str):
                 redactor.stand_in(FIELDS[name], member)
             elif name in LISTS and isinstance(member, (list, tuple)):
-                for one in member:
-                    redactor.stand_in(LISTS[name], str(one))
+                for item in member:
+                    redactor.stand_in(LISTS[name], str(item))
             else:
                 _collect(member, redactor)
     elif isinstance(value, (list, tuple)):
@@ -241,9 +246,9 @@ def _field(name: str, value: Any, redactor: Redactor) -> Any:
     if name in FIELDS and isinstance(value, str):
         return redactor.stand_in(FIELDS[name], value)
     if name in LISTS and isinstance(value, (list, tuple)):
-        return [redactor.stand_in(LISTS[name], str(one)) for one in value]
+        return [redactor.stand_in(LISTS[name], str(item)) for item in value]
     if name == "variables" and isinstance(value, (list, tuple)):
-        return [[one, _variable({"name": one, "value": v}, redactor)] for one, v in value]
+        return [[item, _variable({"name": item, "value": v}, redactor)] for item, v in value]
     if name == "rendezvous" and isinstance(value, str):
         host, colon, port = value.rpartition(":")
         if host in LOOPBACK:

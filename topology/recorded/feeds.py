@@ -95,8 +95,8 @@ class DemoFeed:
         if not snapshot.readings.processes:
             return snapshot
         processes = tuple(
-            msgspec.structs.replace(one, started_at=self._began - JOB_AGE_SECONDS)
-            for one in snapshot.readings.processes
+            msgspec.structs.replace(process, started_at=self._began - JOB_AGE_SECONDS)
+            for process in snapshot.readings.processes
         )
         readings = msgspec.structs.replace(snapshot.readings, processes=processes)
         return msgspec.structs.replace(snapshot, readings=readings)

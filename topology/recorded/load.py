@@ -146,7 +146,7 @@ def _load(paths: Sequence[str], version: str) -> LoadedSnapshot:
                 skipped.append((file.name, str(error).removeprefix(f"{file}: ")))
     if not found:
         raise LoadError(f"{', '.join(paths)}: nothing in it that gputop reads")
-    found.sort(key=lambda one: one.order)
+    found.sort(key=lambda entry: entry.order)
     found, others = _one_topology(found)
     skipped += others
     alone = found[0].snapshot if len(found) == 1 else None
@@ -156,9 +156,9 @@ def _load(paths: Sequence[str], version: str) -> LoadedSnapshot:
         return LoadedSnapshot(snapshot=own, skipped=tuple(skipped))
     return LoadedSnapshot(
         snapshot=merge(
-            [one.part for one in found],
-            taken_at=max(one.taken_at for one in found),
-            source=tuple(one.name for one in found),
+            [entry.part for entry in found],
+            taken_at=max(entry.taken_at for entry in found),
+            source=tuple(entry.name for entry in found),
             gputop=version,
         ),
         skipped=tuple(skipped),
@@ -167,12 +167,14 @@ def _load(paths: Sequence[str], version: str) -> LoadedSnapshot:
 
 def _one_topology(found: list[_Found]) -> tuple[list[_Found], list[tuple[str, str]]]:
     """Keep only the first topology XML: two describe two nodes, or one node twice."""
-    with_one = [one for one in found if one.part.nccl_topology is not None]
-    others = [one for one in with_one[1:] if one.snapshot is None]
+    with_topology = [entry for entry in found if entry.part.nccl_topology is not None]
+    others = [entry for entry in with_topology[1:] if entry.snapshot is None]
     if not others:
         return found, []
-    why = f"a second topology XML; {with_one[0].name} is the one used"
-    return [one for one in found if one not in others], [(one.name, why) for one in others]
+    why = f"a second topology XML; {with_topology[0].name} is the one used"
+    return [entry for entry in found if entry not in others], [
+        (entry.name, why) for entry in others
+    ]
 
 
 def _files(path: Path) -> Iterator[tuple[Path, bool]]:

@@ -222,8 +222,8 @@ class LiveFeed:
         if thread.source.id.endswith("_readings") and thread.part is not None:
             pids = frozenset(
                 process.pid
-                for one in self.threads
-                if (part := one.part) is not None
+                for thread in self.threads
+                if (part := thread.part) is not None
                 for reading in part.gpu_readings
                 for process in reading.processes or ()
             )

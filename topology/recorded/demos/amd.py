@@ -194,16 +194,16 @@ def _moving(load: Load, gpus: tuple[Function, ...]) -> dict[str, Any]:
     used = found["nvmlDeviceGetMemoryInfo"]["used"]
     rates = found["nvmlDeviceGetUtilizationRates"]
     fields = found["fields"]
-    told = not load.gpu.number % model.dies
+    stated = not load.gpu.number % model.dies
     watts = round(load.power_watts())
     traffic = _traffic(load, gpus)
     zero = {"correctable_count": 0, "uncorrectable_count": 0, "deferred_count": 0}
     return {
         "index": load.gpu.number,
         "amdsmi_get_gpu_device_bdf": load.gpu.address,
-        "amdsmi_get_gpu_metrics_info": {"current_socket_power": watts if told else NA},
+        "amdsmi_get_gpu_metrics_info": {"current_socket_power": watts if stated else NA},
         "amdsmi_get_gpu_activity": {"gfx_activity": rates["gpu"], "umc_activity": rates["memory"]},
-        "amdsmi_get_power_info": {"current_socket_power": watts if told else NA},
+        "amdsmi_get_power_info": {"current_socket_power": watts if stated else NA},
         "amdsmi_get_gpu_memory_usage(VRAM)": used,
         "amdsmi_get_gpu_memory_total(VRAM)": model.memory_bytes,
         "amdsmi_get_temp_metric(HOTSPOT,CURRENT)": found["temp"],

@@ -27,8 +27,8 @@ def caches_of(listed: Any) -> tuple[GpuCache, ...]:
     if isinstance(listed, Mapping):
         listed = listed["cache"] if "cache" in listed else list(listed.values())
     entries = listed[:_MOST] if isinstance(listed, list) else []
-    found = [one for entry in entries if (one := _cache(entry)) is not None]
-    return tuple(sorted(found, key=lambda one: (one.level, one.kind)))
+    found = [cache for entry in entries if (cache := _cache(entry)) is not None]
+    return tuple(sorted(found, key=lambda cache: (cache.level, cache.kind)))
 
 
 def _cache(entry: Any) -> GpuCache | None:
@@ -37,10 +37,10 @@ def _cache(entry: Any) -> GpuCache | None:
     v = Printed(entry, AMD_SMI)
     level = v.whole("level", "cache_level", most=9)
     size = v.whole("size_bytes", "cache_size", units=KILOBYTES, most=_MOST_BYTES)
-    told = entry.get("cache_properties")
+    named = entry.get("cache_properties")
     # ROCm 6.0 has a flag of its own for each: {"data_cache": True}.
     words = {word for word in _WORDS if entry.get(word.lower()) is True}
-    words |= {word for word in told if isinstance(word, str)} if isinstance(told, list) else set()
+    words |= {word for word in named if isinstance(word, str)} if isinstance(named, list) else set()
     if level is None or level < 2 or not size or _CPU in words:
         return None
     kinds = [name for sign, name in ((_DATA, "data"), (_INSTRUCTION, "instruction"))

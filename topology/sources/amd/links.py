@@ -93,16 +93,18 @@ def xgmi_of(
 
     A dead wire has a record too: the driver then calls the pair PCIe, and a link of the GPU down.
     """
-    direct = [one for one in seen if _is_direct(one)]
-    ends = link_ends(device, {one.pair.dst for one in seen})
+    direct = [peer for peer in seen if _is_direct(peer)]
+    ends = link_ends(device, {peer.pair.dst for peer in seen})
     states = _states(device)
     dead = _dead(seen, ends, states, bool(direct))
     if dead and not ends:
         assumptions.append(WHICH_DIED)
     if dead and len(dead) == states.count(False):
         states = [True if state is False else state for state in states]  # reported as dead wires
-    wires = [_link(Answers(device, AMDSMI), one, ends, states, assumptions) for one in direct]
-    wires += [XgmiLink(remote_address=one.pair.dst, active=False, gaps=_DEAD_GAPS) for one in dead]
+    wires = [_link(Answers(device, AMDSMI), peer, ends, states, assumptions) for peer in direct]
+    wires += [
+        XgmiLink(remote_address=peer.pair.dst, active=False, gaps=_DEAD_GAPS) for peer in dead
+    ]
     return tuple(sorted(wires, key=lambda wire: wire.remote_address))
 
 
@@ -113,24 +115,24 @@ def _dead(
     joined: bool,
 ) -> list[SeenPair]:
     """Find peers whose wire is down: by link, or where as many links are down as peers are left."""
-    beyond = [one for one in seen if one.pair.link_type == "pcie"]
-    told = [
-        one
-        for one in beyond
+    beyond = [peer for peer in seen if peer.pair.link_type == "pcie"]
+    by_link = [
+        peer
+        for peer in beyond
         if any(number < len(states) and states[number] is False
-               for number in ends.get(one.pair.dst, ()))
+               for number in ends.get(peer.pair.dst, ()))
     ]  # fmt: skip
-    if told or not joined:
-        return told
+    if by_link or not joined:
+        return by_link
     return beyond if beyond and len(beyond) == states.count(False) else []
 
 
-def _is_direct(one: SeenPair) -> bool:
+def _is_direct(peer: SeenPair) -> bool:
     """Whether a wire joins the two; the driver's own count of hops is 1 for every pair."""
-    if one.pair.link_type != "xgmi" or _hops(one.pair) not in (None, 1):
+    if peer.pair.link_type != "xgmi" or _hops(peer.pair) not in (None, 1):
         return False
     # A driver that knows neither gives zeros for both; a path across other GPUs has its weight.
-    return not (one.low == 0 and one.high == 0) or one.pair.weight == 0
+    return not (peer.low == 0 and peer.high == 0) or peer.pair.weight == 0
 
 
 def _hops(pair: GpuPair) -> int | None:
@@ -141,20 +143,20 @@ def _hops(pair: GpuPair) -> int | None:
 
 def _link(
     a: Answers,
-    one: SeenPair,
+    peer: SeenPair,
     ends: dict[str, list[int]],
     states: list[bool | None],
     assumptions: list[str],
 ) -> XgmiLink:
-    pair = one.pair
+    pair = peer.pair
     speed = _within(a, "speed_gts", MOST_GTS, (_METRICS, "xgmi_link_speed"))
     width = _within(a, "width", MOST_LANES, (_METRICS, "xgmi_link_width"))
-    count = _count(a, one, len(ends.get(pair.dst, ())))
+    count = _count(a, peer, len(ends.get(pair.dst, ())))
     raw = None
     if speed and width and count:
         raw = speed * width * count / 8
-    elif one.high:
-        raw = one.high / 1000
+    elif peer.high:
+        raw = peer.high / 1000
         assumptions.append(KERNEL_RATE)
     else:
         a.miss("raw_gbs", "neither the rate of a lane nor that of the pair is told")
@@ -169,10 +171,10 @@ def _link(
         "weight": pair.weight or None,
         "speed_gts": None if speed is None else float(speed),
         "width": width,
-        "bandwidth_min_gbs": one.low / 1000 if one.low else None,
-        "bandwidth_max_gbs": one.high / 1000 if one.high else None,
+        "bandwidth_min_gbs": peer.low / 1000 if peer.low else None,
+        "bandwidth_max_gbs": peer.high / 1000 if peer.high else None,
     }
-    for field, value in (("weight", pair.weight), ("bandwidth_max_gbs", one.high)):
+    for field, value in (("weight", pair.weight), ("bandwidth_max_gbs", peer.high)):
         if not value:
             zero = "the driver says 0" if value == 0 else "the driver does not say"
             a.miss(field, pair.why(field) or zero)
@@ -187,12 +189,12 @@ def _within(a: Answers, field: str, most: int, path: Path) -> int | None:
     return number
 
 
-def _count(a: Answers, one: SeenPair, told: int) -> int | None:
+def _count(a: Answers, peer: SeenPair, reported: int) -> int | None:
     """Count the links of a bundle: the reported number, else the ratio of the pair's bandwidths."""
-    if told:
-        return told
-    if one.low and one.high and one.high % one.low == 0 and one.high // one.low <= MAX_LINKS:
-        return one.high // one.low
+    if reported:
+        return reported
+    if peer.low and peer.high and peer.high % peer.low == 0 and peer.high // peer.low <= MAX_LINKS:
+        return peer.high // peer.low
     a.miss("links", "the driver does not say")
     return None
 
@@ -216,15 +218,15 @@ def _active(
     a: Answers, peer: str, ends: dict[str, list[int]], states: list[bool | None]
 ) -> bool | None:
     """Whether all links to a peer are up, as far as the driver says which links they are."""
-    told = [state for state in states if state is not None]
-    if not told:
+    known = [state for state in states if state is not None]
+    if not known:
         a.number("active", (_STATUS, "total_links"))
         a.miss("active", "the driver does not say")
         return None
     own = [states[number] for number in ends.get(peer, ()) if number < len(states)]
     if own and None not in own:
         return all(own)
-    if len(set(told)) == 1:
-        return told[0]
-    a.miss("active", f"{told.count(False)} of {len(told)} links are down; {_WHICH}")
+    if len(set(known)) == 1:
+        return known[0]
+    a.miss("active", f"{known.count(False)} of {len(known)} links are down; {_WHICH}")
     return None

@@ -62,7 +62,7 @@ def parse(raw: Raw) -> Part:
             seen = seen_pairs(device, own, addresses)
             split = packages[package(own)] > 1
             gpus[own] = _gpu(device, own, index, xgmi_of(device, seen, assumptions), split=split)
-            pairs += [one.pair for one in seen]
+            pairs += [peer.pair for peer in seen]
             if _all_refused(device):
                 mute.setdefault(_first_reason(device), []).append(f"GPU {own}")
     problems += [

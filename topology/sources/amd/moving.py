@@ -98,9 +98,9 @@ def _power(a: Answers) -> float | None:
     names = ("current_socket_power", "average_socket_power", "socket_power")
     found = [a.look((_POWER, name)) for name in names]
     watts = [value for value, why in found if why is None and is_whole(value)]
-    told = [value for value in watts if 0 < value < 10_000]
-    if told:
-        return float(told[0])
+    stated = [value for value in watts if 0 < value < 10_000]
+    if stated:
+        return float(stated[0])
     if watts and watts[0] == 0:
         a.miss(field, "the driver says 0")
         return None

@@ -18,24 +18,24 @@ PCIE_GENERATION = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 def parse(raw: Raw) -> Part:
     """Turn the answer of the source amdgpu_readings into a reading for each GPU."""
     absent = absent_text(raw)
-    told = raw.get("processes") if isinstance(raw, dict) else None
+    listed = raw.get("processes") if isinstance(raw, dict) else None
     return Part(
         gpu_readings=tuple(
-            _reading(address, Fields(device, absent), told)
+            _reading(address, Fields(device, absent), listed)
             for address, device in sorted(part(raw, "devices").items())
         ),
         origin=ORIGIN,
     )
 
 
-def _reading(address: str, fields: Fields, told: Raw) -> GpuReading:
+def _reading(address: str, fields: Fields, listed: Raw) -> GpuReading:
     sensors = Fields(fields.raw.get("hwmon"), fields.absent)
     used = fields.count("mem_info_vram_used", "memory_used_bytes")
     total = fields.count("mem_info_vram_total", "memory_free_bytes")
     free = total - used if total is not None and used is not None and total >= used else None
     if free is None:
         fields.miss("memory_free_bytes", fields.absent)
-    processes = _processes(address, told, fields)
+    processes = _processes(address, listed, fields)
     reading = GpuReading(
         address=address,
         utilization_percent=_percent(fields, "gpu_busy_percent", "utilization_percent"),
@@ -113,14 +113,14 @@ def _width(fields: Fields) -> int | None:
     return width
 
 
-def _processes(address: str, told: Raw, fields: Fields) -> tuple[GpuProcess, ...] | None:
+def _processes(address: str, listed: Raw, fields: Fields) -> tuple[GpuProcess, ...] | None:
     """List the processes that hold memory of this GPU according to KFD."""
-    if not isinstance(told, dict) or "error" in told:
-        why = told.get("error") if isinstance(told, dict) else None
+    if not isinstance(listed, dict) or "error" in listed:
+        why = listed.get("error") if isinstance(listed, dict) else None
         fields.miss("processes", why[:200] if isinstance(why, str) else fields.absent)
         return None
     found: list[GpuProcess] = []
-    for pid, held in told.items():
+    for pid, held in listed.items():
         number = whole(pid) if isinstance(pid, str) else None
         text = held.get(address) if isinstance(held, dict) else None
         size = whole(text) if isinstance(text, str) else None

@@ -142,7 +142,7 @@ def _gpu(
     own = kfd_memory.own_banks(node)
     memory = sum(bank.size_bytes for bank in own)
     bank = own[0] if own else None
-    told = {
+    stated = {
         "partition": str(node.part) if split else None,
         "parent": node.package if split else None,
         "uuid": uuid,
@@ -164,12 +164,12 @@ def _gpu(
         "render_minor": values.get("drm_render_minor") or None,
         "xgmi": kfd_links.xgmi(node, names, target),
     }
-    for field, value in told.items():
+    for field, value in stated.items():
         if value in (None, ()) and field not in _NO_GAP:
             gaps.setdefault(field, Gap(field, _why_none(field, node)))
         elif value is not None:
             gaps.pop(field, None)
-    return msgspec.structs.replace(gpu, **told, gaps=tuple(gaps.values()))
+    return msgspec.structs.replace(gpu, **stated, gaps=tuple(gaps.values()))
 
 
 def _why_none(field: str, node: KfdNode) -> str:

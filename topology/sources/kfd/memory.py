@@ -46,5 +46,5 @@ def caches(node: KfdNode) -> tuple[GpuCache, ...]:
             size_bytes=cache.size_kib * 1024,
             count=count,
         )
-        for cache, count in sorted(counts.items(), key=lambda one: (one[0].level, one[0].flags))
+        for cache, count in sorted(counts.items(), key=lambda item: (item[0].level, item[0].flags))
     )

@@ -124,10 +124,10 @@ def _node(number: int, raw: dict[str, Raw]) -> KfdNode:
         values=values,
         why=None if values else _why(raw.get("properties")),
         gpu_id=whole(id_text) or 0 if isinstance(id_text, str) else 0,
-        io_links=tuple(_link(one) for one in links["io_links"] if "node_to" in one),
-        p2p_links=tuple(_link(one) for one in links["p2p_links"] if "node_to" in one),
-        banks=tuple(_bank(one) for one in links["mem_banks"]),
-        caches=tuple(_cache(one) for one in links["caches"] if one.get("level")),
+        io_links=tuple(_link(values) for values in links["io_links"] if "node_to" in values),
+        p2p_links=tuple(_link(values) for values in links["p2p_links"] if "node_to" in values),
+        banks=tuple(_bank(values) for values in links["mem_banks"]),
+        caches=tuple(_cache(values) for values in links["caches"] if values.get("level")),
     )
 
 

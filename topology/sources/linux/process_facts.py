@@ -135,8 +135,8 @@ def _count(text: str | None) -> int | None:
 
 def _rendezvous(variables: Mapping[str, str]) -> str | None:
     address, port = variables.get("MASTER_ADDR", ""), variables.get("MASTER_PORT", "")
-    told = _WORD.fullmatch(address) and port.isascii() and port.isdecimal() and len(port) <= 5
-    return f"{address}:{port}" if told else None
+    complete = _WORD.fullmatch(address) and port.isascii() and port.isdecimal() and len(port) <= 5
+    return f"{address}:{port}" if complete else None
 
 
 def _variables(entry: Mapping[str, Raw], fields: Fields) -> dict[str, str] | None:

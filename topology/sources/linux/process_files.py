@@ -111,12 +111,12 @@ def shm(pid: int, proc: Path = PROC) -> dict[str, Raw]:
             if not stat.S_ISDIR(status.st_mode):
                 # An absolute link would lead out of a container to our own folder.
                 return {"error": f"/{place.relative_to(proc / str(pid) / 'root')} is no folder"}
-        told = os.statvfs(place)
+        size = os.statvfs(place)
     except PermissionError:
         return {"error": DENIED}
     except OSError as error:
         return {"error": error.strerror or type(error).__name__}
-    return {"device": status.st_dev, "total": told.f_frsize * told.f_blocks}
+    return {"device": status.st_dev, "total": size.f_frsize * size.f_blocks}
 
 
 def _hostname(spaces: dict[str, Raw], pid: int, proc: Path) -> Raw:

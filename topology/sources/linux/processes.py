@@ -137,7 +137,7 @@ def _storable(value: Raw) -> Raw:
     if isinstance(value, str):
         return clean(value)[:LIMIT_CHARACTERS]
     if isinstance(value, list | tuple):
-        return [_storable(one) for one in value]
+        return [_storable(item) for item in value]
     return value
 
 

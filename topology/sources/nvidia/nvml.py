@@ -219,8 +219,8 @@ def _settings(library: NvmlLibrary, device: NvmlDevice, *, fresh: bool) -> dict[
 def _kept(device: NvmlDevice) -> dict[int, Raw]:
     """The abilities of each link, which never change: asking for them doubles the time."""
     links = device.answers.get("links")
-    told = [link for link in links if isinstance(link, dict)] if isinstance(links, list) else []
-    return {link["link"]: link["cap0"] for link in told if isinstance(link.get("cap0"), int)}
+    listed = [link for link in links if isinstance(link, dict)] if isinstance(links, list) else []
+    return {link["link"]: link["cap0"] for link in listed if isinstance(link.get("cap0"), int)}
 
 
 def _links(library: NvmlLibrary, device: NvmlDevice, kept: dict[int, Raw]) -> list[Raw]:

@@ -17,7 +17,7 @@ def look_up(tree: Tree, ids: Iterable[tuple[str, str]]) -> dict[str, str] | None
     Only the wanted lines are looked at, so the large file costs about two milliseconds. An id
     that the file does not list is left out; None when there is no such file.
     """
-    data = next((one for place in PLACES if (one := _octets(tree, place)) is not None), None)
+    data = next((octets for place in PLACES if (octets := _octets(tree, place)) is not None), None)
     if data is None:
         return None
     found: dict[str, str] = {}

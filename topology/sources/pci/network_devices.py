@@ -101,7 +101,7 @@ def _interface_kind(name: str, fields: Fields) -> str | None:
 def _address(fields: Fields) -> str | None:
     """The PCI function nearest to the device in its resolved path."""
     path = fields.text("path") or ""
-    return next((one for one in reversed(path.split("/")) if ADDRESS.fullmatch(one)), None)
+    return next((place for place in reversed(path.split("/")) if ADDRESS.fullmatch(place)), None)
 
 
 def _up(fields: Fields) -> bool | None:

@@ -62,8 +62,8 @@ def part_of(found: list[dict[str, Any]]) -> Part:
             if match := _CARD.match(key):
                 cards.setdefault(int(match[1]), {}).update(value)
             elif key == "system":
-                told = list(value.items())[:_MOST_NAMES]
-                system |= {" ".join(item.lower().split()): plain(text) for item, text in told}
+                items = list(value.items())[:_MOST_NAMES]
+                system |= {" ".join(item.lower().split()): plain(text) for item, text in items}
     told_of = _pairs(system)
     numbers = sorted({*cards, *(number for ends in told_of for number in ends)})
     if not numbers and not system.get("driver version"):

@@ -121,8 +121,8 @@ def _firmware(v: Printed) -> tuple[tuple[str, str], ...]:
     found: dict[str, str] = {}
     for entry in listed[:_MOST_BLOCKS] if isinstance(listed, list) else ():
         if isinstance(entry, Mapping):
-            one = Printed(entry, AMD_SMI)
-            block, version = one.text("", "fw_id", "fw_name"), one.text("", "fw_version")
+            row = Printed(entry, AMD_SMI)
+            block, version = row.text("", "fw_id", "fw_name"), row.text("", "fw_version")
             if block and version:
                 found[block.removeprefix("AMDSMI_FW_ID_")[:64]] = version[:64]
     if not found:

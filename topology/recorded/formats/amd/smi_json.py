@@ -72,14 +72,14 @@ def depth(value: Any) -> int:
     """Depth to which lists and objects are nested; a plain value has depth 0."""
     deepest, waiting = 0, [(value, 0)]
     while waiting:
-        one, level = waiting.pop()
+        value, level = waiting.pop()
         deepest = max(deepest, level)
         if level > MAX_DEPTH:
             break
-        if isinstance(one, dict):
-            waiting.extend((inner, level + 1) for inner in one.values())
-        elif isinstance(one, list):
-            waiting.extend((inner, level + 1) for inner in one)
+        if isinstance(value, dict):
+            waiting.extend((inner, level + 1) for inner in value.values())
+        elif isinstance(value, list):
+            waiting.extend((inner, level + 1) for inner in value)
     return deepest
 
 
@@ -87,11 +87,11 @@ def objects(value: Any) -> Iterator[dict[str, Any]]:
     """Every object at the top of a document, through the lists around it."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            yield one
-        elif isinstance(one, list):
-            waiting.extend(reversed(one))
+        value = waiting.pop()
+        if isinstance(value, dict):
+            yield value
+        elif isinstance(value, list):
+            waiting.extend(reversed(value))
 
 
 def index(value: Any) -> int | None:

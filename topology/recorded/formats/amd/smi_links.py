@@ -67,8 +67,8 @@ def cells(entry: Mapping[str, Any], own: str, names: Names) -> Iterator[MatrixCe
     if isinstance(links, list):
         for link in links[:MAX_GPUS]:
             if isinstance(link, Mapping) and (far := _far(link, names)) not in (None, own):
-                told = {key: plain(link.get(theirs)) for key, theirs in _KEYS.items()}
-                yield MatrixCell(src=own, dst=str(far), **told)
+                texts = {key: plain(link.get(theirs)) for key, theirs in _KEYS.items()}
+                yield MatrixCell(src=own, dst=str(far), **texts)
         return
     rows: dict[int, dict[str, str | None]] = {}
     for key, number, text in _columns(entry):
@@ -109,9 +109,9 @@ def _columns(entry: Mapping[str, Any]) -> Iterator[tuple[str, int, str | None]]:
 
 def _far(link: Mapping[str, Any], names: Names) -> str | None:
     number = index(link.get("gpu"))
-    told = pci_address(link.get("bdf"))
-    if told is not None or number is None:
-        return told
+    address = pci_address(link.get("bdf"))
+    if address is not None or number is None:
+        return address
     return names.get(number, name(number))
 
 
