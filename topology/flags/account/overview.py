@@ -29,8 +29,8 @@ class SetVariable(msgspec.Struct, frozen=True, kw_only=True):
     """"environment", the path of a file, or "--set"."""
     known: bool
     reading: Reading
-    said: str
-    """What it does on this node, or why it does nothing: one sentence."""
+    said: str = msgspec.field(name="told")
+    """What it does on this node, or why it does nothing: one sentence; "told" in JSON."""
     status: str
     """"changes", "nothing", "ignored", "fatal", "unknown", "not predicted"."""
     effect: Effect | None = None
