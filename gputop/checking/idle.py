@@ -57,7 +57,10 @@ def _look(
         samples = busy.sample(read)
         verdicts = _judged(samples, addresses, names)
         give_up = time.monotonic() + busy.CALM_SECONDS
-        while any(one.only_utilization for one in verdicts.values()) and time.monotonic() < give_up:
+        while (
+            any(verdict.only_utilization for verdict in verdicts.values())
+            and time.monotonic() < give_up
+        ):
             time.sleep(busy.SAMPLE_GAP_SECONDS)
             samples = [*samples[1:], read()]
             verdicts = _judged(samples, addresses, names)
@@ -66,9 +69,13 @@ def _look(
     except Exception as error:  # noqa: BLE001 - the source border: a failing driver is no answer
         return _unknown(addresses, error)
     return Idle(
-        free=tuple(address for address, one in verdicts.items() if not one.busy),
-        busy=tuple((address, "; ".join(one.busy)) for address, one in verdicts.items() if one.busy),
-        blind=tuple(dict.fromkeys(text for one in verdicts.values() for text in one.blind)),
+        free=tuple(address for address, verdict in verdicts.items() if not verdict.busy),
+        busy=tuple(
+            (address, "; ".join(verdict.busy))
+            for address, verdict in verdicts.items()
+            if verdict.busy
+        ),
+        blind=tuple(dict.fromkeys(text for verdict in verdicts.values() for text in verdict.blind)),
     )
 
 

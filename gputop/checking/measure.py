@@ -149,8 +149,8 @@ def after(
     )
     if not here:
         return before, gone
-    idle_before = {one.address: one for one in before.readings.gpus}
-    gpus = tuple(_calm(one, idle_before.get(one.address)) for one in now.readings.gpus)
+    idle_before = {gpu.address: gpu for gpu in before.readings.gpus}
+    gpus = tuple(_calm(gpu, idle_before.get(gpu.address)) for gpu in now.readings.gpus)
     readings = msgspec.structs.replace(
         now.readings, gpus=gpus, processes=before.readings.processes, host=before.readings.host
     )

@@ -58,16 +58,16 @@ def _moments(sources: tuple[str, ...]) -> tuple[NodeSnapshot, NodeSnapshot] | No
     from gputop.topology.recorded.load import LoadError, load
 
     try:
-        found = [load([one]).snapshot for one in sources]
+        found = [load([source]).snapshot for source in sources]
     except LoadError:
         return None  # reported when all files are read together
     # A GPU may be lost in between; the UUIDs of the others still identify the node.
-    same = set.intersection(*({gpu for gpu in _identity(one) if gpu[1]} for one in found))
+    same = set.intersection(*({gpu for gpu in _identity(snapshot) if gpu[1]} for snapshot in found))
     if not same:
         return None
-    if len({one.taken_at for one in found}) != len(found):
+    if len({snapshot.taken_at for snapshot in found}) != len(found):
         return None
-    found.sort(key=lambda one: one.taken_at)
+    found.sort(key=lambda snapshot: snapshot.taken_at)
     return found[0], found[-1]
 
 
@@ -85,7 +85,8 @@ def _check_since(name: str, earlier: NodeSnapshot, node: NodeSnapshot) -> None:
 
 def _booted_between(earlier: NodeSnapshot, node: NodeSnapshot) -> bool:
     boots = [
-        None if one.machine.host is None else one.machine.host.boot_id for one in (earlier, node)
+        None if snapshot.machine.host is None else snapshot.machine.host.boot_id
+        for snapshot in (earlier, node)
     ]
     return None not in boots and boots[0] != boots[1]
 

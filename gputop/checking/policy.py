@@ -75,9 +75,11 @@ def site(config: Path | None, ignored: Sequence[str], rules: Sequence[Rule]) -> 
     notes: list[str] = []
     for path, found in read:
         notes += [f"{path}: {text}" for text in _strange(found, known)]
-        ignore |= {one: why[:LONGEST_REASON] for one, why in found.ignore.items() if one in known}
-        for one, limits in found.thresholds.items():
-            thresholds[one] = {**thresholds.get(one, {}), **limits}
+        ignore |= {
+            rule: why[:LONGEST_REASON] for rule, why in found.ignore.items() if rule in known
+        }
+        for id_, limits in found.thresholds.items():
+            thresholds[id_] = {**thresholds.get(id_, {}), **limits}
         expect = _beside(path, found.expect) or expect
     ignore |= _typed(ignored, known)
     return Site(
@@ -127,15 +129,15 @@ def _read(path: Path, *, must_be: bool) -> SiteFile | None:
 def _strange(found: SiteFile, known: Mapping[str, set[str]]) -> list[str]:
     """Notes on entries that name no rule, or no limit of a rule."""
     notes = [
-        f"this gputop has no rule {clean(one, 60)}{_like(one, known)}"
-        for one in (*found.ignore, *found.thresholds)
-        if one not in known
+        f"this gputop has no rule {clean(rule, 60)}{_like(rule, known)}"
+        for rule in (*found.ignore, *found.thresholds)
+        if rule not in known
     ]
     notes += [
-        f"the rule {one} has no limit {clean(name, 60)}"
-        for one, limits in found.thresholds.items()
+        f"the rule {rule} has no limit {clean(name, 60)}"
+        for rule, limits in found.thresholds.items()
         for name in limits
-        if name not in known.get(one, {name})
+        if name not in known.get(rule, {name})
     ]
     return notes
 
@@ -143,13 +145,13 @@ def _strange(found: SiteFile, known: Mapping[str, set[str]]) -> list[str]:
 def _typed(ignored: Sequence[str], known: Mapping[str, set[str]]) -> dict[str, str]:
     found = {}
     for text in ignored:
-        one, _, reason = text.partition("=")
-        if one not in known:
-            raise Exit(f"--ignore {clean(one, 60)}: no such rule{_like(one, known)}", USAGE)
-        found[one] = reason[:LONGEST_REASON]
+        id_, _, reason = text.partition("=")
+        if id_ not in known:
+            raise Exit(f"--ignore {clean(id_, 60)}: no such rule{_like(id_, known)}", USAGE)
+        found[id_] = reason[:LONGEST_REASON]
     return found
 
 
-def _like(one: str, known: Mapping[str, set[str]]) -> str:
-    near = get_close_matches(one, known, n=3, cutoff=0.6)
+def _like(id_: str, known: Mapping[str, set[str]]) -> str:
+    near = get_close_matches(id_, known, n=3, cutoff=0.6)
     return f"; like it: {', '.join(near)}" if near else ""

@@ -102,7 +102,7 @@ class _Line:
         if step.total:
             text += f"{step.done}/{step.total} "
         if len(state.steps) > 1:
-            over = sum(one.over for one in state.steps)
+            over = sum(step.over for step in state.steps)
             text = f"[{over + 1}/{len(state.steps)}, {state.left_seconds:.0f} s left] {text}"
         sys.stderr.write(f"\r\x1b[K{clean(text + step.what, 79)}")
         sys.stderr.flush()

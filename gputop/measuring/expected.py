@@ -50,7 +50,7 @@ class Expectations(msgspec.Struct, frozen=True):
     @property
     def low(self) -> bool:
         """Whether any figure is low."""
-        return any(one.verdict == "low" for one in self.judgements)
+        return any(judgement.verdict == "low" for judgement in self.judgements)
 
     def pairs(self) -> list[tuple[Measurement, Judgement | None]]:
         """Each figure with its judgement."""
@@ -109,7 +109,7 @@ def title(figure: Measurement, names: Mapping[str, str], *, ends: bool = True) -
     words = [clean(figure.quantity.replace("_", " "), 40)]
     if figure.variant:
         words.append(clean(figure.variant, 60))
-    who = [names.get(one, clean(one, 20)) for one in (figure.src, figure.dst) if one and ends]
+    who = [names.get(end, clean(end, 20)) for end in (figure.src, figure.dst) if end and ends]
     return " ".join((*words, " -> ".join(who))).strip()
 
 

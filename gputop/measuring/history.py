@@ -153,7 +153,7 @@ def keep_result(
 
 
 def _judge(snapshot: NodeSnapshot, figures: Sequence[Measurement]) -> list[str]:
-    return [one.verdict for one in Expecting(snapshot, {}).of(figures).judgements]
+    return [judgement.verdict for judgement in Expecting(snapshot, {}).of(figures).judgements]
 
 
 def keep(run: KeptRun, key: str, where: Path | None = None) -> str:

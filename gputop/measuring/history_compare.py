@@ -122,10 +122,10 @@ def _differing(
     now: dict[str, str], earlier: Sequence[dict[str, str]]
 ) -> tuple[tuple[str, tuple[str, ...], str], ...]:
     """Names whose value was different in an earlier run."""
-    names = sorted({name for one in (now, *earlier) for name in one}) if earlier else []
+    names = sorted({name for values in (now, *earlier) for name in values}) if earlier else []
     found = []
     for name in names:
-        was = dict.fromkeys(one.get(name, "") for one in earlier)
+        was = dict.fromkeys(values.get(name, "") for values in earlier)
         others = tuple(value for value in was if value != now.get(name, ""))
         if others:
             found.append((name, others, now.get(name, "")))

@@ -34,7 +34,7 @@ class Judged:
         self._known = Expectations()
         if self.figures:
             self._known = Expecting(snapshot, self.names, report.prediction).of(self.figures)
-        self._found = {figure.key: one for figure, one in self._known.pairs()}
+        self._found = {figure.key: judgement for figure, judgement in self._known.pairs()}
 
     def fits(self, report: Report) -> bool:
         """Whether these are the figures of a report; cheap where they are the same objects."""
@@ -49,7 +49,7 @@ class Judged:
     def four_numbers(self, probe: str) -> tuple[str, ...]:
         """The four numbers of each main figure of a probe, one line each."""
         return tuple(
-            one.line.replace("->", "→") for one in self._known.main if one.figure.probe == probe
+            line.line.replace("->", "→") for line in self._known.main if line.figure.probe == probe
         )
 
     def patterns(self, probe: str) -> dict[str, str]:
@@ -64,15 +64,17 @@ class Judged:
 
     def pattern(self, quantity: str) -> str:
         """The pattern in the matrix of one quantity; "" where there is none."""
-        return " ".join(one.text for one in self._known.patterns if one.quantity == quantity)
+        return " ".join(
+            pattern.text for pattern in self._known.patterns if pattern.quantity == quantity
+        )
 
     def patterns_about(self, *addresses: str) -> tuple[str, ...]:
         """Patterns of these devices, each once even if several quantities show it."""
         wanted = set(addresses)
         sentences = {
-            (one.kind, one.devices): one.text
-            for one in reversed(self._known.patterns)
-            if not wanted.isdisjoint(one.devices)
+            (pattern.kind, pattern.devices): pattern.text
+            for pattern in reversed(self._known.patterns)
+            if not wanted.isdisjoint(pattern.devices)
         }
         return tuple(reversed(sentences.values()))
 

@@ -211,19 +211,19 @@ def _pairs(
     made = () if prediction is None else prediction.pairs
     predicted = {(pair.src_bus_id, pair.dst_bus_id): pair.labels for pair in made}
     found = []
-    for src, one in enumerate(gpus):
+    for src, gpu in enumerate(gpus):
         for dst, other in enumerate(gpus):
             if src == dst:
                 continue
             both = compared.get((src, dst))
-            figure = moved.get((one, other))
+            figure = moved.get((gpu, other))
             found.append(
                 PairCheck(
                     src=src,
                     dst=dst,
-                    src_bus_id=one,
+                    src_bus_id=gpu,
                     dst_bus_id=other,
-                    predicted=predicted.get((one, other), ()),
+                    predicted=predicted.get((gpu, other), ()),
                     logged=() if comm is None else comm.labels(src, dst),
                     agrees=None if both is None else both.agrees,
                     data=None if figure is None else figure.verdict,

@@ -56,22 +56,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def runs(self) -> tuple[Planned, ...]:
         """The steps that will run, which are neither skipped nor refused."""
-        return tuple(one for one in self.steps if not one.step.over)
+        return tuple(planned for planned in self.steps if not planned.step.over)
 
     @property
     def estimate_seconds(self) -> float:
         """Estimate for all steps."""
-        return sum(one.step.estimate_seconds for one in self.runs)
+        return sum(planned.step.estimate_seconds for planned in self.runs)
 
     @property
     def memory_bytes_per_gpu(self) -> int:
         """The most memory that a step needs on one GPU."""
-        return max((one.spec.memory_bytes_per_gpu for one in self.runs), default=0)
+        return max((planned.spec.memory_bytes_per_gpu for planned in self.runs), default=0)
 
     @property
     def host_memory_bytes(self) -> int:
         """The most memory that a step needs on the host."""
-        return max((one.spec.host_memory_bytes for one in self.runs), default=0)
+        return max((planned.spec.host_memory_bytes for planned in self.runs), default=0)
 
     @property
     def sentence(self) -> str:
@@ -82,17 +82,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         needs = f"up to {units.size(self.memory_bytes_per_gpu)} on each"
         if host:
             needs += f" and {units.size(host)} of the host"
-        one = len(self.runs) == 1
-        how = "" if one else ", one after the other, since they load the same links and memory"
+        single = len(self.runs) == 1
+        how = "" if single else ", one after the other, since they load the same links and memory"
         return (
-            f"{len(self.runs)} probe{'' if one else 's'} on {gpus} {what} at the level "
+            f"{len(self.runs)} probe{'' if single else 's'} on {gpus} {what} at the level "
             f"{self.level}: about {self.estimate_seconds:.0f} s, {needs}{how}"
         )
 
     def state(self) -> SuiteState:
         """The state before anything runs."""
         return SuiteState(
-            steps=tuple(one.step for one in self.steps),
+            steps=tuple(planned.step for planned in self.steps),
             level=self.level,
             estimate_seconds=self.estimate_seconds,
         )

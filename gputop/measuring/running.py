@@ -254,7 +254,7 @@ def _fair(outcome: Outcome, planned: Planned) -> Outcome:
     if outcome.status != "timed-out" or given is None or given >= usual:
         return outcome
     text = f"No end after {given:.0f} s, as long as was allowed; about {usual:.0f} s are usual."
-    kept = tuple(one for one in outcome.measurements if one.verdict != "timed-out")
+    kept = tuple(figure for figure in outcome.measurements if figure.verdict != "timed-out")
     return replace(outcome, status="failed", message=text, measurements=kept)
 
 

@@ -191,7 +191,7 @@ def circumstances(
         found["devices"] = list(request.addresses)
     names = [name for address, name in request.names if address in ends]
     begins = tuple(name + after for name in names for after in (" ", ":"))
-    concerned = [one for one in busy if not ends or one.startswith(begins)]
+    concerned = [sentence for sentence in busy if not ends or sentence.startswith(begins)]
     if concerned:
         found["forced"] = "; ".join(concerned)
     return found

@@ -208,7 +208,9 @@ class Crew:
         text = f"No end after {self._seconds:.0f} s. " + "; ".join(late) + "."
         # Importing torch waits for a file system, which says nothing about a GPU.
         imports = [rank.imported_after for rank in self._ranks]
-        slow = any(one is None or one > MOST_TO_IMPORT * self._seconds for one in imports)
+        slow = any(
+            seconds is None or seconds > MOST_TO_IMPORT * self._seconds for seconds in imports
+        )
         return Trouble("failed" if slow else "timed-out", text, step)
 
     def _at(self, rank: _Rank) -> str:

@@ -103,7 +103,8 @@ class Member:
         """Why a GPU has too little memory, the same text in every rank; else ""."""
         free = [int(text) for text in self.share("free", str(free_bytes))]
         self.devices = tuple(
-            dataclasses.replace(device, free_bytes=one) for device, one in zip(self.devices, free)
+            dataclasses.replace(device, free_bytes=free_bytes)
+            for device, free_bytes in zip(self.devices, free)
         )
         needed = self.needed_bytes()
         forced = self.params.get("force") is True

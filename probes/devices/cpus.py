@@ -86,7 +86,7 @@ class Cpus:
                 to.copy_(source)
                 done[place].append(time.perf_counter())
 
-        threads = [threading.Thread(target=work, args=one) for one in enumerate(flows)]
+        threads = [threading.Thread(target=work, args=arguments) for arguments in enumerate(flows)]
         for thread in threads:
             thread.start()
         for thread in threads:

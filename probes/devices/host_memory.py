@@ -78,8 +78,8 @@ class HostBuffer:
 
     def _ask(self, cuda: str, hip: str, *arguments: int) -> None:
         name = self._prefix + (hip if self._prefix == "hip" else cuda)
-        sizes = [ctypes.c_size_t(one) for one in arguments[:1]]
-        flags = [ctypes.c_uint(one) for one in arguments[1:]]
+        sizes = [ctypes.c_size_t(size) for size in arguments[:1]]
+        flags = [ctypes.c_uint(flag) for flag in arguments[1:]]
         _check(name, self._library[name](ctypes.c_void_p(self.address), *sizes, *flags))
 
 

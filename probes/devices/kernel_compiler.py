@@ -40,7 +40,7 @@ class Compiler:
         number = int(architecture.replace(".", ""))
         known = self._known()
         if known and number not in known:
-            older = [one for one in known if one < number]
+            older = [architecture for architecture in known if architecture < number]
             if not older:
                 raise CompileError(f"NVRTC knows no architecture as old as {architecture}.")
             return self._compile(f"--gpu-architecture=compute_{max(older)}", "PTX")

@@ -184,7 +184,7 @@ class Kernels:
         self.prepare(index)
         loaded = self._loaded[index]
         places = (ctypes.c_void_p * len(arguments))(
-            *(ctypes.cast(ctypes.pointer(one), ctypes.c_void_p) for one in arguments)
+            *(ctypes.cast(ctypes.pointer(argument), ctypes.c_void_p) for argument in arguments)
         )
         with self._torch.cuda.device(index), _Current(self, loaded.context):
             self._ask(

@@ -129,14 +129,14 @@ def _outcome(
     elif silenced:
         why = silenced[0].reason or "no reason given"
         skipped = Xml.SubElement(case, "skipped", message=_text(f"silenced: {why}"))
-        skipped.text = _text("\n\n".join(_whole(one.finding) for one in silenced))
+        skipped.text = _text("\n\n".join(_whole(silence.finding) for silence in silenced))
     elif unexamined:
         needs = "" if rule is None else f": {rule.evidence}"
         Xml.SubElement(case, "skipped", message=_text(f"its evidence was not read{needs}"))
 
 
 def _say(case: Xml.Element, kind: str, severity: str, findings: Sequence[Finding]) -> None:
-    first = next(one for one in findings if one.severity == severity)
+    first = next(finding for finding in findings if finding.severity == severity)
     element = Xml.SubElement(case, kind, type=severity, message=_text(first.title))
     element.text = _text("\n\n".join(map(_whole, findings)))
 
@@ -144,7 +144,9 @@ def _say(case: Xml.Element, kind: str, severity: str, findings: Sequence[Finding
 def _whole(finding: Finding) -> str:
     """A whole finding as plain text."""
     lines = [f"{finding.severity}: {finding.title}"]
-    lines += [f"  {one.what}: {one.value} ({one.source})" for one in finding.evidence]
+    lines += [
+        f"  {evidence.what}: {evidence.value} ({evidence.source})" for evidence in finding.evidence
+    ]
     lines += [f"So: {finding.consequence}", f"Not if: {finding.disproof}"]
     for fix in finding.fix:
         root = " (needs root)" if fix.needs_root else ""

@@ -56,7 +56,9 @@ def _whole(sign: str, word: str, finding: Finding, why: str, width: int | None) 
 
 
 def _verdict(diagnosis: Diagnosis, measured: Sequence[str]) -> str:
-    loud = list(dict.fromkeys(one.id for one in diagnosis.findings if one.severity in LOUD))
+    loud = list(
+        dict.fromkeys(finding.id for finding in diagnosis.findings if finding.severity in LOUD)
+    )
     sign, _ = VERDICT_SIGNS[diagnosis.verdict]
     count = len(diagnosis.examined) + len(diagnosis.unexamined)
     what = f"{len(diagnosis.examined)} of {count} rules examined"

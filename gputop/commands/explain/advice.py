@@ -27,13 +27,13 @@ def advice(snapshot: NodeSnapshot, prediction: Prediction) -> tuple[Advice, ...]
     found = FEW.check(Case(Node(snapshot), gpus=gpus))
     return tuple(
         Advice(
-            id=one.id,
-            title=one.title,
-            why=f"{one.evidence[0].value}; {one.consequence}",
-            text="" if _set(prediction) else one.fix[0].text,
-            command="" if _set(prediction) else one.fix[0].command,
+            id=finding.id,
+            title=finding.title,
+            why=f"{finding.evidence[0].value}; {finding.consequence}",
+            text="" if _set(prediction) else finding.fix[0].text,
+            command="" if _set(prediction) else finding.fix[0].command,
         )
-        for one in found or ()
+        for finding in found or ()
     )
 
 
@@ -44,7 +44,7 @@ def _set(prediction: Prediction) -> bool:
 
 def lines(suggestions: tuple[Advice, ...], width: int) -> Iterator[str]:
     """The advice as lines of text."""
-    for one in suggestions:
-        yield from wrapped(f"{one.title}: {one.why}", width, 2)
-        if one.command:
-            yield from wrapped(f"  {one.text.rstrip('.')}: {one.command}", width, 4)
+    for suggestion in suggestions:
+        yield from wrapped(f"{suggestion.title}: {suggestion.why}", width, 2)
+        if suggestion.command:
+            yield from wrapped(f"  {suggestion.text.rstrip('.')}: {suggestion.command}", width, 4)

@@ -64,7 +64,7 @@ def document(
     """Turn a prediction into a document; `pair` keeps only that ordered pair of ranks."""
     pairs = prediction.pairs
     if pair is not None:
-        pairs = tuple(one for one in pairs if (one.src, one.dst) == pair)
+        pairs = tuple(item for item in pairs if (item.src, item.dst) == pair)
     return ExplainDocument(
         gputop=gputop,
         source=source,

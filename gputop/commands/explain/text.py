@@ -132,13 +132,13 @@ def _matrix(prediction: Prediction, ranks: Sequence[int], width: int) -> Iterato
 
 def _nets(nets: Sequence[NetDecision], width: int) -> Iterator[str]:
     by_rank: dict[int, list[NetDecision]] = {}
-    for one in nets:
-        by_rank.setdefault(one.rank, []).append(one)
+    for net in nets:
+        by_rank.setdefault(net.rank, []).append(net)
     for place, (rank, found) in enumerate(by_rank.items()):
         if place == MATRIX_RANKS:
             yield f"... and {len(by_rank) - place} more ranks"
             return
-        nearest = max(found, key=lambda one: (one.to[1], -one.to[0]))
+        nearest = max(found, key=lambda net: (net.to[1], -net.to[0]))
         gdr = {"Default": "GDR", "PCI": "GDR over PCIe", "Disabled": "no GDR"}
         relay = f", through rank {nearest.pxn_rank}" if nearest.pxn_rank >= 0 else ""
         yield from wrapped(

@@ -115,13 +115,16 @@ def _study(
     if library is None and process is not None:
         library = process.rules
     study = Study(
-        snapshot, library=library, gpus=gpus, values={one.name: one.value for one in held}
+        snapshot,
+        library=library,
+        gpus=gpus,
+        values={variable.name: variable.value for variable in held},
     )
     try:
         study.trouble()
     except UnknownVersionError as error:
         raise Exit(str(error), USAGE) from error
-    return study, {one.name: one.origin for one in held}
+    return study, {variable.name: variable.origin for variable in held}
 
 
 def _catalogue(search: str, as_json: bool) -> None:

@@ -103,9 +103,11 @@ def _flag(flag: Flag, study: Study) -> FlagDocument:
         if closed or study.trouble()
         else tuple(
             ValueOutcome(
-                value=one.changes[0].after or "", reading=one.changes[0].reading, effect=one.effect
+                value=trial.changes[0].after or "",
+                reading=trial.changes[0].reading,
+                effect=trial.effect,
             )
-            for one in study.tries(flag)
+            for trial in study.tries(flag)
         ),
     )
 

@@ -30,7 +30,13 @@ def device_tables(pairs: Pairs, names: Mapping[str, str]) -> str:
         columns.setdefault((quantity_of(figure), figure.variant or ""), []).append(place)
     devices = list(dict.fromkeys(figure.src or "" for figure, _ in pairs))
     order = list(names)
-    devices.sort(key=lambda one: (order.index(one) if one in names else len(order), not one, one))
+    devices.sort(
+        key=lambda device: (
+            order.index(device) if device in names else len(order),
+            not device,
+            device,
+        )
+    )
     grouped = {key: [pairs[place] for place in places] for key, places in columns.items()}
     counted = _counted([figure for figure, _ in pairs])
     if len(columns) <= MOST_COLUMNS:
@@ -72,7 +78,7 @@ def _by_figure(
 
 
 def _judged(columns: Mapping[Column, Pairs]) -> bool:
-    return any(one is not None for column in columns.values() for _, one in column)
+    return any(judgement is not None for column in columns.values() for _, judgement in column)
 
 
 def _counted(figures: Sequence[Measurement]) -> str:

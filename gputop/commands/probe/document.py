@@ -79,8 +79,8 @@ def document(
             {**msgspec.to_builtins(figure), "expected": as_json(judgement)}
             for figure, judgement in known.pairs()
         ],
-        "four_numbers": [one.text for one in known.main],
-        "patterns": [one.text for one in known.patterns],
+        "four_numbers": [line.text for line in known.main],
+        "patterns": [pattern.text for pattern in known.patterns],
         "notes": [
             {"topic": note.topic, "text": note.text, "details": dict(note.details)}
             for note in outcome.notes

@@ -43,14 +43,14 @@ def print_history(names: tuple[str, ...], *, as_json: bool) -> None:
                 "assumptions": [],
                 "node": key,
                 "runs": len(kept),
-                "comparisons": [msgspec.to_builtins(one) for one in found],
+                "comparisons": [msgspec.to_builtins(comparison) for comparison in found],
             }
         )
         return
     if not found:
         what = f" of {', '.join(names)}" if names else ""
         raise Exit(f"no run{what} on this node is kept{_where()}", CANNOT_TELL)
-    click.echo("\n\n".join(text_of(one, labels) for one in found))
+    click.echo("\n\n".join(text_of(comparison, labels) for comparison in found))
 
 
 def _where() -> str:
@@ -60,37 +60,38 @@ def _where() -> str:
         return f": {error}"
 
 
-def text_of(one: RunComparison, names: Mapping[str, str]) -> str:
+def text_of(comparison: RunComparison, names: Mapping[str, str]) -> str:
     """One probe: a few lines and a table of changes."""
-    when = units.moment(one.taken_at, "%Y-%m-%d %H:%M")
-    head = f"{clean(one.probe, 20)}, {when}, level {clean(one.level, 10)}: {_beside(one)}"
+    when = units.moment(comparison.taken_at, "%Y-%m-%d %H:%M")
+    level = clean(comparison.level, 10)
+    head = f"{clean(comparison.probe, 20)}, {when}, level {level}: {_beside(comparison)}"
     lines = [wrapped(head)]
-    for what, entries in (("versions", one.stack), ("variables", one.environment)):
+    for what, entries in (("versions", comparison.stack), ("variables", comparison.environment)):
         if entries:
             said = "; ".join(
                 f"{clean(name, 40)} {_or(', '.join(was))} -> {_or(now)}"
                 for name, was, now in entries
             )
             lines.append(wrapped(clean(f"other {what}: {said}", 600)))
-    rows = [_row(one.probe, change, names) for change in one.marked[:MOST_CHANGES]]
+    rows = [_row(comparison.probe, change, names) for change in comparison.marked[:MOST_CHANGES]]
     if rows:
         lines.append(table(["earlier", "now", "change", "runs"], rows))
-    if len(one.marked) > MOST_CHANGES:
-        lines.append(f"... and {len(one.marked) - MOST_CHANGES} more; --json has all")
+    if len(comparison.marked) > MOST_CHANGES:
+        lines.append(f"... and {len(comparison.marked) - MOST_CHANGES} more; --json has all")
     return "\n".join(lines)
 
 
-def _beside(one: RunComparison) -> str:
-    if not one.earlier_runs:
+def _beside(comparison: RunComparison) -> str:
+    if not comparison.earlier_runs:
         return "the first run that is kept"
-    known = [change for change in one.changes if change.percent is not None]
-    runs = f"{one.earlier_runs} earlier run{'s' * (one.earlier_runs != 1)}"
+    known = [change for change in comparison.changes if change.percent is not None]
+    runs = f"{comparison.earlier_runs} earlier run{'s' * (comparison.earlier_runs != 1)}"
     if not known:
         return f"none of its figures is in the {runs}"
     far = max(known, key=lambda change: abs(change.percent or 0.0))
     return (
-        f"{len(one.marked)} of {len(known)} figures differ by more than 5 % from the median of "
-        f"{runs} (at most {far.percent:+.1f} %)"
+        f"{len(comparison.marked)} of {len(known)} figures differ by more than 5 % from the median "
+        f"of {runs} (at most {far.percent:+.1f} %)"
     )
 
 
@@ -99,7 +100,7 @@ def _or(text: str) -> str:
 
 
 def _row(probe: str, change: FigureChange, names: Mapping[str, str]) -> list[str]:
-    ends = [names.get(one, clean(one, 16)) for one in (change.src, change.dst) if one]
+    ends = [names.get(end, clean(end, 16)) for end in (change.src, change.dst) if end]
     label = f"{change.quantity.replace('_', ' ')} {change.variant or ''}".strip()
     if change.bytes_per_copy and quantity(change.quantity, probe).over_sizes:
         label += f" {units.size(change.bytes_per_copy)}"

@@ -77,7 +77,9 @@ def _transports(check: NcclCheck, names: dict[str, str]) -> list[str]:
 
 
 def _differs(pair: PairCheck, names: dict[str, str]) -> str:
-    src, dst = (names.get(one, clean(one, 20)) for one in (pair.src_bus_id, pair.dst_bus_id))
+    src, dst = (
+        names.get(address, clean(address, 20)) for address in (pair.src_bus_id, pair.dst_bus_id)
+    )
     return f"{src} to {dst}: {_labels(pair.logged)}, PREDICTED {_labels(pair.predicted)}"
 
 

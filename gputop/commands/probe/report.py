@@ -121,7 +121,7 @@ def _odd(figures: Sequence[Measurement], names: Mapping[str, str]) -> list[str]:
 
 
 def _who(figure: Measurement, names: Mapping[str, str]) -> str:
-    ends = [_name(one, names) for one in (figure.src, figure.dst) if one is not None]
+    ends = [_name(end, names) for end in (figure.src, figure.dst) if end is not None]
     return " -> ".join(ends) or _title(figure)
 
 
@@ -162,7 +162,7 @@ def _matrices(pairs: Pairs, names: Mapping[str, str]) -> list[str]:
 
 def _is_whole(figures: Sequence[Measurement]) -> bool:
     """Whether every ordered pair of these devices has a figure."""
-    devices = {one for figure in figures for one in (figure.src, figure.dst)}
+    devices = {end for figure in figures for end in (figure.src, figure.dst)}
     return len(figures) >= len(devices) * (len(devices) - 1)
 
 
@@ -192,7 +192,9 @@ def _matrix(figures: Sequence[Measurement], names: Mapping[str, str]) -> str:
     cells = {(figure.src, figure.dst): _cell(figure) for figure in figures}
     devices = list(dict.fromkeys(address or "" for pair in cells for address in pair))
     order = list(names)
-    devices.sort(key=lambda one: (order.index(one) if one in names else len(order), one))
+    devices.sort(
+        key=lambda device: (order.index(device) if device in names else len(order), device)
+    )
     rows = [
         [
             _name(src, names),

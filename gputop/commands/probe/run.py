@@ -85,7 +85,7 @@ class ProbeRun:
         else:
             self._print(known, check)
         note = history.keep_result(
-            self._snapshot, request, result, [one.verdict for one in known.judgements]
+            self._snapshot, request, result, [judgement.verdict for judgement in known.judgements]
         )
         self._print_notes(request.probe, result, note)
         self._codes.append(exit_code(result, low=known.low))

@@ -36,7 +36,7 @@ def _table(title: str, variant: str, pairs: Pairs) -> str:
         found = [cells.get((size, quantity)) for quantity in operations]
         rows.append([units.size(size), *(_cell(figure) for figure in found)])
     largest = [_largest(pairs, quantity) for quantity in operations]
-    if any(one is not None for _, one in pairs):
+    if any(judgement is not None for _, judgement in pairs):
         rows.append(["healthy", *(healthy(column) for column in largest)])
         rows.append(["verdict", *(_word(pairs, quantity) for quantity in operations)])
     algorithms = [_algorithm(column) for column in largest]

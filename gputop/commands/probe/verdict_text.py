@@ -33,7 +33,11 @@ Pairs = Sequence[Pair]
 
 def healthy(pairs: Pairs) -> str:
     """The healthy value of these figures: "396", "390-396", "~370" for an estimate, or a dash."""
-    bands = [one.band for _, one in pairs if one is not None and one.band is not None]
+    bands = [
+        judgement.band
+        for _, judgement in pairs
+        if judgement is not None and judgement.band is not None
+    ]
     if not bands:
         return units.UNKNOWN
     low, high = (units.figure(end([band.healthy for band in bands])) for end in (min, max))
@@ -43,7 +47,7 @@ def healthy(pairs: Pairs) -> str:
 
 def verdict(pairs: Pairs) -> str:
     """One word for several figures: "healthy", "2 low", "high", "no reference"."""
-    words = Counter(one.verdict for _, one in pairs if one is not None)
+    words = Counter(judgement.verdict for _, judgement in pairs if judgement is not None)
     for word in ("low", "high"):
         if words[word]:
             return word if words[word] == len(pairs) else f"{words[word]} {word}"
@@ -52,14 +56,14 @@ def verdict(pairs: Pairs) -> str:
 
 def verdict_line(pairs: Pairs) -> str:
     """The verdict on a matrix: "healthy: 12 of 12; healthy is about 396 GB/s (typical)"."""
-    judged = [one for _, one in pairs if one is not None]
+    judged = [judgement for _, judgement in pairs if judgement is not None]
     if not judged:
         return ""
-    words = Counter(one.verdict for one in judged)
+    words = Counter(judgement.verdict for judgement in judged)
     counts = ", ".join(f"{count} {word}" for word, count in words.most_common())
     if len(words) == 1:
         counts = next(iter(words))
-    bands = [one.band for one in judged if one.band is not None]
+    bands = [judgement.band for judgement in judged if judgement.band is not None]
     if not bands:
         return f"verdict: {counts}"
     unit = bands[0].unit
@@ -67,46 +71,48 @@ def verdict_line(pairs: Pairs) -> str:
     sure = [pair for pair in pairs if _basis(pair[1]) not in ("", "estimate")]
     if not sure:
         return f"verdict: {counts}; by an estimate about {healthy(pairs)[1:]} {unit}"
-    basis = ", ".join(sorted({_basis(one) for _, one in sure}))
+    basis = ", ".join(sorted({_basis(judgement) for _, judgement in sure}))
     text = f"verdict: {counts}; healthy is about {healthy(sure)} {unit} ({basis})"
     return text + (f", of the others by an estimate {healthy(guessed)[1:]}" if guessed else "")
 
 
-def _basis(one: Judgement | None) -> str:
+def _basis(judgement: Judgement | None) -> str:
     """The basis of the healthy band; "" without one."""
-    return "" if one is None or one.band is None else one.band.basis
+    return "" if judgement is None or judgement.band is None else judgement.band.basis
 
 
 def low_lines(known: Expectations, names: Mapping[str, str]) -> list[str]:
     """One sentence for each kind of low or too high figures, the poorest kind first."""
     groups: dict[tuple[str, str, str], list[tuple[Measurement, Judgement]]] = {}
-    for figure, one in known.pairs():
-        if one is not None and one.verdict in ("low", "high"):
-            kind = (one.verdict, figure.quantity, figure.variant or "")
-            groups.setdefault(kind, []).append((figure, one))
-    ordered = sorted(groups.values(), key=lambda group: min(_share(one) for _, one in group))
+    for figure, judgement in known.pairs():
+        if judgement is not None and judgement.verdict in ("low", "high"):
+            kind = (judgement.verdict, figure.quantity, figure.variant or "")
+            groups.setdefault(kind, []).append((figure, judgement))
+    ordered = sorted(
+        groups.values(), key=lambda group: min(_share(judgement) for _, judgement in group)
+    )
     lines = [wrapped(_low(group, names)) for group in ordered[:MOST_LOW]]
     if len(ordered) > MOST_LOW:
         lines.append(f"... and {len(ordered) - MOST_LOW} kinds more; --json has all")
     return lines
 
 
-def _share(one: Judgement) -> float:
-    return 1.0 if one.share is None else one.share
+def _share(judgement: Judgement) -> float:
+    return 1.0 if judgement.share is None else judgement.share
 
 
 def _low(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]) -> str:
     group = sorted(group, key=lambda pair: _share(pair[1]))
-    figure, one = group[0]
-    text = f"{one.verdict.upper()} {title(figure, {}, ends=False)}, {_places(group, names)}: "
+    figure, judgement = group[0]
+    text = f"{judgement.verdict.upper()} {title(figure, {}, ends=False)}, {_places(group, names)}: "
     text += _range([units.figure(each.value) for each, _ in group])
     text += f" {figure.unit or ''}".rstrip()
-    if one.band is not None and one.share is not None:
+    if judgement.band is not None and judgement.share is not None:
         shares = _range([f"{100 * _share(each):.0f}" for _, each in group])
         text += f", {shares} % of {healthy(group)}"
     if any(each.cause for _, each in group):
         return f"{text}: {_causes(group, names)}"
-    note = _SHARE.sub("", one.note)
+    note = _SHARE.sub("", judgement.note)
     return text + (f": {clean(note, 300)}" if note else "")
 
 
@@ -137,7 +143,7 @@ def _places(group: list[tuple[Measurement, Judgement]], names: Mapping[str, str]
 
 
 def _place(figure: Measurement, names: Mapping[str, str]) -> str:
-    ends = [names.get(one, clean(one, 16)) for one in (figure.src, figure.dst) if one]
+    ends = [names.get(end, clean(end, 16)) for end in (figure.src, figure.dst) if end]
     return " -> ".join(ends) or (
         units.size(figure.bytes_per_copy) if quantity_of(figure).over_sizes else "all GPUs"
     )
@@ -149,16 +155,20 @@ def _range(words: list[str]) -> str:
 
 def combined_lines(known: Expectations) -> list[str]:
     """Comparisons with the data sheet, and patterns of several figures."""
-    texts = [one.text for one in known.main] + [one.text for one in known.patterns]
+    texts = [item.text for item in known.main] + [item.text for item in known.patterns]
     return [wrapped(clean(text, 400)) for text in texts]
 
 
 def unjudged(known: Expectations) -> str:
     """Why nothing was judged: "no reference: no table holds this model"; else empty."""
-    judged = [one for figure, one in known.pairs() if one is not None and figure.value is not None]
-    if not judged or any(one.band is not None for one in judged):
+    judged = [
+        judgement
+        for figure, judgement in known.pairs()
+        if judgement is not None and figure.value is not None
+    ]
+    if not judged or any(judgement.band is not None for judgement in judged):
         return ""
-    notes = Counter(one.note for one in judged if one.note)
+    notes = Counter(judgement.note for judgement in judged if judgement.note)
     return wrapped(f"no reference: {clean(notes.most_common(1)[0][0], 300)}") if notes else ""
 
 

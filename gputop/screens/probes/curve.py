@@ -124,16 +124,16 @@ class ProbeCurve(PlotextPlot):
         plain = self._ascii_only
         dots = PLAIN_DOTS if plain else DOTS
         series = list(enumerate(sweep.series[: len(DOTS)]))
-        for number, one in reversed(series):
-            sizes = [_log(size) for size, _ in one.points]
-            values = [value for _, value in one.points]
+        for number, curve in reversed(series):
+            sizes = [_log(size) for size, _ in curve.points]
+            values = [value for _, value in curve.points]
             colour = self._rgb(INKS[number])
             if not plain:
                 values = [self._fine(value) for value in values]
             plot.plot(sizes, values, marker="." if plain else "braille", color=colour)
-        for number, one in reversed(series):
-            sizes = [_log(size) for size, _ in one.points]
-            values = [value for _, value in one.points]
+        for number, curve in reversed(series):
+            sizes = [_log(size) for size, _ in curve.points]
+            values = [value for _, value in curve.points]
             plot.scatter(sizes, values, marker=dots[number], color=self._rgb(INKS[number]))
 
     def _fine(self, value: float) -> float:

@@ -81,8 +81,8 @@ class ProbeEntry(msgspec.Struct, frozen=True, kw_only=True):
         """Sign, word and ink of the worst verdict among the figures."""
         judgements = [member.judgement for group in self.groups for member in group.members]
         gravest = max(
-            (one for one in judgements if one is not None),
-            key=lambda one: (_RANK.get(one.verdict, 0), not one.explained),
+            (judgement for judgement in judgements if judgement is not None),
+            key=lambda judgement: (_RANK.get(judgement.verdict, 0), not judgement.explained),
             default=None,
         )
         return verdict_of(gravest)
@@ -104,8 +104,8 @@ def entries(
     notes of each probe's last run.
     """
     by_probe: dict[str, list[Measurement]] = {}
-    for one in figures:
-        by_probe.setdefault(one.probe, []).append(one)
+    for figure in figures:
+        by_probe.setdefault(figure.probe, []).append(figure)
     known = specs()
     made = []
     for name in (*known, *(name for name in by_probe if name not in known)):

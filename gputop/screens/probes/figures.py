@@ -161,12 +161,12 @@ def _row(
 ) -> Line:
     """One bar: name, bar with its band, figures, verdict, and the band where there is room."""
     name = columns.name
-    values = [one.figure.value for one in members if one.figure.value is not None]
+    values = [member.figure.value for member in members if member.figure.value is not None]
     judgement = worst.judgement
     band = None if judgement is None else judgement.band
     sign, word, ink = verdict_of(judgement)
     if len(members) > 1:
-        low = sum(1 for one in members if one.verdict == "low")
+        low = sum(1 for member in members if member.verdict == "low")
         short = f"{title} ×{len(members)}"
         long = f"{short}, {low} low" if 0 < low < len(members) else short
         title = next((text for text in (long, short) if len(text) < name - 1), title)

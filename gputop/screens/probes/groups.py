@@ -59,21 +59,21 @@ class Group(msgspec.Struct, frozen=True):
     @property
     def worst(self) -> GroupMember:
         """The member to look at first: the lowest if one is low, else the median."""
-        known = [one for one in self.members if one.figure.value is not None]
+        known = [member for member in self.members if member.figure.value is not None]
         if not known:
             return self.members[0]
-        first = min(known, key=lambda one: _ORDER.get(one.verdict, 2))
+        first = min(known, key=lambda member: _ORDER.get(member.verdict, 2))
         alike = sorted(
-            (one for one in known if one.verdict == first.verdict),
-            key=lambda one: one.figure.value or 0.0,
+            (member for member in known if member.verdict == first.verdict),
+            key=lambda member: member.figure.value or 0.0,
         )
         return alike[0] if first.verdict == "low" else alike[len(alike) // 2]
 
     @property
     def bad(self) -> tuple[GroupMember, ...]:
         """Members that are low, lowest first."""
-        low = [one for one in self.members if one.verdict == "low"]
-        return tuple(sorted(low, key=lambda one: one.figure.value or 0.0))
+        low = [member for member in self.members if member.verdict == "low"]
+        return tuple(sorted(low, key=lambda member: member.figure.value or 0.0))
 
     @property
     def range_text(self) -> str:
@@ -110,14 +110,16 @@ def groups(figures: Iterable[Measurement], judged: Judged, names: Mapping[str, s
     Two sizes are not a sweep but two runs; the later one counts.
     """
     alike: dict[tuple[object, ...], list[Measurement]] = {}
-    for one in figures:
-        alike.setdefault((one.quantity, one.variant, one.src, one.dst), []).append(one)
+    for figure in figures:
+        alike.setdefault((figure.quantity, figure.variant, figure.src, figure.dst), []).append(
+            figure
+        )
     found: dict[tuple[Quantity, str | None], list[Measurement]] = {}
     for members in alike.values():
-        one = members[-1]
+        figure = members[-1]
         if len(members) >= LEAST_POINTS:
-            one = max(members, key=lambda member: member.bytes_per_copy or 0)
-        found.setdefault((quantity_of(one), one.variant), []).append(one)
+            figure = max(members, key=lambda member: member.bytes_per_copy or 0)
+        found.setdefault((quantity_of(figure), figure.variant), []).append(figure)
     order = sorted(found, key=lambda key: place_of(key[0].key, found[key][0].probe))
     return [
         Group(
@@ -125,7 +127,8 @@ def groups(figures: Iterable[Measurement], judged: Judged, names: Mapping[str, s
             quantity=key[0],
             variant=key[1],
             members=tuple(
-                GroupMember(who_of(one, names), one, judged.of(one)) for one in found[key]
+                GroupMember(who_of(figure, names), figure, judged.of(figure))
+                for figure in found[key]
             ),
         )
         for key in order

@@ -39,10 +39,12 @@ def _levels(entries: Sequence[ProbeEntry], gpus: int, level: str, width: int) ->
     spans: list[Span] = [(" Level ", "muted")]
     for name in LEVELS:
         spans += [(name, "strong underline" if name == level else "muted"), (" ", "")]
-    able = [one for one in entries if one.seconds is not None and gpus >= one.minimum_gpus > 0]
+    able = [
+        entry for entry in entries if entry.seconds is not None and gpus >= entry.minimum_gpus > 0
+    ]
     if not gpus:
         return (*spans, _DOT, ("no GPU to measure", "muted"))
-    total = sum(one.seconds or 0.0 for one in able)
+    total = sum(entry.seconds or 0.0 for entry in able)
     count = f"{len(able)} probe{'s' * (len(able) != 1)} on {gpus} GPU{'s' * (gpus != 1)}"
     said = f"{count}, about {seconds(total)}"
     return (*spans, _DOT, (said, ""), *((_DOT, ("a", "key bold"), (" runs all", "muted"))))

@@ -72,7 +72,7 @@ def _changes(comparison: RunComparison, names: Mapping[str, str], width: int) ->
         return
     marked = comparison.marked
     count = f"{comparison.earlier_runs} earlier run{'s' * (comparison.earlier_runs != 1)}"
-    known = [one for one in comparison.changes if one.percent is not None]
+    known = [change for change in comparison.changes if change.percent is not None]
     if marked:
         yield (
             (" ! ", "warn"),
@@ -81,23 +81,23 @@ def _changes(comparison: RunComparison, names: Mapping[str, str], width: int) ->
         )
     elif known:
         yield ((" ✓ ", "good"), ("unchanged", ""), (f" against the median of {count}", "muted"))
-    for one in marked[:_MARKED]:
-        yield _change(comparison.probe, one, names, width)
+    for change in marked[:_MARKED]:
+        yield _change(comparison.probe, change, names, width)
     for name, was, now in (*comparison.stack, *comparison.environment):
         text = f" {clean(name, 40)}: {clean(', '.join(was) or 'not set', 60)} → "
         yield from wrapped(((text, "muted"), (clean(now, 60) or "not set", "")), width, 3)
 
 
-def _change(probe: str, one: FigureChange, names: Mapping[str, str], width: int) -> Line:
-    ends = [names.get(end, clean(end, 20)) for end in (one.src, one.dst) if end]
+def _change(probe: str, change: FigureChange, names: Mapping[str, str], width: int) -> Line:
+    ends = [names.get(end, clean(end, 20)) for end in (change.src, change.dst) if end]
     what = ", ".join(
         part
-        for part in (title_of(quantity(one.quantity, probe), one.variant), " → ".join(ends))
+        for part in (title_of(quantity(change.quantity, probe), change.variant), " → ".join(ends))
         if part
     )
-    size = f" {units.size(one.bytes_per_copy)}" if one.bytes_per_copy and not ends else ""
-    was = f"{units.figure(one.earlier)} → {units.figure(one.now)} {unit_text(one.unit)}"
-    percent = f"{one.percent or 0.0:+.0f} %"
+    size = f" {units.size(change.bytes_per_copy)}" if change.bytes_per_copy and not ends else ""
+    was = f"{units.figure(change.earlier)} → {units.figure(change.now)} {unit_text(change.unit)}"
+    percent = f"{change.percent or 0.0:+.0f} %"
     room = max(width - len(was) - 12, 10)
     return (
         (left(f"   {what}{size}", room), ""),
@@ -120,12 +120,14 @@ def _headline(probe: str, runs: Iterable[KeptRun]) -> tuple[str, str | None] | N
 def _value(run: KeptRun, key: tuple[str, str | None]) -> tuple[float, str] | None:
     """Median of the headline's figures at the largest size, with its unit."""
     found: list[KeptFigure] = [
-        one for one in run.figures if (one.quantity, one.variant) == key and one.value is not None
+        figure
+        for figure in run.figures
+        if (figure.quantity, figure.variant) == key and figure.value is not None
     ]
     if not found:
         return None
-    largest = max(one.bytes_per_copy or 0 for one in found)
-    values = [one.value or 0.0 for one in found if (one.bytes_per_copy or 0) == largest]
+    largest = max(figure.bytes_per_copy or 0 for figure in found)
+    values = [figure.value or 0.0 for figure in found if (figure.bytes_per_copy or 0) == largest]
     return statistics.median(values), unit_text(found[0].unit)
 
 
@@ -139,7 +141,7 @@ def _run(run: KeptRun, earlier: KeptRun | None, key: tuple[str, str | None] | No
             *spans,
             (f"{len(run.figures)} figure{'' if len(run.figures) == 1 else 's'}", "muted"),
         )
-    words = [one.judgement or "" for one in run.figures]
+    words = [figure.judgement or "" for figure in run.figures]
     gravest = max(words, key=lambda word: _RANK.get(word, 0), default="")
     sign, ink = VERDICTS.get(gravest, ("·", "muted"))
     spans.append((right(f"{units.figure(now[0])} {now[1]}", 15), "strong"))

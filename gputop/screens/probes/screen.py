@@ -161,7 +161,7 @@ class ProbesScreen(View):
         entry = table.entry
         if entry is None:
             return
-        figures = [one for one in snapshot.measurements if one.probe == entry.name]
+        figures = [figure for figure in snapshot.measurements if figure.probe == entry.name]
         self._read_history(report)
         self._views.look_at(entry, figures, known, self.has_class("-narrow"))
         self.query_one("#probes-head", Board).show(

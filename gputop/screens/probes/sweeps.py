@@ -52,12 +52,12 @@ def sweeps(
 ) -> tuple[Sweep, ...]:
     """The sweep of every quantity with three sizes or more, in order of arrival."""
     by_quantity: dict[Quantity, list[Measurement]] = {}
-    for one in figures:
-        if _drawable(one):
-            by_quantity.setdefault(quantity_of(one), []).append(one)
+    for figure in figures:
+        if _drawable(figure):
+            by_quantity.setdefault(quantity_of(figure), []).append(figure)
     found = []
     for quantity, members in by_quantity.items():
-        if len({one.bytes_per_copy for one in members}) < LEAST_POINTS:
+        if len({figure.bytes_per_copy for figure in members}) < LEAST_POINTS:
             continue
         series = _series(members, names)
         if series:
@@ -78,10 +78,10 @@ def _drawable(figure: Measurement) -> bool:
 def _series(members: list[Measurement], names: Mapping[str, str]) -> tuple[Series, ...]:
     """A series for each variant; many pairs give their median, and the slowest if it differs."""
     by_variant: dict[str, dict[str, dict[int, float]]] = {}
-    for one in members:
-        ends = by_variant.setdefault(clean(one.variant or "", 40), {})
-        points = ends.setdefault(who_of(one, names), {})
-        points[one.bytes_per_copy or 0] = one.value or 0.0
+    for figure in members:
+        ends = by_variant.setdefault(clean(figure.variant or "", 40), {})
+        points = ends.setdefault(who_of(figure, names), {})
+        points[figure.bytes_per_copy or 0] = figure.value or 0.0
     found: list[Series] = []
     for variant, ends in by_variant.items():
         if len(ends) == 1:
@@ -102,7 +102,7 @@ def _series(members: list[Measurement], names: Mapping[str, str]) -> tuple[Serie
         slow = min(ends, key=lambda who: ends[who].get(largest, middle[largest]))
         if ends[slow].get(largest, middle[largest]) < (1 - APART) * middle[largest]:
             found.append(_made(", ".join(w for w in (variant, slow) if w), ends[slow]))
-    return tuple(one for one in found if len(one.points) >= LEAST_POINTS)
+    return tuple(curve for curve in found if len(curve.points) >= LEAST_POINTS)
 
 
 def _made(name: str, points: Mapping[int, float]) -> Series:
@@ -122,9 +122,9 @@ def _band(
 ) -> tuple[tuple[tuple[float, float, float], ...], str]:
     ends: dict[float, tuple[float, float]] = {}
     source = ""
-    for one in members:
-        judgement = judged.of(one)
-        if judgement is not None and judgement.band is not None and _holds(one, judgement):
-            ends[float(one.bytes_per_copy or 0)] = edges(judgement.band)
+    for figure in members:
+        judgement = judged.of(figure)
+        if judgement is not None and judgement.band is not None and _holds(figure, judgement):
+            ends[float(figure.bytes_per_copy or 0)] = edges(judgement.band)
             source = judgement.band.source
     return tuple((size, *ends[size]) for size in sorted(ends)), clean(source, 120)

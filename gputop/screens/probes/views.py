@@ -115,7 +115,8 @@ def heat_maps(groups: Iterable[Group]) -> tuple[Measure, ...]:
     found = [
         group
         for group in groups
-        if sum(1 for one in group.members if one.figure.src and one.figure.dst) >= _LEAST_PAIRS
+        if sum(1 for member in group.members if member.figure.src and member.figure.dst)
+        >= _LEAST_PAIRS
     ]
     found.sort(key=lambda group: not group.numbers)
     return tuple(

@@ -150,15 +150,15 @@ class CollectiveMember(Member):
         once = min(here.seconds(calls[-1], 1) for _ in range(2))
         tried = {"once": once, "wrong": wrong, "checked": checked}
         heard = self._hear(f"tried/{place}", tried)
-        once = max(one["once"] for one in heard)
-        wrong, checked = (sum(one[key] for one in heard) for key in ("wrong", "checked"))
+        once = max(answer["once"] for answer in heard)
+        wrong, checked = (sum(answer[key] for answer in heard) for key in ("wrong", "checked"))
         often = repeats(self._level, once, self._clock.allowed(place))
         taken = self._samples(calls, often)
         heard = self._hear(f"taken/{place}", taken)
-        in_a_row = list(zip(*(one["row"] for one in heard)))
+        in_a_row = list(zip(*(answer["row"] for answer in heard)))
         # If one rank was not held long enough, the samples of all ranks are void.
-        held = [ranks for ranks in zip(*(one["held"] for one in heard)) if None not in ranks]
-        queued = max(one["queued"] for one in heard)
+        held = [ranks for ranks in zip(*(answer["held"] for answer in heard)) if None not in ranks]
+        queued = max(answer["queued"] for answer in heard)
         self._clock.end(heard[0]["now"], step.size_bytes, _middle(in_a_row, max))
         if often.cut:
             self._cut.append(step.what)
@@ -265,7 +265,9 @@ class CollectiveMember(Member):
             "dtype": "float32",
             "variables": dict(self.params.get("variables", {})),
         }
-        taken = Sampled(tuple(factor * gigabytes_per_second(size, fmean(one)) for one in times))
+        taken = Sampled(
+            tuple(factor * gigabytes_per_second(size, fmean(by_rank)) for by_rank in times)
+        )
         self.figure(
             operation.quantity, "", "",
             f"{step.what}, by all {self.ranks} ranks", taken,

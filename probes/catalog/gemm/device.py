@@ -155,8 +155,8 @@ def measure_rows(
     failed: Optional[BaseException] = None
     try:
         running = [bench.thread.submit(bench.measure_row, came.put, stop) for bench in benches]
-        for one in running:
-            one.add_done_callback(came.put)
+        for future in running:
+            future.add_done_callback(came.put)
         while running:
             item = came.get()
             if isinstance(item, tuple):

@@ -170,7 +170,7 @@ class _Walk:
                 results = [bench.thread.submit(bench.measure, case).result() for bench in benches]
             else:
                 waiting = [bench.thread.submit(bench.measure, case) for bench in benches]
-                results = [one.result() for one in waiting]
+                results = [future.result() for future in waiting]
         together = len(benches) > 1 and not self._alone
         for bench, result in zip(benches, results):
             self._take(case, bench, result, attempt=attempt, together=together)
@@ -212,17 +212,19 @@ class _Walk:
             for bench in self._benches
             if (bench.record.key, case) in self._taken
         ]
-        timed = [one for one in timed if one.result.times is not None]
-        for one in timed:
-            one.bench.make_room(case)
+        timed = [taken for taken in timed if taken.result.times is not None]
+        for taken in timed:
+            taken.bench.make_room(case)
         with precision(self._torch, case.dtype):
-            waiting = [one.bench.thread.submit(one.bench.check, case, one.result) for one in timed]
+            waiting = [
+                taken.bench.thread.submit(taken.bench.check, case, taken.result) for taken in timed
+            ]
             results = [answer.result() for answer in waiting]
-        for one, result in zip(timed, results):
-            self._report(case, dataclasses.replace(one, result=result, checked=True))
+        for taken, result in zip(timed, results):
+            self._report(case, dataclasses.replace(taken, result=result, checked=True))
             if result.times is not None:
                 figure = case.tflops(result.times.median)
-                self._figures[one.bench.record.key, case] = figure
+                self._figures[taken.bench.record.key, case] = figure
 
     def _report(self, case: Multiplication, taken: Taken) -> None:
         self._emit(measurement(case, taken, device_kind=self._kind, method=SPEC.method))

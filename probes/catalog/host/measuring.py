@@ -176,8 +176,8 @@ class Measuring:
             rates(self._copier.ends(copies, self._level.copies), sizes)
             for _ in range(self._level.samples)
         ]
-        each = [Sampled(tuple(one[place] for one in taken)) for place in range(len(copies))]
-        return [*each, Sampled(tuple(sum(one) for one in taken))]
+        each = [Sampled(tuple(rates[place] for rates in taken)) for place in range(len(copies))]
+        return [*each, Sampled(tuple(sum(rates) for rates in taken))]
 
     def pageable(self, size_bytes: int) -> None:
         """Copy from pageable memory next to each device; the CPU copies, so its clock counts."""

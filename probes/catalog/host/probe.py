@@ -157,8 +157,10 @@ def _walk(
     found: dict[tuple[str, str], dict[int, float]] = {}
     for node, cpus in from_nodes:
         step(f"from the CPUs of NUMA node {node}")
-        for one in measuring.from_node(node, cpus, other_bytes):
-            found.setdefault((one.place.key, one.quantity.key), {})[node] = one.sampled.median
+        for figure in measuring.from_node(node, cpus, other_bytes):
+            found.setdefault((figure.place.key, figure.quantity.key), {})[node] = (
+                figure.sampled.median
+            )
     if more:
         _compare_nodes(found, {place.key: place.node for place in places}, nodes, emit)
     emit(Progress(total, total, "all host copies measured"))

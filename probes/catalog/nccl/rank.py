@@ -149,7 +149,7 @@ class NcclMember(Member):
         taken = [sample() for _ in range(samples)]
         if sends:
             return
-        speeds = Sampled(tuple(gigabytes_per_second(step.size_bytes, one) for one in taken))
+        speeds = Sampled(tuple(gigabytes_per_second(step.size_bytes, seconds) for seconds in taken))
         src, dst = self.devices[step.src].key, self.devices[step.dst].key
         found: dict[str, Any] = {
             "verdict": "wrong-data" if wrong else "verified",

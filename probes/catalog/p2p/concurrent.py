@@ -130,7 +130,7 @@ class _Crowd:
         small = min(self._size, self._sizes.smallest_bytes)
         speeds = []
         for src in range(len(self._devices)):
-            for ends in [one for one in self._granted if one[0] == src]:
+            for ends in [ends for ends in self._granted if ends[0] == src]:
                 trial = partial(self._backend.flow_seconds, self._flows([ends]), small, 4)
                 warm(trial, _WARM_SECONDS if ends == (src, int(src == 0)) else 0.0)
                 speeds.append(4 * small / trial().together)
@@ -197,8 +197,8 @@ class _Crowd:
                 each[number].update(zip(phase, self._rates(times)))
                 seconds[number] += times.together
         payload = len(pattern.flows) * self._sizes.copies * self._size
-        found = [[one[ends] for ends in pattern.flows] for one in each]
-        totals = [gigabytes_per_second(payload, one) for one in seconds]
+        found = [[rates[ends] for ends in pattern.flows] for rates in each]
+        totals = [gigabytes_per_second(payload, elapsed) for elapsed in seconds]
         how = f" {IN_PHASES}: each GPU to one other, no two to the same"
         return self._emit_result(_Taken(pattern, IN_PHASES, how, found, totals))
 
@@ -209,7 +209,7 @@ class _Crowd:
         medians = []
         for place, (src, dst) in enumerate(pattern.flows):
             a, b = self._devices[src], self._devices[dst]
-            sampled = Sampled(tuple(one[place] for one in taken.found))
+            sampled = Sampled(tuple(rates[place] for rates in taken.found))
             medians.append(sampled.median)
             self._report.figure(
                 CONCURRENT, a, b,

@@ -37,16 +37,16 @@ def patterns(count: int, level: str) -> list[Pattern]:
     found = [
         Pattern(
             "ring shift" if by == 1 else f"ring shift by {by}",
-            tuple((one, (one + by) % count) for one in everyone),
+            tuple((device, (device + by) % count) for device in everyone),
         )
         for by in shifts
     ]
     if count == 2:
         return found
     for hub in hubs:
-        others = [one for one in everyone if one != hub]
-        found.append(Pattern("all to one", tuple((one, hub) for one in others), hub))
-        found.append(Pattern("one to all", tuple((hub, one) for one in others), hub))
+        others = [device for device in everyone if device != hub]
+        found.append(Pattern("all to one", tuple((device, hub) for device in others), hub))
+        found.append(Pattern("one to all", tuple((hub, device) for device in others), hub))
     every = tuple((src, dst) for src in everyone for dst in everyone if src != dst)
     return [*found, Pattern("all to all", every)]
 
@@ -62,7 +62,9 @@ def phases(count: int) -> "list[tuple[Ends, ...]]":
         return []
     everyone = range(count)
     if count % 2:
-        return [tuple((one, (one + by) % count) for one in everyone) for by in range(1, count)]
+        return [
+            tuple((device, (device + by) % count) for device in everyone) for by in range(1, count)
+        ]
     half = count // 2
     within = [(*phase, *((half + src, half + dst) for src, dst in phase)) for phase in phases(half)]
     near, far = range(half), range(half, count)
@@ -102,9 +104,9 @@ def has_one_port(ran: Sequence[PatternResult], alone: Mapping[Ends, float]) -> b
 
 def _times_one_pair(ran: Sequence[PatternResult], alone: Mapping[Ends, float], name: str) -> float:
     return statistics.median(
-        one.total / max(alone[ends] for ends in one.pattern.flows)
-        for one in ran
-        if one.pattern.name == name
+        result.total / max(alone[ends] for ends in result.pattern.flows)
+        for result in ran
+        if result.pattern.name == name
     )
 
 
@@ -112,7 +114,7 @@ def wiring(
     ran: Sequence[PatternResult], alone: Mapping[Ends, float], names: Sequence[str]
 ) -> "tuple[str, dict[str, object]]":
     """One sentence on what the figures show, and the ratios behind it."""
-    ring = next(one for one in ran if one.pattern.name == "ring shift")
+    ring = next(result for result in ran if result.pattern.name == "ring shift")
     kept = min(figure / alone[ends] for ends, figure in zip(ring.pattern.flows, ring.each))
     details: dict[str, object] = {"ring_kept": round(kept, 3)}
     if len(names) == 2:
@@ -129,7 +131,7 @@ def wiring(
         all_to_one_times_one_pair=round(factors["all to one"], 3),
         peers=peers,
     )
-    everyone = next(one for one in ran if one.pattern.name == "all to all")
+    everyone = next(result for result in ran if result.pattern.name == "all to all")
     in_phases = everyone.schedule == IN_PHASES
     parts = {
         ends: figure / alone[ends] for ends, figure in zip(everyone.pattern.flows, everyone.each)
@@ -169,7 +171,7 @@ def wiring(
 def _crowded(ring: PatternResult, alone: Mapping[Ends, float], names: Sequence[str]) -> str:
     """What slow pairs mean when every GPU writes to its neighbour."""
     kept = {ends: figure / alone[ends] for ends, figure in zip(ring.pattern.flows, ring.each)}
-    behind = sorted((one for one in kept if kept[one] < HOLDS), key=lambda ends: kept[ends])
+    behind = sorted((ends for ends in kept if kept[ends] < HOLDS), key=lambda ends: kept[ends])
     src, dst = behind[0]
     worst = f"keeps {_percent(kept[behind[0]])} of what it gets alone"
     start = "With every GPU writing to its neighbour at once"
@@ -202,7 +204,7 @@ def _groups(parts: Mapping[Ends, float], count: int) -> "list[list[int]]":
     for (src, dst), kept in parts.items():
         if kept >= HOLDS:
             old, new = group[dst], group[src]
-            group = [new if one == old else one for one in group]
+            group = [new if member == old else member for member in group]
     found = [
         [place for place in range(count) if group[place] == name] for name in sorted(set(group))
     ]
@@ -210,5 +212,5 @@ def _groups(parts: Mapping[Ends, float], count: int) -> "list[list[int]]":
         kept >= HOLDS if group[src] == group[dst] else kept < BLOCKED
         for (src, dst), kept in parts.items()
     )
-    alone = any(len(one) == 1 for one in found)  # it has no path of its own to share
+    alone = any(len(group) == 1 for group in found)  # it has no path of its own to share
     return found if len(found) > 1 and consistent and not alone else []

@@ -70,7 +70,7 @@ class PairReporter:
             unit=quantity.unit,
             minimum=round(min(sampled.samples), digits),
             maximum=round(max(sampled.samples), digits),
-            samples=tuple(round(one, digits) for one in sampled.samples),
+            samples=tuple(round(sample, digits) for sample in sampled.samples),
             bytes_per_copy=size_bytes,
             copies_per_sample=copies,
             attempt=attempt,

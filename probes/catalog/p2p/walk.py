@@ -204,7 +204,7 @@ class Walk:
         times = [self.backend.flow_seconds(flows, size, copies) for _ in range(self._sizes.samples)]
 
         def of(bytes_moved: int, seconds: Sequence[float]) -> Sampled:
-            return Sampled(tuple(gigabytes_per_second(bytes_moved, one) for one in seconds))
+            return Sampled(tuple(gigabytes_per_second(bytes_moved, elapsed) for elapsed in seconds))
 
         payload = copies * size
         there, back = (of(payload, [t.each[place] for t in times]) for place in (0, 1))

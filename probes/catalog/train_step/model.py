@@ -149,8 +149,8 @@ def build(torch: Any, stack: Stack, device: str, dtype: Any) -> Any:
                 more["enable_gqa"] = True
             else:
                 key, value = (
-                    one.repeat_interleave(stack.heads // stack.kv_heads, dim=1)
-                    for one in (key, value)
+                    heads.repeat_interleave(stack.heads // stack.kv_heads, dim=1)
+                    for heads in (key, value)
                 )
             mixed = functional.scaled_dot_product_attention(
                 query, key, value, is_causal=True, **more

@@ -199,7 +199,7 @@ class TrainMember(Member):
                 loss = work()
                 marks.append(self._mark())
             self.here.wait()
-        times = [self._between(one, two) for one, two in zip(marks, marks[1:])]
+        times = [self._between(begin, two) for begin, two in zip(marks, marks[1:])]
         return loss, times, watched.summary()
 
     def _mark(self) -> Any:
