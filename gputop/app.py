@@ -19,7 +19,6 @@ from textual.screen import Screen
 
 import gputop.themes
 from gputop import messages, theming
-from gputop.library_words import words
 from gputop.live.findings_controller import FindingsController
 from gputop.live.probe_controller import NCCL, ProbeController
 from gputop.live.refresh import Inbox, Refresher
@@ -28,6 +27,7 @@ from gputop.screens.keys import COMMON
 from gputop.screens.view import View
 from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean, clean_block
+from gputop.topology.hardware.words import Words, words_for
 from gputop.widgets.keys import bindings, commands, help_rows
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ class GpuTop(App[int]):
         """Give our own variables to themes that do not know them, such as Textual's."""
         ours = self.get_theme(theming.DEFAULT if self.current_theme.dark else theming.LIGHT)
         return {} if ours is None else ours.variables
+
+    @property
+    def words(self) -> Words:
+        """What library, links and tools of the node are called; before it is read, of any node."""
+        return words_for(None) if self.report is None else self.report.words
 
     @property
     def view(self) -> View | None:
@@ -226,7 +231,7 @@ class GpuTop(App[int]):
 
         if self.view is not None:
             rows = help_rows(self.view.KEYS)
-            own = [(key, words(self.report).say(what)) for key, what in rows]
+            own = [(key, self.words.say(what)) for key, what in rows]
             self.push_screen(HelpPanel(self.view.TITLE, own, help_rows(COMMON), self))
 
     def action_choose_theme(self) -> None:
@@ -284,10 +289,7 @@ class GpuTop(App[int]):
         from gputop.actions import offers_demos
 
         common = [
-            command._replace(
-                title=words(self.report).say(command.title),
-                help=words(self.report).say(command.help),
-            )
+            command._replace(title=self.words.say(command.title), help=self.words.say(command.help))
             for command in commands(COMMON, self.run_action)
             if offers_demos(self.report) or command.title != "Demo nodes"
         ]

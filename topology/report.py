@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .hardware.words import Words, words_of
 from .node import Node
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ class Report(msgspec.Struct, frozen=True, eq=False):
     def snapshot(self) -> NodeSnapshot:
         """The snapshot that was examined."""
         return self.node.snapshot
+
+    @property
+    def words(self) -> Words:
+        """What library, links and tools of its GPUs are called."""
+        return words_of(self.snapshot.machine.gpus)
 
     @property
     def graph(self) -> Graph:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from gputop.live.findings_controller import FindingsController
     from gputop.live.probe_controller import ProbeController
     from gputop.messages import SuiteState
+    from gputop.topology.hardware.words import Words
 
 T = TypeVar("T")
 
@@ -22,6 +23,10 @@ class ScreenHost(Protocol):
     """Seconds between two readings."""
     probing: ProbeController
     findings: FindingsController
+
+    @property
+    def words(self) -> Words:
+        """What library, links and tools of the node are called."""
 
     @property
     def suite(self) -> SuiteState | None:

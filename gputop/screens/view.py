@@ -14,7 +14,6 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.library_words import words
 from gputop.messages import ProbeState
 from gputop.screens import NAMES
 from gputop.screens.keys import key_line
@@ -190,7 +189,7 @@ class View(Screen[None]):
         self.query_one("#status", StatusBar).show(now or news, news if now else ())
         self.query_one("#keys", KeyBar).keys(
             [
-                (key.name, words(report).say(key.label), action)
+                (key.name, self.gputop.words.say(key.label), action)
                 for key, action in key_line(self.KEYS, self.LINE)
             ]
         )

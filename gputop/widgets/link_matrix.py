@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gputop.library_words import words
 from gputop.terminal.clean import clean
 from gputop.topology.hardware.vendors import AMD
 from gputop.widgets.gpu_cells import short_address
@@ -33,7 +32,7 @@ def relation_ink(letters: str) -> str:
 
 def matrix_title(report: Report) -> str:
     """Say whose letters these are, and which GPUs hang together."""
-    title = f"Links · {words(report).distances}"
+    title = f"Links · {report.words.distances}"
     title = title.replace("letters of PCIe distance", "PCIe distance")  # room for the islands
     if any(gpu.vendor == AMD.id for gpu in report.snapshot.machine.gpus):
         title += ", XGMI of rocm-smi"

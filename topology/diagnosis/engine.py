@@ -74,7 +74,7 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
             answer = rule.check(case)
             said = None if answer is None else tuple(answer)
         except Exception as error:  # noqa: BLE001 - the rules' border: a bug is told, not hidden
-            failed.append(_failed(rule, error))
+            failed.append(_failed(case, rule, error))
             continue
         (unexamined if said is None else examined).append(rule.id)
         found += [(rule, _disproved(case, rule, finding)) for finding in said or ()]
@@ -142,7 +142,7 @@ def _verdict(
     )
 
 
-def _failed(rule: Rule, error: Exception) -> Finding:
+def _failed(case: Case, rule: Rule, error: Exception) -> Finding:
     what = f"{type(error).__name__}: {error}"[:300]
     return Finding(
         id=FAILED,
@@ -150,7 +150,7 @@ def _failed(rule: Rule, error: Exception) -> Finding:
         title=f"rule {rule.id} failed",
         evidence=(Evidence(what=f"error in the rule {rule.id}", value=what, source="gputop"),),
         disproof="a version of gputop in which the rule runs",
-        consequence=f"Not examined: {rule.title}.",
+        consequence=f"Not examined: {case.words.say(rule.title)}.",
         sources=rule.sources,
     )
 

@@ -22,11 +22,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Kebab-case, stable: people silence it by this name."""
     title: str
-    """What is looked for, a noun phrase: "NVLinks that are down"."""
+    """What is looked for, a noun phrase: "NVLinks that are down". This, `evidence` and `disproof`
+    may hold the fields of Words in braces."""
     evidence: str
     """What has to be read for it, in words."""
     disproof: str
-    """What would show that a finding is wrong; it may hold the fields of Words in braces."""
+    """What would show that a finding is wrong."""
     sources: tuple[str, ...]
     """Where the rule comes from: documents, threads, files of source code."""
     check: Callable[[Case], Iterable[Finding] | None]

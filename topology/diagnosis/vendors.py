@@ -14,19 +14,9 @@ def amd(gpus: Sequence[Gpu]) -> bool:
     return only(gpus) is AMD
 
 
-def nvidia(gpus: Sequence[Gpu]) -> bool:
-    """Whether all of them are NVIDIA's."""
-    return only(gpus) is NVIDIA
-
-
 def amds(case: Case) -> list[Gpu]:
     """The AMD GPUs among those being examined."""
     return [gpu for gpu in case.gpus if gpu.vendor == AMD.id]
-
-
-def nvidias(case: Case) -> list[Gpu]:
-    """The NVIDIA GPUs among those being examined."""
-    return [gpu for gpu in case.gpus if gpu.vendor == NVIDIA.id]
 
 
 def source(gpus: Sequence[Gpu], nvml: str) -> str:

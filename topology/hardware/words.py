@@ -28,6 +28,8 @@ class Words(msgspec.Struct, frozen=True, kw_only=True):
     """"NVLinks"."""
     any_link: str
     """The link, or all kinds of links where several fit: "NVLink or xGMI"."""
+    any_links: str
+    """The plural of it: "NVLinks or xGMI links"."""
     runtime: str
     """"CUDA"."""
     management: str
@@ -57,6 +59,7 @@ def words_for(vendor: Vendor | None) -> Words:
         link=own.link,
         links=own.links,
         any_link=vendor.link if vendor else " or ".join(maker.link for maker in VENDORS),
+        any_links=vendor.links if vendor else " or ".join(maker.links for maker in VENDORS),
         runtime=own.runtime,
         management=own.management,
         distances=own.distances,

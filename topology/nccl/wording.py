@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import re
-
+from ..hardware.words import library_words
 from .nodes import PathType, SystemNode, SystemPath
 from .versions import Version
 
-NCCL = re.compile(r"\bNCCL(?: or RCCL)?\b(?!-)")
-NVLINK = re.compile(r"\bNVLink(?:s? (?:or|and) xGMI\b|\b(?! SHARP))")
-NVLINKS = re.compile(r"\bNVLinks\b")
-
 MEANINGS = {
     PathType.LOC: "the same GPU",
-    PathType.NVL: "NVLink all the way",
-    PathType.NVB: "NVLink through another GPU",
+    PathType.NVL: "{link} all the way",
+    PathType.NVB: "{link} through another GPU",
     PathType.C2C: "the chip-to-chip link",
     PathType.PIX: "at most one PCIe switch",
     PathType.PXB: "several PCIe switches and no CPU",
     PathType.P2C: "chip-to-chip to the CPU, then PCIe",
-    PathType.PXN: "an NVLink neighbour that sits next to the NIC",
+    PathType.PXN: "an {link} neighbour that sits next to the NIC",
     PathType.PHB: "PCIe and a CPU's host bridge",
     PathType.SYS: "the link between NUMA nodes",
     PathType.NET: "the network",
     PathType.DIS: "no way",
 }
+"""Templates of Words."""
 
 
 def meaning(version: Version, path: PathType) -> str:
     """What a path type says: "PHB, PCIe and a CPU's host bridge"."""
-    return named_for(version.library, MEANINGS[path])
-
-
-def named_for(library: str, text: str) -> str:
-    """A sentence about NCCL reworded for RCCL: its name and its links, but no variable."""
-    if library != "rccl":
-        return text
-    return NVLINKS.sub("xGMI links", NVLINK.sub("xGMI", NCCL.sub("RCCL", text)))
+    return library_words(version.library).say(MEANINGS[path])
 
 
 def gbs(value: float) -> str:

@@ -20,6 +20,7 @@ from gputop.terminal.writing import code_of, write_whole
 from gputop.topology.diagnosis.engine import Silenced
 from gputop.topology.diagnosis.finding import BROKEN, CANNOT_TELL, SLOW, Finding
 from gputop.topology.diagnosis.rule import Rule
+from gputop.topology.hardware.words import words_of
 
 _SUITE = "gputop check"
 _CLASS = "gputop.check"
@@ -43,6 +44,7 @@ def suites(answer: Answer, rules: Sequence[Rule]) -> Xml.Element:
     """Build the document; `rules` name the test cases and say what unexamined ones lack."""
     diagnosis = answer.diagnosis
     known = {rule.id: rule for rule in rules}
+    words = words_of(answer.node.machine.gpus)
     loud: dict[str, list[Finding]] = {}
     for finding in diagnosis.findings:
         loud.setdefault(finding.id, []).append(finding)
@@ -68,7 +70,7 @@ def suites(answer: Answer, rules: Sequence[Rule]) -> Xml.Element:
             loud.get(name, []),
             silent.get(name, []),
             name in unasked,
-            known.get(name),
+            words.say(known[name].evidence) if name in known else "",
         )
     counts = {kind: len(suite.findall(f"testcase/{kind}")) for kind in _KINDS}
     seconds = f"{answer.elapsed_seconds:.3f}"
@@ -116,9 +118,12 @@ def _outcome(
     findings: Sequence[Finding],
     silenced: Sequence[Silenced],
     unexamined: bool,
-    rule: Rule | None,
+    evidence: str,
 ) -> None:
-    """Add the worst outcome of a rule, with the text of all its findings."""
+    """Add the worst outcome of a rule, with the text of all its findings.
+
+    `evidence` is what the rule needs, in words.
+    """
     worst = {finding.severity for finding in findings}
     if worst & {BROKEN, SLOW}:
         _say(case, "failure", BROKEN if BROKEN in worst else SLOW, findings)
@@ -131,7 +136,7 @@ def _outcome(
         skipped = Xml.SubElement(case, "skipped", message=_text(f"silenced: {why}"))
         skipped.text = _text("\n\n".join(_whole(silence.finding) for silence in silenced))
     elif unexamined:
-        needs = "" if rule is None else f": {rule.evidence}"
+        needs = f": {evidence}" if evidence else ""
         Xml.SubElement(case, "skipped", message=_text(f"its evidence was not read{needs}"))
 
 

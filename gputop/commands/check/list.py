@@ -17,6 +17,7 @@ _INDENT = "    "
 
 def print_list(rules: Sequence[Rule], *, as_json: bool) -> None:
     """Print the id of each rule, what it looks for and needs, and limits that a site may set."""
+    words = words_for(None)
     if as_json:
         print_json(
             {
@@ -28,9 +29,9 @@ def print_list(rules: Sequence[Rule], *, as_json: bool) -> None:
                     {
                         "id": rule.id,
                         "peers": rule.peers,
-                        "title": rule.title,
-                        "evidence": rule.evidence,
-                        "disproof": rule.disproof_for((), words_for(None)),
+                        "title": words.say(rule.title),
+                        "evidence": words.say(rule.evidence),
+                        "disproof": rule.disproof_for((), words),
                         "thresholds": dict(rule.thresholds),
                         "sources": list(rule.sources),
                     }
@@ -43,7 +44,12 @@ def print_list(rules: Sequence[Rule], *, as_json: bool) -> None:
     for rule in rules:
         limits = "; ".join(f"{name} = {value:g}" for name, value in rule.thresholds)
         click.echo(rule.id)
-        for text in (rule.title, f"needs {rule.evidence}", limits and f"limits: {limits}"):
+        texts = (
+            words.say(rule.title),
+            words.say(f"needs {rule.evidence}"),
+            limits and f"limits: {limits}",
+        )
+        for text in texts:
             for line in textwrap.wrap(
                 text, width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  "
             ):

@@ -19,6 +19,7 @@ from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.whatif_text import sections as change_sections
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.catalogue.elsewhere import elsewhere
+from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.process import ProcessError, ProcessFlags, read
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.model.page import Section
@@ -136,7 +137,10 @@ def _catalogue(search: str, as_json: bool) -> None:
     for flag in found:
         groups.setdefault(flag.group, []).append(flag)
     sections = tuple(
-        Section(title=group, table=tuple((flag.name, flag.changes) for flag in flags))
+        Section(
+            title=group,
+            table=tuple((flag.name, for_library(flag, None).changes) for flag in flags),
+        )
         for group, flags in groups.items()
     )
     _echo(section_lines(sections, text_width(WIDEST)))

@@ -7,6 +7,7 @@ import msgspec
 from gputop import __version__
 from gputop.topology.flags.account.overview import SetVariable, overview
 from gputop.topology.flags.catalogue.catalogue import Flag
+from gputop.topology.flags.values.own_words import for_library
 from gputop.topology.flags.values.process import ProcessFlags
 from gputop.topology.flags.values.reading import Reading
 from gputop.topology.flags.values.values import unread
@@ -88,14 +89,14 @@ def document(
 
 def catalogue_document(flags: tuple[Flag, ...]) -> Document:
     """The catalogue of flags, or the results of a search in it."""
-    return Document(catalogue=flags)
+    return Document(catalogue=tuple(for_library(flag, None) for flag in flags))
 
 
 def _flag(flag: Flag, study: Study) -> FlagDocument:
     library = study.whose()
     closed = unread(flag, library)
     return FlagDocument(
-        entry=flag,
+        entry=for_library(flag, None),
         default=flag.default_of(library.name, numbers(library.version)),
         value=study.values.get(flag.name),
         unread=closed,

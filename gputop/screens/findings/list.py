@@ -11,6 +11,7 @@ from gputop.pages.severity import SIGNS
 from gputop.terminal.clean import clean
 from gputop.topology.diagnosis.engine import Diagnosis, load
 from gputop.topology.diagnosis.finding import Finding
+from gputop.topology.hardware.words import Words
 from gputop.topology.model.page import Fact, Page
 from gputop.widgets.named_list import NamedList
 from gputop.widgets.spans import Line, left
@@ -111,12 +112,14 @@ class FindingList(NamedList):
         )
 
 
-def explained(row: FindingRow, shown: Shown) -> Page:
+def explained(row: FindingRow, shown: Shown, words: Words) -> Page:
     """What `w` shows about a row."""
-    return _unexamined(shown.diagnosis) if row.finding is None else explanation(row.finding)
+    if row.finding is None:
+        return _unexamined(shown.diagnosis, words)
+    return explanation(row.finding, words)
 
 
-def explanation(finding: Finding) -> Page:
+def explanation(finding: Finding, words: Words) -> Page:
     """Explain a finding: its evidence, rule, consequence and fix."""
     _, _, word = SIGNS[finding.severity]
     facts = [
@@ -128,7 +131,7 @@ def explanation(finding: Finding) -> Page:
         facts.append(
             Fact(
                 question="Which rule says so?",
-                answer=f"{rule.title}, from {rule.evidence}",
+                answer=words.say(f"{rule.title}, from {rule.evidence}"),
                 source=", ".join(finding.sources),
                 basis="",
                 decides=True,
@@ -146,7 +149,7 @@ def explanation(finding: Finding) -> Page:
     )
 
 
-def _unexamined(diagnosis: Diagnosis) -> Page:
+def _unexamined(diagnosis: Diagnosis, words: Words) -> Page:
     """List the rules without evidence on this node, and what each needs."""
     missing = [rule for rule in load() if rule.id in diagnosis.unexamined]
     return Page(
@@ -157,7 +160,11 @@ def _unexamined(diagnosis: Diagnosis) -> Page:
             "neither good nor bad."
         ),
         facts=tuple(
-            Fact(question=f"{clean(rule.id)}:", answer=f"needs {rule.evidence}", basis="")
+            Fact(
+                question=f"{clean(rule.id)}:",
+                answer=words.say(f"needs {rule.evidence}"),
+                basis="",
+            )
             for rule in missing
         ),
     )

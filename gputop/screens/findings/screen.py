@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from textual.containers import Container
 from textual.widget import Widget
 
-from gputop.library_words import explained_in_its_words
 from gputop.pages.screen import finding_lines, page_lines, page_text
 from gputop.screens.findings.list import FindingList, explained, rows_of
 from gputop.screens.listed import ListedView
@@ -103,7 +102,7 @@ class FindingsScreen(ListedView):
             board.caption(clean(row.finding.id))
             board.show(finding_lines(row.finding, width, row.silenced))
             return
-        why = explained_in_its_words(self.report, explained(row, shown))
+        why = explained(row, shown, self.gputop.words)
         board.caption(why.title)
         board.show(page_lines(why, width))
 
@@ -150,7 +149,7 @@ class FindingsScreen(ListedView):
         row, shown = self._list.row, self.shown
         if row is None or shown is None:
             return None
-        return explained_in_its_words(self.report, explained(row, shown))
+        return explained(row, shown, self.gputop.words)
 
     def probe_targets(self) -> tuple[str, ...]:
         """The GPUs that it is about, where they are two or more; else () for all."""

@@ -10,7 +10,6 @@ from textual.widget import Widget
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from gputop.library_words import words
 from gputop.screens.flags.controller import FlagsController
 from gputop.screens.flags.list import FlagList, FlagRow, rows_of
 from gputop.screens.flags.process import ProcessChoice, title
@@ -99,7 +98,7 @@ class FlagsScreen(ListedView):
             self.flags.load()
             return
         if not report.node.decided:
-            self._wait(setting, f" working out what {words(report).library} does")
+            self._wait(setting, f" working out what {report.words.library} does")
             return
         self.flags.renew(report)
         flags, table = self.flags, self.query_one("#list", FlagList)

@@ -11,7 +11,6 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.worker import get_current_worker
 
-from gputop.library_words import words
 from gputop.screens.jobs.details import detail_lines, heading
 from gputop.screens.jobs.list import JobList, JobRow, rows_of
 from gputop.screens.jobs.variables import VariableDetails, teller, work_out
@@ -143,7 +142,7 @@ class JobsScreen(ListedView):
             return VariableDetails(trouble=one.why("variables") or "not read")
         if not user.reading.variables:
             nothing = "none of those that {library}, {runtime} or PyTorch read is set"
-            return VariableDetails(trouble=words(self.report).say(nothing))
+            return VariableDetails(trouble=self.gputop.words.say(nothing))
         if not report.node.decided:
             return None
         request = JobRequest(report.prediction, row.job.gpus, user.reading.variables, user.pid)

@@ -11,7 +11,6 @@ from textual.containers import Container
 from textual.widget import Widget
 from textual.widgets import Input
 
-from gputop.library_words import words
 from gputop.live.log_thread import LogFailed, LogProgress, LogReady, LogThread
 from gputop.pages.log.lines import gap_lines, version_spans
 from gputop.pages.log.sections import sections
@@ -127,11 +126,11 @@ class LogScreen(View):
         """The log in short; without a log, how to get one."""
         lines: list[Line] = []
         if self._read is None:
-            board.caption(words(self.report).say("Debug log of {libraries}"))
+            board.caption(self.gputop.words.say("Debug log of {libraries}"))
             width = max(self.app.size.width - 2, 20)
             for line in HOW_TO:
                 ink = "" if line.startswith("  ") else "muted"
-                plain = f" {words(self.report).say(line)}"
+                plain = f" {self.gputop.words.say(line)}"
                 lines += wrapped(((plain, ink),), width, 1) if line else ((),)
         else:
             board.caption("The log in short")

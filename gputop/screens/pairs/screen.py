@@ -10,7 +10,6 @@ from textual.app import SystemCommand
 from textual.containers import Container
 from textual.widget import Widget
 
-from gputop.library_words import words
 from gputop.measuring.judged import judged
 from gputop.pages.screen import page_lines, page_text
 from gputop.screens.pairs.ladder import ladder_lines, pair_findings, pattern_lines
@@ -133,15 +132,15 @@ class PairsScreen(View):
         shown = MEASURES[self._measure]
         spans: list[tuple[str, str]] = [(" ", "")]
         for index, measure in enumerate(MEASURES):
-            title = words(self.report).say(measure.title)
+            title = self.gputop.words.say(measure.title)
             spans.append((title, "strong underline" if index == self._measure else "muted"))
             spans.append(("  ", ""))
-        width, unit = self.app.size.width - 1, words(self.report).say(shown.unit)
+        width, unit = self.app.size.width - 1, self.gputop.words.say(shown.unit)
         names = wrapped(spans, width, indent=1)
         if len(names) > (1 if self.has_class("-narrow") else 2):
             names = (
                 (
-                    (f" {words(self.report).say(shown.title)}", "strong"),
+                    (f" {self.gputop.words.say(shown.title)}", "strong"),
                     (f"  {self._measure + 1} of {len(MEASURES)}, m: next", "muted"),
                 ),
             )
@@ -199,8 +198,8 @@ class PairsScreen(View):
         """Measures and probes, by name."""
         for index, measure in enumerate(MEASURES):
             yield SystemCommand(
-                f"Measure: {words(self.report).say(measure.title)}",
-                words(self.report).say(measure.unit),
+                f"Measure: {self.gputop.words.say(measure.title)}",
+                self.gputop.words.say(measure.unit),
                 partial(self._show_measure, index),
             )
         yield from super().commands()

@@ -17,6 +17,7 @@ from gputop.screens import NAMES
 from gputop.screens.findings.list import FindingList, explanation, rows_of
 from gputop.topology.diagnosis.engine import load
 from gputop.topology.diagnosis.finding import BROKEN, NOTICE, Fix
+from gputop.topology.hardware.words import words_of
 from gputop.topology.report import Report
 from gputop.widgets.finding_text import node_lines
 from gputop.widgets.spans import text_of
@@ -270,8 +271,8 @@ def test_hostile_words_stay_words() -> None:
 def test_each_rule_can_be_told_as_an_explanation() -> None:
     for rule in load():
         made = rule.finding(BROKEN, "it is so", evidence=(), consequence="c")
-        why = explanation(made)
-        assert rule.title in why.facts[0].answer
+        why = explanation(made, words_of(()))
+        assert words_of(()).say(rule.title) in why.facts[0].answer
         assert why.commands == made.commands == ()
 
 

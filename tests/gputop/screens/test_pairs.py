@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from gputop.app import GpuTop
-from gputop.library_words import words
 from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted
 from gputop.topology.model.machine import GpuPair
 from gputop.topology.model.snapshot import Measurement
@@ -96,7 +95,7 @@ def test_heat_is_brightest_at_the_best_value() -> None:
 async def test_measures_are_stepped_through_and_named(size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
         report = demo_report("dgx-1v")
-        own = words(report)
+        own = report.words
         await give(pilot, report)
         await press(pilot, "3")
         for measure in [*MEASURES, MEASURES[0]]:

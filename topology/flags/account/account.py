@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from ...model.page import Section
 from ...model.snapshot import NodeSnapshot
 from ...model.units import sentence
 from ...model.versions import numbers
 from ...nccl.decide.summary import duration, message_size
-from ...nccl.prediction import Prediction
-from ...nccl.wording import NCCL
+from ...nccl.prediction import Library, Prediction
 from ..catalogue.catalogue import Flag
 from ..values.fits import fit
 from ..values.own_words import for_library
@@ -44,28 +41,18 @@ def account(flag: Flag, study: Study) -> tuple[Section, ...]:
     sections += [_watch(flag, study.snapshot, without), _unknown(flag, without)]
     if tries and flag.of_library and flag.kind != "none":
         sections.append(_try(flag, study, without))
-    sections.append(Section(title="Source", paragraphs=(_source(flag),)))
-    return tuple(_named(section, library.name) for section in sections if not section.empty)
-
-
-def _named(section: Section, library: str) -> Section:
-    """Call the library by its own name in sentences about the library."""
-    if library != "rccl":
-        return section
-    return msgspec.structs.replace(
-        section,
-        paragraphs=tuple(NCCL.sub("RCCL", text) for text in section.paragraphs),
-        bullets=tuple(NCCL.sub("RCCL", text) for text in section.bullets),
-    )
+    sections.append(Section(title="Source", paragraphs=(_source(flag, library),)))
+    return tuple(section for section in sections if not section.empty)
 
 
 def plain(flag: Flag) -> tuple[Section, ...]:
     """Describe a flag from the catalogue alone, without a node."""
+    flag = for_library(flag, None)
     sections = [
         Section(title="What it does", paragraphs=(flag.changes, *_standing(flag, None))),
         Section(title="When to set it", paragraphs=(flag.set_when,) if flag.set_when else ()),
         Section(title="What to watch for", paragraphs=(flag.trap,) if flag.trap else ()),
-        Section(title="Source", paragraphs=(_source(flag),)),
+        Section(title="Source", paragraphs=(_source(flag, None),)),
     ]
     return tuple(section for section in sections if not section.empty)
 
@@ -240,8 +227,8 @@ def _unknown(flag: Flag, without: Prediction) -> Section:
         bullets = [text for text in bullets if not any(word in text for word in beside)]
         bullets.insert(
             0,
-            "How fast P2P really is between these GPUs: NCCL counts with constants for each kind "
-            "of link and so does the prediction.",
+            f"How fast P2P really is between these GPUs: {without.library.name.upper()} counts "
+            "with constants for each kind of link and so does the prediction.",
         )
     return Section(
         title="What the prediction does not know",
@@ -280,6 +267,8 @@ def _gains(effect: Effect) -> bool:
     return any(g.after.transport == "P2P" != g.before.transport for g in effect.pairs)
 
 
-def _source(flag: Flag) -> str:
-    group = {"nccl": "NCCL", "rccl": "RCCL"}.get(flag.group, "")
-    return f"{group} {flag.source}".strip()
+def _source(flag: Flag, library: Library | None) -> str:
+    whose = {"nccl": "NCCL", "rccl": "RCCL"}.get(flag.group, "")
+    if whose and library is not None and library.name in flag.libraries:
+        whose = library.name.upper()
+    return f"{whose} {flag.source}".strip()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from ...hardware.words import Words, library_words
 from ...model.versions import numbers
 
 FILE = Path(__file__).with_name("catalogue.toml")
@@ -76,6 +77,15 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Whether NCCL or RCCL itself reads it, so that versions and predictions mean something."""
         return "nccl" in self.libraries or "rccl" in self.libraries
 
+    def said(self, words: Words) -> Flag:
+        """The entry with these words in its sentences, which are templates in the file."""
+        return msgspec.structs.replace(
+            self,
+            changes=words.say(self.changes),
+            set_when=self.set_when and words.say(self.set_when),
+            trap=self.trap and words.say(self.trap),
+        )
+
     def default_of(self, library: str, version: tuple[int, ...]) -> str:
         """Return what holds in this version of "nccl" or "rccl" for an unset variable."""
         found = self.default
@@ -140,6 +150,7 @@ class Catalogue:
 
 @cache
 def _haystack(flag: Flag) -> str:
+    flag = flag.said(library_words("nccl"))
     parts = (flag.name, *flag.aliases, flag.group, flag.subject, flag.values, flag.changes)
     return " ".join((*parts, flag.set_when or "", flag.trap or "")).lower()
 

@@ -1,28 +1,29 @@
-"""An entry of the catalogue, which is written for NCCL, in the words of the node's library."""
+"""A catalogue entry in the words of the library that a node has."""
 
 from __future__ import annotations
 
 import msgspec
 
+from ...hardware.words import library_words
 from ...model.library import Library
-from ...nccl.wording import named_for
 from ..catalogue.catalogue import Flag, OnRccl
 from .values import unread
 
 
-def for_library(flag: Flag, library: Library) -> Flag:
-    """Put an entry that RCCL reads into RCCL's words: its name, its links, its level XGMI."""
-    if library.name != "rccl" or unread(flag, library):
-        return flag
+def for_library(flag: Flag, library: Library | None) -> Flag:
+    """The entry with the names that this library and its links have.
+
+    Where RCCL reads the variable, what the entry says of RCCL takes the place of the rest.
+    Without a library, or where it does not read the variable, the names are NCCL's.
+    """
+    if library is None or library.name != "rccl" or unread(flag, library):
+        return flag.said(library_words("nccl"))
     own = flag.on_rccl or OnRccl()
-    changes, when, trap = (
-        text and named_for("rccl", text).replace("NCCL_P2P_LEVEL=NVL", "NCCL_P2P_LEVEL=XGMI")
-        for text in (
-            own.changes or flag.changes,
-            own.set_when or flag.set_when,
-            own.trap or flag.trap,
-        )
+    held = msgspec.structs.replace(
+        flag,
+        values=own.values or flag.values,
+        changes=own.changes or flag.changes,
+        set_when=own.set_when or flag.set_when,
+        trap=own.trap or flag.trap,
     )
-    return msgspec.structs.replace(
-        flag, values=own.values or flag.values, changes=changes, set_when=when, trap=trap
-    )
+    return held.said(library_words(library.name))

@@ -130,7 +130,7 @@ def read_functions(flag: Flag, text: str, library: Library) -> Reading:
     grammar = "functions" if numbers(library.version) >= (2, 24) else "list"
     known = {spelled: name for name, spelled in selection.WORDS.items()}
     start = {known[option]: 1 for option in flag.options}
-    found = selection.read(flag.name, text, start, grammar)
+    found = selection.read(flag.name, text, start, grammar, library.name.upper())
     if found.failure:
         return Reading(effective="default", fatal=True, why=found.failure)
     return Reading(effective=text, why="; ".join(remark[2] for remark in found.remarks))

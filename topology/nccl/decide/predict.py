@@ -15,7 +15,6 @@ from ..system.domains import views
 from ..system.networks import Network, nets_of, network_of, with_socket_nic, without_other_nics
 from ..system.peers import Grants
 from ..versions import Version, preferred, version_for
-from ..wording import named_for
 from ..xml.base import Base, base_topology
 from ..xml.detect import detect
 from .communicator import NodeCommunicator, communicator
@@ -99,7 +98,7 @@ class _Prediction:
 
     def assume(self, *texts: str | None) -> None:
         for text in texts:
-            plain = named_for(self.version.library, (text or "").removesuffix("."))
+            plain = (text or "").removesuffix(".")
             if plain and plain not in self.assumptions:
                 self.assumptions.append(plain)
 
@@ -123,7 +122,7 @@ class _Prediction:
             self.nic_assumed = True
             self.assume(
                 "the source names no NIC: a socket interface eth0 of 10 Gbit/s is assumed, "
-                "because NCCL always finds one"
+                f"because {self.version.library.upper()} always finds one"
             )
             self.root = with_socket_nic(self.root)
             found = views(self.root, version, settings, self.grants, ranks=ranks, more_nodes=more)

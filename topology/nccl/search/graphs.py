@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from ...hardware.words import library_words
 from ...model.versions import numbers
 from ..nodes import Kind, PathType, System, SystemLink, SystemNode, SystemPath
 from ..prediction import Graphs, SearchGraph
@@ -140,9 +141,13 @@ class _Search:
 def why_estimate(system: System, version: Version, field: Field) -> str | None:
     """Why figures may differ from the library's; None when its search is followed exactly."""
     if system.hosts > 1:
-        return "the search over several hosts in one NVLink domain was not checked"
+        link = library_words(version.library).link
+        return f"the search over several hosts in one {link} domain was not checked"
     if numbers(version.number) < numbers("2.20"):
-        return f"the search of NCCL {field.version.number} is followed, which is newer"
+        return (
+            f"the search of {version.library.upper()} {field.version.number} is followed, "
+            "which is newer"
+        )
     return None
 
 

@@ -55,26 +55,39 @@ def protocols(settings: Settings, version: TuningVersion) -> Selection:
     return read("NCCL_PROTO", settings.text("NCCL_PROTO"), start, version.grammar)
 
 
-def read(variable: str, text: str | None, start: dict[str, int], grammar: str) -> Selection:
+def read(
+    variable: str,
+    text: str | None,
+    start: dict[str, int],
+    grammar: str,
+    library: str = "NCCL",
+) -> Selection:
     """Read one value; `start` is what holds when the variable is not set."""
     allowed = {collective: dict(start) for collective in COLLECTIVES}
     if text is None:
         return Selection(allowed)
     if grammar == "list":
-        return read_list(variable, text, allowed)
-    return read_functions(variable, text, allowed)
+        return read_list(variable, text, allowed, library)
+    return read_functions(variable, text, allowed, library)
 
 
-def read_list(variable: str, text: str, allowed: dict[str, dict[str, int]]) -> Selection:
+def read_list(
+    variable: str, text: str, allowed: dict[str, dict[str, int]], library: str
+) -> Selection:
     """Up to 2.23: "ring,tree" or "^ring"; words that are not known are skipped in silence."""
     unknown: list[str] = []
     for table in allowed.values():
         unknown = enter(table, text)
-    why = "NCCL does not know {} and skips it without a word"
-    return Selection(allowed, tuple((variable, text, why.format(quoted(word))) for word in unknown))
+    remarks = (
+        (variable, text, f"{library} does not know {quoted(word)} and skips it without a word")
+        for word in unknown
+    )
+    return Selection(allowed, tuple(remarks))
 
 
-def read_functions(variable: str, text: str, allowed: dict[str, dict[str, int]]) -> Selection:
+def read_functions(
+    variable: str, text: str, allowed: dict[str, dict[str, int]], library: str
+) -> Selection:
     """Since 2.24: "ring;allreduce:tree,ring;broadcast:^LL". The first list may lack a prefix."""
     remarks: list[Remark] = []
     for place, entry in entries(text):
@@ -97,7 +110,7 @@ def read_functions(variable: str, text: str, allowed: dict[str, dict[str, int]])
         for collective in meant:
             unknown = enter(allowed[collective], words)
             if unknown:
-                why = f"{variable}={quoted(text)}: NCCL does not know {quoted(unknown[0])}"
+                why = f"{variable}={quoted(text)}: {library} does not know {quoted(unknown[0])}"
                 return Selection(allowed, tuple(remarks), why)
     return Selection(allowed, tuple(remarks))
 

@@ -9,6 +9,7 @@ import msgspec
 from ...model.element import Element
 from ...model.format import FormatError
 from ...model.snapshot import NodeSnapshot
+from ..order import leading
 from ..settings import Settings
 from .read import MAX_BYTES, read_topology
 
@@ -34,14 +35,19 @@ def base_topology(snapshot: NodeSnapshot, settings: Settings, default: str = DEF
             return Base()
         return Base(remark="NCCL_TOPO_FILE names a file of another machine: it was not read.")
     path = default if named is None else named
+    library = leading(snapshot.machine.gpus).library
     try:
         if named is None and not Path(path).exists():
             return Base()
         element = read_topology(_content(Path(path)), path)
     except OSError as error:
-        return Base(remark=f"{path} was not read ({error.strerror}): NCCL would go on without it.")
+        return Base(
+            remark=f"{path} was not read ({error.strerror}): {library} would go on without it."
+        )
     except (FormatError, ValueError) as error:
-        return Base(remark=f"{path} was not used: {error}. NCCL would fail or read it otherwise.")
+        return Base(
+            remark=f"{path} was not used: {error}. {library} would fail or read it otherwise."
+        )
     return Base(element, f"The topology file {path} is the base of what is detected.")
 
 

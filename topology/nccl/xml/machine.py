@@ -18,13 +18,14 @@ from ...model.snapshot import Problem
 from ...sources.collect import ONLY_PCI
 from .gpus import AMD, NVIDIA, gpu_of
 from .nets import interface_of, is_rdma, net_name, rdma_of
+from .read import VERSIONS
 from .values import address, complete, link_gaps, speed_gts, whole
 
 ARCHITECTURES = {"arm64": "aarch64", "ppc64": "ppc64le"}
 """NCCL's name of a CPU architecture, and the kernel's where it is another."""
 SOURCE = "NCCL topology XML"
 ONLY_PLACES = (
-    "the topology file tells the places of GPUs alone: NCCL adds the rest when a job starts"
+    "the topology file tells the places of GPUs alone: {library} adds the rest when a job starts"
 )
 BRIDGES = ("0x0604", "0x080100")
 """Classes of a switch; the second is the bridge of a ConnectX-8 (graph/topo.cc:kvDictPciClass)."""
@@ -47,11 +48,13 @@ def part_of_topology(root: Element) -> Part:
     if len(mine) < len(cpus):
         text = f"{len(cpus) - len(mine)} NUMA nodes of other hosts: shown is the first host alone"
         problems += (Problem(source=SOURCE, text=text),)
+    version = whole(root, "version") or 1
     gpus = tuple(
-        gpu_of(pci, gpu, own, numa, whole(root, "version") or 1, frozenset(walk.gpus))
+        gpu_of(pci, gpu, own, numa, version, frozenset(walk.gpus))
         for own, (pci, gpu, numa) in (walk.gpus or walk.bare).items()
     )
     base = bool(walk.bare) and not walk.gpus
+    bare = ONLY_PLACES.format(library=VERSIONS.get(version, "NCCL")) if base else None
     return Part(
         host=_host(mine),
         gpus=tuple(_of_base(gpu) for gpu in gpus) if base else gpus,
@@ -60,7 +63,7 @@ def part_of_topology(root: Element) -> Part:
         rdma=tuple(walk.rdma.values()),
         nccl_topology=root,
         problems=problems,
-        assumptions=tuple(filter(None, (ONLY_PLACES if base else None, parted))),
+        assumptions=tuple(filter(None, (bare, parted))),
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ...model.machine import Interface, Machine, RdmaDevice, RdmaPort
 from ...wiring.relations import SLINGSHOT
+from ..order import leading
 from ..settings import Settings
 from .names import listed, natural
 
@@ -99,7 +100,8 @@ def _rdma_port(
     notes: list[str],
 ) -> Port:
     if port.rate_gbit is None:
-        notes.append(f"The rate of {adapter.name} is not known: NCCL's 10 Gb/s are used.")
+        library = leading(machine.gpus).library
+        notes.append(f"The rate of {adapter.name} is not known: {library}'s 10 Gb/s are used.")
     if port.state is None:
         notes.append(f"The state of {adapter.name} is not known: ACTIVE is assumed.")
     return Port(
@@ -150,7 +152,8 @@ def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str])
         if chosen:
             break
     if len(wanted) > 1 and not chosen and running:
-        notes.append(f"NCCL_SOCKET_IFNAME={wanted} matches no interface: NCCL would fail.")
+        library = leading(machine.gpus).library
+        notes.append(f"NCCL_SOCKET_IFNAME={wanted} matches no interface: {library} would fail.")
     if not running:
         nowhere = machine.rdma and all(one.address is None for one in machine.rdma)
         notes.append(_UNPLACED if nowhere else _NO_INTERFACE)

@@ -20,7 +20,6 @@ from gputop.topology.flags.account.account import account
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.topology.flags.what_if.study import Study
 from gputop.topology.hardware.words import words_of
-from gputop.topology.nccl.wording import named_for
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.recorded.load import load as load_files
@@ -132,13 +131,6 @@ def test_what_would_disprove_a_finding_is_asked_of_the_vendors_tool(rule: Rule) 
     # Without need it would be text that nobody reads.
     assert not rule.disproof_by or "`nvidia-smi" in rule.disproof
     assert bool(rule.asked) == ("{asked}" in rule.disproof)
-
-
-def test_a_rule_on_links_of_both_vendors_names_those_that_are_here() -> None:
-    text = "GPUs that NVLink or xGMI joins, NVLinks and xGMI links of each, NVLinks, NCCL"
-    told = "GPUs that xGMI joins, xGMI links of each, xGMI links, RCCL"
-    assert named_for("rccl", text) == told
-    assert named_for("nccl", text) == text
 
 
 def facts_of(demo: str) -> dict[str, str]:

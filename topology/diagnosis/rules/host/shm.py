@@ -34,7 +34,9 @@ def _small(case: Case) -> Iterable[Finding] | None:
     fatal = need > 0 and total < need and not cumem_host(case)
     evidence = [Evidence(what=f"size of {who}", value=size(total), source=SOURCE)]
     if need:
-        evidence.append(Evidence(what="NCCL's SHM buffers", value=how, source="prediction"))
+        evidence.append(
+            Evidence(what=f"{case.words.library}'s SHM buffers", value=how, source="prediction")
+        )
     return [
         SMALL.finding(
             BROKEN if fatal else NOTICE,
@@ -84,7 +86,9 @@ def _full(case: Case) -> Iterable[Finding] | None:
         Evidence(what="free in /dev/shm", value=f"{size(free)} of {size(total)}", source=SOURCE)
     ]
     if need:
-        evidence.append(Evidence(what="NCCL's SHM buffers", value=how, source="prediction"))
+        evidence.append(
+            Evidence(what=f"{case.words.library}'s SHM buffers", value=how, source="prediction")
+        )
     return [
         FULL.finding(
             BROKEN if fatal else NOTICE,
@@ -140,7 +144,7 @@ SMALL = Rule(
     id="shm-small",
     peers="D08",
     title="/dev/shm too small",
-    evidence="size of /dev/shm here or of a GPU process, and how many hops NCCL takes by SHM",
+    evidence="size of /dev/shm here or of a GPU process, and how many hops {library} takes by SHM",
     disproof="`df /dev/shm` in the job's container shows more",
     sources=("NVIDIA/nccl#342", "NVIDIA/nccl#290", "NVIDIA/nccl-tests#166", "vllm#1710"),
     check=_small,

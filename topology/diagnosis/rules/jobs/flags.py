@@ -222,7 +222,7 @@ def number_of(text: str) -> int | None:
 COSTS = Rule(
     id="flag-costs",
     peers="D28",
-    title="variables that make NCCL or RCCL slower here",
+    title="variables that make {libraries} slower here",
     evidence="variables of the environment and of configuration files, prediction of this node",
     disproof="the same all-reduce with and without the variable in `gputop probe collectives`",
     sources=("NVIDIA/nccl-tests#166", "NVIDIA/nccl#360", "NCCL graph/paths.cc, graph/tuning.cc"),

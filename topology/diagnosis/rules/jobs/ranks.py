@@ -171,7 +171,7 @@ def _price(case: Case, sides: Sequence[Sequence[GpuUser]]) -> str:
 
 DIFFER = Rule(
     id="ranks-differ",
-    title="ranks of one job with different variables of NCCL",
+    title="ranks of one job with different variables of {library}",
     evidence=f"{MEETING}, and the listed variables that they were started with",
     disproof="equal lines `set by environment` of all ranks in a log with NCCL_DEBUG=INFO",
     sources=("NCCL misc/param.cc", "NCCL user guide, environment variables"),

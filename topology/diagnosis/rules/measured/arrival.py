@@ -220,7 +220,7 @@ def _bridge(case: Case, across: list[Pair]) -> Finding:
                 source="nvidia-smi topo -m",
             ),
             Evidence(
-                what="transport of NCCL",
+                what=f"transport of {case.words.library}",
                 value=f"P2P: with two GPUs on an AMD host its limit is SYS, not PXB "
                 f"({case.host.cpu_model_name or case.host.cpu_vendor})",
                 source="NCCL src/graph/paths.cc ncclTopoCheckP2p",
@@ -261,8 +261,8 @@ STAGING = Rule(
 BRIDGE = Rule(
     id="p2p-across-host-bridge",
     peers="D15",
-    title="P2P across the host bridge, which NCCL takes with two GPUs on AMD hosts",
-    evidence="vendor of the CPU, relation of the two GPUs, transport that NCCL will use",
+    title="P2P across the host bridge, which {library} takes with two GPUs on AMD hosts",
+    evidence="vendor of the CPU, relation of the two GPUs, transport that {library} will use",
     disproof="`gputop probe p2p nccl`: bytes arrive, and P2P beats host memory",
     sources=("NVIDIA/nccl#2079", "NVIDIA/nccl src/graph/paths.cc"),
     check=_check_bridge,

@@ -149,7 +149,7 @@ PEERMEM = Rule(
 )
 EFA = Rule(
     id="efa-without-plugin",
-    title="EFA without its plugin for NCCL",
+    title="EFA without its plugin for {library}",
     evidence="EFA devices and the network plugins that the loader would find",
     disproof="\"Using network AWS Libfabric\" in the lines of NCCL_DEBUG=INFO",
     sources=("NVIDIA-NeMo/RL#2359", "aws/aws-ofi-nccl documents"),

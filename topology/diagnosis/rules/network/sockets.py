@@ -35,7 +35,8 @@ def _check(case: Case) -> Iterable[Finding] | None:
             f"{case.words.library} would take {first.name} for its sockets, {odd}",
             evidence=[
                 Evidence(
-                    what=f"first interface of NCCL's order{' by ' + CHOICE if wanted[0] else ''}",
+                    what=f"first interface of {case.words.library}'s order"
+                    + (f" by {CHOICE}" if wanted[0] else ""),
                     value=f"{first.name}, {', '.join(first.ips)}",
                     source=wanted[1] if wanted[0] else "/sys/class/net, misc/socket.cc",
                 ),
@@ -114,7 +115,7 @@ def _nothing(case: Case, running: list[Interface], wanted: tuple[str, str]) -> F
 INTERFACE = Rule(
     id="socket-interface",
     peers="D10",
-    title="a wrong interface for NCCL's sockets",
+    title="a wrong interface for {library}'s sockets",
     evidence="interfaces that are up with their addresses and numbers, default route, "
     "NCCL_SOCKET_IFNAME",
     disproof="the line \"Bootstrap: Using\" of NCCL_DEBUG=INFO names the right interface",

@@ -43,7 +43,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
             reason = next((step.because for step in pairs[0].steps if step.answer == "no"), "")
             evidence.append(
                 Evidence(
-                    what="pairs that NCCL sends over the network",
+                    what=f"pairs that {case.words.library} sends over the network",
                     value=f"{len(pairs)} of {len(prediction.pairs)}, as {pairs[0].label}"
                     + (f": {reason}" if reason else ""),
                     source="prediction",
@@ -95,7 +95,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
 SAME_HOST = Rule(
     id="same-host-net",
     title="GPUs of one host with the network between them",
-    evidence="NCCL's transports as predicted, or as its log tells them",
+    evidence="{library}'s transports as predicted, or as its log tells them",
     disproof="`via P2P` or `via SHM` in the lines of NCCL_DEBUG=INFO",
     sources=("NVIDIA/nccl#324", "NVIDIA/nccl#248", "NVIDIA/nccl#797", "NCCL transport/shm.cc"),
     check=_check,

@@ -87,7 +87,7 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
     if through:
         evidence.append(
             Evidence(
-                what="transports of NCCL or RCCL",
+                what=f"transports of {case.words.libraries}",
                 value=", ".join(through),
                 source="gputop explain",
             )
@@ -112,7 +112,7 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
 ISLANDS = Rule(
     id="gpu-islands",
     peers="D12",
-    title="GPUs that NVLink or xGMI joins in groups only",
+    title="GPUs that {any_link} joins in groups only",
     evidence="relations of all pairs of GPUs",
     disproof="NV# between every pair in `nvidia-smi topo -m`, XGMI in `rocm-smi --showtopotype`",
     disproof_by=((AMD.id, "XGMI between every pair in `rocm-smi --showtopotype`"),),
@@ -125,7 +125,7 @@ PCIE_ONLY = Rule(
     id="pcie-only",
     peers="D12",
     title="GPUs that are joined by PCIe alone",
-    evidence="relations of all pairs of GPUs, NVLinks and xGMI links of each",
+    evidence="relations of all pairs of GPUs, {any_links} of each",
     disproof="NV# or XGMI between any two in `nvidia-smi topo -m`",
     disproof_by=((AMD.id, "XGMI between any two in `rocm-smi --showtopotype`"),),
     sources=("NVIDIA/DCGM#49", "NVIDIA/nccl-tests#178"),
