@@ -1,4 +1,4 @@
-"""Case: one node as the rules see it, with what several of them ask for found once."""
+"""Case: one node as the rules see it. What several rules ask for is worked out once."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class Case:
 
     @cached_property
     def gpus(self) -> tuple[Gpu, ...]:
-        """The GPUs that count, by address.
+        """The GPUs to examine, by address.
 
-        Those that a container or a job was not given do not, though its /sys shows them.
+        GPUs that a container or a job was not given are left out, though its /sys shows them.
         """
         served = {gpu.vendor for gpu in self.machine.gpus if gpu.why("uuid") != ONLY_PCI}
         return tuple(
@@ -82,7 +82,7 @@ class Case:
 
     @cached_property
     def host(self) -> Host:
-        """The host; one without a single fact where none was read."""
+        """The host; an empty record where none was read."""
         return self.machine.host or Host()
 
     @cached_property
@@ -120,8 +120,8 @@ class Case:
     def may_hide_devices(self) -> bool:
         """Whether this process may have been given some of the devices: a container or a job.
 
-        Slurm's ConstrainDevices and its like hide GPUs from the driver's library, not from /sys.
-        A GPU that a cgroup keeps back shows it whoever made the cgroup.
+        Slurm's ConstrainDevices and its like hide GPUs from the driver's library, not from /sys. A
+        GPU that a cgroup withholds shows that, whoever made the cgroup.
         """
         container = self.host.container
         known = container is not None and (container.kind or container.job) is not None
@@ -150,11 +150,11 @@ class Case:
         return " and ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
     def reading(self, gpu: Gpu) -> GpuReading | None:
-        """What moves of one GPU."""
+        """The reading of one GPU: what changes from moment to moment."""
         return self._readings.get(gpu.address)
 
     def earlier_reading(self, gpu: Gpu) -> GpuReading | None:
-        """The same at the earlier moment; None without one, or where another GPU sat there."""
+        """The earlier reading of a GPU; None without one, or where another GPU was in its place."""
         if self.earlier is None:
             return None
         before = self.earlier.machine.gpu(gpu.address)
@@ -178,7 +178,7 @@ class Case:
         return tuple(found for step in steps if (found := self._pci.get(step)))
 
     def figures(self, quantity: str, variant: str | None = None) -> tuple[Measurement, ...]:
-        """Figures of one kind that a GPU gave, of GPUs that count."""
+        """Figures of one kind that were measured on the examined GPUs."""
         counted = {gpu.address for gpu in self.gpus}
         return tuple(
             one
@@ -194,7 +194,7 @@ class Case:
 
     @cached_property
     def processes(self) -> tuple[tuple[ProcessReading, tuple[Gpu, ...]], ...]:
-        """Processes on GPUs that count, and on which; without those only the driver knows."""
+        """Processes on the examined GPUs, each with its GPUs; none that only the driver knows."""
         on: dict[int, dict[str, Gpu]] = {}
         for gpu in self.gpus:
             reading = self.reading(gpu)
@@ -206,7 +206,7 @@ class Case:
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """Every pair of GPUs that count, without an order."""
+        """Every pair of examined GPUs, in no order."""
         return pairs_of(self)
 
     @cached_property

@@ -43,7 +43,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     examined: tuple[str, ...] = ()
     """Ids of the rules that had their evidence."""
     unexamined: tuple[str, ...] = ()
-    """Ids of the rules that had not."""
+    """Ids of the rules that lacked their evidence."""
     elsewhere: tuple[str, ...] = ()
     """Ids of the rules about GPUs of a vendor that has none here: neither asked nor missed."""
     verdict: str = HEALTHY
@@ -175,11 +175,11 @@ def _stranger(case: Case, vendor: Vendor, gpus: Sequence[Gpu]) -> Finding:
 
 
 _PLACE = frozenset(("address", "vendor", "index", "index_shared", "place", "minor", "gaps"))
-"""What says where a GPU is and nothing of how it is."""
+"""Fields that say where a GPU is and nothing of its state."""
 
 
 def _blind(case: Case) -> bool:
-    """Whether of no GPU more is known than where it is: no fact, no reading, no neighbour."""
+    """Whether nothing is known of any GPU except where it is: no fact, no reading, no neighbour."""
     machine, gpus = case.machine, {gpu.address for gpu in case.gpus}
     if machine.pairs or machine.relations or machine.pci or machine.nccl_topology is not None:
         return False

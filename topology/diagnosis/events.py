@@ -64,7 +64,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     times: int = 1
     """In how many readings it ticked, or how often the state began."""
     lasting: bool = False
-    """Whether the state holds still."""
+    """Whether the state still holds."""
 
     @property
     def text(self) -> str:
@@ -95,7 +95,7 @@ class Watcher:
         self._counters: dict[tuple[_Key, int | None], int] = {}
         self._states: dict[_Key, bool] = {}
         self._known: dict[str, tuple[str, str | None]] = {}
-        """Address of a GPU that a driver named: its name for people and its UUID."""
+        """By the address of each GPU that a driver named: its display name and its UUID."""
         self._last: tuple[object, object] = (None, None)
 
     def see(self, snapshot: NodeSnapshot) -> bool:
@@ -107,7 +107,7 @@ class Watcher:
         self._readings += 1
         if self.since is None:
             self.since = snapshot.taken_at
-        # What stays is looked through when it changed, not with each reading.
+        # Lasting facts are compared only when they changed, not with each reading.
         news = not known and self._changed_gpus(snapshot.machine, snapshot.taken_at)
         for device, name, what, harm, part, value in _counters(snapshot):
             key = (device, name, what)
@@ -119,7 +119,7 @@ class Watcher:
         for device, name, what, harm, on in _states(snapshot, lasting=not known):
             news |= self._turn(device, name, what, harm, on, snapshot.taken_at)
         if news:
-            # Not by their times: the clock of the host may have been set back in between.
+            # Not sorted by time: the clock of the host may have been set back in between.
             self.events = tuple(
                 self._found[key]
                 for key in sorted(self._found, key=self._moved.__getitem__, reverse=True)
@@ -127,7 +127,7 @@ class Watcher:
         return news
 
     def _changed_gpus(self, machine: Machine, at: float) -> bool:
-        """GPUs that the driver no longer names; another GPU in an old place counts from anew."""
+        """Note GPUs that the driver no longer names, and start anew for a GPU in an old place."""
         here = {gpu.address: gpu for gpu in machine.gpus}
         news = False
         for address, (name, uuid) in list(self._known.items()):
@@ -165,7 +165,7 @@ class Watcher:
     def _turn(self, device: str, name: str, what: str, harm: str, on: bool, at: float) -> bool:
         before = self._states.get((device, name, what))
         self._states[device, name, what] = on
-        # What held at the start is a finding, not news; that it ended is.
+        # A state that held at the start is a finding, not news; its end is news.
         if before is None or before == on:
             return False
         known = self._found.get((device, name, what))
@@ -205,7 +205,7 @@ def _counters(
 def _states(snapshot: NodeSnapshot, *, lasting: bool) -> Iterator[tuple[str, str, str, str, bool]]:
     """Device, name, what, harm and whether it holds; what was not read is left out.
 
-    `lasting`: those of the machine too, not of its readings alone.
+    `lasting` adds the states of the machine to those of its readings.
     """
     for gpu, reading in _read(snapshot):
         name = gpu_label(gpu)

@@ -53,5 +53,5 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Its commands, copied one by one: pasted together, a reset would run unread."""
+        """Its commands. They are copied one by one: pasted together, a reset would run unread."""
         return tuple(fix.command for fix in self.fix if fix.command)

@@ -20,12 +20,13 @@ BELOW_SWITCH = ("PIX", "PXB")
 """Letters of `nvidia-smi topo -m`."""
 OK = "ok"
 NOT_GRANTED = "not granted to CUDA or HIP"
-"""Where a probe asked and the management library said nothing, or something else."""
+"""The grant where a probe was refused and the management library said nothing, or something
+else."""
 _ASKED = {"granted": OK, "not-granted": NOT_GRANTED}
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """Two GPUs that count, without an order."""
+    """Two examined GPUs, in no order."""
 
     one: Gpu
     other: Gpu
@@ -50,7 +51,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mig(self) -> bool:
-        """Whether MIG takes P2P away."""
+        """Whether MIG rules out P2P."""
         return bool(self.one.mig_enabled or self.other.mig_enabled)
 
     @property
@@ -69,7 +70,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pairs_of(case: Case) -> tuple[Pair, ...]:
-    """Every pair of GPUs that count and are whole."""
+    """Every pair of examined GPUs that are whole."""
     matrix = case.matrix
     place = {row.address: index for index, row in enumerate(matrix.rows) if row.kind == "gpu"}
     asked = {(pair.src, pair.dst): pair for pair in case.machine.pairs}
@@ -98,7 +99,7 @@ def pairs_of(case: Case) -> tuple[Pair, ...]:
 
 
 def named(case: Case, pairs: Sequence[Pair], most: int = 4) -> str:
-    """Pairs for people: "GPU0-GPU1, GPU0-GPU2 and 4 more"."""
+    """Pairs in one phrase: "GPU0-GPU1, GPU0-GPU2 and 4 more"."""
     names = [f"{case.name(pair.ends[0])}-{case.name(pair.ends[1])}" for pair in pairs[:most]]
     rest = len(pairs) - len(names)
     return ", ".join(names) + (f" and {rest} more" if rest > 0 else "")

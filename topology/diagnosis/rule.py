@@ -32,8 +32,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Where the rule comes from: documents, threads, files of source code."""
     check: Callable[[Case], Iterable[Finding] | None]
     vendor: str = ""
-    """Id of the vendor whose GPUs alone it is about: where there are none of these it is neither
-    asked nor missed. Empty where it is about any."""
+    """Id of the only vendor whose GPUs it is about: where there are none of them, the rule is
+    neither asked nor missed. Empty where it is about any vendor."""
     disproof_by: tuple[tuple[str, str], ...] = ()
     """Ids of vendors, and another disproof with the tool of each, for a rule about any GPU."""
     asked: tuple[tuple[str, str], ...] = ()

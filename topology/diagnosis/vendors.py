@@ -10,7 +10,7 @@ from .case import Case
 
 
 def amd(gpus: Sequence[Gpu]) -> bool:
-    """Whether all of them are AMD's."""
+    """Whether all of them are AMD GPUs."""
     return only(gpus) is AMD
 
 
@@ -20,7 +20,7 @@ def amds(case: Case) -> list[Gpu]:
 
 
 def source(gpus: Sequence[Gpu], nvml: str) -> str:
-    """Where a reading of these GPUs came from; `nvml` is the call where NVML was asked."""
+    """The source of a reading of these GPUs; `nvml` is the call that gives it on NVIDIA GPUs."""
     vendor = only(gpus)
     return nvml if vendor in (None, NVIDIA) else vendor.management
 

@@ -1,7 +1,7 @@
 """What holds the clocks of GPUs down: the reasons of this moment, or those that a probe saw.
 
-A power cap under load is normal and never a finding: a large matrix product reaches the limit of
-an H100 always.
+A power cap under load is normal and never a finding: a large matrix product always reaches the
+limit of an H100.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def looks_at(case: Case, busy_percent: float) -> list[Look]:
-    """All looks at the GPUs that count; from `busy_percent` of utilisation on one is at work."""
+    """All looks at the examined GPUs; a GPU is busy from a utilisation of `busy_percent`."""
     found: list[Look] = []
     by_address = {gpu.address: gpu for gpu in case.gpus}
     for gpu in case.gpus:
@@ -70,7 +70,7 @@ def _while_measured(gpu: Gpu, figure: Measurement) -> Look | None:
         gpu,
         reasons,
         _number(figure, "sm_clock_mhz"),
-        # Only a matrix product keeps the clock's part of the GPU busy for certain.
+        # Only a matrix product is certain to keep busy what the clock drives.
         figure.unit == "TFLOP/s" and IDLE not in reasons,
         f"probe {figure.probe}, {figure.quantity}",
         _number(figure, "temperature_c"),

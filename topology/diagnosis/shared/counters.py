@@ -6,7 +6,7 @@ from ...model.record import Record
 from ..case import Case
 
 SHORTEST_SECONDS = 60.0
-"""A rate over less says nothing; it is then counted as of this long."""
+"""A rate over a shorter time says nothing: a shorter time counts as this one."""
 
 
 def elapsed_seconds(case: Case) -> float | None:

@@ -31,7 +31,7 @@ NET_MEASURED_GBS = 4.2
 """The same with NCCL_SHM_DISABLE=1 as well, by sockets."""
 KEPT = 4
 MANY = 24
-"""With more variables than this nobody is blamed for a start that fails."""
+"""With more variables than this, none is blamed for a start that fails."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> C
         return Cost(names=names, text=f"with {told} the start fails", fails=after.failure)
     moves = _moves(before, after)
     if moves.gains:
-        return None  # some pairs gain: whether the whole loses only a measurement tells
+        return None  # some pairs gain: only a measurement tells whether the whole loses
     found = [
         (effect, size)
         for size in (LARGE_BYTES, MEDIUM_BYTES)

@@ -12,12 +12,12 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def served_gpus(case: Case) -> list[Gpu]:
-    """GPUs that CUDA can number: a container shows others on PCI that it was not given."""
+    """GPUs that CUDA can number. A container shows others on PCI that it was not given."""
     return [gpu for gpu in case.machine.gpus if gpu.why("uuid") != ONLY_PCI]
 
 
 def visible(case: Case) -> list[Gpu]:
-    """GPUs that count and that a program started here finds; all that count where nobody knows."""
+    """Examined GPUs that a program started here finds; all of them where that is not known."""
     value = case.variables.get(VISIBLE, ("", ""))[0]
     entries = [entry.strip() for entry in value.split(",") if entry.strip()]
     seen = {gpu.address for gpu in listed_gpus(case, entries)}
@@ -26,7 +26,7 @@ def visible(case: Case) -> list[Gpu]:
 
 
 def listed_gpus(case: Case, entries: list[str]) -> list[Gpu]:
-    """GPUs that CUDA makes of a list: it ends at the first entry that is none.
+    """GPUs that CUDA reads from a list: it stops at the first entry that names none.
 
     CUDA programming guide, environment variables: indices, or beginnings of UUIDs.
     """

@@ -1,4 +1,4 @@
-"""Arguments of the kernel's command line, as a cure."""
+"""Arguments of the kernel's command line, as a fix."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..finding import Fix
 
 
 def kernel_argument(text: str, argument: str) -> Fix:
-    """Give the command of Red Hat's kin, and the file where others have no such command."""
+    """Give the command of Red Hat and its relatives, and the file to edit on other systems."""
     return Fix(
         text=f"{text} Without grubby (Debian, Ubuntu): add {argument} to GRUB_CMDLINE_LINUX in "
         "/etc/default/grub, then run update-grub.",

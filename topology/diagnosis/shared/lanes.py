@@ -23,7 +23,7 @@ FIRST_RESTING = 6
 """PCIe generation from which a link gives up lanes at rest (L0p): few then prove nothing."""
 COPIES = (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST)
 LEAST_SHARE = 0.75
-"""Share of a link's rate from which a copy shows that nothing of it is missing."""
+"""A copy at this share of a link's rate or more shows that no lane is missing."""
 
 
 class Narrow(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ def links_of(case: Case, end: str) -> list[Narrow]:
 
 
 def too_few(case: Case, end: str) -> list[Narrow]:
-    """Links of the way up with too few lanes, unless more went over them than those carry."""
+    """Links of the way up with too few lanes, unless a copy was faster than those lanes allow."""
     few = [link for link in links_of(case, end) if link.now < link.most]
     return [link for link in few if not _refuted(case, link)]
 
@@ -82,7 +82,7 @@ def _refuted(case: Case, link: Narrow) -> bool:
 
 
 def generation_of(gts: float | None) -> int | None:
-    """PCIe generation of a rate in GT/s; None for a rate that none has."""
+    """PCIe generation of a rate in GT/s; None for a rate that no generation has."""
     return next((gen for gen, rate in PCIE_GTS.items() if rate == gts), None)
 
 
@@ -102,7 +102,7 @@ def loaded(case: Case) -> dict[str, tuple[int, Measurement]]:
 
 
 def under_load(case: Case, known: set[str]) -> list[Narrow]:
-    """GPUs with fewer lanes while a copy ran than both ends have, at rest, or siblings had then."""
+    """GPUs with fewer lanes during a copy than both ends have, than at rest, or than siblings."""
     loads = loaded(case)
     found = []
     for gpu in case.gpus:
@@ -143,7 +143,7 @@ def _loaded_gen(figure: Measurement) -> int | None:
 
 
 def _rests(device: PciDevice, above: PciDevice) -> bool:
-    """Whether both ends may know L0p, which an older one of the two forbids."""
+    """Whether both ends may support L0p; one older end rules it out."""
     gen, slot = (generation_of(one.link_speed_max_gts) for one in (device, above))
     return (gen or 0) >= FIRST_RESTING and (slot is None or slot >= FIRST_RESTING)
 

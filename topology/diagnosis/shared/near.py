@@ -11,7 +11,7 @@ from ...wiring.graph import gpu_numa
 from ..case import Case
 
 FEW = 4
-"""So many GPUs are named one by one even where they are all."""
+"""Up to this many GPUs are named one by one, even where the node has no others."""
 
 
 def several_nodes(case: Case) -> bool:
@@ -42,7 +42,7 @@ def nodes_of(case: Case, cpus: frozenset[int]) -> list[int]:
 
 
 def jobs(case: Case) -> tuple[tuple[ProcessReading, tuple[Gpu, ...]], ...]:
-    """Processes that are on GPUs that count, and on which; without those only the driver knows."""
+    """Processes on the examined GPUs, each with its GPUs; none that only the driver knows."""
     return case.processes
 
 
@@ -52,6 +52,6 @@ def called(process: ProcessReading) -> str:
 
 
 def some(case: Case, addresses: Sequence[str]) -> str:
-    """GPUs in one phrase: all of many without their names."""
+    """GPUs in one phrase: "all 8 GPUs" where these are all of more than FEW."""
     every = len(addresses) > FEW and len(set(addresses)) == len(case.machine.gpus)
     return f"all {len(case.machine.gpus)} GPUs" if every else case.names(addresses)

@@ -24,7 +24,7 @@ def _kept(pair: Pair) -> bool:
 
 
 def grant_of(case: Case, pair: Pair) -> Evidence:
-    """The word against P2P, of the management library or of the runtime that a probe asked."""
+    """The word that refuses P2P, of the management library or of the runtime that a probe asked."""
     said = {word for grant in pair.grants for word in (grant.p2p_read, grant.p2p_write)}
     if not pair.grants or (NOT_GRANTED in pair.asked and said <= {OK, None}):
         return Evidence(

@@ -11,10 +11,10 @@ LARGE_BYTES = 1 << 30
 
 
 def all_reduce(case: Case, share: float) -> str:
-    """What a large all-reduce over the GPUs that count drops to at this share of its links.
+    """What a large all-reduce over the examined GPUs drops to at this share of its links.
 
-    "all-reduce over 4 GPUs drops from about 363 to about 323 GB/s busbw"; "" where no table has
-    the model and number of GPUs. A collective runs at the pace of its slowest GPU.
+    "all-reduce over 4 GPUs drops from about 363 to about 323 GB/s busbw"; "" where no table has the
+    model and number of GPUs. A collective runs at the pace of its slowest GPU.
     """
     models = [case.sku(gpu) for gpu in case.gpus]
     sku = models[0] if models else None

@@ -12,7 +12,7 @@ MOST_SHOWN = 8
 
 
 def users_of(case: Case) -> tuple[GpuUser, ...] | None:
-    """Processes on the GPUs that count; None where nobody could say.
+    """Processes on the examined GPUs; None where nobody could say.
 
     An empty list proves nothing inside a container.
     """
@@ -38,5 +38,5 @@ def rank_name(user: GpuUser) -> str:
 
 
 def gpus_of(users: Iterable[GpuUser]) -> list[str]:
-    """The GPUs that these hold, by address."""
+    """The GPUs that these ranks use, by address."""
     return sorted({address for user in users for address in user.gpus})

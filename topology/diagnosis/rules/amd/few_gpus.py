@@ -26,7 +26,7 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
         return None
     # Cards with bridges, or without any, are no board.
     wired = sku.fabric == "point_to_point" and all(pair.fast for pair in case.pairs)
-    # Of packages of two dies some pairs have no link, others several.
+    # With packages of two dies, some pairs have no link and others have several.
     full = wired and sku.link_count + 1 == sku.world_size and sku.devices == 1
     if not full or not 1 < len(gpus) < sku.world_size:
         return []

@@ -1,4 +1,4 @@
-"""What AMD's driver tells of a GPU: what holds it down, its blocks, its pages."""
+"""What AMD's driver says of a GPU: what holds its clocks down, its blocks, its pages."""
 
 from __future__ import annotations
 

@@ -19,9 +19,9 @@ _WHOLE_BAR = 0.9
 
 
 def _sisters(gpus: Sequence[Gpu]) -> set[str]:
-    """Addresses of the GPUs of which there are several.
+    """Addresses of GPUs of a model that the node has several times.
 
-    A processor's own graphics beside a card are no two GPUs of one job.
+    A processor's own graphics and a card beside it are not two GPUs of one job.
     """
     models = Counter((gpu.name, gpu.pci_id) for gpu in gpus)
     return {gpu.address for gpu in gpus if models[gpu.name, gpu.pci_id] > 1}

@@ -30,7 +30,7 @@ def _links(case: Case) -> Iterator[tuple[Gpu, XgmiLink]]:
 
 
 def _best(case: Case, known: list[tuple[Gpu, XgmiLink, float]]) -> dict[str, float]:
-    """Rate of one link that the model gives, by GPU: the data sheet's or that of its sisters."""
+    """Rate of one link that a GPU should have, by GPU: the data sheet's or that of its siblings."""
     best: dict[str | None, float] = {}
     for gpu, _, rate in known:
         sku = case.sku(gpu)

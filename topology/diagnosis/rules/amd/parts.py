@@ -15,7 +15,7 @@ from ...shared.kernel_line import kernel_argument
 
 _WHOLE = "SPX"
 DRM_DEVICES = 64
-"""Most DRM devices of all vendors together, on kernels and with libdrm of the time
+"""The most DRM devices of all vendors together, with older kernels and libdrm
 (ROCm/legacy-rocm-build#4589); eight packages in eight parts take all of them."""
 FIRST_RENDER = 128
 _DISPLAY = 0x0300
@@ -49,7 +49,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
 
 
 def _wanted(case: Case, gpu: Gpu, packages: Mapping[str, list[Gpu]]) -> tuple[int, str] | None:
-    """How many parts the mode makes of a package, and by what that is known."""
+    """How many parts the mode makes of a package, and what shows it."""
     mode = gpu.compute_partition
     if mode in PARTS_OF_MODE:
         return PARTS_OF_MODE[mode], f"{mode} makes {PARTS_OF_MODE[mode]} of it"
@@ -129,7 +129,7 @@ def _drm(case: Case) -> tuple[list[Evidence], str]:
         and device.class_code >> 8 == _DISPLAY
         and device.driver in _DRIVERS
     ]
-    # Where PCI was not read, the one device more that fills them up is an assumption.
+    # Where PCI was not read, the last device that fills them up is an assumption.
     others = len(displays) if case.machine.pci else 1
     if len(minors) + others < DRM_DEVICES or minors[0] < FIRST_RENDER:
         return [], ""
@@ -227,7 +227,7 @@ def _modes(gpu: Gpu) -> str:
 
 
 def _unlike(gpu: Gpu, other: Gpu) -> bool:
-    """Whether the two are partitioned differently; a mode that was not told is no other mode."""
+    """Whether the two are partitioned differently; without both modes they are not."""
     both = ((getattr(gpu, mode), getattr(other, mode)) for mode in MODES)
     return any(None not in pair and pair[0] != pair[1] for pair in both)
 

@@ -23,7 +23,7 @@ _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SLOWING = ("power_limit_watts", "clock_sm_max_mhz", "clock_memory_max_mhz")
 """Settings whose lowest value sets the pace of a job over all GPUs."""
 _ALIKE = 0.95
-"""Share from which two limits cost nothing that shows: siblings differ by 5 % anyway."""
+"""A limit of at least this share of another costs nothing visible: siblings differ by 5 %."""
 _FIRMWARE = (
     ("vbios", "VBIOS", "nvmlDeviceGetVbiosVersion"),
     ("gsp_firmware", "GSP firmware", "nvmlDeviceGetGspFirmwareVersion"),
@@ -31,7 +31,7 @@ _FIRMWARE = (
 
 
 def _groups(gpus: Sequence[Gpu], field: str) -> dict[object, list[Gpu]]:
-    """GPUs by the value of a field; those that do not tell are left out."""
+    """GPUs by the value of a field; those without a value are left out."""
     found: dict[object, list[Gpu]] = {}
     for gpu in gpus:
         value = getattr(gpu, field)
@@ -41,7 +41,7 @@ def _groups(gpus: Sequence[Gpu], field: str) -> dict[object, list[Gpu]]:
 
 
 def _odd(groups: dict[object, list[Gpu]]) -> list[Gpu]:
-    """The GPUs that differ from most; all where none is the most frequent."""
+    """The GPUs that differ from the majority; all of them where no value is the most frequent."""
     ranked = Counter({value: len(gpus) for value, gpus in groups.items()}).most_common()
     if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
         return [gpu for gpus in groups.values() for gpu in gpus]
@@ -111,7 +111,7 @@ def _over_both(case: Case) -> str:
 
 
 def _largest(groups: dict[object, list[Gpu]]) -> str:
-    """UUIDs of the most frequent model; a command to copy holds nothing that is not one."""
+    """UUIDs of the most frequent model. A command to copy holds only proper UUIDs."""
     uuids = [gpu.uuid or "" for gpu in max(groups.values(), key=len)]
     return ",".join(uuids) if all(_UUID.fullmatch(uuid) for uuid in uuids) else "UUID,UUID"
 
@@ -166,13 +166,13 @@ def _settings(case: Case) -> Iterable[Finding] | None:
 
 
 def _full(gpu: Gpu) -> bool:
-    """Whether nobody lowered its power limit by much: boards of one name come with several."""
+    """Whether its power limit is lowered little at most: boards of one name have several limits."""
     usual = gpu.power_limit_default_watts
     return bool(usual) and (gpu.power_limit_watts or 0.0) >= _ALIKE * (usual or 0.0)
 
 
 def _untouched(gpu: Gpu) -> bool:
-    """Whether its power limit is to the watt the one that it came with."""
+    """Whether its power limit is, to the watt, the one that it came with."""
     now, usual = gpu.power_limit_watts, gpu.power_limit_default_watts
     return now is not None and usual is not None and abs(now - usual) < 1.0
 

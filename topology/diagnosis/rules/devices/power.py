@@ -1,4 +1,4 @@
-"""Power limits that are set below what the model comes with."""
+"""Power limits that are set below the model's default."""
 
 from __future__ import annotations
 

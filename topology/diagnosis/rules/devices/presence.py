@@ -25,7 +25,7 @@ _DISPLAY_CLASS = 0x0300
 
 
 def unmanaged(case: Case) -> list[Gpu]:
-    """GPUs that PCI shows and no driver's library describes; those of a guest left out."""
+    """GPUs that PCI shows and no driver's library describes, without those given to a guest."""
     return [
         gpu
         for gpu in case.gpus
@@ -42,7 +42,7 @@ def _given_away(device: PciDevice | None) -> bool:
 
 
 def _computes(gpu: Gpu, device: PciDevice | None) -> bool:
-    """Whether it is no graphics unit inside a processor, which only AMD's PCI class tells."""
+    """Whether it is no graphics unit inside a processor; only the PCI class of AMD GPUs tells."""
     if gpu.vendor == NVIDIA.id or device is None or device.class_code is None:
         return True
     return device.class_code >> 8 in COMPUTE_CLASSES
@@ -58,7 +58,7 @@ def _without_driver(case: Case) -> Iterable[Finding] | None:
         return None
     reach = {gpu.address: access(case.host, gpu) for gpu in hidden}
     if case.may_hide_devices:
-        # It is often given some GPUs, while /sys shows all; one whose node it may open it was.
+        # It often has some GPUs only while /sys shows all; it has a GPU whose node it may open.
         hidden = [gpu for gpu in hidden if reach[gpu.address] == GIVEN]
         if not hidden:
             return None
@@ -77,7 +77,7 @@ def _without_driver(case: Case) -> Iterable[Finding] | None:
 def _may_draw(case: Case, gpu: Gpu) -> bool:
     """Whether it may be for the screen alone, left to another driver or too old for this one.
 
-    So a display controller of another model than every GPU that the driver serves.
+    That is a display controller of another model than every GPU that the driver serves.
     """
     device = case.pci(gpu.address)
     served = {one.pci_id for one in case.gpus if one.uuid is not None and one.vendor == gpu.vendor}
@@ -123,7 +123,7 @@ def _excluded(case: Case, found: list[Gpu]) -> Finding:
 
 
 def _lacks(gpu: Gpu, device: PciDevice | None, served: set[str]) -> bool:
-    """Whether it is proven that its driver does not serve it."""
+    """Whether something proves that its driver does not serve it."""
     if device is None:
         return False
     if device.driver == "nouveau" or device.why("driver") == _NO_DRIVER:
@@ -262,7 +262,7 @@ def _vanished(case: Case) -> list[Gpu]:
         if gpu.uuid is not None
         and gpu.uuid not in here
         and gpu.vendor in answered
-        # Another container or job may have been given fewer, and a guest may own it by now.
+        # Another container or job may have fewer GPUs, and a guest may own this one by now.
         and not (others and (not on_bus or gpu.address in on_bus))
         and not _given_away(on_bus.get(gpu.address))
         # Another card sits there by now, or the package shows as other parts.

@@ -113,7 +113,7 @@ def _asked(case: Case) -> Iterable[Finding] | None:
 
 
 def _meant(case: Case, action: str) -> str:
-    """The same, with the number of two meanings told by the driver's version where it is known."""
+    """The same; where a number has two meanings, the driver's version decides if it is known."""
     software = case.machine.software
     major = (software.nvidia_driver or "").partition(".")[0] if software is not None else ""
     if action != BUS_OR_IMEX or not (major.isascii() and major.isdigit() and len(major) < 6):

@@ -30,7 +30,7 @@ def _memlock(case: Case) -> Iterable[Finding] | None:
     if own is None and not told and host.why("memlock_bytes") != UNLIMITED:
         return None
     adapters = [one.name for one in case.machine.rdma if _may_work(one.ports)]
-    # What a job has counts more than what the shell of the one who asks has.
+    # The limit of a job counts more than that of the shell of whoever asks.
     seen = theirs if told else [own] if own is not None else []
     least = case.threshold(MEMLOCK, "minimum_bytes")
     low = [one for one in seen if one[1] < least]

@@ -1,4 +1,4 @@
-"""NUMA: a process far from its GPU, and the kernel moving pages about by itself."""
+"""NUMA: a process far from its GPU, and a kernel that moves pages by itself."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _binding(case: Case) -> Iterable[Finding] | None:
 
 
 def _binding_of(process: ProcessReading, gpus: tuple[Gpu, ...]) -> tuple[object, ...]:
-    """All that `_far` looks at."""
+    """What `_far` compares."""
     return process.cpu_affinity, process.memory_nodes, tuple(gpu.address for gpu in gpus)
 
 

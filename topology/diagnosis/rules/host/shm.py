@@ -13,10 +13,10 @@ from ...rule import Rule
 from ...shared.near import called, jobs
 
 SEGMENT_BYTES = 9_637_888
-"""One receiving channel of NCCL's SHM transport with buffers of the default size
-(transport/shm.cc; seen so in a log of NCCL 2.28.9 and in NVIDIA/nccl#342)."""
+"""One receiving channel of NCCL's SHM transport with buffers of the default size (transport/shm.cc;
+a log of NCCL 2.28.9 and NVIDIA/nccl#342 show it)."""
 CUMEM_NCCL, CUMEM_CUDA = (2, 24), (12, 6)
-"""From these on SHM buffers are cuMem's where that works, no files in /dev/shm."""
+"""From these versions on, SHM buffers come from cuMem where that works, not from /dev/shm."""
 SOURCE = "statvfs /dev/shm"
 
 
@@ -122,7 +122,7 @@ def shm_need(case: Case) -> tuple[int, str]:
 
 
 def cumem_host(case: Case) -> bool:
-    """Whether NCCL tries memory of cuMem for SHM buffers, or may (misc/cudawrap.cc)."""
+    """Whether NCCL tries, or may try, cuMem for SHM buffers (misc/cudawrap.cc)."""
     off = ("0",)
     if any(
         case.variables.get(name, ("",))[0] in off
@@ -135,7 +135,7 @@ def cumem_host(case: Case) -> bool:
     if software is None:
         return True
     if not software.cuda_driver:
-        return True  # not known: nothing is proven
+        return True  # not known: it proves nothing
     cuda = numbers(software.cuda_driver)
     return numbers(prediction.library.version) >= CUMEM_NCCL and cuda >= CUMEM_CUDA
 

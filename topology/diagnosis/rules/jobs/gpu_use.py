@@ -1,4 +1,4 @@
-"""GPUs that are in use already: by a process, or by nobody that has a name."""
+"""GPUs that are in use already: by a process, or by nobody who can be named."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME_LIMIT = 40
 
 
 def read(case: Case) -> list[tuple[Gpu, GpuReading]]:
-    """The GPUs that count and are there, each with its reading."""
+    """The examined GPUs that are there, each with its reading."""
     return [
         (gpu, reading)
         for gpu in case.gpus
@@ -196,9 +196,9 @@ def under_windows(case: Case) -> bool:
 
 
 def _coherent(case: Case, gpu: Gpu) -> bool:
-    """Whether the kernel takes the GPU's memory for its own too: its page cache may lie there.
+    """Whether the kernel uses the GPU's memory as its own too: its page cache may lie there.
 
-    So on Grace, where the memory is a NUMA node of the host (NVML's GPU NUMA id).
+    This is so on Grace, where the memory is a NUMA node of the host (NVML's GPU NUMA id).
     """
     sku = case.sku(gpu)
     return gpu.gpu_numa_id is not None or bool(sku is not None and sku.c2c_gbs)
@@ -214,7 +214,7 @@ def _used(case: Case, gpu: Gpu, reading: GpuReading) -> bool:
 
 
 def _works(case: Case, reading: GpuReading) -> bool:
-    """Whether somebody computes whom the list does not show; that is another finding."""
+    """Whether a process computes that the list does not show; that is another finding."""
     return (reading.utilization_percent or 0) > case.threshold(BUSY, "utilization_percent")
 
 

@@ -29,7 +29,7 @@ DEBUG: Mapping[str, tuple[tuple[str, ...], str]] = {
     "TORCH_DISTRIBUTED_DEBUG": (("DETAIL",), "all ranks compare every collective first"),
     "NCCL_DEBUG": (("TRACE",), "every call of {library} writes a line"),
 }
-"""Name -> values that cost time ("": any number but 0), and what they do."""
+"""Name -> values that cost time ("": any number except 0), and what they do."""
 
 
 def _ignored(case: Case) -> Iterable[Finding] | None:

@@ -97,7 +97,7 @@ def _shms(members: Sequence[GpuUser]) -> list[tuple[GpuUser, str]]:
 
 
 def _hosts(members: Sequence[GpuUser]) -> list[tuple[GpuUser, str]]:
-    """What the host hash of each is made of, where that is proven."""
+    """What the host hash of each rank is made of, where that is proven."""
     names: dict[str, str] = {}
     found = []
     for user in members:
@@ -148,7 +148,7 @@ def _apart(case: Case, known: Sequence[tuple[GpuUser, str]], what: str, source: 
 
 
 def _price(case: Case, sides: Sequence[Sequence[GpuUser]]) -> str:
-    """Which pairs lose what they have."""
+    """Which pairs lose the fast way that they have."""
     side_of = {address: at for at, users in enumerate(sides) for address in gpus_of(users)}
     pairs = [
         pair

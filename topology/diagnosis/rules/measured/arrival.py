@@ -69,7 +69,7 @@ def _of_pair(case: Case, one: Measurement) -> bool:
 
 
 def _failed(one: Measurement) -> bool:
-    """Whether a store into a peer's memory ended with an error, and not for a full GPU."""
+    """Whether a store into a peer's memory ended with an error other than a full GPU's."""
     failed = one.quantity == quantities.BYTES_ARRIVE and one.verdict == "failed" and one.why_none
     return bool(failed) and "out of memory" not in (one.why_none or "").lower()
 
@@ -95,7 +95,7 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
         device.address: device
         for one in who
         for device in case.way_up(one)[1:]
-        # Where bytes are lost, DirectTrans excuses none: few GPUs translate addresses themselves.
+        # Where bytes are lost, DirectTrans is no excuse: few GPUs translate addresses themselves.
         if may_redirect(device)
     }
     if bridges and case.in_vm is False:

@@ -34,7 +34,7 @@ def disturbed(one: Measurement) -> bool:
 
 
 def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
-    """Judged figures of these kinds, of GPUs that count, which prove something."""
+    """Judged figures of these kinds that prove something, of the examined GPUs."""
     wanted = set(quantities)
     counted = {gpu.address for gpu in case.gpus}
     if not any(one.quantity in wanted for one in case.snapshot.measurements):

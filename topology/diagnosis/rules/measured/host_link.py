@@ -38,7 +38,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
             command=vendors.command(case.gpus, nvidia=_WATCH, amd="amd-smi metric --pcie"),
         ),
     ]
-    # One whose link explains it is no sibling to hold the others against.
+    # A GPU whose link explains its figure is no sibling to compare the others with.
     found = of_gpus(case, LINK_LOW, rest, "host copy", fix)
     if found is None and not explained:
         return None
@@ -46,7 +46,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
 
 
 def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
-    """Tell what the lanes and generation that were read account for; one finding a severity."""
+    """Say what lanes and generation account for, as far as read; one finding for each severity."""
     groups: dict[str, list[Judged]] = {}
     for judged in figures:
         gpu = case.machine.gpu(judged[0].src or "")
@@ -68,7 +68,7 @@ def severity(case: Case, gpu: Gpu, details: Mapping[str, object] | None = None) 
     lanes = (details or {}).get("pcie_width") or (chain[0].link_width_now if chain else None)
     lanes = lanes or loaded(case).get(gpu.address, (None,))[0] or gpu.pcie_width_max
     gen = (details or {}).get("pcie_generation") or gpu.pcie_gen_max
-    # NVML counts in what it sees of the slot: where that is less than the GPU's, it is the slot's.
+    # NVML takes the slot into account where it sees it: a value below the GPU's is the slot's.
     most = slot.link_width_max if slot is not None else None
     if most is None and gpu.pcie_width_max and gpu.pcie_width_max < sku.pcie_width:
         most = gpu.pcie_width_max

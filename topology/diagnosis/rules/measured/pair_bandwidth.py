@@ -1,4 +1,4 @@
-"""Pairs of GPUs whose measured bandwidth is low, and what the pattern that they make says."""
+"""Pairs of GPUs whose measured bandwidth is low, and what their pattern says."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
         return None
     letters = {ends: pair.letters for pair in case.pairs for ends in (pair.ends, pair.ends[::-1])}
     few = narrow(case)
-    # Of a pair over PCIe with too few lanes that rule tells; over NVLink lanes do not matter.
+    # The rule about lanes reports a pair over PCIe with too few; over NVLink lanes do not matter.
     figures = [
         (one, judgement)
         for one, judgement in measured
@@ -68,7 +68,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
 
 
 def _harm(figures: Sequence[Judged]) -> str:
-    """A latency wanders by some tenths from run to run; twice the usual one does not."""
+    """The severity: a latency varies by some tenths from run to run, but it does not double."""
     slow = any(
         one.quantity != KERNEL_LATENCY or (judgement.share or 0.0) < FAR
         for one, judgement in figures
@@ -84,7 +84,7 @@ def _others(case: Case, figures: Sequence[Judged], what: str, harm: str) -> Find
 
 
 def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
-    """Tell what links that were read account for, where no rule about those links does."""
+    """Say what the links that were read account for, where no rule about those links does."""
     groups: dict[str, list[Judged]] = {}
     for one, judgement in figures:
         harm = SLOW

@@ -53,7 +53,7 @@ def _uncorrected(case: Case) -> Iterable[Finding] | None:
     old: list[tuple[Gpu, str]] = []
     for gpu, now in seen:
         before = _before(case, gpu)
-        # A count that went back began anew when the driver loaded, after the earlier reading.
+        # A count that went down started anew when the driver loaded, after the earlier reading.
         grown = None if before is None else now - before if now >= before else now
         if grown:
             new.append((gpu, f"{grown} since the earlier reading, {now} since the driver loaded"))

@@ -21,7 +21,7 @@ Group = list[tuple[RdmaDevice, RdmaPort]]
 def _groups(case: Case) -> list[Group]:
     """Ports that should be alike: the same board, driver, PCI function and port number.
 
-    Of a card with two ports the second is often without a cable on purpose, on all cards alike.
+    The second port of a card is often left without a cable on purpose, on all cards alike.
     """
     found: dict[tuple[object, ...], Group] = defaultdict(list)
     for device in case.machine.rdma:
@@ -187,13 +187,14 @@ def _far(case: Case) -> Iterable[Finding] | None:
         return None
     near = {gpu.address: near_nics(case, gpu) for gpu in case.machine.gpus}
     have = [gpu for gpu in case.machine.gpus if near[gpu.address]]
-    vendors = {gpu.vendor for gpu in have}  # no job runs over two, so no board is like the other's
+    # No job runs over two vendors, so their boards are not compared.
+    vendors = {gpu.vendor for gpu in have}
     without = [gpu for gpu in case.gpus if not near[gpu.address] and gpu.vendor in vendors]
     if not without or not have:
         return []
     skus = [case.sku(gpu) for gpu in without]
     board = all(sku is not None and sku.fabric in ("switched", "point_to_point") for sku in skus)
-    whole = not case.in_container  # that may have been given some NICs alone; a job sees all
+    whole = not case.in_container  # a container may have been given only some NICs; a job sees all
     addresses = [gpu.address for gpu in without]
     verb, many = ("have", "their switches") if len(without) > 1 else ("has", "its switch")
     return [

@@ -34,7 +34,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     ports = network_ports(case.machine, Settings.of(case.snapshot), gdr=False, rccl=amd, notes=[])
     used = {port.name for port in ports}
     own = {one.name for one in fabric}
-    # Where RDMA adapters are used, or the fabric is not, sockets carry nothing of it.
+    # Where RDMA adapters are used, or the fabric is not, sockets carry no traffic.
     beside = [one for one in case.machine.interfaces if one.name in used - own]
     if not own & used or not beside:
         return []
@@ -83,7 +83,7 @@ def _rate(one: Interface) -> str:
 
 
 def _prefix(fabric: list[Interface]) -> str:
-    """What the names begin with, "hsn"; all of them where that is not one word."""
+    """The common beginning of the names, "hsn"; all names where they have none."""
     stems = {_NUMBER.sub("", one.name) for one in fabric}
     stem = stems.pop()
     return stem if not stems and stem else ",".join(one.name for one in fabric)

@@ -1,4 +1,4 @@
-"""NVLinks that are down or not there: held against siblings first, the model second."""
+"""NVLinks that are down or missing, compared with siblings first and with the model second."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def up(gpu: Gpu) -> int:
 
 
 def down(gpu: Gpu) -> tuple[int, ...]:
-    """Numbers of the NVLinks that are not."""
+    """Numbers of the NVLinks that are not active."""
     return tuple(link.link for link in gpu.nvlinks if link.active is False)
 
 
@@ -102,7 +102,7 @@ def _check_down(case: Case) -> Iterable[Finding] | None:
 def _all_down(case: Case, known: Sequence[Gpu]) -> list[Finding]:
     """No link is up anywhere: a fault on a whole board, else how the machine was handed out."""
     wired = [gpu for gpu in known if (sku := case.sku(gpu)) is not None and sku.fabric in WIRED]
-    # One GPU alone has nobody to talk to; its links may well be switched off.
+    # A single GPU has no peer; its links may well be switched off.
     if len(wired) < 2:
         return []
     handed_out = case.in_vm is not False
@@ -227,7 +227,7 @@ def _switched(gpu: Gpu) -> bool:
 
 
 def _left_out(case: Case, gpu: Gpu) -> bool:
-    """Whether NCCL's own file gives others of the model links to NVSwitches, and this one none."""
+    """Whether NCCL's own file links siblings to NVSwitches and has no NVLink of this GPU."""
     others = [other for other in alike(case, gpu) if other.nvlinks]
     listed = gpu.why("uuid") == NOT_IN_XML and not gpu.nvlinks
     return listed and bool(others) and all(_switched(other) for other in others)

@@ -20,7 +20,7 @@ COUNTERS = {
     "recovery_errors": "recoveries",
     "crc_errors": "CRC errors",
 }
-"""A replay sends a packet again; a recovery trains the link again, and all waits for it."""
+"""A replay sends a packet again; a recovery trains the link again, and everything waits for it."""
 
 
 def _check(case: Case) -> Iterable[Finding] | None:

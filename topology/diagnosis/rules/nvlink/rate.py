@@ -28,7 +28,7 @@ def _check_rate(case: Case) -> Iterable[Finding] | None:
         those = [gpu.address, *(other.address for other in alike(case, gpu))]
         best = max((raw for a in those for _, raw in rates.get(a, ()) if raw), default=0.0)
         sku = case.sku(gpu)
-        # The payload of the data sheet is below the raw rate of every generation.
+        # The data sheet gives the payload, which is below the raw rate in every generation.
         best = max(best, (sku.link_gbs or 0.0) if sku is not None else 0.0)
         slow = [
             (link, raw)

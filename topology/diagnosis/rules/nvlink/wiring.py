@@ -23,7 +23,7 @@ def _check_islands(case: Case) -> Iterable[Finding] | None:
     if not groups:
         return None
     joined = {address for group in groups for address in group}
-    # No job spans two vendors: only sisters of those that are joined can be missed there.
+    # No job spans two vendors: only GPUs of the vendor of the joined ones can be missing.
     makers = {gpu.vendor for gpu in case.gpus if gpu.address in joined}
     alone = sorted(
         gpu.address
@@ -59,7 +59,7 @@ def _kind(case: Case) -> str:
 
 
 def _read(gpu: Gpu) -> bool:
-    """Whether the links of a GPU were read, none included."""
+    """Whether the links of a GPU were read, even if it has none."""
     return bool(gpu.nvlinks or gpu.xgmi or gpu.why("nvlinks") in NO_LINKS)
 
 

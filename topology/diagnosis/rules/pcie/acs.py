@@ -21,7 +21,7 @@ _SHOWN = 6
 
 
 def _peers(case: Case) -> list[Pair]:
-    """Pairs that copy over PCIe: granted, no NVLink, and below a switch unless NCCL goes far."""
+    """Pairs that copy over PCIe: not refused, no NVLink, below a switch or as far as NCCL goes."""
     return [
         pair
         for pair in case.pairs

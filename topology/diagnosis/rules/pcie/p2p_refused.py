@@ -19,7 +19,7 @@ REGISTRY = "disabled by registry key"
 TOPOLOGY = "topology not supported"
 """Between sockets of older hosts P2P never worked."""
 CONSUMER = re.compile(r"geforce|titan", re.IGNORECASE)
-"""Boards whose driver refuses P2P with other words too: CNS or NS on a GeForce is the product."""
+"""Boards where the driver's other words of refusal, CNS or NS, mean the product as well."""
 
 
 def _check_product(case: Case) -> Iterable[Finding] | None:

@@ -77,7 +77,7 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
 def _on_a_board(case: Case, address: str) -> bool:
     """Whether the model sits on a board that has PCIe switches in a real server.
 
-    One that NVLink-C2C joins to its CPU hangs on a root port there too.
+    A GPU that NVLink-C2C joins to its CPU is at a root port there too.
     """
     gpu = case.machine.gpu(address)
     sku = case.sku(gpu) if gpu is not None else None

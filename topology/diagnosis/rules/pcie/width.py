@@ -44,7 +44,8 @@ def _check(case: Case) -> Iterable[Finding] | None:
     of_nics = [one for one in found if one.link not in shared]
     made = [_finding(case, of_gpus, SLOW)] if of_gpus else []
     if of_nics:
-        # A root port may name more lanes than its slot has: a sister with more proves a fault.
+        # A root port may name more lanes than its slot has: a sibling with more lanes proves a
+        # fault.
         sisters = any(_behind(case, one) for one in of_nics)
         made.append(_finding(case, of_nics, SLOW if sisters else NOTICE))
     return made

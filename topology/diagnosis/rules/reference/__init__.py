@@ -1,1 +1,1 @@
-"""Rules that hold a node against what it should be (--expect)."""
+"""Rules that compare a node with what it should be (--expect)."""

@@ -22,7 +22,8 @@ def _gpus(case: Case) -> Iterable[Finding] | None:
         return None
     evidence = []
     count = len(case.gpus)
-    # Who picks some GPUs knows that there are others, and a container or a job may have some.
+    # Somebody who picks some GPUs knows that there are others; a container or a job may have only
+    # some.
     kept = case.may_hide_devices and count < (reference.gpus or 0)
     whole = len(case.machine.gpus) == reference.gpus or not case.machine.pci
     given = case.chosen or (kept and whole)
@@ -115,7 +116,7 @@ def _links(case: Case) -> Iterable[Finding] | None:
 
 
 def _up(gpu: Gpu) -> int | None:
-    """Links that are up; None where one of them does not say."""
+    """Number of links that are up; None where the state of one is not known."""
     if gpu.xgmi:
         known = [(link.links or 1, link.active) for link in gpu.xgmi]
         return None if any(a is None for _, a in known) else sum(n for n, a in known if a)
@@ -206,7 +207,7 @@ def _network(case: Case) -> Iterable[Finding] | None:
     gbit = reference.port_gbit
     ports = [port for device in case.machine.rdma for port in device.ports]
     rates = [port.rate_gbit for port in ports]
-    # Whether few fast ports or many slow ones: a job sees their sum.
+    # Few fast ports or many slow ones make no difference: a job sees their sum.
     share = len(ports) / wanted
     if gbit and None not in rates:
         share = sum(rate or 0.0 for rate in rates) / (wanted * gbit)

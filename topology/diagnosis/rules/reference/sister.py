@@ -21,7 +21,7 @@ _LESS = (
     ("memory_bytes", "memory"),
     ("bar1_bytes", "BAR1"),
 )
-"""Fields of a GPU of which less is worse."""
+"""Fields of a GPU where less is worse."""
 _OTHER = (
     ("ecc_enabled", "ECC"),
     ("mig_enabled", "MIG"),
@@ -49,7 +49,7 @@ _SOFTWARE = (
 )
 _SAME_SHARE = 0.999
 _MOST = 12
-"""So many differences are listed."""
+"""The most differences that are listed."""
 
 
 def _sister(case: Case) -> NodeSnapshot | None:
