@@ -12,7 +12,7 @@ from gputop.app import GpuTop
 from gputop.live.probe_controller import ProbeController
 from gputop.measuring import history
 from gputop.messages import SuiteChanged, SuiteState
-from tests.gputop.screens.probes_shown import healthy, rows, select, show, step
+from tests.gputop.screens.probes.shown import healthy, rows, select, show, step
 from tests.support.app import SIZES, app_of, demo_report, press, settle, text
 
 

@@ -19,7 +19,7 @@ from gputop.topology.model.snapshot import EnvironmentVariable
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
-from tests.gputop.screens.test_flags import calm, open_flags, screen_of
+from tests.gputop.screens.flags.test_flags import calm, open_flags, screen_of
 from tests.support.app import demo_report, give, press, settle, text
 
 HOSTILE = "\x1b]0;owned\x07[red]run"

@@ -9,7 +9,7 @@ from gputop.measuring.judged import judged
 from gputop.screens.probes.curve import DOTS, ProbeCurve
 from gputop.screens.probes.groups import LEAST_POINTS
 from gputop.screens.probes.sweeps import sweeps
-from tests.gputop.screens.probes_shown import show
+from tests.gputop.screens.probes.shown import show
 from tests.support.app import app_of, give, press
 from tests.support.measured import SIZES, h200_report, one, with_figures
 

@@ -20,16 +20,7 @@ from gputop.topology.sources.collect import merge_machine
 from gputop.topology.sources.nvidia import nvml
 from gputop.topology.wiring.relations import format_matrix, islands, matrix, relation
 from tests.support.places import RECORDINGS
-from tests.support.snapshots import (
-    gpu,
-    gpus_of,
-    hosted,
-    link,
-    node_of,
-    pair,
-    port,
-    recorded_node,
-)
+from tests.support.snapshots import gpu, gpus_of, hosted, link, node_of, pair, port, recorded_node
 
 A, B = "0000:01:00.0", "0000:02:00.0"
 VM = RECORDINGS / "hgx-h200-4gpu-vm"

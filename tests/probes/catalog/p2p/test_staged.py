@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gputop.app import GpuTop
-from tests.gputop.screens.probes_shown import rows, show
+from tests.gputop.screens.probes.shown import rows, show
 from tests.support.app import text
 from tests.support.measured import h200_report, one, with_figures
 

@@ -20,7 +20,7 @@ from gputop.widgets.measures import MEASURES
 from gputop.widgets.meters import figure_bar, progress, verdict_of
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.spans import Line, text_of, width_of
-from tests.gputop.screens.probes_shown import NOTED, healthy, rows, select, show, sick
+from tests.gputop.screens.probes.shown import NOTED, healthy, rows, select, show, sick
 from tests.support.app import SIZES, app_of, demo_report, give, picture, press, settle, text
 from tests.support.measured import h200_report, made_specs, one, p2p, with_figures
 
