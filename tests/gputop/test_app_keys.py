@@ -12,7 +12,7 @@ from textual.screen import Screen
 from gputop.app import GpuTop
 from gputop.messages import ProbeEnded, RefreshFailed
 from gputop.screens import NAMES
-from gputop.screens.node.gpu_table import GpuTable
+from gputop.screens.node.table import GpuTable
 from gputop.screens.view import View
 from gputop.topology.model.snapshot import Problem, SourceState
 from gputop.widgets.pair_matrix import PairMatrix

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gputop.screens.map.tree import forest
-from gputop.screens.node.gpu_detail import detail_lines
+from gputop.screens.node.detail import detail_lines
 from gputop.topology.expectation.links import host_link
 from gputop.topology.expectation.node import JudgedNode
 from gputop.topology.hardware.specs import sku_for

@@ -3,7 +3,7 @@
 The raw answer: {"absent": why a missing text is missing, "devices": {PCI address: {file of the
 device: text, "hwmon": {file: text}, "asleep": why it was not asked}}, "processes": {pid: {PCI
 address: text of the bytes that KFD counts}} or {"error": why}}. Files are those of
-amdgpu_files.py; a text may be {"error": why}.
+amdgpu/files.py; a text may be {"error": why}.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 from ...model.part import Raw
 from ...model.source import Source
+from ..amdgpu import files as amdgpu
+from ..amdgpu.moving import OTHER_PIDS, parse
 from ..files.tree import Tree, answers, live_tree
-from . import amdgpu_files as amdgpu
 from . import files as kfd
 from . import nodes as kfd_nodes
-from .amdgpu_moving import OTHER_PIDS, parse
 
 FULL_READS = 20
 LOOK_AGAIN_SECONDS = 10.0

@@ -12,10 +12,10 @@ from ...model.machine import Gpu, XgmiLink
 from ...model.part import Part, Raw
 from ...model.record import Gap
 from ...model.snapshot import Problem
+from ..amdgpu.settings import settings
 from ..files.answers import Fields, absent_text, part
 from . import links as kfd_links
 from . import memory as kfd_memory
-from .amdgpu_settings import settings
 from .nodes import PUBLIC, KfdNode, nodes
 
 MODES = {1: "SPX"} | {count: mode for mode, count in PARTS_OF_MODE.items()}

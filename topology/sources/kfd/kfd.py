@@ -6,7 +6,7 @@ The raw answer, every key but "absent" optional:
 - "generation": text of generation_id
 - "nodes": {"2": {"gpu_id", "name", "properties": text, "io_links" | "p2p_links" | "mem_banks":
   {"0": text}}}, texts as in /sys/class/kfd/kfd/topology/nodes
-- "devices": {PCI address: {file of the device: text}}, files as in amdgpu_files.py, and
+- "devices": {PCI address: {file of the device: text}}, files as in amdgpu/files.py, and
   "hive": {"1": address} the members in the order of xgmi_num_hops, "hwmon": {file: text},
   "asleep": why it was not asked
 
@@ -19,8 +19,8 @@ from collections.abc import Callable
 
 from ...model.part import Raw
 from ...model.source import Source, SourceAbsent
+from ..amdgpu import files as amdgpu
 from ..files.tree import Tree, live_tree
-from . import amdgpu_files as amdgpu
 from . import files as kfd
 from .gpus import parse
 

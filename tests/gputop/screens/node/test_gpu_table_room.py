@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gputop.app import GpuTop
-from gputop.screens.node.gpu_detail import detail_lines
-from gputop.screens.node.gpu_table import GpuTable
+from gputop.screens.node.detail import detail_lines
+from gputop.screens.node.table import GpuTable
 from gputop.topology.model.record import Gap
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import Row

@@ -6,7 +6,7 @@ import pytest
 from textual.widgets import Input
 
 from gputop.app import GpuTop
-from gputop.screens.node.gpu_table import GpuTable, fitting, matching, rows_of, table
+from gputop.screens.node.table import GpuTable, fitting, matching, rows_of, table
 from gputop.topology.model.machine import Host, NvLink, PciDevice, Socket
 from gputop.topology.model.part import Part
 from gputop.topology.model.readings import GpuProcess

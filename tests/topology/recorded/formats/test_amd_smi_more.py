@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gputop.topology.model.machine import Gpu, GpuCache
 from gputop.topology.model.readings import EccCounts
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.recorded.formats.amd.smi_metric import reading
+from gputop.topology.recorded.formats.amd.smi.metric import reading
 from gputop.topology.recorded.load import LoadError, load
 from gputop.topology.sources.amd.caches import caches_of
 from tests.support.places import RECORDINGS

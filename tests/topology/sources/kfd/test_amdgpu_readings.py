@@ -8,9 +8,9 @@ from hypothesis import given
 
 from gputop.measuring.busy import judge
 from gputop.topology.model.readings import GpuReading
+from gputop.topology.sources.amdgpu.moving import OTHER_PIDS
 from gputop.topology.sources.files.tree import FolderTree
 from gputop.topology.sources.kfd import amdgpu_readings
-from gputop.topology.sources.kfd.amdgpu_moving import OTHER_PIDS
 from tests.support import kfd_trees
 from tests.topology.sources.kfd.test_kfd import JSON
 

@@ -6,12 +6,12 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from gputop.screens.node.gpu_detail import detail_lines
+from gputop.screens.node.detail import detail_lines
 from gputop.topology.diagnosis.events import Watcher
 from gputop.topology.diagnosis.finding import BROKEN, SLOW
 from gputop.topology.model.readings import GpuReading
 from gputop.topology.model.snapshot import NodeSnapshot
-from gputop.topology.recorded.formats.nvidia import smi_gpu
+from gputop.topology.recorded.formats.nvidia.smi import gpu as smi_gpu
 from gputop.topology.recorded.load import load
 from gputop.topology.sources.nvidia import recovery
 from gputop.topology.sources.nvidia.answers import RECOVERY_FIELDS

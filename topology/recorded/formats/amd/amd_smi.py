@@ -25,10 +25,10 @@ from ....model.readings import GpuReading, XgmiReading
 from ....model.snapshot import Problem
 from ....sources.amd.smi_values import nothing, plain
 from ....sources.pci.address import pci_address
-from . import smi_links
-from .smi_gpu import gpu as gpu_of
-from .smi_json import MAX_GPUS, JsonError, documents, index, objects
-from .smi_metric import has_reading, reading
+from .smi import links as smi_links
+from .smi.documents import MAX_GPUS, JsonError, documents, index, objects
+from .smi.gpu import gpu as gpu_of
+from .smi.metric import has_reading, reading
 
 TOOL = "amd-smi"
 _OPEN = re.compile(rb"(?m)^[ \t]*[\[{]")

@@ -7,7 +7,7 @@ from pathlib import Path
 from ....model.format import Format, FormatError
 from ....model.part import Part
 from .amd_smi import part_of
-from .smi_text import AMD_SIGN, SmiTableError, amd_document, plain_text
+from .smi.tables import AMD_SIGN, SmiTableError, amd_document, plain_text
 
 
 def _recognises(head: bytes, path: Path) -> bool:

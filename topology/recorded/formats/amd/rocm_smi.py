@@ -21,9 +21,9 @@ from ....model.readings import GpuReading
 from ....model.snapshot import Problem
 from ....sources.amd.smi_values import at, nothing, plain
 from ....sources.pci.address import pci_address
-from . import rocm_card
-from .smi_json import MAX_GPUS, JsonError, documents, objects
-from .smi_links import MatrixCell, link_of, name, pair_of
+from .smi import rocm_card
+from .smi.documents import MAX_GPUS, JsonError, documents, objects
+from .smi.links import MatrixCell, link_of, name, pair_of
 
 TOOL = rocm_card.TOOL
 _SIGN = re.compile(

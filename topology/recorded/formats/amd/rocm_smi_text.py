@@ -7,7 +7,7 @@ from pathlib import Path
 from ....model.format import Format, FormatError
 from ....model.part import Part
 from .rocm_smi import part_of
-from .smi_text import ROCM_SIGN, SmiTableError, plain_text, rocm_document
+from .smi.tables import ROCM_SIGN, SmiTableError, plain_text, rocm_document
 
 
 def _recognises(head: bytes, path: Path) -> bool:

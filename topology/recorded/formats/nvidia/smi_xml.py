@@ -17,7 +17,7 @@ from ....model.readings import GpuReading
 from ....model.snapshot import Problem
 from ....sources.files.printed import Printed
 from ....sources.nvidia.smi_values import NVIDIA_SMI
-from . import smi_gpu
+from .smi import gpu as smi_gpu
 
 _ROOT = "nvidia_smi_log"
 _PROLOG = re.compile(rb"<\?xml[ \t]")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ....model.readings import GpuProcess
-from ....sources.files.printed import Printed
-from ....sources.nvidia.smi_values import MAX_ITEMS, NVIDIA_SMI
+from .....model.readings import GpuProcess
+from .....sources.files.printed import Printed
+from .....sources.nvidia.smi_values import MAX_ITEMS, NVIDIA_SMI
 
 _KINDS = {"c": "compute", "g": "graphics", "m": "mps"}
 

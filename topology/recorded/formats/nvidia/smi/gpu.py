@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ....model.machine import Fabric, Gpu, MigInstance
-from ....model.readings import EccCounts, GpuReading
-from ....model.record import Gap
-from ....sources.files.printed import Printed
-from ....sources.nvidia import recovery
-from ....sources.nvidia.smi_values import CELSIUS, LANES, MAX_ITEMS, MEGAHERTZ, NVIDIA_SMI, PERCENT
-from ....sources.nvidia.words import HEALTH_AS_PRINTED
-from ....sources.pci.address import pci_address
-from .smi_processes import processes
+from .....model.machine import Fabric, Gpu, MigInstance
+from .....model.readings import EccCounts, GpuReading
+from .....model.record import Gap
+from .....sources.files.printed import Printed
+from .....sources.nvidia import recovery
+from .....sources.nvidia.smi_values import CELSIUS, LANES, MAX_ITEMS, MEGAHERTZ, NVIDIA_SMI, PERCENT
+from .....sources.nvidia.words import HEALTH_AS_PRINTED
+from .....sources.pci.address import pci_address
+from .processes import processes
 
 NOT_PRINTED = "not in nvidia-smi -q -x"
 _NOT_PRINTED = ("nvlinks", "memory_affinity", "cpu_affinity", "core_count", "memory_bus_bits")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from gputop.screens.node.gpu_chip import chip_facts
+from gputop.screens.node.chip import chip_facts
 from gputop.terminal.clean import clean
 from gputop.topology.hardware.vendors import AMD, NVIDIA, vendor_of
 from gputop.topology.model.units import UNKNOWN, figure, size, text, whole

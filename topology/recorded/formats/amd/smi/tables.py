@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .smi_json import MAX_GPUS
+from .documents import MAX_GPUS
 
 MAX_BYTES = 4 * 1024 * 1024
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")

@@ -8,7 +8,7 @@ from ...model.part import Part, Raw
 from ...model.readings import GpuProcess, GpuReading
 from ..files.answers import Fields, absent_text, part, whole
 from ..pci.devices import SPEED
-from .amdgpu_settings import gaps
+from .settings import gaps
 
 ORIGIN = "amdgpu"
 OTHER_PIDS = "the process numbers that KFD gives are not of this container"

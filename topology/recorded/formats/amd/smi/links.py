@@ -19,13 +19,13 @@ from typing import Any
 
 import msgspec
 
-from ....model.machine import GpuPair, XgmiLink
-from ....model.readings import XgmiReading
-from ....model.record import Gap
-from ....sources.amd.smi_values import AMD_SMI, GIGATRANSFERS, KILOBYTES, plain
-from ....sources.files.printed import Printed
-from ....sources.pci.address import pci_address
-from .smi_json import MAX_GPUS, index
+from .....model.machine import GpuPair, XgmiLink
+from .....model.readings import XgmiReading
+from .....model.record import Gap
+from .....sources.amd.smi_values import AMD_SMI, GIGATRANSFERS, KILOBYTES, plain
+from .....sources.files.printed import Printed
+from .....sources.pci.address import pci_address
+from .documents import MAX_GPUS, index
 
 HOP_WEIGHT = 15
 """Weight of one xGMI hop (amdkfd kfd_crat.c: 15 * hops)."""

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ....model.machine import Gpu, GpuCache
-from ....sources.amd.caches import caches_of
-from ....sources.amd.smi_values import (
+from .....model.machine import Gpu, GpuCache
+from .....sources.amd.caches import caches_of
+from .....sources.amd.smi_values import (
     AMD_SMI,
     CELSIUS,
     GIGATRANSFERS,
@@ -22,9 +22,9 @@ from ....sources.amd.smi_values import (
     at,
     joined,
 )
-from ....sources.amd.words import gfx_name
-from ....sources.files.printed import Printed, scaled
-from .smi_json import index
+from .....sources.amd.words import gfx_name
+from .....sources.files.printed import Printed, scaled
+from .documents import index
 
 _COMPUTE = re.compile(r"\A(SPX|DPX|TPX|QPX|CPX)\Z")
 _MEMORY = re.compile(r"\A(NPS[1-8])\Z")

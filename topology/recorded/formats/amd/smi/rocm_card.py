@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ....model.machine import Gpu
-from ....model.readings import GpuReading
-from ....sources.amd.smi_values import (
+from .....model.machine import Gpu
+from .....model.readings import GpuReading
+from .....sources.amd.smi_values import (
     BYTES,
     CELSIUS,
     MEGAHERTZ,
@@ -18,9 +18,9 @@ from ....sources.amd.smi_values import (
     at,
     plain,
 )
-from ....sources.amd.words import gfx_name
-from ....sources.files.printed import PLAIN, Printed
-from .smi_gpu import GENERATIONS, partitions
+from .....sources.amd.words import gfx_name
+from .....sources.files.printed import PLAIN, Printed
+from .gpu import GENERATIONS, partitions
 
 TOOL = "rocm-smi"
 MOST_NAMES = 1000

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ....model.readings import EccBlock, EccCounts, GpuProcess, GpuReading
-from ....model.record import Gap
-from ....sources.amd.smi_values import (
+from .....model.readings import EccBlock, EccCounts, GpuProcess, GpuReading
+from .....model.record import Gap
+from .....sources.amd.smi_values import (
     AMD_SMI,
     BYTES,
     CELSIUS,
@@ -19,8 +19,8 @@ from ....sources.amd.smi_values import (
     at,
     plain,
 )
-from ....sources.files.printed import Printed
-from .smi_gpu import generation
+from .....sources.files.printed import Printed
+from .gpu import generation
 
 SECTIONS = ("usage", "power", "clock", "temperature", "pcie", "ecc", "ecc_blocks", "mem_usage",
             "throttle", "process_list")  # fmt: skip

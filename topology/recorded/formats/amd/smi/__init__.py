@@ -1,0 +1,1 @@
+"""What amd-smi and rocm-smi print of a GPU, read piece by piece."""

@@ -1,0 +1,1 @@
+"""AMD GPUs by the files of the driver amdgpu in sysfs."""
