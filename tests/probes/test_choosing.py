@@ -13,7 +13,7 @@ from gputop.probes.protocol.messages import DeviceRecord, Hello, MeasuredValue, 
 from gputop.probes.protocol.sizing import GIB, KIB, MIB, choose_sizes
 from gputop.probes.protocol.spec import ProbeStopped
 from tests.probes.catalog.p2p.test_p2p import run
-from tests.probes.told_gpus import ToldGpus, found
+from tests.probes.scripted_gpus import ScriptedGpus, found
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_slow_pair_uses_shorter_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(2)
+    gpus = ScriptedGpus(2)
     gpus.speeds = {(0, 1): [24.0], (1, 0): [24.0]}
     one_way = found(run(monkeypatch, gpus), "write_bandwidth")["0", "1"]
     assert one_way.bytes_per_copy == 64 * MIB
@@ -31,15 +31,15 @@ def test_a_slow_pair_uses_shorter_copies(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_memory_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ProbeStopped) as caught:
-        run(monkeypatch, ToldGpus(2, free_bytes=28 * GIB))  # a fifth of 141 GiB is 28.2
+        run(monkeypatch, ScriptedGpus(2, free_bytes=28 * GIB))  # a fifth of 141 GiB is 28.2
     assert caught.value.error == "refused"
-    tight = ToldGpus(2, free_bytes=29 * GIB)
+    tight = ScriptedGpus(2, free_bytes=29 * GIB)
     said = run(monkeypatch, tight)
     assert tight.allocated == ([0, 1], 64 * MIB)
     assert next(m for m in said if isinstance(m, Hello)).devices[0].free_bytes == 29 * GIB
     swept = [m for m in said if isinstance(m, MeasuredValue) and m.name == "write_sweep"]
     assert max(m.bytes_per_copy or 0 for m in swept) == 64 * MIB
-    forced = ToldGpus(2, free_bytes=28 * GIB)
+    forced = ScriptedGpus(2, free_bytes=28 * GIB)
     run(monkeypatch, forced, force=True)
     assert forced.allocated == ([0, 1], GIB)
 
@@ -69,7 +69,7 @@ def test_what_hides_a_device_is_named_as_it_is_set(
 ) -> None:
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
-    devices = ToldGpus(2).devices()
+    devices = ScriptedGpus(2).devices()
     with pytest.raises(ProbeStopped, match=r"is not visible to this torch\.$"):
         select(devices, ("0000:09:00.0",), 1)
     monkeypatch.setenv(variable, "0,1")
@@ -81,7 +81,7 @@ def test_every_probe_of_a_worker_says_what_was_left_out(monkeypatch: pytest.Monk
     monkeypatch.setattr(gpus_module, "_left_out", [])
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     for _ in range(2):
-        said = run(monkeypatch, ToldGpus(2), level="quick")
+        said = run(monkeypatch, ScriptedGpus(2), level="quick")
         texts = [m.text for m in said if isinstance(m, Note) and m.topic == "environment"]
         assert texts == ["Left out for this run: CUDA_LAUNCH_BLOCKING."]
         assert "CUDA_LAUNCH_BLOCKING" not in os.environ
@@ -103,7 +103,7 @@ def test_addresses_have_one_spelling(text: str, normal: str | None) -> None:
 
 
 def test_devices_are_chosen_by_address_or_uuid() -> None:
-    all_of_them = ToldGpus(3).devices()
+    all_of_them = ScriptedGpus(3).devices()
     assert [d.torch_index for d in select(all_of_them, ["00000000:02:00.0", "gpu-0"], 2)] == [2, 0]
     assert len(select(all_of_them, [], 2)) == 3
     for wanted in (["0000:09:00.0", "gpu-0"], ["gpu-0"], ["gpu-0", "0000:00:00.0"], ["1", "2"]):

@@ -11,7 +11,7 @@ import pytest
 
 from gputop.__main__ import run
 from gputop.exits import ANSWERED, CANNOT_TELL, USAGE
-from tests.support.nccl_logs import RECORDED, lines_of
+from tests.support.nccl.logs import RECORDED, lines_of
 from tests.support.places import CAPTURES
 
 LOG = str(RECORDED / "h200-p2pdis.log.gz")

@@ -22,7 +22,7 @@ from gputop.probes.protocol.outcome import Outcome
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded import load
 from tests.support.app import app_of, give, gpu, press, report_of, settle
-from tests.support.nccl_logs import lines_of
+from tests.support.nccl.logs import lines_of
 from tests.support.places import RECORDINGS
 
 NODE = RECORDINGS / "hgx-h200-4gpu-vm"
@@ -233,7 +233,9 @@ class AskedProbing:
         """Nothing runs."""
 
 
-async def test_the_desk_runs_nccl_and_keeps_what_it_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_controller_runs_nccl_and_keeps_what_it_proved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("gputop.live.probing.Probing", AskedProbing)
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         app = app_of(pilot)

@@ -21,7 +21,7 @@ from gputop.topology.node import Node
 from gputop.topology.recorded.load import load
 from gputop.topology.report import Report
 from tests.support.app import SIZES, app_of, demo_report, give, press, settle, text
-from tests.support.nccl_logs import lines_of
+from tests.support.nccl.logs import lines_of
 from tests.support.places import RECORDINGS
 
 LOG = str(NAMES.index("log") + 1)

@@ -104,7 +104,7 @@ def test_a_sum_by_torch_is_looked_at_too(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not arrays.is_right(READ, MIB)
 
 
-class ToldKernels:
+class ScriptedKernels:
     """Reads on the host what the kernel would read on the GPU; leaves out `lost` words."""
 
     def __init__(self, lost: int = 0) -> None:
@@ -117,7 +117,7 @@ class ToldKernels:
 
 @pytest.mark.parametrize(("lost", "right"), [(0, True), (1, False)])
 def test_the_sum_of_all_words_is_held_against_the_kernel_s(lost: int, right: bool) -> None:
-    arrays = Arrays(torch, 0, 64 * 1024, ToldKernels(lost), cpu=True)  # type: ignore[arg-type]
+    arrays = Arrays(torch, 0, 64 * 1024, ScriptedKernels(lost), cpu=True)  # type: ignore[arg-type]
     assert arrays.is_right(READ, 64 * 1024) is right
 
 

@@ -17,7 +17,13 @@ from gputop.probes.devices.gpu_copies import Copies
 from gputop.probes.devices.gpus import Gpus
 from gputop.probes.devices.kernels import Kernels as OurKernels
 from gputop.probes.protocol.messages import DeviceRecord
-from tests.probes.devices.told_cuda import Clock, ToldCuda, ToldStream, ToldTorch, copy_call
+from tests.probes.devices.scripted_cuda import (
+    Clock,
+    ScriptedCuda,
+    ScriptedStream,
+    ScriptedTorch,
+    copy_call,
+)
 
 MIB = 1 << 20
 SPEED = 400e9
@@ -28,12 +34,12 @@ class Node:
 
     def __init__(self, devices: int = 2, call_seconds: float = 2e-6) -> None:
         self.clock = Clock(call_seconds)
-        self.cuda = ToldCuda(self.clock, devices)
-        self.copies = Copies(ToldTorch(self.cuda), copy_call(SPEED))
+        self.cuda = ScriptedCuda(self.clock, devices)
+        self.copies = Copies(ScriptedTorch(self.cuda), copy_call(SPEED))
 
     def backend(self, monkeypatch: pytest.MonkeyPatch) -> Gpus:
         monkeypatch.setattr(Driver, "copy_call", lambda driver: copy_call(SPEED))
-        return Gpus(ToldTorch(self.cuda))
+        return Gpus(ScriptedTorch(self.cuda))
 
 
 def buffers(count: int = 2, size: int = MIB) -> list[torch.Tensor]:
@@ -70,7 +76,7 @@ def test_a_call_that_blocks_is_not_held_ever_longer(monkeypatch: pytest.MonkeyPa
         node.cuda.synchronize()
 
     monkeypatch.setattr(Driver, "copy_call", lambda driver: blocks)
-    backend = Gpus(ToldTorch(node.cuda))
+    backend = Gpus(ScriptedTorch(node.cuda))
     backend.allocate([0, 1], MIB)
     for _ in range(20):
         seconds = backend.flow_seconds([Flow(0, 1)], MIB, 50).together
@@ -137,8 +143,8 @@ def test_staging_empties_one_buffer_while_the_other_fills() -> None:
 
 
 def test_without_the_drivers_call_torch_copies() -> None:
-    cuda = ToldCuda(Clock())
-    copies = Copies(ToldTorch(cuda), None)
+    cuda = ScriptedCuda(Clock())
+    copies = Copies(ScriptedTorch(cuda), None)
     source, to = buffers()
     copies.queue_copy(to, source, copies.stream(0), copies.stream(1))
     assert torch.equal(source, to)
@@ -247,7 +253,7 @@ def test_a_stream_is_kept_for_its_device() -> None:
     copies = Node().copies
     assert copies.stream(0) is copies.stream(0)
     assert copies.stream(0) is not copies.stream(0, 1)
-    assert isinstance(copies.stream(1), ToldStream)
+    assert isinstance(copies.stream(1), ScriptedStream)
     assert copies.stream(1).device == 1
 
 

@@ -16,7 +16,7 @@ from gputop.probes.devices.sensors import Sensors, Watch
 GPU = "0000:06:00.0"
 
 
-class ToldNvml:
+class ScriptedNvml:
     """NVML's functions as ctypes shows them; what is not told is not there, like in an old one."""
 
     def __init__(self, **answers: int) -> None:
@@ -56,7 +56,7 @@ FULL = {
 }
 
 
-class NewNvml(ToldNvml):
+class NewNvml(ScriptedNvml):
     """One that knows the power of this moment."""
 
     def nvmlDeviceGetFieldValues(self, handle: Any, count: int, fields: Any) -> int:
@@ -66,7 +66,7 @@ class NewNvml(ToldNvml):
 
 
 def test_what_nvml_answers(tmp_path: Path) -> None:
-    sample = Sensors([GPU], nvml=ToldNvml(**FULL), sysfs=tmp_path).read(GPU)
+    sample = Sensors([GPU], nvml=ScriptedNvml(**FULL), sysfs=tmp_path).read(GPU)
     assert sample == {
         "sm_clock_mhz": 1755,
         "memory_clock_mhz": 3201,
@@ -83,12 +83,12 @@ def test_the_power_of_the_moment_goes_before_the_mean_of_a_second(tmp_path: Path
 
 
 def test_the_newer_name_of_the_reasons_is_asked_first(tmp_path: Path) -> None:
-    nvml = ToldNvml(**FULL, nvmlDeviceGetCurrentClocksEventReasons=0x1)
+    nvml = ScriptedNvml(**FULL, nvmlDeviceGetCurrentClocksEventReasons=0x1)
     assert Sensors([GPU], nvml=nvml, sysfs=tmp_path).read(GPU)["reasons"] == {"idle"}
 
 
 def test_what_is_not_answered_is_missing_and_not_zero(tmp_path: Path) -> None:
-    sample = Sensors([GPU], nvml=ToldNvml(), sysfs=tmp_path).read(GPU)
+    sample = Sensors([GPU], nvml=ScriptedNvml(), sysfs=tmp_path).read(GPU)
     assert sample.keys() == {"sm_clock_mhz", "memory_clock_mhz", "temperature_c"}
 
 
@@ -147,7 +147,7 @@ def test_an_unknown_link_is_no_link(tmp_path: Path, speed: str, width: str) -> N
 
 
 def test_it_reads_while_the_block_runs_and_not_after(tmp_path: Path) -> None:
-    nvml = ToldNvml(**FULL)
+    nvml = ScriptedNvml(**FULL)
     before = threading.active_count()
     with Sensors([GPU], nvml=nvml, sysfs=tmp_path).watching(GPU, 0.001) as watch:
         for _ in range(5):
@@ -162,7 +162,7 @@ def test_it_reads_while_the_block_runs_and_not_after(tmp_path: Path) -> None:
 
 def test_the_watch_ends_when_the_work_raises(tmp_path: Path) -> None:
     before = threading.active_count()
-    sensors = Sensors([GPU], nvml=ToldNvml(**FULL), sysfs=tmp_path)
+    sensors = Sensors([GPU], nvml=ScriptedNvml(**FULL), sysfs=tmp_path)
     with pytest.raises(ZeroDivisionError), sensors.watching(GPU):
         raise ZeroDivisionError
     assert threading.active_count() == before
@@ -210,7 +210,7 @@ def test_a_summary_is_cut_out_by_time() -> None:
 
 
 def test_readings_carry_the_moments_when_they_were_taken(tmp_path: Path) -> None:
-    nvml, started = ToldNvml(**FULL), time.monotonic()
+    nvml, started = ScriptedNvml(**FULL), time.monotonic()
     with Sensors([GPU], nvml=nvml, sysfs=tmp_path).watching(GPU, 0.001) as watch:
         assert nvml.asked.wait(60)
         while not watch.summary(started):  # while it runs, too

@@ -16,7 +16,7 @@ from gputop.screens.log.entries import entries
 from gputop.topology.diagnosis.symptoms.log import examine
 from gputop.topology.logs.reading.lines import LogUnreadable
 from gputop.topology.logs.reading.read import read_log
-from tests.support.nccl_logs import lines_of
+from tests.support.nccl.logs import lines_of
 
 LINES = lines_of("h200-net") + lines_of("mesh_a100_amd__P2P_DISABLE=1_SHM_DISABLE=1")
 HEAD = b"vm:1:1 [0] NCCL INFO "

@@ -13,7 +13,7 @@ from gputop.topology.nccl.versions import (
     parse_table,
     versions,
 )
-from tests.support.nccl_versions import changes, lines
+from tests.support.nccl.versions import changes, lines
 
 
 class Made(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from gputop.app import GpuTop
-from gputop.screens.flags import controller as flag_desk
+from gputop.screens.flags import controller
 from gputop.screens.flags import work as flag_work
 from gputop.screens.flags.list import FlagList, rows_of
 from gputop.screens.flags.screen import FlagsScreen
@@ -231,8 +231,8 @@ async def test_a_slow_prediction_does_not_hold_the_keys(monkeypatch: pytest.Monk
 
     async with GpuTop().run_test(size=(100, 30)) as pilot:
         await open_flags(pilot, demo_report("hgx-h100-8"))
-        monkeypatch.setattr(flag_desk, "work_out", slow)
-        monkeypatch.setattr(flag_desk, "PAUSE_SECONDS", 1.0)
+        monkeypatch.setattr(controller, "work_out", slow)
+        monkeypatch.setattr(controller, "PAUSE_SECONDS", 1.0)
         table = pilot.app.screen.query_one(FlagList)
         before = table.place
         for _ in range(5):
@@ -255,7 +255,7 @@ async def test_a_mistake_of_ours_is_said_and_the_screen_stays(
     app = GpuTop()
     async with app.run_test(size=(100, 30)) as pilot:
         await open_flags(pilot, demo_report("hgx-h100-8"))
-        monkeypatch.setattr(flag_desk, "work_out", broken)
+        monkeypatch.setattr(controller, "work_out", broken)
         await press(pilot, "down")
         for _ in range(40):
             await settle(pilot)

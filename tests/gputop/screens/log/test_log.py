@@ -16,7 +16,7 @@ from gputop.live import log_reading
 from gputop.screens.log.screen import LogScreen
 from gputop.topology.logs.report.report import LogReport
 from tests.support.app import SIZES, app_of, demo_report, give, picture, press, settle, text
-from tests.support.nccl_logs import RECORDED, lines_of
+from tests.support.nccl.logs import RECORDED, lines_of
 
 LOG = RECORDED / "h200-p2pdis.log.gz"
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from gputop.probes.protocol.messages import Message, Progress
-from tests.support.nccl_rank_runs import (
+from tests.support.nccl.rank_runs import (
     GONE_SECONDS,
     MARK,
     fake,

@@ -21,7 +21,7 @@ from gputop.probes.protocol.messages import (
 )
 from gputop.probes.protocol.sizing import GIB, KIB, MIB
 from gputop.probes.protocol.timing import low_ones
-from tests.probes.told_gpus import H200_GBS, ToldGpus, found
+from tests.probes.scripted_gpus import H200_GBS, ScriptedGpus, found
 
 PAIRS = {("0", "1"), ("1", "0"), ("0", "2"), ("2", "0"), ("1", "2"), ("2", "1")}
 COUPLES = {("0", "1"), ("0", "2"), ("1", "2")}
@@ -36,7 +36,7 @@ def _no_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(p2p_walk, "warm", lambda work, seconds: work())
 
 
-def run(monkeypatch: pytest.MonkeyPatch, gpus: ToldGpus, **params: object) -> list[Message]:
+def run(monkeypatch: pytest.MonkeyPatch, gpus: ScriptedGpus, **params: object) -> list[Message]:
     monkeypatch.setattr(opened, "open_backend", lambda params, imported: gpus)
     said: list[Message] = []
     p2p.run(Request("p2p", params=params), said.append)
@@ -48,7 +48,7 @@ def notes(said: list[Message], topic: str) -> list[Note]:
 
 
 def test_every_ordered_pair_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = run(monkeypatch, ToldGpus(3))
+    said = run(monkeypatch, ScriptedGpus(3))
     for name in (*EVERY_LEVEL, "both_ways_bandwidth", *OTHER_PATHS):
         assert found(said, name).keys() == PAIRS, name
     assert found(said, "together_bandwidth").keys() == COUPLES
@@ -62,7 +62,7 @@ def test_every_ordered_pair_is_answered(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_quick_takes_less_and_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(3)
+    gpus = ScriptedGpus(3)
     said = run(monkeypatch, gpus, level="quick")
     for name in EVERY_LEVEL:
         assert found(said, name).keys() == PAIRS, name
@@ -75,7 +75,7 @@ def test_quick_takes_less_and_the_same_pairs(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_full_takes_the_extras_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    normal, full = (run(monkeypatch, ToldGpus(3), level=level) for level in ("normal", "full"))
+    normal, full = (run(monkeypatch, ScriptedGpus(3), level=level) for level in ("normal", "full"))
     for name in EXTRAS:
         assert found(normal, name).keys() == {("0", "1")}
         assert found(full, name).keys() == PAIRS
@@ -101,16 +101,16 @@ def test_one_pair_for_each_kind_is_a_sample(monkeypatch: pytest.MonkeyPatch) -> 
         for b in range(3)
         if a != b
     }
-    gpus = ToldGpus(3)
+    gpus = ScriptedGpus(3)
     gpus.denied = {(2, 1)}
     said = run(monkeypatch, gpus, kinds=kinds)
     assert found(said, "staged_bandwidth").keys() == {("0", "1"), ("0", "2"), ("2", "1")}
-    quick = run(monkeypatch, ToldGpus(3), kinds=kinds, level="quick")
+    quick = run(monkeypatch, ScriptedGpus(3), kinds=kinds, level="quick")
     assert found(quick, "together_bandwidth").keys() == {("0", "1"), ("0", "2")}
 
 
 def test_both_directions_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(2)
+    gpus = ScriptedGpus(2)
     gpus.speeds = {(1, 0): [H200_GBS / 2]}
     said = run(monkeypatch, gpus)
     both = found(said, "both_ways_bandwidth")
@@ -122,7 +122,7 @@ def test_both_directions_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_reading_runs_where_the_reader_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(2)
+    gpus = ScriptedGpus(2)
     gpus.speeds = {(1, 0): [200.0], (0, 1): [400.0]}
     read = found(run(monkeypatch, gpus), "read_bandwidth")
     assert read["0", "1"].value == pytest.approx(200.0), "bytes go from the owner to the reader"
@@ -133,7 +133,7 @@ def test_reading_runs_where_the_reader_is(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_kernels_have_their_own_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(2)
+    gpus = ScriptedGpus(2)
     said = run(monkeypatch, gpus)
     assert gpus.compiled == [0, 1]
     for name in ("kernel_write_bandwidth", "kernel_read_bandwidth"):
@@ -148,7 +148,7 @@ def test_kernels_have_their_own_figures(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_without_kernels_of_our_own_the_rest_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(2)
+    gpus = ScriptedGpus(2)
     gpus.no_kernels = "no NVRTC library beside torch or on the system"
     said = run(monkeypatch, gpus)
     (note,) = notes(said, "kernels")
@@ -162,7 +162,7 @@ def test_without_kernels_of_our_own_the_rest_stands(monkeypatch: pytest.MonkeyPa
 def test_staging_that_wins_is_said(
     monkeypatch: pytest.MonkeyPatch, direct: float, told: bool
 ) -> None:
-    gpus = ToldGpus(2)
+    gpus = ScriptedGpus(2)
     gpus.speeds = {(0, 1): [direct], (1, 0): [direct]}
     said = run(monkeypatch, gpus)
     assert found(said, "staged_bandwidth")["0", "1"].value == pytest.approx(25.0)
@@ -174,7 +174,7 @@ def test_staging_that_wins_is_said(
 
 
 def test_a_pair_without_access_never_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(2)
+    gpus = ScriptedGpus(2)
     gpus.denied = {(0, 1)}
     said = run(monkeypatch, gpus)
     assert found(said, "can_access")["0", "1"].verdict == "not-granted"
@@ -188,7 +188,7 @@ def test_a_pair_without_access_never_arrives(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_lost_bytes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(2)
+    gpus = ScriptedGpus(2)
     gpus.broken = {(1, 0)}
     said = run(monkeypatch, gpus)
     arrival = found(said, "bytes_arrive")["1", "0"]
@@ -203,7 +203,7 @@ def test_lost_bytes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_was_copied_before_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(2)
+    gpus = ScriptedGpus(2)
     said = run(monkeypatch, gpus)
     verified = [m for m in said if isinstance(m, MeasuredValue) and m.verdict == "verified"]
     assert len(verified) >= 9
@@ -211,7 +211,7 @@ def test_what_was_copied_before_proves_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_memory_is_given_back_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(2)
+    gpus = ScriptedGpus(2)
     run(monkeypatch, gpus)
     assert gpus.released == 1
 
@@ -225,7 +225,7 @@ def test_memory_is_given_back_whatever_happens(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_low_pair_is_measured_again_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(3)
+    gpus = ScriptedGpus(3)
     gpus.large_bytes = 512 * MIB
     gpus.speeds[0, 1] = [300.0] * 5 + [395.0]
     said = run(monkeypatch, gpus)
@@ -237,7 +237,7 @@ def test_a_low_pair_is_measured_again_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_restless_pair_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = ToldGpus(2)
+    gpus = ScriptedGpus(2)
     gpus.large_bytes = 512 * MIB
     gpus.speeds[1, 0] = [396.0, 396.0, 396.0, 396.0, 380.0, 396.0]
     assert found(run(monkeypatch, gpus), "write_bandwidth")["1", "0"].attempt == 2
@@ -255,7 +255,9 @@ def test_kinds_are_compared_with_their_like() -> None:
 
 
 def test_progress_grows_to_its_total(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps = [m for m in run(monkeypatch, ToldGpus(3)) if isinstance(m, Progress) and m.total > 1]
+    steps = [
+        m for m in run(monkeypatch, ScriptedGpus(3)) if isinstance(m, Progress) and m.total > 1
+    ]
     assert [m.done for m in steps] == sorted(m.done for m in steps)
     assert steps[-1].done == steps[-1].total == 6 + 3 + 1 + 6 + 1
     assert {m.total for m in steps} == {steps[-1].total}

@@ -6,7 +6,7 @@ import pytest
 
 from gputop.topology.diagnosis.symptoms.explain import check_of, explain, table, unexplained
 from gputop.topology.logs.reading.read import read_log
-from tests.support.nccl_logs import lines_of, recorded
+from tests.support.nccl.logs import lines_of, recorded
 from tests.topology.diagnosis.symptoms.log_examples import EXAMPLES
 
 A = "node1:11:11 [0] NCCL INFO "

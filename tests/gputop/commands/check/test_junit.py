@@ -1,0 +1,201 @@
+"""The JUnit file: what the usual schema allows and demands, and what of a diagnosis stands in it.
+
+The schema is written down here as a table: elements, their attributes and types, children in
+order and how many; from junit-10.xsd of Jenkins' xunit plugin and Ant's JUnit task.
+"""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as Xml
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gputop.checking.answer import Answer
+from gputop.checking.measure import Measured, ProbeEnd
+from gputop.commands.check.junit import suites, write
+from gputop.exits import Exit
+from gputop.topology.diagnosis.engine import Diagnosis, Silenced, load
+from gputop.topology.diagnosis.finding import Evidence, Finding, Fix
+
+from ....support.checked import checked
+from ....support.rule_cases import base
+
+_NUMBER, _SECONDS = r"\d+", r"\d+(\.\d+)?"
+_TEXT, _STAMP = r"[\s\S]*", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
+_RESULT = {"message": _TEXT, "type": _TEXT}
+SCHEMA: dict[str, tuple[dict[str, str], set[str], str]] = {
+    "testsuites": (
+        {
+            "name": _TEXT, "time": _SECONDS, "tests": _NUMBER, "failures": _NUMBER,
+            "disabled": _NUMBER, "errors": _NUMBER,
+        },
+        set(),
+        r"(testsuite )*",
+    ),
+    "testsuite": (
+        {
+            "name": _TEXT, "tests": _NUMBER, "failures": _NUMBER, "errors": _NUMBER,
+            "time": _SECONDS, "disabled": _NUMBER, "skipped": _NUMBER, "timestamp": _STAMP,
+            "hostname": r"\S[\s\S]*", "id": _NUMBER, "package": _TEXT,
+        },
+        {"name", "tests"},
+        r"(properties )?(testcase )*(system-out )?(system-err )?",
+    ),
+    "properties": ({}, set(), r"(property )+"),
+    "property": ({"name": r"\S+", "value": _TEXT}, {"name", "value"}, ""),
+    "testcase": (
+        {
+            "name": r"\S+", "classname": r"\S+", "time": _SECONDS, "status": _TEXT,
+            "assertions": _NUMBER,
+        },
+        {"name"},
+        r"(skipped |error |failure )?(system-out )?(system-err )?",
+    ),
+    "skipped": ({"message": _TEXT}, set(), ""),
+    "error": (_RESULT, set(), ""),
+    "failure": (_RESULT, set(), ""),
+    "system-out": ({}, set(), ""),
+    "system-err": ({}, set(), ""),
+}  # fmt: skip
+
+
+def validate(element: Xml.Element) -> None:
+    """Raise AssertionError where the schema does not allow this."""
+    assert element.tag in SCHEMA
+    attributes, needed, children = SCHEMA[element.tag]
+    assert needed <= set(element.attrib) <= set(attributes), element.tag
+    for name, value in element.attrib.items():
+        assert re.fullmatch(attributes[name], value), (element.tag, name, value)
+    assert re.fullmatch(children, "".join(f"{child.tag} " for child in element)), element.tag
+    for child in element:
+        validate(child)
+
+
+def counted(root: Xml.Element) -> dict[str, int]:
+    """What the suite says of itself, after it was compared with what is there."""
+    validate(root)
+    (suite,) = root
+    cases = suite.findall("testcase")
+    assert int(suite.attrib["tests"]) == int(root.attrib["tests"]) == len(cases)
+    assert len({case.attrib["name"] for case in cases}) == len(cases)
+    found = {
+        kind: len(suite.findall(f"testcase/{kind}")) for kind in ("failure", "error", "skipped")
+    }
+    assert int(suite.attrib["failures"]) == int(root.attrib["failures"]) == found["failure"]
+    assert int(suite.attrib["errors"]) == int(root.attrib["errors"]) == found["error"]
+    assert int(suite.attrib["skipped"]) == found["skipped"]
+    return found
+
+
+def finding(severity: str, name: str, title: str = "GPU0 is odd") -> Finding:
+    return Finding(
+        id=name,
+        severity=severity,
+        title=title,
+        evidence=(Evidence(what="what", value="<&\"'>", source="NVML"),),
+        disproof="a look",
+        consequence="It is slow.",
+        fix=(Fix(text="Do it", command="sudo reboot", needs_root=True),),
+    )
+
+
+def answer(diagnosis: Diagnosis, **more: object) -> Answer:
+    return Answer(diagnosis=diagnosis, node=base("demo hgx-h100-8"), mode="quick", gpus=(), **more)  # type: ignore[arg-type]
+
+
+def test_the_table_refuses_what_is_wrong() -> None:
+    for text in (
+        "<testsuites><testcase name='x'/></testsuites>",
+        "<testsuite tests='1'/>",
+        "<testsuite name='a' tests='one'/>",
+        "<testsuite name='a' tests='1'><testcase/></testsuite>",
+        "<testsuite name='a' tests='1'><testcase name='b'><failure/><error/></testcase>"
+        "</testsuite>",
+        "<testsuite name='a' tests='1' verdict='x'/>",
+    ):
+        with pytest.raises(AssertionError):
+            validate(Xml.fromstring(text))
+
+
+@pytest.mark.parametrize("at", [0.0, -1.0, 1.7e9, 1e12, 1e15, -1e15, 1e300, -1e300])
+def test_every_moment_is_a_date(at: float) -> None:
+    node = msgspec.structs.replace(base("demo hgx-h100-8"), taken_at=at)
+    told = Answer(diagnosis=Diagnosis(examined=("a-a",)), node=node, mode="quick", gpus=())
+    root = suites(told, load())
+    counted(root)
+    assert (root[0].attrib["timestamp"] == "1970-01-01T00:00:00") is (at == 0 or abs(at) > 1e11)
+
+
+def test_each_severity_has_its_outcome() -> None:
+    diagnosis = Diagnosis(
+        findings=(
+            finding("broken", "a-a"), finding("slow", "b-b"), finding("slow", "b-b", "another"),
+            finding("cannot-tell", "c-c"), finding("notice", "d-d"), finding("by-design", "e-e"),
+        ),
+        silenced=(Silenced(finding=finding("broken", "f-f"), reason="old boards"),),
+        examined=("a-a", "b-b", "c-c", "d-d", "e-e", "f-f", "fine"),
+        unexamined=("bar1-small", "unread"),
+        verdict="broken",
+    )  # fmt: skip
+    root = suites(answer(diagnosis, assumptions=("assumed",)), load())
+    assert counted(root) == {"failure": 2, "error": 1, "skipped": 3}
+    cases = {case.attrib["name"]: case for case in root.iter("testcase")}
+    assert list(cases["fine"]) == []
+    failure = cases["b-b"].find("failure")
+    assert failure is not None
+    assert failure.attrib == {"type": "slow", "message": "GPU0 is odd"}
+    assert failure.text is not None
+    assert "another" in failure.text
+    assert "sudo reboot" in failure.text
+    assert "<&\"'>" in failure.text
+    skipped = cases["bar1-small"].find("skipped")
+    assert skipped is not None
+    assert "size of BAR1" in skipped.attrib["message"]
+    silenced = cases["f-f"].find("skipped")
+    assert silenced is not None
+    assert silenced.attrib["message"] == "silenced: old boards"
+    assert cases["d-d"].find("system-out") is not None
+
+
+def test_what_xml_does_not_allow_is_replaced(tmp_path: Path) -> None:
+    evil = "a\x00b\x1b[31m\ud800\ufffe\uffff]]><x>"
+    diagnosis = Diagnosis(findings=(finding("broken", "a-a", evil),), examined=("a-a",))
+    path = tmp_path / "junit.xml"
+    write(answer(diagnosis, assumptions=(evil,), expect=evil), load(), str(path))
+    root = Xml.parse(path).getroot()
+    assert counted(root)["failure"] == 1
+    message = next(root.iter("failure")).attrib["message"]
+    assert message.startswith("a\ufffdb")
+    assert message.endswith("]]><x>")
+
+
+def test_what_ran_is_a_property() -> None:
+    measured = Measured(runs=(ProbeEnd(probe="p2p", status="finished", text="", figures=4),))
+    root = suites(answer(Diagnosis(), measured=measured, expect="DGX H100"), load())
+    found = {one.attrib["name"]: one.attrib["value"] for one in root.iter("property")}
+    assert found["measured"] == "p2p"
+    assert found["expect"] == "DGX H100"
+
+
+def test_a_path_that_cannot_be_written_is_said() -> None:
+    for path in ("/nowhere/x.xml", "/", "a\x00b"):
+        with pytest.raises(Exit):
+            write(answer(Diagnosis()), load(), path)
+
+
+@pytest.mark.parametrize("demo", ["hgx-h100-8", "sick-h100-8", "mi300x-8"])
+def test_the_file_of_a_whole_check(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, demo: str
+) -> None:
+    path = tmp_path / "junit.xml"
+    done = checked(capsys, "--quick", "--json", "--demo", demo, "--junit", str(path))
+    root = Xml.parse(path).getroot()
+    found = counted(root)
+    names = {case.attrib["name"] for case in root.iter("testcase")}
+    assert names >= {rule.id for rule in load()}
+    loud = {one["id"] for one in done.document["findings"] if one["severity"] in ("broken", "slow")}
+    assert found["failure"] == len(loud)
+    assert path.read_bytes().startswith(b"<?xml")

@@ -1,0 +1,1 @@
+"""What the tests of NCCL's decisions, logs and runs share."""
