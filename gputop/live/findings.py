@@ -30,7 +30,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def verdict(self) -> str:
         """The verdict on the findings that are left: silencing is a person's decision."""
-        worst = min((SEVERITIES.index(one.severity) for one in self.findings), default=-1)
+        worst = min((SEVERITIES.index(finding.severity) for finding in self.findings), default=-1)
         return {BROKEN: BROKEN, SLOW: SLOW, CANNOT_TELL: "cannot tell"}.get(
             SEVERITIES[worst] if worst >= 0 else "", VERDICTS[0]
         )
@@ -39,9 +39,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         """Loud findings on one of these devices; a part of a GPU has its GPU's."""
         wanted = {*nodes, *(node.partition("/")[0] for node in nodes)}
         return tuple(
-            one
-            for one in self.findings
-            if one.severity in LOUD and not wanted.isdisjoint(one.devices)
+            finding
+            for finding in self.findings
+            if finding.severity in LOUD and not wanted.isdisjoint(finding.devices)
         )
 
     def mark(self, *nodes: str) -> tuple[str, str] | None:
@@ -55,10 +55,10 @@ def shown(report: Report | None, quiet: frozenset[FindingKey] = frozenset()) -> 
     if report is None or report.diagnosis is None:
         return None
     diagnosis = report.diagnosis
-    here = tuple(one for one in diagnosis.findings if one.key in quiet)
+    here = tuple(finding for finding in diagnosis.findings if finding.key in quiet)
     return Shown(
         diagnosis=diagnosis,
-        findings=tuple(one for one in diagnosis.findings if one.key not in quiet),
+        findings=tuple(finding for finding in diagnosis.findings if finding.key not in quiet),
         silenced=(
             *diagnosis.silenced,
             *(Silenced(finding=one, reason=HERE) for one in here),
@@ -72,7 +72,7 @@ def explained_with(why: Page, shown: Shown, *nodes: str) -> Page:
     Where nothing else is to be mended it ends with the cure of the worst one that is harmful.
     """
     wanted = {*nodes, *(node.partition("/")[0] for node in nodes)}
-    found = [one for one in shown.findings if not wanted.isdisjoint(one.devices)]
+    found = [finding for finding in shown.findings if not wanted.isdisjoint(finding.devices)]
     worst = next((one for one in found if one.severity in LOUD and not why.fix), None)
     facts = (
         Fact(

@@ -53,7 +53,7 @@ def node_lines(shown: Shown | None, width: int, place: int) -> tuple[Line, ...]:
     sign, ink, _ = SIGNS[shown.findings[0].severity]
     many = len(shown.findings)
     head = f" {sign} {many} finding{'' if many == 1 else 's'}: "
-    titles = "; ".join(clean(one.title, 200) for one in shown.findings)
+    titles = "; ".join(clean(finding.title, 200) for finding in shown.findings)
     room = max(width - len(head) - 15, 20)
     quiet = "muted" if ink == "muted" else ""
     return (((head, ink), (left(titles, room).rstrip(), quiet), (" · ", "muted"), *key),)

@@ -89,7 +89,7 @@ def news_line(events: Sequence[Event], now: float, place: int) -> Line:
 
     newest = events[0]
     sign, ink, _ = SIGNS[newest.harm]
-    others = sum(0 <= now - one.last_at < NEWS_SECONDS for one in events) - 1
+    others = sum(0 <= now - event.last_at < NEWS_SECONDS for event in events) - 1
     more = f", {others} more" if others else ""
     return (
         (f" {sign} ", ink),

@@ -74,7 +74,8 @@ class Case:
     def _withheld(self, gpu: Gpu) -> bool:
         """Whether this process may have been kept from a GPU that only PCI shows."""
         if gpu.vendor == AMD.id and any(
-            one.source == "kfd" and one.kind == "denied" for one in self.snapshot.problems
+            problem.source == "kfd" and problem.kind == "denied"
+            for problem in self.snapshot.problems
         ):
             return True  # KFD says so itself where the devices of a process are fewer
         reach = access(self.host, gpu)
@@ -108,7 +109,10 @@ class Case:
     @cached_property
     def variables(self) -> dict[str, tuple[str, str]]:
         """Name of a listed variable: its value and its origin ("environment" or a file)."""
-        return {one.name: (one.value, one.origin) for one in self.snapshot.environment}
+        return {
+            variable.name: (variable.value, variable.origin)
+            for variable in self.snapshot.environment
+        }
 
     @property
     def in_container(self) -> bool | None:
@@ -201,7 +205,9 @@ class Case:
             for one in (reading.processes if reading is not None else None) or ():
                 on.setdefault(one.pid, {})[gpu.address] = gpu
         return tuple(
-            (one, tuple(on[one.pid].values())) for one in self.readings.processes if one.pid in on
+            (process, tuple(on[process.pid].values()))
+            for process in self.readings.processes
+            if process.pid in on
         )
 
     @cached_property
@@ -212,7 +218,11 @@ class Case:
     @cached_property
     def judged(self) -> tuple[tuple[Measurement, Judgement], ...]:
         """Every figure with what it should be."""
-        figures = [one for one in self.snapshot.measurements if one.device_kind != "cpu"]
+        figures = [
+            measurement
+            for measurement in self.snapshot.measurements
+            if measurement.device_kind != "cpu"
+        ]
         if not figures:
             return ()
         judge = Judge(self.snapshot, self.prediction, lambda: self.node.graph)
@@ -221,20 +231,24 @@ class Case:
     @cached_property
     def _figures(self) -> dict[str, list[Measurement]]:
         found: dict[str, list[Measurement]] = {}
-        for one in self.snapshot.measurements:
-            if one.device_kind != "cpu":
-                found.setdefault(one.quantity, []).append(one)
+        for measurement in self.snapshot.measurements:
+            if measurement.device_kind != "cpu":
+                found.setdefault(measurement.quantity, []).append(measurement)
         return found
 
     @cached_property
     def _names(self) -> dict[str, str]:
-        rdma = {one.address: one.name for one in self.machine.rdma if one.address}
-        interfaces = {one.address: one.name for one in self.machine.interfaces if one.address}
+        rdma = {device.address: device.name for device in self.machine.rdma if device.address}
+        interfaces = {
+            interface.address: interface.name
+            for interface in self.machine.interfaces
+            if interface.address
+        }
         return interfaces | rdma | {gpu.address: gpu_label(gpu) for gpu in self.machine.gpus}
 
     @cached_property
     def _readings(self) -> dict[str, GpuReading]:
-        return {one.address: one for one in self.readings.gpus}
+        return {gpu.address: gpu for gpu in self.readings.gpus}
 
     @cached_property
     def _pci(self) -> dict[str, PciDevice]:

@@ -122,7 +122,7 @@ def _verdict(
 ) -> Diagnosis:
     ignored = case.policy.ignored
     loud = sorted(
-        (one for one in findings if one.id not in ignored),
+        (finding for finding in findings if finding.id not in ignored),
         key=lambda one: SEVERITIES.index(one.severity),
     )
     worst = {one.severity for one in loud}
@@ -134,7 +134,9 @@ def _verdict(
     return Diagnosis(
         findings=tuple(loud),
         silenced=tuple(
-            Silenced(finding=one, reason=ignored[one.id]) for one in findings if one.id in ignored
+            Silenced(finding=finding, reason=ignored[finding.id])
+            for finding in findings
+            if finding.id in ignored
         ),
         examined=examined,
         unexamined=unexamined,
@@ -198,8 +200,8 @@ def _said(record: Record) -> bool:
 
 def _nothing(case: Case) -> Finding:
     problems = [
-        Evidence(what=f"source {one.source}", value=one.text, source=one.source)
-        for one in case.snapshot.problems
+        Evidence(what=f"source {problem.source}", value=problem.text, source=problem.source)
+        for problem in case.snapshot.problems
     ]
     count = len(case.gpus)
     gpus = Evidence(what="GPUs", value=str(count), source=", ".join(case.snapshot.source))

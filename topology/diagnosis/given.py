@@ -21,7 +21,11 @@ _NUMBERED = re.compile(r"/dev/nvidia\d{1,4}\b")
 
 def minors(host: Host) -> dict[str, int]:
     """Number of the device node of each GPU that the module took, by PCI address."""
-    return {one.address: one.minor for one in host.nvidia_gpus or () if one.minor is not None}
+    return {
+        nvidia_gpu.address: nvidia_gpu.minor
+        for nvidia_gpu in host.nvidia_gpus or ()
+        if nvidia_gpu.minor is not None
+    }
 
 
 def access(host: Host, gpu: Gpu) -> str | None:
@@ -31,7 +35,9 @@ def access(host: Host, gpu: Gpu) -> str | None:
         return None
     node = f"/dev/nvidia{minor}"
     words = {node: GIVEN, node + NO_PERMISSION: DENIED, node + KEPT_BACK: KEPT}
-    return next((words[one] for one in host.device_nodes if one in words), NO_NODE)
+    return next(
+        (words[device_node] for device_node in host.device_nodes if device_node in words), NO_NODE
+    )
 
 
 def keeps_back(host: Host) -> bool:
@@ -43,4 +49,7 @@ def keeps_back(host: Host) -> bool:
 
 def excluded(host: Host, gpu: Gpu) -> bool:
     """Whether the module was told to leave this GPU alone (NVreg_ExcludedGpus)."""
-    return any(one.address == gpu.address and one.excluded for one in host.nvidia_gpus or ())
+    return any(
+        nvidia_gpu.address == gpu.address and nvidia_gpu.excluded
+        for nvidia_gpu in host.nvidia_gpus or ()
+    )

@@ -78,9 +78,9 @@ def pairs_of(case: Case) -> tuple[Pair, ...]:
     if case.prediction is not None:
         chosen = {(p.src_bus_id, p.dst_bus_id): p.transport for p in case.prediction.pairs}
     seen = {
-        (one.src, one.dst): _ASKED[one.verdict]
-        for one in case.figures(quantities.CAN_ACCESS)
-        if one.verdict in _ASKED
+        (figure.src, figure.dst): _ASKED[figure.verdict]
+        for figure in case.figures(quantities.CAN_ACCESS)
+        if figure.verdict in _ASKED
     }
     found = []
     for one, other in combinations([gpu for gpu in case.gpus if gpu.address in place], 2):

@@ -170,8 +170,8 @@ def send_gbs(node: JudgedNode, group: Participants, sku: Sku) -> float | None:
     """
     found = []
     islands = not _joined(node, group, sku)
-    for one in group.gpus:
-        links = [link_of_pair(node, one, other, sku) for other in group.gpus if other is not one]
+    for gpu in group.gpus:
+        links = [link_of_pair(node, gpu, other, sku) for other in group.gpus if other is not gpu]
         known = [link for link in links if link is not None]
         # Between islands (bridged pairs) everything crosses PCIe (NVIDIA/nccl-tests#178).
         fast = [] if islands else [link for link in known if link.kind in ("nvlink", "xgmi")]
@@ -212,12 +212,12 @@ def _published(
 ) -> tuple[float, str, str, str] | None:
     """Healthy figure, basis, source and what it is of, from the model's own entries."""
     fit = [
-        one
-        for one in sku.figures
-        if one.quantity == quantity
-        and one.gpus == count
-        and one.kind in (TYPICAL, BEST)
-        and _same(one.algorithm, algorithm)
+        figure
+        for figure in sku.figures
+        if figure.quantity == quantity
+        and figure.gpus == count
+        and figure.kind in (TYPICAL, BEST)
+        and _same(figure.algorithm, algorithm)
     ]
     # Typical before best; of these a curve tells more than one figure.
     fit.sort(key=lambda one: (one.kind == BEST, not one.curve))
@@ -272,15 +272,15 @@ def _estimate(
     for other in (sku, *skus().values()):
         if (other.link_kind, other.fabric) != (sku.link_kind, sku.fabric) or not other.total_gbs:
             continue
-        for one in other.figures:
-            near = one.gpus == count or other is sku
-            fits = one.quantity == quantity and one.kind in (TYPICAL, BEST) and near
-            if fits and one.fraction and _same(one.algorithm, algorithm) and one.algorithm:
-                value = _at(one, size)
+        for figure in other.figures:
+            near = figure.gpus == count or other is sku
+            fits = figure.quantity == quantity and figure.kind in (TYPICAL, BEST) and near
+            if fits and figure.fraction and _same(figure.algorithm, algorithm) and figure.algorithm:
+                value = _at(figure, size)
                 if value is not None:
                     share = value / other.total_gbs
-                    where = f"{_named(one.algorithm)}, {one.gpus} GPUs on {other.name}"
-                    return share * sku.total_gbs, ESTIMATE, one.source, where
+                    where = f"{_named(figure.algorithm)}, {figure.gpus} GPUs on {other.name}"
+                    return share * sku.total_gbs, ESTIMATE, figure.source, where
     return None
 
 
@@ -289,10 +289,10 @@ def _mesh(
 ) -> tuple[float, str, str, str] | None:
     """On a full mesh n GPUs can use n - 1 links each (ROCm/rccl pull request 1270)."""
     assert sku.pair_gbs is not None
-    for one in sku.figures:
-        fits = one.quantity == quantity and one.kind in (TYPICAL, BEST) and one.gpus
-        if fits and one.fraction and _at(one, size) is not None:
-            healthy = one.fraction * (count - 1) * sku.pair_gbs
+    for figure in sku.figures:
+        fits = figure.quantity == quantity and figure.kind in (TYPICAL, BEST) and figure.gpus
+        if fits and figure.fraction and _at(figure, size) is not None:
+            healthy = figure.fraction * (count - 1) * sku.pair_gbs
             what = f"{count - 1} link{'s' * (count != 2)} of {sku.pair_gbs:g} GB/s"
-            return healthy, ESTIMATE, f"{one.source}, {one.gpus} GPUs", what
+            return healthy, ESTIMATE, f"{figure.source}, {figure.gpus} GPUs", what
     return None

@@ -54,7 +54,7 @@ def read(
             left -= set(shape.edges)
     singles = _singles(left)
     # Where nobody knows which pairs are alike, many low ones may simply be of another kind.
-    return found + [one for one in singles if blocks or one.kind == "pair"]
+    return found + [single for single in singles if blocks or single.kind == "pair"]
 
 
 def _whole_gpus(

@@ -44,7 +44,7 @@ class Variables:
 
     def __init__(self, snapshot: NodeSnapshot, prediction: Prediction | None = None) -> None:
         self.snapshot = snapshot
-        self.here = {one.name: one.value for one in snapshot.environment}
+        self.here = {variable.name: variable.value for variable in snapshot.environment}
         self._made: dict[tuple[object, ...], Prediction | None] = {}
         if prediction is not None:
             self._made[self._key(prediction.environment, None)] = prediction
@@ -158,7 +158,7 @@ class Variables:
 
 def choice_at(prediction: Prediction, collective: str, size: int | None) -> AlgorithmChoice | None:
     """The choice at the largest predicted size that is not above this one."""
-    found = [one for one in prediction.choices if one.collective == collective]
+    found = [choice for choice in prediction.choices if choice.collective == collective]
     if not found:
         return None
     if size is None:
@@ -179,7 +179,7 @@ def _clauses(before: Prediction, after: Prediction, collective: str, size: int |
         return found
     old, new = choice_at(before, collective, size), choice_at(after, collective, size)
     if old is not None and new is not None and algorithm(old) != algorithm(new):
-        gone = old.algorithm not in {one.algorithm for one in after.choices}
+        gone = old.algorithm not in {choice.algorithm for choice in after.choices}
         off = f"turn@ {_plain(old.algorithm)} off: " if gone and old.algorithm == "NVLS" else ""
         verb = "" if off else "make@ "
         goes = "goes" if off else "go"

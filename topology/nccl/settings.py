@@ -37,7 +37,7 @@ class Settings:
         cls, snapshot: NodeSnapshot, changes: Mapping[str, str | None] | None = None
     ) -> Settings:
         """The variables that a snapshot recorded, with changes; None unsets a variable."""
-        values = {one.name: one.value for one in snapshot.environment}
+        values = {variable.name: variable.value for variable in snapshot.environment}
         for name, value in (changes or {}).items():
             if value is None:
                 values.pop(name, None)

@@ -125,20 +125,20 @@ def _nics(machine: Machine) -> list[tuple[str, str]]:
     """
     told = {name for one in machine.relations for name in (one.a, one.b)}
     found = [
-        (one.name, one.name if one.address is None else one.address)
-        for one in machine.rdma
+        (device.name, device.name if device.address is None else device.address)
+        for device in machine.rdma
         # Without an address there is nothing to go by but the matrix that names it.
-        if one.address is not None or one.name in told
+        if device.address is not None or device.name in told
     ]
     if any(gpu.vendor == NVIDIA.id for gpu in machine.gpus):
         return found
     known = {address for _, address in found}
     return found + [
-        (one.name, one.address)
-        for one in machine.interfaces
-        if one.address is not None
-        and (one.driver or "").startswith(SLINGSHOT)
-        and one.address not in known
+        (interface.name, interface.address)
+        for interface in machine.interfaces
+        if interface.address is not None
+        and (interface.driver or "").startswith(SLINGSHOT)
+        and interface.address not in known
     ]
 
 

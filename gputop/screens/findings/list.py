@@ -37,7 +37,7 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def rows_of(shown: Shown) -> tuple[FindingRow, ...]:
     """A line for each finding, loud and silenced, and one for what could not be examined."""
-    rows = [_row(one, None) for one in shown.findings]
+    rows = [_row(finding, None) for finding in shown.findings]
     rows += [_row(one.finding, one.reason) for one in shown.silenced]
     missing = len(shown.diagnosis.unexamined)
     if missing:

@@ -60,7 +60,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def rows_of(jobs: Sequence[Job], snapshot: NodeSnapshot) -> tuple[JobRow, ...]:
     """A line for each job, and one below it for each of its processes."""
-    busy = {one.address: one.utilization_percent for one in snapshot.readings.gpus}
+    busy = {gpu.address: gpu.utilization_percent for gpu in snapshot.readings.gpus}
     rows: list[JobRow] = []
     for job in jobs:
         rows.append(

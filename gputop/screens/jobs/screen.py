@@ -205,13 +205,15 @@ def about(row: JobRow, shown: Shown | None) -> tuple[Finding, ...]:
     mine = set(row.job.gpus if row.user is None else row.user.gpus)
     findings = () if shown is None else shown.findings
     return tuple(
-        one for one in findings if one.id in ABOUT_JOBS and not mine.isdisjoint(one.devices)
+        finding
+        for finding in findings
+        if finding.id in ABOUT_JOBS and not mine.isdisjoint(finding.devices)
     )
 
 
 def nothing(snapshot: NodeSnapshot) -> str:
     """Why the list is empty, as far as that is known."""
-    lists = [one.processes for one in snapshot.readings.gpus]
+    lists = [gpu.processes for gpu in snapshot.readings.gpus]
     if not lists or None in lists:
         return "the driver does not say which processes use the GPUs"
     host = snapshot.machine.host

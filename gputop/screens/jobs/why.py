@@ -28,7 +28,7 @@ BASIS = (
 def why_job(row: JobRow, snapshot: NodeSnapshot, findings: Sequence[Finding]) -> Page:
     """Evidence for each process and GPU, then what follows."""
     users = row.job.processes if row.user is None else (row.user,)
-    found = [(user, one) for user in users for one in bindings(user, snapshot)]
+    found = [(user, binding) for user in users for binding in bindings(user, snapshot)]
     far = [(user, one) for user, one in found if one.cpus == FAR]
     odd = [clean(finding.title, 200) for finding in findings]
     unknown = sum(1 for _, one in found if one.cpus is None)

@@ -135,7 +135,7 @@ class Drawing:
             replace(
                 line,
                 points=tuple((px + x, py + y) for px, py in line.points),
-                labels=tuple(replace(one, x=one.x + x, y=one.y + y) for one in line.labels),
+                labels=tuple(replace(label, x=label.x + x, y=label.y + y) for label in line.labels),
                 live=slot(line.live),
             )
             for line in self.lines

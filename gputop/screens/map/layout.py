@@ -284,9 +284,9 @@ class _Layout:
         for i, (left, right) in enumerate(pairwise(hosts)):
             edges = frozenset(
                 frozenset((a, b))
-                for one in hosts[: i + 1]
+                for host in hosts[: i + 1]
                 for other in hosts[i + 1 :]
-                for a in one.members
+                for a in host.members
                 for b in other.members
                 if self.graph.has_edge(a, b)
             )

@@ -22,7 +22,7 @@ _LINKS = {"NV": "NVLink", "xGMI ": "link"}
 
 def legend(drawing: Drawing) -> Line:
     """What the words and figures on the lines mean, each by an example that is drawn here."""
-    labels = [one.text for line in drawing.lines for one in line.labels]
+    labels = [label.text for line in drawing.lines for label in line.labels]
     most: dict[str, int] = {}
     for found in filter(None, map(_BUNDLE.search, labels)):
         most[found[1]] = max(most.get(found[1], 0), int(found[2]))

@@ -40,7 +40,7 @@ class Merged:
             return drawing
         lines = (
             replace(
-                line, edges=frozenset(e for one in line.edges for e in self.real.get(one, {one}))
+                line, edges=frozenset(e for edge in line.edges for e in self.real.get(edge, {edge}))
             )
             for line in drawing.lines
         )

@@ -199,7 +199,7 @@ def _ecc(row: Row) -> str:
     blocks = () if row.reading is None else row.reading.ecc_blocks
     state = {True: "on", False: "off", None: UNKNOWN}[row.gpu.ecc_enabled]
     if blocks:
-        bad = [f"{one.block} {one.uncorrected}" for one in blocks if one.uncorrected]
+        bad = [f"{block.block} {block.uncorrected}" for block in blocks if block.uncorrected]
         return f"{state}, uncorrected {', '.join(bad) or 0} in {len(blocks)} blocks"
     if ecc is None:
         return state

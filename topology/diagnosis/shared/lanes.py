@@ -41,7 +41,7 @@ class Narrow(msgspec.Struct, frozen=True):
 def narrow(case: Case) -> set[str]:
     """Addresses of the GPUs whose way up has a link with too few lanes."""
     found = {one.device for gpu in case.gpus for one in too_few(case, gpu.address)}
-    found |= {one.device for one in by_siblings(case, found)}
+    found |= {by_sibling.device for by_sibling in by_siblings(case, found)}
     return found | {one.device for one in under_load(case, found)}
 
 
@@ -75,9 +75,9 @@ def _refuted(case: Case, link: Narrow) -> bool:
     gen = generation_of(device.link_speed_max_gts if device is not None else None)
     carries = pcie_gbs(gen, link.now) if gen else None
     return carries is not None and any(
-        one.src == link.device and (one.value or 0.0) > carries
+        figure.src == link.device and (figure.value or 0.0) > carries
         for quantity in COPIES
-        for one in case.figures(quantity, "pinned")
+        for figure in case.figures(quantity, "pinned")
     )
 
 
@@ -90,14 +90,14 @@ def loaded(case: Case) -> dict[str, tuple[int, Measurement]]:
     """Lanes of each GPU as a probe read them while it copied, and the slowest copy with them."""
     found: dict[str, tuple[int, Measurement]] = {}
     for quantity in COPIES:
-        for one in case.figures(quantity, "pinned"):
-            lanes = one.details.get("pcie_width")
-            if not one.src or one.value is None or isinstance(lanes, bool):
+        for figure in case.figures(quantity, "pinned"):
+            lanes = figure.details.get("pcie_width")
+            if not figure.src or figure.value is None or isinstance(lanes, bool):
                 continue
             if isinstance(lanes, int) and lanes > 0:
-                known = found.get(one.src)
-                if known is None or one.value < (known[1].value or 0.0):
-                    found[one.src] = lanes, one
+                known = found.get(figure.src)
+                if known is None or figure.value < (known[1].value or 0.0):
+                    found[figure.src] = lanes, figure
     return found
 
 

@@ -30,12 +30,12 @@ def all_reduce(case: Case, share: float) -> str:
     if "TREE" in chosen:
         chosen |= {"RING"}  # both reach the same inside a node
     known = [
-        one
-        for one in sku.figures
-        if one.quantity == "allreduce_busbw"
-        and one.gpus == len(models)
-        and one.kind in _KINDS
-        and (not chosen or one.algorithm in chosen)
+        figure
+        for figure in sku.figures
+        if figure.quantity == "allreduce_busbw"
+        and figure.gpus == len(models)
+        and figure.kind in _KINDS
+        and (not chosen or figure.algorithm in chosen)
     ]
     known.sort(key=lambda one: _KINDS.index(one.kind))
     if not known:

@@ -20,7 +20,7 @@ def users_of(case: Case) -> tuple[GpuUser, ...] | None:
     lists = [one.processes for one in case.readings.gpus if one.address in counted]
     if not lists or None in lists:
         return None
-    users = tuple(one for one in case.gpu_users if not counted.isdisjoint(one.gpus))
+    users = tuple(gpu_user for gpu_user in case.gpu_users if not counted.isdisjoint(gpu_user.gpus))
     return users if users or case.in_container is False else None
 
 

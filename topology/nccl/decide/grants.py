@@ -23,9 +23,10 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
         if words:
             said[pair.src, pair.dst] = next((word for word in words if word != "ok"), "ok")
     cuda = {
-        (one.src, one.dst): one.verdict == "granted"
-        for one in snapshot.measurements
-        if one.quantity == quantities.CAN_ACCESS and one.verdict in ("granted", "not-granted")
+        (measurement.src, measurement.dst): measurement.verdict == "granted"
+        for measurement in snapshot.measurements
+        if measurement.quantity == quantities.CAN_ACCESS
+        and measurement.verdict in ("granted", "not-granted")
     }
 
     parted = {gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled}

@@ -46,19 +46,19 @@ def timing_of(
         return Timing(assumptions=tuple(filter(None, (assumption(version.library, number),))))
     cpu = systems[0].nodes["CPU"][0] if systems[0].nodes["CPU"] else None
     merged = merge(graphs)
-    speeds = [net.speed_gbs for one in systems for net in one.nodes["NET"]]
+    speeds = [net.speed_gbs for system in systems for net in system.nodes["NET"]]
     comm = TuningInput(
         graphs=merged,
         ranks=ranks,
         nodes=nodes,
-        min_sm=min(one.min_sm for one in systems),
-        max_sm=max(one.max_sm for one in systems),
+        min_sm=min(system.min_sm for system in systems),
+        max_sm=max(system.max_sm for system in systems),
         cpu_arch=cpu.arch if cpu is not None else "x86",
         cpu_vendor=cpu.vendor if cpu is not None else "",
         net_gbs=min(speeds, default=None),
         nvls=merged.nvls is not None,
-        tree_patterns=tuple(one.tree.pattern for one in graphs if one.tree is not None),
-        local_ranks=max(len(one.nodes["GPU"]) for one in systems),
+        tree_patterns=tuple(graph.tree.pattern for graph in graphs if graph.tree is not None),
+        local_ranks=max(len(system.nodes["GPU"]) for system in systems),
         number=number,
         settings=settings,
     )

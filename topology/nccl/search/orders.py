@@ -53,10 +53,10 @@ class Orders:
         if towards == AWAY and self._alike(gpu, order):
             order.reverse()
         if self._switched:
-            for one in self._neighbours(gpu, pattern):
-                if one in order:
-                    order.remove(one)
-                    order.insert(0, one)
+            for neighbour in self._neighbours(gpu, pattern):
+                if neighbour in order:
+                    order.remove(neighbour)
+                    order.insert(0, neighbour)
         return order
 
     def _ranks(self, gpu: int, net: int) -> list[tuple[int, int]]:

@@ -128,9 +128,9 @@ def keeps_nets(system: System, version: Version, settings: Settings) -> bool:
 def all_linked(system: System) -> bool:
     """Every GPU reaches every other by xGMI, over at most four GPUs in between."""
     gpus = system.nodes["GPU"]
-    beside = [[other.index for other in gpus if _linked(one, other)] for one in gpus]
-    for one in gpus:
-        reached = {one.index}
+    beside = [[other.index for other in gpus if _linked(gpu, other)] for gpu in gpus]
+    for gpu in gpus:
+        reached = {gpu.index}
         for _ in range(MOST_BETWEEN + 1):
             if len(reached) == len(gpus):
                 break

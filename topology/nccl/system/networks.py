@@ -55,7 +55,7 @@ def network_of(root: Element, settings: Settings) -> Network:
             if wish.lower() == known.lower():
                 return Network(known, f"NCCL_NET={wish}")
         return Network(wish[:40], f"NCCL_NET={wish[:40]}")
-    names = [one.get("name") or "" for one in nets_of(root)]
+    names = [net.get("name") or "" for net in nets_of(root)]
     if any(RDMA.match(name) for name in names):
         if settings.integer("NCCL_IB_DISABLE", 0):
             return Network("Socket", "NCCL_IB_DISABLE is set")

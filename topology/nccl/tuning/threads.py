@@ -87,6 +87,8 @@ def remarks(comm: TuningInput) -> list[Remark]:
             kept = max(least, min(most, wanted))
             found.append((name, text, f"not within {least} to {most}: NCCL takes {kept}"))
     text = comm.settings.text("NCCL_THREAD_THRESHOLDS")
-    if text is not None and not any(one >= 0 for one in user_thresholds(text).values()):
+    if text is not None and not any(
+        user_threshold >= 0 for user_threshold in user_thresholds(text).values()
+    ):
         found.append(("NCCL_THREAD_THRESHOLDS", text, "no number that NCCL can read"))
     return found

@@ -89,7 +89,9 @@ def assumption(library: str, number: str) -> str | None:
         return None
     if numbers(number) < numbers(followed.number):
         return f"no tuning rules for NCCL {number}: those of {followed.number}, the oldest known"
-    newest = max((one.number for one in versions() if one.library == library), key=numbers)
+    newest = max(
+        (version.number for version in versions() if version.library == library), key=numbers
+    )
     if numbers(number) > numbers(newest):
         return f"no tuning rules for NCCL {number}: those of {newest}, the newest known"
     return (

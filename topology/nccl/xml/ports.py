@@ -124,14 +124,14 @@ def _card(address: str | None, merges: bool) -> str | None:
 
 def _image_guid(machine: Machine, adapter: RdmaDevice, address: str | None) -> int:
     """The number that all ports of a card share; NCCL prints its bytes in reverse."""
-    siblings = [one for one in machine.rdma if _card(one.address, merges=True) == address]
+    siblings = [device for device in machine.rdma if _card(device.address, merges=True) == address]
     first = min([*siblings, adapter], key=lambda one: natural(one.name)) if address else adapter
     digits = (first.guid or adapter.guid or "").replace(":", "").removeprefix("0x")
     try:
         return int.from_bytes(int(digits, 16).to_bytes(8, "big"), "little")
     except (ValueError, OverflowError):
         # NCCL compares these alone; an adapter without one is its own card.
-        return 0x100 + sorted(one.name for one in machine.rdma).index(adapter.name)
+        return 0x100 + sorted(device.name for device in machine.rdma).index(adapter.name)
 
 
 _NO_INTERFACE = "No network interface is known: one of 10 Gb/s is assumed."
@@ -155,7 +155,7 @@ def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str])
         library = leading(machine.gpus).library
         notes.append(f"NCCL_SOCKET_IFNAME={wanted} matches no interface: {library} would fail.")
     if not running:
-        nowhere = machine.rdma and all(one.address is None for one in machine.rdma)
+        nowhere = machine.rdma and all(device.address is None for device in machine.rdma)
         notes.append(_UNPLACED if nowhere else _NO_INTERFACE)
         return [Port("eth0", None, PLAIN_MBPS, 0, 0, SOCKET_CONNECTIONS, gdr=False)]
     if rccl and any((one.driver or "").startswith(SLINGSHOT) for one in chosen):
@@ -190,7 +190,7 @@ def _slingshot(machine: Machine) -> str:
 def _running(machine: Machine) -> list[Interface]:
     """Interfaces that are up and have an address; all that are up where no address is recorded."""
     up = sorted(
-        (one for one in machine.interfaces if one.up is not False),
+        (interface for interface in machine.interfaces if interface.up is not False),
         key=lambda one: natural(one.name),
     )
     return [one for one in up if one.ips] or up

@@ -18,7 +18,7 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
     sku = models[0] if models else None
     if (
         sku is None
-        or any(one != sku for one in models)
+        or any(model != sku for model in models)
         or not sku.pair_gbs
         or not sku.link_count
         or not sku.world_size

@@ -95,11 +95,11 @@ def _cause(words: set[str]) -> str:
 
 def _check_blocks(case: Case) -> Iterable[Finding] | None:
     known = [
-        (gpu, one)
+        (gpu, ecc_block)
         for gpu in vendors.amds(case)
         if (reading := case.reading(gpu)) is not None
-        for one in reading.ecc_blocks
-        if one.block not in (_MEMORY_BLOCK, _XGMI_BLOCK) and one.uncorrected is not None
+        for ecc_block in reading.ecc_blocks
+        if ecc_block.block not in (_MEMORY_BLOCK, _XGMI_BLOCK) and ecc_block.uncorrected is not None
     ]
     if not known:
         return None

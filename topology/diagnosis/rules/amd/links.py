@@ -95,11 +95,11 @@ def _check_errors(case: Case) -> Iterable[Finding] | None:
         now, before = case.reading(gpu), case.earlier_reading(gpu)
         if now is None or before is None:
             continue
-        blocks = {one.block: one for one in before.ecc_blocks}
+        blocks = {ecc_block.block: ecc_block for ecc_block in before.ecc_blocks}
         grown: dict[str, int] = {}
-        for one in now.ecc_blocks:
-            if one.block == _BLOCK and one.block in blocks:
-                grown |= growth(one, blocks[one.block], ("corrected", "uncorrected"))
+        for ecc_block in now.ecc_blocks:
+            if ecc_block.block == _BLOCK and ecc_block.block in blocks:
+                grown |= growth(ecc_block, blocks[ecc_block.block], ("corrected", "uncorrected"))
         links = {one.remote_address: one for one in before.xgmi}
         for link in now.xgmi:
             if link.remote_address in links:

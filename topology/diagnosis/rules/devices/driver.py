@@ -39,9 +39,9 @@ def _nvidia(case: Case) -> list[Gpu]:
 
 def _mismatch(case: Case) -> Iterable[Finding] | None:
     told = [
-        Evidence(what="what NVML said", value=one.text, source="NVML nvmlInit")
-        for one in case.snapshot.problems
-        if one.kind == "mismatch" and one.source in _NVML
+        Evidence(what="what NVML said", value=problem.text, source="NVML nvmlInit")
+        for problem in case.snapshot.problems
+        if problem.kind == "mismatch" and problem.source in _NVML
     ]
     module, library = case.host.nvidia_module_version, _library(case)
     others = {
@@ -91,8 +91,14 @@ def _library(case: Case) -> str | None:
 
 def _not_answering(case: Case) -> Iterable[Finding] | None:
     found: list[Finding] = []
-    told = [one for one in case.snapshot.problems if one.source in _NVML and one.kind in _SILENT]
-    if not told and any(one.source == _NVML[0] and _waits(one) for one in case.snapshot.states):
+    told = [
+        problem
+        for problem in case.snapshot.problems
+        if problem.source in _NVML and problem.kind in _SILENT
+    ]
+    if not told and any(
+        state.source == _NVML[0] and _waits(state) for state in case.snapshot.states
+    ):
         return None  # asked for the first time and still within its deadline
     nvidia = _nvidia(case)
     known = [gpu for gpu in nvidia if gpu.why("uuid") != ONLY_PCI]
@@ -154,7 +160,11 @@ def _computes(case: Case, gpu: Gpu) -> bool:
 
 def _denied(case: Case) -> Iterable[Finding] | None:
     nodes = case.host.device_nodes
-    told = [one for one in case.snapshot.problems if one.source in _NVML and one.kind == "denied"]
+    told = [
+        problem
+        for problem in case.snapshot.problems
+        if problem.source in _NVML and problem.kind == "denied"
+    ]
     if nodes is None and not told:
         return None
     closed = [

@@ -143,9 +143,9 @@ def _without_driver_finding(case: Case, found: list[Gpu]) -> Finding:
             source="NVML, amd-smi and /sys/bus/pci",
         ),
         *(
-            Evidence(what="what the driver said", value=one.text, source=one.source)
-            for one in case.snapshot.problems
-            if one.source == "nvml" and one.kind in ("failed", "lost", "denied")
+            Evidence(what="what the driver said", value=problem.text, source=problem.source)
+            for problem in case.snapshot.problems
+            if problem.source == "nvml" and problem.kind in ("failed", "lost", "denied")
         ),
     ]
     fixes = [
@@ -183,7 +183,7 @@ def _bound(case: Case, found: list[Gpu]) -> list[Evidence]:
 
 def _lost(case: Case) -> Iterable[Finding] | None:
     readings = [(gpu, case.reading(gpu)) for gpu in case.gpus]
-    told = [one for one in case.snapshot.problems if one.kind == "lost"]
+    told = [problem for problem in case.snapshot.problems if problem.kind == "lost"]
     if not told and case.earlier is None and all(reading is None for _, reading in readings):
         return None
     gone = [(gpu, reading) for gpu, reading in readings if reading is not None and reading.lost]

@@ -29,7 +29,7 @@ def _hardware(case: Case) -> Iterable[Finding] | None:
     for severity, those in ((SLOW, loud), (NOTICE, resting)):
         addresses = addresses_of(those)
         if severity == NOTICE:
-            addresses = [one for one in addresses if one not in addresses_of(loud)]
+            addresses = [address for address in addresses if address not in addresses_of(loud)]
         if addresses:
             found.append(_hardware_finding(case, severity, those, addresses))
     return found

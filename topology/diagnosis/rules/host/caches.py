@@ -18,7 +18,11 @@ VARIABLES = {
 
 
 def _check(case: Case) -> Iterable[Finding] | None:
-    known = [one for one in case.host.compile_caches if one.filesystem is not None]
+    known = [
+        compile_cache
+        for compile_cache in case.host.compile_caches
+        if compile_cache.filesystem is not None
+    ]
     if not known or case.in_container is None:
         return None
     lost = [one for one in known if one.filesystem in EPHEMERAL]
@@ -43,7 +47,9 @@ def _check(case: Case) -> Iterable[Finding] | None:
             fix=[
                 Fix(
                     text="Put the caches on a volume that stays.",
-                    command="; ".join(f"export {one}=/VOLUME/{one.lower()}" for one in variables),
+                    command="; ".join(
+                        f"export {variable}=/VOLUME/{variable.lower()}" for variable in variables
+                    ),
                 )
             ],
         )

@@ -29,7 +29,7 @@ def _memlock(case: Case) -> Iterable[Finding] | None:
     )
     if own is None and not told and host.why("memlock_bytes") != UNLIMITED:
         return None
-    adapters = [one.name for one in case.machine.rdma if _may_work(one.ports)]
+    adapters = [device.name for device in case.machine.rdma if _may_work(device.ports)]
     # The limit of a job counts more than that of the shell of whoever asks.
     seen = theirs if told else [own] if own is not None else []
     least = case.threshold(MEMLOCK, "minimum_bytes")

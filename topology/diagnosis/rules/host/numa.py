@@ -102,10 +102,15 @@ def _rates(case: Case, devices: Iterable[str]) -> list[tuple[str, float, float]]
         node = gpu_numa(gpu) if gpu is not None else None
         near: list[float] = []
         away: list[float] = []
-        for one in case.figures(quantities.HOST_TO_DEVICE):
-            at = one.details.get("numa_node")
-            if one.src == address and _pinned(one.variant) and one.value and at is not None:
-                (near if at == node else away).append(one.value)
+        for figure in case.figures(quantities.HOST_TO_DEVICE):
+            at = figure.details.get("numa_node")
+            if (
+                figure.src == address
+                and _pinned(figure.variant)
+                and figure.value
+                and at is not None
+            ):
+                (near if at == node else away).append(figure.value)
         if near and away:
             found.append((address, max(near), min(away)))
     return found

@@ -43,7 +43,9 @@ def _running(
     ours = {name: value for name, value in here.items() if name.startswith(LIBRARY)}
     found: dict[tuple[str | None, tuple[tuple[str, str], ...]], tuple[list[str], list[str]]] = {}
     for process, gpus in jobs(case):
-        named = [one for one in process.variables or () if one[0].startswith(LIBRARY)]
+        named = [
+            variable for variable in process.variables or () if variable[0].startswith(LIBRARY)
+        ]
         values = files | dict(named)
         if named and values != ours:
             key = (process.job or str(process.parent), tuple(sorted(values.items())))
@@ -138,12 +140,12 @@ def _measured(case: Case) -> float | None:
     """
     here = {name: value for name, (value, _) in case.variables.items()}
     fit = [
-        one
-        for one in case.figures(quantities.ALL_REDUCE)
-        if one.value
-        and (one.bytes_per_copy or 0) >= LARGE_BYTES
-        and one.details.get("ranks", len(case.gpus)) == len(case.gpus)
-        and isinstance(had := one.details.get("variables", {}), Mapping)
+        figure
+        for figure in case.figures(quantities.ALL_REDUCE)
+        if figure.value
+        and (figure.bytes_per_copy or 0) >= LARGE_BYTES
+        and figure.details.get("ranks", len(case.gpus)) == len(case.gpus)
+        and isinstance(had := figure.details.get("variables", {}), Mapping)
         and all(here.get(str(name)) == value for name, value in had.items())
         and (not had or all(name in had for name in here if name.startswith("NCCL_")))
         and had
@@ -154,9 +156,9 @@ def _measured(case: Case) -> float | None:
 def _networks(case: Case) -> list[Finding]:
     """RDMA devices that a variable shuts out of jobs over several nodes."""
     active = [
-        one.name
-        for one in case.machine.rdma
-        if one.kind in ("infiniband", "roce") and any(p.state == "ACTIVE" for p in one.ports)
+        device.name
+        for device in case.machine.rdma
+        if device.kind in ("infiniband", "roce") and any(p.state == "ACTIVE" for p in device.ports)
     ]
     if not active:
         return []

@@ -31,12 +31,12 @@ def read(case: Case) -> list[tuple[Gpu, GpuReading]]:
 
 def computing(reading: GpuReading) -> list[GpuProcess]:
     """Processes that compute, with or without MPS; those that draw do not count."""
-    return [one for one in reading.processes or () if one.kind in _COMPUTE]
+    return [process for process in reading.processes or () if process.kind in _COMPUTE]
 
 
 def processes(case: Case) -> dict[int, ProcessReading]:
     """What the operating system says of the processes, by PID."""
-    return {one.pid: one for one in case.readings.processes}
+    return {process.pid: process for process in case.readings.processes}
 
 
 def called(process: GpuProcess, known: dict[int, ProcessReading]) -> str:

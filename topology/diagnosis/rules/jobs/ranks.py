@@ -116,7 +116,9 @@ def _hosts(members: Sequence[GpuUser]) -> list[tuple[GpuUser, str]]:
 
 def _rack(case: Case, members: Sequence[GpuUser]) -> bool:
     fabrics = [gpu.fabric for gpu in case.gpus if gpu.address in gpus_of(members)]
-    return any(one is not None and (one.cluster_uuid or "").strip(_ZEROS) for one in fabrics)
+    return any(
+        fabric is not None and (fabric.cluster_uuid or "").strip(_ZEROS) for fabric in fabrics
+    )
 
 
 def _apart(case: Case, known: Sequence[tuple[GpuUser, str]], what: str, source: str) -> Finding:

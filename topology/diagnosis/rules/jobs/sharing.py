@@ -82,7 +82,7 @@ def _mps(case: Case) -> Iterable[Finding] | None:
     clients = [
         gpu
         for gpu, reading in read(case)
-        if any(one.kind == "mps" for one in reading.processes or ())
+        if any(process.kind == "mps" for process in reading.processes or ())
     ]
     runs = case.host.mps_daemon
     if runs is None and not clients:

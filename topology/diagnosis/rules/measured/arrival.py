@@ -21,10 +21,12 @@ _SHOWN = 6
 
 
 def _check_data(case: Case) -> Iterable[Finding] | None:
-    figures = [one for one in case.snapshot.measurements if _of_pair(case, one)]
+    figures = [
+        measurement for measurement in case.snapshot.measurements if _of_pair(case, measurement)
+    ]
     if not figures:
         return None
-    wrong = [one for one in figures if one.verdict in WRONG or _failed(one)]
+    wrong = [figure for figure in figures if figure.verdict in WRONG or _failed(figure)]
     if not wrong:
         return []
     what = "a copy fails" if all(map(_failed, wrong)) else "the data is wrong"
@@ -110,7 +112,8 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
             Fix(
                 text="Switch off ACS on the bridges of the path (lost at restart).",
                 command="; ".join(
-                    f"setpci -s {shlex.quote(one)} ECAP_ACS+6.w=0000" for one in list(bridges)[:8]
+                    f"setpci -s {shlex.quote(bridge)} ECAP_ACS+6.w=0000"
+                    for bridge in list(bridges)[:8]
                 ),
                 needs_root=True,
             )
@@ -179,9 +182,9 @@ def _check_staging(case: Case) -> Iterable[Finding] | None:
 
 def _values(case: Case, quantity: str) -> dict[tuple[str, str], float]:
     return {
-        (one.src, one.dst): one.value
-        for one in case.figures(quantity)
-        if one.src and one.dst and one.value and one.verdict != "wrong-data"
+        (figure.src, figure.dst): figure.value
+        for figure in case.figures(quantity)
+        if figure.src and figure.dst and figure.value and figure.verdict != "wrong-data"
     }
 
 
@@ -192,9 +195,9 @@ def _check_bridge(case: Case) -> Iterable[Finding] | None:
         return []
     across = [pair for pair in case.pairs if _across(pair)]
     arrived = {
-        (one.src, one.dst)
-        for one in case.figures(quantities.BYTES_ARRIVE)
-        if one.verdict == "arrived"
+        (figure.src, figure.dst)
+        for figure in case.figures(quantities.BYTES_ARRIVE)
+        if figure.verdict == "arrived"
     }
     across = [pair for pair in across if pair.ends not in arrived]
     if len(case.pairs) != 1 or not across:

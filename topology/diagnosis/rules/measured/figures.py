@@ -37,7 +37,7 @@ def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
     """Judged figures of these kinds that prove something, of the examined GPUs."""
     wanted = set(quantities)
     counted = {gpu.address for gpu in case.gpus}
-    if not any(one.quantity in wanted for one in case.snapshot.measurements):
+    if not any(measurement.quantity in wanted for measurement in case.snapshot.measurements):
         return []
     return [
         (one, judgement)

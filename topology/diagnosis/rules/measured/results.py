@@ -19,13 +19,15 @@ _SHOWN = 6
 
 def _check_finishes(case: Case) -> Iterable[Finding] | None:
     figures = [
-        one
-        for one in case.snapshot.measurements
-        if one.probe in ("nccl", "collectives") and one.device_kind != "cpu" and one.verdict
+        measurement
+        for measurement in case.snapshot.measurements
+        if measurement.probe in ("nccl", "collectives")
+        and measurement.device_kind != "cpu"
+        and measurement.verdict
     ]
     if not figures:
         return None
-    bad = [one for one in figures if one.verdict in FAILED]
+    bad = [figure for figure in figures if figure.verdict in FAILED]
     if not bad:
         return []
     who = sorted({end for one in bad for end in (one.src, one.dst) if end})
@@ -62,17 +64,17 @@ def _failure(case: Case, one: Measurement) -> Evidence:
 def _check_wrong(case: Case) -> Iterable[Finding] | None:
     counted = {gpu.address for gpu in case.gpus}
     figures = [
-        one
-        for one in case.snapshot.measurements
-        if one.src in counted
-        and not one.dst
-        and one.device_kind != "cpu"
-        and one.probe not in ("nccl", "collectives")
-        and one.verdict in ("verified", "wrong-data")
+        measurement
+        for measurement in case.snapshot.measurements
+        if measurement.src in counted
+        and not measurement.dst
+        and measurement.device_kind != "cpu"
+        and measurement.probe not in ("nccl", "collectives")
+        and measurement.verdict in ("verified", "wrong-data")
     ]
     if not figures:
         return None
-    bad = [one for one in figures if one.verdict == "wrong-data"]
+    bad = [figure for figure in figures if figure.verdict == "wrong-data"]
     if not bad:
         return []
     who = sorted({one.src or "" for one in bad})

@@ -20,9 +20,9 @@ _NUMBER = re.compile(r"[0-9]{1,4}$")
 
 def _check(case: Case) -> Iterable[Finding] | None:
     fabric = [
-        one
-        for one in case.machine.interfaces
-        if (one.driver or "").startswith(SLINGSHOT) and one.up is not False
+        interface
+        for interface in case.machine.interfaces
+        if (interface.driver or "").startswith(SLINGSHOT) and interface.up is not False
     ]
     if not fabric:
         return [] if case.machine.interfaces else None
@@ -35,7 +35,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     used = {port.name for port in ports}
     own = {one.name for one in fabric}
     # Where RDMA adapters are used, or the fabric is not, sockets carry no traffic.
-    beside = [one for one in case.machine.interfaces if one.name in used - own]
+    beside = [interface for interface in case.machine.interfaces if interface.name in used - own]
     if not own & used or not beside:
         return []
     return [_finding(case, fabric, beside, plugins is not None, amd=amd)]

@@ -17,7 +17,7 @@ CHOICE = "NCCL_SOCKET_IFNAME"
 
 
 def _check(case: Case) -> Iterable[Finding] | None:
-    running = [one for one in case.machine.interfaces if one.up and one.ips]
+    running = [interface for interface in case.machine.interfaces if interface.up and interface.ips]
     if not running or any(one.index is None or one.default_route is None for one in running):
         return None
     wanted = case.variables.get(CHOICE, ("", ""))
@@ -28,7 +28,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     odd = _odd(first)
     if first.default_route or not odd or not routed or _odd(routed[0]):
         return []
-    cluster = any(port.state == "ACTIVE" for one in case.machine.rdma for port in one.ports)
+    cluster = any(port.state == "ACTIVE" for device in case.machine.rdma for port in device.ports)
     return [
         INTERFACE.finding(
             BROKEN if cluster else NOTICE,

@@ -19,7 +19,9 @@ _MATRIX = "nvidia-smi topo -m"
 
 def _check_islands(case: Case) -> Iterable[Finding] | None:
     counted = {gpu.address for gpu in case.gpus}
-    groups = [found for one in case.node.islands if len(found := sorted(counted & set(one))) > 1]
+    groups = [
+        found for island in case.node.islands if len(found := sorted(counted & set(island))) > 1
+    ]
     if not groups:
         return None
     joined = {address for group in groups for address in group}
@@ -76,7 +78,7 @@ def _check_pcie_only(case: Case) -> Iterable[Finding] | None:
         return None  # a guest may show its xGMI links as down although they work
     kinds = sorted({pair.letters for pair in pairs})
     far = set(kinds) <= set(THROUGH_HOST)
-    through = sorted({one for pair in pairs for one in pair.transports})
+    through = sorted({transport for pair in pairs for transport in pair.transports})
     evidence = [
         Evidence(
             what="relations of the GPUs",

@@ -68,7 +68,7 @@ def _acs(case: Case, pairs: Sequence[Pair]) -> Finding:
         (m.src, m.dst) for m in case.figures(quantities.BYTES_ARRIVE) if m.verdict == "arrived"
     }
     proven = all(pair.ends in arrived for pair in pairs)
-    evidence = [_control(case, one) for one in bridges[:_SHOWN]]
+    evidence = [_control(case, bridge) for bridge in bridges[:_SHOWN]]
     if translated:
         evidence.append(_type(case, translated))
     hang = bool(translated) and not proven
@@ -101,7 +101,7 @@ def _control(case: Case, bridge: str) -> Evidence:
 
 
 def _type(case: Case, addresses: Sequence[str]) -> Evidence:
-    kinds = {d.iommu_type for one in addresses if (d := case.pci(one)) is not None}
+    kinds = {d.iommu_type for address in addresses if (d := case.pci(address)) is not None}
     return Evidence(
         what=f"IOMMU type of {case.names(addresses)}",
         value=", ".join(sorted(filter(None, kinds))),
@@ -110,7 +110,9 @@ def _type(case: Case, addresses: Sequence[str]) -> Evidence:
 
 
 def _clear(case: Case, bridges: Sequence[str]) -> list[Fix]:
-    command = "; ".join(f"setpci -s {shlex.quote(one)} ECAP_ACS+6.w=0000" for one in bridges[:16])
+    command = "; ".join(
+        f"setpci -s {shlex.quote(bridge)} ECAP_ACS+6.w=0000" for bridge in bridges[:16]
+    )
     return [
         Fix(
             text="Switch off ACS on these bridges; it comes back at the next start.",
@@ -150,7 +152,7 @@ def _acs_nic(case: Case, behind: Sequence[tuple[str, str, tuple[str, ...]]]) -> 
         SLOW,
         f"ACS sends GPUDirect RDMA through the root complex: {', '.join(names[:3])}{more}",
         devices=sorted({end for gpu, nic, _ in behind for end in (gpu, nic)}),
-        evidence=[_control(case, one) for one in bridges[:_SHOWN]],
+        evidence=[_control(case, bridge) for bridge in bridges[:_SHOWN]],
         consequence="GPU and NIC share a switch, but their packets go up to the CPU and back: "
         "RDMA between nodes is slower. A job on this node alone does not notice.",
         fix=_clear(case, bridges)[:2],

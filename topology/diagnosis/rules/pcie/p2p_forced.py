@@ -36,7 +36,7 @@ def _check_forced(case: Case) -> Iterable[Finding] | None:
     evidence += [grant_of(case, pair) for pair in open_ones[:SHOWN]]
     if not evidence:
         return []
-    arrived = {one.verdict for one in case.figures(quantities.BYTES_ARRIVE)}
+    arrived = {figure.verdict for figure in case.figures(quantities.BYTES_ARRIVE)}
     seen = (
         " The bytes were measured and arrived."
         if arrived == {"arrived"}

@@ -112,9 +112,9 @@ def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
 def _staged(case: Case, pairs: Sequence[Pair]) -> str:
     ends = {pair.ends for pair in pairs} | {pair.ends[::-1] for pair in pairs}
     measured = [
-        one.value
-        for one in case.figures(quantities.STAGED)
-        if (one.src, one.dst) in ends and one.value is not None
+        figure.value
+        for figure in case.figures(quantities.STAGED)
+        if (figure.src, figure.dst) in ends and figure.value is not None
     ]
     return f" Measured through host memory: {min(measured):.3g} GB/s." if measured else ""
 

@@ -55,9 +55,9 @@ def _check_uplink(case: Case) -> Iterable[Finding] | None:
 
 def _host_figures(case: Case, variant: str) -> dict[str, float]:
     return {
-        one.src: one.value
-        for one in case.figures(quantities.HOST_TO_DEVICE, variant)
-        if one.src and one.value and one.verdict != "wrong-data"
+        figure.src: figure.value
+        for figure in case.figures(quantities.HOST_TO_DEVICE, variant)
+        if figure.src and figure.value and figure.verdict != "wrong-data"
     }
 
 

@@ -85,7 +85,9 @@ def _on_a_board(case: Case, address: str) -> bool:
 
 
 def _has_file(case: Case) -> bool:
-    lost = any(one.text.startswith(f"{TOPOLOGY_VARIABLE}:") for one in case.snapshot.problems)
+    lost = any(
+        problem.text.startswith(f"{TOPOLOGY_VARIABLE}:") for problem in case.snapshot.problems
+    )
     if case.variables.get(TOPOLOGY_VARIABLE, ("", ""))[0] and not lost:
         return True
     software = case.machine.software

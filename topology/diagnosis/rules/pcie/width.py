@@ -46,7 +46,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     if of_nics:
         # A root port may name more lanes than its slot has: a sibling with more lanes proves a
         # fault.
-        sisters = any(_behind(case, one) for one in of_nics)
+        sisters = any(_behind(case, of_nic) for of_nic in of_nics)
         made.append(_finding(case, of_nics, SLOW if sisters else NOTICE))
     return made
 
@@ -72,12 +72,12 @@ def _finding(case: Case, found: Sequence[Narrow], severity: str) -> Finding:
         devices=who,
         evidence=[
             Evidence(
-                what=f"lanes of the link of {case.name(one.link)}"
-                + (f", on the way to {case.name(one.device)}" if one.link != one.device else ""),
-                value=f"x{one.now} of x{one.most}",
-                source=one.source,
+                what=f"lanes of the link of {case.name(link.link)}"
+                + (f", on the way to {case.name(link.device)}" if link.link != link.device else ""),
+                value=f"x{link.now} of x{link.most}",
+                source=link.source,
             )
-            for one in links[:6]
+            for link in links[:6]
         ],
         consequence=_price(case, first),
         fix=[

@@ -144,18 +144,34 @@ def _figures(case: Case) -> Iterable[Finding] | None:
     if sister is None:
         return None
     pairs = {gpu.address: other.address for gpu, other in _pairs(case, sister)}
-    theirs = {one.key: one for one in sister.measurements if one.value}
+    theirs = {
+        measurement.key: measurement for measurement in sister.measurements if measurement.value
+    }
     least = case.threshold(FIGURES, "minimum_share")
     compared: list[tuple[float, Measurement, Measurement]] = []
-    for one in case.snapshot.measurements:
-        ends = [None if end is None else pairs.get(end) for end in (one.src, one.dst)]
-        key = (one.probe, one.quantity, *ends, one.direction, one.variant, one.bytes_per_copy)
+    for measurement in case.snapshot.measurements:
+        ends = [
+            None if end is None else pairs.get(end) for end in (measurement.src, measurement.dst)
+        ]
+        key = (
+            measurement.probe,
+            measurement.quantity,
+            *ends,
+            measurement.direction,
+            measurement.variant,
+            measurement.bytes_per_copy,
+        )
         other = theirs.get(key)
-        if other is None or not one.value or not other.value or one.unit != other.unit:
+        if (
+            other is None
+            or not measurement.value
+            or not other.value
+            or measurement.unit != other.unit
+        ):
             continue
-        falling = one.unit in ("us", "ms", "s")
-        share = other.value / one.value if falling else one.value / other.value
-        compared.append((share, one, other))
+        falling = measurement.unit in ("us", "ms", "s")
+        share = other.value / measurement.value if falling else measurement.value / other.value
+        compared.append((share, measurement, other))
     if not compared:
         return None
     low = sorted((one for one in compared if one[0] < least), key=lambda found: found[0])
