@@ -106,7 +106,7 @@ class ProbeEnded(ProbeMessage):
     text: str
     """One sentence for a person."""
     forcible: bool = False
-    """Whether the same wish with force would go on."""
+    """Whether the same request with force would go on."""
     probe: str = ""
     """Which one, or "probes" for several; empty for the one that was started last."""
 

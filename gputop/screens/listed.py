@@ -12,17 +12,17 @@ from gputop.widgets.named_list import NamedList
 class ListedView(View):
     """A NamedList, and a Board about the line under its cursor.
 
-    A screen binds `select_keys` and `scroll_keys("scroll_told", …)`.
+    A screen binds `select_keys` and `scroll_keys("scroll_details", …)`.
     """
 
     LIST: ClassVar[str]
     """Selector of the list."""
-    TOLD: ClassVar[str]
+    DETAILS: ClassVar[str]
     """Selector of the board."""
 
     def on_named_list_picked(self, message: NamedList.Picked) -> None:
         """Tell about the line under the cursor."""
-        self.query_one(self.TOLD, Board).scroll_home(animate=False)
+        self.query_one(self.DETAILS, Board).scroll_home(animate=False)
         self.redraw()
         if message.twice:
             self.picked_twice()
@@ -35,6 +35,6 @@ class ListedView(View):
         """Move the cursor of the list."""
         self.query_one(self.LIST, NamedList).move(lines)
 
-    def action_scroll_told(self, lines: int) -> None:
+    def action_scroll_details(self, lines: int) -> None:
         """Scroll the board."""
-        self.query_one(self.TOLD, Board).scroll_relative(0, lines, animate=False)
+        self.query_one(self.DETAILS, Board).scroll_relative(0, lines, animate=False)

@@ -77,7 +77,7 @@ def status_line(
 
 
 NEWS_SECONDS = 30.0
-"""So long the status line tells of something that happened."""
+"""How long a message stays in the status line."""
 
 
 def news_line(events: Sequence[Event], now: float, place: int) -> Line:

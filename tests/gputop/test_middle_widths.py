@@ -15,7 +15,7 @@ from tests.support.app import demo_report, give, press
 async def test_no_line_is_cut_beside_the_lists(shape: str, width: int) -> None:
     async with GpuTop().run_test(size=(width, 40)) as pilot:
         await give(pilot, demo_report(shape))
-        for screen, name in (("4", "#probe-figures"), ("5", "#told")):
+        for screen, name in (("4", "#probe-figures"), ("5", "#details")):
             await press(pilot, screen)
             for _ in range(100):
                 await pilot.pause(0.02)

@@ -32,7 +32,7 @@ class FindingsScreen(ListedView):
 
     TITLE = "Findings"
     LIST = "#finding-list"
-    TOLD = "#finding"
+    DETAILS = "#finding"
     KEYS = (
         *select_keys(
             "select a finding: ✗ broken, ▼ slow, ? cannot tell, • notice, ○ by design",
@@ -53,7 +53,7 @@ class FindingsScreen(ListedView):
         ),
         Key("Y", "app.copy", help="copy the whole finding"),
         note("p", "probe the GPUs that it is about"),
-        *scroll_keys("scroll_told", 5, "scroll the finding"),
+        *scroll_keys("scroll_details", 5, "scroll the finding"),
     )
     LINE = ("w", "y", "s")
 

@@ -31,7 +31,7 @@ class FlagsScreen(ListedView):
 
     TITLE = "Flags"
     LIST = "#list"
-    TOLD = "#told"
+    DETAILS = "#details"
     KEYS = (
         *select_keys("select a flag; * set, + changed here, ! no effect, ? unknown name"),
         Key(
@@ -70,7 +70,7 @@ class FlagsScreen(ListedView):
             command="Process",
             about="Show a process's variables",
         ),
-        *scroll_keys("scroll_told", 5, "scroll the explanation"),
+        *scroll_keys("scroll_details", 5, "scroll the explanation"),
     )
     LINE = ("e", "v", "u", "/", "o", "y")
 
@@ -88,11 +88,11 @@ class FlagsScreen(ListedView):
         yield Board(id="setting")
         with Container(id="flags"):
             yield FlagList(id="list", classes="titled")
-            yield Board(id="told", classes="titled")
+            yield Board(id="details", classes="titled")
 
     def draw(self, report: Report) -> None:
         """Bring every part up to date."""
-        setting, details = self.query_one("#setting", Board), self.query_one("#told", Board)
+        setting, details = self.query_one("#setting", Board), self.query_one("#details", Board)
         if not self.flags.loaded:
             self._wait(setting, " reading the catalogue")
             self.flags.load()
@@ -219,7 +219,7 @@ class FlagsScreen(ListedView):
             self._after_change()
 
     def _after_change(self) -> None:
-        self.query_one("#told", Board).scroll_home(animate=False)
+        self.query_one("#details", Board).scroll_home(animate=False)
         self.redraw()
 
     def action_next_value(self) -> None:
@@ -260,7 +260,7 @@ class FlagsScreen(ListedView):
         """The line that sets the changes up; without changes the explanation."""
         if self.flags.tried.wanted:
             return self.flags.tried.export()
-        return self.query_one("#told", Board).text() if self.flags.loaded else ""
+        return self.query_one("#details", Board).text() if self.flags.loaded else ""
 
     def why(self) -> Page | None:
         """Explain the selected flag as a claim with its facts."""

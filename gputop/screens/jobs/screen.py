@@ -66,14 +66,14 @@ class JobsScreen(ListedView):
 
     TITLE = "Jobs"
     LIST = "#job-list"
-    TOLD = "#job"
+    DETAILS = "#job"
     KEYS = (
         *select_keys("select a job or one of its processes"),
         note("CPUs", "near: at the GPU's NUMA node; partly; ✗ far: none of them is"),
         note("variables", "* acts here, ! without effect, ? unknown name"),
         note("y", "copy what is known of it"),
         note("p", "probe its GPUs"),
-        *scroll_keys("scroll_told", 5, "scroll the panel", "more"),
+        *scroll_keys("scroll_details", 5, "scroll the panel", "more"),
     )
     LINE = ("w", "y", "PgDn")
 

@@ -49,7 +49,7 @@ def work_out(
     user: GpuUser,
     overtaken: Callable[[], bool] = lambda: False,
 ) -> VariableDetails | None:
-    """Explain each variable on the GPUs of the job; None when the wish was overtaken."""
+    """Explain each variable on the GPUs of the job; None when a newer request overtook this one."""
     values = dict(user.reading.variables or ())
     rank = user.reading.rank
     whose = f"pid {user.pid}" if rank is None else f"rank {rank} (pid {user.pid})"

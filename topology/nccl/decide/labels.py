@@ -17,16 +17,16 @@ def uses_cumem(version: Version, settings: Settings) -> bool:
     """Whether GPU memory is shared as cuMem handles; a driver since 12.0 is taken for granted."""
     if not version.cumem:
         return False
-    wish = settings.integer("NCCL_CUMEM_ENABLE", -2 if version.cumem_auto else 0)
-    return version.cumem_auto if wish == -2 else wish != 0
+    setting = settings.integer("NCCL_CUMEM_ENABLE", -2 if version.cumem_auto else 0)
+    return version.cumem_auto if setting == -2 else setting != 0
 
 
 def reads(version: Version, settings: Settings, automatic: bool) -> bool:
     """Whether the receiver reads (`/read`) instead of the sender writing."""
     if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
         return False
-    wish = settings.integer("NCCL_P2P_READ_ENABLE", -2)
-    return automatic if wish == -2 else wish != 0
+    setting = settings.integer("NCCL_P2P_READ_ENABLE", -2)
+    return automatic if setting == -2 else setting != 0
 
 
 def p2p_label(version: Version, settings: Settings, relay: SystemNode | None, read: bool) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ...model.element import Element
 from ...model.snapshot import NodeSnapshot
-from ..nodes import System
 from ..prediction import DomainView, Graphs, Library, PairDecision, Prediction
 from ..search.graphs import search_graphs
 from ..settings import Settings
@@ -230,9 +229,3 @@ class _Prediction:
         for name, text in NOT_FOLLOWED:
             if self.settings.text(name):
                 self.assume(f"{name}: {text}")
-
-
-def system_of(snapshot: NodeSnapshot, settings: Settings, version: Version) -> list[System]:
-    """The systems of all views, for callers that look at nodes and links themselves."""
-    made = _Prediction(snapshot, settings, f"{version.library}-{version.number}", None, 1)
-    return [one.system for one in made.computed()]

@@ -224,9 +224,13 @@ def which_p2p(computed: Computed, check: P2pCheck, label: str, mnnvl: bool) -> l
         )
     )
     read = reads(version, settings, check.read)
-    wish = settings.integer("NCCL_P2P_READ_ENABLE", -2)
-    why = "NCCL_P2P_READ_ENABLE says so" if wish != -2 else "reads are for NVLink between sm80 GPUs"
-    if version.library == "rccl" and wish == -2:
+    setting = settings.integer("NCCL_P2P_READ_ENABLE", -2)
+    why = (
+        "NCCL_P2P_READ_ENABLE says so"
+        if setting != -2
+        else "reads are for NVLink between sm80 GPUs"
+    )
+    if version.library == "rccl" and setting == -2:
         why = "RCCL's receivers read only when NCCL_P2P_READ_ENABLE says so"
     if settings.integer("NCCL_P2P_USE_CUDA_MEMCPY", 0):
         why = "NCCL_P2P_USE_CUDA_MEMCPY has copy engines write"

@@ -37,7 +37,7 @@ def nvls_steps(
 ) -> tuple[DecisionStep, ...]:
     """transport/nvls.cc:ncclNvlsInit and the search's own conditions, in order."""
     gpus = system.nodes["GPU"]
-    wish = settings.integer("NCCL_NVLS_ENABLE", 2)
+    setting = settings.integer("NCCL_NVLS_ENABLE", 2)
     refused = fabric_refuses(machine, system)
     states = [
         known.fabric is not None and known.fabric.state == "completed"
@@ -48,8 +48,8 @@ def nvls_steps(
     questions = [
         (
             "is NVLS switched on?",
-            wish != 0,
-            "NCCL_NVLS_ENABLE=0" if not wish else "unless NCCL_NVLS_ENABLE is 0",
+            setting != 0,
+            "NCCL_NVLS_ENABLE=0" if not setting else "unless NCCL_NVLS_ENABLE is 0",
             "NCCL_NVLS_ENABLE",
             "transport/nvls.cc:ncclNvlsInit",
             "read",

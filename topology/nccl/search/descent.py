@@ -28,7 +28,7 @@ class Descent:
         self.field, self.best = field, wanted
         self.widest_gbs, self.total_gbs = widest_gbs, total_gbs
         self._possible = wanted.pattern != NVLS or (field.switched and field.min_sm >= 90)
-        self._cross_nic = self._wished_cross_nic()
+        self._cross_nic = self._requested_cross_nic()
         self._set_types()
         wanted.cross_nic = int(self._cross_nic == 1)
         wanted.same = self._same = int(wanted.pattern != NVLS)
@@ -57,7 +57,7 @@ class Descent:
 
     # Preparation
 
-    def _wished_cross_nic(self) -> int:
+    def _requested_cross_nic(self) -> int:
         if len(self.field.nets) < 2 or self.best.pattern not in (RING, BALANCED_TREE):
             return 0
         return self.field.settings.integer("NCCL_CROSS_NIC", 2)

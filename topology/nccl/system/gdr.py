@@ -51,11 +51,11 @@ def check_gdr(
     if not gpu.gdr:
         return GdrCheck("Disabled", "gpu")
     if send:
-        wish = settings.integer("NCCL_NET_GDR_READ", -2)
-        if wish == 0:
+        setting = settings.integer("NCCL_NET_GDR_READ", -2)
+        if setting == 0:
             return GdrCheck("Disabled", "read flag")
         # Old GPUs share PCIe with other flows; NVLink peers are the sign that they do not.
-        if wish < 0 and gpu.sm < 80 and version.nvml_check and not _linked_or_alone(system, gpu):
+        if setting < 0 and gpu.sm < 80 and version.nvml_check and not _linked_or_alone(system, gpu):
             return GdrCheck("Disabled", "read before sm80")
     set_level = level(settings, version, "NCCL_NET_GDR_LEVEL")
     through_cpu = settings.integer("NCCL_NET_GDR_C2C", version.gdr_c2c)

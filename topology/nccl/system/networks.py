@@ -49,12 +49,12 @@ def nets_of(root: Element) -> list[Element]:
 
 def network_of(root: Element, settings: Settings) -> Network:
     """The plugin: the one the environment names, else by the names of the NICs."""
-    wish = settings.text("NCCL_NET")
-    if wish:
+    setting = settings.text("NCCL_NET")
+    if setting:
         for known in ("IB", "Socket"):
-            if wish.lower() == known.lower():
-                return Network(known, f"NCCL_NET={wish}")
-        return Network(wish[:40], f"NCCL_NET={wish[:40]}")
+            if setting.lower() == known.lower():
+                return Network(known, f"NCCL_NET={setting}")
+        return Network(setting[:40], f"NCCL_NET={setting[:40]}")
     names = [net.get("name") or "" for net in nets_of(root)]
     if any(RDMA.match(name) for name in names):
         if settings.integer("NCCL_IB_DISABLE", 0):

@@ -18,7 +18,6 @@ from .nodes import PCIE, XGMI, KfdLink, KfdNode
 WEIGHT_HOP = 15
 WEIGHT_PACKAGE = 13
 WEIGHT_PARTS = 2 * WEIGHT_PACKAGE + WEIGHT_HOP
-WEIGHT_PCIE = 20
 CONSTANT_MBS = 50_000
 """25 GT/s x 16, the rate that kernels without a table of speeds state for all models
 (amdgpu_xgmi.c)."""

@@ -84,7 +84,7 @@ async def test_the_selected_flag_is_explained_for_this_node(size: tuple[int, int
         await open_flags(pilot, demo_report("pcie-l40s-8"))
         await press(pilot, "down")
         await calm(pilot)
-        told = text(pilot, "#told")
+        told = text(pilot, "#details")
         assert told.startswith("NCCL_P2P_LEVEL\n")
         assert "Of 28 pairs, 4 behind one PCIe switch (PIX) use P2P now" in " ".join(told.split())
         assert f"{len(catalogue().flags)} flags" in text(pilot, "#list")
@@ -130,7 +130,7 @@ async def test_a_change_is_predicted_summed_up_copied_and_undone() -> None:
         await calm(pilot)
         assert "export NCCL_P2P_LEVEL=PHB" in text(pilot, "#setting")
         assert "8 of 28 pairs change" in text(pilot, "#setting")
-        assert "What changes with NCCL_P2P_LEVEL=PHB" in text(pilot, "#told")
+        assert "What changes with NCCL_P2P_LEVEL=PHB" in text(pilot, "#details")
         assert "(not set) -> PHB" in text(pilot, "#list")
         await press(pilot, "slash")
         await write(pilot, "nccl_shm_disable")
@@ -171,7 +171,7 @@ async def test_what_is_set_stands_first_with_its_mark_and_origin() -> None:
         assert [line[:2] for line in lines] == ["?›", "! ", "* "]
         assert "(environment)" in lines[2]
         assert "3 set, 1 without effect, 1 unknown" in text(pilot, "#setting")
-        assert "NCCL_P2P_DISABLE" in text(pilot, "#told")
+        assert "NCCL_P2P_DISABLE" in text(pilot, "#details")
         await press(pilot, "down", "down", "delete")
         await calm(pilot)
         assert "unset NCCL_SHM_DISABLE" in text(pilot, "#setting")
@@ -188,7 +188,7 @@ async def test_a_machine_without_gpus_lists_the_flags_and_what_is_set() -> None:
             if "flags" in text(pilot, "#list"):
                 break
         await calm(pilot)
-        assert "No prediction: no GPU takes part." in text(pilot, "#told")
+        assert "No prediction: no GPU takes part." in text(pilot, "#details")
         assert "none set" in text(pilot, "#setting")
         feed.put(replace(bare, environment=(shm,)))
         for _ in range(100):
@@ -215,7 +215,7 @@ async def test_without_a_gpu_the_catalogue_is_still_there() -> None:
     report = report.of(report.node.decide())
     async with GpuTop().run_test(size=(100, 30)) as pilot:
         await open_flags(pilot, report)
-        assert "No prediction: no GPU takes part." in text(pilot, "#told")
+        assert "No prediction: no GPU takes part." in text(pilot, "#details")
         assert "NCCL_P2P_DISABLE" in text(pilot, "#list")
         await press(pilot, "w")
         assert "P2P level to LOC" in " ".join(text(pilot, "Panel Board").split())
@@ -239,7 +239,7 @@ async def test_a_slow_prediction_does_not_hold_the_keys(monkeypatch: pytest.Monk
             await pilot.press("down")
         await settle(pilot)
         assert table.place == before + 5
-        assert "working out" in text(pilot, "#told")
+        assert "working out" in text(pilot, "#details")
         await asyncio.sleep(1.5)
         assert len(asked) <= 1, "moving through the list asks for the last flag alone"
         held.set()
