@@ -7,10 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.support.amdsmi.wheels import NoWheel, Shelf
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads burn the cores that tests share
+
+# A slow or busy machine fails no test.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 ASKED_FOR = ("captures", "timing")
 """Markers of tests that run only where `-m` names the marker."""
