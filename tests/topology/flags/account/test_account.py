@@ -16,6 +16,7 @@ from gputop.topology.model.page import Section
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.recorded.feeds import DemoFeed
 from tests.support.command import gputop
+from tests.support.places import RECORDINGS
 
 
 def study_of(demo: str, **values: str) -> Study:
@@ -239,6 +240,15 @@ def test_json_is_one_document() -> None:
         one["value"]: one["effect"]["pairs_changed"] for one in document["flag"]["outcomes"]
     }
     assert outcomes == {"LOC": 4, "NVL": 4, "PIX": 0, "PXB": 0, "PHB": 8, "SYS": 24}
+
+
+def test_json_of_what_is_set_keeps_its_names() -> None:
+    node = str(RECORDINGS / "torchrun-h200-2gpu" / "snapshot.json")
+    document = json.loads(gputop("flags", "--json", "--from", node).stdout)
+    assert document["set"]
+    for entry in document["set"]:
+        assert {"name", "value", "origin", "known", "reading", "told", "status"} <= entry.keys()
+        assert entry["told"]
 
 
 def test_the_catalogue_needs_no_node() -> None:
