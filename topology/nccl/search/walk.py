@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from .draft import BALANCED_TREE, NVLS, RING, TREE, GraphDraft
 from .ends import NOWHERE, Ends
@@ -16,42 +15,47 @@ STEPS = 1 << 14
 """Budget of any other attempt."""
 
 
-class SearchWalk(ABC):
-    """A search in the middle of its channels; what a complete one means is up to `_complete`.
+class ChannelWalk:
+    """The walk through one channel at a time; every whole one is passed on to `complete`.
 
     Its methods pass on what is left of the links (`state`), the GPUs in this channel as bits
     (`used`) and the links crossed so far (`hops`).
     """
 
-    def __init__(self, field: Field, draft: GraphDraft) -> None:
-        self.field, self.draft = field, draft
+    def __init__(
+        self,
+        field: Field,
+        draft: GraphDraft,
+        nic_ends: Ends,
+        complete: Callable[[int, int], None],
+    ) -> None:
+        self._field, self._draft, self._nic_ends = field, draft, nic_ends
+        self._complete = complete
         self.left = STEPS_SAME if draft.same else STEPS
         """Steps left."""
         self._guard = field.ledger.guard
         self._last = field.count - 1
-        self._channel = 0
-        self._orders = [[0] * field.count for _ in range(draft.most)]
-        self._starts, self._ends = [0] * draft.most, [0] * draft.most
-        # Hops by GPU, as bits, that the channels before this one left too little for: with many
-        # GPUs most tries are of such, and a number of all links takes long to subtract from.
-        self._spent: list[int] | None = [0] * field.count if field.by_rank else None
+        self.channel = 0
+        """The channel that is being walked."""
+        self.orders = [[0] * field.count for _ in range(draft.most)]
+        """The GPUs of each channel, in order."""
+        self.starts, self.ends = [0] * draft.most, [0] * draft.most
+        """The NICs that each channel comes in and leaves by."""
+        self.spent: list[int] | None = [0] * field.count if field.by_rank else None
+        """Hops by GPU, as bits, that the channels before this one left too little for: with many
+        GPUs most tries are of such, and a number of all links takes long to subtract from."""
         ring = draft.pattern == RING
         self._closes = ring and not field.inter
         self._back = (self._last if ring else 0) if field.inter else NOWHERE
         mutual = draft.pattern in (BALANCED_TREE, TREE)
         self._inside = field.ways(draft.pattern, draft.type_intra, draft.speed_intra, mutual=mutual)
-        self._nic_ends = Ends(field, draft)
 
-    @abstractmethod
-    def _complete(self, state: int, hops: int) -> None:
-        """A channel has visited every GPU."""
-
-    def _enter(self, gpu: int, state: int, hops: int, forced: Sequence[int] | None = None) -> None:
+    def enter(self, gpu: int, state: int, hops: int, forced: Sequence[int] | None = None) -> None:
         """Start a channel at a GPU."""
         if self.left <= 0:
             return
         self.left -= 1
-        self._orders[self._channel][0] = gpu
+        self.orders[self.channel][0] = gpu
         if self._back == 0:
             self._to_nics(gpu, 0, state, 1 << gpu, hops, forced)
         else:
@@ -68,7 +72,7 @@ class SearchWalk(ABC):
         forced: Sequence[int] | None,
     ) -> None:
         """Go on from a GPU at a step. `back`: the step at which to go to a NIC."""
-        if self.draft.pattern == NVLS:
+        if self._draft.pattern == NVLS:
             self._head(gpu, state, hops)
         elif step == self._last:
             self._close(gpu, state, hops)
@@ -88,7 +92,7 @@ class SearchWalk(ABC):
         forced: Sequence[int],
     ) -> None:
         """Visit the GPUs in a given order."""
-        order, guard = self._orders[self._channel], self._guard
+        order, guard = self.orders[self.channel], self._guard
         while step < self._last:
             step += 1
             hop = self._inside.hop(gpu, forced[step])
@@ -109,10 +113,10 @@ class SearchWalk(ABC):
 
     def _walk(self, gpu: int, step: int, state: int, used: int, hops: int, back: int) -> None:
         """Visit the GPUs in every order, preferred ones first."""
-        begun, spent = state, self._spent
+        begun, spent = state, self.spent
         guard, last, ways, closes = self._guard, self._last, self._inside, self._closes
-        order, net = self._orders[self._channel], self._starts[self._channel]
-        mask = 0 if back < 0 else self.field.orders.pci_mask
+        order, net = self.orders[self.channel], self.starts[self.channel]
+        mask = 0 if back < 0 else self._field.orders.pci_mask
         on_the_way = FREE if back < 0 else AWAY
         away, home = ways.next_of(on_the_way, net), ways.next_of(TOWARDS_NIC, net)
         stack: list[tuple[Iterator[Hop], int, int, int]] = []
@@ -167,17 +171,17 @@ class SearchWalk(ABC):
         forced: Sequence[int] | None,
     ) -> None:
         """Go to a NIC from the GPU at a step; a balanced tree does so from its first two."""
-        channel = self._channel
-        start = self._starts[channel]
-        balanced = self.draft.pattern == BALANCED_TREE
+        channel = self.channel
+        start = self.starts[channel]
+        balanced = self._draft.pattern == BALANCED_TREE
         back = 1 if balanced and step == 0 else NOWHERE
-        left_by = self._ends[channel] if balanced and step else NOWHERE
-        last_start = self._starts[channel - 1] if channel & 1 else NOWHERE
+        left_by = self.ends[channel] if balanced and step else NOWHERE
+        last_start = self.starts[channel - 1] if channel & 1 else NOWHERE
         for net, need, crossed in self._nic_ends.lasts(gpu, start, last_start, left_by):
             after = state - need
             if after & self._guard != self._guard:
                 continue
-            self._ends[channel] = net
+            self.ends[channel] = net
             if self.left <= 0:
                 return
             self.left -= 1
@@ -191,7 +195,7 @@ class SearchWalk(ABC):
     def _close(self, gpu: int, state: int, hops: int) -> None:
         """After the last GPU: a ring inside one node returns to its first."""
         if self._closes:
-            first = self._orders[self._channel][0]
+            first = self.orders[self.channel][0]
             if first != gpu:
                 hop = self._inside.hop(gpu, first)
                 if hop is None:
