@@ -43,7 +43,7 @@ class Diagnosing:
         self._next: tuple[float, NodeSnapshot] | None = None
         """What becomes the earlier reading once it is old enough."""
         self._last: NodeSnapshot | None = None
-        self._told: tuple[object, ...] = ()
+        self._decided_by: tuple[object, ...] = ()
         self._prediction: object = None
         self._asked_at = 0.0
         self._cost = 0.0
@@ -53,7 +53,7 @@ class Diagnosing:
         if self._last is None:
             return True
         waited = now - self._asked_at
-        if self._prediction is not report.prediction or self._told != _deciding(report):
+        if self._prediction is not report.prediction or self._decided_by != _deciding(report):
             return waited >= max(CHANGED_SECONDS, CHANGED_COSTS * self._cost)
         if report.snapshot is self._last:
             return False
@@ -70,7 +70,7 @@ class Diagnosing:
         snapshot, earlier = report.snapshot, self._before(report.snapshot, now)
         # Before the rules run: should that fail, the same report would fail again.
         first, self._last = self._last is None, snapshot
-        self._asked_at, self._told = now, _deciding(report)
+        self._asked_at, self._decided_by = now, _deciding(report)
         self._prediction = report.prediction
         if self._policy is None:
             self._read_policy(live=snapshot.source == ("live",))

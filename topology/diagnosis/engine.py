@@ -83,8 +83,8 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
         # Every rule about the GPUs lacked its evidence: that is no proof of health.
         failed.append(_nothing(case))
     failed += [_stranger(case, vendor, gpus) for vendor, gpus in strangers(case.gpus)]
-    told = _verdict((*failed, *kept), tuple(examined), tuple(unexamined), case)
-    return msgspec.structs.replace(told, elsewhere=tuple(elsewhere))
+    diagnosis = _verdict((*failed, *kept), tuple(examined), tuple(unexamined), case)
+    return msgspec.structs.replace(diagnosis, elsewhere=tuple(elsewhere))
 
 
 def _disproved(case: Case, rule: Rule, finding: Finding) -> Finding:

@@ -165,25 +165,25 @@ class Judge:
 
     def _cause(self, figure: Measurement, expected: Expected, made: Band) -> tuple[str, bool]:
         """Why a figure is low, and whether that accounts for it."""
-        told = [*expected.causes]
+        causes = [*expected.causes]
         explained = expected.settled
-        if made.reach is not None and figure.value is not None and told:
+        if made.reach is not None and figure.value is not None and causes:
             explained = figure.value >= LOOK * made.reach
             rest = "" if explained else ", and this is lower still"
-            told[-1] += f": {three(made.reach)} {made.unit} is what that can give{rest}"
+            causes[-1] += f": {three(made.reach)} {made.unit} is what that can give{rest}"
         if figure.quantity in collectives.COLLECTIVES:
             effect = self._effect(figure)
             if effect is not None:
                 enough = effect.share is None or _share_of(figure, made) >= effect.share * FAR
-                told.insert(0, effect.text + ("" if enough else ", but this is lower still"))
+                causes.insert(0, effect.text + ("" if enough else ", but this is lower still"))
                 explained = explained or enough
             elif expected.algorithm == NVLS:
-                told += self._ring(figure, made)
+                causes += self._ring(figure, made)
         if figure.quantity in pairs.QUANTITIES and not explained:
-            told += filter(None, (pairs.hint(self.node, figure),))
+            causes += filter(None, (pairs.hint(self.node, figure),))
         more = seen(self.node, figure)
         accounts = bool(more) and explains(figure)
-        return "; ".join((*told, *more)), explained or accounts
+        return "; ".join((*causes, *more)), explained or accounts
 
     def _ring(self, figure: Measurement, made: Band) -> list[str]:
         """Say that a figure is what Ring gives over what is there, where NVLS was expected."""

@@ -70,13 +70,13 @@ def patterns(
         node = judge.node
         judgements = judgements or judge.judge(figures)
     found: list[FigurePattern] = []
-    told: set[tuple[str, tuple[str, ...]]] = set()
+    seen: set[tuple[str, tuple[str, ...]]] = set()
     for quantity in QUANTITIES:
         for indices in _matrices(figures, quantity):
-            for one in _of_matrix(figures, indices, names, node, judgements or ()):
-                if (one.kind, one.devices) not in told:
-                    told.add((one.kind, one.devices))
-                    found.append(one)
+            for pattern in _of_matrix(figures, indices, names, node, judgements or ()):
+                if (pattern.kind, pattern.devices) not in seen:
+                    seen.add((pattern.kind, pattern.devices))
+                    found.append(pattern)
     return tuple(found)
 
 

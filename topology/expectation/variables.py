@@ -51,12 +51,12 @@ class Variables:
 
     def had(self, figure: Measurement) -> dict[str, str]:
         """The variables that the ranks had: those told with the figure, else the snapshot's."""
-        told = figure.details.get("variables")
-        if not isinstance(told, Mapping):
+        recorded = figure.details.get("variables")
+        if not isinstance(recorded, Mapping):
             return self.here
         files = {v.name: v.value for v in self.snapshot.environment if v.origin != "environment"}
         rest = {name: value for name, value in self.here.items() if not _of_library(name)}
-        named = {k: v for k, v in told.items() if isinstance(k, str) and isinstance(v, str)}
+        named = {k: v for k, v in recorded.items() if isinstance(k, str) and isinstance(v, str)}
         return {**rest, **files, **named}
 
     def without(self, values: Mapping[str, str], gpus: tuple[str, ...] | None) -> Prediction | None:
@@ -217,16 +217,16 @@ def _transports(before: Prediction, after: Prediction) -> list[str]:
     found = []
     total = len(before.pairs)
     for old in dict.fromkeys(old for (old, _), _ in moved.most_common()):
-        ways = [(new, count) for (one, new), count in moved.most_common() if one == old]
+        ways = [(new, count) for (was, new), count in moved.most_common() if was == old]
         gone = sum(count for _, count in ways) == had[old] and old != "NET"
         if gone and ways[0][1] == total:
             found.append(f"turn@ {old} off: all {total} pairs go through {_way(ways[0][0])}")
         elif gone:
-            told = [f"{count} of {total} pairs go through {_way(new)}" for new, count in ways]
-            found.append(f"turn@ {old} off: {', '.join(told)}")
+            counts = [f"{count} of {total} pairs go through {_way(new)}" for new, count in ways]
+            found.append(f"turn@ {old} off: {', '.join(counts)}")
         else:
-            told = [f"{count} of {total} pairs from {old} to {_way(new)}" for new, count in ways]
-            found.append(f"take@ {', '.join(told)}")
+            counts = [f"{count} of {total} pairs from {old} to {_way(new)}" for new, count in ways]
+            found.append(f"take@ {', '.join(counts)}")
     return found
 
 

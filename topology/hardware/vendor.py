@@ -45,7 +45,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """Whose letters a matrix of links uses."""
     letters: str = "letters of PCIe distance"
     """The same in short."""
-    teller: str = "driver"
+    link_source: str = "driver"
     """What reports the state of its links."""
     window: str = "BAR"
     """The window to its memory that PCIe sees."""

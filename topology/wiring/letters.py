@@ -92,7 +92,7 @@ class Relations:
         self.reported = {frozenset((item.a, item.b)): item.letters for item in machine.relations}
         # Where sysfs is at hand too, it is the one that knows the driver of a device.
         drawn = all(device.why("driver") == NOT_IN_XML for device in machine.pci)
-        self.told = "topology XML" if machine.pci and drawn else "sysfs"
+        self.tree_source = "topology XML" if machine.pci and drawn else "sysfs"
         self.names = {device.address: device.name for device in machine.rdma if device.address}
 
     def between(self, a: str, b: str) -> Relation:
@@ -121,31 +121,33 @@ class Relations:
                     basis="assumed",
                 )
             pair = self._pair(a, b)
-            told = self.machine.nccl_topology is not None and one.why("nvlinks") != BASE_FILE
-            told = told or (pair is not None and pair.link_type is not None)
-            if (one.uuid is None or other.uuid is None) and not told:
+            links_known = self.machine.nccl_topology is not None and one.why("nvlinks") != BASE_FILE
+            links_known = links_known or (pair is not None and pair.link_type is not None)
+            if (one.uuid is None or other.uuid is None) and not links_known:
                 return self._reported(a, b) or _without_links(self._tree(a, b), _links_of(one))
         return self._reported(a, b) or self._tree(a, b)
 
     def _gpu_links(self, one: Gpu, other: Gpu) -> Relation | None:
-        told = _teller(one)
+        source = _link_source(one)
         direct = joined_links(one, other)
         if direct:
             return Relation(
                 letters=f"NV{direct}",
-                evidence=(f"{told}: {nvlinks(direct)} of {one.address} to {other.address} active",),
+                evidence=(
+                    f"{source}: {nvlinks(direct)} of {one.address} to {other.address} active",
+                ),
             )
         mine, theirs = switch_links(one), switch_links(other)
         if mine and theirs and same_fabric(one, other):
             evidence = (
-                f"{told}: {nvlinks(mine)} of {one.address} to NVSwitches active",
-                f"{_teller(other)}: {nvlinks(theirs)} of {other.address} to NVSwitches active",
+                f"{source}: {nvlinks(mine)} of {one.address} to NVSwitches active",
+                f"{_link_source(other)}: {nvlinks(theirs)} of {other.address} to NVSwitches active",
             )
             return Relation(letters=f"NV{min(mine, theirs)}", evidence=evidence)
         if any(x.remote_address == other.address and x.active is not False for x in one.xgmi):
             return Relation(
                 letters="XGMI",
-                evidence=(f"{told}: {_joins(one, other)}",),
+                evidence=(f"{source}: {_joins(one, other)}",),
             )
         pair = self._pair(one.address, other.address)
         if pair is not None and pair.link_type == "xgmi":
@@ -153,7 +155,7 @@ class Relations:
             words += [] if pair.weight is None else [f"weight {pair.weight}"]
             return Relation(
                 letters="XGMI",
-                evidence=(", ".join([f"{told}: link type xGMI", *words]),),
+                evidence=(", ".join([f"{source}: link type xGMI", *words]),),
             )
         if pair is not None and pair.nvlinks_reported:
             return Relation(
@@ -186,7 +188,7 @@ class Relations:
             lost = a if not mine else b
             return Relation(
                 letters=UNKNOWN,
-                evidence=(f"{self.told}: {lost} is not in the PCI tree",),
+                evidence=(f"{self.tree_source}: {lost} is not in the PCI tree",),
                 basis="assumed",
             )
         shared = next((node for node in mine if node in theirs), None)
@@ -196,7 +198,8 @@ class Relations:
             return _below_cpu(shared)
         if shared not in self.parents:
             return Relation(
-                letters="PHB", evidence=(f"{self.told}: both are below the root complex {shared}",)
+                letters="PHB",
+                evidence=(f"{self.tree_source}: both are below the root complex {shared}",),
             )
         depth = max(mine.index(shared), theirs.index(shared))
         # A switch is its upstream port and one downstream port a device: one bridge to the eye.
@@ -204,7 +207,7 @@ class Relations:
         what = "one PCIe switch or bridge" if single else "several bridges"
         return Relation(
             letters="PIX" if single else "PXB",
-            evidence=(f"{self.told}: both are below {shared}, {what} between them",),
+            evidence=(f"{self.tree_source}: both are below {shared}, {what} between them",),
         )
 
     def _is_upstream(self, address: str) -> bool:
@@ -212,9 +215,9 @@ class Relations:
         return device is not None and device.kind == "switch upstream"
 
     def _across(self, a: str, b: str, root_a: str, root_b: str) -> Relation:
-        roots = f"{self.told}: root complexes {root_a} and {root_b}"
+        roots = f"{self.tree_source}: root complexes {root_a} and {root_b}"
         if root_a.startswith(CPU_ROOT) or root_b.startswith(CPU_ROOT):
-            roots = f"{self.told}: one is below {root_a}, the other below {root_b}"
+            roots = f"{self.tree_source}: one is below {root_a}, the other below {root_b}"
         here, there = self.numa(a), self.numa(b)
         if here is not None and there is not None:
             letters = "NODE" if here == there else "SYS"
@@ -244,11 +247,11 @@ def _below_cpu(name: str) -> Relation:
     return Relation(letters="NODE", evidence=(said,), basis="assumed")
 
 
-def _teller(gpu: Gpu) -> str:
+def _link_source(gpu: Gpu) -> str:
     """Where a GPU's links are known from: its driver, or a topology XML alone."""
     if gpu.why("uuid") == NOT_IN_XML:
         return "topology XML"
-    return vendor_of(gpu).teller
+    return vendor_of(gpu).link_source
 
 
 def _unasked(gpu: Gpu) -> bool:

@@ -123,12 +123,12 @@ def _nics(machine: Machine) -> list[tuple[str, str]]:
 
     `nvidia-smi topo -m` knows RDMA devices alone, so beside NVIDIA's GPUs there are no others.
     """
-    told = {name for one in machine.relations for name in (one.a, one.b)}
+    named = {name for relation in machine.relations for name in (relation.a, relation.b)}
     found = [
         (device.name, device.name if device.address is None else device.address)
         for device in machine.rdma
         # Without an address there is nothing to go by but the matrix that names it.
-        if device.address is not None or device.name in told
+        if device.address is not None or device.name in named
     ]
     if any(gpu.vendor == NVIDIA.id for gpu in machine.gpus):
         return found

@@ -138,9 +138,9 @@ def _cells(
     )
 
 
-def _short(told: str) -> str:
+def _short(duration: str) -> str:
     """The larger unit alone: "3 d" of "3 d 4 h"."""
-    return " ".join(told.split()[:2])
+    return " ".join(duration.split()[:2])
 
 
 def _ink(value: object) -> str:

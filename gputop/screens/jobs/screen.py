@@ -13,7 +13,7 @@ from textual.worker import get_current_worker
 
 from gputop.screens.jobs.details import detail_lines, heading
 from gputop.screens.jobs.list import JobList, JobRow, rows_of
-from gputop.screens.jobs.variables import VariableDetails, teller, work_out
+from gputop.screens.jobs.variables import VariableDetails, process_with_variables, work_out
 from gputop.screens.jobs.why import why_job
 from gputop.screens.listed import ListedView
 from gputop.topology.jobs.grouping import jobs
@@ -136,7 +136,7 @@ class JobsScreen(ListedView):
 
     def _variables(self, report: Report, row: JobRow) -> VariableDetails | None:
         """What is worked out for this row; asked for where it is not yet."""
-        user = teller(row.job, row.user)
+        user = process_with_variables(row.job, row.user)
         if user is None:
             one = (row.user or row.job.processes[0]).reading
             return VariableDetails(trouble=one.why("variables") or "not read")

@@ -37,10 +37,10 @@ class VariableDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is nothing to say."""
 
 
-def teller(job: Job, user: GpuUser | None) -> GpuUser | None:
+def process_with_variables(job: Job, user: GpuUser | None) -> GpuUser | None:
     """Whose variables stand for a line of the list; None where none may be read."""
     users = job.processes if user is None else (user,)
-    return next((one for one in users if one.reading.variables is not None), None)
+    return next((user for user in users if user.reading.variables is not None), None)
 
 
 def work_out(

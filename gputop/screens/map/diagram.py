@@ -166,9 +166,9 @@ class WiringDiagram(Board):
         touched: dict[int, list[Cell]] = {}
         cursor = box.id if box is not None and box.kind == "gpu" else None
         readings = report.snapshot.readings
-        told = MeasuredLines(report, cursor)
+        measured = MeasuredLines(report, cursor)
         for slot, text, style in wiring_live.figures(
-            self.drawing, report.graph, readings, cursor, told
+            self.drawing, report.graph, readings, cursor, measured
         ):
             row = touched.setdefault(slot.y, list(self._canvas.rows[slot.y]))
             if box is not None and box.contains(slot.x, slot.y):

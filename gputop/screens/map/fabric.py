@@ -112,10 +112,10 @@ def _switch_plane(graph: nx.Graph[str], gpus: list[str], switches: list[str]) ->
             spoke.count_max = spoke.count_max or len(links) or None
             spokes.append(spoke)
     seen = f"{len(switches)} NVSwitches" if len(switches) > 1 else "NVSwitch fabric"
-    told = Counter((s.count, s.payload_gbs) for s in spokes)
-    if not told:
+    kinds = Counter((s.count, s.payload_gbs) for s in spokes)
+    if not kinds:
         return Plane(switches[0], tuple(switches), spokes, (f"{seen}: no link read", seen))
-    (count, payload), usual = told.most_common(1)[0]
+    (count, payload), usual = kinds.most_common(1)[0]
     odd = len(spokes) - usual
     text = f"{seen}: {_word(count)} NVLinks a GPU"
     rate = f", {short(payload)} GB/s one way" if payload is not None else ""
@@ -153,8 +153,8 @@ def _mesh(graph: nx.Graph[str], gpus: list[str], links: list[FabricLane]) -> Pla
     pairs = len(gpus) * (len(gpus) - 1) // 2
     # Between two packages all parts share what wires there are.
     parted = any(graph.nodes[gpu].get("package") is not None for gpu in gpus)
-    told = Counter((lane.wire.count, lane.wire.payload_gbs) for lane in links)
-    (count, payload), usual = told.most_common(1)[0]
+    kinds = Counter((lane.wire.count, lane.wire.payload_gbs) for lane in links)
+    (count, payload), usual = kinds.most_common(1)[0]
     links_word = "1 link" if count == 1 else f"{_word(count)} links"
     rate = f", {short(payload)} GB/s" if payload is not None else ""
     rest = ""

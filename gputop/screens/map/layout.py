@@ -171,11 +171,11 @@ class _Layout:
         """The box of a package; its parts stand in the rows that it takes in."""
         m = self.metrics
         if m.framed:
-            told = [plain_names(self.real, package), package_facts(self.real, package)]
+            texts = [plain_names(self.real, package), package_facts(self.real, package)]
         else:
-            told = [package_names(self.real, package)]
+            texts = [package_names(self.real, package)]
         room = block.width - 2 * m.inset(block.width)
-        lines = tuple(text.fit(words, room) for words in told)
+        lines = tuple(text.fit(words, room) for words in texts)
         height = len(lines) + m.framed
         return Box(
             package.id, (), "package", block.x, y, block.width, height, lines,

@@ -51,10 +51,10 @@ def figures(
     for line in drawing.lines:
         if line.live is not None:
             text, style = _traffic(line, by_address), "live"
-            told = "" if measured is None else measured.of(line)
+            measured_text = "" if measured is None else measured.of(line)
             # "↑0.0 ↓0.0" is as good as idle.
-            if told and (text == _IDLE or set(text) <= set("↑↓0. ")):
-                text, style = told, "bad" if told[0] in "▼!" else "live"
+            if measured_text and (text == _IDLE or set(text) <= set("↑↓0. ")):
+                text, style = measured_text, "bad" if measured_text[0] in "▼!" else "live"
             elif mesh := _of_mesh(line, graph, cursor):
                 text = mesh
             found.append((line.live, fit((text, ""), line.live.width), style))

@@ -102,8 +102,8 @@ def package_facts(graph: nx.Graph[str], package: Package) -> tuple[str, ...]:
     count = len(package.members)
     parts = f"{count} part{'s' * (count != 1)}"
     heads = (" ".join(filter(None, modes)), modes[0] or "")
-    told = tuple(f"{head}, {parts}" if head else parts for head in heads)
-    return *told, parts, modes[0] or parts
+    facts = tuple(f"{head}, {parts}" if head else parts for head in heads)
+    return *facts, parts, modes[0] or parts
 
 
 def part_name(record: object, node: str) -> str:

@@ -94,17 +94,17 @@ class MapScreen(View):
         else:
             board.show(((("  nothing to draw yet", "muted"),),))
             return
-        told = legend(self.wiring.drawing)
-        told = (*told, *HINT) if width > _WIDE else told
+        last_row = legend(self.wiring.drawing)
+        last_row = (*last_row, *HINT) if width > _WIDE else last_row
         if report.snapshot.measurements:
-            told = wiring_measured.LEGEND
+            last_row = wiring_measured.LEGEND
         room = board.size.height or 3
         rows = [row for line in lines for row in wrapped(line, width, 2)]
         # A fact that does not fit is left out whole: half a figure is a wrong one.
         while len(rows) > room - 1 and (last := shortened(lines[-1])) != lines[-1]:
             lines = (*lines[:-1], last)
             rows = [row for line in lines for row in wrapped(line, width, 2)]
-        board.show((*rows[: room - 1], told))
+        board.show((*rows[: room - 1], last_row))
 
     def on_wiring_diagram_box_picked(self, message: WiringDiagram.BoxPicked) -> None:
         """Follow the cursor."""

@@ -33,13 +33,13 @@ def chip_facts(gpu: Gpu) -> Iterator[tuple[str, str]]:
 def _cache(cache: GpuCache, gpu: Gpu) -> str:
     count = f"{cache.count} x " if cache.count is not None and cache.count > 1 else ""
     kind = "" if cache.kind in {"data", "not told"} else f" ({cache.kind})"
-    told = f"{count}{size(cache.size_bytes)}{kind}"
+    amount = f"{count}{size(cache.size_bytes)}{kind}"
     if cache.level == _LAST_LEVEL:
-        return f"Infinity Cache (L3) {told}"
+        return f"Infinity Cache (L3) {amount}"
     if cache.level == 2 and _has_xcds(gpu):
         # Newer kernels give the L2 of one XCD, older ones the sum (kfd_topology.c).
-        return f"L2 {told} (of one XCD; older kernels add up all)"
-    return f"L{cache.level} {told}"
+        return f"L2 {amount} (of one XCD; older kernels add up all)"
+    return f"L{cache.level} {amount}"
 
 
 def _has_xcds(gpu: Gpu) -> bool:

@@ -71,8 +71,8 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
             + ("" if now.performance_state is None else f", P{now.performance_state}"),
         )
         reasons = now.throttle_reasons
-        told = ", ".join(held(reason, gpu.vendor) for reason in reasons or ())
-        yield "Slowed by", UNKNOWN if reasons is None else told or "nothing"
+        causes = ", ".join(held(reason, gpu.vendor) for reason in reasons or ())
+        yield "Slowed by", UNKNOWN if reasons is None else causes or "nothing"
         yield "PCIe", _pcie(row)
     yield AMD.link if gpu.xgmi else vendor.link if vendor.known else "Links", _links(row)
     if gpu.fabric is not None and gpu.fabric.state not in {None, "not supported"}:
@@ -124,8 +124,8 @@ def _modes(row: Row) -> Iterator[tuple[str, str]]:
 
 def _known(*facts: tuple[str, str]) -> str:
     """Facts in a row, each behind its lead-in; the unknown ones are left out."""
-    told = "".join(lead + value for lead, value in facts if value != UNKNOWN)
-    return told.lstrip(",; ") or UNKNOWN
+    row = "".join(lead + value for lead, value in facts if value != UNKNOWN)
+    return row.lstrip(",; ") or UNKNOWN
 
 
 def _words(*values: str | None) -> str:
@@ -226,8 +226,8 @@ def _processes(row: Row) -> Iterator[tuple[str, str]]:
 
 def _gaps(row: Row) -> Iterator[tuple[str, str]]:
     # Why no link was read stands beside the links already.
-    told = {"nvlinks"} if not row.gpu.nvlinks and not row.gpu.xgmi else set()
-    own = (gap for gap in row.gpu.gaps if gap.field not in told)
+    shown = {"nvlinks"} if not row.gpu.nvlinks and not row.gpu.xgmi else set()
+    own = (gap for gap in row.gpu.gaps if gap.field not in shown)
     gaps = (*own, *(row.reading.gaps if row.reading is not None else ()))
     for why, group in groupby(sorted(gaps, key=lambda gap: gap.why), key=lambda gap: gap.why):
         yield "Not readable", f"{', '.join(sorted({gap.field for gap in group}))}: {why}"

@@ -79,9 +79,9 @@ def _is_die(gpu: Gpu) -> bool:
 
 def _model(gpu: Gpu) -> str:
     """The GPU's name, else its model by the PCI id; without both, what it can do."""
-    told = model(gpu)
-    if told != UNKNOWN:
-        return told
+    name = model(gpu)
+    if name != UNKNOWN:
+        return name
     vendor = vendor_of(gpu)
     maker = clean(vendor.name, 20)
     if gpu.compute_capability is None:

@@ -261,8 +261,8 @@ def _heading(row: Row) -> str:
     """Name a GPU; where no library numbers it, say what its number is."""
     gpu = row.gpu
     number = gpu.address if gpu.number is None else str(gpu.number)
-    told = model(gpu)
-    named = "name not read" if told == UNKNOWN else f"{told}, by its PCI id"
+    known = model(gpu)
+    named = "name not read" if known == UNKNOWN else f"{known}, by its PCI id"
     place = " by PCI address" if gpu.index is None and gpu.number is not None else ""
     return f"GPU {number}{place} · {clean(gpu.name or named, 40)}"
 

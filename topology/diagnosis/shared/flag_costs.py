@@ -104,8 +104,8 @@ def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> C
         names = _to_blame(case, values, gpus)
         if not names:
             return None
-        told = " and ".join(f"{name}={value}" for name, value in names)
-        return Cost(names=names, text=f"with {told} the start fails", fails=after.failure)
+        settings = " and ".join(f"{name}={value}" for name, value in names)
+        return Cost(names=names, text=f"with {settings} the start fails", fails=after.failure)
     moves = _moves(before, after)
     if moves.gains:
         return None  # some pairs gain: only a measurement tells whether the whole loses

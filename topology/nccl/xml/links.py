@@ -96,8 +96,8 @@ NO_WIRES = "Whether xGMI joins the GPUs is not known: PCIe alone is assumed."
 def wires_unknown(machine: Machine) -> bool:
     """Whether nothing was read that says how AMD's GPUs are joined."""
     amd = [gpu for gpu in machine.gpus if gpu.vendor == AMD.id]
-    told = any(gpu.xgmi for gpu in amd) or any(pair.link_type for pair in machine.pairs)
-    return len(amd) > 1 and not told
+    joined = any(gpu.xgmi for gpu in amd) or any(pair.link_type for pair in machine.pairs)
+    return len(amd) > 1 and not joined
 
 
 def link_elements(
@@ -182,8 +182,8 @@ def _by_model(gpu: Gpu, machine: Machine, notes: list[str]) -> dict[str, int]:
         return {HIDDEN: most}
     if sku is None:
         ends = [pair for pair in machine.pairs if gpu.address in (pair.src, pair.dst)]
-        told = any(pair.nvlinks_reported is not None for pair in ends)
-        if len(machine.gpus) > 1 and not told:
+        counted = any(pair.nvlinks_reported is not None for pair in ends)
+        if len(machine.gpus) > 1 and not counted:
             notes.append("NVLinks were not read: none are assumed.")
         return {}
     if not sku.link_count:

@@ -48,11 +48,11 @@ def link_gaps(element: Element, speed: str, width: str) -> list[Gap]:
 
 def complete(record: R, gaps: list[Gap] | None = None) -> R:
     """The record with a gap for each field that is None: one of `gaps`, else "not in the XML"."""
-    told = {gap.field: gap for gap in gaps or []}
+    known = {gap.field: gap for gap in gaps or []}
     empty = [
         name
         for name in record.__struct_fields__
         if getattr(record, name) is None and name not in _NORMAL
     ]
-    found = tuple(told.get(name, Gap(name, NOT_IN_XML)) for name in empty)
+    found = tuple(known.get(name, Gap(name, NOT_IN_XML)) for name in empty)
     return msgspec.structs.replace(record, gaps=found)

@@ -151,14 +151,14 @@ class NvmlReader:
         """
         most: dict[str, int] = {}
         for device in devices:
-            most[_model(device)] = max(most.get(_model(device), 0), _told(device))
+            most[_model(device)] = max(most.get(_model(device), 0), _reported(device))
         for device in devices:
             for _ in range(_TRIES if self.thorough else 1):
-                if device.lost or _parted(device) or _told(device) >= most[_model(device)]:
+                if device.lost or _parted(device) or _reported(device) >= most[_model(device)]:
                     break
                 time.sleep(_AGAIN_SECONDS)
                 found = device.guarded(partial(_links, library, device, {}))
-                if found and len(found) > _told(device):
+                if found and len(found) > _reported(device):
                     device.answers = device.answers | {"links": found}
 
 
@@ -166,7 +166,7 @@ def _model(device: NvmlDevice) -> str:
     return str((device.lasting or {}).get("nvmlDeviceGetName"))
 
 
-def _told(device: NvmlDevice) -> int:
+def _reported(device: NvmlDevice) -> int:
     """How many links the driver reported."""
     links = device.answers.get("links")
     return sum("state" in link for link in links) if isinstance(links, list) else 0

@@ -19,21 +19,21 @@ HEAT = {
 }
 """Words of throttle_reasons that name a sensor."""
 _PROCHOT = "prochot"
-_UNTOLD = "throttled, reason not told"
+_UNNAMED = "throttled, reason not told"
 _MEMORY_BLOCK = "UMC"
 _XGMI_BLOCK = "XGMI_WAFL"
 
 
 def _check_throttle(case: Case) -> Iterable[Finding] | None:
-    told = [
+    throttling = [
         (gpu, reading, reading.throttle_reasons)
         for gpu in vendors.amds(case)
         if (reading := case.reading(gpu)) is not None and reading.throttle_reasons is not None
     ]
-    if not told:
+    if not throttling:
         return None
-    words = (_PROCHOT, *HEAT, _UNTOLD)
-    hit = [(gpu, now, why) for gpu, now, why in told if any(word in words for word in why)]
+    words = (_PROCHOT, *HEAT, _UNNAMED)
+    hit = [(gpu, now, why) for gpu, now, why in throttling if any(word in words for word in why)]
     if not hit:
         return []
     limit = case.threshold(THROTTLE, "busy_percent")

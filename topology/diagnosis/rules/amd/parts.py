@@ -83,9 +83,9 @@ def _finding(
         )
         for parent, (here, _, why) in list(lacking.items())[:8]
     ]
-    told, driver = _drm(case)
+    lines, driver = _drm(case)
     fix = []
-    if told:
+    if lines:
         fix.append(
             kernel_argument(_LEAVE_OUT, f"modprobe.blacklist={driver}")
             if driver
@@ -95,7 +95,7 @@ def _finding(
         SLOW,
         f"{count} part{s} of {where} {'is' if count == 1 else 'are'} missing",
         devices=[packages[parent][0].address for parent in lacking],
-        evidence=[*evidence, *told],
+        evidence=[*evidence, *lines],
         consequence="The kernel made no GPU of it: its compute units lie idle, and a job that "
         "counts on all parts of the node does not find the last one.",
         fix=[

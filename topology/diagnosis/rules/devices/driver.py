@@ -38,21 +38,21 @@ def _nvidia(case: Case) -> list[Gpu]:
 
 
 def _mismatch(case: Case) -> Iterable[Finding] | None:
-    told = [
+    reported = [
         Evidence(what="what NVML said", value=problem.text, source="NVML nvmlInit")
         for problem in case.snapshot.problems
         if problem.kind == "mismatch" and problem.source in _NVML
     ]
     module, library = case.host.nvidia_module_version, _library(case)
     others = {
-        one.name: one.version
-        for one in case.host.modules
-        if one.name.startswith("nvidia_") and one.name != "nvidia_peermem"
-        if one.version is not None and module is not None and _release(one.version)
+        loaded.name: loaded.version
+        for loaded in case.host.modules
+        if loaded.name.startswith("nvidia_") and loaded.name != "nvidia_peermem"
+        if loaded.version is not None and module is not None and _release(loaded.version)
     }
-    if not told and (module is None or (library is None and not others)):
+    if not reported and (module is None or (library is None and not others)):
         return None
-    found: list[Evidence] = list(told)
+    found: list[Evidence] = list(reported)
     if module and library and module != library:
         found.append(
             Evidence(what="library", value=library, source="NVML nvmlSystemGetNVMLVersion")
@@ -91,24 +91,27 @@ def _library(case: Case) -> str | None:
 
 def _not_answering(case: Case) -> Iterable[Finding] | None:
     found: list[Finding] = []
-    told = [
+    silent = [
         problem
         for problem in case.snapshot.problems
         if problem.source in _NVML and problem.kind in _SILENT
     ]
-    if not told and any(
+    if not silent and any(
         state.source == _NVML[0] and _waits(state) for state in case.snapshot.states
     ):
         return None  # asked for the first time and still within its deadline
     nvidia = _nvidia(case)
     known = [gpu for gpu in nvidia if gpu.why("uuid") != ONLY_PCI]
-    hanging = any(one.kind != "absent" for one in told)
-    if told and nvidia and (hanging or not known):
+    hanging = any(problem.kind != "absent" for problem in silent)
+    if silent and nvidia and (hanging or not known):
         found.append(
             _silence(
                 case,
                 nvidia,
-                [Evidence(what=one.kind, value=one.text, source=one.source) for one in told],
+                [
+                    Evidence(what=problem.kind, value=problem.text, source=problem.source)
+                    for problem in silent
+                ],
             )
         )
         return found
@@ -160,12 +163,12 @@ def _computes(case: Case, gpu: Gpu) -> bool:
 
 def _denied(case: Case) -> Iterable[Finding] | None:
     nodes = case.host.device_nodes
-    told = [
+    denials = [
         problem
         for problem in case.snapshot.problems
         if problem.source in _NVML and problem.kind == "denied"
     ]
-    if nodes is None and not told:
+    if nodes is None and not denials:
         return None
     closed = [
         node.removesuffix(NO_PERMISSION) for node in nodes or () if node.endswith(NO_PERMISSION)
@@ -195,11 +198,11 @@ def _denied(case: Case) -> Iterable[Finding] | None:
     ]
     found = []
     mine = [node for node in shut if node != _KFD]
-    if mine or told:
-        whole = bool(told) or any(node in _CONTROL for node in mine)
+    if mine or denials:
+        whole = bool(denials) or any(node in _CONTROL for node in mine)
         gpus = _nvidia(case) if whole else own or hidden
-        severity = CANNOT_TELL if told or hidden else BROKEN
-        found.append(_denied_finding(case, severity, gpus, mine, told))
+        severity = CANNOT_TELL if denials or hidden else BROKEN
+        found.append(_denied_finding(case, severity, gpus, mine, denials))
     if _KFD in shut:
         gpus = vendors.amds(case)
         # Beside GPUs that NVIDIA's driver serves, AMD's display controllers may be for the screen.
@@ -209,13 +212,15 @@ def _denied(case: Case) -> Iterable[Finding] | None:
 
 
 def _denied_finding(
-    case: Case, severity: str, gpus: list[Gpu], shut: list[str], told: Sequence[Problem]
+    case: Case, severity: str, gpus: list[Gpu], shut: list[str], denials: Sequence[Problem]
 ) -> Finding:
     evidence = [
         Evidence(what=node, value="may not be read and written", source="access(2)")
         for node in shut
     ]
-    evidence += [Evidence(what="what NVML said", value=one.text, source="NVML") for one in told]
+    evidence += [
+        Evidence(what="what NVML said", value=problem.text, source="NVML") for problem in denials
+    ]
     addresses = [gpu.address for gpu in gpus]
     return DENIED.finding(
         severity,

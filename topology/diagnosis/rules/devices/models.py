@@ -124,8 +124,8 @@ def _models(case: Case) -> list[list[Gpu]]:
 
 def _settings(case: Case) -> Iterable[Finding] | None:
     models = _models(case)
-    told = {name for gpus in models for name, *_ in _SETTINGS if _groups(gpus, name)}
-    if not told:
+    compared = {name for gpus in models for name, *_ in _SETTINGS if _groups(gpus, name)}
+    if not compared:
         return None
     found = []
     for gpus in models:

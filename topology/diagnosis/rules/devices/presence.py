@@ -69,9 +69,9 @@ def _without_driver(case: Case) -> Iterable[Finding] | None:
     found = [gpu for gpu in hidden if _lacks(gpu, case.pci(gpu.address), served)]
     screens = [gpu for gpu in found if _may_draw(case, gpu)]
     rest = [gpu for gpu in found if gpu not in screens]
-    told = [_without_driver_finding(case, rest)] if rest else []
-    told += [_screen(case, screens)] if screens else []
-    return [*told, *([_excluded(case, left_out)] if left_out else [])]
+    findings = [_without_driver_finding(case, rest)] if rest else []
+    findings += [_screen(case, screens)] if screens else []
+    return [*findings, *([_excluded(case, left_out)] if left_out else [])]
 
 
 def _may_draw(case: Case, gpu: Gpu) -> bool:
@@ -80,7 +80,7 @@ def _may_draw(case: Case, gpu: Gpu) -> bool:
     That is a display controller of another model than every GPU that the driver serves.
     """
     device = case.pci(gpu.address)
-    served = {one.pci_id for one in case.gpus if one.uuid is not None and one.vendor == gpu.vendor}
+    served = {g.pci_id for g in case.gpus if g.uuid is not None and g.vendor == gpu.vendor}
     return (
         device is not None
         and device.class_code is not None
@@ -183,8 +183,8 @@ def _bound(case: Case, found: list[Gpu]) -> list[Evidence]:
 
 def _lost(case: Case) -> Iterable[Finding] | None:
     readings = [(gpu, case.reading(gpu)) for gpu in case.gpus]
-    told = [problem for problem in case.snapshot.problems if problem.kind == "lost"]
-    if not told and case.earlier is None and all(reading is None for _, reading in readings):
+    lost = [problem for problem in case.snapshot.problems if problem.kind == "lost"]
+    if not lost and case.earlier is None and all(reading is None for _, reading in readings):
         return None
     gone = [(gpu, reading) for gpu, reading in readings if reading is not None and reading.lost]
     evidence = [
@@ -198,9 +198,9 @@ def _lost(case: Case) -> Iterable[Finding] | None:
     addresses = [gpu.address for gpu, _ in gone]
     if len(case.gpus) == len(case.machine.gpus):  # some were chosen: the others do not count
         evidence += [
-            Evidence(what="what the driver said", value=one.text, source=one.source)
-            for one in told
-            if not _names_one(one, addresses)
+            Evidence(what="what the driver said", value=problem.text, source=problem.source)
+            for problem in lost
+            if not _names_one(problem, addresses)
         ]
         vanished = _vanished(case)
         evidence += [

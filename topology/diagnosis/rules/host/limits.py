@@ -23,17 +23,17 @@ def _memlock(case: Case) -> Iterable[Finding] | None:
         for process, _ in jobs(case)
         if process.memlock_bytes is not None
     ]
-    told = any(
+    jobs_known = any(
         process.memlock_bytes is not None or process.why("memlock_bytes") == UNLIMITED
         for process, _ in jobs(case)
     )
-    if own is None and not told and host.why("memlock_bytes") != UNLIMITED:
+    if own is None and not jobs_known and host.why("memlock_bytes") != UNLIMITED:
         return None
     adapters = [device.name for device in case.machine.rdma if _may_work(device.ports)]
     # The limit of a job counts more than that of the shell of whoever asks.
-    seen = theirs if told else [own] if own is not None else []
+    seen = theirs if jobs_known else [own] if own is not None else []
     least = case.threshold(MEMLOCK, "minimum_bytes")
-    low = [one for one in seen if one[1] < least]
+    low = [(who, limit, source) for who, limit, source in seen if limit < least]
     if not adapters or not low:
         return []
     # A container shows the host's RDMA devices whether or not it may open them, and the launcher
@@ -42,8 +42,9 @@ def _memlock(case: Case) -> Iterable[Finding] | None:
     ours = container is not None and container.job is not None and not case.in_container
     return [
         MEMLOCK.finding(
-            BROKEN if told or ours else NOTICE,
-            f"only {size(min(one[1] for one in low))} may be locked, and RDMA locks its buffers",
+            BROKEN if jobs_known or ours else NOTICE,
+            f"only {size(min(limit for _, limit, _ in low))} may be locked, "
+            "and RDMA locks its buffers",
             evidence=[
                 *(
                     Evidence(what=f"memory that {who} may lock", value=size(limit), source=source)

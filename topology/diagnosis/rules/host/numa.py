@@ -30,11 +30,11 @@ def _binding(case: Case) -> Iterable[Finding] | None:
     if not known:
         return None
     # Most processes of a job are bound alike, and there may be thousands.
-    bound = {_binding_of(one, gpus): (one, gpus) for one, gpus in known}
+    bound = {_binding_of(process, gpus): (process, gpus) for process, gpus in known}
     ways = {key: _far(case, *example) for key, example in bound.items()}
-    told = [(one, gpus, *ways[_binding_of(one, gpus)]) for one, gpus in known]
-    far = [(one, gpus, words) for one, gpus, words, _ in told if words]
-    inside = all(short for *_, words, short in told if words)
+    judged = [(process, gpus, *ways[_binding_of(process, gpus)]) for process, gpus in known]
+    far = [(process, gpus, words) for process, gpus, words, _ in judged if words]
+    inside = all(short for *_, words, short in judged if words)
     if not far:
         return []
     devices = sorted({gpu.address for _, gpus, _ in far for gpu in gpus})

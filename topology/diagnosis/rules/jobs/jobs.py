@@ -94,7 +94,7 @@ def _left_evidence(user: GpuUser) -> str:
 
 
 def _zombie(
-    case: Case, users: Sequence[GpuUser], what: str, told: Callable[[GpuUser], str]
+    case: Case, users: Sequence[GpuUser], what: str, describe: Callable[[GpuUser], str]
 ) -> Finding:
     gpus = gpus_of(users)
     held = [user.memory_bytes for user in users if user.memory_bytes]
@@ -107,7 +107,7 @@ def _zombie(
         evidence=[
             Evidence(
                 what=f"process {user.pid} on {case.names(user.gpus)}",
-                value=told(user),
+                value=describe(user),
                 source=f"/proc/{user.pid}/status",
             )
             for user in users[:MOST_SHOWN]

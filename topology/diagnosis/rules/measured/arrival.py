@@ -30,8 +30,8 @@ def _check_data(case: Case) -> Iterable[Finding] | None:
     if not wrong:
         return []
     what = "a copy fails" if all(map(_failed, wrong)) else "the data is wrong"
-    who = sorted({end for one in wrong for end in (one.src, one.dst) if end})
-    ends = list(dict.fromkeys((one.src or "", one.dst or "") for one in wrong))
+    who = sorted({end for figure in wrong for end in (figure.src, figure.dst) if end})
+    ends = list(dict.fromkeys((figure.src or "", figure.dst or "") for figure in wrong))
     shown = [f"{case.name(src)} to {case.name(dst)}" for src, dst in ends[:4]]
     more = f" and {len(ends) - 4} more" if len(ends) > 4 else ""
     causes, fixes = _causes(case, who)
@@ -41,7 +41,7 @@ def _check_data(case: Case) -> Iterable[Finding] | None:
             f"P2P is granted, but {what}: {', '.join(shown)}{more}",
             devices=who,
             evidence=[
-                *(_seen(case, one) for one in wrong[:_SHOWN]),
+                *(_seen(case, figure) for figure in wrong[:_SHOWN]),
                 *causes,
             ],
             consequence="A job that uses P2P ends with an error of CUDA or HIP."
@@ -59,33 +59,39 @@ def _check_data(case: Case) -> Iterable[Finding] | None:
     ]
 
 
-def _of_pair(case: Case, one: Measurement) -> bool:
+def _of_pair(case: Case, figure: Measurement) -> bool:
     counted = {gpu.address for gpu in case.gpus}
     return (
-        one.src in counted
-        and one.dst in counted
-        and one.device_kind != "cpu"
-        and one.probe != "nccl"
-        and (one.verdict in ("arrived", "verified", *WRONG) or _failed(one))
+        figure.src in counted
+        and figure.dst in counted
+        and figure.device_kind != "cpu"
+        and figure.probe != "nccl"
+        and (figure.verdict in ("arrived", "verified", *WRONG) or _failed(figure))
     )
 
 
-def _failed(one: Measurement) -> bool:
+def _failed(figure: Measurement) -> bool:
     """Whether a store into a peer's memory ended with an error other than a full GPU's."""
-    failed = one.quantity == quantities.BYTES_ARRIVE and one.verdict == "failed" and one.why_none
-    return bool(failed) and "out of memory" not in (one.why_none or "").lower()
+    failed = (
+        figure.quantity == quantities.BYTES_ARRIVE
+        and figure.verdict == "failed"
+        and figure.why_none
+    )
+    return bool(failed) and "out of memory" not in (figure.why_none or "").lower()
 
 
-def _seen(case: Case, one: Measurement) -> Evidence:
-    what = "bytes" if one.quantity == quantities.BYTES_ARRIVE else one.quantity.replace("_", " ")
-    wrong = one.details.get("wrong_bytes")
+def _seen(case: Case, figure: Measurement) -> Evidence:
+    what = (
+        "bytes" if figure.quantity == quantities.BYTES_ARRIVE else figure.quantity.replace("_", " ")
+    )
+    wrong = figure.details.get("wrong_bytes")
     counted = isinstance(wrong, int) and not isinstance(wrong, bool)
     return Evidence(
-        what=f"{what}, {case.name(one.src or '')} to {case.name(one.dst or '')}",
-        value=(one.verdict or "")
+        what=f"{what}, {case.name(figure.src or '')} to {case.name(figure.dst or '')}",
+        value=(figure.verdict or "")
         + (f", {wrong} bytes differ" if counted else "")
-        + (f": {one.why_none[:200]}" if one.why_none else ""),
-        source=f"probe {one.probe}, compared by the owner of the memory",
+        + (f": {figure.why_none[:200]}" if figure.why_none else ""),
+        source=f"probe {figure.probe}, compared by the owner of the memory",
     )
 
 
@@ -95,8 +101,8 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
     fixes: list[Fix] = []
     bridges = {
         device.address: device
-        for one in who
-        for device in case.way_up(one)[1:]
+        for gpu in who
+        for device in case.way_up(gpu)[1:]
         # Where bytes are lost, DirectTrans is no excuse: few GPUs translate addresses themselves.
         if may_redirect(device)
     }
@@ -118,8 +124,8 @@ def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
                 needs_root=True,
             )
         )
-    kinds = {one: device.iommu_type for one in who if (device := case.pci(one)) is not None}
-    translated = [one for one, kind in kinds.items() if kind in TRANSLATED]
+    kinds = {gpu: device.iommu_type for gpu in who if (device := case.pci(gpu)) is not None}
+    translated = [gpu for gpu, kind in kinds.items() if kind in TRANSLATED]
     if translated:
         evidence.append(
             Evidence(

@@ -28,9 +28,9 @@ _SHOWN = 6
 _AGAIN = "gputop probe {} --gpus {}"
 
 
-def disturbed(one: Measurement) -> bool:
+def disturbed(figure: Measurement) -> bool:
     """Whether somebody else used the GPU meanwhile, so that the figure proves nothing."""
-    return bool(one.details.get("shared") or one.details.get("forced"))
+    return bool(figure.details.get("shared") or figure.details.get("forced"))
 
 
 def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
@@ -40,25 +40,25 @@ def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
     if not any(measurement.quantity in wanted for measurement in case.snapshot.measurements):
         return []
     return [
-        (one, judgement)
-        for one, judgement in case.judged
-        if one.quantity in wanted
-        and one.value is not None
-        and one.verdict != "wrong-data"
-        and not disturbed(one)
-        and all(end in counted for end in (one.src, one.dst) if end)
+        (figure, judgement)
+        for figure, judgement in case.judged
+        if figure.quantity in wanted
+        and figure.value is not None
+        and figure.verdict != "wrong-data"
+        and not disturbed(figure)
+        and all(end in counted for end in (figure.src, figure.dst) if end)
     ]
 
 
-def told(
-    case: Case, one: Measurement, judgement: Judgement, beside: float | None = None
+def evidence_of(
+    case: Case, figure: Measurement, judgement: Judgement, beside: float | None = None
 ) -> Evidence:
     """A figure, what it should be, and who says so."""
-    ends = " to ".join(case.name(end) for end in (one.src, one.dst) if end)
-    parts = [one.quantity.replace("_", " "), ends, one.variant or ""]
-    unit = one.unit or ""
-    value = f"{three(one.value)} {unit}"
-    source = f"probe {one.probe}"
+    ends = " to ".join(case.name(end) for end in (figure.src, figure.dst) if end)
+    parts = [figure.quantity.replace("_", " "), ends, figure.variant or ""]
+    unit = figure.unit or ""
+    value = f"{three(figure.value)} {unit}"
+    source = f"probe {figure.probe}"
     if judgement.band is not None and judgement.verdict == LOW:
         value += f", about {three(judgement.band.healthy)} {unit} expected"
         value += f" ({percent(judgement.share)})" if judgement.share is not None else ""
@@ -73,7 +73,7 @@ def told(
 class _Poor(msgspec.Struct, frozen=True):
     """One figure that is low: against the table, or against siblings alone."""
 
-    one: Measurement
+    figure: Measurement
     judgement: Judgement
     beside: float | None
 
@@ -82,7 +82,7 @@ class _Poor(msgspec.Struct, frozen=True):
         """Of what it should be."""
         if self.judgement.verdict == LOW and self.judgement.share is not None:
             return self.judgement.share
-        return (self.one.value or 0.0) / self.beside if self.beside else 1.0
+        return (self.figure.value or 0.0) / self.beside if self.beside else 1.0
 
     @property
     def healthy(self) -> float | None:
@@ -94,17 +94,17 @@ class _Poor(msgspec.Struct, frozen=True):
 
 def _poor(figures: Sequence[Judged], alike: Callable[[Measurement], object]) -> list[_Poor]:
     groups: dict[object, list[float]] = {}
-    for one, _ in figures:
-        groups.setdefault(alike(one), []).append(one.value or 0.0)
+    for figure, _ in figures:
+        groups.setdefault(alike(figure), []).append(figure.value or 0.0)
     middle = {
         key: median(values) for key, values in groups.items() if len(values) >= LEAST_SIBLINGS
     }
     found = []
-    for one, judgement in figures:
-        beside = middle.get(alike(one))
-        behind = beside is not None and (one.value or 0.0) < LOOK * beside
+    for figure, judgement in figures:
+        beside = middle.get(alike(figure))
+        behind = beside is not None and (figure.value or 0.0) < LOOK * beside
         if judgement.verdict == LOW or behind:
-            found.append(_Poor(one, judgement, beside if behind else None))
+            found.append(_Poor(figure, judgement, beside if behind else None))
     return sorted(found, key=lambda poor: poor.share)
 
 
@@ -114,28 +114,30 @@ def of_gpus(
     """One finding for all GPUs whose figures of one kind are low."""
     names: Mapping[str, Gpu] = {gpu.address: gpu for gpu in case.machine.gpus}
 
-    def alike(one: Measurement) -> object:
-        gpu = names.get(one.src or "")
-        return one.quantity, one.variant, one.bytes_per_copy, gpu and gpu.name
+    def alike(figure: Measurement) -> object:
+        gpu = names.get(figure.src or "")
+        return figure.quantity, figure.variant, figure.bytes_per_copy, gpu and gpu.name
 
-    mine = [(one, judgement) for one, judgement in figures if one.src]
+    mine = [(figure, judgement) for figure, judgement in figures if figure.src]
     if not mine:
         return None
     poor = _poor(mine, alike)
     if not poor:
         return []
-    who = sorted({one.one.src or "" for one in poor})
+    who = sorted({low.figure.src or "" for low in poor})
     worst = poor[0]
-    unit = worst.one.unit or ""
+    unit = worst.figure.unit or ""
     healthy = f" instead of about {three(worst.healthy)}" if worst.healthy else ""
     return [
         rule.finding(
             SLOW,
             f"{what} of {case.names(who)} is low",
             devices=who,
-            evidence=[told(case, one.one, one.judgement, one.beside) for one in poor[:_SHOWN]],
-            consequence=f"{case.name(worst.one.src or '')} gives {three(worst.one.value)}{healthy} "
-            f"{unit}; a job that waits for all GPUs runs at the pace of this one.",
+            evidence=[
+                evidence_of(case, low.figure, low.judgement, low.beside) for low in poor[:_SHOWN]
+            ],
+            consequence=f"{case.name(worst.figure.src or '')} gives {three(worst.figure.value)}"
+            f"{healthy} {unit}; a job that waits for all GPUs runs at the pace of this one.",
             fix=fix,
         )
     ]
@@ -181,27 +183,27 @@ def _check_collectives(case: Case) -> Iterable[Finding] | None:
     figures = sound(case, COLLECTIVES)
     if not figures:
         return None
-    low = [(one, judgement) for one, judgement in figures if judgement.verdict == LOW]
+    low = [(figure, judgement) for figure, judgement in figures if judgement.verdict == LOW]
     if not low:
         return []
     worst: dict[str, Judged] = {}
-    for one, judgement in low:
-        known = worst.get(one.quantity)
-        if known is None or (one.bytes_per_copy or 0) > (known[0].bytes_per_copy or 0):
-            worst[one.quantity] = (one, judgement)
-    one, judgement = next(iter(worst.values()))
+    for figure, judgement in low:
+        known = worst.get(figure.quantity)
+        if known is None or (figure.bytes_per_copy or 0) > (known[0].bytes_per_copy or 0):
+            worst[figure.quantity] = (figure, judgement)
+    figure, judgement = next(iter(worst.values()))
     band = judgement.band
-    ranks = one.details.get("ranks")
+    ranks = figure.details.get("ranks")
     many = f" over {ranks} GPUs" if isinstance(ranks, int) else ""
-    name = one.quantity.removesuffix("_busbw").replace("_", "-")
+    name = figure.quantity.removesuffix("_busbw").replace("_", "-")
     expected = f" instead of about {three(band.healthy)}" if band is not None else ""
     return [
         COLLECTIVE_LOW.finding(
             SLOW,
-            f"{name}{many} reaches {three(one.value)}{expected} GB/s busbw",
+            f"{name}{many} reaches {three(figure.value)}{expected} GB/s busbw",
             devices=[gpu.address for gpu in case.gpus],
-            evidence=[told(case, *judged) for judged in worst.values()],
-            consequence=f"Each {name} of {size(one.bytes_per_copy)} takes "
+            evidence=[evidence_of(case, *judged) for judged in worst.values()],
+            consequence=f"Each {name} of {size(figure.bytes_per_copy)} takes "
             f"{1 / max(judgement.share or 1.0, 0.001):.1f} times as long as it should.",
             fix=[
                 Fix(

@@ -14,7 +14,7 @@ from ...case import Case
 from ...finding import BY_DESIGN, CANNOT_TELL, NOTICE, SLOW, Finding, Fix
 from ...rule import Rule
 from ...shared.lanes import loaded
-from .figures import Judged, again, of_gpus, sound, told
+from .figures import Judged, again, evidence_of, of_gpus, sound
 
 _SHOWN = 6
 _BOUND = "pinned, NUMA node "
@@ -95,8 +95,8 @@ _WORDS = {
 
 def _link(case: Case, word: str, figures: Sequence[Judged]) -> Finding:
     figures = sorted(figures, key=lambda judged: judged[1].share or 0.0)
-    who = sorted({one.src or "" for one, _ in figures})
-    one, judgement = figures[0]
+    who = sorted({figure.src or "" for figure, _ in figures})
+    figure, judgement = figures[0]
     healthy = f" instead of about {three(judgement.band.healthy)}" if judgement.band else ""
     fix = [Fix(text="Look at the slot's lanes and speed.", command="lspci -vv", needs_root=True)]
     if word == CANNOT_TELL:
@@ -114,9 +114,9 @@ def _link(case: Case, word: str, figures: Sequence[Judged]) -> Finding:
         word,
         f"host copies of {case.names(who)} reach {_WORDS[word]}",
         devices=who,
-        evidence=[told(case, *judged) for judged in figures[:_SHOWN]],
-        consequence=f"{case.name(one.src or '')} gives {three(one.value)}{healthy} "
-        f"{one.unit or ''}: loading data, offloading and P2P over PCIe run at that pace.",
+        evidence=[evidence_of(case, *judged) for judged in figures[:_SHOWN]],
+        consequence=f"{case.name(figure.src or '')} gives {three(figure.value)}{healthy} "
+        f"{figure.unit or ''}: loading data, offloading and P2P over PCIe run at that pace.",
         fix=fix,
     )
 

@@ -19,7 +19,7 @@ from ...finding import NOTICE, SEVERITIES, SLOW, Finding, Fix
 from ...pairs import FAST
 from ...rule import Rule
 from ...shared.lanes import narrow
-from .figures import Judged, sound, told
+from .figures import Judged, evidence_of, sound
 from .host_link import severity
 
 _SHOWN = 6
@@ -33,15 +33,15 @@ def _check(case: Case) -> Iterable[Finding] | None:
     few = narrow(case)
     # The rule about lanes reports a pair over PCIe with too few; over NVLink lanes do not matter.
     figures = [
-        (one, judgement)
-        for one, judgement in measured
-        if letters.get(_ends(one), "").startswith(FAST) or few.isdisjoint(_ends(one))
+        (figure, judgement)
+        for figure, judgement in measured
+        if letters.get(_ends(figure), "").startswith(FAST) or few.isdisjoint(_ends(figure))
     ]
     explained = [judged for judged in figures if judged[1].verdict == LOW and judged[1].explained]
     figures = [judged for judged in figures if judged not in explained]
     names = {gpu.address: case.name(gpu.address) for gpu in case.gpus}
     read = patterns(
-        [one for one, _ in figures],
+        [figure for figure, _ in figures],
         names,
         case.snapshot,
         prediction=case.prediction,
@@ -49,7 +49,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     )
     middles = _middles(figures, letters)
     found = []
-    told_of: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for pattern in read:
         mine = [judged for judged in figures if _belongs(pattern, judged[0])]
         if not mine:
@@ -57,9 +57,9 @@ def _check(case: Case) -> Iterable[Finding] | None:
         mine.sort(key=lambda judged: _share(judged[0], middles, letters))
         worst = _share(mine[0][0], middles, letters)
         slow = worst < LOOK or any(map(_low, mine))
-        told_of |= {_ends(one) for one, _ in mine}
+        reported |= {_ends(figure) for figure, _ in mine}
         found.append(_finding(case, pattern.text, mine, SLOW if slow else NOTICE, pattern.devices))
-    rest = [judged for judged in figures if _low(judged) and _ends(judged[0]) not in told_of]
+    rest = [judged for judged in figures if _low(judged) and _ends(judged[0]) not in reported]
     for is_time, what in ((False, "low"), (True, "late")):
         some = [judged for judged in rest if (judged[0].quantity == KERNEL_LATENCY) is is_time]
         found += [_others(case, some, what, _harm(some))] if some else []
@@ -70,15 +70,15 @@ def _check(case: Case) -> Iterable[Finding] | None:
 def _harm(figures: Sequence[Judged]) -> str:
     """The severity: a latency varies by some tenths from run to run, but it does not double."""
     slow = any(
-        one.quantity != KERNEL_LATENCY or (judgement.share or 0.0) < FAR
-        for one, judgement in figures
+        figure.quantity != KERNEL_LATENCY or (judgement.share or 0.0) < FAR
+        for figure, judgement in figures
     )
     return SLOW if slow else NOTICE
 
 
 def _others(case: Case, figures: Sequence[Judged], what: str, harm: str) -> Finding:
     ordered = sorted(figures, key=lambda judged: judged[1].share or 0.0)
-    who = sorted({end for one, _ in ordered for end in _ends(one)})
+    who = sorted({end for figure, _ in ordered for end in _ends(figure)})
     things = "Small messages" if what == "late" else "Copies"
     return _finding(case, f"{things} between {case.names(who)} are {what}.", ordered, harm, who)
 
@@ -86,12 +86,12 @@ def _others(case: Case, figures: Sequence[Judged], what: str, harm: str) -> Find
 def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
     """Say what the links that were read account for, where no rule about those links does."""
     groups: dict[str, list[Judged]] = {}
-    for one, judgement in figures:
+    for figure, judgement in figures:
         harm = SLOW
-        pair = [gpu for end in _ends(one) if (gpu := case.machine.gpu(end)) is not None]
+        pair = [gpu for end in _ends(figure) if (gpu := case.machine.gpu(end)) is not None]
         if not all(any(x.active for x in g.nvlinks) or any(x.active for x in g.xgmi) for g in pair):
             harm = min((severity(case, gpu) for gpu in pair), key=SEVERITIES.index)
-        groups.setdefault(harm, []).append((one, judgement))
+        groups.setdefault(harm, []).append((figure, judgement))
     what = "as slow as their links"
     return [_others(case, group, what, harm) for harm, group in groups.items()]
 
@@ -100,18 +100,18 @@ def _low(judged: Judged) -> bool:
     return judged[1].verdict == LOW
 
 
-def _ends(one: Measurement) -> tuple[str, str]:
-    return one.src or "", one.dst or ""
+def _ends(figure: Measurement) -> tuple[str, str]:
+    return figure.src or "", figure.dst or ""
 
 
-def _belongs(pattern: FigurePattern, one: Measurement) -> bool:
-    if one.quantity != pattern.quantity:
+def _belongs(pattern: FigurePattern, figure: Measurement) -> bool:
+    if figure.quantity != pattern.quantity:
         return False
     if pattern.kind == "gpu":
-        return pattern.devices[0] in _ends(one)
+        return pattern.devices[0] in _ends(figure)
     if pattern.kind in ("sends", "receives"):
-        return _ends(one)[pattern.kind == "receives"] == pattern.devices[0]
-    return set(_ends(one)) <= set(pattern.devices)
+        return _ends(figure)[pattern.kind == "receives"] == pattern.devices[0]
+    return set(_ends(figure)) <= set(pattern.devices)
 
 
 def _middles(
@@ -119,37 +119,37 @@ def _middles(
 ) -> dict[tuple[str, str], float]:
     """Median of the pairs of one kind, by quantity and letters."""
     groups: dict[tuple[str, str], list[float]] = {}
-    for one, _ in figures:
-        kind = one.quantity, letters.get(_ends(one), "")
-        groups.setdefault(kind, []).append(one.value or 0.0)
+    for figure, _ in figures:
+        kind = figure.quantity, letters.get(_ends(figure), "")
+        groups.setdefault(kind, []).append(figure.value or 0.0)
     return {kind: median(values) for kind, values in groups.items()}
 
 
 def _share(
-    one: Measurement,
+    figure: Measurement,
     middles: Mapping[tuple[str, str], float],
     letters: Mapping[tuple[str, str], str],
 ) -> float:
-    middle = middles.get((one.quantity, letters.get(_ends(one), "")), 0.0)
-    return (one.value or 0.0) / middle if middle > 0 else 1.0
+    middle = middles.get((figure.quantity, letters.get(_ends(figure), "")), 0.0)
+    return (figure.value or 0.0) / middle if middle > 0 else 1.0
 
 
 def _finding(
     case: Case, text: str, figures: Sequence[Judged], severity: str, devices: Sequence[str]
 ) -> Finding:
-    one, judgement = figures[0]
+    figure, judgement = figures[0]
     healthy = judgement.band.healthy if judgement.verdict == LOW and judgement.band else None
     instead = f" instead of about {three(healthy)}" if healthy else ""
-    ends = f"{case.name(one.src or '')} to {case.name(one.dst or '')}"
+    ends = f"{case.name(figure.src or '')} to {case.name(figure.dst or '')}"
     return PAIRS.finding(
         severity,
         text.rstrip("."),
         devices=sorted(devices),
-        evidence=[told(case, *judged) for judged in figures[:_SHOWN]],
-        consequence=f"{ends} takes {three(one.value)}{instead} {one.unit or ''} for a small "
+        evidence=[evidence_of(case, *judged) for judged in figures[:_SHOWN]],
+        consequence=f"{ends} takes {three(figure.value)}{instead} {figure.unit or ''} for a small "
         "store: messages of some KiB wait longer."
-        if one.quantity == KERNEL_LATENCY
-        else f"{ends} copies {three(one.value)}{instead} GB/s. A ring is as fast as its slowest "
+        if figure.quantity == KERNEL_LATENCY
+        else f"{ends} copies {three(figure.value)}{instead} GB/s. A ring is as fast as its slowest "
         "pair, so that every collective over these GPUs slows down.",
         fix=[
             Fix(

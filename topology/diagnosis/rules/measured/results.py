@@ -11,7 +11,7 @@ from ....model.units import figure as three
 from ...case import Case
 from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
 from ...rule import Rule
-from .figures import again, disturbed, told
+from .figures import again, disturbed, evidence_of
 
 FAILED = ("failed", "timed-out", "wrong-data")
 _SHOWN = 6
@@ -30,14 +30,14 @@ def _check_finishes(case: Case) -> Iterable[Finding] | None:
     bad = [figure for figure in figures if figure.verdict in FAILED]
     if not bad:
         return []
-    who = sorted({end for one in bad for end in (one.src, one.dst) if end})
-    words = ", ".join(sorted({one.verdict or "" for one in bad}))
+    who = sorted({end for figure in bad for end in (figure.src, figure.dst) if end})
+    words = ", ".join(sorted({figure.verdict or "" for figure in bad}))
     return [
         COLLECTIVE_FAILS.finding(
             BROKEN,
             f"a collective does not do its work: {words}",
             devices=who or [gpu.address for gpu in case.gpus],
-            evidence=[_failure(case, one) for one in bad[:_SHOWN]],
+            evidence=[_failure(case, figure) for figure in bad[:_SHOWN]],
             consequence="A job hangs, stops with an error, or computes with wrong numbers as soon "
             "as its GPUs talk to each other.",
             fix=[
@@ -54,11 +54,11 @@ def _check_finishes(case: Case) -> Iterable[Finding] | None:
     ]
 
 
-def _failure(case: Case, one: Measurement) -> Evidence:
-    ends = " to ".join(case.name(end) for end in (one.src, one.dst) if end)
-    what = ", ".join(filter(None, (one.quantity.replace("_", " "), ends, one.variant or "")))
-    why = f": {one.why_none[:200]}" if one.why_none else ""
-    return Evidence(what=what, value=f"{one.verdict}{why}", source=f"probe {one.probe}")
+def _failure(case: Case, figure: Measurement) -> Evidence:
+    ends = " to ".join(case.name(end) for end in (figure.src, figure.dst) if end)
+    what = ", ".join(filter(None, (figure.quantity.replace("_", " "), ends, figure.variant or "")))
+    why = f": {figure.why_none[:200]}" if figure.why_none else ""
+    return Evidence(what=what, value=f"{figure.verdict}{why}", source=f"probe {figure.probe}")
 
 
 def _check_wrong(case: Case) -> Iterable[Finding] | None:
@@ -77,13 +77,13 @@ def _check_wrong(case: Case) -> Iterable[Finding] | None:
     bad = [figure for figure in figures if figure.verdict == "wrong-data"]
     if not bad:
         return []
-    who = sorted({one.src or "" for one in bad})
+    who = sorted({figure.src or "" for figure in bad})
     return [
         WRONG.finding(
             BROKEN,
             f"{case.names(who)} gave wrong data",
             devices=who,
-            evidence=[_failure(case, one) for one in bad[:_SHOWN]],
+            evidence=[_failure(case, figure) for figure in bad[:_SHOWN]],
             consequence="What this GPU computes or copies cannot be trusted.",
             fix=[
                 again(case, bad[0].probe, who),
@@ -98,22 +98,22 @@ def _check_disturbed(case: Case) -> Iterable[Finding] | None:
         return None
     counted = {gpu.address for gpu in case.gpus}
     low = [
-        (one, judgement)
-        for one, judgement in case.judged
-        if disturbed(one)
+        (figure, judgement)
+        for figure, judgement in case.judged
+        if disturbed(figure)
         and judgement.verdict == LOW
-        and all(end in counted for end in (one.src, one.dst) if end)
+        and all(end in counted for end in (figure.src, figure.dst) if end)
     ]
     if not low:
         return []
-    who = sorted({end for one, _ in low for end in (one.src, one.dst) if end})
+    who = sorted({end for figure, _ in low for end in (figure.src, figure.dst) if end})
     named = case.names(who) or "several GPUs"
     return [
         DISTURBED.finding(
             NOTICE,
             f"low figures of {named} prove nothing: they were not alone",
             devices=who,
-            evidence=[told(case, one, judgement) for one, judgement in low[:_SHOWN]],
+            evidence=[evidence_of(case, figure, judgement) for figure, judgement in low[:_SHOWN]],
             consequence="Another process had a part of the time, memory or links of these GPUs. "
             "Whether they are well is not known.",
             fix=[again(case, low[0][0].probe, who)],
@@ -123,11 +123,11 @@ def _check_disturbed(case: Case) -> Iterable[Finding] | None:
 
 def _check_linear(case: Case) -> Iterable[Finding] | None:
     speeds: dict[tuple[object, ...], dict[str, float]] = {}
-    for one in case.figures(GEMM):
-        entry = one.details.get("entry")
-        if entry in ("matmul", "linear") and one.value and not disturbed(one):
-            key = (one.src, *(one.details.get(name) for name in ("dtype", "m", "k", "n")))
-            speeds.setdefault(key, {})[entry] = one.value
+    for figure in case.figures(GEMM):
+        entry = figure.details.get("entry")
+        if entry in ("matmul", "linear") and figure.value and not disturbed(figure):
+            key = (figure.src, *(figure.details.get(name) for name in ("dtype", "m", "k", "n")))
+            speeds.setdefault(key, {})[entry] = figure.value
     both = {key: found for key, found in speeds.items() if len(found) == 2}
     if not both:
         return None
@@ -145,15 +145,15 @@ def _check_linear(case: Case) -> Iterable[Finding] | None:
         LINEAR.finding(
             NOTICE,
             f"matmul and F.linear differ for the same product, most on {case.name(str(key[0]))}",
-            devices=sorted({str(one[0]) for one, _ in far}),
+            devices=sorted({str(key[0]) for key, _ in far}),
             evidence=[
                 Evidence(
-                    what=f"{case.name(str(one[0]))}, {one[1]} M{one[2]} K{one[3]} N{one[4]}",
+                    what=f"{case.name(str(gpu))}, {dtype} M{m} K{k} N{n}",
                     value=f"matmul {three(pair['matmul'])}, F.linear {three(pair['linear'])} "
                     "TFLOP/s",
                     source="probe gemm",
                 )
-                for one, pair in far[:_SHOWN]
+                for (gpu, dtype, m, k, n), pair in far[:_SHOWN]
             ],
             consequence=f"{slower} is the slower one: the library picks another kernel for the "
             "other layout of the weight. A model pays this in every layer.",

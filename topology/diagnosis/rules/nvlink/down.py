@@ -190,9 +190,9 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
         ):
             continue
         # A GPU that no driver describes has no list of links; NCCL's XML has one, and no UUID.
-        told = gpu.uuid is not None or (gpu.nvlinks and _switched(gpu))
-        told = told or _left_out(case, gpu)
-        if not told or any(link.active is None for link in gpu.nvlinks):
+        listed = gpu.uuid is not None or (gpu.nvlinks and _switched(gpu))
+        listed = listed or _left_out(case, gpu)
+        if not listed or any(link.active is None for link in gpu.nvlinks):
             continue
         most, by = _most(case, gpu)
         sku = case.sku(gpu)

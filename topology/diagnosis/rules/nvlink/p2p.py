@@ -13,10 +13,10 @@ from ...shared.p2p_grants import SHOWN, grant_of, whole_pairs
 
 
 def _check_nvlink(case: Case) -> Iterable[Finding] | None:
-    told = [pair for pair in whole_pairs(case) if pair.words or _nvlink_words(pair)]
-    if not told:
+    pairs = [pair for pair in whole_pairs(case) if pair.words or _nvlink_words(pair)]
+    if not pairs:
         return None
-    asked = [pair for pair in told if pair.letters.startswith("NV")]
+    asked = [pair for pair in pairs if pair.letters.startswith("NV")]
     refused = [pair for pair in asked if pair.granted is False]
     over_pcie = [
         pair for pair in asked if pair.granted and any(word != OK for word in _nvlink_words(pair))

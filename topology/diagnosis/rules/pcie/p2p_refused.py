@@ -31,10 +31,10 @@ def _check_refused(case: Case) -> Iterable[Finding] | None:
 
 
 def _split(case: Case, *, by_product: bool) -> list[Finding] | None:
-    told = [pair for pair in whole_pairs(case) if pair.words]
-    if not told:
+    reported = [pair for pair in whole_pairs(case) if pair.words]
+    if not reported:
         return None
-    asked = [pair for pair in told if not pair.fast]
+    asked = [pair for pair in reported if not pair.fast]
     groups: dict[str, list[Pair]] = {}
     for pair in asked:
         word = next((word for word in pair.words if word != OK), None)

@@ -214,14 +214,14 @@ def _ends(case: Case, one: Measurement) -> str:
 
 def _evidence(case: Case, found: Sequence[tuple[str, str]], source: str = "") -> list[Evidence]:
     of = source or ", ".join(case.snapshot.source)
-    told = [
+    evidence = [
         Evidence(what=what, value=said, source=f"{of}; {_name(case)}")
         for what, said in found[:_MOST]
     ]
     if len(found) > _MOST:
         more = Evidence(what="more of them", value=str(len(found) - _MOST), source=of)
-        told.append(more)
-    return told
+        evidence.append(more)
+    return evidence
 
 
 def _name(case: Case) -> str:

@@ -86,25 +86,25 @@ def part_of(found: list[Any]) -> Part:
 
 
 def _read(found: list[Any], problems: list[Problem]) -> tuple[list[_Entry], Software | None]:
-    told: list[tuple[dict[str, Any], bool]] = []
+    entries_read: list[tuple[dict[str, Any], bool]] = []
     software: Software | None = None
     for document in found:
         for top in objects(document):
             if plain(top.get("tool")) == "AMDSMI Tool":
                 software = software or _software(top)
-            told += _inside(top)
-            if len(told) > _MOST_ENTRIES:
+            entries_read += _inside(top)
+            if len(entries_read) > _MOST_ENTRIES:
                 raise FormatError(f"more than {_MOST_ENTRIES} entries of GPUs")
     names: dict[int, str] = {}
     numbers: dict[str, int] = {}
-    for entry, _ in told:
+    for entry, _ in entries_read:
         number, address = index(entry.get("gpu")), _address(entry)
         if number is not None and address is not None and address not in numbers:
             numbers[address] = number
             names.setdefault(number, address)
     entries: list[_Entry] = []
     left: set[int] = set()
-    for entry, fresh in told:
+    for entry, fresh in entries_read:
         number = index(entry.get("gpu"))
         own = _address(entry)
         if own is None and number is not None:
@@ -145,11 +145,11 @@ def _address(entry: Mapping[str, Any]) -> str | None:
 
 def _software(top: Mapping[str, Any]) -> Software:
     return Software(
-        rocm=_told(top.get("rocm_version")), amd_driver=_told(top.get("amdgpu_version"))
+        rocm=_stated(top.get("rocm_version")), amd_driver=_stated(top.get("amdgpu_version"))
     )
 
 
-def _told(value: Any) -> str | None:
+def _stated(value: Any) -> str | None:
     text = plain(value)
     return text if text and not nothing(text) else None
 
@@ -158,7 +158,7 @@ def _driver(entry: Mapping[str, Any]) -> str | None:
     driver = entry.get("driver")
     if not isinstance(driver, Mapping):
         return None
-    return _told(driver.get("version")) or _told(driver.get("driver_version"))
+    return _stated(driver.get("version")) or _stated(driver.get("driver_version"))
 
 
 def _part(entries: list[_Entry], software: Software | None) -> Part:

@@ -103,11 +103,11 @@ def _part(
             problems.append(Problem(source=TOOL, text=text))
             address = None
         names[number] = address or name(number)
-    told = [
+    cells = [
         MatrixCell(src=names[src], dst=names[dst], **fields) for (src, dst), fields in pairs.items()
     ]
     links: dict[str, list[XgmiLink]] = {}
-    for cell in told:
+    for cell in cells:
         if (link := link_of(cell, TOOL)) is not None:
             links.setdefault(cell.src, []).append(link)
     gpus: list[Gpu] = []
@@ -121,7 +121,7 @@ def _part(
     known = bool(driver and not nothing(driver))
     return Part(
         gpus=tuple(gpus),
-        pairs=merge_groups([[pair_of(c, TOOL) for c in told]]),
+        pairs=merge_groups([[pair_of(c, TOOL) for c in cells]]),
         software=Software(amd_driver=driver) if known else None,
         gpu_readings=tuple(readings),
         problems=tuple(problems),
