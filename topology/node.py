@@ -143,5 +143,5 @@ def _deciding(
     snapshot: NodeSnapshot,
 ) -> tuple[tuple[EnvironmentVariable, ...], tuple[Measurement, ...]]:
     """What decides beside the machine: the variables, and which GPUs grant each other access."""
-    granted = (one for one in snapshot.measurements if one.quantity == CAN_ACCESS)
+    granted = (figure for figure in snapshot.measurements if figure.quantity == CAN_ACCESS)
     return snapshot.environment, tuple(granted)

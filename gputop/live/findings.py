@@ -61,7 +61,7 @@ def shown(report: Report | None, quiet: frozenset[FindingKey] = frozenset()) -> 
         findings=tuple(finding for finding in diagnosis.findings if finding.key not in quiet),
         silenced=(
             *diagnosis.silenced,
-            *(Silenced(finding=one, reason=HERE) for one in here),
+            *(Silenced(finding=finding, reason=HERE) for finding in here),
         ),
     )
 
@@ -73,17 +73,17 @@ def explained_with(why: Page, shown: Shown, *nodes: str) -> Page:
     """
     wanted = {*nodes, *(node.partition("/")[0] for node in nodes)}
     found = [finding for finding in shown.findings if not wanted.isdisjoint(finding.devices)]
-    worst = next((one for one in found if one.severity in LOUD and not why.fix), None)
+    worst = next((finding for finding in found if finding.severity in LOUD and not why.fix), None)
     facts = (
         Fact(
-            question=f"{SIGNS[one.severity][2]}:",
-            answer=one.title,
-            because=one.consequence,
-            source=f"rule {one.id}",
+            question=f"{SIGNS[finding.severity][2]}:",
+            answer=finding.title,
+            because=finding.consequence,
+            source=f"rule {finding.id}",
             basis="",
-            decides=one.severity in LOUD,
+            decides=finding.severity in LOUD,
         )
-        for one in found
+        for finding in found
     )
     return msgspec.structs.replace(
         why,

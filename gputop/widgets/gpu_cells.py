@@ -275,10 +275,10 @@ def _gib(value: float) -> str:
 def _traffic(tx: float | None, rx: float | None, width: int, row: Row) -> Line:
     if tx is None and rx is None:
         return ((right(UNKNOWN, width), "muted"),)
-    one, other = (UNKNOWN if rate is None else _rate(rate / 1e9) for rate in (tx, rx))
+    sent, received = (UNKNOWN if rate is None else _rate(rate / 1e9) for rate in (tx, rx))
     half = width // 2
     busy = (tx or 0) + (rx or 0) > 1e7
-    text = left(f"↑{one}", half) + left(f"↓{other}", width - half)
+    text = left(f"↑{sent}", half) + left(f"↓{received}", width - half)
     return ((text, "" if busy and not row.stale else "muted"),)
 
 

@@ -164,10 +164,10 @@ def run_rank(
     here = Accelerator(torch, mine.torch_index, cpu=backend.kind == "cpu")
     store = dist.FileStore(str(params["store"]), ranks)
     store.set_timeout(_FOREVER)
-    one = member(here, dist, store, chosen, rank, emit, spec, params)
-    refusal = one.memory_refusal(backend.free_bytes(mine.torch_index))
+    work = member(here, dist, store, chosen, rank, emit, spec, params)
+    refusal = work.memory_refusal(backend.free_bytes(mine.torch_index))
     if rank == 0:
-        emit(_hello(backend, records, one.devices, spec))
+        emit(_hello(backend, records, work.devices, spec))
     if refusal:
         raise ProbeStopped("refused", refusal)
     # A garbage collection in one rank makes all wait for a millisecond or more.
@@ -176,8 +176,8 @@ def run_rank(
     for place, step in enumerate(plan[1:], 1):
         if step.takes_part(rank):
             emit(Progress(place, len(plan), step.what))
-            one.take(step)
-    one.meet("end")
+            work.take(step)
+    work.meet("end")
 
 
 def _hello(

@@ -185,10 +185,12 @@ class Case:
         """Figures of one kind that were measured on the examined GPUs."""
         counted = {gpu.address for gpu in self.gpus}
         return tuple(
-            one
-            for one in self._figures.get(quantity, ())
-            if (variant is None or one.variant == variant)
-            and all(end is None or end in counted for end in (one.src or None, one.dst or None))
+            figure
+            for figure in self._figures.get(quantity, ())
+            if (variant is None or figure.variant == variant)
+            and all(
+                end is None or end in counted for end in (figure.src or None, figure.dst or None)
+            )
         )
 
     @cached_property
@@ -202,8 +204,8 @@ class Case:
         on: dict[int, dict[str, Gpu]] = {}
         for gpu in self.gpus:
             reading = self.reading(gpu)
-            for one in (reading.processes if reading is not None else None) or ():
-                on.setdefault(one.pid, {})[gpu.address] = gpu
+            for process in (reading.processes if reading is not None else None) or ():
+                on.setdefault(process.pid, {})[gpu.address] = gpu
         return tuple(
             (process, tuple(on[process.pid].values()))
             for process in self.readings.processes

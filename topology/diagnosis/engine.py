@@ -123,9 +123,9 @@ def _verdict(
     ignored = case.policy.ignored
     loud = sorted(
         (finding for finding in findings if finding.id not in ignored),
-        key=lambda one: SEVERITIES.index(one.severity),
+        key=lambda finding: SEVERITIES.index(finding.severity),
     )
-    worst = {one.severity for one in loud}
+    worst = {finding.severity for finding in loud}
     verdict = HEALTHY
     for severity, word in ((BROKEN, BROKEN), (SLOW, SLOW), (CANNOT_TELL, "cannot tell")):
         if severity in worst:
@@ -185,7 +185,7 @@ def _blind(case: Case) -> bool:
     machine, gpus = case.machine, {gpu.address for gpu in case.gpus}
     if machine.pairs or machine.relations or machine.pci or machine.nccl_topology is not None:
         return False
-    readings = [one for one in case.snapshot.readings.gpus if one.address in gpus]
+    readings = [reading for reading in case.snapshot.readings.gpus if reading.address in gpus]
     return not any(map(_said, (*case.gpus, *readings)))
 
 

@@ -159,7 +159,7 @@ def narrowest(node: JudgedNode, group: Participants, sku: Sku) -> LinkRates | No
         for other in group.gpus[1:]
         if (link := link_of_pair(node, group.gpus[0], other, sku)) is not None
     ]
-    return min(links, key=lambda one: one.now_gbs, default=None)
+    return min(links, key=lambda link: link.now_gbs, default=None)
 
 
 def send_gbs(node: JudgedNode, group: Participants, sku: Sku) -> float | None:
@@ -189,11 +189,11 @@ def send_gbs(node: JudgedNode, group: Participants, sku: Sku) -> float | None:
 def _joined(node: JudgedNode, group: Participants, sku: Sku) -> bool:
     """Whether fast links lead from each GPU to every other, through others if necessary."""
     reached, queue = {group.gpus[0].address}, [group.gpus[0]]
-    for one in queue:
+    for gpu in queue:
         for other in group.gpus:
             if other.address in reached:
                 continue
-            link = link_of_pair(node, one, other, sku)
+            link = link_of_pair(node, gpu, other, sku)
             if link is not None and link.kind in ("nvlink", "xgmi"):
                 reached.add(other.address)
                 queue.append(other)
@@ -220,12 +220,12 @@ def _published(
         and _same(figure.algorithm, algorithm)
     ]
     # Typical before best; of these a curve tells more than one figure.
-    fit.sort(key=lambda one: (one.kind == BEST, not one.curve))
-    for one in fit:
-        value = _at(one, size)
+    fit.sort(key=lambda figure: (figure.kind == BEST, not figure.curve))
+    for figure in fit:
+        value = _at(figure, size)
         if value is not None:
-            what = f"{_named(one.algorithm)}, {count} GPUs"
-            return value, one.kind, one.source, what
+            what = f"{_named(figure.algorithm)}, {count} GPUs"
+            return value, figure.kind, figure.source, what
     return None
 
 

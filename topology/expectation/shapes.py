@@ -125,11 +125,11 @@ def _components(pairs: AbstractSet[frozenset[str]]) -> list[set[str]]:
     for pair in sorted(pairs, key=sorted):
         joined = set(pair)
         apart = []
-        for one in found:
-            if one & joined:
-                joined |= one
+        for component in found:
+            if component & joined:
+                joined |= component
             else:
-                apart.append(one)
+                apart.append(component)
         found = [*apart, joined]
     return found
 

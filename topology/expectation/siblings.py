@@ -50,15 +50,15 @@ def _key(node: JudgedNode, figure: Measurement) -> tuple[object, ...] | None:
     """What siblings have in common; None for a figure that has none."""
     if figure.src is None or figure.device_kind == "cpu" or figure.verdict == "wrong-data":
         return None
-    one = node.gpu(figure.src)
-    if one is None:
+    gpu = node.gpu(figure.src)
+    if gpu is None:
         return None
-    kind = one.name
+    kind = gpu.name
     if figure.dst is not None:
         other = node.gpu(figure.dst)
         if other is None:
             return None
-        kind = f"{node.kind(figure.src, figure.dst)} {one.name} {other.name}"
+        kind = f"{node.kind(figure.src, figure.dst)} {gpu.name} {other.name}"
     return (
         figure.quantity,
         figure.variant,

@@ -163,8 +163,8 @@ def choice_at(prediction: Prediction, collective: str, size: int | None) -> Algo
         return None
     if size is None:
         return found[-1]
-    below = [one for one in found if one.bytes <= size]
-    return max(below, key=lambda one: one.bytes) if below else found[0]
+    below = [choice for choice in found if choice.bytes <= size]
+    return max(below, key=lambda choice: choice.bytes) if below else found[0]
 
 
 def _of_library(name: str) -> bool:
@@ -187,9 +187,9 @@ def _clauses(before: Prediction, after: Prediction, collective: str, size: int |
             f"{off}{verb}{message_size(old.bytes)} {goes} by {algorithm(new)} instead of "
             f"{algorithm(old)}"
         )
-    one, two = before.coll_channels, after.coll_channels
-    if one and two and two < one and not found:
-        found.append(f"leave@ {two} of {one} channels")
+    old_count, new_count = before.coll_channels, after.coll_channels
+    if old_count and new_count and new_count < old_count and not found:
+        found.append(f"leave@ {new_count} of {old_count} channels")
     return found
 
 
@@ -197,8 +197,8 @@ def _left(before: Prediction, after: Prediction, collective: str, size: int | No
     """Bandwidth after / before by the model; None where it does not know."""
     if _transports(before, after):
         return None
-    one, two = before.coll_channels, after.coll_channels
-    least = min(1.0, two / one) if one and two else 1.0
+    old_count, new_count = before.coll_channels, after.coll_channels
+    least = min(1.0, new_count / old_count) if old_count and new_count else 1.0
     old, new = choice_at(before, collective, size), choice_at(after, collective, size)
     if old is not None and new is not None and new.time_us > 0 and old.bytes == new.bytes:
         return min(least, old.time_us / new.time_us)

@@ -31,10 +31,12 @@ def binding(machine: Machine, process: ProcessReading, gpu: Gpu) -> Binding:
     """Compare the CPUs and the memory that a process may use with the node of a GPU."""
     host = machine.host or Host()
     node = gpu_numa(gpu)
-    if len([one for one in host.numa if not one.without_cpus]) == 1:
+    if len([numa_node for numa_node in host.numa if not numa_node.without_cpus]) == 1:
         return Binding(gpu=gpu.address, node=node, cpus=ONE_NODE, memory=ONE_NODE)
     own = members(process.cpu_affinity)
-    near = next((members(one.cpus) for one in host.numa if one.node == node), None)
+    near = next(
+        (members(numa_node.cpus) for numa_node in host.numa if numa_node.node == node), None
+    )
     if not near:
         near = members(gpu.cpu_affinity) if node is None else None
     nodes = members(process.memory_nodes)

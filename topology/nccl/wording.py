@@ -53,7 +53,7 @@ def narrowest(path: SystemPath, version: Version) -> str:
     """The link that sets the bandwidth: "PCI 24 GB/s"."""
     if not path.links:
         return ""
-    link = min(path.links, key=lambda one: one.bandwidth_gbs)
+    link = min(path.links, key=lambda link: link.bandwidth_gbs)
     kind = version.path_names.get(link.kind, link.kind)
     return f"{kind} {gbs(link.bandwidth_gbs)} GB/s"
 

@@ -38,7 +38,7 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
 def rows_of(shown: Shown) -> tuple[FindingRow, ...]:
     """A line for each finding, loud and silenced, and one for what could not be examined."""
     rows = [_row(finding, None) for finding in shown.findings]
-    rows += [_row(one.finding, one.reason) for one in shown.silenced]
+    rows += [_row(silenced.finding, silenced.reason) for silenced in shown.silenced]
     missing = len(shown.diagnosis.unexamined)
     if missing:
         title = f"{missing} rule{'s' if missing > 1 else ''} without evidence: not read here"

@@ -57,9 +57,9 @@ def heading(row: JobRow) -> str:
     """What the panel is about: "torchrun run-7", "python3 4711, rank 3"."""
     if row.user is None:
         return row.job.name
-    one = row.user.reading
-    rank = "" if one.rank is None else f", rank {one.rank}"
-    return f"{one.command or 'process'} {row.user.pid}{rank}"
+    process = row.user.reading
+    rank = "" if process.rank is None else f", rank {process.rank}"
+    return f"{process.command or 'process'} {row.user.pid}{rank}"
 
 
 def detail_lines(
@@ -141,40 +141,42 @@ def _ranks(job: Job) -> Iterator[Fact]:
         ("Host name", {user.reading.hostname for user in job.processes}),
         ("/dev/shm", {_device(user.reading) for user in job.processes}),
     ):
-        known = sorted(str(one) for one in value if one is not None)
+        known = sorted(str(item) for item in value if item is not None)
         if known:
             yield what, ", ".join(known), "warn" if len(known) > 1 else ""
 
 
-def _device(one: ProcessReading) -> str | None:
-    return None if one.shm_device is None else f"device {one.shm_device}"
+def _device(process: ProcessReading) -> str | None:
+    return None if process.shm_device is None else f"device {process.shm_device}"
 
 
 def _process(user: GpuUser, job: Job, snapshot: NodeSnapshot) -> Iterator[tuple[str, list[Fact]]]:
-    one = user.reading
-    parent = f"{one.parent} {one.parent_command or ''}".strip() if one.parent else UNKNOWN
-    memory = f"{size(user.memory_bytes)} on GPUs, {size(one.memory_bytes)} of the host"
+    process = user.reading
+    parent = (
+        f"{process.parent} {process.parent_command or ''}".strip() if process.parent else UNKNOWN
+    )
+    memory = f"{size(user.memory_bytes)} on GPUs, {size(process.memory_bytes)} of the host"
     yield (
         "",
         [
-            ("Job", f"{job.name}, user {one.user or UNKNOWN}", ""),
-            ("Rank", f"{_rank(one)}, {age(one.started_at, snapshot)} old", ""),
-            ("State", f"{one.state or UNKNOWN}, started by {parent}", ""),
+            ("Job", f"{job.name}, user {process.user or UNKNOWN}", ""),
+            ("Rank", f"{_rank(process)}, {age(process.started_at, snapshot)} old", ""),
+            ("State", f"{process.state or UNKNOWN}, started by {parent}", ""),
             ("Memory", memory, ""),
-            *([("Arguments", " ".join(one.arguments), "")] if one.arguments else []),
+            *([("Arguments", " ".join(process.arguments), "")] if process.arguments else []),
         ],
     )
     yield "GPUs and binding", list(_binding(user, snapshot))
-    yield "Limits", list(_limits(one))
-    yield "Network", list(_network(one, job, snapshot))
+    yield "Limits", list(_limits(process))
+    yield "Network", list(_network(process, job, snapshot))
 
 
-def _rank(one: ProcessReading) -> str:
-    if one.rank is None:
+def _rank(process: ProcessReading) -> str:
+    if process.rank is None:
         return UNKNOWN
-    parts = [f"{one.rank}"]
-    parts += [f"of {one.world_size}"] * (one.world_size is not None)
-    parts += [f"(local {one.local_rank})"] * (one.local_rank is not None)
+    parts = [f"{process.rank}"]
+    parts += [f"of {process.world_size}"] * (process.world_size is not None)
+    parts += [f"(local {process.local_rank})"] * (process.local_rank is not None)
     return " ".join(parts)
 
 
@@ -185,27 +187,29 @@ def bindings(user: GpuUser, snapshot: NodeSnapshot) -> tuple[Binding, ...]:
 
 
 def _binding(user: GpuUser, snapshot: NodeSnapshot) -> Iterator[Fact]:
-    one = user.reading
+    process = user.reading
     for found in bindings(user, snapshot):
         gpu, reading = snapshot.machine.gpu(found.gpu), snapshot.readings.gpu(found.gpu)
         busy = percent(None if reading is None else reading.utilization_percent)
         label = found.gpu if gpu is None else gpu_label(gpu)
         yield label, f"{found.gpu}, {busy} busy, NUMA node {whole(found.node)}", ""
-        cpus = f"CPUs {one.cpu_affinity or UNKNOWN}: {CPUS[found.cpus]}"
+        cpus = f"CPUs {process.cpu_affinity or UNKNOWN}: {CPUS[found.cpus]}"
         yield "", cpus, "bad" if found.cpus == FAR else ""
-        memory = f"memory of NUMA {one.memory_nodes or UNKNOWN}: {MEMORY[found.memory]}"
+        memory = f"memory of NUMA {process.memory_nodes or UNKNOWN}: {MEMORY[found.memory]}"
         yield "", memory, "bad" if found.memory == FAR else ""
 
 
-def _limits(one: ProcessReading) -> Iterator[Fact]:
-    quota = None if one.cpu_quota is None else f"{figure(one.cpu_quota)} CPUs' worth of time"
+def _limits(process: ProcessReading) -> Iterator[Fact]:
+    quota = (
+        None if process.cpu_quota is None else f"{figure(process.cpu_quota)} CPUs' worth of time"
+    )
     for name, field, value in (
-        ("Memory", "memory_limit_bytes", _size(one.memory_limit_bytes)),
+        ("Memory", "memory_limit_bytes", _size(process.memory_limit_bytes)),
         ("CPU time", "cpu_quota", quota),
-        ("/dev/shm", "shm_bytes", _size(one.shm_bytes)),
-        ("Locked", "memlock_bytes", _size(one.memlock_bytes)),
+        ("/dev/shm", "shm_bytes", _size(process.shm_bytes)),
+        ("Locked", "memlock_bytes", _size(process.memlock_bytes)),
     ):
-        why = one.why(field)
+        why = process.why(field)
         if value is not None:
             yield name, value, ""
         elif why is not None:
@@ -216,20 +220,20 @@ def _size(value: int | None) -> str | None:
     return None if value is None else size(value)
 
 
-def _network(one: ProcessReading, job: Job, snapshot: NodeSnapshot) -> Iterator[Fact]:
+def _network(process: ProcessReading, job: Job, snapshot: NodeSnapshot) -> Iterator[Fact]:
     host = snapshot.machine.host
-    if one.hostname is not None:
-        yield "Host name", one.hostname, ""
-    own = dict(one.namespaces or ())
+    if process.hostname is not None:
+        yield "Host name", process.hostname, ""
+    own = dict(process.namespaces or ())
     for kind in KINDS:
         others = {dict(user.reading.namespaces or ()).get(kind) for user in job.processes}
         if own and len(others - {None}) > 1:
             yield "Namespace", f"{kind} {own.get(kind, UNKNOWN)}: not the same in all ranks", "warn"
-    if one.hostname is None or host is None or one.hostname != host.hostname:
+    if process.hostname is None or host is None or process.hostname != host.hostname:
         return  # in a container with a network of its own, whose interfaces are not known
     running = [face for face in snapshot.machine.interfaces if face.up and face.ips]
-    wanted = dict(one.variables or ()).get("NCCL_SOCKET_IFNAME", "")
-    if not running or one.variables is None:
+    wanted = dict(process.variables or ()).get("NCCL_SOCKET_IFNAME", "")
+    if not running or process.variables is None:
         return
     face = chosen(running, wanted)
     gpus = snapshot.machine.gpus

@@ -119,22 +119,27 @@ def _summary(job: Job, snapshot: NodeSnapshot) -> str:
 def _cells(
     user: GpuUser, snapshot: NodeSnapshot, busy: dict[str, float | None]
 ) -> tuple[tuple[str, str], ...]:
-    one = user.reading
+    process = user.reading
     gpus = [gpu for address in user.gpus if (gpu := snapshot.machine.gpu(address)) is not None]
     shares = [share for address in user.gpus if (share := busy.get(address)) is not None]
-    bound = together(tuple(binding(snapshot.machine, one, gpu) for gpu in gpus))
-    rank = UNKNOWN if one.rank is None else str(one.rank)
-    whole = f"{rank}/{one.world_size}" if one.rank is not None and one.world_size else rank
-    odd = STATES.get(one.state or "")
+    bound = together(tuple(binding(snapshot.machine, process, gpu) for gpu in gpus))
+    rank = UNKNOWN if process.rank is None else str(process.rank)
+    whole = (
+        f"{rank}/{process.world_size}" if process.rank is not None and process.world_size else rank
+    )
+    odd = STATES.get(process.state or "")
     return (
         (str(user.pid), ""),
-        (whole, "muted" if one.rank is None else ""),
-        (f"{one.state}!" if odd else one.command or "not readable", odd or _ink(one.command)),
+        (whole, "muted" if process.rank is None else ""),
+        (
+            f"{process.state}!" if odd else process.command or "not readable",
+            odd or _ink(process.command),
+        ),
         (gpu_names(user.gpus, snapshot.machine), ""),
         (size(user.memory_bytes), _ink(user.memory_bytes)),
         (percent(sum(shares) / len(shares)) if shares else UNKNOWN, ""),
         BOUND[bound],
-        (_short(age(one.started_at, snapshot)), _ink(one.started_at)),
+        (_short(age(process.started_at, snapshot)), _ink(process.started_at)),
     )
 
 

@@ -138,8 +138,8 @@ class JobsScreen(ListedView):
         """What is worked out for this row; asked for where it is not yet."""
         user = process_with_variables(row.job, row.user)
         if user is None:
-            one = (row.user or row.job.processes[0]).reading
-            return VariableDetails(trouble=one.why("variables") or "not read")
+            process = (row.user or row.job.processes[0]).reading
+            return VariableDetails(trouble=process.why("variables") or "not read")
         if not user.reading.variables:
             nothing = "none of those that {library}, {runtime} or PyTorch read is set"
             return VariableDetails(trouble=self.gputop.words.say(nothing))

@@ -29,16 +29,16 @@ def why_job(row: JobRow, snapshot: NodeSnapshot, findings: Sequence[Finding]) ->
     """Evidence for each process and GPU, then what follows."""
     users = row.job.processes if row.user is None else (row.user,)
     found = [(user, binding) for user in users for binding in bindings(user, snapshot)]
-    far = [(user, one) for user, one in found if one.cpus == FAR]
+    far = [(user, binding) for user, binding in found if binding.cpus == FAR]
     odd = [clean(finding.title, 200) for finding in findings]
-    unknown = sum(1 for _, one in found if one.cpus is None)
+    unknown = sum(1 for _, binding in found if binding.cpus is None)
     if far:
         claim = f"{len({user.pid for user, _ in far})} of {len(users)} run far from a GPU of theirs"
     elif unknown:
         claim = f"of {unknown} of {len(found)} it is not known how near to the GPU they run"
     else:
         claim = "none runs far from its GPU"
-    facts = [_fact(user, one, snapshot) for user, one in found]
+    facts = [_fact(user, binding, snapshot) for user, binding in found]
     facts += [
         Fact(question="What else is odd?", answer=text, source="rules", decides=True)
         for text in odd
@@ -52,20 +52,20 @@ def why_job(row: JobRow, snapshot: NodeSnapshot, findings: Sequence[Finding]) ->
     )
 
 
-def _fact(user: GpuUser, one: Binding, snapshot: NodeSnapshot) -> Fact:
-    gpu = snapshot.machine.gpu(one.gpu)
-    label = one.gpu if gpu is None else gpu_label(gpu)
+def _fact(user: GpuUser, binding: Binding, snapshot: NodeSnapshot) -> Fact:
+    gpu = snapshot.machine.gpu(binding.gpu)
+    label = binding.gpu if gpu is None else gpu_label(gpu)
     cpus, nodes = user.reading.cpu_affinity, user.reading.memory_nodes
     return Fact(
-        question=f"pid {user.pid} on {label} (NUMA node {whole(one.node)}): which CPUs?",
-        answer=f"{cpus or 'not known'}, {CPUS[one.cpus]}",
-        because=f"memory of NUMA {nodes or 'not known'}: {MEMORY[one.memory]}",
+        question=f"pid {user.pid} on {label} (NUMA node {whole(binding.node)}): which CPUs?",
+        answer=f"{cpus or 'not known'}, {CPUS[binding.cpus]}",
+        because=f"memory of NUMA {nodes or 'not known'}: {MEMORY[binding.memory]}",
         source=f"/proc/{user.pid}/status",
-        decides=one.cpus == FAR,
+        decides=binding.cpus == FAR,
     )
 
 
 def _fix(far: Sequence[tuple[GpuUser, Binding]]) -> tuple[Fix, ...]:
-    nodes = sorted({one.node for _, one in far if one.node is not None})
+    nodes = sorted({binding.node for _, binding in far if binding.node is not None})
     run = "numactl --cpunodebind={0} --membind={0} PROGRAM   # for the GPUs of node {0}"
     return tuple(Fix(text=run.format(node)) for node in nodes)

@@ -53,7 +53,9 @@ class MeasuredLines:
         for end in line.ends:
             if line.kind == "pcie":
                 found = self._host.get(end, ())
-                figures = figures or tuple(sorted(found, key=lambda one: _HOST.index(one.quantity)))
+                figures = figures or tuple(
+                    sorted(found, key=lambda figure: _HOST.index(figure.quantity))
+                )
             elif end in self._from:
                 figures = (self._from[end],)
         if not figures or self._judged is None:

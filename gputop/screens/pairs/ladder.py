@@ -25,7 +25,7 @@ def ladder_lines(report: Report, src: str, dst: str, width: int) -> tuple[Line, 
         return ()
     heads: list[tuple[str, str]] = []
     answers: list[tuple[str, str]] = []
-    columns = _columns([max(len(one.title), len(one.answer)) + 2 for one in rungs], width)
+    columns = _columns([max(len(rung.title), len(rung.answer)) + 2 for rung in rungs], width)
     for number, (rung, column) in enumerate(zip(rungs, columns, strict=True), start=1):
         sign, ink = SIGNS[rung.state]
         heads.append((left(f"{number} {rung.title}", column - 1) + " ", "muted"))
@@ -46,7 +46,7 @@ def _columns(needed: list[int], width: int) -> list[int]:
     alike = width // len(needed)
     if alike > max(needed):
         return [alike] * len(needed)
-    columns = [one + 1 for one in needed]
+    columns = [length + 1 for length in needed]
     while sum(columns) > max(width, 8 * len(needed)):
         columns[columns.index(max(columns))] -= 1
     return columns
@@ -56,11 +56,13 @@ def pair_findings(shown: Shown | None, src: str, dst: str, width: int) -> tuple[
     """The loud findings about one of the two, those about both first."""
     if shown is None:
         return ()
-    found = sorted(shown.about(src, dst), key=lambda one: not {src, dst} <= set(one.devices))
+    found = sorted(
+        shown.about(src, dst), key=lambda finding: not {src, dst} <= set(finding.devices)
+    )
     lines: list[Line] = []
-    for one in found[:MOST_FINDINGS]:
-        sign, ink, _ = HARM[one.severity]
-        lines += wrapped(((f"{sign} ", ink), (clean(one.title, 300), "")), width, 2)
+    for finding in found[:MOST_FINDINGS]:
+        sign, ink, _ = HARM[finding.severity]
+        lines += wrapped(((f"{sign} ", ink), (clean(finding.title, 300), "")), width, 2)
     if len(found) > MOST_FINDINGS:
         lines.append(((f"  {len(found) - MOST_FINDINGS} more findings", "muted"),))
     return tuple(lines)

@@ -60,10 +60,10 @@ class Multiplication:
     @property
     def memory_bytes(self) -> int:
         """Memory of A, B and C, of the check, and for fp8 of the values before the cast."""
-        one, out = _BYTES[self.dtype], _OUT_BYTES[self.dtype]
+        operand, out = _BYTES[self.dtype], _OUT_BYTES[self.dtype]
         a, b, c = self.m * self.k, self.k * self.n, self.m * self.n
         drawn = out * max(a, b) if self.dtype == "fp8" else 0
-        return one * (a + b) + max(out * c, drawn) + _CHECK_BYTES
+        return operand * (a + b) + max(out * c, drawn) + _CHECK_BYTES
 
 
 def cases(level: str, *, cpu: bool = False) -> "tuple[Multiplication, ...]":

@@ -87,13 +87,13 @@ class Multiplier:
             return lambda: torch.matmul(a, b)
         if case.entry == "linear":
             return lambda: torch.nn.functional.linear(a, b)
-        one, columns = torch.ones((), device=self.device, dtype=torch.float32), b.t()
+        scale, columns = torch.ones((), device=self.device, dtype=torch.float32), b.t()
         # Up to torch 2.4 the scales are keyword-only and the result is a tuple.
         more = {"use_fast_accum": True} if case.entry == "scaled_mm fast" else {}
 
         def scaled() -> Any:
             out = torch._scaled_mm(
-                a, columns, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, **more
+                a, columns, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16, **more
             )
             return out[0] if isinstance(out, tuple) else out
 

@@ -138,8 +138,8 @@ class FirstUse:
     def _empty(self) -> Iterator[Answer]:
         torch, index = self._torch, self._indices[0]
         if self._cpu:
-            one = torch.zeros(1)
-            yield self._first(NAMES["empty"], index, lambda: one.add_(0.0))
+            tensor = torch.zeros(1)
+            yield self._first(NAMES["empty"], index, lambda: tensor.add_(0.0))
             return
         with torch.cuda.device(index):
             answer = self._first(NAMES["empty"], index, lambda: torch.cuda._sleep(0))

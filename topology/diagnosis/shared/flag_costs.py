@@ -76,7 +76,7 @@ def cost_of(case: Case, values: Mapping[str, str], gpus: tuple[str, ...]) -> Cos
     Makes some predictions the first time, each some hundredths of a second.
     """
     prediction = case.prediction
-    of_library = tuple(sorted(one for one in values.items() if one[0].startswith(LIBRARY)))
+    of_library = tuple(sorted(item for item in values.items() if item[0].startswith(LIBRARY)))
     if prediction is None or not of_library or len(gpus) < 2:
         return None
     key: Key = (prediction, gpus, of_library)

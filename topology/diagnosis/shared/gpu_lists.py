@@ -33,15 +33,15 @@ def listed_gpus(case: Case, entries: list[str]) -> list[Gpu]:
     found: list[Gpu] = []
     gpus = served_gpus(case)
     for entry in entries:
-        one: Gpu | None = None
+        named: Gpu | None = None
         if re.fullmatch(r"\d{1,6}", entry, re.ASCII) and int(entry) < len(gpus):
-            one = gpus[int(entry)]
+            named = gpus[int(entry)]
         elif entry.startswith("GPU-") and len(entry) > 4:
             fit = [gpu for gpu in gpus if (gpu.uuid or "").lower().startswith(entry.lower())]
-            one = fit[0] if len(fit) == 1 else None
-        if one is None:
+            named = fit[0] if len(fit) == 1 else None
+        if named is None:
             break
-        found.append(one)
+        found.append(named)
     return found
 
 

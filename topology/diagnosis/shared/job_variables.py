@@ -51,7 +51,7 @@ def differing(ranks: Sequence[ProcessReading]) -> dict[str, dict[str | None, lis
 
     Ranks whose variables may not be read do not count.
     """
-    known = [(one.rank, dict(one.variables)) for one in ranks if one.variables is not None]
+    known = [(rank.rank, dict(rank.variables)) for rank in ranks if rank.variables is not None]
     names = {name for _, values in known for name in values if _common(name)}
     found: dict[str, dict[str | None, list[int]]] = {}
     for name in sorted(names):

@@ -40,9 +40,9 @@ class Narrow(msgspec.Struct, frozen=True):
 
 def narrow(case: Case) -> set[str]:
     """Addresses of the GPUs whose way up has a link with too few lanes."""
-    found = {one.device for gpu in case.gpus for one in too_few(case, gpu.address)}
+    found = {link.device for gpu in case.gpus for link in too_few(case, gpu.address)}
     found |= {by_sibling.device for by_sibling in by_siblings(case, found)}
-    return found | {one.device for one in under_load(case, found)}
+    return found | {link.device for link in under_load(case, found)}
 
 
 def links_of(case: Case, end: str) -> list[Narrow]:
@@ -131,7 +131,7 @@ def _should(case: Case, gpu: Gpu, loads: dict[str, tuple[int, Measurement]]) -> 
         if other.address in loads and other.name == gpu.name
     ]
     most = max(same, default=0)
-    if gpu.name and sum(1 for one in same if one < most) * 2 <= len(same):
+    if gpu.name and sum(1 for width in same if width < most) * 2 <= len(same):
         rest = width_now(case, gpu) or 0
         return (rest, "the reading at rest") if rest > most else (most, "its siblings")
     return width_now(case, gpu) or 0, "the reading at rest"
@@ -144,7 +144,7 @@ def _loaded_gen(figure: Measurement) -> int | None:
 
 def _rests(device: PciDevice, above: PciDevice) -> bool:
     """Whether both ends may support L0p; one older end rules it out."""
-    gen, slot = (generation_of(one.link_speed_max_gts) for one in (device, above))
+    gen, slot = (generation_of(end.link_speed_max_gts) for end in (device, above))
     return (gen or 0) >= FIRST_RESTING and (slot is None or slot >= FIRST_RESTING)
 
 

@@ -24,13 +24,13 @@ def local_cpus(case: Case, gpu: Gpu) -> frozenset[int] | None:
     node = gpu_numa(gpu)
     if node is None:
         return members(gpu.cpu_affinity) or None
-    known = next((one for one in case.host.numa if one.node == node), None)
+    known = next((numa_node for numa_node in case.host.numa if numa_node.node == node), None)
     return (members(known.cpus) if known is not None else None) or members(gpu.cpu_affinity) or None
 
 
 def same_socket(case: Case, nodes: Iterable[int], gpus: Iterable[Gpu]) -> bool:
     """Whether these NUMA nodes lie in the socket of each GPU: one may be several (NPS4, SNC)."""
-    sockets = {one.node: one.socket for one in case.host.numa}
+    sockets = {numa_node.node: numa_node.socket for numa_node in case.host.numa}
     here = {sockets.get(node) for node in nodes}
     theirs = [sockets.get(node) if (node := gpu_numa(gpu)) is not None else None for gpu in gpus]
     return bool(here) and None not in here and here.issuperset(theirs)
@@ -38,7 +38,11 @@ def same_socket(case: Case, nodes: Iterable[int], gpus: Iterable[Gpu]) -> bool:
 
 def nodes_of(case: Case, cpus: frozenset[int]) -> list[int]:
     """NUMA nodes of some CPUs."""
-    return [one.node for one in case.host.numa if cpus & (members(one.cpus) or frozenset())]
+    return [
+        numa_node.node
+        for numa_node in case.host.numa
+        if cpus & (members(numa_node.cpus) or frozenset())
+    ]
 
 
 def jobs(case: Case) -> tuple[tuple[ProcessReading, tuple[Gpu, ...]], ...]:

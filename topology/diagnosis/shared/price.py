@@ -21,9 +21,9 @@ def all_reduce(case: Case, share: float) -> str:
     if sku is None or any(model != sku for model in models):
         return ""
     chosen = {
-        one.algorithm
-        for one in (case.prediction.choices if case.prediction is not None else ())
-        if one.collective == "AllReduce" and one.bytes == LARGE_BYTES
+        choice.algorithm
+        for choice in (case.prediction.choices if case.prediction is not None else ())
+        if choice.collective == "AllReduce" and choice.bytes == LARGE_BYTES
     }
     if chosen:
         chosen |= {""}  # the source does not say which
@@ -37,7 +37,7 @@ def all_reduce(case: Case, share: float) -> str:
         and figure.kind in _KINDS
         and (not chosen or figure.algorithm in chosen)
     ]
-    known.sort(key=lambda one: _KINDS.index(one.kind))
+    known.sort(key=lambda figure: _KINDS.index(figure.kind))
     if not known:
         return ""
     healthy = known[0].measured

@@ -17,7 +17,7 @@ def users_of(case: Case) -> tuple[GpuUser, ...] | None:
     An empty list proves nothing inside a container.
     """
     counted = {gpu.address for gpu in case.gpus}
-    lists = [one.processes for one in case.readings.gpus if one.address in counted]
+    lists = [reading.processes for reading in case.readings.gpus if reading.address in counted]
     if not lists or None in lists:
         return None
     users = tuple(gpu_user for gpu_user in case.gpu_users if not counted.isdisjoint(gpu_user.gpus))

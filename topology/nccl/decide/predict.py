@@ -129,12 +129,12 @@ class _Prediction:
 
     def make(self) -> Prediction:
         found = self.computed()
-        all_graphs = [self.search(one) for one in found]
+        all_graphs = [self.search(view) for view in found]
         domains = [
-            Domain(one, graphs.ring, number)
-            for number, (one, graphs) in enumerate(zip(found, all_graphs, strict=True))
+            Domain(view, graphs.ring, number)
+            for number, (view, graphs) in enumerate(zip(found, all_graphs, strict=True))
         ]
-        devs = {gpu.rank: gpu for one in found for gpu in one.system.nodes["GPU"]}
+        devs = {gpu.rank: gpu for view in found for gpu in view.system.nodes["GPU"]}
         bus_ids = {rank: self.group.addresses[gpu.bus_id] for rank, gpu in devs.items()}
         pairs = decide_pairs(domains, self.network, devs, bus_ids)
         shown = [
@@ -145,7 +145,7 @@ class _Prediction:
             self.assume(graphs.ring.estimate if graphs.ring is not None else None)
         first = next(i for i, view in enumerate(shown) if min(devs) in view.ranks)
         timing = timing_of(
-            [one.system for one in found],
+            [view.system for view in found],
             all_graphs,
             self.version,
             self.settings,
@@ -202,11 +202,11 @@ class _Prediction:
         self, found: list[Computed], pairs: tuple[PairDecision, ...], timing: Timing
     ) -> str | None:
         title = self.version.library.upper()
-        for one in found:
-            if one.system.refusals:
-                return f"{title} would not start with this topology: {one.system.refusals[0]}"
-        for one in found:
-            for row in one.first_p2p:
+        for view in found:
+            if view.system.refusals:
+                return f"{title} would not start with this topology: {view.system.refusals[0]}"
+        for view in found:
+            for row in view.first_p2p:
                 for check in row:
                     if check.fatal:
                         return (

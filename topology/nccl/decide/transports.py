@@ -23,8 +23,8 @@ class Domain:
     local: LocalNets = field(init=False)
 
     def __post_init__(self) -> None:
-        one = self.computed
-        self.local = LocalNets(one.system, one.version, one.settings)
+        view = self.computed
+        self.local = LocalNets(view.system, view.version, view.settings)
 
     def ends(self) -> tuple[set[int], set[int]]:
         """Ranks by which the ring enters and leaves the view."""

@@ -179,7 +179,7 @@ def local_net_steps(domain: Domain) -> tuple[DecisionStep, ...]:
     system, version = computed.system, computed.version
     nets = system.nodes["NET"]
     steps = []
-    for gpu in sorted(system.nodes["GPU"], key=lambda one: one.rank):
+    for gpu in sorted(system.nodes["GPU"], key=lambda node: node.rank):
         used = domain.local.nets(gpu.index)
         if not used:
             continue

@@ -250,10 +250,10 @@ class _Builder:
             connect(pci, remote, "LOC", LOCAL_GBS)
 
     def connect_cpus(self) -> None:
-        for one in self.system.nodes["CPU"]:
+        for cpu in self.system.nodes["CPU"]:
             for other in self.system.nodes["CPU"]:
-                if one is not other and one.host == other.host:
-                    connect(one, other, "SYS", one.speed_gbs)
+                if cpu is not other and cpu.host == other.host:
+                    connect(cpu, other, "SYS", cpu.speed_gbs)
 
 
 def _nested(

@@ -44,7 +44,11 @@ class Network(NamedTuple):
 
 def nets_of(root: Element) -> list[Element]:
     """Every NIC of the XML that the library would use (it has a device number)."""
-    return [one for one in root.walk() if one.tag == "net" and one.get("dev") is not None]
+    return [
+        element
+        for element in root.walk()
+        if element.tag == "net" and element.get("dev") is not None
+    ]
 
 
 def network_of(root: Element, settings: Settings) -> Network:

@@ -128,7 +128,7 @@ class _Walk:
 
 
 def _one_way(node: SystemNode, to: SystemNode) -> str:
-    names = [f"GPU {one.bus_id}" if one.kind == "GPU" else one.kind for one in (node, to)]
+    names = [f"GPU {end.bus_id}" if end.kind == "GPU" else end.kind for end in (node, to)]
     return f"a link leads from {names[0]} to {names[1]} and none back"
 
 

@@ -49,7 +49,7 @@ def _absorb(system: System, parent: SystemNode) -> None:
             if link.to is parent:
                 continue
             parent.links.append(SystemLink(link.kind, link.bandwidth_gbs, link.to))
-            back = next((one for one in link.to.links if one.to is child), None)
+            back = next((back_link for back_link in link.to.links if back_link.to is child), None)
             if back is not None:
                 back.to = parent
         system.remove(child)

@@ -109,7 +109,7 @@ class TuningInput:
     def searched(self) -> int:
         """Channels of ring and tree, the same for both (init.cc:initTransportsRank)."""
         ring, tree = self.graphs.ring, self.graphs.tree
-        return min((one.channels for one in (ring, tree) if one is not None), default=0)
+        return min((graph.channels for graph in (ring, tree) if graph is not None), default=0)
 
     def graph(self, algorithm: str) -> SearchGraph:
         """The graph that an algorithm runs on, zeros where there is none."""

@@ -57,7 +57,7 @@ def threshold(comm: TuningInput, algorithm: str, protocol: str) -> int:
 def user_thresholds(text: str | None) -> dict[tuple[str, str], int]:
     """NCCL_THREAD_THRESHOLDS as sscanf reads it: up to six decimal numbers, tree's, then ring's."""
     found: dict[tuple[str, str], int] = {}
-    places = [(one, protocol) for one in ("TREE", "RING") for protocol in THRESHOLDS]
+    places = [(algorithm, protocol) for algorithm in ("TREE", "RING") for protocol in THRESHOLDS]
     for place, word in zip(places, (text or "").split(), strict=False):
         digits = word[1:] if word[:1] in ("+", "-") else word
         whole = len(digits) - len(digits.lstrip("0123456789"))

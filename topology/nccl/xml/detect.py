@@ -87,10 +87,10 @@ def _start(base: Element | None, version: str) -> ElementDraft:
     if base is None:
         return ElementDraft("system", {"version": version})
     root = thaw(base)
-    for one in root.walk():
-        if one.tag == "cpu":
+    for element in root.walk():
+        if element.tag == "cpu":
             # NCCL makes all of the file this host's (ncclTopoGetSystem).
-            one.attributes.pop("host_hash", None)
+            element.attributes.pop("host_hash", None)
     return root
 
 
@@ -101,8 +101,8 @@ class _Rank:
         self.root, self._bus, self._machine, self._notes = root, bus, machine, notes
         self._named: dict[tuple[str, str], ElementDraft] = {}
         """Elements by tag and the attribute that names them; the first of a name."""
-        for one in root.walk():
-            self._remember(one)
+        for element in root.walk():
+            self._remember(element)
 
     def gpu(self, gpu: Gpu, rank: int) -> None:
         """Add the GPU and everything above it (ncclTopoFillGpu)."""
@@ -143,10 +143,12 @@ class _Rank:
         ):  # fmt: skip
             net.default(name, value)
 
-    def _remember(self, one: ElementDraft) -> ElementDraft:
-        if one.tag in NAMES:
-            self._named.setdefault((one.tag, one.attributes.get(NAMES[one.tag], "")), one)
-        return one
+    def _remember(self, element: ElementDraft) -> ElementDraft:
+        if element.tag in NAMES:
+            self._named.setdefault(
+                (element.tag, element.attributes.get(NAMES[element.tag], "")), element
+            )
+        return element
 
     def _first_cpu(self) -> ElementDraft:
         return self.root.sub("cpu") or self._cpu("-1")

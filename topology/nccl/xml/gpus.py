@@ -69,7 +69,10 @@ def _gfx(gpu: Element) -> str | None:
 
 def _c2c_gbs(gpu: Element) -> float | None:
     """Links times MB/s of one (graph/topo.cc:ncclTopoAddC2c), over all bundles."""
-    bundles = [(whole(one, "count", least=1), whole(one, "bw", least=1)) for one in gpu.each("c2c")]
+    bundles = [
+        (whole(bundle, "count", least=1), whole(bundle, "bw", least=1))
+        for bundle in gpu.each("c2c")
+    ]
     known = [count * rate / 1000 for count, rate in bundles if count and rate]
     return sum(known) if known and len(known) == len(bundles) else None
 

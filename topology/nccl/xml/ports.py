@@ -125,7 +125,9 @@ def _card(address: str | None, merges: bool) -> str | None:
 def _image_guid(machine: Machine, adapter: RdmaDevice, address: str | None) -> int:
     """The number that all ports of a card share; NCCL prints its bytes in reverse."""
     siblings = [device for device in machine.rdma if _card(device.address, merges=True) == address]
-    first = min([*siblings, adapter], key=lambda one: natural(one.name)) if address else adapter
+    first = (
+        min([*siblings, adapter], key=lambda sibling: natural(sibling.name)) if address else adapter
+    )
     digits = (first.guid or adapter.guid or "").replace(":", "").removeprefix("0x")
     try:
         return int.from_bytes(int(digits, 16).to_bytes(8, "big"), "little")
@@ -148,7 +150,7 @@ def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str])
     places = ((wanted,),) if len(wanted) > 1 else PLACES[:4] if rccl else PLACES
     chosen: list[Interface] = []
     for (names,) in places:
-        chosen = [one for one in running if listed(names, one.name)]
+        chosen = [interface for interface in running if listed(names, interface.name)]
         if chosen:
             break
     if len(wanted) > 1 and not chosen and running:
@@ -158,19 +160,21 @@ def _sockets(machine: Machine, settings: Settings, rccl: bool, notes: list[str])
         nowhere = machine.rdma and all(device.address is None for device in machine.rdma)
         notes.append(_UNPLACED if nowhere else _NO_INTERFACE)
         return [Port("eth0", None, PLAIN_MBPS, 0, 0, SOCKET_CONNECTIONS, gdr=False)]
-    if rccl and any((one.driver or "").startswith(SLINGSHOT) for one in chosen):
+    if rccl and any((interface.driver or "").startswith(SLINGSHOT) for interface in chosen):
         notes.append(_slingshot(machine))
     return [
         Port(
-            name=one.name,
-            address=None if (one.driver or "").startswith(VIRTUAL_DRIVERS) else one.address,
-            speed=one.speed_mbps or PLAIN_MBPS,
+            name=interface.name,
+            address=None
+            if (interface.driver or "").startswith(VIRTUAL_DRIVERS)
+            else interface.address,
+            speed=interface.speed_mbps or PLAIN_MBPS,
             port=0,
             guid=number,
             connections=SOCKET_CONNECTIONS,
             gdr=False,
         )
-        for number, one in enumerate(chosen)
+        for number, interface in enumerate(chosen)
     ]
 
 
@@ -191,9 +195,9 @@ def _running(machine: Machine) -> list[Interface]:
     """Interfaces that are up and have an address; all that are up where no address is recorded."""
     up = sorted(
         (interface for interface in machine.interfaces if interface.up is not False),
-        key=lambda one: natural(one.name),
+        key=lambda interface: natural(interface.name),
     )
-    return [one for one in up if one.ips] or up
+    return [interface for interface in up if interface.ips] or up
 
 
 def _mbps(rate_gbit: float | None) -> int:

@@ -69,11 +69,11 @@ def check_topology(element: Element) -> None:
     while level:
         if depth > MAX_DEPTH:
             raise FormatError(f"elements nested deeper than {MAX_DEPTH}")
-        for one in level:
-            counts.update((one.tag, ALL))
+        for node in level:
+            counts.update((node.tag, ALL))
             _check_counts(counts)
-            _check(one.tag, one.attributes)
-        level = [child for one in level for child in one.children]
+            _check(node.tag, node.attributes)
+        level = [child for parent in level for child in parent.children]
         depth += 1
 
 

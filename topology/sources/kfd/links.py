@@ -95,17 +95,19 @@ def pairs(nodes: Sequence[KfdNode], names: Mapping[int, str]) -> tuple[GpuPair, 
     """What KFD says about every ordered pair of GPUs; `names` gives addresses of GPUs by node."""
     by_number = {node.number: node for node in nodes}
     found: list[GpuPair] = []
-    for src, one in names.items():
+    for src, name in names.items():
         node = by_number[src]
         direct = {link.to: link for link in (*node.p2p_links, *node.io_links)}
         for dst, other in names.items():
-            if one == other:
+            if name == other:
                 continue
             link = direct.get(dst)
             if link is not None and link.type in (XGMI, PCIE):
-                found.append(_stated(one, other, link, _over_cpus(node, by_number[dst], by_number)))
+                found.append(
+                    _stated(name, other, link, _over_cpus(node, by_number[dst], by_number))
+                )
             else:
-                found.append(_unstated(one, other, _over_cpus(node, by_number[dst], by_number)))
+                found.append(_unstated(name, other, _over_cpus(node, by_number[dst], by_number)))
     return tuple(found)
 
 
@@ -146,7 +148,7 @@ def _over_cpus(a: KfdNode, b: KfdNode, by_number: Mapping[int, KfdNode]) -> tupl
         return None
     if near.to == far.to:
         return 2, near.weight + far.weight
-    between = next((one for one in by_number[near.to].io_links if one.to == far.to), None)
+    between = next((link for link in by_number[near.to].io_links if link.to == far.to), None)
     return 3, near.weight + between.weight + far.weight if between is not None else 0
 
 

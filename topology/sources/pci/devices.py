@@ -84,7 +84,7 @@ def _kinds(devices: Mapping[str, Raw], parents: Mapping[str, str]) -> dict[str, 
     kinds: dict[str, str] = {}
     bridges = {address for address, device in devices.items() if _class(device) == BRIDGE}
     carriers = {parents[address] for address in bridges}
-    for address in sorted(devices, key=lambda one: _depth(one, parents)):
+    for address in sorted(devices, key=lambda device: _depth(device, parents)):
         device = devices[address]
         if address not in bridges:
             kinds[address] = _endpoint(device)

@@ -33,9 +33,11 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
     count = len(gpus)
     known = next(
         (
-            one
-            for one in sku.figures
-            if one.quantity == "allreduce_busbw" and one.gpus == sku.world_size and one.fraction
+            figure
+            for figure in sku.figures
+            if figure.quantity == "allreduce_busbw"
+            and figure.gpus == sku.world_size
+            and figure.fraction
         ),
         None,
     )
@@ -44,9 +46,9 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
     paper = (count - 1) * sku.pair_gbs
     exact = next(
         (
-            one
-            for one in sku.figures
-            if (one.quantity, one.kind, one.gpus) == ("allreduce_busbw", "typical", count)
+            figure
+            for figure in sku.figures
+            if (figure.quantity, figure.kind, figure.gpus) == ("allreduce_busbw", "typical", count)
         ),
         None,
     )

@@ -105,14 +105,14 @@ def _check_blocks(case: Case) -> Iterable[Finding] | None:
         return None
     new: list[tuple[Gpu, EccBlock, int]] = []
     old: list[tuple[Gpu, EccBlock, int]] = []
-    for gpu, one in known:
-        count = one.uncorrected or 0
-        before = _before(case, gpu, one.block)
+    for gpu, ecc_block in known:
+        count = ecc_block.uncorrected or 0
+        before = _before(case, gpu, ecc_block.block)
         grown = 0 if before is None else count - before if count >= before else count
         if grown:
-            new.append((gpu, one, grown))
+            new.append((gpu, ecc_block, grown))
         elif count and before is None:
-            old.append((gpu, one, count))
+            old.append((gpu, ecc_block, count))
     return [
         _block_finding(case, severity, those)
         for severity, those in ((BROKEN, new), (NOTICE, old))
@@ -122,8 +122,8 @@ def _check_blocks(case: Case) -> Iterable[Finding] | None:
 
 def _before(case: Case, gpu: Gpu, block: str) -> int | None:
     reading = case.earlier_reading(gpu)
-    found = (one for one in (reading.ecc_blocks if reading else ()) if one.block == block)
-    return next((one.uncorrected for one in found), None)
+    counts = {ecc.block: ecc.uncorrected for ecc in (reading.ecc_blocks if reading else ())}
+    return counts.get(block)
 
 
 def _block_finding(case: Case, severity: str, those: list[tuple[Gpu, EccBlock, int]]) -> Finding:
@@ -135,11 +135,11 @@ def _block_finding(case: Case, severity: str, those: list[tuple[Gpu, EccBlock, i
         devices=addresses,
         evidence=[
             Evidence(
-                what=f"uncorrected errors in {one.block} of {case.name(gpu.address)}",
+                what=f"uncorrected errors in {ecc_block.block} of {case.name(gpu.address)}",
                 value=f"{count} since the {'earlier reading' if fresh else 'driver loaded'}",
                 source="amdsmi amdsmi_get_gpu_ecc_count",
             )
-            for gpu, one, count in those
+            for gpu, ecc_block, count in those
         ],
         consequence="Each ends the process that met it, and the driver may reset the whole hive."
         if fresh

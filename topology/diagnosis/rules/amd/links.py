@@ -49,7 +49,7 @@ def _check_slow(case: Case) -> Iterable[Finding] | None:
         return None
     best = _best(case, known)
     least = case.threshold(SLOW_LINK, "minimum_share")
-    low = [one for one in known if one[2] < least * best[one[0].address]]
+    low = [(gpu, link, rate) for gpu, link, rate in known if rate < least * best[gpu.address]]
     if not low:
         return []
     ends = {frozenset((gpu.address, link.remote_address)) for gpu, link, _ in low}
@@ -100,7 +100,7 @@ def _check_errors(case: Case) -> Iterable[Finding] | None:
         for ecc_block in now.ecc_blocks:
             if ecc_block.block == _BLOCK and ecc_block.block in blocks:
                 grown |= growth(ecc_block, blocks[ecc_block.block], ("corrected", "uncorrected"))
-        links = {one.remote_address: one for one in before.xgmi}
+        links = {link.remote_address: link for link in before.xgmi}
         for link in now.xgmi:
             if link.remote_address in links:
                 new = growth(link, links[link.remote_address], ("errors",))

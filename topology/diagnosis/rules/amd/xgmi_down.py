@@ -94,7 +94,7 @@ def _rate(case: Case, a: str, b: str) -> float | None:
     gpu = case.machine.gpu(a)
     if gpu is None:
         return None
-    link = next((one for one in gpu.xgmi if one.remote_address == b), None)
+    link = next((port for port in gpu.xgmi if port.remote_address == b), None)
     sku = case.sku(gpu)
     if link is not None and link.raw_gbs is not None:
         return link.raw_gbs

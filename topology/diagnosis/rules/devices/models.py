@@ -97,8 +97,10 @@ def _over_both(case: Case) -> str:
     made = vendors_of(case.gpus)
     if len(made) > 1:
         joined = ", ".join(
-            f"{one.library} {one.name}'s" if place else f"{one.library} joins {one.name}'s alone"
-            for place, one in enumerate(one for one in made if one.known)
+            f"{vendor.library} {vendor.name}'s"
+            if place
+            else f"{vendor.library} joins {vendor.name}'s alone"
+            for place, vendor in enumerate(vendor for vendor in made if vendor.known)
         )
         return (
             f"No job runs over GPUs of two vendors{': ' if joined else ''}{joined}. What is "

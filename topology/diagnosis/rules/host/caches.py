@@ -25,22 +25,23 @@ def _check(case: Case) -> Iterable[Finding] | None:
     ]
     if not known or case.in_container is None:
         return None
-    lost = [one for one in known if one.filesystem in EPHEMERAL]
+    lost = [cache for cache in known if cache.filesystem in EPHEMERAL]
     if not case.in_container or not lost:
         return []
-    names = " and ".join(one.name for one in lost)
-    variables = [VARIABLES[one.name] for one in lost if one.name in VARIABLES]
+    names = " and ".join(cache.name for cache in lost)
+    variables = [VARIABLES[cache.name] for cache in lost if cache.name in VARIABLES]
     return [
         EPHEMERAL_CACHE.finding(
             NOTICE,
             f"what {names} compile{'s' * (len(lost) == 1)} is lost with this container",
             evidence=[
                 Evidence(
-                    what=f"cache of {one.name}",
-                    value=f"{one.path}, on {one.filesystem}",
-                    source="/proc/self/mountinfo" + (f", {one.variable}" if one.variable else ""),
+                    what=f"cache of {cache.name}",
+                    value=f"{cache.path}, on {cache.filesystem}",
+                    source="/proc/self/mountinfo"
+                    + (f", {cache.variable}" if cache.variable else ""),
                 )
-                for one in lost
+                for cache in lost
             ],
             consequence="The first calls in every new container compile again, seconds to "
             "minutes in which the GPUs wait. A first call is no bandwidth.",

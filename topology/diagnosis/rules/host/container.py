@@ -33,7 +33,7 @@ def _limit(case: Case) -> Iterable[Finding] | None:
     if not known:
         return None
     each = case.threshold(LIMIT, "minimum_cpus_per_gpu")
-    few = [one for one in granted if one[1] < each * one[2]]
+    few = [grant for grant in granted if grant[1] < each * grant[2]]
     if not few:
         return []
     who, cpus_granted, count, _ = few[0]

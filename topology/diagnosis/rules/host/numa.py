@@ -127,7 +127,7 @@ def _far(case: Case, process: ProcessReading, gpus: tuple[Gpu, ...]) -> tuple[st
     """
     near = [local_cpus(case, gpu) for gpu in gpus]
     cpus = members(process.cpu_affinity)
-    if cpus and all(one is not None and not cpus & one for one in near):
+    if cpus and all(local is not None and not cpus & local for local in near):
         where = sorted({str(gpu_numa(gpu)) for gpu in gpus if gpu_numa(gpu) is not None})
         place = f" (NUMA node {', '.join(where)})" if where else ""
         words = f"CPUs {process.cpu_affinity}, none of them next to the GPU{place}"

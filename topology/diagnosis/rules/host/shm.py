@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
 
 from ....flags.what_if.figures import ring_hops
 from ....model.units import size
@@ -22,11 +23,11 @@ SOURCE = "statvfs /dev/shm"
 
 def _small(case: Case) -> Iterable[Finding] | None:
     seen = [("/dev/shm here", case.host.shm_bytes)]
-    seen += [(f"/dev/shm of {called(one)}", one.shm_bytes) for one, _ in jobs(case)]
+    seen += [(f"/dev/shm of {called(process)}", process.shm_bytes) for process, _ in jobs(case)]
     known = [(who, total) for who, total in seen if total is not None]
     if not known:
         return None
-    who, total = min(known, key=lambda one: one[1])
+    who, total = min(known, key=itemgetter(1))
     need, how = shm_need(case)
     least = case.threshold(SMALL, "minimum_bytes")
     if total >= max(least, need):

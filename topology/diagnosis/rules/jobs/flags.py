@@ -150,7 +150,7 @@ def _measured(case: Case) -> float | None:
         and (not had or all(name in had for name in here if name.startswith("NCCL_")))
         and had
     ]
-    return max(fit, key=lambda one: one.bytes_per_copy or 0).value if fit else None
+    return max(fit, key=lambda figure: figure.bytes_per_copy or 0).value if fit else None
 
 
 def _networks(case: Case) -> list[Finding]:

@@ -71,7 +71,7 @@ def _busy(case: Case) -> Iterable[Finding] | None:
         if not working and load <= limit:
             continue
         addresses.append(gpu.address)
-        said = [called(one, known) for one in working[:MOST_NAMED]]
+        said = [called(process, known) for process in working[:MOST_NAMED]]
         if len(working) > MOST_NAMED:
             said.append(f"and {len(working) - MOST_NAMED} more")
         evidence.append(
@@ -138,7 +138,7 @@ def _unlisted(case: Case) -> Iterable[Finding] | None:
         for gpu, reading in asked
         if not reading.processes and _used(case, gpu, reading) and not _works(case, reading)
     ]
-    kinds = [[one for one in held if (one[0].vendor == AMD.id) == amd] for amd in (False, True)]
+    kinds = [[(g, r) for g, r in held if (g.vendor == AMD.id) == amd] for amd in (False, True)]
     return [_unlisted_finding(case, those) for those in kinds if those]
 
 

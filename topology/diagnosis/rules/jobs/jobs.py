@@ -81,8 +81,8 @@ def _check_zombie(case: Case) -> Iterable[Finding] | None:
 
 def _orphan(user: GpuUser) -> bool:
     """A worker that torchrun started, and whose parent is what adopts orphans now."""
-    one = user.reading
-    return (one.job or "").startswith("torchrun") and one.parent_command in INITS
+    process = user.reading
+    return (process.job or "").startswith("torchrun") and process.parent_command in INITS
 
 
 def _dead_evidence(user: GpuUser) -> str:

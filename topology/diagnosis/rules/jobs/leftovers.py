@@ -36,7 +36,7 @@ def _ignored(case: Case) -> Iterable[Finding] | None:
     prediction = case.prediction
     if prediction is None:
         return None
-    found = [one for one in prediction.ignored if one[0] in case.variables]
+    found = [entry for entry in prediction.ignored if entry[0] in case.variables]
     if not found:
         return []
     names = [name for name, _, _ in found]

@@ -101,16 +101,16 @@ def _hosts(members: Sequence[GpuUser]) -> list[tuple[GpuUser, str]]:
     names: dict[str, str] = {}
     found = []
     for user in members:
-        one = user.reading
-        uts = dict(one.namespaces or ()).get("uts")
-        if one.variables is None or uts is None:
+        process = user.reading
+        uts = dict(process.namespaces or ()).get("uts")
+        if process.variables is None or uts is None:
             continue
-        chosen = dict(one.variables).get("NCCL_HOSTID")
+        chosen = dict(process.variables).get("NCCL_HOSTID")
         if chosen:
             found.append((user, f"NCCL_HOSTID {chosen}"))
-        elif one.hostname:
+        elif process.hostname:
             # One UTS namespace has one name, whatever two files say.
-            found.append((user, names.setdefault(uts, one.hostname)))
+            found.append((user, names.setdefault(uts, process.hostname)))
     return found
 
 

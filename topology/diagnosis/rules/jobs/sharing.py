@@ -29,9 +29,9 @@ def _shared(case: Case) -> Iterable[Finding] | None:
         evidence.append(
             Evidence(
                 what=f"on {case.name(gpu.address)}, through MPS"
-                if all(one.kind == "mps" for one in working)
+                if all(process.kind == "mps" for process in working)
                 else f"on {case.name(gpu.address)}, in turns",
-                value="; ".join(called(one, known) for one in working[:MOST_NAMED]),
+                value="; ".join(called(process, known) for process in working[:MOST_NAMED]),
                 source=vendors.source([gpu], LISTING) + ", /proc",
             )
         )
@@ -61,8 +61,8 @@ def _owners(working: list[GpuProcess], known: dict[int, ProcessReading]) -> set[
     """Jobs, or users where no job is known; a process that nobody may look at does not count."""
     found: set[tuple[str, str]] = set()
     jobless: set[tuple[str, str]] = set()
-    for one in working:
-        about = known.get(one.pid)
+    for process in working:
+        about = known.get(process.pid)
         if about is None:
             continue
         if about.job:
@@ -71,8 +71,8 @@ def _owners(working: list[GpuProcess], known: dict[int, ProcessReading]) -> set[
             jobless.add(("user", about.user))
     users = {
         ("user", about.user)
-        for one in working
-        if (about := known.get(one.pid)) is not None and about.user
+        for process in working
+        if (about := known.get(process.pid)) is not None and about.user
     }
     # A process without a job may be a helper of the job beside it: then only its user tells.
     return found if len(found) > 1 else users if jobless else found

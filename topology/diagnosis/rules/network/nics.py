@@ -38,7 +38,7 @@ def _groups(case: Case) -> list[Group]:
 
 
 def _down(case: Case) -> Iterable[Finding] | None:
-    ports = [(one, port) for one in case.machine.rdma for port in one.ports if port.state]
+    ports = [(nic, port) for nic in case.machine.rdma for port in nic.ports if port.state]
     if not ports:
         return _nothing(case)
     if not any(port.state == "ACTIVE" for _, port in ports):
@@ -46,7 +46,7 @@ def _down(case: Case) -> Iterable[Finding] | None:
     findings = []
     for group in _groups(case):
         down = [(device, port) for device, port in group if port.state in DOWN]
-        active = [one for one in group if one[1].state == "ACTIVE"]
+        active = [(device, port) for device, port in group if port.state == "ACTIVE"]
         if not down or not active:
             continue
         most = len(active) > len(down) and all(_beside(case, device) for device, _ in down)
@@ -113,7 +113,7 @@ def _lost(active: Group, group: Group) -> str:
 
 
 def _slow(case: Case) -> Iterable[Finding] | None:
-    if not any(port.rate_gbit for one in case.machine.rdma for port in one.ports):
+    if not any(port.rate_gbit for nic in case.machine.rdma for port in nic.ports):
         return _nothing(case)
     findings = []
     for group in _groups(case):
@@ -123,16 +123,16 @@ def _slow(case: Case) -> Iterable[Finding] | None:
             if port.state == "ACTIVE" and port.rate_gbit
         ]
         best = max((rate for _, _, rate in rated), default=0.0)
-        slow = [one for one in rated if one[2] < best]
+        slow = [entry for entry in rated if entry[2] < best]
         if not slow:
             continue
-        few = 2 * len(slow) < len(rated) and all(_beside(case, one[0]) for one in slow)
+        few = 2 * len(slow) < len(rated) and all(_beside(case, device) for device, _, _ in slow)
         findings.append(
             PORT_SLOW.finding(
                 SLOW if few else NOTICE,
-                f"port of {_listed([one[0].name for one in slow])} runs at "
+                f"port of {_listed([device.name for device, _, _ in slow])} runs at "
                 f"{slow[0][2]:g} Gbit/s, others of its kind at {best:g}",
-                devices=[one[0].address for one in slow if one[0].address],
+                devices=[device.address for device, _, _ in slow if device.address],
                 evidence=[
                     Evidence(
                         what=f"rate of {device.name}, port {port.port}",
@@ -157,11 +157,11 @@ def _slow(case: Case) -> Iterable[Finding] | None:
 
 def near_nics(case: Case, gpu: Gpu) -> list[RdmaDevice]:
     """NICs that a GPU reaches without crossing a host bridge, by the PCI tree."""
-    above = {one.address for one in case.way_up(gpu.address)[1:]}
+    above = {device.address for device in case.way_up(gpu.address)[1:]}
     return [
         nic
         for nic in case.machine.rdma
-        if nic.address and above & {one.address for one in case.way_up(nic.address)[1:]}
+        if nic.address and above & {device.address for device in case.way_up(nic.address)[1:]}
     ]
 
 
@@ -172,9 +172,10 @@ def _beside(case: Case, nic: RdmaDevice) -> bool:
     """
     if case.in_vm is not False or not nic.address or case.pci(nic.address) is None:
         return True
-    above = {one.address for one in case.way_up(nic.address)[1:]}
+    above = {device.address for device in case.way_up(nic.address)[1:]}
     return any(
-        above & {one.address for one in case.way_up(gpu.address)[1:]} for gpu in case.machine.gpus
+        above & {device.address for device in case.way_up(gpu.address)[1:]}
+        for gpu in case.machine.gpus
     )
 
 

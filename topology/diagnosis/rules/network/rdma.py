@@ -43,7 +43,7 @@ def _peermem(case: Case) -> Iterable[Finding] | None:
     addresses = sorted({gpu.address for gpu, _ in pairs})
     names = sorted({nic.name for _, nic in pairs})
     why = "the closed kernel module" if module != "open" else f"Linux {host.kernel}"
-    modules = [one.name for one in host.modules]
+    modules = [module.name for module in host.modules]
     return [
         PEERMEM.finding(
             SLOW,

@@ -33,7 +33,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     amd = vendors.amd(case.gpus)
     ports = network_ports(case.machine, Settings.of(case.snapshot), gdr=False, rccl=amd, notes=[])
     used = {port.name for port in ports}
-    own = {one.name for one in fabric}
+    own = {nic.name for nic in fabric}
     # Where RDMA adapters are used, or the fabric is not, sockets carry no traffic.
     beside = [interface for interface in case.machine.interfaces if interface.name in used - own]
     if not own & used or not beside:
@@ -45,15 +45,15 @@ def _finding(
     case: Case, fabric: list[Interface], beside: list[Interface], looked: bool, *, amd: bool
 ) -> Finding:
     library, plugin = ("RCCL", "aws-ofi-rccl") if amd else ("NCCL", "aws-ofi-nccl")
-    names = ", ".join(one.name for one in beside)
+    names = ", ".join(nic.name for nic in beside)
     return SHARED.finding(
         NOTICE,
         f"{library}'s sockets would use {names} beside the Slingshot NICs",
-        devices=[one.address for one in fabric if one.address],
+        devices=[nic.address for nic in fabric if nic.address],
         evidence=[
             Evidence(
                 what="interfaces that sockets would use",
-                value=", ".join(_rate(one) for one in (*fabric, *beside)),
+                value=", ".join(_rate(nic) for nic in (*fabric, *beside)),
                 source="/sys/class/net, misc/socket.cc",
             ),
             Evidence(
@@ -76,17 +76,17 @@ def _finding(
     )
 
 
-def _rate(one: Interface) -> str:
-    if one.speed_mbps is None:
-        return f"{one.name} at an unknown rate"
-    return f"{one.name} {one.speed_mbps / 1000:g} Gbit/s"
+def _rate(nic: Interface) -> str:
+    if nic.speed_mbps is None:
+        return f"{nic.name} at an unknown rate"
+    return f"{nic.name} {nic.speed_mbps / 1000:g} Gbit/s"
 
 
 def _prefix(fabric: list[Interface]) -> str:
     """The common beginning of the names, "hsn"; all names where they have none."""
-    stems = {_NUMBER.sub("", one.name) for one in fabric}
+    stems = {_NUMBER.sub("", nic.name) for nic in fabric}
     stem = stems.pop()
-    return stem if not stems and stem else ",".join(one.name for one in fabric)
+    return stem if not stems and stem else ",".join(nic.name for nic in fabric)
 
 
 SHARED = Rule(

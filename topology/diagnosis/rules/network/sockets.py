@@ -18,13 +18,17 @@ CHOICE = "NCCL_SOCKET_IFNAME"
 
 def _check(case: Case) -> Iterable[Finding] | None:
     running = [interface for interface in case.machine.interfaces if interface.up and interface.ips]
-    if not running or any(one.index is None or one.default_route is None for one in running):
+    if not running or any(
+        interface.index is None or interface.default_route is None for interface in running
+    ):
         return None
     wanted = case.variables.get(CHOICE, ("", ""))
     first = chosen(running, wanted[0])
     if first is None:
         return [_nothing(case, running, wanted)]
-    routed = [one for one in running if one.default_route and one is not first]
+    routed = [
+        interface for interface in running if interface.default_route and interface is not first
+    ]
     odd = _odd(first)
     if first.default_route or not odd or not routed or _odd(routed[0]):
         return []
@@ -64,24 +68,24 @@ def chosen(running: list[Interface], wanted: str = "") -> Interface | None:
     misc/socket.cc:ncclFindInterfaces: the user's list, else ib*, then all but docker, lo and
     virbr, then those. Addresses of IPv4 come before those of IPv6.
     """
-    order = sorted(running, key=lambda one: (not _v4(one), one.index or 0))
+    order = sorted(running, key=lambda interface: (not _v4(interface), interface.index or 0))
     places = ((wanted,),) if len(wanted) > 1 else PLACES
     for (names,) in places:
-        for one in order:
-            if listed(names, one.name):
-                return one
+        for interface in order:
+            if listed(names, interface.name):
+                return interface
     return None
 
 
-def _v4(one: Interface) -> bool:
-    return any("." in ip and ":" not in ip for ip in one.ips)
+def _v4(interface: Interface) -> bool:
+    return any("." in ip and ":" not in ip for ip in interface.ips)
 
 
-def _odd(one: Interface) -> str:
+def _odd(interface: Interface) -> str:
     """What is odd about an interface for a job over several nodes; "" for nothing."""
-    if one.kind in ("bridge", "veth", "virtual", "tun", "loopback"):
-        return f"which is {'the loopback' if one.kind == 'loopback' else 'virtual'}"
-    if all(_link_local(ip) for ip in one.ips):
+    if interface.kind in ("bridge", "veth", "virtual", "tun", "loopback"):
+        return f"which is {'the loopback' if interface.kind == 'loopback' else 'virtual'}"
+    if all(_link_local(ip) for ip in interface.ips):
         return "which has a link-local address alone"
     return ""
 
@@ -101,7 +105,7 @@ def _nothing(case: Case, running: list[Interface], wanted: tuple[str, str]) -> F
             Evidence(what=CHOICE, value=wanted[0], source=wanted[1]),
             Evidence(
                 what="interfaces that are up and have an address",
-                value=", ".join(one.name for one in running),
+                value=", ".join(interface.name for interface in running),
                 source="/sys/class/net",
             ),
         ],

@@ -19,13 +19,14 @@ def _check(case: Case) -> Iterable[Finding] | None:
     evidence = []
     ends: set[str] = set()
     chosen = False
-    seen = [one for one in logged if (one.verdict or "").startswith("NET")]
-    for one in seen[:8]:
-        ends |= {one.src or "", one.dst or ""}
+    seen = [figure for figure in logged if (figure.verdict or "").startswith("NET")]
+    for figure in seen[:8]:
+        ends |= {figure.src or "", figure.dst or ""}
         evidence.append(
             Evidence(
-                what=f"transport from {case.name(one.src or '')} to {case.name(one.dst or '')}",
-                value=one.verdict or "",
+                what=f"transport from {case.name(figure.src or '')} "
+                f"to {case.name(figure.dst or '')}",
+                value=figure.verdict or "",
                 source="NCCL's log, probe nccl",
             )
         )

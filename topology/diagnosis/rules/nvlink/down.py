@@ -155,7 +155,7 @@ def _down(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> Finding:
 
 def _price(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> str:
     """What is left, in figures of the model."""
-    gpu, most, _ = min(sick, key=lambda one: up(one[0]) / one[1])
+    gpu, most, _ = min(sick, key=lambda entry: up(entry[0]) / entry[1])
     sku = case.sku(gpu)
     share = up(gpu) / most
     if not share:

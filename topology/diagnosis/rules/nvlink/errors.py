@@ -53,9 +53,9 @@ def _finding(
     case: Case, found: list[tuple[Gpu, dict[int, dict[str, int]]]], elapsed: float
 ) -> Finding:
     who = [gpu.address for gpu, _ in found]
-    counts = [one for _, links in found for one in links.values()]
-    hard = any(one.keys() - {"crc_errors"} for one in counts)
-    crc = max(rate(one.get("crc_errors", 0), elapsed, 1.0) for one in counts)
+    counts = [counters for _, links in found for counters in links.values()]
+    hard = any(counters.keys() - {"crc_errors"} for counters in counts)
+    crc = max(rate(counters.get("crc_errors", 0), elapsed, 1.0) for counters in counts)
     often = crc >= case.threshold(ERRORS, "crc_per_second")
     return ERRORS.finding(
         SLOW if hard or often else NOTICE,

@@ -48,11 +48,11 @@ def _check_rate(case: Case) -> Iterable[Finding] | None:
             devices=who,
             evidence=[
                 Evidence(
-                    what=f"raw rate one way of NVLink {link} of {case.name(one.address)}",
+                    what=f"raw rate one way of NVLink {link} of {case.name(slow_gpu.address)}",
                     value=f"{gbs(raw)} instead of {gbs(most)}",
                     source=SPEED,
                 )
-                for one, links, most in found
+                for slow_gpu, links, most in found
                 for link, raw in links[:4]
             ],
             consequence=f"Each slow link of {case.name(gpu.address)} carries "

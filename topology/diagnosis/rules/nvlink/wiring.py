@@ -35,7 +35,7 @@ def _check_islands(case: Case) -> Iterable[Finding] | None:
     if len(groups) + len(alone) < 2:
         return []
     shown = ["{" + ", ".join(map(case.name, group)) + "}" for group in groups]
-    shown += ["{" + case.name(one) + "}" for one in alone]
+    shown += ["{" + case.name(gpu) + "}" for gpu in alone]
     largest = max(map(len, groups))
     return [
         ISLANDS.finding(

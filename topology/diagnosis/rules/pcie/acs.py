@@ -58,11 +58,13 @@ def _check_acs(case: Case) -> Iterable[Finding] | None:
 
 
 def _acs(case: Case, pairs: Sequence[Pair]) -> Finding:
-    bridges = list(dict.fromkeys(one for pair in pairs for one in bridges_between(case, pair)))
+    bridges = list(
+        dict.fromkeys(bridge for pair in pairs for bridge in bridges_between(case, pair))
+    )
     translated = [
-        one
-        for one in devices_of(pairs)
-        if (device := case.pci(one)) is not None and device.iommu_type in TRANSLATED
+        gpu
+        for gpu in devices_of(pairs)
+        if (device := case.pci(gpu)) is not None and device.iommu_type in TRANSLATED
     ]
     arrived = {
         (m.src, m.dst) for m in case.figures(quantities.BYTES_ARRIVE) if m.verdict == "arrived"
@@ -145,7 +147,7 @@ def _nics(case: Case) -> list[tuple[str, str, tuple[str, ...]]]:
 
 
 def _acs_nic(case: Case, behind: Sequence[tuple[str, str, tuple[str, ...]]]) -> Finding:
-    bridges = list(dict.fromkeys(one for _, _, bad in behind for one in bad))
+    bridges = list(dict.fromkeys(bridge for _, _, bad in behind for bridge in bad))
     names = [f"{case.name(gpu)} and {case.name(nic)}" for gpu, nic, _ in behind]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ACS_RULE.finding(

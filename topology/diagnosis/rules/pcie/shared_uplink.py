@@ -19,7 +19,7 @@ def _check_uplink(case: Case) -> Iterable[Finding] | None:
     if not both:
         return None
     least = case.threshold(UPLINK, "minimum_share")
-    slow = [one for one in both if together[one] < least * alone[one]]
+    slow = [gpu for gpu in both if together[gpu] < least * alone[gpu]]
     found = []
     for port, below in _shared(case, slow).items():
         if len(below) < 2:
@@ -34,11 +34,11 @@ def _check_uplink(case: Case) -> Iterable[Finding] | None:
                 evidence=[
                     *(
                         Evidence(
-                            what=f"host to {case.name(one)}",
-                            value=f"{gbs(alone[one])} alone, {gbs(together[one])} with all at once",
+                            what=f"host to {case.name(gpu)}",
+                            value=f"{gbs(alone[gpu])} alone, {gbs(together[gpu])} with all at once",
                             source="probe host",
                         )
-                        for one in below[:6]
+                        for gpu in below[:6]
                     ),
                     Evidence(
                         what="the port above all of them",
@@ -47,7 +47,7 @@ def _check_uplink(case: Case) -> Iterable[Finding] | None:
                     ),
                 ],
                 consequence="GPUs that load data at the same time divide the uplink: "
-                f"{gbs(sum(together[one] for one in below))} for {len(below)} together.",
+                f"{gbs(sum(together[gpu] for gpu in below))} for {len(below)} together.",
             )
         )
     return found

@@ -24,30 +24,30 @@ LIVE = (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST)
 
 def _check_generation(case: Case) -> Iterable[Finding] | None:
     figures = [
-        one
+        figure
         for quantity in LIVE
-        for one in case.figures(quantity, "pinned")
-        if one.value is not None and isinstance(one.details.get("pcie_generation"), int)
+        for figure in case.figures(quantity, "pinned")
+        if figure.value is not None and isinstance(figure.details.get("pcie_generation"), int)
     ]
     if not figures:
         return None
     least = case.threshold(GENERATION, "minimum_share")
     slow: dict[str, tuple[Gpu, Measurement, int, float]] = {}
-    for one in figures:
-        gpu = case.machine.gpu(one.src or "")
+    for figure in figures:
+        gpu = case.machine.gpu(figure.src or "")
         most = _generation(case, gpu) if gpu is not None else None
-        seen = one.details["pcie_generation"]
+        seen = figure.details["pcie_generation"]
         if gpu is None or most is None or not 0 < seen < most:
             continue
         whole = pcie_gbs(most, gpu.pcie_width_max or 16)
         # A port inside a switch may name a low speed; what was copied decides (nccl#1614).
-        if whole is not None and (one.value or 0.0) < least * whole:
-            slow.setdefault(gpu.address, (gpu, one, most, whole))
+        if whole is not None and (figure.value or 0.0) < least * whole:
+            slow.setdefault(gpu.address, (gpu, figure, most, whole))
     if not slow:
         return []
     who = list(slow)
-    _, one, most, whole = slow[who[0]]
-    seen = one.details["pcie_generation"]
+    _, figure, most, whole = slow[who[0]]
+    seen = figure.details["pcie_generation"]
     return [
         GENERATION.finding(
             SLOW,
@@ -62,8 +62,8 @@ def _check_generation(case: Case) -> Iterable[Finding] | None:
                 )
                 for gpu, figure, best, rate_ in slow.values()
             ],
-            consequence=f"Host copies get {gbs(one.value)} where the link could carry {gbs(whole)} "
-            "one way.",
+            consequence=f"Host copies get {gbs(figure.value)} where the link could carry "
+            f"{gbs(whole)} one way.",
             fix=[
                 Fix(
                     text="See what each end can do and what came up.",

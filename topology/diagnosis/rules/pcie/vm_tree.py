@@ -33,7 +33,7 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
     if _has_file(case):
         return []
     files = case.host.topology_files or ()
-    one = len(files) == 1
+    single = len(files) == 1
     fix = Fix(
         text=f"Have the operator write {case.words.library}'s topology on the host, with the PCI "
         "addresses of this "
@@ -43,8 +43,8 @@ def _check_flat(case: Case) -> Iterable[Finding] | None:
     if files:
         fix = Fix(
             text="Name the topology file of this machine type"
-            + ("." if one else f": one of {', '.join(files[:6])}."),
-            command=f"export {TOPOLOGY_VARIABLE}={shlex.quote(files[0])}" if one else "",
+            + ("." if single else f": one of {', '.join(files[:6])}."),
+            command=f"export {TOPOLOGY_VARIABLE}={shlex.quote(files[0])}" if single else "",
         )
     nodes = {gpu.numa_node for gpu in case.gpus}
     return [

@@ -35,13 +35,13 @@ def _check(case: Case) -> Iterable[Finding] | None:
     widths = [width_now(case, gpu) for gpu in case.gpus]
     if not read and sum(width is not None for width in widths) < 2 and not loads:
         return None
-    found += by_siblings(case, {one.device for one in found})
-    found += under_load(case, {one.device for one in found})
+    found += by_siblings(case, {link.device for link in found})
+    found += under_load(case, {link.device for link in found})
     gpus = {gpu.address for gpu in case.gpus}
     # A bridge above several devices is one link.
-    shared = {one.link for one in found if one.device in gpus}
-    of_gpus = [one for one in found if one.link in shared]
-    of_nics = [one for one in found if one.link not in shared]
+    shared = {link.link for link in found if link.device in gpus}
+    of_gpus = [link for link in found if link.link in shared]
+    of_nics = [link for link in found if link.link not in shared]
     made = [_finding(case, of_gpus, SLOW)] if of_gpus else []
     if of_nics:
         # A root port may name more lanes than its slot has: a sibling with more lanes proves a
@@ -63,8 +63,8 @@ def _behind(case: Case, link: Narrow) -> bool:
 
 
 def _finding(case: Case, found: Sequence[Narrow], severity: str) -> Finding:
-    who = list(dict.fromkeys(one.device for one in found))
-    links = list({one.link: one for one in found}.values())
+    who = list(dict.fromkeys(link.device for link in found))
+    links = list({link.link: link for link in found}.values())
     first = links[0]
     return WIDTH.finding(
         severity,

@@ -215,8 +215,8 @@ def _network(case: Case) -> Iterable[Finding] | None:
         return []
     rate = f" of {gbit:.0f} Gbit/s" if gbit else ""
     here = ", ".join(
-        f"{count} of {'unknown rate' if one is None else f'{one:.0f} Gbit/s'}"
-        for one, count in Counter(rates).items()
+        f"{count} of {'unknown rate' if each is None else f'{each:.0f} Gbit/s'}"
+        for each, count in Counter(rates).items()
     )
     return [
         NETWORK.finding(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from ....hardware.vendors import AMD
 from ....model.machine import Gpu
@@ -174,12 +175,12 @@ def _figures(case: Case) -> Iterable[Finding] | None:
         compared.append((share, measurement, other))
     if not compared:
         return None
-    low = sorted((one for one in compared if one[0] < least), key=lambda found: found[0])
+    low = sorted((entry for entry in compared if entry[0] < least), key=itemgetter(0))
     return [_low(case, low)] if low else []
 
 
 def _low(case: Case, low: Sequence[tuple[float, Measurement, Measurement]]) -> Finding:
-    ends = Counter(end for _, one, _ in low for end in (one.src, one.dst) if end)
+    ends = Counter(end for _, figure, _ in low for end in (figure.src, figure.dst) if end)
     known = [gpu.address for gpu in case.gpus if gpu.address in ends]
     share, worst, _ = low[0]
     return FIGURES.finding(
@@ -191,10 +192,10 @@ def _low(case: Case, low: Sequence[tuple[float, Measurement, Measurement]]) -> F
             case,
             [
                 (
-                    " ".join(filter(None, (one.quantity, one.variant, _ends(case, one)))),
-                    f"{one.value:.4g} here, {other.value:.4g} there, {one.unit}",
+                    " ".join(filter(None, (figure.quantity, figure.variant, _ends(case, figure)))),
+                    f"{figure.value:.4g} here, {other.value:.4g} there, {figure.unit}",
                 )
-                for _, one, other in low
+                for _, figure, other in low
             ],
             f"probe {worst.probe}",
         ),
@@ -208,8 +209,8 @@ def _low(case: Case, low: Sequence[tuple[float, Measurement, Measurement]]) -> F
     )
 
 
-def _ends(case: Case, one: Measurement) -> str:
-    return " -> ".join(case.name(end) for end in (one.src, one.dst) if end)
+def _ends(case: Case, figure: Measurement) -> str:
+    return " -> ".join(case.name(end) for end in (figure.src, figure.dst) if end)
 
 
 def _evidence(case: Case, found: Sequence[tuple[str, str]], source: str = "") -> list[Evidence]:
