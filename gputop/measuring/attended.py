@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import queue
+import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from gputop.measuring import running
@@ -15,6 +17,8 @@ from gputop.terminal.clean import clean
 from gputop.terminal.lines import say
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from gputop.measuring.planning import Plan
     from gputop.measuring.running import Ended, Event
     from gputop.measuring.state import SuiteState
@@ -32,46 +36,68 @@ class Attended:
         self._cancel = threading.Event()
         self._events: queue.SimpleQueue[Event | BaseException | None] = queue.SimpleQueue()
         self._line = _Line()
+        self._give_up = float("inf")
         self.state: SuiteState | None = None
         """How far the suite is; None before its first event."""
         self.interrupted = False
 
     def ends(self) -> Iterator[Ended]:
         """Yield the end of each probe; after Ctrl+C only those that arrive in time."""
-        # Off the main thread, so that Ctrl+C reaches us while the worker is in a driver call.
-        threading.Thread(target=self._run, name="probes", daemon=True).start()
-        give_up = float("inf")
         try:
-            while time.monotonic() < give_up:
-                try:
-                    event = self._events.get(timeout=_TICK_SECONDS)
-                except queue.Empty:
-                    continue
-                except KeyboardInterrupt:
-                    if self.interrupted:
-                        break  # a second Ctrl+C does not wait: workers die with this process
-                    give_up = self._interrupt()
-                    continue
-                if event is None:
-                    break
-                if isinstance(event, BaseException):
-                    raise event
-                if isinstance(event, running.Began):
-                    self._say(*event.choice.sentences())
-                elif isinstance(event, running.Changed):
-                    self.state = event.state
-                    self._line.show(event.state)
-                elif isinstance(event, running.Ended):
-                    self._line.close()
-                    yield event
+            with self._interrupts():
+                # Off the main thread, so that Ctrl+C reaches us while a driver call blocks.
+                threading.Thread(target=self._run, name="probes", daemon=True).start()
+                yield from self._ends()
         finally:
             self._cancel.set()
             self._line.close()
 
-    def _interrupt(self) -> float:
-        self.interrupted = True
-        self._cancel.set()
-        return time.monotonic() + LEAVE_SECONDS
+    def _ends(self) -> Iterator[Ended]:
+        while time.monotonic() < self._give_up:
+            try:
+                event = self._events.get(timeout=_TICK_SECONDS)
+            except queue.Empty:
+                continue
+            if event is None:
+                break
+            if isinstance(event, BaseException):
+                raise event
+            if isinstance(event, running.Began):
+                self._say(*event.choice.sentences())
+            elif isinstance(event, running.Changed):
+                self.state = event.state
+                self._line.show(event.state)
+            elif isinstance(event, running.Ended):
+                self._line.close()
+                yield event
+
+    @contextmanager
+    def _interrupts(self) -> Iterator[None]:
+        """Let Ctrl+C end the suite instead of whatever line of ours runs at that moment.
+
+        A `KeyboardInterrupt` while a figure is judged or printed would lose all figures.
+        """
+        before = signal.getsignal(signal.SIGINT)
+        main = threading.current_thread() is threading.main_thread()
+        if not main or before in (signal.SIG_IGN, None):
+            yield
+            return
+
+        def interrupt(number: int, frame: FrameType | None) -> None:
+            if self.interrupted:
+                # Nobody waits after a second Ctrl+C: workers die with this process.
+                signal.signal(signal.SIGINT, before)
+                self._give_up = 0.0
+            else:
+                self.interrupted = True
+                self._give_up = time.monotonic() + LEAVE_SECONDS
+                self._cancel.set()
+
+        signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def _run(self) -> None:
         try:

@@ -65,7 +65,7 @@ class ProbeRun:
         if attended.interrupted:
             self._codes.append(INTERRUPTED)
         state = attended.state
-        if self._as_json and self._documents:
+        if self._as_json:
             print_json(several(self._documents))
         elif many and state is not None:
             click.echo(summary(state))

@@ -10,13 +10,14 @@ import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import psutil
 import pytest
 
 from gputop.commands.probe.document import worst
 from gputop.commands.probe.list import print_list
+from gputop.measuring import running
 from gputop.measuring.attended import Attended
 from gputop.measuring.planning import plan
 from gputop.probes import catalog
@@ -194,11 +195,34 @@ def test_what_is_broken_counts_more_than_what_could_not_be_told() -> None:
 
 def test_a_second_interrupt_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     attended = Attended(plan(("memory",), Machine(), selftest=True))
-    monkeypatch.setattr(attended, "_run", lambda: None)  # a driver call that never ends
 
-    def interrupt(timeout: float) -> None:
-        raise KeyboardInterrupt
+    def driver_call_that_never_ends() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(attended, "_events", SimpleNamespace(get=interrupt))
+    monkeypatch.setattr(attended, "_run", driver_call_that_never_ends)
+    before = signal.getsignal(signal.SIGINT)
     assert list(attended.ends()) == []
+    assert attended.interrupted
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_while_a_result_is_printed_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attended = Attended(plan(("memory", "host"), Machine(), selftest=True))
+    results = [running.Ended(step, cast("Any", SimpleNamespace())) for step in attended._plan.steps]
+
+    def run() -> None:
+        for result in results:
+            attended._events.put(result)
+        attended._events.put(None)
+
+    monkeypatch.setattr(attended, "_run", run)
+    printed: list[running.Ended] = []
+    for ended in attended.ends():
+        if not printed:
+            signal.raise_signal(signal.SIGINT)
+        printed.append(ended)
+    assert printed == results
     assert attended.interrupted
