@@ -20,6 +20,7 @@ from functools import partial
 
 from ...model.part import Raw
 from ...model.source import Source
+from ..files.library_rounds import Rounds
 from .handles import AmdsmiDevice, AmdsmiDevices
 from .library import AmdsmiLibrary, open_library
 from .machine import parse
@@ -74,45 +75,38 @@ _PAIR = (
     "amdsmi_is_P2P_accessible",
     "amdsmi_topo_get_p2p_status",
 )
-_REST_AFTER_SECONDS = 0.1
-_LASTING_READS = 6
-"""Answers that cannot change until the driver restarts are asked again after so many reads."""
 
 
 class AmdsmiReader:
-    """Asks amdsmi once per call; keeps the handles and the answers that cannot change.
-
-    The first call asks only who the GPUs are, so that a screen can open; what is missing then
-    carries the gap "not asked", and `again_seconds` wants the rest to be asked soon.
-    """
+    """Asks amdsmi once per call; keeps the handles and the answers that cannot change."""
 
     thorough = False
     """Set for a single reading that has to hold everything."""
 
     def __init__(self, start: Callable[[], AmdsmiLibrary] = open_library) -> None:
         self._devices = AmdsmiDevices(start)
-        self._system: dict[str, Raw] = {}
-        self._reads = 0
-        self.again_seconds: float | None = None
+        self._rounds = Rounds(_SYSTEM)
+
+    @property
+    def again_seconds(self) -> float | None:
+        """When the rest is to be asked, after a quick first call."""
+        return self._rounds.again_seconds
 
     def __call__(self) -> Raw:
         """Ask once. Raises SourceAbsent, or RuntimeError when amdsmi stops listing GPUs."""
         library, devices = self._devices.current()
-        quick = self._reads == 0 and not self.thorough
-        self.again_seconds = _REST_AFTER_SECONDS if quick else None
-        fresh = self._reads < 2 or self._reads % _LASTING_READS == 0
-        if fresh or not self._system:
-            self._system = {name: library.ask(name) for name in _SYSTEM}
+        rounds = self._rounds
+        rounds.begin(library.ask, thorough=self.thorough)
         for device in devices:
             ask = partial(library.ask_all, device.handle)
-            if fresh or not device.lasting:
-                device.lasting = ask(_FIRST if quick else _IDENTITY)
-                if not quick:
+            if rounds.fresh or not device.lasting:
+                device.lasting = ask(_FIRST if rounds.quick else _IDENTITY)
+                if not rounds.quick:
                     device.lasting["pairs"] = _pairs(library, device, devices)
-            if not quick:
+            if not rounds.quick:
                 device.answers = ask(_SETTINGS)
-        self._reads += 1
-        return {"system": self._system, "devices": [device.raw() for device in devices]}
+        rounds.end()
+        return {"system": rounds.system, "devices": [device.raw() for device in devices]}
 
 
 def _pairs(library: AmdsmiLibrary, device: AmdsmiDevice, devices: list[AmdsmiDevice]) -> list[Raw]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from ...model.part import Raw
 from ...model.source import Source
+from ..files.library_rounds import Rounds
 from .devices import NvmlDevice, NvmlDevices
 from .library import NvmlLibrary, missing, open_library
 from .machine import parse
@@ -71,7 +72,6 @@ _FIRST = (
     "nvmlDeviceGetEnforcedPowerLimit",
 )
 """Questions that come first: enough for a row of a table."""
-_REST_AFTER_SECONDS = 0.1
 _FIELDS = (
     "NVML_FI_DEV_NVLINK_LINK_COUNT",
     "NVML_FI_DEV_C2C_LINK_COUNT",
@@ -89,51 +89,45 @@ _WORDS = 64
 _MAX_LINKS = _MAX_MIG = 64
 _TRIES, _AGAIN_SECONDS = 10, 0.05
 """Pauses before refused links are asked again: half a second in all, for a single reading."""
-_LASTING_READS = 6
-"""Answers that cannot change until the driver restarts are asked again after so many reads."""
 _AT_ONCE = 2
 """GPUs whose settings are asked again in one read: with 18 links that takes 10 ms for each."""
 
 
 class NvmlReader:
-    """Asks NVML once per call; keeps the handles and the answers that cannot change.
-
-    The first call asks only who the GPUs are, so that a screen can open; what is missing then
-    carries the gap "not asked", and `again_seconds` wants the rest to be asked soon.
-    """
+    """Asks NVML once per call; keeps the handles and the answers that cannot change."""
 
     thorough = False
     """Set for a single reading that has to hold everything."""
 
     def __init__(self, start: Callable[[], NvmlLibrary] = open_library) -> None:
         self._devices = NvmlDevices(start)
-        self._system: dict[str, Raw] = {}
-        self._reads = 0
-        self.again_seconds: float | None = None
+        self._rounds = Rounds(_SYSTEM)
+
+    @property
+    def again_seconds(self) -> float | None:
+        """When the rest is to be asked, after a quick first call."""
+        return self._rounds.again_seconds
 
     def __call__(self) -> Raw:
         """Ask once. Raises SourceAbsent, or RuntimeError when NVML stops counting GPUs."""
         library, devices = self._devices.current()
-        quick = self._reads == 0 and not self.thorough
-        self.again_seconds = _REST_AFTER_SECONDS if quick else None
-        fresh = self._reads < 2 or self._reads % _LASTING_READS == 0
-        if fresh or not self._system:
-            self._system = {name: library.ask(name) for name in _SYSTEM}
+        rounds = self._rounds
+        rounds.begin(library.ask, thorough=self.thorough)
         turn = self._turn(len(devices))
         for place, device in enumerate(devices):
-            if fresh or not device.lasting:
+            if rounds.fresh or not device.lasting:
                 ask = partial(_identity, library, device)
-                if not quick:
+                if not rounds.quick:
                     ask = partial(_lasting, library, device, devices)
                 device.lasting = device.guarded(ask) or device.lasting
-            if quick or (device.answers and place not in turn):
+            if rounds.quick or (device.answers and place not in turn):
                 continue
-            settings = device.guarded(partial(_settings, library, device, fresh=fresh))
+            settings = device.guarded(partial(_settings, library, device, fresh=rounds.fresh))
             device.answers = settings or device.answers
         self._ask_links_again(library, devices)
-        self._reads += 1
+        rounds.end()
         return {
-            "system": self._system | {"nvmlDeviceGetCount": len(devices)},
+            "system": rounds.system | {"nvmlDeviceGetCount": len(devices)},
             "devices": [device.raw() for device in devices],
         }
 
@@ -141,7 +135,7 @@ class NvmlReader:
         """Places of the GPUs whose settings are asked in this read; all in a single reading."""
         if self.thorough or count <= _AT_ONCE:
             return set(range(count))
-        return {(self._reads * _AT_ONCE + step) % count for step in range(_AT_ONCE)}
+        return {(self._rounds.done * _AT_ONCE + step) % count for step in range(_AT_ONCE)}
 
     def _ask_links_again(self, library: NvmlLibrary, devices: list[NvmlDevice]) -> None:
         """Ask for links once more where another GPU of the same model has more.
