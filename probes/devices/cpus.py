@@ -79,7 +79,7 @@ class Cpus:
         done: dict[int, list[float]] = {place: [] for place in range(len(flows))}
 
         def work(place: int, flow: Flow) -> None:
-            to, source = self._ends(flow, size_bytes)
+            to, source = flow.ends(self._into, self._out, size_bytes)
             ready.wait()
             started[place] = time.perf_counter()
             for _ in range(copies):
@@ -96,19 +96,12 @@ class Cpus:
             tuple(tuple(end - first for end in done[place]) for place in range(len(flows)))
         )
 
-    def _ends(self, flow: Flow, size_bytes: int) -> tuple[Any, Any]:
-        to, source = flow.dst_slot * size_bytes, flow.src_slot * size_bytes
-        return (
-            self._into[flow.dst][to : to + size_bytes],
-            self._out[flow.src][source : source + size_bytes],
-        )
-
     def open_kernels(self, indices: Sequence[int]) -> None:
         """Nothing to compile."""
 
     def kernel_seconds(self, flow: Flow, size_bytes: int, copies: int) -> Optional[float]:
         """Time an elementwise operation in place of a kernel."""
-        to, source = self._ends(flow, size_bytes)
+        to, source = flow.ends(self._into, self._out, size_bytes)
         start = time.perf_counter()
         for _ in range(copies):
             self._torch.bitwise_or(source, 0, out=to)

@@ -48,6 +48,11 @@ class Flow:
         """The device whose stream and kernel do the copy."""
         return self.dst if self.reads else self.src
 
+    def ends(self, into: dict[int, Any], out: dict[int, Any], size_bytes: int) -> tuple[Any, Any]:
+        """What is written and what is read by one copy, given the buffers of every device."""
+        to, source = self.dst_slot * size_bytes, self.src_slot * size_bytes
+        return into[self.dst][to : to + size_bytes], out[self.src][source : source + size_bytes]
+
 
 @dataclass(frozen=True)
 class FlowTimes:

@@ -187,20 +187,13 @@ class Gpus:
 
     def flow_seconds(self, flows: Sequence[Flow], size_bytes: int, copies: int) -> FlowTimes:
         """Time copies of the copy engine, with a held stream for each flow."""
-        ends = {flow: self._ends(flow, size_bytes) for flow in flows}
+        ends = {flow: flow.ends(self._into, self._out, size_bytes) for flow in flows}
 
         def queue(flow: Flow, stream: Any) -> None:
             other = self._copies.stream(flow.src if flow.reads else flow.dst)
             self._copies.queue_copy(*ends[flow], stream, other)
 
         return self._copies.timed(flows, queue, copies)
-
-    def _ends(self, flow: Flow, size_bytes: int) -> tuple[Any, Any]:
-        to, source = flow.dst_slot * size_bytes, flow.src_slot * size_bytes
-        return (
-            self._into[flow.dst][to : to + size_bytes],
-            self._out[flow.src][source : source + size_bytes],
-        )
 
     def open_kernels(self, indices: Sequence[int]) -> None:
         """Compile our kernels for these devices."""
@@ -216,7 +209,7 @@ class Gpus:
             return None
 
         def queue(flow: Flow, stream: Any) -> None:
-            to, source = self._ends(flow, size_bytes)
+            to, source = flow.ends(self._into, self._out, size_bytes)
             if kernels is not None:
                 ends = to.data_ptr(), source.data_ptr()
                 kernels.copy(flow.doer, *ends, size_bytes, stream, passes=copies)

@@ -37,21 +37,6 @@ _LEFT_BEHIND = 125
 Listener = Callable[[Message], None]
 
 
-def run_probe(
-    request: Request,
-    interpreter: str,
-    on_event: Listener,
-    deadline_seconds: float,
-    cancel: threading.Event,
-    *,
-    worker: Path = WORKER,
-    private_folder: bool = False,
-) -> Outcome:
-    """Run one probe in its own worker and wait for its end; see `Session`."""
-    with Session(interpreter, cancel, worker=worker, private_folder=private_folder) as session:
-        return session.run(request, on_event, deadline_seconds, last=True)
-
-
 class Session:
     """A worker that answers one request after the other; used as a context manager.
 

@@ -16,7 +16,7 @@ import pytest
 
 from gputop.probes.protocol.messages import Message, Note, Progress, Request
 from gputop.probes.protocol.outcome import STATUSES, Outcome
-from gputop.probes.runner.client import run_probe
+from tests.support.probe_runs import run_probe
 from tests.support.places import ROOT, TESTS
 
 WORKERS = TESTS / "probe_workers"
@@ -122,7 +122,7 @@ def test_cancel_takes_the_children_along_while_c_code_blocks() -> None:
 APP = """
 import sys, threading
 from pathlib import Path
-from gputop.probes.runner.client import run_probe
+from tests.support.probe_runs import run_probe
 from gputop.probes.protocol.messages import Request
 
 def told(message):

@@ -27,7 +27,8 @@ from gputop.probes.protocol.messages import (
     encode,
 )
 from gputop.probes.protocol.outcome import Outcome
-from gputop.probes.runner.client import WORKER, run_probe
+from gputop.probes.runner.client import WORKER
+from tests.support.probe_runs import run_probe
 from gputop.probes.runner.interpreters import find_interpreter, inspect
 
 PROBES = WORKER.parent

@@ -61,7 +61,6 @@ AnyEntry = TypeVar("AnyEntry", bound=VersionEntry)
 class Version(VersionEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How one version builds its graph and chooses transports; fields: see versions.toml."""
 
-    xml_version: Literal["1", "2"]
     link_tag: Literal["nvlink", "xgmi"]
     path_types: tuple[PathName, ...]
     path_names: dict[str, str]

@@ -16,7 +16,7 @@ import psutil
 from gputop.probes.protocol.messages import MeasuredValue, Message, Request
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner import leftovers
-from gputop.probes.runner.client import run_probe
+from tests.support.probe_runs import run_probe
 from tests.support.places import TESTS
 
 RANKS = TESTS / "probe_ranks"

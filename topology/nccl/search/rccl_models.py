@@ -28,7 +28,6 @@ class RcclModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     gdr: tuple[str, ...]
     rings: tuple[str, ...]
     options: dict[str, float] = {}
-    odd_tails: bool = False
 
     def has(self, option: str) -> bool:
         """Whether an option is on."""

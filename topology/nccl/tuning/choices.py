@@ -5,14 +5,11 @@ from __future__ import annotations
 from ..prediction import AlgorithmChoice, Tuning
 from .inputs import TuningInput, single
 from .schedule import channel_range
-from .version import COLLECTIVES, PROTOCOLS
+from .version import PROTOCOLS
 
 MIB = 1 << 20
 SIZES = (MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
 """The sizes of an all-reduce that are shown, bytes."""
-
-SMALLEST, LARGEST = 1 << 10, 1 << 34
-"""Powers of two between which switch points are looked for, bytes."""
 
 
 def choose(
@@ -21,8 +18,8 @@ def choose(
     """The pick for one call alone in its group (enqueue.cc:topoGetAlgoInfo).
 
     `size_bytes` is the larger of the buffers sent and received, as nccl-tests counts it; the log
-    prints a rank's part for AllGather and ReduceScatter (see `logged_bytes`). None: nothing is
-    left to choose from and NCCL fails the call, or there is one rank and nothing to do.
+    prints a rank's part, one of `ranks`, for AllGather and ReduceScatter. None: nothing is left
+    to choose from and NCCL fails the call, or there is one rank and nothing to do.
     """
     best: tuple[float, str, str] | None = None
     for algorithm in candidates(comm, collective):
@@ -48,51 +45,6 @@ def choices(comm: TuningInput, tuning: Tuning, coll_channels: int) -> tuple[Algo
     """The picks for an all-reduce of 1, 4, 16, 64 and 256 MiB and 1 GiB."""
     found = (choose(comm, tuning, coll_channels, "AllReduce", size) for size in SIZES)
     return tuple(choice for choice in found if choice is not None)
-
-
-def crossovers(
-    comm: TuningInput, tuning: Tuning, coll_channels: int, collective: str = "AllReduce"
-) -> tuple[AlgorithmChoice, ...]:
-    """The pick for 1 KiB, then the first pick of every stretch of powers of two up to 16 GiB."""
-    found: list[AlgorithmChoice] = []
-    size = SMALLEST
-    while size <= LARGEST:
-        choice = choose(comm, tuning, coll_channels, collective, size)
-        last = found[-1] if found else None
-        if choice is not None and (
-            last is None or (choice.algorithm, choice.protocol) != (last.algorithm, last.protocol)
-        ):
-            found.append(choice)
-        size *= 2
-    return tuple(found)
-
-
-def estimate_us(
-    comm: TuningInput, tuning: Tuning, coll_channels: int, collective: str, size_bytes: int
-) -> float | None:
-    """The time of a call by the model, us, without the launch; None when NCCL would fail it."""
-    choice = choose(comm, tuning, coll_channels, collective, size_bytes)
-    return None if choice is None else choice.time_us
-
-
-def logged_bytes(collective: str, size_bytes: int, ranks: int) -> int:
-    """The size that NCCL's log prints for a call of `size_bytes`."""
-    return size_bytes // ranks if collective in ("AllGather", "ReduceScatter") else size_bytes
-
-
-def failures(comm: TuningInput, tuning: Tuning) -> tuple[str, ...]:
-    """Collectives that NCCL would fail, a sentence each; they do not stop the start."""
-    if comm.ranks <= 1:
-        return ()
-    return tuple(
-        f"{name} fails: NCCL has no algorithm and protocol left for it"
-        for name in COLLECTIVES
-        if not any(
-            gbs
-            for algorithm in candidates(comm, name)
-            for _, gbs in tuning[name][algorithm].values()
-        )
-    )
 
 
 def candidates(comm: TuningInput, collective: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from ...model.record import Gap
 from .values import address, complete, link_gaps, speed_gts, whole
 
 NVIDIA, AMD = 0x10DE, 0x1002
-NVSWITCH_CLASS, NPU_CLASS = "0x068000", "0x068001"
+NPU_CLASS = "0x068001"
 MOST_LINKS = 64
 """Links of one bundle that become records; more are a mistake in the file."""
 GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}

@@ -156,7 +156,7 @@ def _device(address: str, fields: Fields, parent: str, kind: str, names: Raw) ->
         vendor_name=_name(fields, names, "vendor_name", vendor),
         device_name=_name(fields, names, "device_name", vendor, device),
         driver=_driver(fields),
-        numa_node=_numa(fields),
+        numa_node=numa_node(fields),
         local_cpus=fields.text("local_cpulist", "local_cpus"),
         link_speed_max_gts=speed(fields, "max_link_speed", "link_speed_max_gts")
         if has_link
@@ -195,7 +195,8 @@ def _name(fields: Fields, names: Raw, field: str, *ids: int | None) -> str | Non
     return name
 
 
-def _numa(fields: Fields) -> int | None:
+def numa_node(fields: Fields) -> int | None:
+    """The NUMA node of a device; a gap where the firmware names none."""
     node = fields.number("numa_node", "numa_node")
     if node is not None and node < 0:
         fields.miss("numa_node", f"{node}: the firmware does not say")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from ...model.machine import Interface, RdmaDevice, RdmaPort
 from ...model.part import Part, Raw
 from ..files.answers import Fields, absent_text, part, whole, words
-from .devices import ADDRESS
+from .devices import ADDRESS, numa_node
 
 HARDWARE_TYPES = {1: "ethernet", 32: "infiniband", 772: "loopback"}
 """ARPHRD_ numbers of Linux if_arp.h."""
@@ -60,7 +60,7 @@ def _interface(
         mtu=fields.number("mtu", "mtu"),
         mac=fields.text("address", "mac"),
         ips=words(addresses),
-        numa_node=None if virtual else _numa(fields),
+        numa_node=None if virtual else numa_node(fields),
         default_route=None if isinstance(routes, str) else name in routes,
         gaps=fields.gaps,
     )
@@ -121,14 +121,6 @@ def _speed(fields: Fields) -> int | None:
     return value
 
 
-def _numa(fields: Fields) -> int | None:
-    node = fields.number("numa_node", "numa_node")
-    if node is not None and node < 0:
-        fields.miss("numa_node", f"{node}: the firmware does not say")
-        return None
-    return node
-
-
 def _device(name: str, fields: Fields) -> RdmaDevice:
     address = _address(fields)
     if address is None:
@@ -147,7 +139,7 @@ def _device(name: str, fields: Fields) -> RdmaDevice:
         guid=fields.text("node_guid", "guid"),
         firmware=fields.text("fw_ver", "firmware"),
         board_id=fields.text("board_id", "board_id"),
-        numa_node=_numa(fields),
+        numa_node=numa_node(fields),
         interfaces=words(fields.raw.get("netdevs")),
         ports=tuple(sorted(ports, key=lambda port: port.port)),
         gaps=fields.gaps,

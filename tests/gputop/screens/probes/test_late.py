@@ -27,7 +27,7 @@ from gputop.probes.protocol.messages import (
 )
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeStopped
-from gputop.probes.runner.client import run_probe
+from tests.support.probe_runs import run_probe
 from tests.support.places import TESTS
 
 WORKERS = TESTS / "probe_workers"

@@ -25,7 +25,8 @@ from gputop.probes.crew.steps import Step
 from gputop.probes.protocol.messages import MeasuredValue, Message, Progress, Request
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeStopped
-from gputop.probes.runner.client import Session, run_probe
+from gputop.probes.runner.client import Session
+from tests.support.probe_runs import run_probe
 from tests.probes.catalog.collectives.made import made
 from tests.support.nccl.rank_runs import rank_processes
 from tests.support.places import SHARED

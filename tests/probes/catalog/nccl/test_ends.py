@@ -74,7 +74,7 @@ def test_a_cancel_ends_every_rank() -> None:
 APP = """
 import json, sys, threading
 from gputop.probes.protocol.messages import Request
-from gputop.probes.runner.client import run_probe
+from tests.support.probe_runs import run_probe
 
 def probe():
     run_probe(Request("nccl", params=json.loads(sys.argv[1])), sys.executable,

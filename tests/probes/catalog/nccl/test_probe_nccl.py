@@ -11,7 +11,7 @@ import pytest
 
 from gputop.probes.crew.logs import HEAD_BYTES, TAIL_BYTES
 from gputop.probes.protocol.messages import Log, Message, Note, Progress
-from gputop.probes.runner.client import run_probe
+from tests.support.probe_runs import run_probe
 from tests.support.nccl.rank_runs import (
     MARK,
     fake,

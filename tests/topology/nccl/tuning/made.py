@@ -7,7 +7,7 @@ from dataclasses import replace
 from gputop.topology.nccl.prediction import Graphs, SearchGraph
 from gputop.topology.nccl.settings import Settings
 from gputop.topology.nccl.tuning.channels import coll_channels
-from gputop.topology.nccl.tuning.choices import choose, crossovers
+from gputop.topology.nccl.tuning.choices import choose
 from gputop.topology.nccl.tuning.model import TuningInput, tuning
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -70,11 +70,17 @@ def picked(comm: TuningInput, collective: str, size: int) -> str:
 
 
 def switches(comm: TuningInput, collective: str) -> str:
-    """Where the choice changes: "RING LL, 4M RING LL128"."""
-    found = crossovers(comm, tuning(comm), coll_channels(comm), collective)
-    names = [f"{one.algorithm} {one.protocol}" for one in found]
-    sizes = ["", *(f"{one.bytes // KIB}K " for one in found[1:])]
-    return ", ".join(size + name for size, name in zip(sizes, names, strict=True))
+    """Where the choice changes from 1 KiB to 16 GiB: "RING LL, 4096K RING LL128"."""
+    table, channels = tuning(comm), coll_channels(comm)
+    found: list[str] = []
+    last = ""
+    for exponent in range(10, 35):
+        choice = choose(comm, table, channels, collective, 1 << exponent)
+        name = f"{choice.algorithm} {choice.protocol}" if choice else last
+        if name != last:
+            found.append(f"{(1 << exponent) // KIB}K {name}" if last else name)
+            last = name
+    return ", ".join(found)
 
 
 def node(

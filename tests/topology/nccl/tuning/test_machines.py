@@ -8,7 +8,7 @@ import pytest
 
 from gputop.topology.nccl.prediction import Graphs
 from gputop.topology.nccl.tuning.channels import coll_channels
-from gputop.topology.nccl.tuning.choices import choose, failures, logged_bytes
+from gputop.topology.nccl.tuning.choices import choose
 from gputop.topology.nccl.tuning.merging import merge
 from gputop.topology.nccl.tuning.model import TuningInput, tuning
 from gputop.topology.nccl.tuning.version import assumption, tuning_version, tuning_versions
@@ -112,9 +112,3 @@ def test_rccl_is_not_guessed() -> None:
 def test_one_rank_has_nothing_to_choose() -> None:
     alone = replace(H200, ranks=1)
     assert choose(alone, tuning(alone), 2, "AllReduce", MIB) is None
-    assert failures(alone, tuning(alone)) == ()
-
-
-def test_the_log_prints_a_ranks_part_of_a_gather() -> None:
-    assert logged_bytes("AllGather", 4 * MIB, 4) == MIB
-    assert logged_bytes("AllReduce", 4 * MIB, 4) == 4 * MIB

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from gputop.topology.nccl.tuning.channels import coll_channels
-from gputop.topology.nccl.tuning.choices import choices, estimate_us
+from gputop.topology.nccl.tuning.choices import choices, choose
 from gputop.topology.nccl.tuning.model import TuningInput, tuning
 from tests.topology.nccl.tuning.made import H100, H200, MIB, graph, node, picked, switches
 
@@ -42,8 +42,10 @@ def test_the_worked_example_is_timed_as_in_the_log() -> None:
     assert picked(H200, "AllReduce", MIB) == "RING LL 0..23"
     assert picked(H200, "AllReduce", 16 * MIB) == "RING SIMPLE 0..23"
     assert picked(H200, "AllReduce", 4) == "RING LL 0..0"
-    assert estimate_us(H200, table, channels, "AllReduce", MIB) == pytest.approx(21.36, abs=0.01)
-    assert estimate_us(H200, table, channels, "AllReduce", 16 * MIB) == pytest.approx(98.7, abs=0.1)
+    for size, time_us, close in ((MIB, 21.36, 0.01), (16 * MIB, 98.7, 0.1)):
+        choice = choose(H200, table, channels, "AllReduce", size)
+        assert choice is not None
+        assert choice.time_us == pytest.approx(time_us, abs=close)
     shown = choices(H200, table, channels)
     assert [one.bytes // MIB for one in shown] == [1, 4, 16, 64, 256, 1024]
     assert all(one.time_us < later.time_us for one, later in pairwise(shown))
