@@ -16,8 +16,8 @@ import pytest
 
 from gputop.probes.protocol.messages import Message, Note, Progress, Request
 from gputop.probes.protocol.outcome import STATUSES, Outcome
-from tests.support.probe_runs import run_probe
 from tests.support.places import ROOT, TESTS
+from tests.support.probe_runs import run_probe
 
 WORKERS = TESTS / "probe_workers"
 GONE_SECONDS = 30.0

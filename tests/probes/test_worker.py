@@ -28,8 +28,8 @@ from gputop.probes.protocol.messages import (
 )
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner.client import WORKER
-from tests.support.probe_runs import run_probe
 from gputop.probes.runner.interpreters import find_interpreter, inspect
+from tests.support.probe_runs import run_probe
 
 PROBES = WORKER.parent
 SELF_TEST = Request("p2p", params={"device": "cpu", "count": 3, "samples": 3})

@@ -16,8 +16,8 @@ import psutil
 from gputop.probes.protocol.messages import MeasuredValue, Message, Request
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.runner import leftovers
-from tests.support.probe_runs import run_probe
 from tests.support.places import TESTS
+from tests.support.probe_runs import run_probe
 
 RANKS = TESTS / "probe_ranks"
 GONE_SECONDS = 30.0

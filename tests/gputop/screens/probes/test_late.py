@@ -27,8 +27,8 @@ from gputop.probes.protocol.messages import (
 )
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeStopped
-from tests.support.probe_runs import run_probe
 from tests.support.places import TESTS
+from tests.support.probe_runs import run_probe
 
 WORKERS = TESTS / "probe_workers"
 STUCK = MeasuredValue(

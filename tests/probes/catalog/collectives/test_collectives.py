@@ -26,10 +26,10 @@ from gputop.probes.protocol.messages import MeasuredValue, Message, Progress, Re
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeStopped
 from gputop.probes.runner.client import Session
-from tests.support.probe_runs import run_probe
 from tests.probes.catalog.collectives.made import made
 from tests.support.nccl.rank_runs import rank_processes
 from tests.support.places import SHARED
+from tests.support.probe_runs import run_probe
 
 MIB, GIB = 1 << 20, 1 << 30
 CAPTURES = SHARED / "captures/hgx-h200-4gpu-vm"

@@ -11,7 +11,6 @@ import pytest
 
 from gputop.probes.crew.logs import HEAD_BYTES, TAIL_BYTES
 from gputop.probes.protocol.messages import Log, Message, Note, Progress
-from tests.support.probe_runs import run_probe
 from tests.support.nccl.rank_runs import (
     MARK,
     fake,
@@ -21,6 +20,7 @@ from tests.support.nccl.rank_runs import (
     request,
     run,
 )
+from tests.support.probe_runs import run_probe
 
 pytestmark = pytest.mark.usefixtures("own_temporary_folder")
 
