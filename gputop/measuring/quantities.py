@@ -5,15 +5,16 @@ Tables, plots, heat maps and history take titles, units and the meaning of figur
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from gputop.probes import catalog
-from gputop.probes.protocol.quantity import Quantity
+from gputop.probes.protocol.quantity import PAIR, Quantity
 from gputop.terminal.clean import clean
 
 if TYPE_CHECKING:
+    from gputop.probes.protocol.quantity import OnPairs
     from gputop.probes.protocol.spec import ProbeSpec
     from gputop.topology.model.snapshot import Measurement
 
@@ -61,8 +62,7 @@ def headline_place(key: str, probe: str) -> int:
 
 def in_declared_order(found: Iterable[Quantity]) -> list[Quantity]:
     """Each quantity once, in the order of the declarations; undeclared ones come last."""
-    declared = [known for spec in specs().values() for known in spec.quantities]
-    place = {known: number for number, known in reversed(list(enumerate(declared)))}
+    place = {known: number for number, known in reversed(list(enumerate(_declared())))}
     return sorted(dict.fromkeys(found), key=lambda known: place.get(known, len(place)))
 
 
@@ -70,10 +70,39 @@ def main_variants() -> tuple[tuple[Quantity, str], ...]:
     """Quantities that are compared with the data sheet -> start of the compared variant."""
     return tuple(
         (declared, declared.main_variant)
-        for spec in specs().values()
-        for declared in spec.quantities
+        for declared in _declared()
         if declared.main_variant is not None
     )
+
+
+def on_pairs() -> list[tuple[Quantity, OnPairs]]:
+    """The quantities of the Pairs screen in its order, and how it shows them.
+
+    A pair has one figure of each; what is measured over sizes is a curve.
+    """
+    found = [
+        (declared, declared.on_pairs)
+        for declared in _declared()
+        if declared.per == PAIR
+        and declared.on_pairs is not None
+        and not declared.over_sizes
+        and not declared.in_check
+    ]
+    return sorted(found, key=lambda shown: shown[1].place)
+
+
+def on_map(per: str) -> tuple[tuple[Quantity, str], ...]:
+    """Quantities of pairs or devices that the Map shows -> their variant; "": any."""
+    return tuple(
+        (declared, declared.on_map)
+        for declared in _declared()
+        if declared.per == per and declared.on_map is not None
+    )
+
+
+def _declared() -> Iterator[Quantity]:
+    for spec in specs().values():
+        yield from spec.quantities
 
 
 def unit_text(unit: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
-    from gputop.topology.model.snapshot import Measurement
+    from gputop.topology.model.snapshot import Measurement, NodeSnapshot
     from gputop.topology.report import Report
 
 SELF = "·"
@@ -49,14 +49,16 @@ def pairs_of(addresses: tuple[str, ...]) -> list[Pair]:
     return [(a, b) for a in addresses for b in addresses if a != b]
 
 
-def measured(report: Report, quantity: str, variant: str | None = None) -> dict[Pair, Measurement]:
+def measured(
+    snapshot: NodeSnapshot, quantity: str, variant: str | None = None
+) -> dict[Pair, Measurement]:
     """Measurements of one quantity by ordered pair; figures of the CPU self-test are left out.
 
     `variant` picks one of several kinds of that quantity; None takes whatever there is.
     """
     return {
         (found.src, found.dst): found
-        for found in report.snapshot.measurements
+        for found in snapshot.measurements
         if found.quantity == quantity
         and found.src
         and found.dst

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from gputop.measuring.judged import judged
-from gputop.measuring.quantities import unit_text
+from gputop.measuring.quantities import on_pairs, unit_text
 from gputop.probes.catalog.p2p import quantities as p2p
 from gputop.terminal.clean import clean
+from gputop.topology.expectation.patterns import QUANTITIES as PATTERNED
 from gputop.topology.model.units import figure
 from gputop.topology.wiring.paths import path_between
 from gputop.widgets.link_matrix import relation_ink
@@ -17,7 +19,7 @@ from gputop.widgets.meters import verdict_of
 from gputop.widgets.nccl_measures import logged, nccl_path, transport
 
 if TYPE_CHECKING:
-    from gputop.probes.protocol.quantity import Quantity
+    from gputop.probes.protocol.quantity import OnPairs, Quantity
     from gputop.topology.expectation.judgement import Judgement
     from gputop.topology.report import Report
 
@@ -86,8 +88,8 @@ def measured_cells(
     """What works out the cells of one measured quantity; `signs` adds that of the verdict."""
 
     def values(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
-        found = measured(report, quantity, variant)
-        access = measured(report, p2p.ACCESS.key)
+        found = measured(report.snapshot, quantity, variant)
+        access = measured(report.snapshot, p2p.ACCESS.key)
         known = judged(report) if signs and found else None
         cells: dict[Pair, Value] = {}
         for pair in pairs_of(addresses):
@@ -141,7 +143,7 @@ def _signed(word: str, judgement: Judgement | None) -> str:
 
 def _healthy_share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
     cells = measured_cells(p2p.WRITE.key)(report, addresses)
-    found = measured(report, p2p.WRITE.key)
+    found = measured(report.snapshot, p2p.WRITE.key)
     known = judged(report) if found else None
     for pair, cell in cells.items():
         if cell.number is None or known is None:
@@ -168,31 +170,20 @@ def _share(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
     return cells
 
 
-def _declared(
-    name: str,
-    declared: Quantity,
-    title: str,
-    about: str,
-    *,
-    signs: bool = False,
-    patterns: bool = False,
-) -> Measure:
-    """The measure of a quantity that a probe declares; `about` continues its unit.
-
-    `patterns`: whether the sentence on the pattern in this matrix is shown below it.
-    """
+def _measure(declared: Quantity, shown: OnPairs) -> Measure:
     return Measure(
-        name,
-        title,
-        unit_text(declared.unit) + about,
-        measured_cells(declared.key, signs=signs),
+        declared.key,
+        shown.title or declared.title[:1].upper() + declared.title[1:],
+        unit_text(declared.unit) + shown.note + (_SIGNS if shown.signs else ""),
+        measured_cells(declared.key, signs=shown.signs),
         less_is_better=not declared.more_is_better,
         width=6,
-        quantity=declared.key if patterns else "",
+        quantity=declared.key if declared.key in PATTERNED else "",
     )
 
 
-MEASURES = (
+_SIGNS = "; ✓ healthy, ▼ low, ▲ high"
+_NOT_MEASURED = (
     Measure("relation", "Relation", "{distances}", _relation, nics=True, width=4),
     Measure(
         "nccl-path",
@@ -223,39 +214,12 @@ MEASURES = (
         _grant,
     ),
     Measure("expected", "Expected", "GB/s, payload one way along the path", _expected),
-    _declared(
-        "arrived", p2p.ARRIVAL, "Bytes arrive", "stored by the source, read back by the owner"
-    ),
-    _declared(
-        "one-way",
-        p2p.WRITE,
-        "Measured one way",
-        ", the row writes; ✓ healthy, ▼ low, ▲ high",
-        signs=True,
-        patterns=True,
-    ),
-    _declared("read", p2p.READ, "Read", ", the row reads", patterns=True),
-    _declared(
-        "kernel-write",
-        p2p.KERNEL_WRITE,
-        "Kernel write",
-        ", stores of a kernel of the row, not the copy engine",
-        patterns=True,
-    ),
-    _declared(
-        "both-ways",
-        p2p.BOTH_WAYS,
-        "Measured both ways",
-        " of this direction while the other runs too",
-        patterns=True,
-    ),
-    _declared("together", p2p.TOGETHER, "Both added", ", both directions at once, added"),
-    _declared("staged", p2p.THROUGH_HOST, "Staged", " through memory of the host, without P2P"),
-    _declared("latency", p2p.LATENCY, "Latency", ""),
+)
+_SHARES = (
     Measure(
         "healthy",
         "Share of healthy",
-        "% of what a healthy pair gives, one way; ✓ healthy, ▼ low, ▲ high",
+        f"% of what a healthy pair gives, one way{_SIGNS}",
         _healthy_share,
         width=6,
         quantity=p2p.WRITE.key,
@@ -268,3 +232,10 @@ MEASURES = (
         width=6,
     ),
 )
+
+
+@cache
+def measures() -> tuple[Measure, ...]:
+    """All measures in the order of the Pairs screen; the probes declare what they measure."""
+    of_probes = (_measure(declared, shown) for declared, shown in on_pairs())
+    return (*_NOT_MEASURED, *of_probes, *_SHARES)

@@ -66,7 +66,7 @@ def logged(report: Report, addresses: tuple[str, ...]) -> dict[Pair, Value]:
     """What NCCL or RCCL logged, with a sign: = as predicted, ≠ not."""
     decided = _decided(report, addresses)
     found: dict[Pair, Value] = {}
-    for pair, figure in measured(report, "transport").items():
+    for pair, figure in measured(report.snapshot, "transport").items():
         labels = (figure.verdict or "").split(" and ")
         word = clean(labels[0].partition("/")[0], 8)
         expected = decided.get(pair)

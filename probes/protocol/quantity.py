@@ -7,6 +7,23 @@ PAIR, DEVICE, RANKS = "pair", "device", "ranks"
 
 
 @dataclass(frozen=True)
+class OnPairs:
+    """How the Pairs screen shows a quantity."""
+
+    title: str = ""
+    """Its name there; "": the title, with a capital."""
+    note: str = ""
+    """Continues the unit in the line below the names: ", the row writes"."""
+    place: int = 100
+    """Lower places come first; equal ones in the order of the declarations."""
+    signs: bool = False
+    """Whether each figure has the sign of its verdict."""
+
+
+AS_DECLARED = OnPairs()
+
+
+@dataclass(frozen=True)
 class Quantity:
     """One quantity of a probe; nothing else declares its key, unit and titles."""
 
@@ -37,3 +54,11 @@ class Quantity:
     """Whether it times a first call; the details then hold later calls as `steady_us`."""
     in_check: bool = False
     """Whether only the comparison with NCCL's prediction shows it, and no table."""
+    on_pairs: Optional[OnPairs] = AS_DECLARED
+    """How the Pairs screen shows it if it has one figure for each pair; None: not at all."""
+    on_map: Optional[str] = None
+    """The variant that stands beside a line of the Map; "": whatever there is; None: not there.
+
+    Figures of a pair stand beside the lines from the selected GPU, those of a device beside its
+    PCIe link.
+    """

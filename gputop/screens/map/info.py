@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gputop.screens.map import xgmi as wiring_xgmi
+from gputop.screens.map.measured import there_and_back
 from gputop.screens.map.names import bridge_names, is_weak, nic_rate, short
 from gputop.screens.map.packages import package_facts, part_name, plain_names
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
-from gputop.topology.model.quantities import WRITE
 from gputop.widgets.gpu_cells import fast_traffic
 from gputop.widgets.spans import Line
 
@@ -246,30 +246,12 @@ def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
         spans.append((path.wires[0].source, ""))
     else:
         spans.append(("no rate on this path is known", "muted"))
-    measured = [_measured(snapshot, *pair) for pair in ((a, b), (b, a))]
-    if any(measured):
-        words = " / ".join(short(value) for value in measured)
-        spans += [
-            _DOT,
-            ("measured ", "muted"),
-            (f"{words} GB/s", "good"),
-            (" there / back", "muted"),
-        ]
+    measured = there_and_back(snapshot, a, b)
+    if measured:
+        spans += [_DOT, ("measured ", "muted"), (measured, "good"), (" there / back", "muted")]
     elif snapshot.machine.gpu(a) is not None and snapshot.machine.gpu(b) is not None:
         spans += [_DOT, ("not measured yet: ", "muted"), ("p", "key bold @probe(False)")]
     return tuple(spans)
-
-
-def _measured(snapshot: NodeSnapshot, src: str, dst: str) -> float | None:
-    """The latest copy rate of an ordered pair, GB/s; the self-test on CPUs says nothing of it."""
-    return next(
-        (
-            m.value
-            for m in reversed(snapshot.measurements)
-            if m.quantity == WRITE and (m.src, m.dst) == (src, dst) and m.device_kind != "cpu"
-        ),
-        None,
-    )
 
 
 def shortened(line: Line) -> Line:

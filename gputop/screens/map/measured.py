@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gputop.measuring.judged import judged
+from gputop.measuring.quantities import on_map, unit_text
+from gputop.probes.protocol.quantity import DEVICE, PAIR
 from gputop.screens.map.drawing import Line
 from gputop.screens.map.names import short
-from gputop.topology.model import quantities
 from gputop.widgets.measure import measured
 from gputop.widgets.meters import verdict_of
 from gputop.widgets.spans import Line as Spans
 
 if TYPE_CHECKING:
     from gputop.measuring.judged import Judged
-    from gputop.topology.model.snapshot import Measurement
+    from gputop.topology.model.snapshot import Measurement, NodeSnapshot
     from gputop.topology.report import Report
 
 LEGEND: Spans = (
@@ -25,7 +26,6 @@ LEGEND: Spans = (
     ("✓ 55/55", ""),
     (" PCIe to/from a GPU", "muted"),
 )
-_HOST = (quantities.HOST_TO_DEVICE, quantities.DEVICE_TO_HOST)
 _GRAVE = ("low", "too long", "high", "no reference", "healthy")
 
 
@@ -34,30 +34,35 @@ class MeasuredLines:
 
     def __init__(self, report: Report, cursor: str | None) -> None:
         self._judged: Judged | None = None
-        self._from: dict[str, Measurement] = {}
-        self._host: dict[str, tuple[Measurement, ...]] = {}
+        self._from: dict[str, list[Measurement]] = {}
+        self._host: dict[str, list[Measurement]] = {}
         if not report.snapshot.measurements:
             return
         self._judged = judged(report)
-        pairs = measured(report, quantities.WRITE)
-        self._from = {dst: figure for (src, dst), figure in pairs.items() if src == cursor}
-        for figure in report.snapshot.measurements:
-            pinned = figure.quantity in _HOST and figure.variant == "pinned"
-            if pinned and figure.src and figure.device_kind != "cpu" and figure.value is not None:
-                kept = self._host.get(figure.src, ())
-                self._host[figure.src] = (*kept, figure)
+        snapshot = report.snapshot
+        for declared, variant in on_map(PAIR):
+            for (src, dst), figure in measured(snapshot, declared.key, variant or None).items():
+                if src == cursor:
+                    self._from.setdefault(dst, []).append(figure)
+        for declared, variant in on_map(DEVICE):
+            for figure in snapshot.measurements:
+                if (
+                    figure.quantity == declared.key
+                    and variant in ("", figure.variant)
+                    and figure.src
+                    and figure.device_kind != "cpu"
+                    and figure.value is not None
+                ):
+                    self._host.setdefault(figure.src, []).append(figure)
 
     def of(self, line: Line) -> str:
         """The figure beside a line: "✓ 396", "▼ 27.7/55.4"; "" where there is none."""
-        figures: tuple[Measurement, ...] = ()
+        figures: list[Measurement] = []
         for end in line.ends:
             if line.kind == "pcie":
-                found = self._host.get(end, ())
-                figures = figures or tuple(
-                    sorted(found, key=lambda figure: _HOST.index(figure.quantity))
-                )
+                figures = figures or self._host.get(end, [])
             elif end in self._from:
-                figures = (self._from[end],)
+                figures = self._from[end]
         if not figures or self._judged is None:
             return ""
         if any(figure.verdict in ("wrong-data", "wrong-bytes") for figure in figures):
@@ -65,6 +70,19 @@ class MeasuredLines:
         verdicts = [verdict_of(self._judged.of(figure)) for figure in figures]
         sign = min(verdicts, key=lambda said: _GRAVE.index(said[1]))[0]
         return f"{sign} " + "/".join(_brief(figure.value) for figure in figures)
+
+
+def there_and_back(snapshot: NodeSnapshot, a: str, b: str) -> str:
+    """What was measured between two GPUs in both directions: "396 / 395 GB/s"; "" for nothing."""
+    texts = []
+    for declared, variant in on_map(PAIR):
+        found = measured(snapshot, declared.key, variant or None)
+        figures = [found.get(pair) for pair in ((a, b), (b, a))]
+        values = [None if figure is None else figure.value for figure in figures]
+        if any(values):
+            words = " / ".join(short(value) for value in values)
+            texts.append(f"{words} {unit_text(declared.unit)}")
+    return ", ".join(texts)
 
 
 def _brief(value: float | None) -> str:

@@ -20,7 +20,7 @@ from gputop.topology.explain.why import why_pair
 from gputop.widgets.board import Board
 from gputop.widgets.keys import Key, note, scroll_keys
 from gputop.widgets.link_matrix import READING
-from gputop.widgets.measures import MEASURES
+from gputop.widgets.measures import measures
 from gputop.widgets.pair_matrix import PairMatrix, devices
 from gputop.widgets.spans import Line, wrapped
 
@@ -116,11 +116,11 @@ class PairsScreen(View):
         elif report.matrix is None:
             matrix.show(READING)
         else:
-            matrix.show_measure(report, MEASURES[self._measure], self.shown)
+            matrix.show_measure(report, measures()[self._measure], self.shown)
 
     def _draw_pattern(self, report: Report, board: Board) -> None:
         """What the shape of the measured matrix says, where it says something."""
-        quantity = MEASURES[self._measure].quantity
+        quantity = measures()[self._measure].quantity
         text = ""
         if quantity and report.snapshot.measurements:
             text = judged(report).pattern(quantity)
@@ -129,9 +129,9 @@ class PairsScreen(View):
         board.show(wrapped(head, self.app.size.width - 1, 3) if text else ())
 
     def _measure_lines(self) -> tuple[Line, ...]:
-        shown = MEASURES[self._measure]
+        shown = measures()[self._measure]
         spans: list[tuple[str, str]] = [(" ", "")]
-        for index, measure in enumerate(MEASURES):
+        for index, measure in enumerate(measures()):
             title = self.gputop.words.say(measure.title)
             spans.append((title, "strong underline" if index == self._measure else "muted"))
             spans.append(("  ", ""))
@@ -141,7 +141,7 @@ class PairsScreen(View):
             names = (
                 (
                     (f" {self.gputop.words.say(shown.title)}", "strong"),
-                    (f"  {self._measure + 1} of {len(MEASURES)}, m: next", "muted"),
+                    (f"  {self._measure + 1} of {len(measures())}, m: next", "muted"),
                 ),
             )
         return (*names, *wrapped(((f" {unit}", "muted"),), width, indent=1))
@@ -152,7 +152,7 @@ class PairsScreen(View):
             return
         why = self.why()
         pair = self.query_one("#matrix", PairMatrix).pair
-        names = {address: label for label, address in devices(report, MEASURES[0])}
+        names = {address: label for label, address in devices(report, measures()[0])}
         if pair is not None:
             steps.caption(f"{names.get(pair[0], pair[0])} to {names.get(pair[1], pair[1])}")
         width = (steps.size.width or 60) - 1
@@ -166,7 +166,7 @@ class PairsScreen(View):
             ladder_lines(report, src, dst, width),
             pair_findings(self.shown, src, dst, width),
             # Below the matrix it stands where the measure shows it.
-            () if MEASURES[self._measure].quantity else pattern_lines(report, src, dst, width),
+            () if measures()[self._measure].quantity else pattern_lines(report, src, dst, width),
         ):
             lines += [*part, ()] if part else []
         return lines
@@ -184,7 +184,7 @@ class PairsScreen(View):
 
     def action_measure(self, step: int) -> None:
         """Show the next or the previous measure."""
-        self._show_measure((self._measure + step) % len(MEASURES))
+        self._show_measure((self._measure + step) % len(measures()))
 
     def action_scroll_steps(self, lines: int) -> None:
         """Scroll the explanation."""
@@ -196,7 +196,7 @@ class PairsScreen(View):
 
     def commands(self) -> Iterable[SystemCommand]:
         """Measures and probes, by name."""
-        for index, measure in enumerate(MEASURES):
+        for index, measure in enumerate(measures()):
             yield SystemCommand(
                 f"Measure: {self.gputop.words.say(measure.title)}",
                 self.gputop.words.say(measure.unit),
@@ -219,7 +219,7 @@ class PairsScreen(View):
         if pair is None or self.report is None or self.report.graph is None:
             return None
         why = why_pair(self.report.node, *pair)
-        return library_first(why) if MEASURES[self._measure].about == "nccl" else why
+        return library_first(why) if measures()[self._measure].about == "nccl" else why
 
     def probe_targets(self) -> tuple[str, ...]:
         """The two GPUs of the selected pair; () for all when a NIC is selected."""

@@ -12,9 +12,16 @@ from ...protocol.timing import Sampled
 
 _ONCE = "bytes copied, once"
 TO_DEVICE = Quantity(
-    "h2d_bandwidth", "to the GPU", counted=_ONCE, heading="to GPU", main_variant="pinned"
+    "h2d_bandwidth",
+    "to the GPU",
+    counted=_ONCE,
+    heading="to GPU",
+    main_variant="pinned",
+    on_map="pinned",
 )
-FROM_DEVICE = Quantity("d2h_bandwidth", "from the GPU", counted=_ONCE, heading="from GPU")
+FROM_DEVICE = Quantity(
+    "d2h_bandwidth", "from the GPU", counted=_ONCE, heading="from GPU", on_map="pinned"
+)
 QUANTITIES = {True: TO_DEVICE, False: FROM_DEVICE}
 """Whether the bytes go to the device -> the quantity."""
 _MEMORY = {

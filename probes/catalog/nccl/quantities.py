@@ -30,6 +30,7 @@ SEND_RECEIVE = Quantity(
     per=PAIR,
     heading="send and receive, compared, GB/s: row sends, column receives",
     broken=_BROKEN,
+    on_pairs=None,
 )
 TRANSPORT = Quantity("transport", "transport", unit="", per=PAIR, in_check=True)
 """A word from the debug log; the app reads it from the log itself."""

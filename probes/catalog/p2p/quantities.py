@@ -1,6 +1,6 @@
 """The quantities of ordered pairs of GPUs."""
 
-from ...protocol.quantity import PAIR, RANKS, Quantity
+from ...protocol.quantity import PAIR, RANKS, OnPairs, Quantity
 
 _ONCE = "bytes copied, once"
 
@@ -10,6 +10,7 @@ ACCESS = Quantity(
     unit="",
     per=PAIR,
     heading="peer access granted by the driver (not a data test)",
+    on_pairs=None,
 )
 ARRIVAL = Quantity(
     "bytes_arrive",
@@ -18,6 +19,7 @@ ARRIVAL = Quantity(
     per=PAIR,
     heading="bytes arrive: stored by a kernel of the row, read and compared on the column",
     broken=("wrong-bytes",),
+    on_pairs=OnPairs("Bytes arrive", "stored by the source, read back by the owner", 1),
 )
 WRITE = Quantity(
     "write_bandwidth",
@@ -26,6 +28,8 @@ WRITE = Quantity(
     counted=_ONCE,
     heading="one way, GB/s: row writes into the memory of the column",
     main_variant="",
+    on_pairs=OnPairs("Measured one way", ", the row writes", 2, signs=True),
+    on_map="",
 )
 READ = Quantity(
     "read_bandwidth",
@@ -33,6 +37,7 @@ READ = Quantity(
     per=PAIR,
     counted=_ONCE,
     heading="one way, GB/s: row reads out of the memory of the column",
+    on_pairs=OnPairs("Read", ", the row reads", 3),
 )
 BOTH_WAYS = Quantity(
     "both_ways_bandwidth",
@@ -40,6 +45,7 @@ BOTH_WAYS = Quantity(
     per=PAIR,
     counted=_ONCE,
     heading="both ways at once, GB/s of the direction row to column",
+    on_pairs=OnPairs("Measured both ways", " of this direction while the other runs too", 5),
 )
 TOGETHER = Quantity(
     "together_bandwidth",
@@ -47,6 +53,7 @@ TOGETHER = Quantity(
     per=PAIR,
     counted=_ONCE,
     heading="both ways at once, both directions added, GB/s",
+    on_pairs=OnPairs("Both added", ", both directions at once, added", 6),
 )
 KERNEL_WRITE = Quantity(
     "kernel_write_bandwidth",
@@ -54,6 +61,7 @@ KERNEL_WRITE = Quantity(
     per=PAIR,
     counted=_ONCE,
     heading="a kernel of the row writes into the memory of the column, GB/s",
+    on_pairs=OnPairs("Kernel write", ", stores of a kernel of the row, not the copy engine", 4),
 )
 KERNEL_READ = Quantity(
     "kernel_read_bandwidth",
@@ -61,6 +69,7 @@ KERNEL_READ = Quantity(
     per=PAIR,
     counted=_ONCE,
     heading="a kernel of the row reads out of the memory of the column, GB/s",
+    on_pairs=None,
 )
 THROUGH_HOST = Quantity(
     "staged_bandwidth",
@@ -68,6 +77,7 @@ THROUGH_HOST = Quantity(
     per=PAIR,
     counted=_ONCE,
     heading="through the memory of the host instead, GB/s: row to column",
+    on_pairs=OnPairs("Staged", " through memory of the host, without P2P", 7),
 )
 SWEEP = Quantity(
     "write_sweep",
@@ -84,6 +94,7 @@ LATENCY = Quantity(
     per=PAIR,
     more_is_better=False,
     heading="latency, us",
+    on_pairs=OnPairs("Latency", place=8),
 )
 KERNEL_LATENCY = Quantity(
     "kernel_latency",
@@ -93,6 +104,7 @@ KERNEL_LATENCY = Quantity(
     more_is_better=False,
     counted="one load that the next waits for",
     heading="a kernel of the row chases pointers in the memory of the column, us",
+    on_pairs=None,
 )
 ALONE = (
     ACCESS, ARRIVAL, WRITE, READ, BOTH_WAYS, TOGETHER, KERNEL_WRITE, KERNEL_READ, THROUGH_HOST,
@@ -106,6 +118,7 @@ CONCURRENT = Quantity(
     per=PAIR,
     counted=_ONCE,
     heading="copies at once, GB/s: row to column",
+    on_pairs=None,
 )
 CONCURRENT_TOTAL = Quantity(
     "concurrent_total",

@@ -9,9 +9,10 @@ import pytest
 from gputop.app import GpuTop
 from gputop.messages import ProbeEnded, ProbeMeasured, ProbeProgress, ProbeStarted
 from gputop.topology.model.machine import GpuPair
+from gputop.topology.model.quantities import WRITE
 from gputop.topology.model.snapshot import Measurement
 from gputop.widgets.measure import Value, heats
-from gputop.widgets.measures import MEASURES
+from gputop.widgets.measures import measures
 from gputop.widgets.pair_matrix import PairMatrix
 from tests.support.app import (
     StepFeed,
@@ -29,7 +30,7 @@ from tests.support.app import (
 from tests.support.measured import with_figures
 
 A, B = gpu(0).address, gpu(1).address
-BY_ID = {measure.id: measure for measure in MEASURES}
+BY_ID = {measure.id: measure for measure in measures()}
 
 
 def figure(quantity: str, src: str, dst: str, **fields: Any) -> Measurement:
@@ -52,7 +53,7 @@ def test_grant_spells_what_the_driver_said() -> None:
 
 def test_measured_words_and_numbers() -> None:
     found = cells(
-        "one-way",
+        WRITE,
         measurements=(
             figure("write_bandwidth", A, B, value=396.1, unit="GB/s"),
             figure("can_access", B, A, verdict="not-granted"),
@@ -64,13 +65,13 @@ def test_measured_words_and_numbers() -> None:
 
 def test_the_speed_of_wrong_data_is_no_figure() -> None:
     wrong = figure("write_bandwidth", A, B, value=396.1, unit="GB/s", verdict="wrong-data")
-    for measure in ("one-way", "share"):
+    for measure in (WRITE, "share"):
         assert cells(measure, measurements=(wrong,))[A, B] == Value(word="WRONG", ink="bad")
 
 
 def test_figures_of_the_self_test_are_not_shown_as_gpu_figures() -> None:
     found = cells(
-        "one-way", measurements=(figure("write_bandwidth", A, B, value=9.0, device_kind="cpu"),)
+        WRITE, measurements=(figure("write_bandwidth", A, B, value=9.0, device_kind="cpu"),)
     )
     assert found[A, B].number is None
 
@@ -98,13 +99,13 @@ async def test_measures_are_stepped_through_and_named(size: tuple[int, int]) -> 
         own = report.words
         await give(pilot, report)
         await press(pilot, "3")
-        for measure in [*MEASURES, MEASURES[0]]:
+        for measure in [*measures(), measures()[0]]:
             assert own.say(measure.title) in text(pilot, "#measure")
             assert own.say(measure.unit).split()[0] in text(pilot, "#measure")
             assert app_of(pilot).trouble == ""
             await press(pilot, "m")
         await press(pilot, "M")
-        assert MEASURES[0].title in text(pilot, "#measure")
+        assert measures()[0].title in text(pilot, "#measure")
 
 
 async def test_cursor_steps_over_the_diagonal_and_explains() -> None:
@@ -269,6 +270,6 @@ async def test_the_pattern_is_told_beside_every_measure(size: tuple[int, int]) -
         told = " ".join(text(pilot, "#steps").split())
         assert "Everything to and from GPU3 is low" in told
         assert told.count("to and from GPU3") == 1
-        await press(pilot, *["m"] * [measure.id for measure in MEASURES].index("one-way"))
+        await press(pilot, *["m"] * [measure.id for measure in measures()].index(WRITE))
         assert "to and from GPU3" in text(pilot, "#pattern")
         assert "to and from GPU3" not in text(pilot, "#steps")

@@ -16,7 +16,8 @@ from gputop.messages import SuiteChanged
 from gputop.screens.map.diagram import WiringDiagram
 from gputop.screens.probes.sweeps import sweeps
 from gputop.topology.expectation.judgement import Band, Judgement
-from gputop.widgets.measures import MEASURES
+from gputop.topology.model.quantities import WRITE
+from gputop.widgets.measures import measures
 from gputop.widgets.meters import figure_bar, progress, verdict_of
 from gputop.widgets.pair_matrix import PairMatrix
 from gputop.widgets.spans import Line, text_of, width_of
@@ -249,9 +250,9 @@ async def test_pairs_show_verdicts_shares_and_the_pattern() -> None:
         await press(pilot, "3")
         assert not pilot.app.screen.query_one("#pattern").display
         seen = {}
-        for measure in MEASURES:
+        for measure in measures():
             seen[measure.title] = text(pilot, "#matrix")
-            if measure.id == "one-way":
+            if measure.id == WRITE:
                 assert "Everything to and from GPU3 is low" in text(pilot, "#pattern")
             await press(pilot, "m")
         assert "396 ✓" in seen["Measured one way"]
