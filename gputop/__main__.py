@@ -12,16 +12,16 @@ from gputop import __version__
 def main() -> None:
     """Entry point of the `gputop` script; ends the process."""
     try:
-        if sys.argv[1:] == ["--version"] and _tell_version():
+        if sys.argv[1:] == ["--version"] and _print_version():
             return
         sys.exit(run(sys.argv[1:]))
     except KeyboardInterrupt:
-        # Before `run` got as far as to notice it.
+        # Ctrl+C came before `run` could handle it.
         sys.exit(130)
 
 
-def _tell_version() -> bool:
-    """Print the version; False where that fails, which `run` then says better.
+def _print_version() -> bool:
+    """Print the version; False if that fails, which `run` then reports.
 
     Asked often and by scripts: no import beyond the package itself.
     """
@@ -34,7 +34,7 @@ def _tell_version() -> bool:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line; gives one of the exit codes of `exits.py`, never a traceback."""
+    """Run one command line; returns an exit code of `exits.py` and never raises."""
     from contextlib import suppress
 
     from gputop.exits import ANSWERED, CANNOT_TELL, INTERRUPTED, OWN_ERROR, Exit
@@ -47,7 +47,7 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output left (`gputop topo | head`); nothing more can be said to it.
+        # The reader of our output has gone (`gputop topo | head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ANSWERED
     except Exception as error:
@@ -82,7 +82,7 @@ def _dispatch(arguments: list[str]) -> int:
     except click.exceptions.Abort:
         return INTERRUPTED
     except SystemExit:
-        # click ends so, with 1, when the reader of our output left before its end.
+        # click exits with 1 when the reader of our output has gone.
         return ANSWERED
     except click.ClickException as error:
         # With nobody there to read it, it stays a wrong usage.

@@ -1,4 +1,4 @@
-"""What keys of the app do that takes more than a line: choose a theme or a demo, export."""
+"""Actions of the app that take more than a line: choose a theme or a demo, export."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def offers_demos(report: Report | None) -> bool:
 
 
 class Follower(Protocol):
-    """An app that shows what a feed gives."""
+    """An app that shows the node of a feed."""
 
     interval: float
 

@@ -88,7 +88,7 @@ class GpuTop(App[int]):
 
     @property
     def view(self) -> View | None:
-        """The screen that is shown, be it below a panel."""
+        """The current screen, even while a panel covers it."""
         bottom = self.screen_stack[0]
         return bottom if isinstance(bottom, View) else None
 
@@ -109,7 +109,7 @@ class GpuTop(App[int]):
         if not self.is_headless:
             hangup.watch(lambda code: self.exit(return_code=code))
             job_control.watch(self._driver)
-            # What comes back from Ctrl+Z finds an empty screen, of which Textual knows nothing.
+            # After Ctrl+Z the terminal is empty, and Textual does not know it.
             self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh(layout=True))
         self.call_after_refresh(self._settle)
 
@@ -124,7 +124,7 @@ class GpuTop(App[int]):
         if self.refresher is not None:
             self.refresher.close()
         self.feed = feed
-        self.findings.speak_again()
+        self.findings.forget_silenced()
         self.refresher = Refresher(feed, self._inbox.take, self.interval)
         self.refresher.start()
 

@@ -1,4 +1,4 @@
-"""What travels to the app: one report a tick, and what a probe has to say."""
+"""The messages to the app: one report a tick, and the news of a probe."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ class RefreshFailed(Message):
 
 @dataclass
 class PolicyFailed(Message):
-    """What the site decided about findings cannot be used; the text says why."""
+    """The site's policy about findings cannot be used; the text says why."""
 
     text: str
 
 
 class ProbeMessage(Message):
-    """What the thread that measures posts; the app hands it to its ProbeController."""
+    """A message of the measuring thread; the app hands it to its ProbeController."""
 
 
 @dataclass
 class ProbeStarted(ProbeMessage):
-    """A probe runs from here on."""
+    """A probe has started."""
 
     probe: str
     python: str
@@ -59,7 +59,7 @@ class ProbeStarted(ProbeMessage):
 
 @dataclass
 class ProbeProgress(ProbeMessage):
-    """How far a probe is."""
+    """The progress of a probe."""
 
     done: int
     total: int
@@ -76,7 +76,7 @@ class ProbeMeasured(ProbeMessage):
 
 @dataclass
 class SuiteChanged(ProbeMessage):
-    """Where a suite stands now: a step began, moved on or ended."""
+    """The state of a suite after a step began, moved on or ended."""
 
     state: SuiteState
 
@@ -99,7 +99,7 @@ class NcclChecked(ProbeMessage):
 
 @dataclass
 class ProbeEnded(ProbeMessage):
-    """A probe is over."""
+    """A probe has ended."""
 
     status: str
     """"finished", "cancelled", "refused", "died", "timed out", "garbled", "no torch", "failed"."""
@@ -108,7 +108,7 @@ class ProbeEnded(ProbeMessage):
     forcible: bool = False
     """Whether the same request with force would go on."""
     probe: str = ""
-    """Which one, or "probes" for several; empty for the one that was started last."""
+    """The probe, or "probes" for several; empty for the one that was started last."""
 
 
 @dataclass
@@ -120,7 +120,7 @@ class ScreenWanted(Message):
 
 @dataclass(frozen=True)
 class ProbeState:
-    """Where a probe stands, as the screens show it."""
+    """The state of a probe, as the screens show it."""
 
     probe: str
     running: bool = True

@@ -1,4 +1,4 @@
-"""The node that somebody names: files, a demo, or this machine; read once, as a snapshot."""
+"""Reads the node that the user names (files, a demo or this machine) once, as a snapshot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTLE_SECONDS = 10.0
 driver without persistence mode takes seconds to wake eight GPUs."""
 LIST_DEMOS = "?"
 NAMED = 20
-"""So many files that were passed over are named for one reason; a folder may hold thousands."""
+"""How many skipped files are named for one reason; a folder may hold thousands."""
 
 
 def check_sources(sources: tuple[str, ...], demo: str | None) -> None:
@@ -67,11 +67,11 @@ def settle(feed: LiveFeed) -> NodeSnapshot:
 
 
 def load_snapshot(sources: tuple[str, ...]) -> NodeSnapshot:
-    """Read files; what was passed over is named on stderr."""
+    """Read files; those that are skipped are named on stderr."""
     from gputop.topology.recorded import load
 
     if "" in sources:
-        # A script's variable that nobody set would otherwise mean the current folder.
+        # An unset variable of a script would otherwise mean the current folder.
         raise Exit("--from: no file or folder is named", USAGE)
     try:
         loaded = load.load(sources, version=__version__)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def open_app(
     snapshot: NodeSnapshot | None = None, demo: str | None = None, interval: float = 1.0
 ) -> int:
-    """Show a snapshot, a demo, or this machine, until the person leaves; gives the exit code.
+    """Show a snapshot, a demo, or this machine until the user leaves; returns the exit code.
 
     Raises Exit when there is no terminal to draw on, and whatever made the app fail.
     """
@@ -30,7 +30,7 @@ def open_app(
     signs.fit(sys.__stderr__)
     # The app switches the collector on again behind the first picture.
     gc.disable()
-    # A reading thread gets its turn between two imports, not only every 5 ms.
+    # Lets a reading thread run between two imports, not only every 5 ms.
     sys.setswitchinterval(0.0005)
     from gputop.topology.recorded import feeds
     from gputop.topology.sources import live as watch

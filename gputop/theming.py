@@ -1,4 +1,4 @@
-"""Themes: themes/*.toml and the user's own, and the inks that lines of text are drawn with."""
+"""Themes: themes/*.toml and the user's own, and the inks of drawn text."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def for_few_colours() -> Theme:
 
 
 def user_folder() -> Path | None:
-    """Where a person's own themes are looked for; None for a user without a home."""
+    """The folder of the user's own themes; None for a user without a home."""
     try:
         return platformdirs.user_config_path("gputop") / USER_FOLDER_NAME
     except RuntimeError:
@@ -69,7 +69,7 @@ def user_folder() -> Path | None:
 
 
 def load_user(folder: Path | None, defaults: Theme) -> tuple[tuple[Theme, ...], tuple[str, ...]]:
-    """Read a person's own themes: those that work, and one sentence for each that does not."""
+    """Read the user's own themes: those that work, and one sentence for each that does not."""
     loaded: list[Theme] = []
     failed: list[str] = []
     if folder is None:

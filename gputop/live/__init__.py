@@ -1,1 +1,1 @@
-"""What goes on behind the screens of a live session: threads, and what they hand over."""
+"""The threads behind the screens of a live session, and what they hand over."""

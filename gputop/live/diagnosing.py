@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from gputop.topology.report import Report
 
 CHANGED_SECONDS, CHANGED_COSTS = 1.0, 20
-"""After a change the rules wait this long at least, or so many times what they cost last."""
+"""After a change the rules wait at least this long, or this many times their last run time."""
 MOVED_SECONDS, MOVED_COSTS = 5.0, 200
 """The same where only readings moved: at most half a percent of a core."""
 SETTLED_SECONDS = 2.0
-"""After this long all sources had their say, so that counters have something to start from."""
+"""By then every source has answered, so that counters have a value to start from."""
 WINDOW_SECONDS = 600.0
-"""Counters are compared with a reading one to two of these ago: a finding about them goes again;
-what happened before stays among the events."""
+"""Counters are compared with a reading that is one to two of these old. A finding about them
+disappears again; its event stays in the list."""
 
 
 class Diagnosing:
@@ -32,16 +32,16 @@ class Diagnosing:
 
     def __init__(self) -> None:
         self.diagnosis: Diagnosis | None = None
-        """What they said last; an equal answer is the same object."""
+        """The last diagnosis; an equal one is the same object."""
         self.trouble = ""
-        """Why the site's policy cannot be used, which then silences nothing; "" where it can."""
+        """Why the site's policy cannot be used and silences nothing; "" where it can."""
         self._policy: Policy | None = None
         self._reference: Reference | None = None
         self._started: float | None = None
         self._earlier: tuple[float, NodeSnapshot] | None = None
-        """When it was read (monotonic: the clock of the host may jump) and what."""
+        """Time (monotonic: the clock of the host may jump) and snapshot of the earlier reading."""
         self._next: tuple[float, NodeSnapshot] | None = None
-        """What becomes the earlier reading once it is old enough."""
+        """The reading that becomes the earlier one once it is old enough."""
         self._last: NodeSnapshot | None = None
         self._decided_by: tuple[object, ...] = ()
         self._prediction: object = None
@@ -60,7 +60,7 @@ class Diagnosing:
         return waited >= max(MOVED_SECONDS, MOVED_COSTS * self._cost)
 
     def ask(self, report: Report, now: float) -> bool:
-        """Ask them, if that is due; says whether they say something new. Takes milliseconds."""
+        """Ask the rules if that is due; whether the diagnosis is new. Takes milliseconds."""
         self._keep(report.snapshot, now)
         if not self.due(report, now):
             return False
@@ -87,7 +87,7 @@ class Diagnosing:
         return True
 
     def _read_policy(self, *, live: bool) -> None:
-        """What the site decided; what it expects holds for its own machines, no file or demo."""
+        """Read the site's policy; its expected node applies to live machines only."""
         from gputop.checking.node import reference
         from gputop.checking.policy import site
         from gputop.topology.diagnosis.engine import load
@@ -113,18 +113,18 @@ class Diagnosing:
             self._earlier, self._next = self._next, (now, snapshot)
 
     def _before(self, snapshot: NodeSnapshot, now: float) -> NodeSnapshot | None:
-        """The earlier reading, as old as it is whatever the clock of the host did since."""
+        """The earlier reading with its true age, whatever the clock of the host did since."""
         if self._earlier is None:
             return None
         at, earlier = self._earlier
-        # A file stays what it is: nothing happens between two looks at it.
+        # A file does not change, so nothing happens between two looks at it.
         if now <= at or earlier is snapshot:
             return None
         return msgspec.structs.replace(earlier, taken_at=snapshot.taken_at - (now - at))
 
 
 def _deciding(report: Report) -> tuple[object, ...]:
-    """What most rules follow from; readings, which always move, are left out."""
+    """The facts that most rules depend on, without readings, which always change."""
     snapshot = report.snapshot
     return (
         snapshot.machine,

@@ -1,4 +1,4 @@
-"""Findings as the app shows them: those silenced here left out, and the sign of a device."""
+"""Findings as the app shows them: without those silenced in this session; signs of devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HERE = "in this session"
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rules said, less what somebody at this screen does not want to hear of."""
+    """The findings of a diagnosis without those that the user silenced."""
 
     diagnosis: Diagnosis
     findings: tuple[Finding, ...] = ()
@@ -69,7 +69,7 @@ def shown(report: Report | None, quiet: frozenset[FindingKey] = frozenset()) -> 
 def explained_with(why: Page, shown: Shown, *nodes: str) -> Page:
     """An explanation of these devices, led by the findings about them.
 
-    Where nothing else is to be mended it ends with the cure of the worst one that is harmful.
+    If the page has no fix of its own, it ends with the fix of the worst harmful finding.
     """
     wanted = {*nodes, *(node.partition("/")[0] for node in nodes)}
     found = [finding for finding in shown.findings if not wanted.isdisjoint(finding.devices)]

@@ -28,11 +28,11 @@ class FindingsController:
         return shown(report, self.quiet)
 
     def silence(self, key: FindingKey) -> bool:
-        """Silence a finding, or let it speak again; says whether it is silent now."""
+        """Silence a finding or undo that; returns whether it is silenced now."""
         self.quiet ^= {key}
         return key in self.quiet
 
-    def speak_again(self) -> None:
+    def forget_silenced(self) -> None:
         """Forget what was silenced: another node is shown."""
         self.quiet = frozenset()
 

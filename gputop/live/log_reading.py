@@ -21,7 +21,7 @@ from gputop.topology.recorded.plain_file import open_plain
 
 SCHEMA = "gputop.log/1"
 WORDS = {severity: word for word, severity in SEVERITY_OF.items()}
-"""Severity -> the word that the document has for it."""
+"""Severity -> its word in the document."""
 NO_LINES = "no line of NCCL or RCCL in it; a job writes them with NCCL_DEBUG=INFO"
 
 
@@ -37,7 +37,7 @@ def read_path(path: Path, heard: Callable[[int], None] | None = None) -> LogRepo
     """Read a file; raises ReadError."""
     try:
         with open_plain(path) as file:
-            # The kernel's own files have no size, and some give their lines but once, or wait.
+            # Files of the kernel have no size; some yield their lines only once, and some block.
             if not os.fstat(file.fileno()).st_size:
                 raise ReadError(f"{path}: its size is 0 bytes, so there is nothing to read")
             return read_stream(file, path.name, heard)

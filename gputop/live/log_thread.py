@@ -1,4 +1,4 @@
-"""A log read and compared in a thread of its own: a large one takes seconds."""
+"""Reads and compares a log in a thread of its own, because a large one takes seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LogProgress(Message):
-    """So many bytes are read."""
+    """The number of bytes read so far."""
 
     def can_replace(self, message: Message) -> bool:
         """Only the newest counts."""
@@ -50,7 +50,7 @@ class _Cancelled(Exception):  # noqa: N818 - nobody wants the answer any more
 
 
 class LogThread:
-    """Reads one file; posts how far it is and what came of it."""
+    """Reads one file; posts its progress and then the result."""
 
     def __init__(
         self, path: Path, snapshot: NodeSnapshot | None, post: Callable[[Message], object]
@@ -62,11 +62,11 @@ class LogThread:
         self._total: int | None = None
 
     def start(self) -> None:
-        """Begin; a daemon, so that leaving the app waits for nothing."""
+        """Begin in a daemon thread, for which leaving the app does not wait."""
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
     def cancel(self) -> None:
-        """Let go of it; nothing is posted any more."""
+        """Stop; nothing more is posted."""
         self._stop.set()
 
     def _heard(self, read_bytes: int) -> None:
@@ -76,7 +76,7 @@ class LogThread:
 
     def _run(self) -> None:
         try:
-            # A compressed file holds more than it weighs: no share can be told.
+            # The full size of a compressed file is not known, so no share is either.
             if self.path.suffix != ".gz" and self.path.is_file():
                 self._total = self.path.stat().st_size
             log = read_path(self.path, self._heard)

@@ -55,7 +55,7 @@ class ProbeController:
         self.nccl_log: ReadLog | None = None
         """The log of the last run of the probe nccl, explained and compared."""
         self.notes: dict[str, tuple[str, ...]] = {}
-        """Probe -> what its last run with figures or notes said besides."""
+        """Probe -> the notes of its last run that had figures or notes."""
 
     @property
     def running(self) -> bool:
@@ -70,7 +70,7 @@ class ProbeController:
     def start(
         self, addresses: tuple[str, ...] = (), force: bool = False, probe: str = PROBE
     ) -> None:
-        """Measure between the GPUs of these PCI addresses, () for all; one probe at a time."""
+        """Measure between the GPUs of these PCI addresses, () for all; one probe runs at a time."""
         snapshot = self._measurable()
         if snapshot is not None:
             self._host.probe = ProbeState(probe=probe)
@@ -93,7 +93,7 @@ class ProbeController:
     ) -> None:
         """Run these probes, () for all, on the GPUs of these PCI addresses, () for all.
 
-        `level`: "quick", "normal" or "full". The app's `suite` says how far it is; `cancel` ends
+        `level`: "quick", "normal" or "full". The app's `suite` holds the progress; `cancel` ends
         it.
         """
         snapshot = self._measurable()
@@ -153,7 +153,7 @@ class ProbeController:
                 self._ended(message)
 
     def _checked(self, message: messages.NcclChecked) -> None:
-        """Keep what a run of NCCL proved, and say how it compares with the prediction."""
+        """Keep the result of a run of NCCL, and show how it compares with the prediction."""
         self._host.nccl_check, self.nccl_log = message.check, message.read
         check = message.check
         if message.text or check is None:

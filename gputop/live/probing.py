@@ -59,11 +59,11 @@ class Probing:
         self._thread.start()
 
     def cancel(self) -> None:
-        """Ask what runs to end; its end comes as a message."""
+        """Ask the running suite to end; its end comes as a message."""
         self._cancel.set()
 
     def close(self) -> None:
-        """The app leaves: end the probe. Does not wait; the worker dies with its parent anyway."""
+        """End the probe without waiting; the worker dies with its parent anyway."""
         self._cancel.set()
 
     def _run(
@@ -127,7 +127,7 @@ class _Posting:
             self._post(messages.ProbeEnded(state.status, state.text, state.forcible, name))
 
     def _noted(self, state: messages.SuiteState) -> messages.SuiteState:
-        """The same with what we have to say ourselves, after what the probes said."""
+        """The same state with our own notes behind those of the probes."""
         steps = []
         for step in state.steps:
             note = self._not_kept.get(step.name)
@@ -137,7 +137,7 @@ class _Posting:
         return replace(state, steps=tuple(steps))
 
     def _ended(self, event: Ended) -> None:
-        """Compare and keep what a probe found; the others go on whatever comes of that."""
+        """Compare and keep the figures of a probe; a failure here stops no other probe."""
         if event.result.outcome.logs:
             self._check(event.result)
         note = self._keep(event)
@@ -153,7 +153,7 @@ class _Posting:
             return f"the run is not kept in the history: {type(error).__name__}: {error}"
 
     def _check(self, result: ProbeResult) -> None:
-        """Lay the logs beside the prediction, here and not on the event loop: it takes a while."""
+        """Compare the logs with the prediction in this thread, because that takes a while."""
         try:
             check = check_run(self._snapshot, result, {})
             read = examine(log_of(result), self._snapshot, library=check.library)

@@ -20,9 +20,9 @@ STARTUP_SECONDS = 2.0
 """For this long after the start every answer is shown at once; later one report an interval."""
 STARTUP_GAP_SECONDS = 0.03
 PREDICT_AFTER_SECONDS = 0.5
-"""Predicting takes a tenth of a second of computing; it waits until the first picture is drawn."""
+"""Predicting computes for a tenth of a second, so it waits until the first picture is drawn."""
 WAKE_SECONDS = 0.5
-"""The longest that new measurements wait for a feed that says nothing."""
+"""How long new measurements wait at most for a silent feed."""
 
 
 class Inbox:
@@ -83,7 +83,7 @@ class Refresher:
         self._interval = interval
 
     def add_measurements(self, measurements: tuple[Measurement, ...]) -> None:
-        """Keep figures of a probe with the node; a newer one of the same kind replaces an older."""
+        """Keep figures of a probe with the node; a newer one replaces an older one of its kind."""
         kept = {figure.key: figure for figure in self._measurements}
         for figure in measurements:
             # The newest goes last, where it counts most.
@@ -99,7 +99,7 @@ class Refresher:
             try:
                 self._tick()
                 self._decide()
-                self._tell()
+                self._with_news()
             except Exception as error:  # noqa: BLE001 - the app border: the screen stays, with the reason
                 self._send(RefreshFailed(f"{type(error).__name__}: {error}"))
             young = time.monotonic() - started < STARTUP_SECONDS
@@ -139,7 +139,7 @@ class Refresher:
             _ = report.graph
 
     def _undecided(self) -> bool:
-        """Whether it is still open what is predicted, or why nothing is."""
+        """Whether neither a prediction nor the reason for its absence is known yet."""
         return self._report is not None and not self._report.node.decided
 
     def _decide(self) -> None:
@@ -151,15 +151,15 @@ class Refresher:
         try:
             node = node.decide()
         except Exception as error:
-            # Said once: another try on the same machine would fail alike.
+            # Reported once: another try on the same machine would fail alike.
             node = node.undecidable(f"{type(error).__name__}: {error}")
             raise
         finally:
             self._report = self._report.of(node)
             self._send(ReportReady(self._report))
 
-    def _tell(self) -> None:
-        """Add what happened, and what the rules say where it is time to ask them."""
+    def _with_news(self) -> None:
+        """Add the events and, where the rules are due, their diagnosis."""
         report = self._report
         if report is None or self._undecided():
             return

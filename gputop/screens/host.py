@@ -1,4 +1,4 @@
-"""What a screen needs of the app. The app is one; a screen knows no more of it than this."""
+"""What a screen needs of the app. A screen knows no more of the app than this."""
 
 from __future__ import annotations
 

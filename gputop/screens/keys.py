@@ -82,7 +82,7 @@ COMMON = (
 
 
 def key_line(own: Sequence[Key], first: Sequence[str]) -> list[tuple[Key, str]]:
-    """The keys of the line of keys, each with the action of the app that a click calls.
+    """The entries of the line of keys, each with the action of the app that a click calls.
 
     `own` are the keys of the screen, `first` the names of those that lead the line, be they of
     the screen or common. A common key that means something else here is left out.

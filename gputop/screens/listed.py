@@ -1,4 +1,4 @@
-"""A list beside a panel: what three screens are made of."""
+"""A list beside a panel, as three screens have it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ListedView(View):
     """Selector of the board."""
 
     def on_named_list_picked(self, message: NamedList.Picked) -> None:
-        """Tell about the line under the cursor."""
+        """Draw the panel for the line under the cursor."""
         self.query_one(self.DETAILS, Board).scroll_home(animate=False)
         self.redraw()
         if message.twice:

@@ -36,10 +36,10 @@ TINY_BELOW = (60, 14)
 
 
 class View(Screen[None]):
-    """A screen of the app: a line above, the body, what goes on, the keys.
+    """A screen of the app: the line above, the body, the status line and the keys.
 
-    A subclass gives `body()` and `draw(report)`; it draws only while it is on screen. What is
-    selected is told to the app by `selected_text`, `why` and `probe_targets`.
+    A subclass gives `body()` and `draw(report)`; it draws only while it is on screen. The app
+    learns what is selected from `selected_text`, `why` and `probe_targets`.
     """
 
     TITLE = ""
@@ -77,7 +77,7 @@ class View(Screen[None]):
         raise NotImplementedError
 
     def draw(self, report: Report) -> None:
-        """Bring the widgets up to date; called when the screen is visible and mounted."""
+        """Update the widgets; called when the screen is visible and mounted."""
         raise NotImplementedError
 
     def selected_text(self) -> str:
@@ -94,7 +94,7 @@ class View(Screen[None]):
         return self.gputop.findings.shown(self.report)
 
     def with_findings(self, why: Page, *nodes: str) -> Page:
-        """An explanation of these devices, led by what the rules found of them."""
+        """An explanation of these devices, led by the findings about them."""
         shown = self.shown
         if shown is None:
             return why
@@ -124,7 +124,7 @@ class View(Screen[None]):
 
     @property
     def on_screen(self) -> bool:
-        """Whether this screen can be seen, be it below a panel."""
+        """Whether this screen can be seen, if only below a panel."""
         return self.is_mounted and self in self.app.screen_stack
 
     def redraw(self) -> None:
@@ -149,12 +149,12 @@ class View(Screen[None]):
                 self.redraw()
 
     def watch_probe(self) -> None:
-        """Show how far a probe is."""
+        """Show the progress of a probe."""
         if self.on_screen:
             self.draw_bars()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Let the stylesheet know how much room there is."""
+        """Set the classes by which the stylesheet knows how much room there is."""
         self._classes_for(event.size.width, event.size.height)
         self.call_after_refresh(self.redraw)
 
@@ -172,7 +172,7 @@ class View(Screen[None]):
             )
 
     def draw_bars(self) -> None:
-        """Bring the lines above and below the body up to date."""
+        """Update the lines above and below the body."""
         if not self.is_mounted:
             return
         report = self.report
@@ -185,7 +185,7 @@ class View(Screen[None]):
         if report is not None and report.events and self.name != "findings":
             place = NAMES.index("findings") + 1
             news = news_line(report.events, report.snapshot.taken_at, place)
-        # News gives way to what goes on: then it stands at the right, where there is room.
+        # While something is in progress, news stands at the right, where there is room.
         self.query_one("#status", StatusBar).show(now or news, news if now else ())
         self.query_one("#keys", KeyBar).keys(
             [

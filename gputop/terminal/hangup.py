@@ -24,7 +24,7 @@ RESET = (
     b"\x1b[?2004l\x1b[?1004l\x1b[?2048l\x1b[<u"  # paste, focus, sizes, keys
     b"\x1b[?7h\x1b[?25h\x1b[?1049l"  # line wrap, cursor, the screen from before
 )
-"""What undoes all that Textual asks of a terminal."""
+"""Undoes everything that Textual requests of a terminal."""
 
 
 def guard() -> None:
@@ -47,7 +47,7 @@ def guard() -> None:
         os._exit(128 + code)
 
     for code in (signal.SIGHUP, *ASKED):
-        # One that is ignored (nohup) stays so.
+        # An ignored signal (nohup) stays ignored.
         if signal.getsignal(code) is signal.SIG_DFL:
             signal.signal(code, end)
 
@@ -107,5 +107,5 @@ def _poll(number: int, milliseconds: int | None) -> bool:
 
 
 def leave() -> None:
-    """End without a word; children of ours see their end of the pipe close."""
+    """End silently; our children see their end of the pipe close."""
     os._exit(EXIT_CODE)

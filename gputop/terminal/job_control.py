@@ -32,7 +32,7 @@ def can_stop() -> bool:
 
 
 def watch(driver: Driver | None) -> None:
-    """Take the terminal anew after any stop, be it SIGSTOP, which nobody hears.
+    """Take the terminal again after any stop, even SIGSTOP, which no process notices.
 
     Textual, which expects its own stop alone, would otherwise take a terminal that it has: with a
     second thread for the keys, and what it gives back at the end is its own raw mode. Schedulers
@@ -58,7 +58,7 @@ def watch(driver: Driver | None) -> None:
 
 
 def _in_front() -> bool:
-    """Whether the terminal is ours; true where nobody can tell."""
+    """Whether the terminal is ours; true where that is not known."""
     with suppress(AttributeError, OSError, ValueError):
         return os.tcgetpgrp(sys.__stdin__.fileno()) == os.getpgrp()  # type: ignore[union-attr]
     return True

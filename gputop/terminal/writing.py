@@ -1,4 +1,4 @@
-"""Files that somebody asked for: there whole, or not at all."""
+"""Writes files that the user asked for: complete, or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def write_whole(path: Path, data: bytes, *, fresh: bool = False) -> None:
-    """Write beside the place and put it there in one step; a failure leaves what was there.
+    """Write a file beside the place and rename it; a failure leaves the old file.
 
     `fresh`: never over a file that is there (FileExistsError). A pipe or device is written to as it
     is. Raises OSError, and ValueError for a path with a null byte.
@@ -35,7 +35,7 @@ def write_whole(path: Path, data: bytes, *, fresh: bool = False) -> None:
     except PermissionError:
         if before is None:
             raise
-        # A file that may be written in a folder that may not.
+        # The file may be written, its folder may not.
         place.write_bytes(data)
         return
     try:
@@ -54,7 +54,7 @@ def write_whole(path: Path, data: bytes, *, fresh: bool = False) -> None:
 
 
 def code_of(error: Exception) -> int:
-    """The exit code of a file that could not be written: a full disk is no wrong usage."""
+    """The exit code for a file that could not be written: a full disk is not wrong usage."""
     return CANNOT_TELL if isinstance(error, OSError) and error.errno in FULL else USAGE
 
 

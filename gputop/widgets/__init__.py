@@ -1,1 +1,1 @@
-"""What draws; each widget gets its data from the screen it sits on."""
+"""The widgets; each gets its data from the screen that it is on."""

@@ -1,4 +1,4 @@
-"""The line above and the lines below every screen: where one is, what goes on, which keys work."""
+"""The lines above and below every screen: its name, what is in progress, which keys work."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TopBar(Bar):
 
 
 class StatusBar(Bar):
-    """What goes on: a probe that runs, figures that are old. Takes no room when it is silent."""
+    """What is in progress: a running probe, old figures. Takes no room when it is empty."""
 
     def show(self, line: Line, end: Line = EMPTY) -> None:
         """Put these spans on the line, or take the line away."""

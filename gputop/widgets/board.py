@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Board(ScrollView):
     """Shows lines; the first `fixed_rows` and the first `fixed_columns` cells never scroll.
 
-    It has no state of its own but what it was given and how far it is scrolled.
+    Its only state is the given lines and how far it is scrolled.
     """
 
     can_focus = False
@@ -56,7 +56,7 @@ class Board(ScrollView):
         self._widths: list[int] = []
         """Cells of each line."""
         self._inks: Inks | None = None
-        """Those of the theme that the styles here are made of."""
+        """The inks of the theme in use."""
         self._ground_style: Style | None = None
         self._inked: dict[str, Style] = {}
         """Inks over the ground of this board, as they are drawn."""
@@ -183,7 +183,7 @@ class Board(ScrollView):
         self._ground_style = None
 
     def _ground(self) -> Style:
-        # It follows from all that this board lies in, which takes long to go through for a line.
+        # The style depends on all parents of this board, which takes too long for each line.
         inks = inks_of(self.app)
         if self._ground_style is None or inks is not self._inks:
             self._forget_styles()

@@ -22,7 +22,7 @@ ALARMING = {"hw slowdown", "hw thermal", "hw power brake"}
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """All that one line of the table is made of."""
+    """The data of one line of the table."""
 
     gpu: Gpu
     reading: GpuReading | None

@@ -32,7 +32,7 @@ class FindingRow(msgspec.Struct, frozen=True, kw_only=True):
     finding: Finding | None = None
     """None for the line about rules without evidence."""
     silenced: str | None = None
-    """Why it is silenced, "" where nobody said; None for one that speaks."""
+    """Why it is silenced, "" where nobody said; None for one that counts."""
 
 
 def rows_of(shown: Shown) -> tuple[FindingRow, ...]:
@@ -63,7 +63,7 @@ def _row(finding: Finding, silenced: str | None) -> FindingRow:
 
 
 def _named_apart(rows: list[FindingRow]) -> tuple[FindingRow, ...]:
-    """The rows with names of their own, should a rule say the same twice."""
+    """The rows with unique names, in case a rule says the same twice."""
     seen: dict[str, int] = {}
     apart = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""Findings: what is wrong here, by harm, with its proof and its cure; and what happened since."""
+"""Findings: what is wrong here, the most harmful first, with proof and fix; and the events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOTHING: Line = ((" nothing found", "good"),)
 
 
 class FindingsScreen(ListedView):
-    """The list beside the selected finding, and what happened while one watched."""
+    """The list and the events beside the selected finding."""
 
     TITLE = "Findings"
     LIST = "#finding-list"
@@ -70,7 +70,7 @@ class FindingsScreen(ListedView):
             yield Board(id="finding", classes="titled")
 
     def draw(self, report: Report) -> None:
-        """Bring every part up to date; most ticks nothing here has changed."""
+        """Update every part; on most ticks nothing has changed."""
         table, text = self._list, self.query_one("#finding", Board)
         events = self.query_one("#events", Board)
         head = self.query_one("#findings-head", Board)
@@ -116,7 +116,7 @@ class FindingsScreen(ListedView):
         return None if row is None else row.finding
 
     def action_silence(self) -> None:
-        """Silence the selected finding for this session, or let it speak again."""
+        """Silence the selected finding for this session, or undo that."""
         row, finding = self._list.row, self._finding
         if row is None or finding is None:
             self.gputop.say("no finding is selected", severity="warning")
@@ -131,7 +131,7 @@ class FindingsScreen(ListedView):
         self.redraw()
 
     def action_copy_command(self) -> None:
-        """Copy the commands that mend it, one by one; without any the whole finding."""
+        """Copy the commands of its fix one by one; without any, the whole finding."""
         finding = self._finding
         found = () if finding is None else finding.commands
         if found:
@@ -152,7 +152,7 @@ class FindingsScreen(ListedView):
         return explained(row, shown, self.gputop.words)
 
     def probe_targets(self) -> tuple[str, ...]:
-        """The GPUs that it is about, where they are two or more; else () for all."""
+        """The GPUs that the finding is about if there are two or more; else () for all."""
         finding = self._finding
         if finding is None or self.report is None:
             return ()

@@ -1,4 +1,4 @@
-"""What is known of the flags of one node, and what a person tries out on top of it."""
+"""The flags of one node, and the changes that the user tries out."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ MOST = 200
 
 
 class ProcessChoice:
-    """Lets a person choose a process; its environment is read in a thread of the screen."""
+    """Lets the user choose a process; a thread of the screen reads its environment."""
 
     class Read(Message):
-        """What a process runs with, or why that cannot be read."""
+        """The variables of a process, or why they cannot be read."""
 
         def __init__(self, found: ProcessFlags | None, trouble: str = "") -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""Flags: every variable, what is set where, what one does here, and what a change would do."""
+"""Flags: every variable, where it is set, its effect here, and what a change would do."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class FlagsScreen(ListedView):
         self._rows: tuple[FlagRow, ...] = ()
         self._words = ""
         self._first = False
-        """The filter changed: its best match is what one looks for."""
+        """Whether the filter has changed, so that its best match is selected."""
 
     def body(self) -> Iterable[Widget]:
         """What is set in one line, the list beside the explanation."""
@@ -91,7 +91,7 @@ class FlagsScreen(ListedView):
             yield Board(id="details", classes="titled")
 
     def draw(self, report: Report) -> None:
-        """Bring every part up to date."""
+        """Update every part."""
         setting, details = self.query_one("#setting", Board), self.query_one("#details", Board)
         if not self.flags.loaded:
             self._wait(setting, " reading the catalogue")
@@ -154,7 +154,7 @@ class FlagsScreen(ListedView):
             self.redraw()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Say so when a mistake of ours keeps something from being worked out."""
+        """Report an error of ours that kept a request from being worked out."""
         if event.state is WorkerState.ERROR:
             error = event.worker.error
             self.gputop.trouble = f"cannot work this out: {type(error).__name__}: {error}"
@@ -193,7 +193,7 @@ class FlagsScreen(ListedView):
             await self.open_line(words, self.flags.tried.now(name) or "", "edit")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while one types."""
+        """Filter while the user types."""
         if event.input.has_class("filter"):
             words = event.value[:200]
             self._first = bool(words) and words != self._words
@@ -246,7 +246,7 @@ class FlagsScreen(ListedView):
             self.gputop.say("nothing is changed", severity="warning")
 
     def back(self) -> bool:
-        """Close the line one types in, and take the filter away; False when there is neither."""
+        """Close the input line and clear the filter; False when there is neither."""
         lines = list(self.query(Input))
         for line in lines:
             line.remove()

@@ -16,7 +16,7 @@ from gputop.widgets.spans import Line, wrapped
 def flag_lines(
     details: FlagDetails | None, name: str, width: int, *, changed: bool
 ) -> tuple[Line, ...]:
-    """The what-if, then the selected flag; the catalogue's words until more is worked out."""
+    """The what-if, then the selected flag; only the catalogue's text until more is worked out."""
     lines: list[Line] = []
     if details is not None and details.changes and changed:
         lines += [*section_lines(details.changes, width), (), (("─" * width, "rule"),), ()]

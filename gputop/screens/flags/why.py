@@ -29,7 +29,7 @@ def explanation(name: str, value: str | None, study: Study | None) -> Page | Non
     closed = unread(flag, library)
     if closed:
         facts.append(Fact(question="read by this library?", answer="no", because=closed))
-    # Neither follows from a variable that is not set, and nothing is to be mended.
+    # A variable that is not set has no consequence, and nothing needs a fix.
     if flag.set_when:
         facts.append(Fact(question="when to set it", answer=flag.set_when, basis=""))
     if flag.trap and value is None:

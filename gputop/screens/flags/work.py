@@ -1,4 +1,4 @@
-"""What the Flags screen has worked out for it in a thread: nothing here touches a widget."""
+"""The work that the Flags screen leaves to a thread: nothing here touches a widget."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gputop.topology.model.page import Section
 
 
 class FlagDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to say of one flag and of the changes, for the node of one study."""
+    """The details of one flag and of the changes, for the node of one study."""
 
     name: str
     flag: tuple[Section, ...] = ()
@@ -27,7 +27,7 @@ class FlagDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def work_out(study: Study, name: str, changes: Mapping[str, str | None]) -> FlagDetails | None:
-    """Predict as much as is asked for; None when the request was overtaken."""
+    """Predict what is requested; None when a newer request has replaced this one."""
     flag = catalogue().flag(name)
     try:
         trouble = study.trouble()

@@ -69,7 +69,7 @@ def detail_lines(
     findings: Sequence[Finding],
     width: int,
 ) -> tuple[Line, ...]:
-    """What is odd first, then what it is, how it is bound, its variables, what is not known."""
+    """Oddities first, then identity, binding and variables, and at last what is not known."""
     lines: list[Line] = []
     for finding in findings:
         lines += wrapped(((f"! {clean(finding.title, 200)}", "warn"),), width, 2)
@@ -230,7 +230,7 @@ def _network(process: ProcessReading, job: Job, snapshot: NodeSnapshot) -> Itera
         if own and len(others - {None}) > 1:
             yield "Namespace", f"{kind} {own.get(kind, UNKNOWN)}: not the same in all ranks", "warn"
     if process.hostname is None or host is None or process.hostname != host.hostname:
-        return  # in a container with a network of its own, whose interfaces are not known
+        return  # in a container whose own network interfaces are not known
     running = [face for face in snapshot.machine.interfaces if face.up and face.ips]
     wanted = dict(process.variables or ()).get("NCCL_SOCKET_IFNAME", "")
     if not running or process.variables is None:
@@ -263,7 +263,7 @@ def _variables(row: JobRow, details: VariableDetails | None, width: int) -> list
 
 
 def _hidden(row: JobRow, width: int) -> list[Line]:
-    """What could not be read of whom, and why; that there is no limit is no such thing."""
+    """What could not be read of which process, and why; a missing limit does not count."""
     users = (row.user,) if row.user is not None else row.job.processes
     gaps = sorted(
         {

@@ -34,7 +34,7 @@ COLUMNS = (
 NUMBERS = ("memory", "GPU", "age")
 INDENT = 3
 UUID = re.compile(r"\b([0-9a-f]{8})(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
-"""torchrun makes one up for a run without a name; its beginning says enough in a list."""
+"""torchrun generates an id for a run without a name; its beginning is enough in a list."""
 BOUND = {
     NEAR: ("near", "good"),
     PARTLY: ("partly", ""),
@@ -144,7 +144,7 @@ def _cells(
 
 
 def _short(duration: str) -> str:
-    """The larger unit alone: "3 d" of "3 d 4 h"."""
+    """Keep the larger unit alone: "3 d" of "3 d 4 h"."""
     return " ".join(duration.split()[:2])
 
 
@@ -193,7 +193,7 @@ class JobList(NamedList):
 
 
 def _fitting(width: int) -> tuple[tuple[str, int], ...]:
-    """The columns for which there is room."""
+    """The columns that fit."""
     found: list[tuple[str, int]] = []
     used = INDENT
     for head, size_ in COLUMNS:

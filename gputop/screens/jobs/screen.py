@@ -1,4 +1,4 @@
-"""Jobs: the processes on the GPUs, whose they are, how they are bound, what they run with."""
+"""Jobs: the processes on the GPUs, with their users, binding and variables."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ ABOUT_JOBS = frozenset(
 
 
 class JobRequest(NamedTuple):
-    """What is worked out: the variables of one rank on the GPUs of its job."""
+    """A request: explain the variables of one rank on the GPUs of its job."""
 
     prediction: object
     """The prediction of the node; another one means that the node is another."""
@@ -88,9 +88,9 @@ class JobsScreen(ListedView):
     def __init__(self, name: str, gputop: ScreenHost) -> None:
         super().__init__(name, gputop)
         self._known: list[tuple[JobRequest, VariableDetails]] = []
-        """What was worked out last, the newest behind."""
+        """The last answers, the newest at the end."""
         self._request: JobRequest | None = None
-        """What a thread works out now."""
+        """The request that a thread works on."""
 
     def body(self) -> Iterable[Widget]:
         """The list beside the panel."""
@@ -99,7 +99,7 @@ class JobsScreen(ListedView):
             yield Board(id="job", classes="titled")
 
     def draw(self, report: Report) -> None:
-        """Bring both parts up to date; most ticks only figures have moved."""
+        """Update both parts; on most ticks only figures have changed."""
         snapshot = report.snapshot
         table, board = self._list, self.query_one("#job", Board)
         listed = (snapshot.readings.gpus, snapshot.readings.processes, snapshot.machine)
@@ -135,7 +135,7 @@ class JobsScreen(ListedView):
         board.show(detail_lines(row, report.snapshot, variables, about(row, self.shown), width))
 
     def _variables(self, report: Report, row: JobRow) -> VariableDetails | None:
-        """What is worked out for this row; asked for where it is not yet."""
+        """The answer for this row; requested if there is none yet."""
         user = process_with_variables(row.job, row.user)
         if user is None:
             process = (row.user or row.job.processes[0]).reading
@@ -193,7 +193,7 @@ class JobsScreen(ListedView):
         return row.job.gpus if row.user is None else row.user.gpus
 
     def why(self) -> Page | None:
-        """Explain how the selected job or process is bound, and what is odd about it."""
+        """Explain the binding of the selected job or process, and its oddities."""
         row, report = self._list.row, self.report
         if row is None or report is None:
             return None
@@ -201,7 +201,7 @@ class JobsScreen(ListedView):
 
 
 def about(row: JobRow, shown: Shown | None) -> tuple[Finding, ...]:
-    """Findings on running jobs that name a GPU of this one, less what is silenced."""
+    """Findings on running jobs that name a GPU of this job, without silenced ones."""
     mine = set(row.job.gpus if row.user is None else row.user.gpus)
     findings = () if shown is None else shown.findings
     return tuple(

@@ -1,4 +1,4 @@
-"""What the Jobs screen has worked out in a thread: the variables that a process runs with."""
+"""The work that the Jobs screen leaves to a thread: explaining the variables of a process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ORIGIN = "environment"
 VISIBLE = "_VISIBLE_DEVICES"
-"""A rank often sees its own GPU alone; what NCCL decides is decided by the GPUs of all ranks."""
+"""A rank often sees its own GPU alone, but NCCL decides by the GPUs of all ranks."""
 
 
 class VariableDetails(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,15 +30,15 @@ class VariableDetails(msgspec.Struct, frozen=True, kw_only=True):
 
     entries: tuple[SetVariable, ...] = ()
     rules: str = ""
-    """Whose rules hold: "nccl-2.28.9"."""
+    """The library version whose rules apply: "nccl-2.28.9"."""
     whose: str = ""
     """"rank 0 (pid 4711)"."""
     trouble: str = ""
-    """Why there is nothing to say."""
+    """Why nothing could be worked out."""
 
 
 def process_with_variables(job: Job, user: GpuUser | None) -> GpuUser | None:
-    """Whose variables stand for a line of the list; None where none may be read."""
+    """The process whose variables represent a line of the list; None where none may be read."""
     users = job.processes if user is None else (user,)
     return next((user for user in users if user.reading.variables is not None), None)
 

@@ -1,4 +1,4 @@
-"""Why: how a job or a process is bound, against where its GPUs are."""
+"""Explains how a job or a process is bound, compared with where its GPUs are."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ MOST = 200
 
 
 class LogEntry(NamedTuple):
-    """One line of the list; `what` is what it stands for, None for the comparison as a whole."""
+    """One line of the list; `what` is the thing it stands for, None for the whole comparison."""
 
     sign: Span
     title: str

@@ -1,4 +1,4 @@
-"""Log: a debug log of NCCL or RCCL against the prediction: where they agree, where not and why."""
+"""Log: compares a debug log of NCCL or RCCL with the prediction, and explains differences."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HOW_TO = (
 
 
 class LogScreen(View):
-    """A list of what is found beside the log in short."""
+    """The list of findings and differences beside the summary of the log."""
 
     TITLE = "Log"
     KEYS = (
@@ -81,7 +81,7 @@ class LogScreen(View):
         """The run of the probe nccl that was shown last."""
 
     def body(self) -> Iterable[Widget]:
-        """What log it is, what was found, and the log in short."""
+        """The line about the log, the list of what was found, and the summary of the log."""
         yield Board(id="log-head")
         with Container(id="log"):
             with Container(id="log-left"):
@@ -90,7 +90,7 @@ class LogScreen(View):
             yield Board(id="log-text", classes="titled")
 
     def draw(self, report: Report) -> None:
-        """Bring every part up to date; nothing here moves with the readings."""
+        """Update every part; nothing here depends on readings."""
         if self.gputop.probing.nccl_log is not self._run:
             self._run = self.gputop.probing.nccl_log
             self._take(self._run)
@@ -180,7 +180,7 @@ class LogScreen(View):
             self.open_path(path)
 
     def open_path(self, text: str) -> None:
-        """Begin to read a file; what was shown stays until the new log is there."""
+        """Begin to read a file; the old log stays until the new one is ready."""
         if self._reading is not None:
             self._reading.cancel()
         self._path, self._failure = text, ""
@@ -197,7 +197,7 @@ class LogScreen(View):
         self.redraw()
 
     def on_log_progress(self, message: LogProgress) -> None:
-        """Say how far it is."""
+        """Show the progress."""
         if message.reading is not self._reading:
             return
         done = units.size(message.read_bytes)

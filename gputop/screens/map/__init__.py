@@ -1,1 +1,1 @@
-"""The screen Map: a node is laid out, drawn and walked."""
+"""The screen Map: lays out a node, draws it, and moves a cursor over it."""

@@ -19,7 +19,7 @@ class Below:
     def __init__(
         self, graph: nx.Graph[str], gpus: Sequence[Box], metrics: Metrics, width: int, *, grid: bool
     ) -> None:
-        """`grid`: a mesh too dense for lanes is drawn as a grid, else told in words."""
+        """`grid`: a mesh too dense for lanes is drawn as a grid, else described in words."""
         self.graph, self.metrics, self.width, self.grid = graph, metrics, width, grid
         self.gpus = {box.id: box for box in gpus}
         self.boxes: list[Box] = []
@@ -67,7 +67,7 @@ class Below:
         return Line((lane.a, lane.b), points, wire.kind, edges, labels, None, weak)
 
     def _grid(self, plane: Plane, lanes: list[FabricLane]) -> None:
-        """A knot for every pair, what each GPU has in all beside its trunk, the words below."""
+        """Draw a knot for every pair, the sum of each GPU beside its trunk, and the words below."""
         m = self.metrics
         ends = {end for lane in lanes for end in (lane.a, lane.b)}
         boxes = {gpu: box for gpu, box in self.gpus.items() if gpu in ends}
@@ -112,7 +112,7 @@ class Below:
     def _beside(
         self, spoke: Spoke, x: int, top: int, room: int
     ) -> tuple[tuple[Label, ...], Slot | None]:
-        """Labels beside a GPU's line down from a row, and the room for what moves."""
+        """Labels beside a GPU's line down from a row, and the slot for its traffic."""
         rows_free = self.metrics.wire_rows
         ways = text.link_labels(spoke.kind, spoke.count, spoke.count_max, spoke.payload_gbs)
         rows = text.fit_rows(ways, room, rows_free)

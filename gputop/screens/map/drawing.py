@@ -26,7 +26,7 @@ class Label:
     y: int
     text: str
     weak: bool = False
-    """True when it tells of less than is possible, such as x8 in an x16 slot."""
+    """True when it shows less than is possible, such as x8 in an x16 slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """All of it."""
+    """A whole drawing."""
 
     width: int
     height: int

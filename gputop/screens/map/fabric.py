@@ -17,7 +17,7 @@ from gputop.screens.map.names import short
 
 LINKS = ("nvlink", "xgmi")
 _DRAWN_EDGES = 20
-"""More links than this are told in words: nobody follows 28 lines."""
+"""More links than this are described in words: nobody follows 28 lines."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Spoke:
 
 @dataclass(slots=True)
 class Plane:
-    """NVSwitches, seen or hidden, or a mesh told in words."""
+    """NVSwitches, seen or hidden, or a mesh described in words."""
 
     id: str
     members: tuple[str, ...]
@@ -47,7 +47,7 @@ class Plane:
     texts: tuple[str, ...]
     """What to write on it, longest first."""
     more: tuple[str, ...] = ()
-    """What there is to say besides, a row each."""
+    """Further remarks, a row each."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class Interconnect:
     planes: list[Plane] = field(default_factory=list)
     lanes: list[FabricLane] = field(default_factory=list)
     dense: list[FabricLane] = field(default_factory=list)
-    """Links of a mesh that is told in words or drawn as a grid."""
+    """Links of a mesh that is described in words or drawn as a grid."""
 
     def ports(self, gpu: str) -> int:
         """Number of lanes that end at a GPU."""
@@ -79,7 +79,7 @@ class Interconnect:
 def fabric(graph: nx.Graph[str], gpus: list[str], ports: int) -> Interconnect:
     """Find what joins the GPUs of a graph, listed from left to right.
 
-    `ports`: lanes that have room at one GPU; a mesh that needs more is told in words.
+    `ports`: lanes that have room at one GPU; a mesh that needs more is described in words.
     """
     found = Interconnect()
     switches = [n for n, kind in graph.nodes(data="kind") if str(kind).startswith("nvswitch")]
@@ -108,7 +108,7 @@ def _switch_plane(graph: nx.Graph[str], gpus: list[str], switches: list[str]) ->
             edges = frozenset(frozenset((gpu, s)) for s in ends)
             spoke = _spoke(gpu, edges, wires)
             links = getattr(graph.nodes[gpu].get("record"), "nvlinks", ())
-            # A link that is down does not say to which switch it leads; the GPU still counts it.
+            # The switch behind a link that is down is not known; the GPU still counts the link.
             spoke.count_max = spoke.count_max or len(links) or None
             spokes.append(spoke)
     seen = f"{len(switches)} NVSwitches" if len(switches) > 1 else "NVSwitch fabric"
@@ -188,7 +188,7 @@ def _vendor(graph: nx.Graph[str], gpu: str) -> str | None:
 
 
 def _shares(gpus: int, each: float | None) -> tuple[str, ...]:
-    """What a job on some of the GPUs has: a wire to each GPU that takes part, no more."""
+    """The remark that a job on some of the GPUs uses only the wires between them."""
     if each is None or gpus < 5:
         return ()
     whole = f"{short((gpus - 1) * each)} to all {gpus - 1}"
@@ -206,7 +206,7 @@ def _word(count: int | None) -> str:
 
 
 def place_lanes(lanes: list[FabricLane], ports: dict[str, list[int]]) -> int:
-    """Give every lane its two ports and its row; the number of rows.
+    """Give every lane its two ports and its row; returns the number of rows.
 
     `ports`: GPU -> columns of its ports, left to right, one for each of its lanes. A GPU's outer
     ports take its nearest neighbours, so that near lanes run above far ones and cross few.

@@ -1,4 +1,4 @@
-"""A mesh too dense for lanes, drawn as what it is: a grid with a knot for every pair of GPUs.
+"""A mesh too dense for lanes, drawn as a grid with a knot for every pair of GPUs.
 
 A trunk runs down from each GPU, and a row to the right from each trunk; where the row of one GPU
 meets the trunk of another there is a knot if a wire joins the two, and a cross if none does.

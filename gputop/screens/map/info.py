@@ -1,4 +1,4 @@
-"""The lines under the map: what is selected, or the way between two devices."""
+"""The lines under the map: about the selected device, or the path between two devices."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def between(
     for i, node in enumerate(path.nodes):
         passed += [i - 1] if i else []
         box = drawing.box_of(node)
-        # What has no box of its own is part of a line: the way is told as it is drawn.
+        # A node without a box is part of a line, so the path is described as it is drawn.
         if box is None or box.id == shown:
             continue
         if shown is not None:
@@ -208,12 +208,12 @@ def between(
 
 
 def alike(path: Path) -> bool:
-    """Whether all links of a path carry the same, so that none of them is to blame."""
+    """Whether all links of a path have the same bandwidth, so that none is the bottleneck."""
     return len({wire.payload_gbs for wire in path.wires if wire.payload_gbs is not None}) < 2
 
 
 def _leg(wires: Sequence[Wire], narrow: bool) -> tuple[str, str]:
-    """The way from one box to the next: its narrowest link."""
+    """The step from one box to the next, with its narrowest link."""
     known = [wire for wire in wires if wire.payload_gbs is not None]
     wire = min(known, key=lambda wire: wire.payload_gbs or 0.0, default=wires[0])
     name = {"nvlink": f"NV{wire.count or ''} ", "xgmi": "xGMI "}.get(wire.kind, "")
@@ -255,7 +255,7 @@ def _verdict(snapshot: NodeSnapshot, a: str, b: str, path: Path) -> Line:
 
 
 def shortened(line: Line) -> Line:
-    """The same without its last fact; as it is where it has but one."""
+    """The line without its last fact; unchanged where it has only one."""
     for i in range(len(line) - 1, 0, -1):
         if line[i] == _DOT:
             return line[:i]

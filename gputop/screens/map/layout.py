@@ -41,7 +41,7 @@ _UPPER_ROWS = 2
 def fitting(graph: nx.Graph[str], width: int, height: int) -> Drawing:
     """The full drawing where it fits, else the compact one.
 
-    The compact one too where it has room for the grid of a mesh that the full one tells in words.
+    The compact one also where it can draw the grid of a mesh that the full one only describes.
     """
     full = layout(graph, width, height, compact=False)
     fits = full.width <= width and full.height <= height
@@ -189,7 +189,7 @@ class _Layout:
         room = block.width - (4 if m.framed and block.width > 9 else 2 if m.framed else 0)
         if item.kind == "gpu":
             where = text.short_address(item.id)
-            if label == item.id:  # No driver numbers it.
+            if label == item.id:  # No driver gives it a number.
                 names_of: tuple[str, ...] = (where,)
             else:
                 names_of = (f"{label}  {where}", label, where) if m.framed else (label,)

@@ -1,4 +1,4 @@
-"""What moves in the drawing: utilisation in GPU boxes, traffic beside their lines."""
+"""The live figures of the drawing: utilisation in GPU boxes, traffic beside their lines."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from gputop.topology.model.readings import GpuReading, Readings
 
 Figure = tuple[Slot, str, str]
-"""Where, what, and in which style."""
+"""Slot, text and style."""
 _IDLE_GBS = 0.005
 _IDLE = "idle"
 _GIGA = 1e9
 _NUMBER = 6
 """Cells of " 100 %"."""
 _BAR_FROM = 10
-"""Cells from which a number has a bar beside it."""
+"""From this many cells on, a number has a bar beside it."""
 
 
 def figures(
@@ -34,9 +34,9 @@ def figures(
     cursor: str | None,
     measured: MeasuredLines | None = None,
 ) -> list[Figure]:
-    """Texts for the slots of a drawing; slots of unknown figures stay empty, save utilisation.
+    """Texts for the slots of a drawing; slots of unknown figures stay empty, except utilisation.
 
-    A line without traffic shows what was measured of it.
+    A line without traffic shows its measured figure.
     """
     by_address = {reading.address: reading for reading in readings.gpus}
     found: list[Figure] = []
@@ -70,7 +70,7 @@ def _load(reading: GpuReading | None, slot: Slot) -> list[Figure]:
     percent = reading.utilization_percent
     words = units.percent(percent)
     if percent is None or slot.width < _BAR_FROM:
-        # Never cut: 99 % would read 9. The last offer is what says that there is no room.
+        # Never cut, as 99 % would read 9. The last candidate says that there is no room.
         ways = (words.replace(" ", ""), words.partition(" ")[0], "…", "")
         return [(slot, fit(ways, slot.width), "live")]
     room = slot.width - _NUMBER
@@ -113,7 +113,7 @@ def _kinds(graph: nx.Graph[str], node: str) -> list[str]:
 
 
 def _of_mesh(line: Line, graph: nx.Graph[str], cursor: str | None) -> str:
-    """The link between this line's GPU and the selected one, when the mesh is told in words."""
+    """The link between this line's GPU and the selected one, when the mesh is only described."""
     gpu = line.ends[0]
     if line.ends[1] not in ("mesh", gpu) or cursor is None:
         return ""

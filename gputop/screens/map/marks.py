@@ -27,8 +27,8 @@ def signs(drawing: Drawing, shown: Shown | None) -> Iterator[tuple[Box, str, str
 def place(box: Box, row: Sequence[Cell], ink: str) -> tuple[int, str]:
     """Column and style of a sign in the first row of a box.
 
-    On a frame in its corner. A box of one line may be full of its name: then beside it, at the
-    worst over the line that leads there.
+    On a frame the sign stands in the corner. If its name fills a box of one line, the sign stands
+    beside the box, if need be over the line that leads there.
     """
     if box.framed:
         return box.right - 2, ink

@@ -1,4 +1,4 @@
-"""What was measured, beside the lines of the map: copies from the selected GPU, host links."""
+"""Measured figures beside the lines of the map: copies from the selected GPU, host links."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ COMPACT = tuple(
     for root in (4, 3, 2, 1)
 )
 _SCROLLING = {True: FULL[-1], False: Metrics(False, 9, 6, False, 1, 1, 2)}
-"""When even the tightest does not fit, the drawing scrolls anyway: then it may be legible."""
+"""When even the tightest does not fit, the drawing scrolls, so it may as well be legible."""
 
 
 def arrange(items: list[Item], width: int, *, framed: bool) -> tuple[Block, Metrics]:

@@ -48,7 +48,7 @@ class Merged:
 
 
 def merged(graph: nx.Graph[str]) -> Merged:
-    """Put each package whose parts share all wires in their place."""
+    """Replace the parts of each package that shares all wires by the package."""
     found = packages(graph)
     shared = [package for package in found if package.shared]
     dies = tuple(package for package in found if not package.shared)

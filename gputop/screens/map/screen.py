@@ -28,7 +28,7 @@ _WIDE = 120
 
 
 class MapScreen(View):
-    """The node as one would sketch it."""
+    """The drawing of the node above the lines about the selection."""
 
     TITLE = "Map"
     CSS = """
@@ -78,7 +78,7 @@ class MapScreen(View):
         return self.query_one("#wiring", WiringDiagram)
 
     def draw(self, report: Report) -> None:
-        """Bring the drawing and the lines below it up to date."""
+        """Update the drawing and the lines below it."""
         self.wiring.shown = self.shown
         self.wiring.show_report(report)
         self._draw_chosen(report)
@@ -100,7 +100,7 @@ class MapScreen(View):
             last_row = wiring_measured.LEGEND
         room = board.size.height or 3
         rows = [row for line in lines for row in wrapped(line, width, 2)]
-        # A fact that does not fit is left out whole: half a figure is a wrong one.
+        # A fact that does not fit is left out as a whole, because half a figure is wrong.
         while len(rows) > room - 1 and (last := shortened(lines[-1])) != lines[-1]:
             lines = (*lines[:-1], last)
             rows = [row for line in lines for row in wrapped(line, width, 2)]
@@ -121,7 +121,7 @@ class MapScreen(View):
         self.wiring.mark()
 
     def action_zoom(self) -> None:
-        """Draw the other way, with frames or one line a box; the second time what fits."""
+        """Switch between framed boxes and boxes of one line; the second time choose what fits."""
         wiring = self.wiring
         framed = any(box.framed for box in wiring.drawing.boxes)
         wiring.compact = framed if wiring.compact is None else None
@@ -141,7 +141,7 @@ class MapScreen(View):
         return "\n".join(text_of(line).strip() for line in board.lines[:-1])
 
     def why(self) -> Page | None:
-        """Explain the selected device, or the pair; of a package, what ties its parts."""
+        """Explain the selected device, the pair, or what joins the parts of a package."""
         report, box = self.report, self.wiring.box
         if report is None or box is None:
             return None
@@ -157,7 +157,7 @@ class MapScreen(View):
         return self.with_findings(reasons.why_device(report.node, box.id), *box.members)
 
     def probe_targets(self) -> tuple[str, ...]:
-        """The GPUs of a pair; one GPU alone has nothing to measure, so all then."""
+        """The GPUs of a pair; else () for all, as one GPU alone has nothing to measure."""
         pair, report = self.wiring.pair, self.report
         if pair is None or report is None:
             return ()

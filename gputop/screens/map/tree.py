@@ -1,7 +1,7 @@
-"""The part of the graph that hangs from the sockets, as a tree of things worth a box.
+"""The part of the graph below the sockets, as a tree of the devices that get a box.
 
-Kept are GPUs, NICs and what lies between them and the sockets. A bridge with one child says
-nothing in a drawing: it becomes part of the line to that child, or of the switch below it.
+Kept are GPUs, NICs and what lies between them and the sockets. A bridge with one child gets no box:
+it becomes part of the line to that child, or of the switch below it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PCI_ORDER = ("root port", "bridge", "switch upstream", "switch downstream", "sw
 
 @dataclass(slots=True)
 class Item:
-    """One box to be, with what hangs below it."""
+    """A future box with what hangs below it."""
 
     id: str
     members: tuple[str, ...]
@@ -120,7 +120,7 @@ def _items(
 
 
 def _lengthen(child: Item, above: Item) -> Item:
-    """The child with the line above its parent added to its own."""
+    """The child, with the line above its parent joined to its own."""
     return replace(child, edges=child.edges | above.edges, wire=narrowest((child.wire, above.wire)))
 
 

@@ -1,20 +1,20 @@
-"""Walking a drawing: which box lies in a direction, which comes next."""
+"""Moves over a drawing: which box lies in a direction, and which comes next."""
 
 from __future__ import annotations
 
 from gputop.screens.map.drawing import Box, Drawing
 
 _ASIDE = 2
-"""What a column aside weighs against a row ahead, when one walks up or down."""
+"""How much a column aside counts against a row ahead when the cursor goes up or down."""
 _ACROSS = 4
-"""What a row aside weighs against a column ahead, when one walks left or right."""
+"""How much a row aside counts against a column ahead when the cursor goes left or right."""
 
 
 def neighbour(drawing: Drawing, box: Box, direction: str, column: int) -> Box | None:
-    """The box one comes to; None at the edge.
+    """The next box; None at the edge.
 
-    `direction`: "up", "down", "left" or "right". `column`: where one walks up and down, so that
-    a way through a wide box goes on where it began.
+    `direction`: "up", "down", "left" or "right". `column`: the column of a walk up and down, so
+    that it leaves a wide box where it entered.
     """
     others = [other for other in drawing.boxes if other.id != box.id]
     if direction in ("up", "down"):

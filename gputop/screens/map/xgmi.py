@@ -1,4 +1,4 @@
-"""What the lines under the map say of xGMI: of one GPU, of a package, of the whole mesh."""
+"""The text about xGMI under the map: for one GPU, for a package and for the whole mesh."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _REACH = {"public": "all of it in the CPU's reach", "private": "not all in the C
 
 
 def chip_facts(gpu: Gpu) -> Iterator[tuple[str, str]]:
-    """Name and value of what KFD and amdsmi tell; nothing of what neither tells."""
+    """Name and value of what KFD and amdsmi report; nothing for what neither reports."""
     if gpu.core_count is not None:
         dies = gpu.xcd_count
         across = f" in {dies} XCD{'s' * (dies != 1)}" if dies else ""

@@ -95,7 +95,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def _engine(row: Row) -> str:
-    """The clock of what computes: NVIDIA's SMs, AMD's graphics engine."""
+    """The clock of the compute units: NVIDIA's SMs, AMD's graphics engine."""
     gpu, now = row.gpu, row.reading
     assert now is not None
     vendor = vendor_of(gpu)
@@ -175,7 +175,7 @@ def _xgmi(row: Row) -> str:
     links = row.gpu.xgmi
     rates = [link.raw_gbs for link in links if link.active is not False]
     up = active_links(row.gpu)
-    # KFD lists the neighbours, and says of no wire whether it is up.
+    # KFD lists the neighbours but not whether a wire is up.
     unread = f"{len(links)} neighbours, whether they are up was not read"
     words = unread if up is None else f"{up} of {len(links)} neighbours up"
     if not rates or None in rates:
@@ -225,7 +225,7 @@ def _processes(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def _gaps(row: Row) -> Iterator[tuple[str, str]]:
-    # Why no link was read stands beside the links already.
+    # The links already say why none was read.
     shown = {"nvlinks"} if not row.gpu.nvlinks and not row.gpu.xgmi else set()
     own = (gap for gap in row.gpu.gaps if gap.field not in shown)
     gaps = (*own, *(row.reading.gaps if row.reading is not None else ()))

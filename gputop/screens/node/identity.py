@@ -1,4 +1,4 @@
-"""The line that says what this machine is, and the lines about what could not be read."""
+"""The lines that identify the machine, and those about what could not be read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def identity_lines(snapshot: NodeSnapshot, width: int, most: int = 2) -> tuple[L
 
 
 def _packed(parts: list[Line], width: int) -> tuple[Line, ...]:
-    """Facts one after the other; one that does not fit begins a line, for "2.2" says no size."""
+    """Join facts; one that does not fit begins a new line, because a cut "2.2" misleads."""
     rows: list[list[Line]] = [[]]
     for part in parts:
         if rows[-1] and width_of(joined([*rows[-1], part], _DOT)) + 1 > width:
@@ -110,7 +110,7 @@ def nccl_lines(report: Report, width: int, most: int = 2) -> tuple[Line, ...]:
 
 
 def _fitting(words: list[tuple[str, str]], width: int, most: int) -> tuple[Line, ...]:
-    """Wrap a sentence into `most` lines; too long, it loses whole clauses from its end."""
+    """Wrap a sentence into `most` lines; one that is too long loses whole clauses at its end."""
     lines = wrapped(words, width, indent=1)
     text, ink = words[-1]
     while len(lines) > most and (end := max(text.rfind("; "), text.rfind(", "))) > 0:

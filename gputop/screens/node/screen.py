@@ -89,7 +89,7 @@ class NodeScreen(View):
         yield Board(id="problems", classes="titled")
 
     def draw(self, report: Report) -> None:
-        """Bring every part up to date."""
+        """Update every part."""
         snapshot = report.snapshot
         width = self.app.size.width
         most = 1 if self.app.size.height < 30 else 2
@@ -147,7 +147,7 @@ class NodeScreen(View):
         lines = problem_lines(report.snapshot, width - 2)
         silent = [gpu.uuid is None for gpu in report.snapshot.machine.gpus]
         if any(silent):
-            # A GPU that only the PCI bus shows: say why its driver does not answer.
+            # Only the PCI bus shows this GPU: say why its driver does not answer.
             from gputop.topology.explain.absence import why_no_gpu
 
             why = reason_lines(why_no_gpu(report.snapshot), width - 2)
@@ -223,7 +223,7 @@ class NodeScreen(View):
             self.gputop.guarded(self._draw_selection, self.report)
 
     def on_input_submitted(self) -> None:
-        """Keep the filter and go back to the table; an empty one is taken away."""
+        """Keep the filter and go back to the table; an empty one is removed."""
         for line in self.query(Input):
             if line.value:
                 self.set_focus(None)

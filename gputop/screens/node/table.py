@@ -200,7 +200,7 @@ class GpuTable(Board):
     """GPUs, one a line, with a cursor that follows a GPU and not a line."""
 
     class GpuPicked(Message):
-        """Another GPU was selected; twice means: tell me why."""
+        """Another GPU was selected; `twice`: by a double click, which asks why."""
 
         def __init__(self, address: str, twice: bool = False) -> None:
             super().__init__()
