@@ -23,28 +23,6 @@ _MARKED = 8
 _RANK = {"low": 3, "high": 2, "healthy": 1}
 
 
-class EarlierRuns:
-    """Caches the lines of the probe that was shown last.
-
-    They compare hundreds of runs, which takes too long for every redraw.
-    """
-
-    def __init__(self) -> None:
-        self._lines: tuple[Line, ...] = ()
-        self._runs: Sequence[KeptRun] | None = None
-        self._for: object = None
-
-    def lines(
-        self, runs: Sequence[KeptRun], probe: str, names: Mapping[str, str], width: int
-    ) -> tuple[Line, ...]:
-        """Like `history_lines`; `runs` is compared by identity, so never change it in place."""
-        wanted = (probe, width, dict(names))
-        if self._runs is not runs or self._for != wanted:
-            self._lines = history_lines(runs, probe, names, width)
-            self._runs, self._for = runs, wanted
-        return self._lines
-
-
 def history_lines(
     runs: Sequence[KeptRun], probe: str, names: Mapping[str, str], width: int
 ) -> tuple[Line, ...]:

@@ -13,7 +13,7 @@ from gputop.measuring.judged import judged
 from gputop.screens.probes.entries import entries
 from gputop.screens.probes.figures import about_lines, entry_lines
 from gputop.screens.probes.head import LEVELS, head_lines
-from gputop.screens.probes.history import EarlierRuns
+from gputop.screens.probes.history import history_lines
 from gputop.screens.probes.list import ProbeList
 from gputop.screens.probes.picture import ProbePicture
 from gputop.screens.probes.views import EARLIER, FIGURES, ProbeViews
@@ -91,11 +91,9 @@ class ProbesScreen(View):
         super().__init__(name, gputop)
         self._level = "normal"
         self._views = ProbeViews()
-        self._drawn_for: object = None
         self._runs: tuple[KeptRun, ...] = ()
         """Kept runs of this node, oldest first."""
         self._runs_for: object = None
-        self._earlier = EarlierRuns()
 
     def body(self) -> Iterable[Widget]:
         """The cost of a run, the list with its head, and the figures with their picture."""
@@ -127,7 +125,8 @@ class ProbesScreen(View):
         """Update every part if anything changed since the last time."""
         table = self.query_one("#probe-list", ProbeList)
         snapshot = report.snapshot
-        drawn_for = (
+        table.draw_once(
+            lambda: self._draw_parts(report, table),
             snapshot.machine,
             snapshot.measurements,
             self.gputop.suite,
@@ -137,13 +136,12 @@ class ProbesScreen(View):
             self._views.state,
             self.app.size,
             table.selected,
-            table.size,
             self.query_one("#probe-figures", Board).size,
             self.query_one("#probe-picture", ProbePicture).matrix.size,
         )
-        if drawn_for == self._drawn_for:
-            return
-        self._drawn_for = None
+
+    def _draw_parts(self, report: Report, table: ProbeList) -> None:
+        snapshot = report.snapshot
         known, suite = judged(report), self.gputop.suite
         gpus = len(snapshot.machine.gpus)
         rows = entries(
@@ -171,7 +169,6 @@ class ProbesScreen(View):
             )
         )
         self._draw_entry(report, entry, known)
-        self._drawn_for = (*drawn_for[:8], table.selected, *drawn_for[9:])
 
     def _draw_entry(self, report: Report, entry: ProbeEntry, known: Judged) -> None:
         views, narrow = self._views, self.has_class("-narrow")
@@ -183,7 +180,14 @@ class ProbesScreen(View):
         earlier = self.query_one("#probe-earlier", Board)
         earlier.caption("Earlier runs on this node")
         room = self._room(earlier, 64)
-        earlier.show(self._earlier.lines(self._runs, entry.name, known.names, room))
+        # Comparing hundreds of runs takes too long for every redraw.
+        earlier.draw_once(
+            lambda: earlier.show(history_lines(self._runs, entry.name, known.names, room)),
+            self._runs,
+            entry.name,
+            known.names,
+            room,
+        )
         figures = self.query_one("#probe-figures", Board)
         figures.display = not narrow or views.shown == FIGURES
         figures.caption(f"{entry.title or entry.name}: figures, ├ ┤ healthy")

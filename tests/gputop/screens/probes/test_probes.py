@@ -200,7 +200,7 @@ async def test_kept_runs_are_compared_again_only_where_they_are_others(
         compared.append(probe)
         return (((f" {len(runs)} of {probe}", ""),),)
 
-    monkeypatch.setattr("gputop.screens.probes.history.history_lines", lines)
+    monkeypatch.setattr("gputop.screens.probes.screen.history_lines", lines)
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         screen = await show(pilot, healthy())
         before = len(compared)
