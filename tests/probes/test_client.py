@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,24 +17,23 @@ import pytest
 
 from gputop.probes.protocol.messages import Message, Note, Progress, Request
 from gputop.probes.protocol.outcome import STATUSES, Outcome
-from tests.support.places import ROOT, TESTS
+from tests.support.places import ROOT
 from tests.support.probe_runs import run_probe
+from tests.support.worker_scripts import HANGS, HANGS_IN_C, WORKER, Script, SkippingClock, progress
 
-WORKERS = TESTS / "probe_workers"
 GONE_SECONDS = 30.0
 
 
 def run(
-    name: str,
-    probe: str = "x",
+    script: Script,
     *,
-    deadline_seconds: float = 20.0,
+    deadline_seconds: float = 60.0,
     on_event: Callable[[Message], None] = lambda message: None,
     cancel: threading.Event | None = None,
 ) -> Outcome:
     outcome = run_probe(
-        Request(probe), sys.executable, on_event, deadline_seconds,
-        cancel or threading.Event(), worker=WORKERS / name,
+        Request("x", params={"script": script}), sys.executable, on_event, deadline_seconds,
+        cancel or threading.Event(), worker=WORKER,
     )  # fmt: skip
     assert outcome.status in STATUSES
     assert "\n" not in outcome.message
@@ -61,9 +61,10 @@ def children() -> list[int]:
     return [child.pid for child in psutil.Process().children(recursive=True)]
 
 
-def test_a_worker_that_hangs_meets_its_deadline() -> None:
+def test_a_worker_that_hangs_meets_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     before = children()
-    outcome = run("hangs.py", deadline_seconds=0.6)
+    late = SkippingClock(monkeypatch).skipping({"GPU a to GPU b": 600})
+    outcome = run(HANGS, deadline_seconds=600, on_event=late)
     assert outcome.status == "timed-out"
     assert "GPU a to GPU b" in outcome.message
     assert children() == before
@@ -75,7 +76,7 @@ def test_a_cancel_ends_it_at_once() -> None:
     def on_event(message: Message) -> None:
         cancel.set()
 
-    outcome = run("hangs.py", on_event=on_event, cancel=cancel)
+    outcome = run(HANGS, on_event=on_event, cancel=cancel)
     assert outcome.status == "cancelled"
     assert "GPU a to GPU b" in outcome.message
 
@@ -97,7 +98,7 @@ def test_kill_9_in_the_middle(victim: str) -> None:
         pids["keeper"] = keeper.pid
         os.kill(pids[victim], signal.SIGKILL)
 
-    outcome = run("hangs_in_c.py", on_event=on_event)
+    outcome = run(HANGS_IN_C, on_event=on_event)
     assert outcome.status == "died"
     assert outcome.signal_name == "SIGKILL"
     assert "SIGKILL" in outcome.message
@@ -115,21 +116,22 @@ def test_cancel_takes_the_children_along_while_c_code_blocks() -> None:
         pids.update(pids_of(message))
         cancel.set()
 
-    assert run("hangs_in_c.py", on_event=on_event, cancel=cancel).status == "cancelled"
+    assert run(HANGS_IN_C, on_event=on_event, cancel=cancel).status == "cancelled"
     assert not any(is_running(pid) for pid in pids.values())
 
 
 APP = """
-import sys, threading
+import json, sys, threading
 from pathlib import Path
 from tests.support.probe_runs import run_probe
 from gputop.probes.protocol.messages import Request
 
-def told(message):
+def hear(message):
     print(*message.details.values(), flush=True)
 
 def probe():
-    run_probe(Request("x"), sys.executable, told, 60, threading.Event(), worker=Path(sys.argv[1]))
+    request = Request("x", params={"script": json.loads(sys.argv[2])})
+    run_probe(request, sys.executable, hear, 60, threading.Event(), worker=Path(sys.argv[1]))
 
 thread = threading.Thread(target=probe)
 thread.start()
@@ -140,7 +142,7 @@ thread.join()
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_app_is_killed_and_nothing_stays(number: signal.Signals) -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", APP, str(WORKERS / "hangs_in_c.py")],
+        [sys.executable, "-c", APP, str(WORKER), json.dumps(HANGS_IN_C)],
         stdout=subprocess.PIPE, cwd=ROOT, text=True,
     ) as app:  # fmt: skip
         assert app.stdout is not None
@@ -153,10 +155,19 @@ def test_the_app_is_killed_and_nothing_stays(number: signal.Signals) -> None:
         wait_until_gone(below)
 
 
-@pytest.mark.parametrize("what", ["binary", "endless", "escape", "late", "version"])
+RUBBISH: dict[str, Script] = {
+    "binary": (("write", "".join(map(chr, range(256))), 64), ("write", "\n"), ("hang",)),
+    "endless": (("write", "x", 3_000_000), ("hang",)),
+    "escape": (("write", "\x1b]0;owned\x07\x1b[2Jhello [bold]\n"), ("exit", 0)),
+    "late": (progress(0, 1, "w"), ("write", "\x1b[31mSegfault\n"), ("hang",)),
+    "version": (("say", {"v": 99, "kind": "done", "elapsed_seconds": 1.0}), ("hang",)),
+}
+
+
+@pytest.mark.parametrize("what", RUBBISH)
 def test_rubbish_is_named_and_ended(what: str) -> None:
     before = children()
-    outcome = run("rubbish.py", what)
+    outcome = run(RUBBISH[what])
     assert outcome.status == "garbled"
     assert outcome.message.isprintable()
     assert len(outcome.message) < 300
@@ -164,12 +175,13 @@ def test_rubbish_is_named_and_ended(what: str) -> None:
 
 
 def test_a_line_printed_by_a_start_up_file_is_borne() -> None:
-    assert run("rubbish.py", "preface").status == "finished"
+    assert run((("write", "site says hello\n"), ("finish",))).status == "finished"
 
 
 @pytest.mark.parametrize("how", ["7", "SIGSEGV", "SIGKILL"])
 def test_a_worker_that_dies_says_how(how: str) -> None:
-    outcome = run("dies.py", how)
+    death = ("exit", int(how)) if how.isdigit() else ("die", how)
+    outcome = run((("complain", "\x1b[31mlast words\x1b[0m\x00"), death))
     assert outcome.status == "died"
     assert (outcome.exit_code, outcome.signal_name) == ((7, None) if how == "7" else (None, how))
     assert "last words" in outcome.message
@@ -197,5 +209,5 @@ def test_what_a_listener_raises_comes_through_and_nothing_stays() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        run("hangs.py", on_event=on_event)
+        run(HANGS, on_event=on_event)
     assert children() == before

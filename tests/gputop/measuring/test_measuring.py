@@ -21,7 +21,7 @@ from gputop.probes.runner.client import Session
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.topology.model.machine import Gpu, GpuPair, Machine
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
-from tests.support.places import TESTS
+from tests.support.worker_scripts import WORKER
 
 A, B = "0000:01:00.0", "0000:02:00.0"
 MACHINE = Machine(
@@ -67,7 +67,7 @@ def selftests(monkeypatch: pytest.MonkeyPatch) -> None:
 def answered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a made-up worker answer every self-test at once."""
     here = Interpreter(sys.executable, "this Python", "3.11", "2.5", "12.4")
-    session = partial(Session, worker=TESTS / "probe_workers" / "answers.py")
+    session = partial(Session, worker=WORKER)
     selftests(monkeypatch)
     monkeypatch.setattr(
         running, "find_interpreter", lambda *asked: InterpreterChoice(here, (here,))

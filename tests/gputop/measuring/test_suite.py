@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 import threading
 from collections.abc import Callable, Sequence
 
@@ -21,9 +22,8 @@ from gputop.probes.protocol.spec import ProbeSpec
 from gputop.probes.runner.client import Session
 from gputop.probes.runner.interpreters import Interpreter, InterpreterChoice
 from gputop.topology.model.machine import Gpu, Machine
-from tests.support.places import TESTS
+from tests.support.worker_scripts import FIRST_FIGURE, WORKER, Script, SkippingClock, playing
 
-WORKER = TESTS / "probe_workers" / "answers.py"
 A, B = "0000:01:00.0", "0000:02:00.0"
 ONE = Machine(gpus=(Gpu(address=A, vendor="nvidia", index=0),))
 TWO = Machine(gpus=(*ONE.gpus, Gpu(address=B, vendor="nvidia", index=1)))
@@ -53,8 +53,6 @@ def made_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def choice() -> InterpreterChoice:
-    import sys
-
     here = Interpreter(sys.executable, "this Python", "3.11", "2.5", "12.4")
     return InterpreterChoice(here, (here,))
 
@@ -115,18 +113,22 @@ def workers_of(events: Sequence[Event]) -> dict[str, str]:
     }
 
 
-def how(plan: planning.Plan, **words: str) -> planning.Plan:
-    """The plan whose probes behave so; dashes are underscores."""
-    import msgspec
+DIES: Script = (*FIRST_FIGURE, ("die", "SIGKILL"))
+HANGS: Script = (*FIRST_FIGURE, ("hang",))
+RUBBISH: Script = (*FIRST_FIGURE, ("write", "\x1b[31mSegfault\n"), ("hang",))
+TOO_LITTLE = {"kind": "failure", "error": "refused", "text": f"too little memory on {B}"}
+REFUSES: Script = (*FIRST_FIGURE, ("say", TOO_LITTLE), ("exit", 1))
 
-    steps = []
-    for one in plan.steps:
-        word = words.get(one.step.name.replace("-", "_"))
-        if word is not None:
-            request = msgspec.structs.replace(one.request, params=(("how", word),))
-            one = msgspec.structs.replace(one, request=request)
-        steps.append(one)
-    return msgspec.structs.replace(plan, steps=tuple(steps))
+
+def once_measured(name: str, act: Callable[[], None]) -> Callable[[Event], None]:
+    """A listener that acts as soon as this probe has measured something."""
+
+    def hear(event: Event) -> None:
+        step = event.state.current if isinstance(event, Changed) else None
+        if step is not None and step.name == name and step.figures:
+            act()
+
+    return hear
 
 
 def test_first_use_comes_first_and_ranks_last() -> None:
@@ -164,9 +166,11 @@ def test_one_process_answers_what_needs_one_and_ranks_get_their_own() -> None:
 
 
 @pytest.mark.parametrize("name", planning.ORDER)
-@pytest.mark.parametrize(("word", "state"), [("dies", "died"), ("rubbish", "garbled")])
-def test_a_death_is_named_and_the_rest_goes_on(name: str, word: str, state: str) -> None:
-    plan = how(planning.plan((), TWO), **{name.replace("-", "_"): word})
+@pytest.mark.parametrize(
+    ("script", "state"), [(DIES, "died"), (RUBBISH, "garbled")], ids=["dies", "rubbish"]
+)
+def test_a_death_is_named_and_the_rest_goes_on(name: str, script: Script, state: str) -> None:
+    plan = playing(planning.plan((), TWO), **{name: script})
     before = psutil.Process().children(recursive=True)
     ran, _ = go(plan)
     assert states(ran) == {**dict.fromkeys(planning.ORDER, "finished"), name: state}
@@ -179,14 +183,15 @@ def test_a_death_is_named_and_the_rest_goes_on(name: str, word: str, state: str)
 def test_a_probe_that_hangs_meets_its_deadline_and_the_rest_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    plan = how(planning.plan(("memory", "gemm", "nccl"), TWO), memory="hangs")
-    monkeypatch.setattr(running, "seconds_of", lambda *asked: 1.0)
-    ran, _ = go(plan)
+    clock = SkippingClock(monkeypatch)
+    plan = playing(planning.plan(("memory", "gemm", "nccl"), TWO), memory=HANGS)
+    monkeypatch.setattr(running, "seconds_of", lambda *asked: 600.0)
+    ran, _ = go(plan, hear=once_measured("memory", lambda: clock.skip(600)))
     assert states(ran) == {"memory": "timed-out", "gemm": "finished", "nccl": "finished"}
 
 
 def test_a_refusal_of_one_is_no_end_of_all() -> None:
-    ran, _ = go(how(planning.plan(("memory", "gemm"), TWO), memory="refuses"))
+    ran, _ = go(playing(planning.plan(("memory", "gemm"), TWO), memory=REFUSES))
     assert states(ran) == {"memory": "refused", "gemm": "finished"}
     assert ran.state.steps[0].text == "too little memory on GPU1"
     assert ran.ends[0].result.outcome.message == "too little memory on 0000:02:00.0"
@@ -195,15 +200,9 @@ def test_a_refusal_of_one_is_no_end_of_all() -> None:
 @pytest.mark.parametrize("name", ["launch", "memory", "nccl"])
 def test_a_cancel_ends_all_at_once(name: str) -> None:
     cancel = threading.Event()
-
-    def hear(event: Event) -> None:
-        step = event.state.current if isinstance(event, Changed) else None
-        if step is not None and step.name == name and step.figures:
-            cancel.set()
-
     before = psutil.Process().children(recursive=True)
-    plan = how(planning.plan((), TWO), **{name: "hangs"})
-    ran, _ = go(plan, cancel=cancel, hear=hear)
+    plan = playing(planning.plan((), TWO), **{name: HANGS})
+    ran, _ = go(plan, cancel=cancel, hear=once_measured(name, cancel.set))
     place = planning.ORDER.index(name)
     assert all(states(ran)[one] == "finished" for one in planning.ORDER[:place])
     assert all(states(ran)[one] == "cancelled" for one in planning.ORDER[place:])
@@ -273,7 +272,14 @@ def test_ends_come_as_they_happen() -> None:
 
 
 def test_notes_travel_with_their_step_as_bounded_plain_lines() -> None:
-    ran, events = go(how(planning.plan(("gemm", "memory"), TWO), gemm="notes"))
+    lines = "read by [bold]a kernel\x1b[31m\n  \ntwo lines"
+    notes = [
+        {"kind": "note", "topic": "environment", "text": "", "details": {}},
+        {"kind": "note", "topic": "kernels", "text": lines},
+        *({"kind": "note", "topic": "many", "text": f"{n} {5000 * 'x'}"} for n in range(500)),
+    ]
+    script = (*FIRST_FIGURE, *(("say", note) for note in notes), ("finish",))
+    ran, events = go(playing(planning.plan(("gemm", "memory"), TWO), gemm=script))
     gemm, memory = ran.state.step("gemm"), ran.state.step("memory")
     assert gemm is not None
     assert memory is not None

@@ -27,34 +27,45 @@ from gputop.probes.protocol.messages import (
 )
 from gputop.probes.protocol.outcome import Outcome
 from gputop.probes.protocol.spec import ProbeStopped
-from tests.support.places import TESTS
 from tests.support.probe_runs import run_probe
+from tests.support.worker_scripts import (
+    DRIVER_HANGS,
+    HANGS,
+    IMPORTS_FOR_EVER,
+    WORKER,
+    Script,
+    SkippingClock,
+)
 
-WORKERS = TESTS / "probe_workers"
 STUCK = MeasuredValue(
     "collective_finishes", "", "", "nccl/1", "gpu", "NCCL", "all to all", verdict="timed-out"
 )
 
 
 @pytest.mark.parametrize(
-    ("worker", "status", "said", "code"),
+    ("script", "takes", "status", "said", "code"),
     [
-        ("imports_for_ever.py", "failed", "before it touched a GPU", 3),
-        ("imports_slowly.py", "failed", "of it to import torch", 3),
-        ("driver_hangs.py", "timed-out", "during: asking the driver for its GPUs", 2),
-        ("hangs.py", "timed-out", "What never ends is a finding", 2),
+        (IMPORTS_FOR_EVER, {IMPORTING: 600}, "failed", "before it touched a GPU", 3),
+        (DRIVER_HANGS, {IMPORTING: 400, ASKING: 200}, "failed", "of it to import torch", 3),
+        (DRIVER_HANGS, {ASKING: 600}, "timed-out", "during: asking the driver for its GPUs", 2),
+        (HANGS, {"GPU a to GPU b": 600}, "timed-out", "What never ends is a finding", 2),
     ],
 )
 def test_a_slow_import_is_no_copy_that_hangs(
-    worker: str, status: str, said: str, code: int
+    monkeypatch: pytest.MonkeyPatch,
+    script: Script,
+    takes: dict[str, float],
+    status: str,
+    said: str,
+    code: int,
 ) -> None:
     outcome = run_probe(
-        Request("memory"),
+        Request("memory", params={"script": script}),
         sys.executable,
-        lambda message: None,
-        0.6,
+        SkippingClock(monkeypatch).skipping(takes),
+        600,
         threading.Event(),
-        worker=WORKERS / worker,
+        worker=WORKER,
     )
     assert outcome.status == status
     assert said in outcome.message
