@@ -1,1 +1,1 @@
-"""The node as data: what it is made of, how it hangs together, and where that was read."""
+"""The node as data: its devices, how they are connected, and where each fact was read."""

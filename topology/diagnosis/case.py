@@ -1,4 +1,4 @@
-"""Case: one node as the rules see it. What several rules ask for is worked out once."""
+"""Case: one node as the rules see it. What several rules need is worked out once."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Case:
 
     @cached_property
     def host(self) -> Host:
-        """The host; an empty record where none was read."""
+        """The host; an empty record if none was read."""
         return self.machine.host or Host()
 
     @cached_property
@@ -98,7 +98,7 @@ class Case:
 
     @property
     def chosen(self) -> bool:
-        """Whether somebody picked some of the GPUs."""
+        """Whether the user picked some of the GPUs."""
         return bool(self._chosen)
 
     @property
@@ -145,11 +145,11 @@ class Case:
         return self.policy.thresholds.get(rule.id, {}).get(name, own)
 
     def name(self, address: str) -> str:
-        """A device as people call it: "GPU3", "mlx5_0", else its address."""
+        """The name of a device: "GPU3", "mlx5_0", else its address."""
         return self._names.get(address, address)
 
     def names(self, addresses: Sequence[str]) -> str:
-        """Devices as people call them, in one phrase: "GPU0, GPU1 and GPU3"."""
+        """The names of devices in one phrase: "GPU0, GPU1 and GPU3"."""
         found = [self.name(address) for address in addresses]
         return " and ".join(filter(None, (", ".join(found[:-1]), *found[-1:])))
 
@@ -219,7 +219,7 @@ class Case:
 
     @cached_property
     def judged(self) -> tuple[tuple[Measurement, Judgement], ...]:
-        """Every figure with what it should be."""
+        """Every figure with its judgement."""
         figures = [
             measurement
             for measurement in self.snapshot.measurements

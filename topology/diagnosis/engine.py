@@ -1,4 +1,4 @@
-"""All rules on one case: what was found, what was silenced, what could not be examined."""
+"""Asks all rules about one case: findings, silenced findings, rules without evidence."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ STRANGER = "vendor-unknown"
 
 
 class Silenced(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding that somebody does not want to hear of."""
+    """A finding that the user or the site has silenced."""
 
     finding: Finding
     reason: str = ""
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """What all rules say together."""
+    """The answers of all rules."""
 
     findings: tuple[Finding, ...] = ()
     """The most harmful first; among equals in the order of the registry."""
@@ -45,7 +45,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     unexamined: tuple[str, ...] = ()
     """Ids of the rules that lacked their evidence."""
     elsewhere: tuple[str, ...] = ()
-    """Ids of the rules about GPUs of a vendor that has none here: neither asked nor missed."""
+    """Ids of the rules about a vendor without GPUs here: they are not asked and lack nothing."""
     verdict: str = HEALTHY
     """One of VERDICTS."""
 
@@ -98,7 +98,7 @@ def _disproved(case: Case, rule: Rule, finding: Finding) -> Finding:
 def _implied(rule: Rule, finding: Finding, found: Sequence[tuple[Rule, Finding]]) -> bool:
     """Whether a finding that explains this one speaks of one of its devices, or of the node.
 
-    What is less harmful explains nothing: else a notice would take a slow job out of the verdict.
+    A less harmful finding explains nothing: else a notice would remove a slow job from the verdict.
     """
     why = [
         other
@@ -177,7 +177,7 @@ def _stranger(case: Case, vendor: Vendor, gpus: Sequence[Gpu]) -> Finding:
 
 
 _PLACE = frozenset(("address", "vendor", "index", "index_shared", "place", "minor", "gaps"))
-"""Fields that say where a GPU is and nothing of its state."""
+"""Fields that say where a GPU is, but nothing about its state."""
 
 
 def _blind(case: Case) -> bool:

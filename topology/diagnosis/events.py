@@ -1,7 +1,7 @@
-"""What happened since somebody began to watch: counters that ticked, states that began and ended.
+"""Events since the first snapshot: counters that ticked, states that began or ended.
 
-A counter's total says nothing, since it may be from before a reset or from years of use; a tick
-while one watches is news. Nothing here asks the machine.
+A counter's total says nothing, because it may be years old; a tick between two snapshots is news.
+Nothing here asks the machine.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Watcher:
         """When the first snapshot was seen; None before."""
         self._found: dict[_Key, Event] = {}
         self._moved: dict[_Key, int] = {}
-        """In which reading each of them moved last."""
+        """The number of the reading in which each event last changed."""
         self._readings = 0
         self._counters: dict[tuple[_Key, int | None], int] = {}
         self._states: dict[_Key, bool] = {}
@@ -99,7 +99,7 @@ class Watcher:
         self._last: tuple[object, object] = (None, None)
 
     def see(self, snapshot: NodeSnapshot) -> bool:
-        """Take in a later snapshot; says whether anything is new."""
+        """Compare a later snapshot with the last one; returns whether anything is new."""
         now = (snapshot.machine, snapshot.readings)
         if now[0] is self._last[0] and now[1] is self._last[1]:
             return False

@@ -1,4 +1,4 @@
-"""What a rule or a debug log says: a finding with its proof, its price and its cure."""
+"""Finding: what a rule or a debug log says, with proof, consequence and fix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ knowing, harmless by itself; by-design: looks odd and is right."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is found, about these devices."""
+    """One finding about some devices."""
 
     id: str
     """Id of the rule, or of the symptom of a log; kebab-case, stable."""
@@ -40,7 +40,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     fix: tuple[Fix, ...] = ()
     sources: tuple[str, ...] = ()
     cause: str = ""
-    """What is likely behind it; only symptoms of logs have it, rules say it in the title."""
+    """The likely cause; only symptoms of logs have it, as rules say it in the title."""
     look: tuple[str, ...] = ()
     """Where to look for more, without root: only for symptoms of logs."""
     count: int = 0
@@ -48,7 +48,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[str, tuple[str, ...], str]:
-        """What it is as long as its cause lasts: rule, devices and title."""
+        """Its identity for as long as its cause lasts: rule, devices and title."""
         return self.id, self.devices, self.title
 
     @property

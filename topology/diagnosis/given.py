@@ -1,4 +1,4 @@
-"""Which GPUs of NVIDIA's driver this process was given, by their device nodes."""
+"""Which NVIDIA GPUs this process may use, according to their device nodes."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def access(host: Host, gpu: Gpu) -> str | None:
 
 
 def keeps_back(host: Host) -> bool:
-    """Whether a device cgroup forbids this process a GPU, whoever made it."""
+    """Whether a device cgroup forbids this process to use a GPU."""
     return any(
         node.endswith(KEPT_BACK) and _NUMBERED.match(node) for node in host.device_nodes or ()
     )
 
 
 def excluded(host: Host, gpu: Gpu) -> bool:
-    """Whether the module was told to leave this GPU alone (NVreg_ExcludedGpus)."""
+    """Whether a setting keeps the module from driving this GPU (NVreg_ExcludedGpus)."""
     return any(
         nvidia_gpu.address == gpu.address and nvidia_gpu.excluded
         for nvidia_gpu in host.nvidia_gpus or ()

@@ -20,8 +20,7 @@ BELOW_SWITCH = ("PIX", "PXB")
 """Letters of `nvidia-smi topo -m`."""
 OK = "ok"
 NOT_GRANTED = "not granted to CUDA or HIP"
-"""The grant where a probe was refused and the management library said nothing, or something
-else."""
+"""The grant where the runtime refused a probe and the management library did not."""
 _ASKED = {"granted": OK, "not-granted": NOT_GRANTED}
 
 
@@ -33,9 +32,9 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     letters: str
     """Relation as `nvidia-smi topo -m` writes it."""
     grants: tuple[GpuPair, ...] = ()
-    """What the driver says of the one or two directions that were asked."""
+    """The driver's answer for one or both directions."""
     asked: tuple[str, ...] = ()
-    """What the runtime answered a probe, in the same words."""
+    """The runtime's answer to a probe, in the same words."""
     transports: tuple[str, ...] = ()
     """What NCCL or RCCL will use, by direction; () without a prediction."""
 

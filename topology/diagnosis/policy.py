@@ -1,4 +1,4 @@
-"""What a site decided: rules it does not want to hear of, and limits of its own."""
+"""The policy of a site: silenced rules, and its own limits."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Silenced rules and thresholds."""
 
     ignored: Mapping[str, str] = {}
-    """Id of a rule, and why its findings are silenced ("" where nobody said)."""
+    """Id of a rule -> why its findings are silenced ("" without a reason)."""
     thresholds: Mapping[str, Mapping[str, float]] = {}
-    """Id of a rule, and limits that replace its own."""
+    """Id of a rule -> limits that replace its own."""

@@ -20,7 +20,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One rule. `check` says None where its evidence is missing, else what it found."""
 
     id: str
-    """Kebab-case, stable: people silence it by this name."""
+    """Kebab-case and stable, because users silence the rule by this name."""
     title: str
     """What is looked for, a noun phrase: "NVLinks that are down". This, `evidence` and `disproof`
     may hold the fields of Words in braces."""
@@ -32,8 +32,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Where the rule comes from: documents, threads, files of source code."""
     check: Callable[[Case], Iterable[Finding] | None]
     vendor: str = ""
-    """Id of the only vendor whose GPUs it is about: where there are none of them, the rule is
-    neither asked nor missed. Empty where it is about any vendor."""
+    """Id of the only vendor whose GPUs it is about; without such GPUs the rule is not asked. Empty
+    for a rule about any vendor."""
     disproof_by: tuple[tuple[str, str], ...] = ()
     """Ids of vendors, and another disproof with the tool of each, for a rule about any GPU."""
     asked: tuple[tuple[str, str], ...] = ()
@@ -44,13 +44,13 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of rules that explain this one: a finding about a device that such a rule names too is
     left out, so that one cause gives one finding."""
     each: bool = False
-    """Whether its findings gather devices that each have a cause of their own: then one is left
-    out only where all its devices are explained."""
+    """Whether each device of its findings has a cause of its own: then a finding is left out only
+    if all its devices are explained."""
     thresholds: tuple[tuple[str, float], ...] = ()
     """Limits that a site may set, with the default: ("minimum_bytes", 1e9)."""
 
     def concerns(self, gpus: Sequence[Gpu]) -> bool:
-        """Whether it is about any of these GPUs."""
+        """Whether the rule is about any of these GPUs."""
         return not self.vendor or any(gpu.vendor == self.vendor for gpu in gpus)
 
     def disproof_for(self, gpus: Sequence[Gpu], words: Words) -> str:

@@ -1,1 +1,1 @@
-"""What several rules need; no rule stands here."""
+"""Code that several rules share; there is no rule here."""

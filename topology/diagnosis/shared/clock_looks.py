@@ -1,4 +1,4 @@
-"""What holds the clocks of GPUs down: the reasons of this moment, or those that a probe saw.
+"""The reasons that hold clocks down: those of this moment, or those that a probe saw.
 
 A power cap under load is normal and never a finding: a large matrix product always reaches the
 limit of an H100.
@@ -23,7 +23,7 @@ _NVML = "NVML nvmlDeviceGetCurrentClocksEventReasons"
 
 
 class Look(msgspec.Struct, frozen=True):
-    """What one GPU did at one moment, or while one thing was measured."""
+    """The state of one GPU at one moment, or during one measurement."""
 
     gpu: Gpu
     reasons: tuple[str, ...]
@@ -70,7 +70,7 @@ def _while_measured(gpu: Gpu, figure: Measurement) -> Look | None:
         gpu,
         reasons,
         _number(figure, "sm_clock_mhz"),
-        # Only a matrix product is certain to keep busy what the clock drives.
+        # Only a matrix product certainly keeps the clocked units busy.
         figure.unit == "TFLOP/s" and IDLE not in reasons,
         f"probe {figure.probe}, {figure.quantity}",
         _number(figure, "temperature_c"),

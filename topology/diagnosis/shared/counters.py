@@ -1,4 +1,4 @@
-"""Counters between two readings of one node: only what was added is news, never a total."""
+"""Counters between two readings of one node: only growth is news, never a total."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def rate(count: float, seconds: float, per: float) -> float:
 
 
 def growth(now: Record, before: Record, fields: tuple[str, ...]) -> dict[str, int]:
-    """What each counter of a record grew by, where that is known."""
+    """How much each counter of a record grew, where that is known."""
     grown = {name: added(getattr(now, name), getattr(before, name)) for name in fields}
     return {name: value for name, value in grown.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What the variables that are set cost here: the same node predicted without them."""
+"""The cost of the variables that are set: the node is predicted again without them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MANY = 24
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What the variables together do to an all-reduce over all GPUs; bandwidths GB/s busbw."""
+    """The effect of all variables on an all-reduce over all GPUs; bandwidths GB/s busbw."""
 
     names: tuple[tuple[str, str], ...]
     """Those to blame, with their values."""
@@ -108,7 +108,7 @@ def _cost(case: Case, values: dict[str, str], gpus: tuple[str, ...] | None) -> C
         return Cost(names=names, text=f"with {settings} the start fails", fails=after.failure)
     moves = _moves(before, after)
     if moves.gains:
-        return None  # some pairs gain: only a measurement tells whether the whole loses
+        return None  # some pairs gain: only a measurement shows whether the job loses
     found = [
         (effect, size)
         for size in (LARGE_BYTES, MEDIUM_BYTES)
@@ -135,7 +135,7 @@ def _predicted(
     try:
         return predict(case.snapshot, Settings(dict(values)), gpus=gpus)
     except (ValueError, LookupError, ArithmeticError, RecursionError):
-        # A topology that fits no rule: nothing is known.
+        # No version table fits the topology, so nothing is known.
         return None
 
 
@@ -184,7 +184,7 @@ def _ring(effect: VariableEffect) -> bool:
 def _with_figures(
     case: Case, judge: Judge, figure: Measurement, effect: VariableEffect, moves: Moves, count: int
 ) -> Cost:
-    """The two bandwidths, as far as a table, the model or a measurement knows them."""
+    """The two bandwidths, as far as a table, the model or a measurement gives them."""
     made = judge.expected(figure).band
     before = made.healthy if made is not None else None
     after: float | None = None
@@ -200,7 +200,7 @@ def _with_figures(
         else:
             note = ""
         basis = "; ".join(filter(None, (basis, note)))
-        # A node that is no better with P2P (all by PCIe) has nothing to be held against.
+        # For a node that is no better with P2P (all by PCIe) there is nothing to compare with.
         if before is not None and after is not None and after >= WORSE * before:
             after = None
     elif before is not None:

@@ -43,7 +43,7 @@ OWN = (
     "NCCL_VERSION",
     "NCCL_WARN",
 )
-"""What may differ from rank to rank: logs and dumps, and the NIC beside a rank's GPU."""
+"""Variables that may differ between ranks: logs and dumps, and the NIC next to a rank's GPU."""
 
 
 def differing(ranks: Sequence[ProcessReading]) -> dict[str, dict[str | None, list[int]]]:

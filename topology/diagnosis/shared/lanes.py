@@ -1,4 +1,4 @@
-"""Lanes of PCIe links: fewer than both ends have, or than siblings have where a guest hides one.
+"""Lanes of PCIe links: fewer than both ends have, or than siblings where an end is hidden.
 
 Lanes that a probe read while a copy ran count as well: a link may lose some only under load.
 """
@@ -120,7 +120,7 @@ def under_load(case: Case, known: set[str]) -> list[Narrow]:
 
 
 def _should(case: Case, gpu: Gpu, loads: dict[str, tuple[int, Measurement]]) -> tuple[int, str]:
-    """Lanes that a GPU should have under load, and who says so; 0 where nobody does."""
+    """The lanes that a GPU should have under load, and the source of that; 0 where unknown."""
     chain = case.way_up(gpu.address)
     if _slot_known(chain) and chain[0].link_width_max:
         return min(chain[0].link_width_max, chain[1].link_width_max or 0), "both ends"
@@ -196,7 +196,7 @@ def _slot_known(chain: Sequence[PciDevice]) -> bool:
 
 
 def width_now(case: Case, gpu: Gpu) -> int | None:
-    """Lanes of a GPU's own link now; None where nobody says."""
+    """The present lanes of a GPU's own link; None where they are not known."""
     device = case.pci(gpu.address)
     if device is not None and device.link_width_now:
         return device.link_width_now

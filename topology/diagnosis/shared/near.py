@@ -20,7 +20,7 @@ def several_nodes(case: Case) -> bool:
 
 
 def local_cpus(case: Case, gpu: Gpu) -> frozenset[int] | None:
-    """CPUs next to a GPU; None where nobody says (`numa_node` -1 is unknown, not far)."""
+    """CPUs next to a GPU; None where they are not known (`numa_node` -1 is unknown, not far)."""
     node = gpu_numa(gpu)
     if node is None:
         return members(gpu.cpu_affinity) or None
@@ -51,7 +51,7 @@ def jobs(case: Case) -> tuple[tuple[ProcessReading, tuple[Gpu, ...]], ...]:
 
 
 def called(process: ProcessReading) -> str:
-    """A process as people find it: "process 4711 (python3)"."""
+    """The name of a process: "process 4711 (python3)"."""
     return f"process {process.pid}" + (f" ({process.command})" if process.command else "")
 
 

@@ -1,4 +1,4 @@
-"""What the driver grants of P2P, for the rules about it."""
+"""The P2P that the driver grants, for the rules about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHOWN = 4
 
 
 def whole_pairs(case: Case) -> list[Pair]:
-    """Pairs whose P2P means something: under MIG and confidential computing it is off."""
+    """Pairs whose grants mean something: MIG and confidential computing switch P2P off."""
     software = case.machine.software
     if software is not None and software.confidential_computing == "on":
         return []
@@ -24,7 +24,7 @@ def _kept(pair: Pair) -> bool:
 
 
 def grant_of(case: Case, pair: Pair) -> Evidence:
-    """The word that refuses P2P, of the management library or of the runtime that a probe asked."""
+    """The word that refuses P2P, by the management library or by the runtime in a probe."""
     said = {word for grant in pair.grants for word in (grant.p2p_read, grant.p2p_write)}
     if not pair.grants or (NOT_GRANTED in pair.asked and said <= {OK, None}):
         return Evidence(

@@ -1,4 +1,4 @@
-"""What a fault costs in figures of the tables."""
+"""The cost of a fault in published figures."""
 
 from __future__ import annotations
 

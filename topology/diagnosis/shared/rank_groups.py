@@ -1,4 +1,4 @@
-"""The processes on the GPUs as rules see them: who is a rank of which communicator."""
+"""The processes on the GPUs as rules see them: the ranks of each communicator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_SHOWN = 8
 
 
 def users_of(case: Case) -> tuple[GpuUser, ...] | None:
-    """Processes on the examined GPUs; None where nobody could say.
+    """Processes on the examined GPUs; None where they are not known.
 
     An empty list proves nothing inside a container.
     """

@@ -1,4 +1,4 @@
-"""What AMD's driver says of a GPU: what holds its clocks down, its blocks, its pages."""
+"""What AMD's driver reports of a GPU: throttling, ECC errors of its blocks, bad pages."""
 
 from __future__ import annotations
 

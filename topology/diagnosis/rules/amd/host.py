@@ -1,4 +1,4 @@
-"""What AMD GPUs need of the host: an IOMMU that passes through, BARs that hold the memory."""
+"""What AMD GPUs need from the host: an IOMMU in passthrough mode, BARs for all the memory."""
 
 from __future__ import annotations
 

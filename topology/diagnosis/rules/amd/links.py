@@ -1,4 +1,4 @@
-"""xGMI links that run below their rate, send again, or are no direct links at all."""
+"""xGMI links that run below their rate or repeat packets, and pairs without a direct link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AMD packages that show as several GPUs, alike or not, and parts that the kernel left out."""
+"""AMD packages that appear as several GPUs: unequal partitioning and missing parts."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _numbers(parts: list[Gpu]) -> str:
 
 
 def _drm(case: Case) -> tuple[list[Evidence], str]:
-    """What shows that the DRM devices are used up, and the driver that holds one of them."""
+    """The evidence that no DRM device is left, and a driver that holds one of them."""
     minors = sorted(
         {
             gpu.render_minor

@@ -1,4 +1,4 @@
-"""The driver as a whole: versions that do not fit, no answer, device nodes that are closed."""
+"""The driver as a whole: versions that do not match, no answer, closed device nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SILENT = ("not answering", "failed", "absent")
 _NODE = re.compile(r"/dev/nvidia(\d{1,4})$")
 _KFD = "/dev/kfd"
 _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", _KFD)
-"""Nodes without which nobody computes."""
+"""Device nodes without which no process computes."""
 _VERSION = re.compile(r"^\d{1,2}\.(\d{2,4}\.\d{1,4}(?:\.\d{1,4})?)$")
 """NVML's own version: the CUDA release, then that of the library, "13.580.159.04"."""
 _RESTART = Fix(
@@ -173,7 +173,7 @@ def _denied(case: Case) -> Iterable[Finding] | None:
     closed = [
         node.removesuffix(NO_PERMISSION) for node in nodes or () if node.endswith(NO_PERMISSION)
     ]
-    # Without a control node nobody computes, whatever keeps it closed; a GPU may be another job's.
+    # A closed control node stops everybody, whatever closes it; a GPU may belong to another job.
     closed += [
         node
         for kept in nodes or ()

@@ -41,7 +41,7 @@ def _groups(gpus: Sequence[Gpu], field: str) -> dict[object, list[Gpu]]:
 
 
 def _odd(groups: dict[object, list[Gpu]]) -> list[Gpu]:
-    """The GPUs that differ from the majority; all of them where no value is the most frequent."""
+    """The GPUs that differ from the majority; all GPUs if no value is the most frequent."""
     ranked = Counter({value: len(gpus) for value, gpus in groups.items()}).most_common()
     if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
         return [gpu for gpus in groups.values() for gpu in gpus]
@@ -168,13 +168,13 @@ def _settings(case: Case) -> Iterable[Finding] | None:
 
 
 def _full(gpu: Gpu) -> bool:
-    """Whether its power limit is lowered little at most: boards of one name have several limits."""
+    """Whether its power limit is hardly lowered: boards of one name have several limits."""
     usual = gpu.power_limit_default_watts
     return bool(usual) and (gpu.power_limit_watts or 0.0) >= _ALIKE * (usual or 0.0)
 
 
 def _untouched(gpu: Gpu) -> bool:
-    """Whether its power limit is, to the watt, the one that it came with."""
+    """Whether its power limit is exactly the default one."""
     now, usual = gpu.power_limit_watts, gpu.power_limit_default_watts
     return now is not None and usual is not None and abs(now - usual) < 1.0
 
@@ -188,7 +188,7 @@ def _consequence(groups: dict[object, list[Gpu]], unit: str) -> str:
 
 
 def _firmware(case: Case) -> Iterable[Finding] | None:
-    # Boards of one name with other part numbers come with other firmware.
+    # Boards of one name have different firmware if their part numbers differ.
     alike = [
         gpus
         for model in _models(case)

@@ -1,4 +1,4 @@
-"""GPUs that are in the machine and do not serve: no driver, or fallen off the bus."""
+"""GPUs that are in the machine but cannot be used: without a driver, or off the bus."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _given_away(device: PciDevice | None) -> bool:
 
 
 def _computes(gpu: Gpu, device: PciDevice | None) -> bool:
-    """Whether it is no graphics unit inside a processor; only the PCI class of AMD GPUs tells."""
+    """Whether it is no graphics unit inside a processor; only AMD's PCI classes show that."""
     if gpu.vendor == NVIDIA.id or device is None or device.class_code is None:
         return True
     return device.class_code >> 8 in COMPUTE_CLASSES
@@ -58,7 +58,7 @@ def _without_driver(case: Case) -> Iterable[Finding] | None:
         return None
     reach = {gpu.address: access(case.host, gpu) for gpu in hidden}
     if case.may_hide_devices:
-        # It often has some GPUs only while /sys shows all; it has a GPU whose node it may open.
+        # A container often has only some of the GPUs in /sys: those whose node it may open.
         hidden = [gpu for gpu in hidden if reach[gpu.address] == GIVEN]
         if not hidden:
             return None
@@ -265,13 +265,13 @@ def _vanished(case: Case) -> list[Gpu]:
         # Another container or job may have fewer GPUs, and a guest may own this one by now.
         and not (others and (not on_bus or gpu.address in on_bus))
         and not _given_away(on_bus.get(gpu.address))
-        # Another card sits there by now, or the package shows as other parts.
+        # Another card is there now, or the package is partitioned differently.
         and (gpu.parent or gpu.address) not in packages
     ]
 
 
 def _job(host: Host | None) -> tuple[str | None, ...]:
-    """A batch job on its host, whose devices stay the same until its end; () outside of one."""
+    """The batch job and its host, whose devices stay the same until its end; () outside a job."""
     box = host.container if host is not None else None
     return (box.job, box.kind, host.hostname) if host and box and box.job else ()
 

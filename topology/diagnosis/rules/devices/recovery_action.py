@@ -1,4 +1,4 @@
-"""What the driver itself asks for: a reset of a GPU, a restart of the node, an end of all P2P.
+"""What the driver requests: a reset of a GPU, a restart of the node, an end of all P2P.
 
 A fault of the GPU's firmware leaves every counter at 0 and the GPU in every list, while no process
 gets a context on it: the driver's own request is then the only sign (NVIDIA/DCGM#263).
@@ -24,7 +24,7 @@ _IMEX_SINCE = 590
 
 
 class _Request(msgspec.Struct, frozen=True):
-    """What one action says of the GPU, what follows and what to do."""
+    """One action: the state of the GPU, the consequence and the fix."""
 
     severity: str
     title: str

@@ -19,7 +19,7 @@ def _hardware(case: Case) -> Iterable[Finding] | None:
         return None
     found = []
     hit = [look for look in looks if any(word in HARDWARE_WORDS for word in look.reasons)]
-    # The plain bit alone, on a GPU at rest, costs nothing that can be shown.
+    # On an idle GPU the plain bit alone costs nothing measurable.
     resting = [
         look
         for look in hit

@@ -1,4 +1,4 @@
-"""Caches of compiled kernels that go with the container."""
+"""Caches of compiled kernels that are lost with the container."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def _memlock(case: Case) -> Iterable[Finding] | None:
     if own is None and not jobs_known and host.why("memlock_bytes") != UNLIMITED:
         return None
     adapters = [device.name for device in case.machine.rdma if _may_work(device.ports)]
-    # The limit of a job counts more than that of the shell of whoever asks.
+    # The limit of a job counts more than that of the user's shell.
     seen = theirs if jobs_known else [own] if own is not None else []
     least = case.threshold(MEMLOCK, "minimum_bytes")
     low = [(who, limit, source) for who, limit, source in seen if limit < least]

@@ -1,1 +1,1 @@
-"""Rules about what runs, and the variables it runs with."""
+"""Rules about running processes and their variables."""

@@ -1,4 +1,4 @@
-"""Which GPU a program finds under which number."""
+"""Which number a program uses for which GPU."""
 
 from __future__ import annotations
 

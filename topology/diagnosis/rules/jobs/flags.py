@@ -1,4 +1,4 @@
-"""Variables that cost something here, against the same node without them."""
+"""Variables that cost something here, compared with the same node without them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...shared.flag_costs import LARGE_BYTES, LIBRARY, Cost, cost_of
 from ...shared.near import called, jobs
 
 LIMIT_JOBS = 4
-"""Running jobs whose variables are predicted, each apart."""
+"""How many running jobs are predicted with their own variables."""
 
 
 def _costs(case: Case) -> Iterable[Finding] | None:
@@ -38,7 +38,7 @@ def _costs(case: Case) -> Iterable[Finding] | None:
 def _running(
     case: Case, here: Mapping[str, str]
 ) -> list[tuple[dict[str, str], tuple[str, ...], str]]:
-    """Variables of running jobs where they differ from ours, their GPUs, and who they are."""
+    """Variables of running jobs that differ from ours, with the job's GPUs and name."""
     files = {n: v for n, (v, origin) in case.variables.items() if origin != ENVIRONMENT}
     ours = {name: value for name, value in here.items() if name.startswith(LIBRARY)}
     found: dict[tuple[str | None, tuple[tuple[str, str], ...]], tuple[list[str], list[str]]] = {}

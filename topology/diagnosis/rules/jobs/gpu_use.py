@@ -1,4 +1,4 @@
-"""GPUs that are in use already: by a process, or by nobody who can be named."""
+"""GPUs that are already in use, by a known process or by an unknown one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def processes(case: Case) -> dict[int, ProcessReading]:
 
 
 def called(process: GpuProcess, known: dict[int, ProcessReading]) -> str:
-    """Say who it is: "pid 41000, python3 of alice, slurm 12, 67.9 GiB"."""
+    """Describe a process: "pid 41000, python3 of alice, slurm 12, 67.9 GiB"."""
     about = known.get(process.pid)
     words = [f"pid {process.pid}"]
     if about is not None and about.command:
@@ -214,7 +214,7 @@ def _used(case: Case, gpu: Gpu, reading: GpuReading) -> bool:
 
 
 def _works(case: Case, reading: GpuReading) -> bool:
-    """Whether a process computes that the list does not show; that is another finding."""
+    """Whether an unlisted process computes, which is another finding."""
     return (reading.utilization_percent or 0) > case.threshold(BUSY, "utilization_percent")
 
 

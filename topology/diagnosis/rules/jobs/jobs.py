@@ -1,4 +1,4 @@
-"""Jobs that run now: ranks that share a GPU, and processes that are left over."""
+"""Running jobs: ranks that share a GPU, and processes that are left over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...rule import Rule
 from ...shared.rank_groups import MEETING, MOST_SHOWN, gpus_of, rank_name, ranks_of, users_of
 
 INITS = frozenset({"systemd", "init", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan"})
-"""What adopts a process whose parent has ended."""
+"""The processes that adopt a process whose parent has ended."""
 
 
 def _check_share(case: Case) -> Iterable[Finding] | None:
@@ -80,7 +80,7 @@ def _check_zombie(case: Case) -> Iterable[Finding] | None:
 
 
 def _orphan(user: GpuUser) -> bool:
-    """A worker that torchrun started, and whose parent is what adopts orphans now."""
+    """Whether this is a worker of torchrun that an init process has adopted."""
     process = user.reading
     return (process.job or "").startswith("torchrun") and process.parent_command in INITS
 

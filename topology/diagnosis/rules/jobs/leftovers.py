@@ -1,4 +1,4 @@
-"""Variables that nobody reads, that name no file, or that are left over from debugging."""
+"""Variables that no program reads, that name a missing file, or that remain from debugging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks of one job that cannot reach each other, or do not decide alike."""
+"""Ranks of one job that cannot reach each other, or that decide differently."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _shms(members: Sequence[GpuUser]) -> list[tuple[GpuUser, str]]:
 
 
 def _hosts(members: Sequence[GpuUser]) -> list[tuple[GpuUser, str]]:
-    """What the host hash of each rank is made of, where that is proven."""
+    """The source of each rank's host hash, where that is proven."""
     names: dict[str, str] = {}
     found = []
     for user in members:
@@ -150,7 +150,7 @@ def _apart(case: Case, known: Sequence[tuple[GpuUser, str]], what: str, source: 
 
 
 def _price(case: Case, sides: Sequence[Sequence[GpuUser]]) -> str:
-    """Which pairs lose the fast way that they have."""
+    """The consequence: which pairs lose their fast path."""
     side_of = {address: at for at, users in enumerate(sides) for address in gpus_of(users)}
     pairs = [
         pair

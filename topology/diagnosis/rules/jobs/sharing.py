@@ -58,7 +58,7 @@ def _shared(case: Case) -> Iterable[Finding] | None:
 
 
 def _owners(working: list[GpuProcess], known: dict[int, ProcessReading]) -> set[tuple[str, str]]:
-    """Jobs, or users where no job is known; a process that nobody may look at does not count."""
+    """Jobs, or users where no job is known; processes of which nothing is known do not count."""
     found: set[tuple[str, str]] = set()
     jobless: set[tuple[str, str]] = set()
     for process in working:
@@ -74,7 +74,7 @@ def _owners(working: list[GpuProcess], known: dict[int, ProcessReading]) -> set[
         for process in working
         if (about := known.get(process.pid)) is not None and about.user
     }
-    # A process without a job may be a helper of the job beside it: then only its user tells.
+    # A process without a job may be a helper of the other job: then only its user counts.
     return found if len(found) > 1 else users if jobless else found
 
 

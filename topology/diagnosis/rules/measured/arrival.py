@@ -1,4 +1,4 @@
-"""P2P that was granted and measured: bytes that do not arrive, and P2P that does not pay."""
+"""Granted and measured P2P: bytes that do not arrive, and P2P that gains nothing."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _seen(case: Case, figure: Measurement) -> Evidence:
 
 
 def _causes(case: Case, who: list[str]) -> tuple[list[Evidence], list[Fix]]:
-    """What usually lies behind it, as far as it was read."""
+    """The usual causes, as far as they were read, and their fixes."""
     evidence: list[Evidence] = []
     fixes: list[Fix] = []
     bridges = {

@@ -1,4 +1,4 @@
-"""Figures that probes measured, where they are lower than this hardware gives."""
+"""Measured figures that are lower than this hardware should give."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _AGAIN = "gputop probe {} --gpus {}"
 
 
 def disturbed(figure: Measurement) -> bool:
-    """Whether somebody else used the GPU meanwhile, so that the figure proves nothing."""
+    """Whether another process used the GPU at the time, so that the figure proves nothing."""
     return bool(figure.details.get("shared") or figure.details.get("forced"))
 
 
 def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
-    """Judged figures of these kinds that prove something, of the examined GPUs."""
+    """The judged figures of these quantities on the examined GPUs, without disturbed ones."""
     wanted = set(quantities)
     counted = {gpu.address for gpu in case.gpus}
     if not any(measurement.quantity in wanted for measurement in case.snapshot.measurements):
@@ -53,7 +53,7 @@ def sound(case: Case, quantities: Iterable[str]) -> list[Judged]:
 def evidence_of(
     case: Case, figure: Measurement, judgement: Judgement, beside: float | None = None
 ) -> Evidence:
-    """A figure, what it should be, and who says so."""
+    """A figure as evidence, with its expected value and the source of that."""
     ends = " to ".join(case.name(end) for end in (figure.src, figure.dst) if end)
     parts = [figure.quantity.replace("_", " "), ends, figure.variant or ""]
     unit = figure.unit or ""
@@ -79,7 +79,7 @@ class _Poor(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """Of what it should be."""
+        """The figure as a share of what it should be."""
         if self.judgement.verdict == LOW and self.judgement.share is not None:
             return self.judgement.share
         return (self.figure.value or 0.0) / self.beside if self.beside else 1.0
@@ -144,7 +144,7 @@ def of_gpus(
 
 
 def again(case: Case, probe: str, who: Sequence[str]) -> Fix:
-    """To measure once more."""
+    """The fix that measures once more."""
     return Fix(
         text="Measure once more, with nothing else on the node.",
         command=_AGAIN.format(probe, shlex.quote(",".join(who))),

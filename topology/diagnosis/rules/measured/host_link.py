@@ -46,7 +46,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
 
 
 def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
-    """Say what lanes and generation account for, as far as read; one finding for each severity."""
+    """The figures that lanes and generation explain, one finding for each severity."""
     groups: dict[str, list[Judged]] = {}
     for judged in figures:
         gpu = case.machine.gpu(judged[0].src or "")
@@ -56,7 +56,7 @@ def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
 
 
 def severity(case: Case, gpu: Gpu, details: Mapping[str, object] | None = None) -> str:
-    """How bad a PCIe link is that has less than the model's data sheet says.
+    """The severity of a PCIe link with less than the model's data sheet says.
 
     `details`: of a figure, with what was read of the link while it was measured.
     """

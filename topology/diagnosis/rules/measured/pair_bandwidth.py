@@ -84,7 +84,7 @@ def _others(case: Case, figures: Sequence[Judged], what: str, harm: str) -> Find
 
 
 def _explained(case: Case, figures: Sequence[Judged]) -> list[Finding]:
-    """Say what the links that were read account for, where no rule about those links does."""
+    """The figures that the read links explain, where no rule about those links reports them."""
     groups: dict[str, list[Judged]] = {}
     for figure, judgement in figures:
         harm = SLOW

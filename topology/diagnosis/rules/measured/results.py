@@ -1,4 +1,4 @@
-"""What probes tried and what came of it: collectives that fail, wrong data, odd products."""
+"""Results of probes: collectives that fail, wrong data, odd matrix products."""
 
 from __future__ import annotations
 

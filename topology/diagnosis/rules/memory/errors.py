@@ -144,7 +144,7 @@ def _retirement_pending(case: Case) -> Iterable[Finding] | None:
 def _flagged(
     case: Case, rule: Rule, field: str, severity: str, title: str, consequence: str
 ) -> Iterable[Finding] | None:
-    """One truth value of EccCounts; where it is BROKEN, a reset does not help."""
+    """A finding about one flag of EccCounts; if it is BROKEN, a reset does not help."""
     known = [(gpu, ecc) for gpu, ecc in _counts(case) if getattr(ecc, field) is not None]
     if not known:
         return None

@@ -83,7 +83,7 @@ def _down(case: Case) -> Iterable[Finding] | None:
 
 
 def _nothing(case: Case) -> list[Finding] | None:
-    """Without an RDMA device there is nothing to find; None where nobody looked for one."""
+    """Without an RDMA device there is nothing to find; None if RDMA devices were not read."""
     return [] if case.machine.interfaces and not case.machine.rdma else None
 
 
@@ -166,9 +166,9 @@ def near_nics(case: Case, gpu: Gpu) -> list[RdmaDevice]:
 
 
 def _beside(case: Case, nic: RdmaDevice) -> bool:
-    """Whether a NIC is one for GPUs: below a switch with one, or nobody knows where it is.
+    """Whether a NIC is meant for GPUs: below a switch with a GPU, or at an unknown place.
 
-    One at a port of its own may well be for storage.
+    A NIC at a port of its own may well be for storage.
     """
     if case.in_vm is not False or not nic.address or case.pci(nic.address) is None:
         return True

@@ -1,4 +1,4 @@
-"""The interface that NCCL takes for its sockets when nobody names one."""
+"""The interface that NCCL uses for its sockets by default."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _v4(interface: Interface) -> bool:
 
 
 def _odd(interface: Interface) -> str:
-    """What is odd about an interface for a job over several nodes; "" for nothing."""
+    """Why an interface is odd for a job over several nodes; "" where it is not."""
     if interface.kind in ("bridge", "veth", "virtual", "tun", "loopback"):
         return f"which is {'the loopback' if interface.kind == 'loopback' else 'virtual'}"
     if all(_link_local(ip) for ip in interface.ips):

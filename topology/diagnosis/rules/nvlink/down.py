@@ -1,4 +1,4 @@
-"""NVLinks that are down or missing, compared with siblings first and with the model second."""
+"""NVLinks that are down or missing, compared first with siblings, then with the model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def down(gpu: Gpu) -> tuple[int, ...]:
 
 
 def links_read(case: Case) -> list[Gpu]:
-    """GPUs whose links were read; under MIG links say nothing."""
+    """GPUs whose links were read; under MIG the state of links says nothing."""
     return [
         gpu
         for gpu in case.gpus
@@ -52,7 +52,7 @@ def links_read(case: Case) -> list[Gpu]:
 
 
 def _most(case: Case, gpu: Gpu) -> tuple[int, str]:
-    """Links that should be up, and who says so: the same model in this box, else the table."""
+    """How many links should be up, by the same model in this node, else by the table."""
     sku = case.sku(gpu)
     if _part_of_a_mesh(case, gpu):
         return 0, "a part of a mesh"
@@ -100,7 +100,7 @@ def _check_down(case: Case) -> Iterable[Finding] | None:
 
 
 def _all_down(case: Case, known: Sequence[Gpu]) -> list[Finding]:
-    """No link is up anywhere: a fault on a whole board, else how the machine was handed out."""
+    """No link is up anywhere: a fault on a whole board, else the design of the instance."""
     wired = [gpu for gpu in known if (sku := case.sku(gpu)) is not None and sku.fabric in WIRED]
     # A single GPU has no peer; its links may well be switched off.
     if len(wired) < 2:
@@ -189,7 +189,7 @@ def _check_missing(case: Case) -> Iterable[Finding] | None:
             or gpu.why("nvlinks") is not None
         ):
             continue
-        # A GPU that no driver describes has no list of links; NCCL's XML has one, and no UUID.
+        # Without a driver a GPU has no list of links; NCCL's XML has a list but no UUID.
         listed = gpu.uuid is not None or (gpu.nvlinks and _switched(gpu))
         listed = listed or _left_out(case, gpu)
         if not listed or any(link.active is None for link in gpu.nvlinks):

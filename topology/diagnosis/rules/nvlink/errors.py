@@ -1,4 +1,4 @@
-"""NVLink errors that were added between two readings of one node.
+"""New NVLink errors between two readings of one node.
 
 DCGM's health check takes one replay or recovery for a failure, and CRC errors from 100 a second.
 """
@@ -20,7 +20,7 @@ COUNTERS = {
     "recovery_errors": "recoveries",
     "crc_errors": "CRC errors",
 }
-"""A replay sends a packet again; a recovery trains the link again, and everything waits for it."""
+"""A replay repeats a packet; a recovery trains the link again while all traffic waits."""
 
 
 def _check(case: Case) -> Iterable[Finding] | None:

@@ -77,7 +77,7 @@ def _fifth(case: Case) -> list[Fix]:
 
 
 def _unready(gpu: Gpu) -> str | None:
-    """What is wrong with the registration; None where nothing is."""
+    """The problem of the registration; None where there is none."""
     fabric = gpu.fabric
     if fabric is None:
         return None
@@ -126,7 +126,7 @@ def _health(case: Case) -> Iterable[Finding] | None:
 
 
 def _trouble(health: tuple[tuple[str, str], ...]) -> list[tuple[str, str, str]]:
-    """What the mask complains of: (field, word, severity)."""
+    """The problems in the mask: (field, word, severity)."""
     found: list[tuple[str, str, str]] = []
     for what, word in health:
         if (what in _BROKEN_BITS and word == "true") or (

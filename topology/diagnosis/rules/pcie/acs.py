@@ -1,4 +1,4 @@
-"""What sends peer traffic through the root complex: ACS on the path, an IOMMU that translates."""
+"""Causes of peer traffic through the root complex: ACS on the path, a translating IOMMU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 6
 
 
 def _peers(case: Case) -> list[Pair]:
-    """Pairs that copy over PCIe: not refused, no NVLink, below a switch or as far as NCCL goes."""
+    """Pairs that copy over PCIe: not refused, without NVLink, below a switch or near enough."""
     return [
         pair
         for pair in case.pairs

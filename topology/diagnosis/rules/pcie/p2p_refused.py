@@ -1,4 +1,4 @@
-"""P2P that the driver refuses: by the product, by the chipset, by a setting."""
+"""P2P that the driver refuses because of the product, the chipset or a setting."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _by_product(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
 
 
 def _by_platform(case: Case, pairs: Sequence[Pair], word: str) -> Finding:
-    # The tree of a virtual machine is its hypervisor's: no switch there proves one.
+    # The hypervisor invents the tree of a virtual machine: a switch there proves nothing.
     near = [pair for pair in pairs if pair.letters in BELOW_SWITCH and not case.in_vm]
     severity = SLOW if word == REGISTRY or near else NOTICE
     if word == TOPOLOGY and not near:

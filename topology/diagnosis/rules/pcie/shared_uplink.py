@@ -12,7 +12,7 @@ from ...rule import Rule
 
 
 def _check_uplink(case: Case) -> Iterable[Finding] | None:
-    """Copies that are fast one by one and slow together, through one uplink."""
+    """Find copies through one uplink that are fast alone and slow together."""
     alone = _host_figures(case, "pinned")
     together = _host_figures(case, "pinned, all GPUs at once")
     both = [address for address in alone if address in together]

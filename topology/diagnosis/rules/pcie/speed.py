@@ -1,4 +1,4 @@
-"""PCIe links that are slower under load than both ends allow, and replays that were added."""
+"""PCIe links that are slower under load than both ends allow, and new replays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _check_generation(case: Case) -> Iterable[Finding] | None:
         if gpu is None or most is None or not 0 < seen < most:
             continue
         whole = pcie_gbs(most, gpu.pcie_width_max or 16)
-        # A port inside a switch may name a low speed; what was copied decides (nccl#1614).
+        # A port inside a switch may report a low speed, so the copy rate decides (nccl#1614).
         if whole is not None and (figure.value or 0.0) < least * whole:
             slow.setdefault(gpu.address, (gpu, figure, most, whole))
     if not slow:

@@ -1,4 +1,4 @@
-"""A virtual machine whose PCI tree is flat, and no topology file that mends it."""
+"""A virtual machine with a flat PCI tree and no topology file that corrects it."""
 
 from __future__ import annotations
 

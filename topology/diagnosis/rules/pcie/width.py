@@ -44,8 +44,7 @@ def _check(case: Case) -> Iterable[Finding] | None:
     of_nics = [link for link in found if link.link not in shared]
     made = [_finding(case, of_gpus, SLOW)] if of_gpus else []
     if of_nics:
-        # A root port may name more lanes than its slot has: a sibling with more lanes proves a
-        # fault.
+        # A root port may report more lanes than its slot has; a sibling with more proves a fault.
         sisters = any(_behind(case, of_nic) for of_nic in of_nics)
         made.append(_finding(case, of_nics, SLOW if sisters else NOTICE))
     return made

@@ -1,4 +1,4 @@
-"""What the node should be: GPUs, links, wiring and network against a reference (--expect)."""
+"""Compares GPUs, links, wiring and network with a reference (--expect)."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _alike(case: Case, found: str, wanted: str) -> bool:
         return True
     linked = [letters.startswith(LINK_LETTERS) for letters in (found, wanted)]
     if any(linked):
-        # A reference prints links; how many of them are up is another rule's question there.
+        # A reference lists links; another rule checks how many of them are up.
         return all(linked) and case.reference is not None and case.reference.sister is None
     # The tree of a virtual machine is its hypervisor's, so its letters prove nothing.
     return wanted == "PCIe" or case.in_vm is not False
@@ -201,13 +201,13 @@ def _example(case: Case, wrong: Sequence[tuple[Gpu, Gpu, str, str]], kind: tuple
 def _network(case: Case) -> Iterable[Finding] | None:
     reference = case.reference
     wanted = None if reference is None else reference.ports
-    # Without a single interface nobody looked at the network at all.
+    # Without a single interface the network was not read.
     if reference is None or not wanted or not (case.machine.rdma or case.machine.interfaces):
         return None
     gbit = reference.port_gbit
     ports = [port for device in case.machine.rdma for port in device.ports]
     rates = [port.rate_gbit for port in ports]
-    # Few fast ports or many slow ones make no difference: a job sees their sum.
+    # Few fast ports are as good as many slow ones, as a job uses their sum.
     share = len(ports) / wanted
     if gbit and None not in rates:
         share = sum(rate or 0.0 for rate in rates) / (wanted * gbit)

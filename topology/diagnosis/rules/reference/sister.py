@@ -1,4 +1,4 @@
-"""What differs from a healthy sister (--expect SNAPSHOT): settings, software, figures."""
+"""Differences from a healthy sister node (--expect SNAPSHOT): settings, software, figures."""
 
 from __future__ import annotations
 
