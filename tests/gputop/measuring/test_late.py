@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 import threading
-from types import SimpleNamespace
 
 import pytest
 
@@ -14,19 +12,13 @@ from gputop.measuring.planning import Planned, step_of
 from gputop.measuring.running import _fair
 from gputop.measuring.runs import ProbeRequest, result_of
 from gputop.probes import catalog
-from gputop.probes.crew.crew import Crew
-from gputop.probes.crew.steps import INIT, OPEN
-from gputop.probes.devices.opened import open_devices
 from gputop.probes.protocol.messages import (
     ASKING,
     IMPORTING,
     MeasuredValue,
-    Message,
-    Progress,
     Request,
 )
 from gputop.probes.protocol.outcome import Outcome
-from gputop.probes.protocol.spec import ProbeStopped
 from tests.support.probe_runs import run_probe
 from tests.support.worker_scripts import (
     DRIVER_HANGS,
@@ -71,43 +63,6 @@ def test_a_slow_import_is_no_copy_that_hangs(
     assert said in outcome.message
     result = result_of(ProbeRequest(probe="memory", addresses=()), outcome, None, ())
     assert exit_code(result) == code
-
-
-@pytest.mark.parametrize(
-    ("place", "imported", "error", "said"),
-    [
-        (0, None, "failed", "importing torch"),
-        (0, 0.1, "timed-out", "asking the driver"),
-        (0, 0.9, "failed", "asking the driver"),
-        (1, 0.1, "timed-out", "initialising"),
-        (1, 0.9, "failed", "initialising"),
-    ],
-)
-def test_a_rank_that_still_imports_is_no_collective_that_hangs(
-    place: int, imported: float | None, error: str, said: str
-) -> None:
-    """A driver that hangs is one to tell, unless the import left it next to no time."""
-    crew = Crew(Request("nccl"), (OPEN, INIT), [], lambda message: None, 1.0)
-    kind = dataclasses.make_dataclass("Rank", ["number", "place", "done", "imported_after"])
-    crew._ranks = [kind(0, 1, True, 0.1), kind(1, place, False, imported)]
-    trouble = crew._too_late()
-    assert trouble.error == error
-    assert f"rank 1 (rank 1): {said}" in trouble.text
-
-
-def test_the_driver_is_asked_in_a_step_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What hangs there is the driver, and no file system."""
-    said: list[Message] = []
-
-    def available() -> bool:
-        assert said[-1] == Progress(0, 1, ASKING)
-        raise ProbeStopped("failed", "seen")
-
-    torch = SimpleNamespace(__version__="2.11", cuda=SimpleNamespace(is_available=available))
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    with pytest.raises(ProbeStopped, match="seen"):
-        open_devices(Request("memory"), catalog.load("memory").SPEC, said.append)
-    assert said[0] == Progress(0, 1, IMPORTING)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,35 @@
+"""A rank that is late: the crew says whether it imports still or the driver hangs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from gputop.probes.crew.crew import Crew
+from gputop.probes.crew.steps import INIT, OPEN
+from gputop.probes.protocol.messages import (
+    Request,
+)
+
+
+@pytest.mark.parametrize(
+    ("place", "imported", "error", "said"),
+    [
+        (0, None, "failed", "importing torch"),
+        (0, 0.1, "timed-out", "asking the driver"),
+        (0, 0.9, "failed", "asking the driver"),
+        (1, 0.1, "timed-out", "initialising"),
+        (1, 0.9, "failed", "initialising"),
+    ],
+)
+def test_a_rank_that_still_imports_is_no_collective_that_hangs(
+    place: int, imported: float | None, error: str, said: str
+) -> None:
+    """A driver that hangs is one to tell, unless the import left it next to no time."""
+    crew = Crew(Request("nccl"), (OPEN, INIT), [], lambda message: None, 1.0)
+    kind = dataclasses.make_dataclass("Rank", ["number", "place", "done", "imported_after"])
+    crew._ranks = [kind(0, 1, True, 0.1), kind(1, place, False, imported)]
+    trouble = crew._too_late()
+    assert trouble.error == error
+    assert f"rank 1 (rank 1): {said}" in trouble.text
