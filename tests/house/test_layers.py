@@ -34,10 +34,17 @@ def test_an_import_that_goes_astray_is_found(tmp_path: Path) -> None:
         "gputop/commands/__init__.py": "NAMES = ('topo',)",
         "gputop/commands/topo.py": "def run():\n    from gputop.topology.wiring import paths",
         "gputop/commands/up.py": "from gputop.commands import NAMES",
+        "gputop/commands/root.py": "import_module(f'gputop.commands.{name}.command')",
+        "gputop/commands/check/__init__.py": "",
+        "gputop/commands/check/command.py": "import_module('torch')",
         "topology/__init__.py": "",
         "topology/wiring/__init__.py": "",
         "topology/wiring/paths.py": "from ..model import machine\nfrom .. import wiring",
+        "topology/wiring/lists.py": "import_module('.' + NAMES[0], __package__)",
         "topology/model/__init__.py": "",
+        "topology/model/late.py": "importlib.import_module('gputop.topology.wiring.paths')",
+        "topology/model/lists.py": "import_module(f'{__package__}.{name}')",
+        "topology/model/any.py": "import_module(name + '.paths')",
         "topology/model/machine.py": "def late():\n    from ..wiring.paths import path",
         "topology/amd/__init__.py": "",
         "topology/amd/parts.py": "if TYPE_CHECKING:\n    from ..nvidia import nvml",
@@ -50,6 +57,7 @@ def test_an_import_that_goes_astray_is_found(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     lines = (
+        "gputop/commands/check  words",
         "gputop/commands   words",
         "probes            words",
         "topology/wiring   words",
@@ -60,6 +68,8 @@ def test_an_import_that_goes_astray_is_found(tmp_path: Path) -> None:
     assert known["topology/nvidia"] == known["topology/amd"] == known["topology"] == 1
     assert set(breaches(tmp_path, known)) == {
         ("topology/model/machine.py", "topology/wiring/paths.py"),
+        ("topology/model/late.py", "topology/wiring/paths.py"),
+        ("topology/model/any.py", "topology/wiring/paths.py"),
         ("topology/amd/parts.py", "topology/nvidia/nvml.py"),
         ("topology/nvidia/nvml.py", "gputop/commands/__init__.py"),
         ("topology/nvidia/nvml.py", "gputop/commands/topo.py"),

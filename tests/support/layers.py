@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 TOPS = ("gputop", "topology", "probes", "themes")
@@ -41,8 +43,8 @@ def place(path: Path, known: dict[str, int]) -> str:
 
 def imported(root: Path, path: Path) -> Iterator[Path]:
     """Files of the program that one imports, wherever in it the import stands."""
-    module = ("gputop", *path.parts[:-1]) if path.parts[0] != "gputop" else path.parts[:-1]
-    for node in ast.walk(ast.parse((root / path).read_text())):
+    module = _package(path)
+    for node in ast.walk(_tree(root / path)):
         if isinstance(node, ast.Import):
             wanted = [tuple(alias.name.split(".")) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -52,6 +54,57 @@ def imported(root: Path, path: Path) -> Iterator[Path]:
         else:
             continue
         yield from filter(None, (_file(root, parts) for parts in wanted))
+
+
+def loaded(root: Path, path: Path) -> Iterator[Path]:
+    """Files of the program that one may import by `import_module`.
+
+    What is not written out in the call counts as any text: a list of names stands for all modules
+    in its place.
+    """
+    for node in ast.walk(_tree(root / path)):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
+        if called == "import_module" or getattr(called, "id", None) == "import_module":
+            name, *within = (_pattern(argument, path) for argument in node.args)
+            if name.startswith("."):
+                name = (within[0] if within else "*") + name
+            for other in python_files(root):
+                if fnmatchcase(".".join(_module(other)), name):
+                    yield other
+
+
+def _pattern(node: ast.expr, path: Path) -> str:
+    """The text of an expression, with "*" for what is not known before it runs."""
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.FormattedValue):
+        return _pattern(node.value, path)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_pattern(value, path) for value in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _pattern(node.left, path) + _pattern(node.right, path)
+    if isinstance(node, ast.Name) and node.id == "__package__":
+        return ".".join(_package(path))
+    if isinstance(node, ast.Name) and node.id == "__name__":
+        return ".".join(_module(path))
+    return "*"
+
+
+def _package(path: Path) -> tuple[str, ...]:
+    """The package that a file is in: ("gputop", "topology", "wiring")."""
+    return path.parts[:-1] if path.parts[0] == "gputop" else ("gputop", *path.parts[:-1])
+
+
+def _module(path: Path) -> tuple[str, ...]:
+    """The dotted name of a file, in parts."""
+    return _package(path) if path.stem == "__init__" else (*_package(path), path.stem)
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def _file(root: Path, parts: tuple[str, ...]) -> Path | None:
@@ -72,15 +125,18 @@ def breaches(root: Path, known: dict[str, int]) -> Iterator[tuple[str, str]]:
     """(file, file) of every import that does not go to a lower floor.
 
     A folder's `__init__.py` that imports nothing of the program is a list of names, or empty:
-    everybody may read it.
+    everybody may read it. What a list names inside its own folder may stand on a higher floor.
     """
     for path in python_files(root):
         here = place(path, known)
-        for other in imported(root, path):
+        plain, by_name = set(imported(root, path)), set(loaded(root, path))
+        for other in plain | by_name:
             there = place(other, known)
             apart = path.parts[0] not in ("gputop", other.parts[0])
             lower = known[there] < known[here] and not apart
-            if here == there or lower or (_is_list(root, other) and not apart):
+            inside = len(path.parts) > 2 and path.parent in other.parents
+            listed = other not in plain and inside
+            if here == there or lower or listed or (_is_list(root, other) and not apart):
                 continue
             yield str(path), str(other)
 
