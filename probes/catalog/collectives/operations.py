@@ -99,7 +99,7 @@ class Operation:
 class _AllReduce(Operation):
     name, title, forms = "all_reduce", "all-reduce", (IN_PLACE,)
     counted = "bytes of one rank's buffer x 2(n-1)/n"
-    main_variant = OUT_OF_PLACE
+    main_variant = IN_PLACE
 
     def factor(self, ranks: int) -> float:
         return 2 * (ranks - 1) / ranks

@@ -79,6 +79,12 @@ def test_parts_are_whole_and_aligned() -> None:
     assert BY_NAME["all_reduce"].factor(8) == 1.75
 
 
+def test_what_is_compared_with_the_data_sheet_is_measured() -> None:
+    compared = {op.name: op.main_variant for op in OPERATIONS if op.main_variant is not None}
+    assert compared == {"all_reduce": "in place"}
+    assert all(variant in BY_NAME[name].forms for name, variant in compared.items())
+
+
 def test_sizes_of_the_levels() -> None:
     assert sizes("all_reduce", {"level": "quick"}, False) == (MIB, 16 * MIB, 256 * MIB, GIB)
     assert len(sizes("broadcast", {"level": "quick"}, False)) == 2
