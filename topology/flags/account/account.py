@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...hardware.vendors import VENDORS
 from ...model.page import Section
 from ...model.snapshot import NodeSnapshot
 from ...model.units import sentence
@@ -268,7 +269,9 @@ def _gains(effect: Effect) -> bool:
 
 
 def _source(flag: Flag, library: Library | None) -> str:
-    whose = {"nccl": "NCCL", "rccl": "RCCL"}.get(flag.group, "")
-    if whose and library is not None and library.name in flag.libraries:
+    whose, libraries = flag.group.upper(), {vendor.library for vendor in VENDORS}
+    if whose not in libraries or any(name in flag.source for name in libraries):
+        return flag.source
+    if library is not None and library.name in flag.libraries:
         whose = library.name.upper()
-    return f"{whose} {flag.source}".strip()
+    return f"{whose} {flag.source}"

@@ -29,6 +29,22 @@ def told(demo: str, name: str, **values: str) -> str:
     return " ".join(" ".join(section_lines(account(flag, study_of(demo, **values)), 80)).split())
 
 
+def test_a_source_names_the_library_once() -> None:
+    found = {
+        flag.name: section.paragraphs[0]
+        for flag in catalogue().flags
+        for section in plain(flag)
+        if section.title == "Source" and flag.group in ("nccl", "rccl")
+    }
+    named = {name: text.upper().split() for name, text in found.items()}
+    assert {
+        n: words for n, words in named.items() if words.count("NCCL") + words.count("RCCL") != 1
+    } == {}
+    assert found["NCCL_TUNER_CONFIG_FILE"] == "NCCL ext-tuner/example"
+    assert found["RCCL_MSCCLPP_ENABLE"] == "RCCL init.cc"
+    assert found["NCCL_RINGS"].startswith("RCCL graph/search.cc")
+
+
 def test_the_p2p_level_on_a_pcie_box_reads_like_advice() -> None:
     text = told("pcie-l40s-8", "NCCL_P2P_LEVEL")
     for part in (
