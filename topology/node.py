@@ -1,4 +1,4 @@
-"""Node: a snapshot and what follows from it. Pure; nothing here asks the machine."""
+"""Node: a snapshot and all that follows from it. Pure; nothing here asks the machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class _Wiring:
-    """What follows from a machine alone; kept while the machine stays equal."""
+    """The facts that follow from a machine alone; kept while the machine stays equal."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -37,7 +37,7 @@ class _Wiring:
 
 
 class _Decision(msgspec.Struct, frozen=True, eq=False):
-    """What NCCL or RCCL will do, or why that cannot be said; neither before anybody asked."""
+    """The prediction, or why there is none; neither before it was requested."""
 
     prediction: Prediction | None = None
     why_none: str = ""
@@ -47,7 +47,7 @@ _OPEN = _Decision()
 
 
 class Node:
-    """A node as it was read, with all that follows; immutable, and cheap until it is asked.
+    """A node as it was read, with all that follows; immutable, and cheap until a fact is needed.
 
     Graph, matrix and islands are made when first asked for. They and the prediction are the same
     objects in the nodes that `follow` this one, as long as what they were made from is equal.
@@ -100,17 +100,17 @@ class Node:
 
     @property
     def prediction(self) -> Prediction | None:
-        """What NCCL or RCCL will do; None until it is decided, or when nothing can be said."""
+        """The prediction for NCCL or RCCL; None until it is decided, or when there is none."""
         return self._decision.prediction
 
     @property
     def why_no_prediction(self) -> str:
-        """Why there is none once that is decided; "" before, or when there is one."""
+        """Why there is no prediction; "" until that is decided, or when there is one."""
         return self._decision.why_none
 
     @property
     def decided(self) -> bool:
-        """Whether it is known what NCCL or RCCL will do, or why that cannot be said."""
+        """Whether there is a prediction, or a reason why there is none."""
         return self._decision is not _OPEN
 
     def follow(self, snapshot: NodeSnapshot) -> Node:
@@ -122,7 +122,7 @@ class Node:
         return self._with(snapshot, wiring, self._decision if settled else _OPEN)
 
     def decide(self) -> Node:
-        """The same node with its prediction; itself where that is decided. May take a second."""
+        """The same node with its prediction; itself if that is decided. May take a second."""
         if self.decided:
             return self
         from .flags.values.predicting import predict_with_flags
@@ -135,13 +135,13 @@ class Node:
         return self._with(self._snapshot, self._wiring, decision)
 
     def undecidable(self, why: str) -> Node:
-        """The same node of which nothing is predicted, with the reason."""
+        """The same node without a prediction, with the reason."""
         return self._with(self._snapshot, self._wiring, _Decision(None, why))
 
 
 def _deciding(
     snapshot: NodeSnapshot,
 ) -> tuple[tuple[EnvironmentVariable, ...], tuple[Measurement, ...]]:
-    """What decides beside the machine: the variables, and which GPUs grant each other access."""
+    """The deciding facts besides the machine: variables, and which GPUs grant each other access."""
     granted = (figure for figure in snapshot.measurements if figure.quantity == CAN_ACCESS)
     return snapshot.environment, tuple(granted)

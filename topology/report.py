@@ -1,4 +1,4 @@
-"""Report: what is shown of a node: all that follows from its snapshot, findings and events."""
+"""Report: everything shown about a node: what follows from its snapshot, findings and events."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Report(msgspec.Struct, frozen=True, eq=False):
-    """What every screen and every plain command shows; a new one replaces it."""
+    """The data of every screen and every plain command; a new report replaces it."""
 
     node: Node
     """The snapshot with its wiring and its prediction."""
     diagnosis: Diagnosis | None = None
-    """What the rules said of this node last; None where nobody asked them yet."""
+    """The last diagnosis of this node; None before the rules were asked."""
     events: tuple[Event, ...] = ()
-    """What happened since somebody began to watch, the newest first."""
+    """The events since the first snapshot, the newest first."""
 
     @property
     def snapshot(self) -> NodeSnapshot:
@@ -55,7 +55,7 @@ class Report(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def prediction(self) -> Prediction | None:
-        """What NCCL or RCCL will do; None until it is decided, or when nothing can be said."""
+        """The prediction for NCCL or RCCL; None until it is decided, or when there is none."""
         return self.node.prediction
 
     def follow(self, snapshot: NodeSnapshot) -> Report:

@@ -1,4 +1,4 @@
-"""Physical reasons for a low figure that were observed: limits, throttling, a shared GPU."""
+"""Observed physical reasons for a low figure: limits, throttling, a shared GPU."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ THROTTLES = {
     "applications-clocks": "held at clocks that somebody set",
     "sync-boost": "held at the clocks of its sync boost group",
 }
-"""Idle and display clocks are none, nor is a power cap at the usual limit: a large GEMM always
-meets that (Azure/azurehpc-health-checks takes it for normal)."""
+"""Idle and display clocks do not count, and neither does a power cap at the usual limit, which a
+large GEMM always meets (Azure/azurehpc-health-checks takes it for normal)."""
 POWER_CAP = "sw-power-cap"
 LOWERED = 0.97
 """Share of the usual limit below which a power limit counts as lowered."""
 
 
 def seen(node: JudgedNode, figure: Measurement) -> tuple[str, ...]:
-    """Reasons that hold for this figure's GPUs, in clauses."""
+    """The reasons for this figure's GPUs, as clauses."""
     found: list[str] = []
     throttle = [_plain(word) for word in words_of(figure, "throttle")]
     gpus = [gpu for gpu in (node.gpu(figure.src), node.gpu(figure.dst)) if gpu is not None]
@@ -45,7 +45,7 @@ def seen(node: JudgedNode, figure: Measurement) -> tuple[str, ...]:
 def explains(figure: Measurement) -> bool:
     """Whether what was observed explains a low figure.
 
-    Clocks decide products and memory; a copy engine's way over a link hardly asks for them.
+    Clocks decide matrix products and memory, but hardly the copies over a link.
     """
     if figure.details.get("shared") or figure.details.get("forced"):
         return True

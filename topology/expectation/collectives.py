@@ -24,13 +24,13 @@ COLLECTIVES = {
     quantities.SEND_RECEIVE_ALL: ("sendrecv_busbw", ""),
     quantities.BROADCAST: ("broadcast_busbw", "Broadcast"),
 }
-"""Quantity -> that of the table, and the library's name where its model knows the collective."""
+"""Quantity -> quantity of the table, and the library's name for the collective if it models it."""
 PLATEAU_BYTES = 256 << 20
 """Curves are judged from this size on; smaller messages show latency too."""
 CURVE_BYTES = 16 << 20
 """Below this size, two correct ways of timing differ by more than a tenth."""
 LARGE_BYTES = 1 << 30
-"""Without a curve the published figure is one of a very large message."""
+"""Without a curve the published figure is that of a very large message."""
 
 
 class Participants(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,13 +38,13 @@ class Participants(msgspec.Struct, frozen=True, kw_only=True):
 
     count: int
     gpus: tuple[Gpu, ...]
-    """The GPUs; any of them where all are alike and only their number is known."""
+    """The GPUs; arbitrary ones where all are alike and only their number is known."""
     addresses: tuple[str, ...] | None
-    """None: all of the node."""
+    """None for all GPUs of the node."""
 
 
 def group_of(node: JudgedNode, figure: Measurement) -> Participants | None:
-    """The GPUs that took part, as the figure says; all of them where it does not say."""
+    """The GPUs that took part according to the figure; all GPUs where it does not say."""
     everyone = node.machine.gpus
     named = next(
         (
@@ -73,7 +73,7 @@ def group_of(node: JudgedNode, figure: Measurement) -> Participants | None:
 
 
 def expected(node: JudgedNode, variables: Variables, figure: Measurement) -> Expected:
-    """What a healthy node of this kind gives, with the library left to choose."""
+    """The band of a healthy node of this kind, where the library chooses freely."""
     if not node.machine.gpus:
         return Expected(note="the snapshot holds no GPU")
     group = group_of(node, figure)
@@ -111,7 +111,7 @@ def expected(node: JudgedNode, variables: Variables, figure: Measurement) -> Exp
 
 
 def _proven_by(figure: Measurement, link: LinkRates, healthy: float) -> LinkRates:
-    """The link without the doubts that the figure refutes by being too fast for them."""
+    """The link without the doubts that the figure refutes because it is too fast for them."""
     reach = healthy * link.now_gbs / link.design_gbs
     over = figure.value is not None and figure.value > TOO_HIGH * reach
     return proven(link, link.design_gbs * SAME) if over else link
@@ -210,7 +210,7 @@ def ring_gbs(sku: Sku, figure: Measurement, count: int) -> float | None:
 def _published(
     sku: Sku, quantity: str, count: int, algorithm: str | None, size: int | None
 ) -> tuple[float, str, str, str] | None:
-    """Healthy figure, basis, source and what it is of, from the model's own entries."""
+    """Healthy figure, basis, source and description, from the model's own entries."""
     fit = [
         figure
         for figure in sku.figures
@@ -219,7 +219,7 @@ def _published(
         and figure.kind in (TYPICAL, BEST)
         and _same(figure.algorithm, algorithm)
     ]
-    # Typical before best; of these a curve tells more than one figure.
+    # Typical before best; within each, a curve is worth more than one figure.
     fit.sort(key=lambda figure: (figure.kind == BEST, not figure.curve))
     for figure in fit:
         value = _at(figure, size)
@@ -243,7 +243,7 @@ def _same(of_entry: str, algorithm: str | None) -> bool:
 
 
 def _at(figure: PublishedFigure, size: int | None) -> float | None:
-    """The figure at a message size; None where it says nothing of that size."""
+    """The published figure at a message size; None where it does not cover that size."""
     if not figure.curve:
         least = figure.from_bytes or LARGE_BYTES
         return figure.measured if size is None or size >= least else None
@@ -264,7 +264,7 @@ def _estimate(
     size: int | None,
     link: LinkRates | None,
 ) -> tuple[float, str, str, str] | None:
-    """Carried over from another number of GPUs on a mesh, or another model of the same links."""
+    """An estimate from another number of GPUs on a mesh, or another model with the same links."""
     if link is None or link.kind == "pcie" or not sku.total_gbs:
         return None
     if sku.fabric == "point_to_point" and sku.pair_gbs and sku.world_size:

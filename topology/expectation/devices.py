@@ -47,7 +47,7 @@ OF_DEVICES = (*HOST, *MEMORY, quantities.GEMM)
 
 
 def expected(node: JudgedNode, figure: Measurement) -> Expected:
-    """What a healthy GPU of this model gives."""
+    """The band of a healthy GPU of this model."""
     gpu = node.gpu(figure.src)
     if figure.src is None:
         return Expected(note="of several GPUs together; the table holds single ones")
@@ -164,7 +164,7 @@ def _is_large(m: int, k: int, n: int) -> bool:
 
 
 def _of_shape(sku: Sku, quantity: str, mkn: tuple[int, int, int]) -> PublishedFigure | None:
-    """The figure of this very shape, else one that stands for large shapes in general."""
+    """The figure of exactly this shape, else one that stands for large shapes in general."""
     for wanted in (mkn, None) if _is_large(*mkn) else (mkn,):
         for known in entries(sku, quantity):
             if known.mkn == wanted:

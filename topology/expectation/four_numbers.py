@@ -1,8 +1,8 @@
-"""The four numbers that people mix up, in one line: data sheet, one way, realistic, measured.
+"""Four numbers that are easily mixed up, in one line: data sheet, one way, realistic, measured.
 
 "data sheet 900 both ways -> 450 one way -> about 396 realistic (88 %) -> 395.8 measured (88 %)"
 
-Percentages are of the one-way figure, of the data sheet where that counts one way.
+Percentages refer to the one-way figure, or to the data sheet where that counts one way.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ ARROW = " -> "
 
 
 class Number(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the four."""
+    """One of the four numbers."""
 
     value: float
     what: str
     """"data sheet, both ways", "one way", "realistic", "measured", ..."""
     source: str
     share: float | None = None
-    """Of the one-way figure, or of the data sheet where that counts one way."""
+    """Share of the one-way figure, or of the data sheet where that counts one way."""
     text: str
-    """Its place in the line."""
+    """The text of this number in the line."""
 
 
 class FourNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """As many of the four as make sense for a figure."""
+    """The numbers of one figure; those that make no sense for it are None."""
 
     unit: str
     sheet: Number | None = None
@@ -48,24 +48,24 @@ class FourNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def numbers(self) -> tuple[Number, ...]:
-        """Those that there are, in order."""
+        """The numbers that exist, in order."""
         four = (self.sheet, self.one_way, self.realistic, self.measured)
         return tuple(number for number in four if number is not None)
 
     @property
     def line(self) -> str:
-        """All in one line."""
+        """All numbers in one line."""
         return ARROW.join(number.text for number in self.numbers)
 
 
 class _Peak(msgspec.Struct, frozen=True, kw_only=True):
-    """What the data sheet says, GB/s or TFLOP/s."""
+    """The peak of the data sheet, GB/s or TFLOP/s."""
 
     one_way: float
     both: bool = True
-    """The data sheet adds both ways."""
+    """Whether the data sheet adds both ways."""
     added: bool = False
-    """The figure adds both ways too."""
+    """Whether the figure adds both ways too."""
     word: str = ""
     source: str = ""
 
@@ -73,9 +73,9 @@ class _Peak(msgspec.Struct, frozen=True, kw_only=True):
 def four_numbers(
     snapshot: NodeSnapshot, figure: Measurement, judge: Judge | None = None
 ) -> FourNumbers | None:
-    """The four numbers of one figure; None where no data sheet says anything of its kind.
+    """The four numbers of one figure; None where no data sheet has a peak for its kind.
 
-    `judge`: that of the same snapshot, which saves the paths and predictions it has made.
+    `judge`: the judge of the same snapshot, to reuse its paths and predictions.
     """
     judge = judge or Judge(snapshot)
     if figure.device_kind == "cpu":
@@ -188,7 +188,7 @@ def _pair_peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
 
 
 def _collective_peak(node: JudgedNode, figure: Measurement) -> _Peak | None:
-    """What one GPU can send to the others of the group together."""
+    """The peak of what one GPU can send to all others of the group together."""
     group = collectives.group_of(node, figure) if node.machine.gpus else None
     if group is None:
         return None

@@ -1,4 +1,4 @@
-"""Figures held against what this device and this link should give."""
+"""Compares figures with what this device and this link should give."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .variables import VariableEffect, Variables
 
 NVLS = "NVLS"
 FAR = 0.5
-"""Share of the curve under which a message below the plateau is low by itself."""
+"""Share of the curve below which a message under the plateau is low by itself."""
 
 
 def judge(
@@ -44,8 +44,8 @@ def judge(
 ) -> tuple[Judgement, ...]:
     """Judge figures of a node, in their order.
 
-    `prediction`: what the library does there as it is set up; without it one is made when the
-    first figure of a collective needs it, which takes some tenths of a second.
+    `prediction`: what the library does on the node as it is set up. Without it, one is made when
+    the first figure of a collective needs it, which takes some tenths of a second.
     """
     return Judge(snapshot, prediction).judge(figures)
 
@@ -61,7 +61,8 @@ class Judge:
     ) -> None:
         """`prediction`, `graph`: those of this snapshot, where somebody keeps them.
 
-        The graph is asked for when a path is: its library takes a tenth of a second to import.
+        The graph is built only when a path is needed: its library takes a tenth of a second to
+        import.
         """
         self.node = JudgedNode(snapshot, graph)
         self.variables = Variables(snapshot, prediction)
@@ -77,7 +78,8 @@ class Judge:
                 plateaus[_curve(figure)] = plateaus.get(_curve(figure), False) or low
         found = []
         for index, (figure, expected) in enumerate(zip(figures, expectations, strict=True)):
-            # A slow transport may leave no time for large messages: then far too low is low.
+            # A slow transport may leave no time for large messages; then a far too low figure is
+            # low.
             far = _is_under(FAR, figure, expected.band)
             whole = expected.plateau or plateaus.get(_curve(figure), far)
             judgement = self._one(figure, expected, whole)
@@ -147,7 +149,7 @@ class Judge:
     ) -> Judgement:
         """No verdict, with the causes that are known; low where a variable is to blame.
 
-        An estimate is not far off by a factor of two, and the variable is the proof.
+        An estimate is not off by a factor of two, and the variable is the proof.
         """
         causes = list(expected.causes) if share < LOOK else []
         effect = None
@@ -186,7 +188,7 @@ class Judge:
         return "; ".join((*causes, *more)), explained or accounts
 
     def _ring(self, figure: Measurement, made: Band) -> list[str]:
-        """Say that a figure is what Ring gives over what is there, where NVLS was expected."""
+        """Say that a figure is what Ring gives over the present links, where NVLS was expected."""
         group = collectives.group_of(self.node, figure)
         sku = self.node.sku(group.gpus[0]) if group is not None else None
         if group is None or sku is None or figure.value is None:
@@ -213,7 +215,7 @@ class Judge:
 
 
 def _why_high(quantity: str) -> str:
-    """What may be behind a figure above its band."""
+    """The possible reasons for a figure above its band."""
     if quantity in collectives.COLLECTIVES:
         return "in-network reduction, or counted otherwise?"
     if quantity == quantities.GEMM:
@@ -222,7 +224,7 @@ def _why_high(quantity: str) -> str:
 
 
 def _share(value: float, made: Band) -> float | None:
-    """Value / healthy; of a time the other way round, so that less is poorer."""
+    """Value / healthy; for a time healthy / value, so that less is poorer."""
     if made.healthy <= 0:
         return None  # a recording may name links without a rate
     if value <= 0:
@@ -243,6 +245,6 @@ def _is_under(limit: float, figure: Measurement, made: Band | None) -> bool:
 
 
 def _curve(figure: Measurement) -> tuple[object, ...]:
-    """What the sizes of one sweep have in common."""
+    """The key that the sizes of one sweep share."""
     ranks = figure.details.get("ranks")
     return (figure.quantity, figure.src, figure.dst, figure.variant, str(ranks))

@@ -1,4 +1,4 @@
-"""What a figure is held against, and what came of it."""
+"""The band that a figure is compared with, and the judgement."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ WORDS = (HEALTHY, LOW, HIGH, NO_REFERENCE)
 TOO_HIGH = 1.15
 """Share of the healthy figure above which a figure is high."""
 _TOO_HIGH_TFLOPS = 1.3
-"""A GPU that its power limits does that much more in its first tenths of a second: do_bench on four
-H200 from rest found 811 TFLOP/s where 700 last."""
+"""A GPU at its power limit is that much faster in its first tenths of a second: do_bench on four
+idle H200 found 811 TFLOP/s, where 700 are sustained."""
 TYPICAL, BEST, ESTIMATE = "typical", "best", "estimate"
 
 
@@ -21,7 +21,7 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
 
     healthy: float
     low: float
-    """Below this it is low; of a time (unit us), above it."""
+    """A figure below this is low; a time (unit us) above it is."""
     high: float
     unit: str
     basis: str
@@ -29,9 +29,10 @@ class Band(msgspec.Struct, frozen=True, kw_only=True):
     "estimate" (carried over from another model or counted from the link: no verdict)."""
     source: str
     scaled: tuple[str, ...] = ()
-    """What was counted in, in words: "7 links of 64 GB/s", "9 of 18 NVLinks of GPU3 are up"."""
+    """What the band includes, in words: "7 links of 64 GB/s", "9 of 18 NVLinks of GPU3 are up"."""
     reach: float | None = None
-    """What is left where something physical is missing; None where nothing is known to be."""
+    """The reachable figure where something physical is missing; None where nothing is known to
+    be."""
 
     @property
     def falling(self) -> bool:
@@ -80,32 +81,32 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     """Why there is no band, or what to know about it."""
     plateau: bool = True
-    """False where the message is too small to judge alone: low only where the plateau is."""
+    """False where the message is too small to judge alone: it is low only if the plateau is."""
     algorithm: str | None = None
-    """Of a collective: what the library should use."""
+    """For a collective: the algorithm that the library should use."""
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """One figure, judged."""
 
     verdict: str
-    """"healthy", "low", "high" or "no reference". Of a time, "low" still means poor: too long."""
+    """"healthy", "low", "high" or "no reference". For a time, "low" still means poor: too long."""
     band: Band | None = None
     share: float | None = None
-    """Value / healthy; of a time healthy / value, so that less than 1 is poorer everywhere."""
+    """Value / healthy; for a time healthy / value, so that less than 1 is always poorer."""
     cause: str = ""
     """Why it is low, where that is known."""
     explained: bool = False
     """Whether that cause accounts for it."""
     note: str = ""
-    """What else to know, in clauses: "look: 91 % of the reference"."""
+    """Further remarks, as clauses: "look: 91 % of the reference"."""
 
 
 def percent(share: float) -> str:
-    """A share for people: "91 %"; beyond every sense no digits."""
+    """A share as text: "91 %"; no digits where the number makes no sense."""
     return f"{share * 100:.0f} %" if share < 100 else "over 100 times"
 
 
 def unjudged(note: str) -> Judgement:
-    """No reference, and why."""
+    """The judgement "no reference", with the reason."""
     return Judgement(verdict=NO_REFERENCE, note=note)

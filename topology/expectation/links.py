@@ -1,4 +1,4 @@
-"""What joins a pair, or a GPU and its host: what belongs there, and what is there."""
+"""The link of a pair, or of a GPU and its host: as it should be, and as it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..wiring.wires import PCIE_EFFICIENCY, PCIE_GTS
 from .node import JudgedNode, number_of
 
 SAME = 0.98
-"""Share from which two rates count as one."""
+"""Share from which two rates count as equal."""
 FAST = ("nvlink", "nvswitch", "xgmi")
 
 
@@ -28,17 +28,17 @@ class LinkRates(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """For people: "18 NVLinks", "PCIe gen5 x16"."""
     design_gbs: float
-    """What belongs there by the model, or what is wired where the model leaves that open."""
+    """The rate by the model, or the rate of the wiring where the model leaves that open."""
     now_gbs: float
-    """What is there."""
+    """The present rate."""
     missing: tuple[str, ...] = ()
-    """What is less than it should be."""
+    """What has less than it should have, as clauses."""
     switched: bool = False
-    """Through NVSwitches: one and the same links lead to every other GPU."""
+    """Whether it goes through NVSwitches, where the same links lead to every other GPU."""
     gen: int | None = None
     width: int | None = None
     gone: bool = False
-    """The fast links that belong here are all down; `now_gbs` is that of another way."""
+    """Whether all its fast links are down; `now_gbs` is then the rate of another path."""
 
 
 def pcie_gbs(gen: int, width: int) -> float | None:
@@ -49,7 +49,7 @@ def pcie_gbs(gen: int, width: int) -> float | None:
 
 
 def proven(link: LinkRates, one_way_gbs: float | None) -> LinkRates:
-    """What is left of the doubts about a link when so much went over it: a reading may be old."""
+    """The link without the doubts that a measured rate refutes, because a reading may be old."""
     if not link.missing or one_way_gbs is None or not link.now_gbs < one_way_gbs < float("inf"):
         return link
     return msgspec.structs.replace(link, now_gbs=link.design_gbs, missing=(), gone=False)
@@ -102,7 +102,7 @@ def _down(node: JudgedNode, ends: tuple[Gpu, Gpu], sku: Sku) -> tuple[str, ...]:
 
 
 def _most_bridged(node: JudgedNode, sku: Sku) -> int:
-    """Most links that join one pair of this model in the box: siblings count before any table."""
+    """The most links of any pair of this model in the node: siblings count before any table."""
     joined = Counter(
         (gpu.address, link.remote_address)
         for gpu in node.machine.gpus
@@ -148,8 +148,8 @@ def host_link(
 ) -> LinkRates | None:
     """The link of a GPU to its host.
 
-    What a figure says was read while the copy ran beats what was read of the machine: an idle
-    link shows a low generation (NVIDIA/open-gpu-kernel-modules#731).
+    What was read while the copy ran has precedence over the reading of the machine: an idle link
+    shows a low generation (NVIDIA/open-gpu-kernel-modules#731).
     """
     if sku.c2c_gbs and gpu.c2c_enabled is not False:
         # Where a CPU has two GPUs each has half of its links, which the data sheet adds up.

@@ -1,4 +1,4 @@
-"""One node as the judgement sees it: devices by key, models, paths and relations, found once."""
+"""One node for judging figures: devices by key, models, paths and relations, each found once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..wiring.paths import Path, path_between
 
 
 class JudgedNode:
-    """A snapshot with what every figure asks of it again."""
+    """A snapshot with the facts that every figure needs."""
 
     def __init__(self, snapshot: NodeSnapshot, graph: Callable[[], Graph] | None = None) -> None:
         self.snapshot = snapshot
@@ -46,7 +46,7 @@ class JudgedNode:
         return self._gpus.get(key.lower()) if key else None
 
     def label(self, key: str | None) -> str:
-        """Name a device for people."""
+        """The label of a device."""
         gpu = self.gpu(key)
         return (key or "?") if gpu is None else gpu_label(gpu)
 

@@ -20,7 +20,7 @@ QUANTITIES = {
     quantities.BOTH_WAYS: ("p2p_bidir", 1.0),
     quantities.TOGETHER: ("p2p_bidir", 2.0),
 }
-"""What was measured -> the figure of the table, and the directions that the value adds up."""
+"""Quantity -> the figure of the table, and the number of directions that the value adds up."""
 OF_PAIRS = (
     *QUANTITIES,
     quantities.KERNEL_LATENCY,
@@ -35,7 +35,7 @@ ACROSS, BELOW_A_SWITCH = "SYS", "PIX"
 
 
 def expected(node: JudgedNode, figure: Measurement) -> Expected:
-    """What a healthy pair of this kind gives."""
+    """The band of a healthy pair of this kind."""
     if figure.quantity == quantities.CONCURRENT_TOTAL:
         return _total(node, figure)
     one, other = node.gpu(figure.src), node.gpu(figure.dst)
@@ -69,7 +69,7 @@ def expected(node: JudgedNode, figure: Measurement) -> Expected:
 def share_of(
     node: JudgedNode, one: Gpu, other: Gpu, sku: Sku, link: LinkRates, quantity: str
 ) -> Share | None:
-    """What part of the link's payload a healthy pair reaches."""
+    """The share of the link's payload that a healthy pair reaches."""
     if link.kind != "pcie":
         return published(sku.name, quantity)
     letters = node.kind(one.address, other.address)
@@ -134,7 +134,7 @@ def _latency(figure: Measurement, sku: Sku, link: LinkRates) -> Expected:
 
 
 def _concurrent(figure: Measurement, sku: Sku, link: LinkRates) -> Expected:
-    """What a pair keeps while others copy, as an estimate.
+    """An estimate of what a pair reaches while others copy.
 
     In a ring every GPU sends and receives: the pair's own figure both ways. A hub of a mesh has a
     link of its own to each peer: one pair's figure.
@@ -155,7 +155,7 @@ def _concurrent(figure: Measurement, sku: Sku, link: LinkRates) -> Expected:
 
 
 def hub_links(node: JudgedNode, figure: Measurement) -> tuple[Sku, list[LinkRates]] | None:
-    """The model of a mesh's hub and its links to all others; None where it is no such figure."""
+    """The model of a mesh's hub and its links to all others; None for any other figure."""
     hub = node.gpu(figure.src or figure.dst)
     sku = node.sku(hub) if hub is not None else None
     others = [gpu for gpu in node.machine.gpus if gpu is not hub]

@@ -1,4 +1,4 @@
-"""What the shape of a matrix says: one GPU's link, a border, one path, or something common.
+"""What the shape of a matrix shows: one GPU's link, a border, one path, or a common cause.
 
 Each pair is compared with pairs of its own kind, so that a cube mesh with one and two NVLinks, or
 bridges beside PCIe, is no pattern.
@@ -29,12 +29,12 @@ QUANTITIES = (
     quantities.KERNEL_READ,
     quantities.BOTH_WAYS,
 )
-"""In the order of what is read first: a pattern is told once, of the first that shows it.
-
-Not concurrent_bandwidth: copies at once compete by design, and the hub of all to one is no sick
-GPU."""
+"""In the order of reading: a pattern is reported once, for the first quantity that shows it.
+Without concurrent_bandwidth: simultaneous copies compete by design, and the hub of all to one is no
+sick GPU."""
 GOOD_PAIRS = 0.9
-"""The rank in a kind's figures that stands for a good pair: a sick GPU takes a third of them."""
+"""The quantile of a kind's figures that stands for a good pair: a sick GPU takes a third of
+them."""
 
 
 class FigurePattern(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What a node should be: a reference node of the tables, or the snapshot of a healthy sister."""
+"""The expected node: a reference node of the tables, or the snapshot of a healthy sister."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..node import Node
 from ..recorded.demos import shape
 
 LINK_LETTERS = ("NV", "XGMI")
-"""How letters begin that say links between GPUs; all others say PCIe."""
+"""Prefixes of letters that mean links between GPUs; all others mean PCIe."""
 _CLOUDS = ("aws", "gcp", "azure", "oci")
-"""Names of nodes.toml begin so; people leave it out."""
+"""Prefix of names in nodes.toml, which users leave out."""
 _RDMA = re.compile(r"InfiniBand|ConnectX|\bEFA v|RoCE|BlueField|Thor|Pollara")
 """Kinds of NIC in nodes.toml that the kernel's RDMA layer names."""
 
 
 class UnknownReferenceError(ValueError):
-    """No reference node of that name; one line that says which are like it."""
+    """No reference node has that name; the text names similar ones in one line."""
 
 
 class Reference:
-    """What a node is held against. None where the reference does not say."""
+    """The node to compare with. A field is None where the reference does not say."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Reference:
         facts: dict[str, Any] | None = None,
         sister: NodeSnapshot | None = None,
     ) -> None:
-        """Of an entry of nodes.toml, or of a healthy node's snapshot."""
+        """Make it from an entry of nodes.toml, or from a healthy node's snapshot."""
         self.name = name
         self.sister = sister
         self._facts = facts or {}
@@ -41,7 +41,7 @@ class Reference:
 
     @property
     def source(self) -> str:
-        """Where it comes from, for evidence."""
+        """Its origin, for evidence."""
         return "nodes.toml" if self.sister is None else f"snapshot {self.name}"
 
     @property
@@ -163,7 +163,7 @@ def named(name: str) -> Reference:
 
 
 def names() -> tuple[str, ...]:
-    """What `named` takes, as it is typed: without aliases."""
+    """The names that `named` takes, as they are typed, without aliases."""
     return tuple(_plain(node) for node in table("nodes")["node"])
 
 
@@ -171,7 +171,7 @@ def names() -> tuple[str, ...]:
 def _keys() -> dict[str, str]:
     """Every name as it is typed -> the name in nodes.toml."""
     keys: dict[str, str] = {}
-    # A demo's own values are invented; what its kind of node has is not.
+    # A demo's values are invented, but not the equipment of its kind of node.
     for demo in shape.names():
         keys[demo] = shape.load(demo).like
     for node, facts in table("nodes")["node"].items():

@@ -12,13 +12,13 @@ from .judgement import BEST, ESTIMATE, TYPICAL
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """What part of a peak or of a payload rate is reached."""
+    """The share of a peak or of a payload rate that is reached."""
 
     fraction: float
     basis: str
     source: str
     one_way_gbs: float | None = None
-    """Payload one way of the link that it was measured on; None where a rule gives the share."""
+    """Payload one way of the measured link; None where a rule gives the share."""
 
 
 @cache
@@ -84,7 +84,7 @@ def _rule(sku: Sku, quantity: str) -> Share | None:
 
 @cache
 def pcie_practical(gen: int) -> Share | None:
-    """What a large copy reaches of PCIe's line rate, of any device of a generation."""
+    """The share of PCIe's line rate that a large copy reaches, for any device of a generation."""
     facts = table("links")["pcie"].get(f"gen{gen}", {})
     fraction = facts.get("practical_fraction")
     if fraction is None:

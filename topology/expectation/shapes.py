@@ -10,7 +10,7 @@ import msgspec
 Edge = tuple[str, str]
 """From, to."""
 FEW = 3
-"""So many single pairs are named one by one; more are scattered."""
+"""Up to this many single pairs are named one by one; more count as scattered."""
 
 
 class LowCells(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +21,7 @@ class LowCells(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[str, ...]
     edges: tuple[Edge, ...]
     sides: tuple[tuple[str, ...], ...] = ()
-    """Of a block: the two groups that every low pair lies between, or the one it lies in."""
+    """For a block: the two groups between which all low pairs lie, or the group that holds them."""
 
 
 def read(
@@ -33,7 +33,7 @@ def read(
 ) -> list[LowCells]:
     """Find the shapes of the low cells among all measured ones; each low cell is in one shape.
 
-    `blocks`: whether `kinds` really says which pairs are alike.
+    `blocks`: whether `kinds` really shows which pairs are alike.
     """
     if not low:
         return []
@@ -53,7 +53,7 @@ def read(
             found.append(shape)
             left -= set(shape.edges)
     singles = _singles(left)
-    # Where nobody knows which pairs are alike, many low ones may simply be of another kind.
+    # Where it is not known which pairs are alike, many low ones may simply be of another kind.
     return found + [single for single in singles if blocks or single.kind == "pair"]
 
 

@@ -1,4 +1,4 @@
-"""Figures of one kind beside each other: no table needed."""
+"""Compares figures of one kind with each other, without a table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .node import JudgedNode
 BEHIND = 0.92
 """Share of the siblings' median below which a figure stands out; 5 % is normal."""
 LEAST = 3
-"""With two figures one cannot tell which is the odd one."""
+"""Of two figures neither is known to be the odd one."""
 
 
 def behind(node: JudgedNode, figures: Sequence[Measurement]) -> dict[int, str]:
@@ -47,7 +47,7 @@ def _is_time(unit: str) -> bool:
 
 
 def _key(node: JudgedNode, figure: Measurement) -> tuple[object, ...] | None:
-    """What siblings have in common; None for a figure that has none."""
+    """The key that siblings share; None for a figure without siblings."""
     if figure.src is None or figure.device_kind == "cpu" or figure.verdict == "wrong-data":
         return None
     gpu = node.gpu(figure.src)

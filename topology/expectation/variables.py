@@ -1,4 +1,4 @@
-"""What the variables of NCCL or RCCL change on this node, by predicting with and without them."""
+"""The effect of the variables of NCCL or RCCL here, predicted with and without them."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ GOES_BY = {
 KINDS = ("p2p", "shm", "paths", "net", "search", "tuning")
 """Kinds of the catalogue whose flags decide something between the GPUs of one node."""
 OF_THE_MACHINE = ("NCCL_TOPO_FILE", "NCCL_HOSTID")
-"""These tell what the machine is; without them the prediction would be one of another machine."""
+"""These describe the machine; without them the prediction would be that of another machine."""
 MANY = 6
-"""With more variables than this all are named, without trying each."""
+"""With more variables than this, all are named and none is tried alone."""
 
 
 class VariableEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """What variables change for one figure."""
+    """The effect of variables on one figure."""
 
     text: str
     """"NCCL_P2P_DISABLE=1 turns P2P off: all 12 pairs go through shared memory (SHM)"."""
     variables: tuple[tuple[str, str], ...]
     share: float | None = None
-    """What is left of the bandwidth by the library's own model; None where it cannot tell, as
-    where the transport changes."""
+    """The share of the bandwidth that is left by the library's own model; None where that does not
+    know, for example where the transport changes."""
 
 
 class Variables:
-    """Predictions of one node, each made once and only when asked for."""
+    """Predictions of one node, each made once and only when needed."""
 
     def __init__(self, snapshot: NodeSnapshot, prediction: Prediction | None = None) -> None:
         self.snapshot = snapshot
@@ -50,7 +50,7 @@ class Variables:
             self._made[self._key(prediction.environment, None)] = prediction
 
     def had(self, figure: Measurement) -> dict[str, str]:
-        """The variables that the ranks had: those told with the figure, else the snapshot's."""
+        """The variables of the ranks: those recorded with the figure, else the snapshot's."""
         recorded = figure.details.get("variables")
         if not isinstance(recorded, Mapping):
             return self.here
@@ -60,7 +60,7 @@ class Variables:
         return {**rest, **files, **named}
 
     def without(self, values: Mapping[str, str], gpus: tuple[str, ...] | None) -> Prediction | None:
-        """What the library would do without the variables that decide; None: not known."""
+        """The prediction without the variables that decide; None where it is not known."""
         deciding = self._deciding(values)
         return self._predict({k: v for k, v in values.items() if k not in deciding}, gpus)
 
@@ -71,7 +71,7 @@ class Variables:
         collective: str,
         size: int | None,
     ) -> VariableEffect | None:
-        """What the variables that decide change for a collective; None where nothing is known."""
+        """The effect of the deciding variables on a collective; None where nothing is known."""
         deciding = self._deciding(values)
         if not deciding:
             return None
@@ -103,7 +103,7 @@ class Variables:
         collective: str,
         size: int | None,
     ) -> list[str]:
-        """Those that change something by themselves, or whose absence would."""
+        """The variables that change something alone, or whose absence does."""
         if len(deciding) == 1 or len(deciding) > MANY:
             return deciding
         moves = bool(_transports(before, after))
@@ -141,7 +141,8 @@ class Variables:
             try:
                 self._made[key] = predict(self.snapshot, Settings(dict(values)), gpus=gpus)
             except (ValueError, LookupError, ArithmeticError, RecursionError):
-                # No GPU, an unknown version, or a topology that fits no rule: nothing is known.
+                # No GPU, an unknown version, or a topology that no version table fits: nothing is
+                # known.
                 self._made[key] = None
         return self._made[key]
 
@@ -172,10 +173,10 @@ def _of_library(name: str) -> bool:
 
 
 def _clauses(before: Prediction, after: Prediction, collective: str, size: int | None) -> list[str]:
-    """What differs; "@" stands for the ending of the verb."""
+    """The differences as clauses; "@" stands for the ending of the verb."""
     found = _transports(before, after)
     if found:
-        # What the model then chooses is beside the point: it does not ask how the bytes go.
+        # The model's choice then does not matter, because it ignores the transport.
         return found
     old, new = choice_at(before, collective, size), choice_at(after, collective, size)
     if old is not None and new is not None and algorithm(old) != algorithm(new):

@@ -1,1 +1,1 @@
-"""What is known about a device, a pair or an edge, and why it is so, in plain words."""
+"""Explains a device, a pair or an edge: what is known about it, and why it is so."""

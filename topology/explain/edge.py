@@ -12,7 +12,7 @@ RATES = "raw = signalling, payload = after the line code; packet headers take a 
 
 
 def why_edge(node: Node, a: str, b: str) -> Page:
-    """Explain the edge between two nodes of the graph; says so when they are not neighbours."""
+    """Explain the edge between two nodes of the graph, or say that they are not neighbours."""
     nodes = node.graph.nodes
     title = f"{name(node, a)} — {name(node, b)}"
     if a not in nodes or b not in nodes or not node.graph.has_edge(a, b):

@@ -30,7 +30,7 @@ TITLES = {
     quantities.TRANSPORT: "What did NCCL or RCCL use when it ran?",
 }
 SWEEPS = (quantities.WRITE_SWEEP,)
-"""Curves, which are drawn and not put into words."""
+"""Curves, which are drawn and not described in words."""
 
 
 def measured_facts(node: Node, one: Gpu, other: Gpu, path: Path | None) -> list[Fact]:

@@ -1,4 +1,4 @@
-"""The four questions about P2P of a pair, each answered by itself.
+"""The four questions about P2P of a pair, each answered separately.
 
 Could they: topology. Does the driver grant it: a table look-up, no test. Do the bytes arrive: a
 kernel's store, read back by the owner. Does a collective finish: resident kernels that wait for
@@ -136,7 +136,7 @@ def _collective(node: Node, src: str, dst: str) -> Rung:
         for figure in node.snapshot.measurements
     )
     if not ran or others:
-        # The last run was between other GPUs.
+        # The last run used other GPUs.
         return Rung(title=title, state=OPEN, answer="not tried")
     verdict = ran[-1].verdict
     if verdict == "finished":

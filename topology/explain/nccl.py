@@ -1,4 +1,4 @@
-"""What NCCL or RCCL does with a pair, as facts of an explanation."""
+"""The decision of NCCL or RCCL about a pair, as facts of an explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known about a NIC, a bridge, a switch, a NUMA node or a socket."""
+"""Explains a NIC, a bridge, a switch, a NUMA node or a socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a format writes, and how a format is found by its name."""
+"""The output of an export format, and the look-up of a format by its name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Written(msgspec.Struct, frozen=True):
-    """The text, and what had to be assumed for it."""
+    """The text, and the assumptions behind it."""
 
     text: str
     """Printed as it is, with the newline that ends it."""

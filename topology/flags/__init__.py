@@ -1,1 +1,1 @@
-"""The variables that change what NCCL, RCCL and the programs around them do."""
+"""The variables that change the behaviour of NCCL, RCCL and the programs around them."""

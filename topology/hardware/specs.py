@@ -1,7 +1,7 @@
-"""What is known about GPU models: data sheets and measured figures, each with its source.
+"""GPU models: data sheets and measured figures, each with its source.
 
-The tables are read when first asked for, which takes a hundredth of a second that no first screen
-waits for.
+The tables are read at first use, so that the first screen does not wait a hundredth of a second for
+them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     quantity: str
     kind: str
-    """"typical" (what to expect), "best" (best run) or "floor" (a pass line that somebody set)."""
+    """"typical" (what to expect), "best" (best run) or "floor" (a published pass line)."""
     measured: float
     fraction: float | None
     """Measured / peak of the data sheet; None where the two cannot be compared."""

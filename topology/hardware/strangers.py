@@ -12,7 +12,7 @@ NOT_KNOWN = (
     "its driver and tools, what joins its GPUs, its collective library, and what a healthy GPU "
     "of it reaches"
 )
-"""What a record would say, and what is therefore missing."""
+"""The facts of a record, which are missing for such a vendor."""
 
 
 def strangers(gpus: Sequence[Gpu]) -> tuple[tuple[Vendor, tuple[Gpu, ...]], ...]:

@@ -1,4 +1,4 @@
-"""Where a process runs compared with where its GPU is: CPUs and memory by NUMA node."""
+"""Compares the NUMA nodes of a process's CPUs and memory with the node of its GPU."""
 
 from __future__ import annotations
 

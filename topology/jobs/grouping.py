@@ -17,7 +17,7 @@ LAUNCHERS_OF_MANY = frozenset(
         "jupyter-lab", "jupyter-noteboo", "jupyter-server", "code-server", "login",
     }
 )  # fmt: skip
-"""Parents that start processes which have nothing to do with each other."""
+"""Parents that start unrelated processes."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
 
 
@@ -100,7 +100,7 @@ def jobs(snapshot: NodeSnapshot) -> tuple[Job, ...]:
 
 
 def _group(user: GpuUser, known: dict[int, GpuUser], siblings: dict[int, int]) -> tuple[str, str]:
-    """Key and name of the job of a process: its own word, else who started it, else itself."""
+    """Key and name of a process's job: as it says, else by its parent, else the process itself."""
     seen = {user.pid}
     while user.reading.job is None:
         above = known.get(user.reading.parent or 0)
@@ -167,7 +167,7 @@ def communicators(users: Iterable[GpuUser]) -> tuple[tuple[GpuUser, ...], ...]:
 
 
 def _meeting(process: ProcessReading) -> Hashable | None:
-    """What ranks of one communicator have in common; None where nothing proves it."""
+    """The key that ranks of one communicator share; None where nothing proves one."""
     world = process.world_size
     if world is None or world < 2:
         return None

@@ -1,1 +1,1 @@
-"""Debug output of NCCL and RCCL: read, explained, compared with a prediction."""
+"""The debug output of NCCL and RCCL: reads, explains and compares it with a prediction."""

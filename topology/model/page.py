@@ -1,4 +1,4 @@
-"""What is said about something on this node: text without a width, an ink or a screen.
+"""Pages: text about something on this node, without a width, an ink or a screen.
 
 Explanations, findings and accounts of variables are made of these records; `gputop.pages` prints
 them, once for a terminal and once for a screen.

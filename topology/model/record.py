@@ -7,9 +7,9 @@ from typing import ClassVar
 import msgspec
 
 NOT_ASKED = "not asked"
-"""The reason of a gap that a later reading, or another tool, would fill."""
+"""The reason of a gap that a later reading or another tool would fill."""
 REFUSED = "though others of its model have some"
-"""How the reason of a gap ends where the driver denies what exists all the same."""
+"""The end of a gap's reason where the driver denies something that exists."""
 PCIE_ALONE = "nvidia-smi topo -mp shows PCIe alone: NVLinks are not in it"
 
 

@@ -146,7 +146,7 @@ class Interface(Record, frozen=True, kw_only=True):
     address: str | None = None
     """PCI address of the device behind it; None for a virtual one."""
     index: int | None = None
-    """The kernel's number; getifaddrs(3) lists interfaces in this order."""
+    """The kernel's number; getifaddrs(3) lists interfaces in the order of these."""
     kind: str | None = None
     """"ethernet", "infiniband", "loopback", "bridge", "bond", "veth", "virtual", ..."""
     driver: str | None = None

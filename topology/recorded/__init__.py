@@ -1,1 +1,1 @@
-"""Recorded machines: files that people have, and invented reference nodes."""
+"""Recorded machines: the files of users, and invented reference nodes."""

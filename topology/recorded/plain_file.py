@@ -1,4 +1,4 @@
-"""A file that somebody names, read without ever waiting for it."""
+"""Reads a file that the user names, without ever waiting for it."""
 
 from __future__ import annotations
 

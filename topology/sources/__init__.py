@@ -1,4 +1,4 @@
-"""Sources that ask this machine: a module each, with `SOURCE`; of several values the first wins."""
+"""Sources that ask this machine: a module each, with `SOURCE`; the first value of a field wins."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """Differences between what KFD and another source say about the same AMD GPUs.
 
 The earlier source of `sources.NAMES` wins a field, and the difference is shown as a problem: one of
-the two is wrong, and nobody here can tell which.
+the two is wrong, and nothing here shows which.
 """
 
 from __future__ import annotations

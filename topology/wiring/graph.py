@@ -64,7 +64,7 @@ def gpu_id(gpu: Gpu) -> str:
 
 
 def gpu_numa(gpu: Gpu) -> int | None:
-    """Give the NUMA node next to a GPU: the kernel's word, else the only near one of the driver."""
+    """Find the NUMA node next to a GPU: the kernel's, else the driver's only near one."""
     near = gpu.memory_affinity or ()
     return near[0] if gpu.numa_node is None and len(near) == 1 else gpu.numa_node
 

@@ -40,7 +40,7 @@ MEANING = {
 
 
 class Relation(msgspec.Struct, frozen=True, kw_only=True):
-    """How two devices hang together, and how that is known."""
+    """How two devices are connected, and how that is known."""
 
     letters: str
     evidence: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class Relations:
             if gpu.parent in self.parents:
                 self.parents.setdefault(gpu.address, self.parents[gpu.parent])
         self.reported = {frozenset((item.a, item.b)): item.letters for item in machine.relations}
-        # Where sysfs is at hand too, it is the one that knows the driver of a device.
+        # Only sysfs knows the driver of a device, so a machine with drivers was read there.
         drawn = all(device.why("driver") == NOT_IN_XML for device in machine.pci)
         self.tree_source = "topology XML" if machine.pci and drawn else "sysfs"
         self.names = {device.address: device.name for device in machine.rdma if device.address}
@@ -202,7 +202,7 @@ class Relations:
                 evidence=(f"{self.tree_source}: both are below the root complex {shared}",),
             )
         depth = max(mine.index(shared), theirs.index(shared))
-        # A switch is its upstream port and one downstream port a device: one bridge to the eye.
+        # A switch consists of an upstream port and a downstream port per device: it counts as one.
         single = depth == 0 or (depth == 1 and self._is_upstream(shared))
         what = "one PCIe switch or bridge" if single else "several bridges"
         return Relation(
@@ -264,7 +264,7 @@ def _links_of(gpu: Gpu) -> str:
 
 
 def _without_links(found: Relation, links: str) -> Relation:
-    """Mark a relation of GPUs that no driver answered for: links may join them all the same."""
+    """Mark a relation of GPUs without an answer of a driver: links may join them nevertheless."""
     unasked = f"no driver told of {links}; these letters are for PCIe alone"
     return msgspec.structs.replace(found, evidence=(*found.evidence, unasked), basis="assumed")
 

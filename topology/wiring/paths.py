@@ -38,7 +38,10 @@ class Path(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def relayed(self) -> bool:
-        """Over other GPUs by xGMI. No source names them: the best of the shortest ways is taken."""
+        """Whether it goes over other GPUs by xGMI.
+
+        No source names these GPUs, so that the best of the shortest paths is taken.
+        """
         return self.kind == "xgmi" and len(self.wires) > 1
 
     @property

@@ -39,7 +39,7 @@ def to_switches(counts: Counts) -> bool:
 
 
 def capability_of_links(counts: Counts) -> tuple[int, str] | None:
-    """Tell the compute capability x10 from the number of links, with the reason.
+    """Conclude the compute capability x10 from the number of links, with the reason.
 
     None where several generations have so many: a bridge, or 12 links to one other GPU.
     """

@@ -1,4 +1,4 @@
-"""Wires: what joins two devices and how much it can carry one way.
+"""Wires: what joins two devices, and how much that carries one way.
 
 GB/s is 10^9 bytes per second, one direction, for the whole bundle. `raw` is the signalling rate,
 `payload` what is left after the line code; packet headers take more, so a copy measures less.
@@ -35,7 +35,7 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     count: int | None = None
     """Links that are active, or PCIe lanes that are trained."""
     count_max: int | None = None
-    """Links there are, or lanes that both ends can do; None when it cannot be told."""
+    """Links that exist, or lanes that both ends can do; None where that is not known."""
     generation: str | None = None
     """"4.0" for NVLink, "5" for PCIe."""
     gts: float | None = None

@@ -1,4 +1,4 @@
-"""The catalogue of variables and its look-ups: by name, old name, typing error and word."""
+"""The catalogue of variables, with look-ups by name, old name, typing error and word."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEAR = 0.78
 BESIDE = 0.06
 """Similarity that a name may lack against the best match and still be named beside it."""
 MISNAMED = {"PYTORCH_TUNABLE_OPS": "PYTORCH_TUNABLEOP_ENABLED"}
-"""Name that well-known texts use although nothing reads it -> the name that they mean."""
+"""Name that well-known texts use although nothing reads it -> the name that is meant."""
 KINDS = ("paths", "p2p", "shm", "net", "gdr", "pxn", "search", "tuning", "none")
 
 

@@ -1,4 +1,4 @@
-"""Vendors of GPUs: a module each, with `VENDOR`; the first one's words serve where none fits."""
+"""Vendors of GPUs: a module each, with `VENDOR`; the first one's words are the default."""
 
 from collections.abc import Iterable
 from importlib import import_module

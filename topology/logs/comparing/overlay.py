@@ -1,4 +1,4 @@
-"""Predict for what a log shows on a node, and compare the two."""
+"""Predicts for the environment that a log shows, and compares the two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a log and a prediction may differ: what is known to be different between the two."""
+"""Why a log and a prediction may differ: the known differences between the two."""
 
 from __future__ import annotations
 

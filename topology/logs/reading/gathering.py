@@ -1,4 +1,4 @@
-"""What the lines read so far gave: processes, communicators, variables, notes, counts."""
+"""Gathers what lines contain: processes, communicators, variables, notes, counts."""
 
 from __future__ import annotations
 

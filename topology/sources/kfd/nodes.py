@@ -87,7 +87,7 @@ class KfdNode(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """PCI address; the function tells the parts of a package apart, as in HIP."""
+        """PCI address; the function distinguishes the parts of a package, as in HIP."""
         return f"{self._slot()}.{self.part}"
 
     def _slot(self) -> str:
