@@ -157,21 +157,7 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
     if time_of(without, BIG) is None:
         return [f"Times are not predicted for {title} {without.library.version}."]
     if flag.subject == "channels":
-        wider = any(
-            (comparison.effect.channels[1] or 0) > (comparison.effect.channels[0] or 0)
-            for comparison in found
-        )
-        really = (
-            "More channels than that go over the same links once more and take more SMs from the "
-            "program; they help where one channel does not fill its link."
-            if wider
-            else "With fewer of them the links are not filled, and large messages take longer "
-            "than predicted."
-        )
-        return [
-            f"{title}'s own model counts with the channels that the search found, so the time "
-            f"stays the same whatever the cap. {really}"
-        ]
+        return [_channel_remark(title, found)]
     moved = [
         comparison
         for comparison in found
@@ -183,8 +169,31 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
             "runs is not known: set NCCL_NVLS_ENABLE=0 as well where no NVLink is wanted."
         ]
     silent = [comparison for comparison in moved if not comparison.effect.times_changed]
-    if not silent:
-        return []
+    return _transport_remarks(title, moved, silent, without) if silent else []
+
+
+def _channel_remark(title: str, found: tuple[Comparison, ...]) -> str:
+    wider = any(
+        (comparison.effect.channels[1] or 0) > (comparison.effect.channels[0] or 0)
+        for comparison in found
+    )
+    really = (
+        "More channels than that go over the same links once more and take more SMs from the "
+        "program; they help where one channel does not fill its link."
+        if wider
+        else "With fewer of them the links are not filled, and large messages take longer "
+        "than predicted."
+    )
+    return (
+        f"{title}'s own model counts with the channels that the search found, so the time "
+        f"stays the same whatever the cap. {really}"
+    )
+
+
+def _transport_remarks(
+    title: str, moved: list[Comparison], silent: list[Comparison], without: Prediction
+) -> list[str]:
+    """What the table does not say of the `moved` transports; `silent`: those of equal times."""
     shm = any(_pcie(group) for comparison in silent for group in comparison.effect.pairs)
     which = "No value changes a predicted time" if silent == moved else "Not every time changes"
     text = [
@@ -201,22 +210,25 @@ def remarks(flag: Flag, found: tuple[Comparison, ...], without: Prediction) -> l
             "faster here only a measurement tells."
         )
     more = [comparison for comparison in moved if _p2p(comparison.changed) > _p2p(without)]
-    if more and shm:
-        step = more[0]
-        value = step.changes[0].after
+    return [*text, *_ring_remarks(more[0])] if more and shm else text
+
+
+def _ring_remarks(step: Comparison) -> list[str]:
+    """What a first value with more P2P means for the ring and for smaller jobs."""
+    value = step.changes[0].after
+    text = [
+        f"With {value} the ring takes {hops_in_words(step.changed)}. A ring is as fast as its "
+        "slowest hop: while one hop stays on shared memory, an all-reduce over all GPUs "
+        "gains little."
+        if any(t == "SHM" for _, t in ring_hops(step.changed))
+        else f"With {value} every hop of the ring is P2P."
+    ]
+    groups = p2p_groups(step.changed)
+    if groups:
         text.append(
-            f"With {value} the ring takes {hops_in_words(step.changed)}. A ring is as fast as its "
-            "slowest hop: while one hop stays on shared memory, an all-reduce over all GPUs "
-            "gains little."
-            if any(t == "SHM" for _, t in ring_hops(step.changed))
-            else f"With {value} every hop of the ring is P2P."
+            f"With {value} GPUs {' and GPUs '.join(map(ranks_in_words, groups))} use nothing "
+            "but P2P among themselves: a job on one such group gains or loses most."
         )
-        groups = p2p_groups(step.changed)
-        if groups:
-            text.append(
-                f"With {value} GPUs {' and GPUs '.join(map(ranks_in_words, groups))} use nothing "
-                "but P2P among themselves: a job on one such group gains or loses most."
-            )
     return text
 
 

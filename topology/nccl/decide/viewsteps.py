@@ -13,6 +13,8 @@ from ..wording import gbs, name
 from .communicator import address_of
 from .transports import Domain
 
+_INIT = "transport/nvls.cc:ncclNvlsInit"
+_COMPUTE = "graph/search.cc:ncclTopoCompute"
 DOMAIN, NVLS, MODEL, LOCAL = "domain", "nvls", "model", "local_nets"
 
 
@@ -36,72 +38,10 @@ def nvls_steps(
     system: System, settings: Settings, machine: Machine, graphs: Graphs
 ) -> tuple[DecisionStep, ...]:
     """transport/nvls.cc:ncclNvlsInit and the search's own conditions, in order."""
-    gpus = system.nodes["GPU"]
-    setting = settings.integer("NCCL_NVLS_ENABLE", 2)
-    refused = fabric_refuses(machine, system)
-    states = [
-        known.fabric is not None and known.fabric.state == "completed"
-        for known in (machine.gpu(address_of(gpu.bus_id)) for gpu in gpus)
-        if known is not None
-    ]
-    read = bool(refused) or (bool(states) and all(states))
-    questions = [
-        (
-            "is NVLS switched on?",
-            setting != 0,
-            "NCCL_NVLS_ENABLE=0" if not setting else "unless NCCL_NVLS_ENABLE is 0",
-            "NCCL_NVLS_ENABLE",
-            "transport/nvls.cc:ncclNvlsInit",
-            "read",
-        ),
-        (
-            "are there two GPUs at least?",
-            len(gpus) > 1,
-            f"{len(gpus)} in this view",
-            None,
-            "transport/nvls.cc:ncclNvlsInit",
-            "read",
-        ),
-        (
-            "are all GPUs of compute capability 9.0 or later?",
-            system.min_sm >= 90,
-            f"the lowest is {system.min_sm / 10:.1f}",
-            None,
-            "graph/search.cc:ncclTopoCompute",
-            "read",
-        ),
-        (
-            "is there an NVSwitch?",
-            bool(system.nodes["NVS"]),
-            "a link leads to one" if system.nodes["NVS"] else "no link leads to one",
-            None,
-            "graph/search.cc:ncclTopoCompute",
-            "read",
-        ),
-        (
-            "does the driver support multicast?",
-            refused is None,
-            refused
-            or ("the fabric is completed on all GPUs" if read else "not asked; assumed to work"),
-            "NCCL_NVLS_ENABLE",
-            "transport/nvls.cc:ncclNvlsInit",
-            "read" if read else "assumed",
-        ),
-    ]
     steps = []
-    for question, good, because, flag, source, basis in questions:
-        steps.append(
-            DecisionStep(
-                question=question,
-                answer="yes" if good else "no",
-                because=because,
-                decides=not good,
-                flag=flag,
-                source=source,
-                basis=basis,
-            )
-        )
-        if not good:
+    for condition in _nvls_conditions(system, settings, machine):
+        steps.append(condition)
+        if condition.decides:
             return tuple(steps)
     found = graphs.nvls
     heads = found.channels if found is not None else 0
@@ -118,6 +58,77 @@ def nvls_steps(
         )
     )
     return tuple(steps)
+
+
+def _nvls_conditions(
+    system: System, settings: Settings, machine: Machine
+) -> tuple[DecisionStep, ...]:
+    """What must hold before NVLS is searched; the first no decides."""
+    gpus = system.nodes["GPU"]
+    setting = settings.integer("NCCL_NVLS_ENABLE", 2)
+    return (
+        _condition(
+            "is NVLS switched on?",
+            setting != 0,
+            "NCCL_NVLS_ENABLE=0" if not setting else "unless NCCL_NVLS_ENABLE is 0",
+            _INIT,
+            "NCCL_NVLS_ENABLE",
+        ),
+        _condition(
+            "are there two GPUs at least?", len(gpus) > 1, f"{len(gpus)} in this view", _INIT
+        ),
+        _condition(
+            "are all GPUs of compute capability 9.0 or later?",
+            system.min_sm >= 90,
+            f"the lowest is {system.min_sm / 10:.1f}",
+            _COMPUTE,
+        ),
+        _condition(
+            "is there an NVSwitch?",
+            bool(system.nodes["NVS"]),
+            "a link leads to one" if system.nodes["NVS"] else "no link leads to one",
+            _COMPUTE,
+        ),
+        _multicast(system, machine),
+    )
+
+
+def _multicast(system: System, machine: Machine) -> DecisionStep:
+    refused = fabric_refuses(machine, system)
+    states = [
+        known.fabric is not None and known.fabric.state == "completed"
+        for known in (machine.gpu(address_of(gpu.bus_id)) for gpu in system.nodes["GPU"])
+        if known is not None
+    ]
+    read = bool(refused) or (bool(states) and all(states))
+    assumed = "the fabric is completed on all GPUs" if read else "not asked; assumed to work"
+    return _condition(
+        "does the driver support multicast?",
+        refused is None,
+        refused or assumed,
+        _INIT,
+        "NCCL_NVLS_ENABLE",
+        basis="read" if read else "assumed",
+    )
+
+
+def _condition(
+    question: str,
+    holds: bool,
+    because: str,
+    source: str,
+    flag: str | None = None,
+    basis: str = "read",
+) -> DecisionStep:
+    return DecisionStep(
+        question=question,
+        answer="yes" if holds else "no",
+        because=because,
+        decides=not holds,
+        flag=flag,
+        source=source,
+        basis=basis,
+    )
 
 
 def model_steps(

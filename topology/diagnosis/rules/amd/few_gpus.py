@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ....hardware.specs import Sku
 from ....hardware.vendors import AMD
 from ....model.units import figure, gbs
 from ... import vendors
@@ -31,38 +32,7 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
     if not full or not 1 < len(gpus) < sku.world_size:
         return []
     count = len(gpus)
-    known = next(
-        (
-            figure
-            for figure in sku.figures
-            if figure.quantity == "allreduce_busbw"
-            and figure.gpus == sku.world_size
-            and figure.fraction
-        ),
-        None,
-    )
-    used = "is" if count == 2 else "are"
-    price = f"{count - 1} of {sku.link_count} links of each GPU {used} in use"
     paper = (count - 1) * sku.pair_gbs
-    exact = next(
-        (
-            figure
-            for figure in sku.figures
-            if (figure.quantity, figure.kind, figure.gpus) == ("allreduce_busbw", "typical", count)
-        ),
-        None,
-    )
-    if exact is not None and known is not None:
-        price += (
-            f": all-reduce reaches {gbs(exact.measured)} busbw as others measured, where "
-            f"{sku.world_size} GPUs reach {gbs(known.measured)}"
-        )
-    elif known is not None and known.fraction:
-        reach = known.fraction * (count - 1) * sku.pair_gbs
-        price += (
-            f": all-reduce reaches about {gbs(reach)} busbw (an estimate), where {sku.world_size} "
-            f"GPUs reach {gbs(known.measured)}"
-        )
     return [
         FEW.finding(
             BY_DESIGN,
@@ -77,11 +47,47 @@ def _check_few(case: Case) -> Iterable[Finding] | None:
                     source="amdsmi, data sheet",
                 )
             ],
-            consequence=f"{price}. That is how the board is wired; do not compare it with two GPUs "
-            "on NVSwitches.",
+            consequence=f"{_price(sku, count)}. That is how the board is wired; do not compare it "
+            "with two GPUs on NVSwitches.",
             fix=[Fix(text="More channels help a little.", command="export NCCL_MIN_NCHANNELS=32")],
         )
     ]
+
+
+def _price(sku: Sku, count: int) -> str:
+    """What so few GPUs leave unused, and what all-reduce reaches with them."""
+    known = next(
+        (
+            figure
+            for figure in sku.figures
+            if figure.quantity == "allreduce_busbw"
+            and figure.gpus == sku.world_size
+            and figure.fraction
+        ),
+        None,
+    )
+    used = "is" if count == 2 else "are"
+    price = f"{count - 1} of {sku.link_count} links of each GPU {used} in use"
+    exact = next(
+        (
+            figure
+            for figure in sku.figures
+            if (figure.quantity, figure.kind, figure.gpus) == ("allreduce_busbw", "typical", count)
+        ),
+        None,
+    )
+    if exact is not None and known is not None:
+        price += (
+            f": all-reduce reaches {gbs(exact.measured)} busbw as others measured, where "
+            f"{sku.world_size} GPUs reach {gbs(known.measured)}"
+        )
+    elif known is not None and known.fraction:
+        reach = known.fraction * (count - 1) * (sku.pair_gbs or 0.0)
+        price += (
+            f": all-reduce reaches about {gbs(reach)} busbw (an estimate), where {sku.world_size} "
+            f"GPUs reach {gbs(known.measured)}"
+        )
+    return price
 
 
 FEW = Rule(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from ....hardware.vendors import NVIDIA, VENDORS
-from ....model.machine import RdmaDevice
+from ....model.machine import Gpu, RdmaDevice
 from ...case import Case
 from ...finding import NOTICE, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
@@ -40,47 +40,52 @@ def _peermem(case: Case) -> Iterable[Finding] | None:
         return None
     if module == "open" and kernel >= DMABUF_KERNEL:
         return []
+    return [_refused(case, pairs, registered, module)]
+
+
+def _refused(
+    case: Case, pairs: list[tuple[Gpu, RdmaDevice]], registered: tuple[str, ...], module: str
+) -> Finding:
+    host = case.host
     addresses = sorted({gpu.address for gpu, _ in pairs})
     names = sorted({nic.name for _, nic in pairs})
     why = "the closed kernel module" if module != "open" else f"Linux {host.kernel}"
     modules = [module.name for module in host.modules]
-    return [
-        PEERMEM.finding(
-            SLOW,
-            f"{names[0]}{' and others' if len(names) > 1 else ''} cannot reach the memory of "
-            f"{some(case, addresses)}",
-            devices=addresses,
-            evidence=[
-                Evidence(
-                    what="clients of the kernel's peer memory",
-                    value=", ".join(registered) or "none",
-                    source="/sys/kernel/mm/memory_peers",
-                ),
-                Evidence(
-                    what="DMA-BUF",
-                    value=f"not with {why}",
-                    source="/proc/driver/nvidia/version, /proc/sys/kernel/osrelease",
-                ),
-                Evidence(
-                    what="module nvidia_peermem",
-                    value="loaded" if "nvidia_peermem" in modules else "not loaded",
-                    source="/proc/modules",
-                ),
-            ],
-            consequence="GPUDirect RDMA is off: between nodes every byte goes through the host's "
-            "memory. Jobs inside this node do not need it.",
-            fix=[
-                Fix(text="Load the module.", command="modprobe nvidia-peermem", needs_root=True),
-                Fix(
-                    text="If it loads and does not register, install the driver again after the "
-                    "RDMA drivers, or use the open kernel module, which has DMA-BUF.",
-                    needs_root=True,
-                ),
-            ]
-            if vendor == NVIDIA.id
-            else [Fix(text="Use a newer kernel or amdgpu driver.", needs_root=True)],
-        )
-    ]
+    return PEERMEM.finding(
+        SLOW,
+        f"{names[0]}{' and others' if len(names) > 1 else ''} cannot reach the memory of "
+        f"{some(case, addresses)}",
+        devices=addresses,
+        evidence=[
+            Evidence(
+                what="clients of the kernel's peer memory",
+                value=", ".join(registered) or "none",
+                source="/sys/kernel/mm/memory_peers",
+            ),
+            Evidence(
+                what="DMA-BUF",
+                value=f"not with {why}",
+                source="/proc/driver/nvidia/version, /proc/sys/kernel/osrelease",
+            ),
+            Evidence(
+                what="module nvidia_peermem",
+                value="loaded" if "nvidia_peermem" in modules else "not loaded",
+                source="/proc/modules",
+            ),
+        ],
+        consequence="GPUDirect RDMA is off: between nodes every byte goes through the host's "
+        "memory. Jobs inside this node do not need it.",
+        fix=[
+            Fix(text="Load the module.", command="modprobe nvidia-peermem", needs_root=True),
+            Fix(
+                text="If it loads and does not register, install the driver again after the "
+                "RDMA drivers, or use the open kernel module, which has DMA-BUF.",
+                needs_root=True,
+            ),
+        ]
+        if pairs[0][0].vendor == NVIDIA.id
+        else [Fix(text="Use a newer kernel or amdgpu driver.", needs_root=True)],
+    )
 
 
 def _verbs(nic: RdmaDevice) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ....model import quantities
+from ....model.snapshot import Measurement
+from ....nccl.prediction import PairDecision
 from ...case import Case
 from ...finding import BY_DESIGN, SLOW, Evidence, Finding, Fix
 from ...rule import Rule
@@ -12,85 +14,92 @@ from ...shared.near import some
 
 
 def _check(case: Case) -> Iterable[Finding] | None:
-    prediction = case.prediction
     logged = case.figures(quantities.TRANSPORT)
-    if prediction is None and not logged:
+    if case.prediction is None and not logged:
         return None
-    evidence = []
-    ends: set[str] = set()
-    chosen = False
-    seen = [figure for figure in logged if (figure.verdict or "").startswith("NET")]
-    for figure in seen[:8]:
-        ends |= {figure.src or "", figure.dst or ""}
-        evidence.append(
-            Evidence(
-                what=f"transport from {case.name(figure.src or '')} "
-                f"to {case.name(figure.dst or '')}",
-                value=figure.verdict or "",
-                source="NCCL's log, probe nccl",
-            )
-        )
-    if prediction is not None and prediction.hosts == 1:
-        counted = {gpu.address for gpu in case.gpus}
-        pairs = [
-            pair
-            for pair in prediction.pairs
-            if pair.transport == "NET" and {pair.src_bus_id, pair.dst_bus_id} <= counted
-        ]
-        if pairs:
-            ends |= {end for pair in pairs for end in (pair.src_bus_id, pair.dst_bus_id)}
-            # With an RDMA device NCCL may prefer it to SHM (graph/paths.cc:ncclTopoCheckNet).
-            chosen = not seen and not any("Socket" in pair.label for pair in pairs)
-            reason = next((step.because for step in pairs[0].steps if step.answer == "no"), "")
-            evidence.append(
-                Evidence(
-                    what=f"pairs that {case.words.library} sends over the network",
-                    value=f"{len(pairs)} of {len(prediction.pairs)}, as {pairs[0].label}"
-                    + (f": {reason}" if reason else ""),
-                    source="prediction",
-                )
-            )
+    seen = [figure for figure in logged if (figure.verdict or "").startswith("NET")][:8]
+    pairs = _predicted(case)
+    ends = {end for figure in seen for end in (figure.src, figure.dst) if end}
+    ends |= {end for pair in pairs for end in (pair.src_bus_id, pair.dst_bus_id) if end}
+    evidence = [*_as_logged(case, seen), *_as_predicted(case, pairs)]
     if not evidence:
         return []
-    devices = sorted(ends - {""})
-    if chosen:
-        return [
-            SAME_HOST.finding(
-                BY_DESIGN,
-                f"{case.words.library} sends between {some(case, devices)} over the NICs of this "
-                "machine",
-                devices=devices,
-                evidence=evidence,
-                consequence="It takes a NIC for faster than shared memory between these GPUs.",
-                fix=[
-                    Fix(
-                        text="Measure it against shared memory.",
-                        command="export NCCL_NET_DISABLE_INTRA=1",
-                    )
-                ],
-            )
-        ]
+    # With an RDMA device NCCL may prefer it to SHM (graph/paths.cc:ncclTopoCheckNet).
+    chosen = pairs and not seen and not any("Socket" in pair.label for pair in pairs)
+    finding = _chosen if chosen else _forced
+    return [finding(case, sorted(ends), evidence)]
+
+
+def _predicted(case: Case) -> list[PairDecision]:
+    """The examined pairs of one host that are predicted to use the network."""
+    prediction = case.prediction
+    if prediction is None or prediction.hosts != 1:
+        return []
+    counted = {gpu.address for gpu in case.gpus}
     return [
-        SAME_HOST.finding(
-            SLOW,
-            f"{some(case, devices)} are in one machine and talk over the network",
-            devices=devices,
-            evidence=evidence,
-            consequence="Each such hop runs at the rate of a NIC, or of TCP sockets inside the "
-            "machine: 4 GB/s busbw was measured on four H200 so, and 353 with P2P.",
-            fix=[
-                Fix(
-                    text="Ranks in different containers need one /dev/shm and one hostname: for "
-                    "Docker.",
-                    command="--ipc=host --uts=host",
-                ),
-                Fix(
-                    text=f"See which question {case.words.library} answers with no.",
-                    command="gputop explain",
-                ),
-            ],
-        )
+        pair
+        for pair in prediction.pairs
+        if pair.transport == "NET" and {pair.src_bus_id, pair.dst_bus_id} <= counted
     ]
+
+
+def _as_logged(case: Case, seen: Iterable[Measurement]) -> Iterable[Evidence]:
+    for figure in seen:
+        yield Evidence(
+            what=f"transport from {case.name(figure.src or '')} to {case.name(figure.dst or '')}",
+            value=figure.verdict or "",
+            source="NCCL's log, probe nccl",
+        )
+
+
+def _as_predicted(case: Case, pairs: Sequence[PairDecision]) -> Iterable[Evidence]:
+    if not pairs or case.prediction is None:
+        return
+    reason = next((step.because for step in pairs[0].steps if step.answer == "no"), "")
+    yield Evidence(
+        what=f"pairs that {case.words.library} sends over the network",
+        value=f"{len(pairs)} of {len(case.prediction.pairs)}, as {pairs[0].label}"
+        + (f": {reason}" if reason else ""),
+        source="prediction",
+    )
+
+
+def _chosen(case: Case, devices: list[str], evidence: list[Evidence]) -> Finding:
+    return SAME_HOST.finding(
+        BY_DESIGN,
+        f"{case.words.library} sends between {some(case, devices)} over the NICs of this machine",
+        devices=devices,
+        evidence=evidence,
+        consequence="It takes a NIC for faster than shared memory between these GPUs.",
+        fix=[
+            Fix(
+                text="Measure it against shared memory.",
+                command="export NCCL_NET_DISABLE_INTRA=1",
+            )
+        ],
+    )
+
+
+def _forced(case: Case, devices: list[str], evidence: list[Evidence]) -> Finding:
+    return SAME_HOST.finding(
+        SLOW,
+        f"{some(case, devices)} are in one machine and talk over the network",
+        devices=devices,
+        evidence=evidence,
+        consequence="Each such hop runs at the rate of a NIC, or of TCP sockets inside the "
+        "machine: 4 GB/s busbw was measured on four H200 so, and 353 with P2P.",
+        fix=[
+            Fix(
+                text="Ranks in different containers need one /dev/shm and one hostname: for "
+                "Docker.",
+                command="--ipc=host --uts=host",
+            ),
+            Fix(
+                text=f"See which question {case.words.library} answers with no.",
+                command="gputop explain",
+            ),
+        ],
+    )
 
 
 SAME_HOST = Rule(
