@@ -93,37 +93,19 @@ def build(torch: Any, stack: Stack, device: str, dtype: Any) -> Any:
     """A torch module with random weights; its `forward` takes (batch, sequence, hidden)."""
     nn, functional = torch.nn, torch.nn.functional
     made = {"device": device, "dtype": dtype}
+    norm = _norm(torch, stack.hidden, made)
     grouped, _ = attention_of(torch, stack, device, dtype)
-    cosine, sine = _rotation(torch, stack, device, dtype)
+    rotation = _rotation(torch, stack, device, dtype)
 
     def linear(inputs: int, outputs: int) -> Any:
         return nn.Linear(inputs, outputs, bias=False, **made)
-
-    def turned(states: Any) -> Any:
-        """RoPE: rotates pairs of (first half, second half) by their position."""
-        low, high = states.chunk(2, dim=-1)
-        return states * cosine + torch.cat((-high, low), dim=-1) * sine
-
-    class Norm(nn.Module):  # type: ignore[misc,name-defined]
-        """RMSNorm."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(stack.hidden, **made))
-
-        def forward(self, states: Any) -> Any:
-            if hasattr(functional, "rms_norm"):
-                return functional.rms_norm(states, (stack.hidden,), self.weight, 1e-5)
-            wide = states.float()
-            scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
-            return (wide * scale).to(states.dtype) * self.weight
 
     class Layer(nn.Module):  # type: ignore[misc,name-defined]
         """Grouped attention, then SwiGLU, each after a norm and with a residual."""
 
         def __init__(self) -> None:
             super().__init__()
-            self.norm, self.ffn_norm = Norm(), Norm()
+            self.norm, self.ffn_norm = norm(), norm()
             self.query = linear(stack.hidden, stack.heads * stack.head_dim)
             self.key = linear(stack.hidden, stack.kv_heads * stack.head_dim)
             self.value = linear(stack.hidden, stack.kv_heads * stack.head_dim)
@@ -143,7 +125,8 @@ def build(torch: Any, stack: Stack, device: str, dtype: Any) -> Any:
             def heads(projected: Any) -> Any:
                 return projected.view(batch, length, -1, stack.head_dim).transpose(1, 2)
 
-            query, key = turned(heads(self.query(normed))), turned(heads(self.key(normed)))
+            query = _turned(torch, heads(self.query(normed)), *rotation)
+            key = _turned(torch, heads(self.key(normed)), *rotation)
             value, more = heads(self.value(normed)), {}
             if grouped:
                 more["enable_gqa"] = True
@@ -158,6 +141,33 @@ def build(torch: Any, stack: Stack, device: str, dtype: Any) -> Any:
             return self.out(mixed.transpose(1, 2).reshape(batch, length, -1))
 
     return nn.Sequential(*(Layer() for _ in range(stack.layers)))
+
+
+def _norm(torch: Any, width: int, made: Mapping[str, Any]) -> Any:
+    """A class of torch modules: RMSNorm over the last dimension."""
+    nn, functional = torch.nn, torch.nn.functional
+
+    class Norm(nn.Module):  # type: ignore[misc,name-defined]
+        """RMSNorm."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(width, **made))
+
+        def forward(self, states: Any) -> Any:
+            if hasattr(functional, "rms_norm"):
+                return functional.rms_norm(states, (width,), self.weight, 1e-5)
+            wide = states.float()
+            scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
+            return (wide * scale).to(states.dtype) * self.weight
+
+    return Norm
+
+
+def _turned(torch: Any, states: Any, cosine: Any, sine: Any) -> Any:
+    """RoPE: rotates pairs of (first half, second half) by their position."""
+    low, high = states.chunk(2, dim=-1)
+    return states * cosine + torch.cat((-high, low), dim=-1) * sine
 
 
 def _rotation(torch: Any, stack: Stack, device: str, dtype: Any) -> "tuple[Any, Any]":

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ....hardware.vendors import AMD
 from ....model.machine import Gpu
-from ....model.readings import EccBlock
+from ....model.readings import EccBlock, GpuReading
 from ... import vendors
 from ...case import Case
 from ...finding import BROKEN, NOTICE, SLOW, Evidence, Finding, Fix
@@ -20,6 +20,7 @@ HEAT = {
 """Words of throttle_reasons that name a sensor."""
 _PROCHOT = "prochot"
 _UNNAMED = "throttled, reason not told"
+_WORDS = (_PROCHOT, *HEAT, _UNNAMED)
 _MEMORY_BLOCK = "UMC"
 _XGMI_BLOCK = "XGMI_WAFL"
 
@@ -32,58 +33,61 @@ def _check_throttle(case: Case) -> Iterable[Finding] | None:
     ]
     if not throttling:
         return None
-    words = (_PROCHOT, *HEAT, _UNNAMED)
-    hit = [(gpu, now, why) for gpu, now, why in throttling if any(word in words for word in why)]
+    hit = [(gpu, now, why) for gpu, now, why in throttling if any(word in _WORDS for word in why)]
     if not hit:
         return []
     limit = case.threshold(THROTTLE, "busy_percent")
-    found = []
     groups: dict[str, list[int]] = {}
     for place, (_, now, why) in enumerate(hit):
         named = _PROCHOT in why or any(word in HEAT for word in why)
         busy = now.utilization_percent is None or now.utilization_percent >= limit
         groups.setdefault(SLOW if named and busy else NOTICE, []).append(place)
-    for severity, places in groups.items():
-        chosen = [hit[place] for place in places]
-        addresses = [gpu.address for gpu, _, _ in chosen]
-        causes = {word for _, _, why in chosen for word in why if word in words}
-        found.append(
-            THROTTLE.finding(
-                severity,
-                f"{_cause(causes)} slows {case.names(addresses)} down",
-                devices=addresses,
-                evidence=[
-                    Evidence(
-                        what=f"clocks of {case.name(gpu.address)} are held by",
-                        value=", ".join(
-                            [
-                                *(word for word in why if word in words),
-                                *([f"{now.temperature_c} °C"] if now.temperature_c else []),
-                                *(
-                                    [f"memory {now.temperature_memory_c} °C"]
-                                    if now.temperature_memory_c
-                                    else []
-                                ),
-                            ]
+    return [
+        _throttled(case, severity, [hit[place] for place in places])
+        for severity, places in groups.items()
+    ]
+
+
+def _throttled(
+    case: Case, severity: str, chosen: list[tuple[Gpu, GpuReading, tuple[str, ...]]]
+) -> Finding:
+    """The finding about GPUs, their readings, and what holds their clocks down."""
+    addresses = [gpu.address for gpu, _, _ in chosen]
+    causes = {word for _, _, why in chosen for word in why if word in _WORDS}
+    return THROTTLE.finding(
+        severity,
+        f"{_cause(causes)} slows {case.names(addresses)} down",
+        devices=addresses,
+        evidence=[
+            Evidence(
+                what=f"clocks of {case.name(gpu.address)} are held by",
+                value=", ".join(
+                    [
+                        *(word for word in why if word in _WORDS),
+                        *([f"{now.temperature_c} °C"] if now.temperature_c else []),
+                        *(
+                            [f"memory {now.temperature_memory_c} °C"]
+                            if now.temperature_memory_c
+                            else []
                         ),
-                        source="amdsmi gpu_metrics, amdsmi_get_violation_status",
-                    )
-                    for gpu, now, why in chosen
-                ],
-                consequence="Clocks drop under load; a collective waits for the slowest GPU."
-                if severity == SLOW
-                else "At rest, or without a reason, this costs nothing that can be shown; look "
-                "again under load.",
-                fix=[
-                    Fix(text="Check fans, air flow, coolant, inlet temperature, power supplies."),
-                    Fix(
-                        text="Watch whether it stays.",
-                        command="amd-smi metric --power --temperature --clock",
-                    ),
-                ],
+                    ]
+                ),
+                source="amdsmi gpu_metrics, amdsmi_get_violation_status",
             )
-        )
-    return found
+            for gpu, now, why in chosen
+        ],
+        consequence="Clocks drop under load; a collective waits for the slowest GPU."
+        if severity == SLOW
+        else "At rest, or without a reason, this costs nothing that can be shown; look "
+        "again under load.",
+        fix=[
+            Fix(text="Check fans, air flow, coolant, inlet temperature, power supplies."),
+            Fix(
+                text="Watch whether it stays.",
+                command="amd-smi metric --power --temperature --clock",
+            ),
+        ],
+    )
 
 
 def _cause(words: set[str]) -> str:

@@ -187,39 +187,42 @@ def _check_partition(case: Case) -> Iterable[Finding] | None:
         for words, addresses in modes.items()
     ]
     if who:
-        return [
-            PARTITION.finding(
-                SLOW,
-                f"{_some(case, who)} {'is' if len(who) == 1 else 'are'} partitioned otherwise than "
-                "the rest",
-                devices=who,
-                evidence=evidence,
-                consequence="Parts differ in compute units and memory: a job over all of them "
-                "waits for the smallest, and RCCL finds no board that it knows.",
-                fix=[
-                    Fix(
-                        text="Give all packages one mode, when nothing runs on them.",
-                        command="amd-smi set --gpu all --compute-partition SPX",
-                        needs_root=True,
-                    )
-                ],
+        return [_partitioned_otherwise(case, who, evidence)]
+    return [_parted(parted, ", ".join(modes), evidence)]
+
+
+def _partitioned_otherwise(case: Case, who: list[str], evidence: list[Evidence]) -> Finding:
+    return PARTITION.finding(
+        SLOW,
+        f"{_some(case, who)} {'is' if len(who) == 1 else 'are'} partitioned otherwise than "
+        "the rest",
+        devices=who,
+        evidence=evidence,
+        consequence="Parts differ in compute units and memory: a job over all of them "
+        "waits for the smallest, and RCCL finds no board that it knows.",
+        fix=[
+            Fix(
+                text="Give all packages one mode, when nothing runs on them.",
+                command="amd-smi set --gpu all --compute-partition SPX",
+                needs_root=True,
             )
-        ]
+        ],
+    )
+
+
+def _parted(parted: list[Gpu], names: str, evidence: list[Evidence]) -> Finding:
     packages = len({gpu.parent or gpu.address for gpu in parted})
-    names = ", ".join(modes)
     many, s = len(parted), "s" * (packages != 1)
     shown = f"show{'s' * (packages == 1)} as {many} GPU{'s' * (many != 1)}"
-    return [
-        PARTITION.finding(
-            BY_DESIGN,
-            f"{packages} package{s} {shown} ({names})",
-            devices=[gpu.address for gpu in parted],
-            evidence=evidence,
-            consequence="Each part has its share of the compute units and memory, and the parts "
-            "of one package share its xGMI links and its PCIe link: figures of a whole GPU do not "
-            "hold for one.",
-        )
-    ]
+    return PARTITION.finding(
+        BY_DESIGN,
+        f"{packages} package{s} {shown} ({names})",
+        devices=[gpu.address for gpu in parted],
+        evidence=evidence,
+        consequence="Each part has its share of the compute units and memory, and the parts "
+        "of one package share its xGMI links and its PCIe link: figures of a whole GPU do not "
+        "hold for one.",
+    )
 
 
 def _modes(gpu: Gpu) -> str:

@@ -37,55 +37,69 @@ def _binding(case: Case) -> Iterable[Finding] | None:
     inside = all(short for *_, words, short in judged if words)
     if not far:
         return []
+    return [_bound_far(case, far, inside)]
+
+
+def _bound_far(
+    case: Case, far: list[tuple[ProcessReading, tuple[Gpu, ...], str]], inside: bool
+) -> Finding:
+    """The finding about processes, their GPUs and their binding; `inside`: one socket holds both.
+
+    The first one is the example in the advice.
+    """
     devices = sorted({gpu.address for _, gpus, _ in far for gpu in gpus})
     process, gpus, _ = far[0]
     rates = _rates(case, devices)
     same = bool(rates) and all(away >= SAME * near for _, near, away in rates)
     who = called(process) if len(far) == 1 else f"{len(far)} processes"
     verb = "is" if len(far) == 1 else "are"
-    return [
-        BINDING.finding(
-            NOTICE if same or inside else SLOW,
-            f"{who} on {some(case, devices)} {verb} bound to the wrong NUMA node",
-            devices=devices,
-            evidence=[
-                Evidence(
-                    what=f"binding of {called(process)} on "
-                    f"{case.names([gpu.address for gpu in gpus])}",
-                    value=words,
-                    source="/proc/PID/status, sysfs numa_node and local_cpulist",
-                )
-                for process, gpus, words in far
-            ]
-            + [
-                Evidence(
-                    what=f"host to {case.name(address)}",
-                    value=f"{near:.3g} GB/s from its own node, {away:.3g} GB/s from another",
-                    source="probe host",
-                )
-                for address, near, away in rates
-            ],
-            consequence="Copies between the host's memory and these GPUs, and "
-            f"{case.words.library}'s own threads, "
-            + (
-                "take a longer way inside the socket, which costs little on most hosts."
-                if inside
-                else "cross the link between sockets, which other traffic shares."
-            )
-            + ("" if rates else " The probe host measures what that costs here."),
-            fix=[
-                Fix(
-                    text="Start each rank on the NUMA node of its GPU.",
-                    command=f"numactl --cpunodebind={gpu_numa(gpus[0])} "
-                    f"--membind={gpu_numa(gpus[0])} PROGRAM",
-                ),
-                Fix(
-                    text=f"Or let {case.words.library}'s threads follow the GPU whatever the "
-                    "binding.",
-                    command="export NCCL_IGNORE_CPU_AFFINITY=1",
-                ),
-            ],
+    return BINDING.finding(
+        NOTICE if same or inside else SLOW,
+        f"{who} on {some(case, devices)} {verb} bound to the wrong NUMA node",
+        devices=devices,
+        evidence=_binding_evidence(case, far, rates),
+        consequence="Copies between the host's memory and these GPUs, and "
+        f"{case.words.library}'s own threads, "
+        + (
+            "take a longer way inside the socket, which costs little on most hosts."
+            if inside
+            else "cross the link between sockets, which other traffic shares."
         )
+        + ("" if rates else " The probe host measures what that costs here."),
+        fix=[
+            Fix(
+                text="Start each rank on the NUMA node of its GPU.",
+                command=f"numactl --cpunodebind={gpu_numa(gpus[0])} "
+                f"--membind={gpu_numa(gpus[0])} PROGRAM",
+            ),
+            Fix(
+                text=f"Or let {case.words.library}'s threads follow the GPU whatever the binding.",
+                command="export NCCL_IGNORE_CPU_AFFINITY=1",
+            ),
+        ],
+    )
+
+
+def _binding_evidence(
+    case: Case,
+    far: list[tuple[ProcessReading, tuple[Gpu, ...], str]],
+    rates: list[tuple[str, float, float]],
+) -> list[Evidence]:
+    bindings = [
+        Evidence(
+            what=f"binding of {called(process)} on {case.names([gpu.address for gpu in gpus])}",
+            value=words,
+            source="/proc/PID/status, sysfs numa_node and local_cpulist",
+        )
+        for process, gpus, words in far
+    ]
+    return bindings + [
+        Evidence(
+            what=f"host to {case.name(address)}",
+            value=f"{near:.3g} GB/s from its own node, {away:.3g} GB/s from another",
+            source="probe host",
+        )
+        for address, near, away in rates
     ]
 
 
