@@ -11,7 +11,6 @@ import pytest
 
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
-from gputop.topology.diagnosis.shared.kernel_line import kernel_argument
 from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 
@@ -53,10 +52,3 @@ def check_command(command: str) -> None:
     assert {word for word in words if re.fullmatch(r"[;&|<>]+", word)} <= OURS, command
     assert command.count("touch") == sum(word.count(EVIL) for word in words), command
     assert '"' not in command or "touch" not in command, command
-
-
-def test_a_cure_on_the_kernel_s_command_line_names_both_ways() -> None:
-    fix = kernel_argument("Start the kernel with iommu=pt.", "iommu=pt")
-    assert fix.command == "grubby --update-kernel=ALL --args=iommu=pt"
-    assert "add iommu=pt to GRUB_CMDLINE_LINUX" in fix.text
-    assert fix.needs_root

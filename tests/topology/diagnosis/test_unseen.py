@@ -8,7 +8,6 @@ from __future__ import annotations
 import pytest
 
 from gputop.topology.diagnosis.finding import NOTICE, SLOW
-from gputop.topology.expectation.reference import named
 from gputop.topology.recorded.load import load
 from tests.support.places import RECORDINGS
 
@@ -92,19 +91,6 @@ def test_where_bytes_are_lost_a_bridge_that_may_redirect_is_named_all_the_same()
     )
     (told,) = (one for one in diagnosed(lost).findings if one.id == "p2p-data-wrong")
     assert "bridges above these GPUs whose ACS redirects" in [one.what for one in told.evidence]
-
-
-def test_links_of_gpus_in_parts_are_not_held_against_a_whole_node() -> None:
-    down = [{"link": number, "active": False} for number in range(18)]
-    off = at(BOARD, ("machine.gpus[0].nvlinks", down))
-    parted = at(
-        BOARD,
-        ("machine.gpus[0].nvlinks", down),
-        ("machine.gpus[0].mig_enabled", True),
-        ("machine.gpus[0].mig_pending", True),
-    )
-    assert severities("nvlink-down", off, reference=named("dgx-h100")) == [SLOW]
-    assert severities("unexpected-links", parted, reference=named("dgx-h100")) == []
 
 
 REFUSED = (

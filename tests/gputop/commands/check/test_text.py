@@ -27,11 +27,6 @@ def finding(severity: str, name: str = "made-up-rule", title: str = LONG) -> Fin
     )
 
 
-def test_every_severity_has_a_sign_of_its_own() -> None:
-    assert set(SIGNS) == set(SEVERITIES)
-    assert len({sign for sign, _, _ in SIGNS.values()}) == len(SIGNS)
-
-
 def everything() -> Diagnosis:
     return Diagnosis(
         findings=tuple(finding(severity, f"rule-{severity}") for severity in SEVERITIES),

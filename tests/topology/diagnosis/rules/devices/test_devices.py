@@ -12,7 +12,7 @@ from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot, Problem, SourceState
 from gputop.topology.sources.collect import ONLY_PCI
 from tests.support.rule_cases import base, edited
-from tests.topology.diagnosis.device_rules import H100, H200, L40S, MI300X, about, at, told
+from tests.topology.diagnosis.device_rules import H100, H200, MI300X, about, at, told
 
 WHY = tuple({"field": field, "why": ONLY_PCI} for field in ("uuid", "memory_bytes", "index"))
 
@@ -162,47 +162,6 @@ def test_one_closed_node_names_its_gpu() -> None:
     assert found.severity == "broken"
     nodes = ["/dev/nvidia77 (no permission)", "/dev/nvidia-modeset (no permission)"]
     assert about("device-node-denied", at(H100, ("machine.host.device_nodes", nodes))) == []
-
-
-@pytest.mark.parametrize("state", ["not supported", "completed", None, "unknown (9)"])
-def test_a_fabric_that_is_up_or_unknown_is_well(state: str | None) -> None:
-    snapshot = at(
-        H100, ("machine.gpus[*].fabric.state", state), ("machine.gpus[*].fabric.status", None)
-    )
-    assert about("fabric-state", snapshot) == []
-
-
-def test_a_summary_alone_tells_of_the_fabric() -> None:
-    def severity(word: str, *more: list[str]) -> list[str]:
-        health = [["summary", word], *more]
-        found = about("fabric-health", at(H100, ("machine.gpus[0].fabric.health", health)))
-        return [one.severity for one in found]
-
-    assert severity("healthy") == severity("not supported") == []
-    assert severity("unhealthy") == ["broken"]
-    assert severity("limited capacity") == ["slow"]
-    assert severity("unhealthy", ["degraded bandwidth", "true"]) == ["slow"]
-    assert severity("healthy", ["incorrect configuration", "insufficient NVLinks"]) == ["broken"]
-    assert severity("healthy", ["partition assigned", "false"]) == []
-
-
-def test_an_error_count_that_began_anew_is_new() -> None:
-    counter = "readings.gpus[2].ecc.uncorrected_volatile"
-    (found,) = about("ecc-uncorrected", at(H100, (counter, 1)), earlier=at(H100, (counter, 5)))
-    assert found.evidence[0].value == "1 since the earlier reading, 1 since the driver loaded"
-    assert about("ecc-uncorrected", at(H100, (counter, 0)), earlier=at(H100, (counter, 5))) == []
-    # Another board in the slot: its count says nothing about when.
-    other = at(H100, (counter, 0), ("machine.gpus[2].uuid", "GPU-other"))
-    (found,) = about("ecc-uncorrected", at(H100, (counter, 4)), earlier=other)
-    assert found.severity == "notice"
-
-
-def test_ecc_counts_nothing_on_boards_that_come_without() -> None:
-    off = (("machine.gpus[*].ecc_enabled", False), ("machine.gpus[*].ecc_pending", False))
-    assert about("ecc-off", at(L40S, *off)) != []
-    cards = at(L40S, *off, ("machine.gpus[*].name", "NVIDIA GeForce RTX 4090"))
-    assert about("ecc-off", cards) == []
-    assert about("ecc-off", at(L40S, *off, ("machine.gpus[*].name", "NVIDIA Unheard-of 9"))) == []
 
 
 def test_mig_without_an_instance_proves_nothing_in_a_container() -> None:

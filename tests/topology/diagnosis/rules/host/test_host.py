@@ -10,7 +10,7 @@ import pytest
 from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.finding import NOTICE, SLOW
 from gputop.topology.diagnosis.rules.host import caches, container, governor, limits, numa, shm
-from gputop.topology.diagnosis.shared.near import jobs, local_cpus, some
+from gputop.topology.diagnosis.shared.near import jobs
 from gputop.topology.model.machine import CacheFolder, Container, Host
 from gputop.topology.model.readings import ProcessReading
 from gputop.topology.model.record import Gap
@@ -227,19 +227,6 @@ def test_processes_that_only_the_driver_knows_are_no_jobs() -> None:
     case = seen(msgspec.structs.replace(whole, readings=readings))
     assert jobs(case) == ()
     assert numa.BINDING.check(case) is None
-
-
-def test_cpus_next_to_a_gpu() -> None:
-    case = seen(base(H100))
-    gpu = case.gpus[0]
-    assert 112 in (local_cpus(case, gpu) or ())
-    unknown = msgspec.structs.replace(gpu, numa_node=None, memory_affinity=None)
-    assert local_cpus(case, unknown) == local_cpus(case, gpu)
-    nothing = msgspec.structs.replace(unknown, cpu_affinity=None)
-    assert local_cpus(case, nothing) is None
-    addresses = [one.address for one in case.gpus]
-    assert some(case, addresses) == "all 8 GPUs"
-    assert some(case, addresses[:2]) == "GPU0 and GPU1"
 
 
 # containers

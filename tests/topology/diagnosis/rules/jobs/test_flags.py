@@ -13,7 +13,6 @@ from gputop.topology.diagnosis.case import Case
 from gputop.topology.diagnosis.engine import diagnose
 from gputop.topology.diagnosis.finding import BROKEN, NOTICE, SLOW, Finding
 from gputop.topology.diagnosis.rules.jobs import leftovers
-from gputop.topology.diagnosis.shared import flag_costs
 from gputop.topology.model.snapshot import EnvironmentVariable, Measurement, NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.sources.linux import environment
@@ -122,20 +121,6 @@ def test_a_job_that_lists_its_nics_right_costs_nothing() -> None:
     assert silent(with_variables(H100, NCCL_IB_DISABLE="0"), "flag-costs")
     lost = finding(with_variables(H100, NCCL_IB_HCA="^mlx5"), "flag-costs")
     assert "leaves none of 8 RDMA devices" in lost.title
-
-
-def test_the_same_node_is_predicted_once() -> None:
-    report = Node(with_variables(H200, NCCL_P2P_DISABLE="1"))
-    report = report.decide()
-    diagnose(Case(report))
-    kept = [id(cost) for _, cost in flag_costs._kept]
-    diagnose(Case(report))
-    assert [id(cost) for _, cost in flag_costs._kept] == kept
-    for number in range(2 * flag_costs.KEPT):
-        again = Node(with_variables(H200, NCCL_MAX_NCHANNELS=str(number + 1)))
-        again = again.decide()
-        diagnose(Case(again))
-    assert len(flag_costs._kept) <= flag_costs.KEPT
 
 
 def test_without_a_prediction_nothing_is_said() -> None:

@@ -9,8 +9,7 @@ from gputop.topology.nccl.prediction import Prediction
 from gputop.topology.nccl.system.links import connect, parents_last
 from gputop.topology.nccl.system.paths import local_cpu
 from gputop.topology.nccl.versions import version_for
-
-from .made import ARM, SWITCH, cpu, decide, gpu, nic, switch, system
+from tests.topology.nccl.made import ARM, SWITCH, cpu, decide, gpu, nic, switch, system
 
 
 def plain_nic(dev: int) -> str:

@@ -1,0 +1,91 @@
+"""tests/ mirrors the source: the tests of a folder lie in the folder of the same path."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from pathlib import PurePath
+
+import pytest
+
+from tests.support.places import ROOT
+
+TOPS = ("gputop", "topology", "probes")
+APART = {
+    "device_kernels": "runs the probes' GPU kernels on the CPU, compiled as C++",
+    "fakes": "programs and modules that stand in for real ones in processes that tests start",
+    "house": "what holds for the repository as a whole, its documents and packages included",
+    "outputs": "records what every command prints, so that two states can be compared",
+    "probe_ranks": "is put before the imports of every rank of a probe, to make ranks misbehave",
+    "recordings": "nodes and logs as they were recorded, with where each is from",
+    "rule_cases": "a sick or a healthy machine in each file, with what the rules say of it",
+    "support": "what tests of several folders share",
+}
+"""Folders of tests/ that mirror none of the source, and what each is for."""
+
+
+def listed() -> list[str]:
+    """Every file of the checkout, new ones included, as a path below it."""
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def breaches(names: Iterable[str]) -> set[str]:
+    """What breaks the rule, each as a sentence."""
+    paths = [PurePath(name) for name in names if name.endswith(".py")]
+    code = {path.parent for path in paths if path.parts[0] in TOPS and path.stem != "__init__"}
+    folders = {folder for path in code for folder in (path, *path.parents)}
+    below = [
+        PurePath(*path.parts[1:])
+        for path in map(PurePath, names)
+        if path.parts[0] == "tests" and len(path.parts) > 2 and path.parts[1] not in APART
+    ]
+    mirrored = {path.parent for path in below if "__snapshots__" not in path.parts}
+    tested = {path.parent for path in below if path.match("test_*.py")}
+    return {
+        *(f"{folder} has no tests in tests/{folder}" for folder in code - tested),
+        *(f"tests/{folder} mirrors no folder" for folder in mirrored - folders),
+    }
+
+
+def test_every_folder_has_its_tests_in_the_folder_of_the_same_path() -> None:
+    assert breaches(listed()) == set()
+
+
+def test_every_folder_that_mirrors_nothing_is_there() -> None:
+    tops = {PurePath(name).parts[1] for name in listed() if name.startswith("tests/")}
+    assert APART.keys() - tops == set()
+
+
+SOUND = (
+    "gputop/__init__.py",
+    "gputop/app.py",
+    "gputop/pages/log/lines.py",
+    "topology/flags/__init__.py",
+    "topology/flags/catalogue/flags.toml",
+    "tests/conftest.py",
+    "tests/support/app.py",
+    "tests/recordings/a-node/README.md",
+    "tests/gputop/test_app.py",
+    "tests/gputop/__snapshots__/test_app/one.svg",
+    "tests/gputop/pages/made.py",
+    "tests/gputop/pages/log/test_lines.py",
+)
+
+
+@pytest.mark.parametrize(
+    ("added", "breach"),
+    [
+        ("gputop/pages/terminal.py", "gputop/pages has no tests in tests/gputop/pages"),
+        ("topology/flags/reading.py", "topology/flags has no tests in tests/topology/flags"),
+        ("tests/topology/rules/test_x.py", "tests/topology/rules mirrors no folder"),
+        ("tests/topology/flags/catalogue/test_x.py", "tests/topology/flags/catalogue mirrors no"),
+        ("tests/fake_workers/hangs.py", "tests/fake_workers mirrors no folder"),
+        ("tests/probes/lines.txt", "tests/probes mirrors no folder"),
+    ],
+)
+def test_a_breach_is_found(added: str, breach: str) -> None:
+    assert breaches(SOUND) == set()
+    (found,) = breaches((*SOUND, added))
+    assert found.startswith(breach)

@@ -1,0 +1,1 @@
+"""The rules that compare with a reference."""
