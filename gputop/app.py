@@ -29,6 +29,7 @@ from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean, clean_block
 from gputop.topology.hardware.words import Words, words_for
 from gputop.widgets.keys import bindings, commands, help_rows
+from gputop.widgets.style_cache import release_closed_screens
 
 if TYPE_CHECKING:
     from gputop.measuring.nccl_check import NcclCheck
@@ -101,6 +102,7 @@ class GpuTop(App[int]):
         if not self.is_headless and self.console.color_system in {"standard", "windows"}:
             self.register_theme(theming.for_few_colours())
             self.theme = theming.SIXTEEN
+        self.screen_change_signal.subscribe(self, release_closed_screens)
         early = self._inbox.open()
         if isinstance(early, messages.ReportReady):
             self.report = early.report
@@ -133,9 +135,9 @@ class GpuTop(App[int]):
         # switches it off, which saves a tenth of the start.
         gc.freeze()
         gc.enable()
-        themes = theming.builtin()
-        loaded, failed = theming.load_user(theming.user_folder(), themes[0])
-        for theme in (*themes[1:], *loaded):
+        first, *themes = theming.builtin()
+        loaded, failed = theming.load_user(theming.user_folder(), first)
+        for theme in (*themes, *loaded):
             self.register_theme(theme)
         if failed:
             self.say("; ".join(failed), title="Themes that cannot be used", severity="warning")
@@ -230,8 +232,7 @@ class GpuTop(App[int]):
         from gputop.widgets.panels import HelpPanel
 
         if self.view is not None:
-            rows = help_rows(self.view.KEYS)
-            own = [(key, self.words.say(what)) for key, what in rows]
+            own = [(key, self.words.say(what)) for key, what in help_rows(self.view.KEYS)]
             self.push_screen(HelpPanel(self.view.TITLE, own, help_rows(COMMON), self))
 
     def action_choose_theme(self) -> None:

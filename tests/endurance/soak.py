@@ -1,0 +1,111 @@
+"""A soak: the app in a terminal of its own, its screens and dialogs in turn, for half an hour.
+
+Values change all the while, as a demo's do once a second. What may grow is memory, threads, open
+files and children; a table shows them once a minute.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import dataclass
+
+import psutil
+
+from tests.support.terminal import Terminal
+
+SETTLED_MINUTES = 2.0
+"""From here on memory must not grow: every screen and dialog was open by then."""
+MOST_GROWTH_BYTES = 5 * 10**6
+
+_ESCAPE, _DOWN, _PAGE_DOWN, _PALETTE = "\x1b", "\x1b[B", "\x1b[6~", "\x10"
+_DIALOGS = (
+    ("w", _PAGE_DOWN, _ESCAPE),
+    ("?", _PAGE_DOWN, _ESCAPE),
+    ("t", _DOWN, _ESCAPE),
+    (_PALETTE, "map", _ESCAPE),
+)
+_OWN_KEYS = {"2": (" ", _DOWN, "z", "z"), "4": ("m", "\t", "m"), "5": ("v", "u", "/P2P\r", _ESCAPE)}
+"""What else is pressed on some screens: marks, views, a filter. Nothing is measured."""
+_SIZES = ((160, 50), (80, 24), (200, 60))
+_PAUSE_SECONDS = 0.15
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What the app holds at one moment."""
+
+    minutes: float
+    memory_bytes: int
+    threads: int
+    files: int
+    children: int
+    cpu_percent: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.minutes:5.1f} min  {self.memory_bytes / 1e6:7.1f} MB  {self.threads:3} threads"
+            f"  {self.files:3} files  {self.children} children  {self.cpu_percent:5.1f} % of a core"
+        )
+
+
+def soak(minutes: float, demo: str) -> int:
+    """Use the app that long; 1 where its memory grew by more than the limit after settling."""
+    settled: Sample | None = None
+    with Terminal(["--demo", demo]) as terminal:
+        terminal.wait_for("Node")
+        process = psutil.Process(terminal.process.pid)
+        process.cpu_percent()  # the first answer is always 0
+        started, printed = time.monotonic(), 0
+        for pressed in itertools.count():
+            _round(terminal, pressed)
+            passed = (time.monotonic() - started) / 60
+            if passed >= printed + 1 or passed >= minutes:
+                sample = _sample(process, passed)
+                print(sample, flush=True)
+                printed = int(passed)
+                if settled is None and passed >= SETTLED_MINUTES:
+                    settled = sample
+            if passed >= minutes:
+                break
+        terminal.send("q")
+        terminal.wait_end()
+        if terminal.process.returncode:
+            print(f"the app ended with {terminal.process.returncode}")
+            return 1
+    if settled is None:
+        print(f"nothing is judged before {SETTLED_MINUTES:.0f} minutes")
+        return 0
+    growth = sample.memory_bytes - settled.memory_bytes
+    print(f"{pressed + 1} rounds; memory since {settled.minutes:.1f} min: {growth / 1e6:+.1f} MB")
+    return 1 if growth > MOST_GROWTH_BYTES else 0
+
+
+def _round(terminal: Terminal, number: int) -> None:
+    """One screen: its keys, every dialog over it, and now and then another size."""
+    screen = str(number % 8 + 1)
+    _press(terminal, screen, _DOWN, *_OWN_KEYS.get(screen, ()))
+    for dialog in _DIALOGS:
+        _press(terminal, *dialog)
+    if number % 16 == 15:
+        terminal.resize(*_SIZES[number // 16 % len(_SIZES)])
+
+
+def _press(terminal: Terminal, *keys: str) -> None:
+    for key in keys:
+        terminal.send(key)
+        end = time.monotonic() + _PAUSE_SECONDS
+        while (left := end - time.monotonic()) > 0:
+            terminal.read(left)
+        terminal.forget()
+
+
+def _sample(process: psutil.Process, minutes: float) -> Sample:
+    return Sample(
+        minutes,
+        process.memory_info().rss,
+        process.num_threads(),
+        process.num_fds(),
+        len(process.children(recursive=True)),
+        process.cpu_percent(),
+    )
