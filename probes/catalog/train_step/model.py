@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Optional
 
 from ...protocol.sizing import MIB
@@ -93,12 +94,9 @@ def build(torch: Any, stack: Stack, device: str, dtype: Any) -> Any:
     """A torch module with random weights; its `forward` takes (batch, sequence, hidden)."""
     nn, functional = torch.nn, torch.nn.functional
     made = {"device": device, "dtype": dtype}
-    norm = _norm(torch, stack.hidden, made)
+    norm, linear = _norm(torch, stack.hidden, made), partial(nn.Linear, bias=False, **made)
     grouped, _ = attention_of(torch, stack, device, dtype)
     rotation = _rotation(torch, stack, device, dtype)
-
-    def linear(inputs: int, outputs: int) -> Any:
-        return nn.Linear(inputs, outputs, bias=False, **made)
 
     class Layer(nn.Module):  # type: ignore[misc,name-defined]
         """Grouped attention, then SwiGLU, each after a norm and with a residual."""

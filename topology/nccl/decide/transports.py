@@ -9,6 +9,7 @@ from ..prediction import DecisionStep, PairDecision, SearchGraph
 from ..system.compute import Computed
 from ..system.nets import LocalNets
 from ..system.networks import Network
+from ..system.peers import NetCheck, P2pCheck
 from . import steps
 from .labels import net_label, p2p_label, reads, ring_uses, send_uses, shm_label
 
@@ -58,35 +59,17 @@ def _inside(
     src, dst = one.rank, other.rank
     path = one.paths["GPU"][other.index]
     mnnvl = one.host != other.host
-    check = computed.peers.p2p(one, other)
-    asked: list[DecisionStep] = [steps.same_host(mnnvl)]
-    if not mnnvl:
-        asked.append(steps.same_shm())
-    direct = computed.direct[one.index][other.index].type
-    asked.append(steps.how_far(computed, one, other))
-    asked.append(steps.near_enough(version, check, computed, direct))
+    check, net = computed.peers.p2p(one, other), computed.peers.net(one, other)
+    asked = _p2p_steps(computed, one, other, check, net)
     transport, label, read, relay = "", "", False, None
-    net = computed.peers.net(one, other)
-    first = computed.first_p2p[one.index][other.index]
-    if first.within:
-        answer = steps.granted(version, first, settings)
-        if answer is not None:
-            asked.append(answer)
-    if check.allowed:
-        if version.library == "rccl":
-            asked.extend(computed.grant(one, other).conditions)
-        if check.relay < 0:
-            asked.append(steps.nic_faster(net, decides=True))
-            if not net.faster and not mnnvl:
-                asked.append(steps.cuda_access(computed.grant(one, other), version))
-        if computed.p2p_connects(one, other, check):
-            transport = "P2P"
-            read = reads(version, settings, check.read)
-            relay = system.gpu_of(check.relay) if check.relay >= 0 else None
-            label = p2p_label(version, settings, relay, read)
-            if system.hosts > 1:
-                label = label.replace("CUMEM", "MNNVL")
-            asked.extend(steps.which_p2p(computed, check, label, system.hosts > 1))
+    if check.allowed and computed.p2p_connects(one, other, check):
+        transport = "P2P"
+        read = reads(version, settings, check.read)
+        relay = system.gpu_of(check.relay) if check.relay >= 0 else None
+        label = p2p_label(version, settings, relay, read)
+        if system.hosts > 1:
+            label = label.replace("CUMEM", "MNNVL")
+        asked.extend(steps.which_p2p(computed, check, label, system.hosts > 1))
     if not transport:
         shm = settings.integer("NCCL_SHM_DISABLE", 0) != 1 and not net.faster and not mnnvl
         label = shm_label(version, settings)
@@ -119,6 +102,33 @@ def _inside(
         via=relay.rank if relay is not None else None,
         steps=tuple(asked),
     )
+
+
+def _p2p_steps(
+    computed: Computed, one: SystemNode, other: SystemNode, check: P2pCheck, net: NetCheck
+) -> list[DecisionStep]:
+    """The questions that decide whether a pair may use P2P."""
+    version, mnnvl = computed.version, one.host != other.host
+    asked: list[DecisionStep] = [steps.same_host(mnnvl)]
+    if not mnnvl:
+        asked.append(steps.same_shm())
+    direct = computed.direct[one.index][other.index].type
+    asked.append(steps.how_far(computed, one, other))
+    asked.append(steps.near_enough(version, check, computed, direct))
+    first = computed.first_p2p[one.index][other.index]
+    if first.within:
+        answer = steps.granted(version, first, computed.settings)
+        if answer is not None:
+            asked.append(answer)
+    if not check.allowed:
+        return asked
+    if version.library == "rccl":
+        asked.extend(computed.grant(one, other).conditions)
+    if check.relay < 0:
+        asked.append(steps.nic_faster(net, decides=True))
+        if not net.faster and not mnnvl:
+            asked.append(steps.cuda_access(computed.grant(one, other), version))
+    return asked
 
 
 def _across(

@@ -7,7 +7,7 @@ from typing import Any
 from ...model.part import Raw
 from .figures import Load
 from .pci_tree import GTS, Function
-from .shape import DemoShape
+from .shape import DemoGpu, DemoShape
 
 REFUSED = {"error": "AmdSmiLibraryException: AMDSMI_STATUS_NOT_SUPPORTED - Feature not supported"}
 NA = "N/A"
@@ -41,20 +41,12 @@ def answer(shape: DemoShape, gpus: tuple[Function, ...]) -> dict[str, Any]:
 
 def _device(shape: DemoShape, gpu: Function, gpus: tuple[Function, ...]) -> dict[str, Any]:
     model = shape.gpu
-    vendor, device = model.pci_id.split(":")
     modes = (model.compute_partition or REFUSED, model.memory_partition or REFUSED)
     links = _links(shape, gpu, gpus)
     return {
         "index": gpu.number,
         "amdsmi_get_gpu_device_bdf": gpu.address,
-        "amdsmi_get_gpu_asic_info": {
-            "market_name": model.name,
-            "vendor_id": f"0x{vendor}",
-            "device_id": f"0x{device}",
-            "oam_id": gpu.number // model.dies,
-            "num_compute_units": model.cores,
-            "target_graphics_version": model.compute_capability,
-        },
+        "amdsmi_get_gpu_asic_info": _asic(model, gpu),
         "amdsmi_get_gpu_device_uuid": f"de300000-0000-4000-8000-{gpu.number:012d}",
         "amdsmi_get_gpu_vram_info": {
             "vram_size": model.memory_bytes // 2**20,
@@ -82,14 +74,7 @@ def _device(shape: DemoShape, gpu: Function, gpus: tuple[Function, ...]) -> dict
         "amdsmi_get_gpu_virtualization_mode": {"mode": "BAREMETAL"},
         "amdsmi_get_gpu_topo_numa_affinity": gpu.numa,
         "amdsmi_get_xgmi_info": {"xgmi_hive_id": HIVE if shape.xgmi else 0},
-        "amdsmi_get_gpu_memory_total(VRAM)": model.memory_bytes,
-        "amdsmi_get_gpu_memory_total(VIS_VRAM)": model.bar1_bytes,
-        "amdsmi_get_clock_info(GFX)": {"max_clk": model.clock_graphics_mhz},
-        "amdsmi_get_clock_info(MEM)": {"max_clk": model.clock_memory_mhz},
-        "amdsmi_get_clock_info(VCLK0)": {"max_clk": NA},
-        "amdsmi_get_temp_metric(HOTSPOT,CRITICAL)": model.temperature_slowdown_c,
-        "amdsmi_get_temp_metric(HOTSPOT,EMERGENCY)": model.temperature_shutdown_c,
-        "amdsmi_get_temp_metric(VRAM,CRITICAL)": model.temperature_memory_max_c,
+        **_most(model),
         "amdsmi_get_gpu_ecc_enabled": 0xAF,
         "amdsmi_get_pcie_info": {"pcie_static": _pcie(16, model.pcie_gen, "max_pcie_")},
         "amdsmi_get_gpu_xgmi_link_status": {
@@ -99,6 +84,32 @@ def _device(shape: DemoShape, gpu: Function, gpus: tuple[Function, ...]) -> dict
         "amdsmi_get_link_metrics": {"links": [{"bdf": end} for end, _ in links]},
         "amdsmi_get_gpu_metrics_info": _lanes(shape),
         "pairs": [_pair(shape, gpu, peer) for peer in gpus if peer is not gpu],
+    }
+
+
+def _asic(model: DemoGpu, gpu: Function) -> dict[str, Any]:
+    vendor, device = model.pci_id.split(":")
+    return {
+        "market_name": model.name,
+        "vendor_id": f"0x{vendor}",
+        "device_id": f"0x{device}",
+        "oam_id": gpu.number // model.dies,
+        "num_compute_units": model.cores,
+        "target_graphics_version": model.compute_capability,
+    }
+
+
+def _most(model: DemoGpu) -> dict[str, Any]:
+    """What the memory, the clocks and the temperatures of a model reach at most."""
+    return {
+        "amdsmi_get_gpu_memory_total(VRAM)": model.memory_bytes,
+        "amdsmi_get_gpu_memory_total(VIS_VRAM)": model.bar1_bytes,
+        "amdsmi_get_clock_info(GFX)": {"max_clk": model.clock_graphics_mhz},
+        "amdsmi_get_clock_info(MEM)": {"max_clk": model.clock_memory_mhz},
+        "amdsmi_get_clock_info(VCLK0)": {"max_clk": NA},
+        "amdsmi_get_temp_metric(HOTSPOT,CRITICAL)": model.temperature_slowdown_c,
+        "amdsmi_get_temp_metric(HOTSPOT,EMERGENCY)": model.temperature_shutdown_c,
+        "amdsmi_get_temp_metric(VRAM,CRITICAL)": model.temperature_memory_max_c,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ...model.machine import Host, Module
+from ...model.machine import Container, Host, Module
 from ...model.part import Part, Raw
 from ...model.readings import HostReading
 from ..files.answers import Fields, absent_text, part, whole
@@ -49,7 +49,7 @@ def flags(cmdline: str) -> list[str]:
     return [word for word in cmdline.split() if FLAGS.fullmatch(word)]
 
 
-def _host(raw: Raw, files: Fields, absent: str) -> Host:
+def _processor(files: Fields, absent: str) -> processors.Processor:
     cpu = processors.processor(files.text("proc/cpuinfo"))
     for field, value in (
         ("cpu_vendor", cpu.vendor),
@@ -60,19 +60,36 @@ def _host(raw: Raw, files: Fields, absent: str) -> Host:
         if value is None:
             known = "proc/cpuinfo" in files.raw
             files.miss(field, "/proc/cpuinfo does not say" if known else absent)
-    dmi_vendor = files.text("sys/class/dmi/id/sys_vendor", "dmi_vendor")
-    dmi_product = files.text("sys/class/dmi/id/product_name", "dmi_product")
+    return cpu
+
+
+def _hypervisor(
+    files: Fields, cpu: processors.Processor, dmi_vendor: str | None, dmi_product: str | None
+) -> str | None:
     hypervisor_type = files.text("sys/hypervisor/type")
     hypervisor = processors.hypervisor(cpu, dmi_vendor, dmi_product, hypervisor_type)
     if hypervisor is None and cpu.virtual is None:
         files.miss("hypervisor", "these CPUs do not say whether there is one")
+    return hypervisor
+
+
+def _container(raw: Raw, files: Fields, absent: str) -> Container | None:
+    container = containers.parse(raw.get("container") if isinstance(raw, dict) else None, absent)
+    if container is None:
+        files.miss("container", absent)
+    return container
+
+
+def _host(raw: Raw, files: Fields, absent: str) -> Host:
+    cpu = _processor(files, absent)
+    dmi_vendor = files.text("sys/class/dmi/id/sys_vendor", "dmi_vendor")
+    dmi_product = files.text("sys/class/dmi/id/product_name", "dmi_product")
+    hypervisor = _hypervisor(files, cpu, dmi_vendor, dmi_product)
     architecture = files.text("proc/sys/kernel/arch") or cpu.architecture
     if architecture is None:
         files.miss("architecture", absent)
     driver = files.text("proc/driver/nvidia/version", "nvidia_module")
-    container = containers.parse(raw.get("container") if isinstance(raw, dict) else None, absent)
-    if container is None:
-        files.miss("container", absent)
+    container = _container(raw, files, absent)
     coherent = architecture == "aarch64" and driver is not None
     return Host(
         hostname=files.text("proc/sys/kernel/hostname") or files.text("etc/hostname", "hostname"),

@@ -111,8 +111,6 @@ def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -
     links = nvlinks(a, assumptions)
     cpu_words = a.numbers("cpu_affinity", "cpu_affinity")
     memory_words = a.numbers("memory_affinity", "mem_affinity")
-    watts = 0.001  # NVML counts milliwatts
-    limits = "nvmlDeviceGetPowerManagementLimitConstraints"
     values: dict[str, Any] = {
         "minor": a.number("minor", "nvmlDeviceGetMinorNumber"),
         "uuid": a.text("uuid", "nvmlDeviceGetUUID"),
@@ -134,6 +132,24 @@ def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -
             "pcie_gen_max_device", "nvmlDeviceGetGpuMaxPcieLinkGeneration"
         ),
         "pcie_width_max": a.number("pcie_width_max", "nvmlDeviceGetMaxPcieLinkWidth"),
+        **_limits(a),
+        **_modes(a, device),
+        "memory_affinity": None if memory_words is None else bits(memory_words),
+        "cpu_affinity": ranges(bits(cpu_words)) or None if cpu_words is not None else None,
+        "gpu_numa_id": _numa_id(a),
+        "c2c_enabled": a.flag("c2c_enabled", ("nvmlDeviceGetC2cModeInfoV", "isC2cEnabled")),
+        "c2c_gbs": _c2c_gbs(a),
+        "nvlinks": links,
+        "fabric": fabric(a),
+    }
+    return Gpu(address=own, vendor="nvidia", index=index, gaps=a.gaps, **values)
+
+
+def _limits(a: Answers) -> dict[str, Any]:
+    """Limits of power, temperature and clocks."""
+    watts = 0.001  # NVML counts milliwatts
+    limits = "nvmlDeviceGetPowerManagementLimitConstraints"
+    return {
         "power_limit_watts": a.scaled(
             "power_limit_watts", watts, "nvmlDeviceGetEnforcedPowerLimit"
         ),
@@ -150,6 +166,12 @@ def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -
         "clock_sm_max_mhz": a.number("clock_sm_max_mhz", "maxclock1"),
         "clock_memory_max_mhz": a.number("clock_memory_max_mhz", "maxclock2"),
         "clock_video_max_mhz": a.number("clock_video_max_mhz", "maxclock3"),
+    }
+
+
+def _modes(a: Answers, device: dict[str, Raw]) -> dict[str, Any]:
+    """How the GPU is set up: ECC, MIG, compute mode, and the like."""
+    return {
         "ecc_enabled": a.flag("ecc_enabled", ("nvmlDeviceGetEccMode", 0)),
         "ecc_pending": a.flag("ecc_pending", ("nvmlDeviceGetEccMode", 1)),
         "mig_enabled": a.flag("mig_enabled", ("nvmlDeviceGetMigMode", 0)),
@@ -161,15 +183,7 @@ def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -
             "virtualization", VIRTUALIZATION, "nvmlDeviceGetVirtualizationMode"
         ),
         "gsp_firmware": a.text("gsp_firmware", "nvmlDeviceGetGspFirmwareVersion"),
-        "memory_affinity": None if memory_words is None else bits(memory_words),
-        "cpu_affinity": ranges(bits(cpu_words)) or None if cpu_words is not None else None,
-        "gpu_numa_id": _numa_id(a),
-        "c2c_enabled": a.flag("c2c_enabled", ("nvmlDeviceGetC2cModeInfoV", "isC2cEnabled")),
-        "c2c_gbs": _c2c_gbs(a),
-        "nvlinks": links,
-        "fabric": fabric(a),
     }
-    return Gpu(address=own, vendor="nvidia", index=index, gaps=a.gaps, **values)
 
 
 def _watts(milliwatts: int | None) -> float | None:
