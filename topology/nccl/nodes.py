@@ -82,6 +82,8 @@ class SystemNode:
     arch: str = ""
     """GPU of RCCL: "gfx942". CPU: "x86", "power", "arm" or ""."""
     gdr: bool = False
+    cpu: int | None = None
+    """GPU: index of its own CPU, None when it reaches none."""
     bus_id: str = ""
     """GPU: PCI address as the XML has it."""
     vendor: str = ""

@@ -11,7 +11,7 @@ from ..settings import Settings
 from ..versions import Version
 from .gdr import check_gdr, relay_of
 from .nets import LocalNets, nearest
-from .paths import divert, local_cpu, merged, set_all_paths
+from .paths import divert, merged, set_all_paths
 from .peers import Grant, Grants, P2pCheck, Peers, not_asked
 
 
@@ -37,14 +37,12 @@ class Computed:
         if version.p2c != "none":
             self._through_c2c()
         self._to_nics()
-        self._give_nics_their_gpu()
 
     def _between_gpus(self) -> None:
         gpus = self.system.nodes["GPU"]
         shm_off = self.settings.integer("NCCL_SHM_DISABLE", 0) == 1
         for dst in gpus:
-            index = local_cpu(dst, self.version)
-            cpu = self.system.nodes["CPU"][index] if index is not None else None
+            cpu = self.system.nodes["CPU"][dst.cpu] if dst.cpu is not None else None
             for src in gpus:
                 if cpu is not None and not self.first_p2p[src.index][dst.index].allowed:
                     divert(self.system, cpu, src, dst)
@@ -79,7 +77,7 @@ class Computed:
     def _through_c2c(self) -> None:
         """A NIC on the host bridge of a CPU that the GPU reaches by C2C is P2C away."""
         for gpu in self.system.nodes["GPU"]:
-            index = local_cpu(gpu, self.version)
+            index = gpu.cpu
             if index is None:
                 continue
             nets = self.system.nodes["NET"]
@@ -93,16 +91,20 @@ class Computed:
 
     def _to_nics(self) -> None:
         relays_off = self.settings.integer("NCCL_PXN_DISABLE", self.version.pxn_disable) == 1
+        local = LocalNets(self.system, self.version, self.settings)
         for net in self.system.nodes["NET"]:
             for gpu in self.system.nodes["GPU"]:
                 if not relays_off:
-                    self._relay(gpu, net)
+                    self._relay(gpu, net, local)
                 if gpu.paths["NET"][net.index].type < PathType.PHB:
-                    self._without_gdr(gpu, net)
+                    self._without_gdr(gpu, net, local)
+        for net in self.system.nodes["NET"]:
+            net.local_gpu = local.gpu(net.index)
+        self.peers.forget_nics()
 
-    def _relay(self, gpu: SystemNode, net: SystemNode) -> None:
+    def _relay(self, gpu: SystemNode, net: SystemNode, local: LocalNets) -> None:
         """PXN: send to the NIC through the NVLink peer that sits next to it."""
-        index = LocalNets(self.system, self.version, self.settings).gpu(net.index)
+        index = local.gpu(net.index)
         if index in (-1, gpu.index):
             return
         peer = self.system.nodes["GPU"][index]
@@ -120,8 +122,9 @@ class Computed:
         beyond = PathType[self.version.pxn_beyond]
         if near.bandwidth_gbs > own.bandwidth_gbs or own.type > beyond:
             divert(self.system, peer, gpu, net)
+            local.forget(gpu)
 
-    def _without_gdr(self, gpu: SystemNode, net: SystemNode) -> None:
+    def _without_gdr(self, gpu: SystemNode, net: SystemNode, local: LocalNets) -> None:
         relayed = gpu.paths["NET"][net.index].type is PathType.PXN
         if relayed and net.gdr and gpu.gdr and relay_of(gpu, net) is gpu:
             self.system.refuse(
@@ -129,13 +132,8 @@ class Computed:
                 "which NVLink reaches by way of a CPU only (NCCL_PXN_DISABLE=1 avoids it)"
             )
         gdr = check_gdr(self.system, self.version, self.settings, gpu, net, send=False)
-        index = local_cpu(gpu, self.version)
-        if gdr.mode == "Disabled" and index is not None:
-            cpu = self.system.nodes["CPU"][index]
+        if gdr.mode == "Disabled" and gpu.cpu is not None:
+            cpu = self.system.nodes["CPU"][gpu.cpu]
             divert(self.system, cpu, net, gpu)
             divert(self.system, cpu, gpu, net)
-
-    def _give_nics_their_gpu(self) -> None:
-        local = LocalNets(self.system, self.version, self.settings)
-        for net in self.system.nodes["NET"]:
-            net.local_gpu = local.gpu(net.index)
+            local.forget(net, gpu)

@@ -9,7 +9,6 @@ from ..settings import Settings
 from ..versions import Version
 from .constants import bus_number
 from .levels import PathLevel, level
-from .paths import local_cpu
 
 
 class GdrCheck(NamedTuple):
@@ -68,8 +67,7 @@ def check_gdr(
         allowed = PathType.PHB
     worker = relay_of(gpu, net)
     distance = worker.paths["NET"][net.index].type
-    cpu = local_cpu(worker, version)
-    c2c = cpu is not None and worker.paths["CPU"][cpu].type is PathType.C2C
+    c2c = worker.cpu is not None and worker.paths["CPU"][worker.cpu].type is PathType.C2C
     coherent = distance is PathType.P2C
     if through_cpu and (
         (version.gdr_c2c_paths == "p2c" and coherent)

@@ -60,6 +60,16 @@ class LocalNets:
     def __init__(self, system: System, version: Version, settings: Settings) -> None:
         self._system, self._version, self._settings = system, version, settings
         self._start: dict[int, tuple[list[int], int, int]] = {}
+        self._owners: dict[int, int] = {}
+        self._near: dict[int, list[int]] = {}
+        """By node: the nearest of the other kind."""
+
+    def forget(self, *nodes: SystemNode) -> None:
+        """The ways from these nodes to NICs or GPUs have changed."""
+        self._start.clear()
+        self._owners.clear()
+        for node in nodes:
+            self._near.pop(id(node), None)
 
     def net(self, gpu: int, channel: int) -> int | None:
         """Index of the NIC that a GPU (by index) uses for a channel; None without any."""
@@ -80,9 +90,14 @@ class LocalNets:
 
     def gpu(self, net: int) -> int:
         """Index of the GPU that a NIC (by index) belongs to, -1 when none uses it."""
-        near, _ = nearest(self._system.nodes["NET"][net], "GPU")
+        known = self._owners.get(net)
+        if known is None:
+            known = self._owners[net] = self._owner(net)
+        return known
+
+    def _owner(self, net: int) -> int:
         first, found = MAX_CHANNELS, -1
-        for gpu in near:
+        for gpu in self._nearest(self._system.nodes["NET"][net], "GPU"):
             nets, start, width = self._of(gpu)
             # The first channel for which `net` gives this NIC, if it ever does.
             channel = (nets.index(net) - start) % len(nets) if net in nets else width
@@ -98,10 +113,10 @@ class LocalNets:
 
     def _work_out(self, gpu: int) -> tuple[list[int], int, int]:
         node = self._system.nodes["GPU"][gpu]
-        nets, _ = nearest(node, "NET")
+        nets = self._nearest(node, "NET")
         if not nets:
             return [], 0, 1
-        sharing, _ = nearest(self._system.nodes["NET"][nets[0]], "GPU")
+        sharing = self._nearest(self._system.nodes["NET"][nets[0]], "GPU")
         width = -(-len(nets) // max(1, len(sharing)))
         policy, limit = "AUTO", 0
         if self._version.netdevs_policy:
@@ -120,3 +135,9 @@ class LocalNets:
         if len(nets) & (len(nets) - 1) == 0:
             start = mirrored(start, len(nets))
         return nets, start, width
+
+    def _nearest(self, node: SystemNode, kind: Kind) -> list[int]:
+        known = self._near.get(id(node))
+        if known is None:
+            known = self._near[id(node)] = nearest(node, kind)[0]
+        return known

@@ -41,6 +41,8 @@ def set_all_paths(system: System, version: Version, settings: Settings) -> None:
     for kind in BASES:
         for base in system.nodes[kind]:
             walk.run(base)
+    for gpu in system.nodes["GPU"]:
+        gpu.cpu = local_cpu(gpu, version)
 
 
 class _Walk:
@@ -56,6 +58,9 @@ class _Walk:
             for node in nodes:
                 for link in node.links:
                     self.back.setdefault((id(node), id(link.to), link.kind), link)
+        joins = (link for gpu in system.nodes["GPU"] for link in gpu.links if link.kind == "NVL")
+        self.most_gbs = max((link.bandwidth_gbs for link in joins), default=0.0)
+        """Of one NVLink or xGMI joint."""
 
     def run(self, base: SystemNode) -> None:
         kind, index = base.kind, base.index
@@ -64,40 +69,51 @@ class _Walk:
         frontier = [base]
         while frontier:
             reached: dict[int, SystemNode] = {}
+            gpus_gbs = self.least_gbs(kind, index)
             for node in frontier:
                 path = node.paths[kind][index]
+                width = path.bandwidth_gbs
+                passes = node.kind == "GPU" and node is not base
+                if passes and (not self.may_pass(path) or min(width, self.most_gbs) <= gpus_gbs):
+                    continue
                 for link in node.links:
                     far = link.to
-                    if node.kind == "GPU" and node is not base and not self.may_cross(path, link):
+                    if passes and not (link.kind == "NVL" and far.kind == "GPU"):
                         continue
                     found = far.paths[kind][index]
+                    wider = found.bandwidth_gbs < width and found.bandwidth_gbs < link.bandwidth_gbs
+                    if not wider and not self.nearest_first:
+                        continue
                     if self.improves(found, path, node, link) and not (
                         self.rccl and far.kind == "GPU" and not self.relays
                     ):
                         reached.setdefault(id(far), far)
             frontier = list(reached.values())
 
-    def may_cross(self, path: SystemPath, link: SystemLink) -> bool:
+    def least_gbs(self, kind: Kind, index: int) -> float:
+        """The narrowest way from a GPU to the base so far; below all where type comes first."""
+        if self.nearest_first:
+            return -1.0
+        ways = (gpu.paths[kind][index] for gpu in self.system.nodes["GPU"])
+        return min((path.bandwidth_gbs for path in ways), default=0.0)
+
+    def may_pass(self, path: SystemPath) -> bool:
         """A path may pass through a GPU by one NVLink or xGMI link to another GPU, once."""
-        return self.relays and link.kind == "NVL" and link.to.kind == "GPU" and path.hops <= 1
+        return self.relays and path.hops <= 1
 
     def improves(
         self, found: SystemPath, path: SystemPath, node: SystemNode, link: SystemLink
     ) -> bool:
         """Take the way through `node` when it is better than what is known."""
         width = min(path.bandwidth_gbs, link.bandwidth_gbs)
+        kind = self.type_of(path, node, link)
         if self.nearest_first:
-            kind = self.type_of(path, node, link)
             better = (kind, -width, path.hops + 1) < (found.type, -found.bandwidth_gbs, found.hops)
             if not better:
                 return False
-        else:
-            # The type plays no part: the wider way wins if it is not longer.
-            if found.bandwidth_gbs >= width:
-                return False
-            if found.bandwidth_gbs and found.hops <= path.hops:
-                return False
-            kind = self.type_of(path, node, link)
+        # The type plays no part: the wider way wins if it is not longer.
+        elif found.bandwidth_gbs and found.hops <= path.hops:
+            return False
         back = self.back.get((id(link.to), id(node), link.kind))
         if back is None:
             # The library keeps the first link of the path it replaces, and gives up without one.

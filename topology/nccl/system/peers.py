@@ -105,6 +105,8 @@ class Peers:
         self._joined = version.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
         self._known: dict[tuple[bool, PathType, int, bool], P2pCheck] = {}
         """Checks that do not depend on the pair itself; with many GPUs most are alike."""
+        self._near_gbs: dict[int, float] = {}
+        """By index of a GPU: the highest bandwidth to a NIC at PXB or nearer."""
         self._no_net = settings.integer("NCCL_NET_DISABLE_INTRA", version.net_disable_intra) == 1
 
     @property
@@ -149,11 +151,17 @@ class Peers:
         if self._no_net:
             return NetCheck(False, switched_off=True)
         between = src.paths["GPU"][dst.index].bandwidth_gbs
-        one, other = _fastest_near(src), _fastest_near(dst)
+        one, other = self._fastest_near(src), self._fastest_near(dst)
         return NetCheck(one > between and other > between, between, one, other)
 
+    def forget_nics(self) -> None:
+        """Paths to NICs have changed since `net` was asked."""
+        self._near_gbs.clear()
 
-def _fastest_near(gpu: SystemNode) -> float:
-    return max(
-        (path.bandwidth_gbs for path in gpu.paths["NET"] if path.type <= PathType.PXB), default=0.0
-    )
+    def _fastest_near(self, gpu: SystemNode) -> float:
+        known = self._near_gbs.get(gpu.index)
+        if known is None:
+            ways = (path for path in gpu.paths["NET"] if path.type <= PathType.PXB)
+            known = max((path.bandwidth_gbs for path in ways), default=0.0)
+            self._near_gbs[gpu.index] = known
+        return known

@@ -7,6 +7,7 @@ ports of switches (graph/xml.cc:ncclTopoGetXmlFromSys).
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 from ...model.cpulist import members
 from ...model.machine import Machine, PciDevice
@@ -75,6 +76,15 @@ class Bus:
             return "cpu", self._numa(device.numa_node)
         return "pci", way[1]
 
+    def way(self, address: str) -> list[str]:
+        """The function itself and the switches above it, nearest first."""
+        found = [address]
+        kind, above = self.above(address)
+        while kind == "pci" and above not in found:
+            found.append(above)
+            kind, above = self.above(above)
+        return found
+
     def cpu(self, numaid: str) -> dict[str, str]:
         """Attributes of a `cpu` element (ncclTopoGetXmlFromCpu); x86 alone has a vendor."""
         found: dict[str, str] = {}
@@ -138,15 +148,21 @@ class Bus:
 
     def _mask(self, numaid: str) -> str | None:
         """The CPUs of a NUMA node as `cpumap` has them: base 16, words of 32 with commas."""
+        return self._masks.get(numaid)
+
+    @cached_property
+    def _masks(self) -> dict[str, str]:
         nodes = self._machine.host.numa if self._machine.host is not None else ()
         lists = {str(node.node): members(node.cpus) for node in nodes}
-        mine = lists.get(numaid)
-        if mine is None:
-            return None
         highest = max((max(cpus) for cpus in lists.values() if cpus), default=0)
-        bits = sum(1 << cpu for cpu in mine)
-        words = [bits >> 32 * i & 0xFFFFFFFF for i in range(highest // 32 + 1)]
-        return ",".join(f"{word:08x}" for word in reversed(words))
+        masks = {}
+        for numaid, cpus in lists.items():
+            if cpus is None:
+                continue
+            bits = sum(1 << cpu for cpu in cpus)
+            words = [bits >> 32 * i & 0xFFFFFFFF for i in range(highest // 32 + 1)]
+            masks[numaid] = ",".join(f"{word:08x}" for word in reversed(words))
+        return masks
 
 
 def _lanes(device: PciDevice) -> int:

@@ -57,10 +57,11 @@ def detect(machine: Machine, settings: Settings, base: Element | None = None) ->
     if any(port.gdr for port in ports):
         notes += [*why, GPU_GDR_AMD if rccl else GPU_GDR]
     total = ElementDraft("system", {"version": "2" if rccl else "1"})
+    alike = base is None and _all_see_the_same(ports, gpus, bus)
     for rank, gpu in enumerate(gpus):
         own = _Rank(_start(base, total.attributes["version"]), bus, machine, notes)
         own.gpu(gpu, rank)
-        for place, port in enumerate(ports):
+        for place, port in enumerate(() if rank and alike else ports):
             own.net(port, place)
         own.root.trim()
         total.attributes = own.root.attributes
@@ -92,6 +93,17 @@ def _start(base: Element | None, version: str) -> ElementDraft:
             # NCCL makes all of the file this host's (ncclTopoGetSystem).
             element.attributes.pop("host_hash", None)
     return root
+
+
+def _all_see_the_same(ports: list[Port], gpus: list[Gpu], bus: Bus) -> bool:
+    """Whether every rank finds the same elements for the NICs, whichever GPU it found before."""
+    addresses = {gpu.address for gpu in gpus}
+    return all(
+        port.address is not None
+        and bus.shows(port.address)
+        and addresses.isdisjoint(bus.way(port.address))
+        for port in ports
+    )
 
 
 class _Rank:
