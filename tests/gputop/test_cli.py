@@ -142,7 +142,7 @@ def test_ctrl_c_ends_the_worker_and_says_so() -> None:
     seen = psutil.Process(process.pid)
     end = time.monotonic() + 60
     below: list[psutil.Process] = []
-    while time.monotonic() < end and not any(_is_worker(one) for one in below):
+    while time.monotonic() < end and not any(_is_worker(process) for process in below):
         time.sleep(0.01)
         below = seen.children(recursive=True)
     assert below
@@ -151,7 +151,9 @@ def test_ctrl_c_ends_the_worker_and_says_so() -> None:
     assert process.returncode == 130
     assert "Cancelled" in said
     assert "Traceback" not in said
-    assert not [one for one in below if one.is_running() and one.status() != "zombie"]
+    assert not [
+        process for process in below if process.is_running() and process.status() != "zombie"
+    ]
 
 
 def _is_worker(process: psutil.Process) -> bool:

@@ -19,7 +19,7 @@ def contrast(one: str, other: str) -> float:
 
 def _luminance(colour: str) -> float:
     parts = [part / 255 for part in Color.parse(colour).rgb]
-    lit = [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4 for one in parts]
+    lit = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return 0.2126 * lit[0] + 0.7152 * lit[1] + 0.0722 * lit[2]
 
 

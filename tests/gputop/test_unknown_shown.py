@@ -16,7 +16,7 @@ UNREAD = tuple(Gpu(address=f"0000:{bus}:00.0", vendor="nvidia") for bus in ("10"
 def test_gpus_that_nothing_is_known_of_are_not_said_to_be_joined() -> None:
     report = report_of(UNREAD, ())
     pair = UNREAD[0].address, UNREAD[1].address
-    assert {(one.state, one.answer) for one in ladder(report.node, *pair)[:1]} == {
+    assert {(rung.state, rung.answer) for rung in ladder(report.node, *pair)[:1]} == {
         (OPEN, "not known")
     }
     claim = why_pair(report.node, *pair).claim

@@ -75,7 +75,7 @@ def test_a_healthy_node_is_not_healthy_with_a_stranger_in_it(demo: str) -> None:
     assert diagnose(Case(Node(DemoFeed(demo).at(0)))).verdict == "healthy"
     found = diagnose(Case(Node(beside(demo, "gaudi"))))
     assert found.verdict == "cannot tell"
-    (finding,) = (one for one in found.findings if one.id == STRANGER)
+    (finding,) = (finding for finding in found.findings if finding.id == STRANGER)
     assert finding.devices == ("0001:01:00.0", "0001:02:00.0")
     assert finding.evidence[0].value == "gaudi"
 
@@ -109,5 +109,5 @@ async def test_node_says_it(size: tuple[int, int]) -> None:
 
 def test_a_hostile_name_stays_one_plain_word() -> None:
     found = diagnose(Case(Node(alone("{library}\x1b[31m\n" + "x" * 500))))
-    (finding,) = (one for one in found.findings if one.id == STRANGER)
+    (finding,) = (finding for finding in found.findings if finding.id == STRANGER)
     assert finding.title.endswith(": {library}[31m" + "x" * (40 - len("{library}[31m")))

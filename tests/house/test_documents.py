@@ -63,7 +63,7 @@ def exists(word: str, document: str) -> bool:
     pattern = re.sub(r"\b(NAME|SUBJECT)\b", "*", word.rstrip("/"))
     beside = (ROOT / document).parent
     deeper = [f"**/{pattern}"] if beside != ROOT and "/" not in pattern else []
-    return any(ROOT.glob(pattern)) or any(any(beside.glob(one)) for one in (pattern, *deeper))
+    return any(ROOT.glob(pattern)) or any(any(beside.glob(part)) for part in (pattern, *deeper))
 
 
 def defined(path: str) -> set[str]:

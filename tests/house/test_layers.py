@@ -101,7 +101,7 @@ def test_every_file_stays_small_and_imports_no_foreign_package() -> None:
         wrong += [
             f"{path}: torch outside a function"
             for node in tree.body
-            if isinstance(node, ast.Import) and "torch" in {one.name for one in node.names}
+            if isinstance(node, ast.Import) and "torch" in {alias.name for alias in node.names}
         ]
     assert wrong == []
 

@@ -19,12 +19,12 @@ MOMENTS = re.compile(r'("(?:taken_at|started_at|boot_time|elapsed_seconds)": )[0
 
 def record(folder: Path, only: str, processes: int) -> int:
     """Write a file for each input whose name holds `only`; gives the exit code."""
-    chosen = [one for one in (NO_INPUT, *inputs()) if only in one.name]
+    chosen = [input_ for input_ in (NO_INPUT, *inputs()) if only in input_.name]
     folder.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
     # A process for each input: nothing that one leaves behind can change what another prints.
     with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=1) as pool:
-        counts = pool.starmap(_write_down, [(one, folder) for one in chosen], chunksize=1)
+        counts = pool.starmap(_write_down, [(input_, folder) for input_ in chosen], chunksize=1)
     seconds = time.monotonic() - start
     print(f"{sum(counts)} outputs of {len(chosen)} inputs in {seconds:.0f} s")
     return 0

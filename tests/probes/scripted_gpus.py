@@ -80,7 +80,7 @@ class ScriptedGpus:
     def _beside(self, flow: Flow, flows: Sequence[Flow], size_bytes: int) -> float:
         speed = self._speed(flow, size_bytes)
         for pairs, together in self.shared:
-            beside = [one for one in flows if (one.src, one.dst) in pairs]
+            beside = [flow for flow in flows if (flow.src, flow.dst) in pairs]
             if flow in beside:
                 speed = min(speed, together / len(beside))
         return speed

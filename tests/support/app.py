@@ -82,7 +82,7 @@ def snapshot_of(
     source: tuple[str, ...] = ("live",),
 ) -> NodeSnapshot:
     """A snapshot made of parts."""
-    moving = tuple(reading(one) for one in gpus) if readings is None else readings
+    moving = tuple(reading(gpu) for gpu in gpus) if readings is None else readings
     return NodeSnapshot(
         taken_at=1_700_000_000.0,
         source=source,

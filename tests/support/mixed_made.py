@@ -29,8 +29,16 @@ def raw(tick: int = TICK) -> dict[str, Any]:
         answers[name] = answers[name] | {"devices": answers[name]["devices"][:CARDS]}
     shape, functions = _amd()
     cards = pci_tree.functions(load("pcie-l40s-8"))
-    left_out = {one.address for one in cards if one.kind == "gpu" and one.number >= CARDS}
-    gone = {one.address for one in functions if one.kind == "gpu" and one.number >= PACKAGES}
+    left_out = {
+        function.address
+        for function in cards
+        if function.kind == "gpu" and function.number >= CARDS
+    }
+    gone = {
+        function.address
+        for function in functions
+        if function.kind == "gpu" and function.number >= PACKAGES
+    }
     theirs = pci.answer(shape, functions)
     devices = answers["pci"]["devices"] | theirs["devices"]
     answers["pci"] |= {
@@ -40,7 +48,9 @@ def raw(tick: int = TICK) -> dict[str, Any]:
     answers["software"] = answers["software"] | {
         "files": answers["software"]["files"] | network.software(shape)["files"]
     }
-    gpus = tuple(one for one in functions if one.kind == "gpu" and one.number < PACKAGES)
+    gpus = tuple(
+        function for function in functions if function.kind == "gpu" and function.number < PACKAGES
+    )
     return answers | {
         "amdsmi": amd.answer(shape, gpus),
         "amdsmi_readings": amd.readings(shape, gpus, tick),

@@ -69,14 +69,14 @@ class SickCase(msgspec.Struct, frozen=True):
     @property
     def kind(self) -> str:
         """What the rules are given beside the node: "alone", "earlier", "sister" or "named"."""
-        if any(one.get("earlier") for one in self.edits):
+        if any(edit.get("earlier") for edit in self.edits):
             return "earlier"
         return "alone" if not self.against else "sister" if self.against == "sister" else "named"
 
     @property
     def snapshot(self) -> NodeSnapshot:
         """The edited node."""
-        edits = [one for one in self.edits if not (one.get("earlier") or one.get("sister"))]
+        edits = [edit for edit in self.edits if not (edit.get("earlier") or edit.get("sister"))]
         return edited(with_figures(base(self.base), self.figures), edits)
 
     @property
@@ -84,13 +84,13 @@ class SickCase(msgspec.Struct, frozen=True):
         """What it is held against, where the case says so."""
         if self.against != "sister":
             return named(self.against) if self.against else None
-        edits = [one for one in self.edits if one.get("sister")]
+        edits = [edit for edit in self.edits if edit.get("sister")]
         return of_snapshot(edited(base(self.base), edits), "sister.json")
 
     @property
     def earlier(self) -> NodeSnapshot | None:
         """The reading an hour before, where the case has one."""
-        edits = [one for one in self.edits if one.get("earlier")]
+        edits = [edit for edit in self.edits if edit.get("earlier")]
         if not edits:
             return None
         before = edited(base(self.base), edits)
@@ -179,7 +179,9 @@ def ids(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 def severities(rule: str, snapshot: NodeSnapshot, **rest: Any) -> list[str]:
     """How bad the findings of one rule are."""
-    return [one.severity for one in diagnosed(snapshot, **rest).findings if one.id == rule]
+    return [
+        finding.severity for finding in diagnosed(snapshot, **rest).findings if finding.id == rule
+    ]
 
 
 def _apply(document: Any, edit: dict[str, Any]) -> None:

@@ -72,7 +72,7 @@ def test_the_rules_say_nothing_wrong_of_the_mix() -> None:
     found = diagnosed(mixed())
     assert found.verdict == "healthy"
     assert "gpu-models-mixed" in ids(found)
-    assert not [one for one in ids(found) if one.startswith(("nvlink", "xgmi", "driver", "nic"))]
+    assert not [rule for rule in ids(found) if rule.startswith(("nvlink", "xgmi", "driver", "nic"))]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")

@@ -156,14 +156,14 @@ def test_one_reason_for_several_probes_is_one_finding() -> None:
 def test_a_probe_that_hangs_is_broken() -> None:
     run = ProbeEnd(probe="collectives", status="timed-out", text="gave up after 60 s")
     found = diagnosed(Measured(runs=(run,), gpus=ADDRESSES))
-    assert [one.id for one in found.findings] == ["probe-hangs"]
+    assert [finding.id for finding in found.findings] == ["probe-hangs"]
     assert found.verdict == "broken"
 
 
 def test_a_gpu_that_went_away_is_broken() -> None:
     now, gone = after(LIVE, lambda: edited(LIVE, [{"path": "machine.gpus[2]", "remove": True}]))
     found = diagnosed(Measured(runs=WELL, gpus=ADDRESSES, gone=gone), now=now)
-    assert [one.id for one in found.findings] == ["gpu-gone"]
+    assert [finding.id for finding in found.findings] == ["gpu-gone"]
     assert found.findings[0].devices == (ADDRESSES[2],)
     assert "GPU2" in found.findings[0].title
 
@@ -172,7 +172,9 @@ def test_a_driver_that_names_no_gpu_any_more_is_broken() -> None:
     now, gone = after(LIVE, lambda: NodeSnapshot(taken_at=2.0))
     assert now is LIVE
     found = diagnosed(Measured(runs=WELL, gpus=ADDRESSES, gone=gone), now=now)
-    assert [(one.id, one.devices) for one in found.findings] == [("gpu-gone", ADDRESSES)]
+    assert [(finding.id, finding.devices) for finding in found.findings] == [
+        ("gpu-gone", ADDRESSES)
+    ]
     assert found.verdict == "broken"
 
 
@@ -252,6 +254,6 @@ def test_ctrl_c_tells_what_was_found_and_is_130(
     # What was cut short proves no health.
     assert done.document["verdict"] == "cannot tell"
     assert done.document["exit_code"] == 130
-    (finding,) = [one for one in done.document["findings"] if one["id"] == "not-measured"]
+    (finding,) = [row for row in done.document["findings"] if row["id"] == "not-measured"]
     assert "gemm, collectives" in finding["title"]
     assert finding["fix"][0]["command"] == "gputop check"

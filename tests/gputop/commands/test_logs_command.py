@@ -42,7 +42,7 @@ def test_json_has_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["agreement"]["comparable"]
     (comm,) = found["communicators"]
     assert comm["transports"][0]["label"] == "SHM/direct/direct"
-    assert {one["id"] for one in found["findings"]} == {"nvlink-unused-by-flag", "nvls-off-by-flag"}
+    assert {row["id"] for row in found["findings"]} == {"nvlink-unused-by-flag", "nvls-off-by-flag"}
 
 
 def test_stdin_and_the_rules_of_another_version(

@@ -48,7 +48,7 @@ def test_a_topology_is_printed_as_it_was_read() -> None:
 def test_another_source_prints_what_nccl_would_detect() -> None:
     done = run("topo", "--format", "nccl-xml", "--demo", "hgx-h100-8")
     root = read_topology(done.stdout.encode(), "stdout")
-    assert sum(1 for one in root.walk() if one.tag == "gpu") == 8
+    assert sum(1 for element in root.walk() if element.tag == "gpu") == 8
     assert "GPUs are taken to be capable" in done.stderr
 
 

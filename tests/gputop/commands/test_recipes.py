@@ -207,7 +207,7 @@ def test_verdicts_of_nodes_side_by_side(launcher: dict[str, str], tmp_path: Path
 def test_the_pod_starts_on_a_fit_node_alone(launcher: dict[str, str], tmp_path: Path) -> None:
     text = (RECIPES / "kubernetes" / "pod.yaml").read_text()
     commands = [json.loads(found) for found in re.findall(r"command: (\[.*\])", text)]
-    checks = [one for one in commands if "gputop check" in one[-1]]
+    checks = [command for command in commands if "gputop check" in command[-1]]
     assert len(checks) == 2
     assert "initContainers" in text
     assert "readinessProbe" in text

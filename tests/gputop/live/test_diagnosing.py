@@ -156,26 +156,26 @@ def wait_for(reports: list[Any], wanted: Any) -> Report:
             if isinstance(message, ReportReady) and wanted(message.report):
                 return message.report
         time.sleep(0.01)
-    raise AssertionError([type(one).__name__ for one in reports])
+    raise AssertionError([type(report).__name__ for report in reports])
 
 
 def test_the_thread_adds_findings_and_events() -> None:
     posted: list[Any] = []
     gpus = (gpu(0), gpu(1))
-    snapshot = snapshot_of(gpus, tuple(reading(one, pcie_replays=3) for one in gpus))
+    snapshot = snapshot_of(gpus, tuple(reading(gpu, pcie_replays=3) for gpu in gpus))
     feed = StepFeed(snapshot)
     refresher = Refresher(feed, posted.append, 0.05)
     refresher.start()
     try:
-        report = wait_for(posted, lambda one: one.diagnosis is not None)
+        report = wait_for(posted, lambda report: report.diagnosis is not None)
         assert report.prediction is not None
         assert report.events == ()
         assert report.diagnosis is not None
         assert "bar1-small" in (*report.diagnosis.examined, *report.diagnosis.unexamined)
-        ticked = tuple(reading(one, pcie_replays=9) for one in gpus)
+        ticked = tuple(reading(gpu, pcie_replays=9) for gpu in gpus)
         feed.put(replace(snapshot_of(gpus, ticked), taken_at=snapshot.taken_at + 1))
-        later = wait_for(posted, lambda one: one.events)
-        assert {one.amount for one in later.events} == {6}
+        later = wait_for(posted, lambda report: report.events)
+        assert {event.amount for event in later.events} == {6}
         assert later.diagnosis is not None
     finally:
         refresher.close()
@@ -189,14 +189,14 @@ def test_mistakes_of_ours_do_not_stop_the_reports(rules: Rules) -> None:
     refresher = Refresher(feed, posted.append, 0.05)
     refresher.start()
     try:
-        wait_for(posted, lambda one: one.prediction is not None)
+        wait_for(posted, lambda report: report.prediction is not None)
         end = time.monotonic() + 10
         while not rules.cases and time.monotonic() < end:
             time.sleep(0.01)
         later = replace(snapshot_of(gpus), taken_at=1_800_000_000.0)
         feed.put(later)
-        wait_for(posted, lambda one: one.snapshot is later)
-        failed = ["ZeroDivisionError" in getattr(one, "text", "") for one in posted]
+        wait_for(posted, lambda report: report.snapshot is later)
+        failed = ["ZeroDivisionError" in getattr(message, "text", "") for message in posted]
         assert any(failed)
         # Once for each look, not once for each turn of the thread.
         assert sum(failed) <= len(rules.cases) <= 2

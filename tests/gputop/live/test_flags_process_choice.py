@@ -70,7 +70,7 @@ async def choose(pilot: Pilot[Any], down: int) -> None:
 
 
 def said(pilot: Pilot[Any]) -> str:
-    return " ".join(str(one.message) for one in pilot.app._notifications)
+    return " ".join(str(note.message) for note in pilot.app._notifications)
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ async def test_a_process_on_the_gpus_is_offered_and_its_variables_count() -> Non
         assert study is not None
         assert "NCCL_P2P_LEVEL" not in study.values
         await press(pilot, "o")
-        offered = [str(one.prompt) for one in pilot.app.screen.query_one(OptionList).options]
+        offered = [str(option.prompt) for option in pilot.app.screen.query_one(OptionList).options]
         assert len(offered) == 3
         assert offered[1].endswith("(alice) on GPU0 GPU1")
         assert "4711" in offered[1]

@@ -46,7 +46,7 @@ def run(number: int, value: float = 100.0, **more: Any) -> KeptRun:
 def test_what_is_kept_comes_back_in_order(tmp_path: Path) -> None:
     for number in (2, 1, 3):
         assert keep(run(number, 100.0 + number), KEY, tmp_path) == ""
-    assert [one.taken_at for one in runs(KEY, tmp_path)] == [2.0, 1.0, 3.0]
+    assert [run.taken_at for run in runs(KEY, tmp_path)] == [2.0, 1.0, 3.0]
     assert runs("another", tmp_path) == ()
 
 
@@ -61,11 +61,11 @@ def test_runs_and_bytes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(history, "MOST_RUNS", 5)
     for number in range(9):
         keep(run(number), KEY, tmp_path)
-    assert [one.taken_at for one in runs(KEY, tmp_path)] == [4.0, 5.0, 6.0, 7.0, 8.0]
+    assert [run.taken_at for run in runs(KEY, tmp_path)] == [4.0, 5.0, 6.0, 7.0, 8.0]
     line = len(msgspec.json.encode(run(8))) + 1
     monkeypatch.setattr(history, "MOST_BYTES", 3 * line)
     keep(run(9), KEY, tmp_path)
-    assert [one.taken_at for one in runs(KEY, tmp_path)] == [7.0, 8.0, 9.0]
+    assert [run.taken_at for run in runs(KEY, tmp_path)] == [7.0, 8.0, 9.0]
     assert (tmp_path / f"{KEY}.jsonl").stat().st_size <= 3 * line
 
 
@@ -76,7 +76,7 @@ def test_a_broken_line_is_passed_over_and_goes_with_the_next_run(tmp_path: Path)
     path.write_bytes(path.read_bytes() + b'{"probe":"gemm"\n\xff\xfe\n[]\n' + later + b"\n")
     assert len(runs(KEY, tmp_path)) == 1
     assert keep(run(3), KEY, tmp_path) == ""
-    assert [one.taken_at for one in runs(KEY, tmp_path)] == [1.0, 3.0]
+    assert [run.taken_at for run in runs(KEY, tmp_path)] == [1.0, 3.0]
 
 
 @settings(max_examples=150, deadline=None)
@@ -105,7 +105,7 @@ def test_any_file_can_be_read_and_written_over(data: bytes) -> None:
         (folder / f"{KEY}.jsonl").write_bytes(data)
         compare_last(runs(KEY, folder))
         assert keep(run(1e9), KEY, folder) == ""  # type: ignore[arg-type]
-        assert any(one.taken_at == 1e9 for one in runs(KEY, folder))
+        assert any(run.taken_at == 1e9 for run in runs(KEY, folder))
 
 
 def test_a_folder_that_cannot_be_written_is_a_note(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_two_writers_lose_nothing(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(one.taken_at for one in runs(KEY, tmp_path)) == [float(n) for n in range(12)]
+    assert sorted(run.taken_at for run in runs(KEY, tmp_path)) == [float(n) for n in range(12)]
 
 
 def test_a_node_is_its_devices_and_tells_none_of_them() -> None:
@@ -215,11 +215,11 @@ def test_other_versions_and_variables_are_named() -> None:
 
 def test_the_last_run_of_each_probe_is_the_one_compared() -> None:
     kept = (run(1, 100.0), run(2, 50.0, probe="memory"), run(3, 120.0))
-    found = {one.probe: one for one in compare_last(kept)}
+    found = {comparison.probe: comparison for comparison in compare_last(kept)}
     assert found["gemm"].changes[0].now == 120.0
     assert found["gemm"].changes[0].earlier == 100.0
     assert found["memory"].earlier_runs == 0
-    assert [one.probe for one in compare_last(kept, ("memory",))] == ["memory"]
+    assert [comparison.probe for comparison in compare_last(kept, ("memory",))] == ["memory"]
 
 
 def test_people_read_it_in_80_columns() -> None:
@@ -237,7 +237,7 @@ def test_people_read_it_in_80_columns() -> None:
 def test_the_last_run_is_the_one_kept_last_though_the_clock_was_ahead(tmp_path: Path) -> None:
     for taken_at in (5.0, 9e8, 7.0):
         keep(run(1, taken_at=taken_at), KEY, tmp_path)
-    assert [one.taken_at for one in runs(KEY, tmp_path)] == [5.0, 9e8, 7.0]
+    assert [run.taken_at for run in runs(KEY, tmp_path)] == [5.0, 9e8, 7.0]
     (comparison,) = compare_last(runs(KEY, tmp_path))
     assert comparison.taken_at == 7.0
 

@@ -28,7 +28,7 @@ def test_a_run_that_could_not_be_read_again_is_not_written(
     assert said.startswith("the run is not kept in the history: it takes ")
     assert str(length) in said
     assert (tmp_path / f"{KEY}.jsonl").read_bytes().count(b"\n") == 1
-    assert [one.taken_at for one in runs(KEY, tmp_path)] == [1.0]
+    assert [run.taken_at for run in runs(KEY, tmp_path)] == [1.0]
 
 
 def test_a_writer_who_does_not_end_is_not_waited_for(
@@ -43,7 +43,7 @@ def test_a_writer_who_does_not_end_is_not_waited_for(
         monkeypatch.setattr(history, "LOCK_SECONDS", 30.0)
         threading.Timer(0.2, fcntl.flock, (other, fcntl.LOCK_UN)).start()
         assert keep(run(3), KEY, tmp_path) == ""
-    assert [one.taken_at for one in runs(KEY, tmp_path)] == [1.0, 3.0]
+    assert [run.taken_at for run in runs(KEY, tmp_path)] == [1.0, 3.0]
 
 
 def test_without_locks_in_the_file_system_runs_are_kept(

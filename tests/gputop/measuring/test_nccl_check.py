@@ -52,7 +52,7 @@ def result(
     cuda: str | None = "13.0",
 ) -> ProbeResult:
     """A run over the four GPUs of the recording that left this log."""
-    addresses = [one.address for one in node().machine.gpus]
+    addresses = [gpu.address for gpu in node().machine.gpus]
     hello = protocol.Hello(
         "nccl", "nccl/1", "3.11", "2.11", "gpu",
         tuple(protocol.DeviceRecord(a, i, "H200", a) for i, a in enumerate(addresses)),
@@ -100,7 +100,7 @@ def test_the_wrong_environment_shows_as_a_difference() -> None:
 
 
 def test_what_was_measured_stands_beside_the_rings() -> None:
-    first, second = (one.address for one in node().machine.gpus[:2])
+    first, second = (gpu.address for gpu in node().machine.gpus[:2])
     run = result(
         recorded("default"),
         said("collective_finishes", verdict="finished", bytes_per_copy=4 << 20),

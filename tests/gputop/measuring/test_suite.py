@@ -133,14 +133,14 @@ def once_measured(name: str, act: Callable[[], None]) -> Callable[[Event], None]
 
 def test_first_use_comes_first_and_ranks_last() -> None:
     plan = planning.plan((), TWO)
-    assert [one.step.name for one in plan.steps] == list(planning.ORDER)
+    assert [step.step.name for step in plan.steps] == list(planning.ORDER)
     named = planning.plan(("nccl", "gemm", "launch", "gemm"), TWO)
-    assert [one.step.name for one in named.steps] == ["launch", "gemm", "nccl"]
+    assert [step.step.name for step in named.steps] == ["launch", "gemm", "nccl"]
 
 
 def test_only_the_first_of_those_that_share_a_worker_pays_its_start() -> None:
     plan = planning.plan(("host", "memory", "nccl"), TWO)
-    host, memory, nccl = (one.step.estimate_seconds for one in plan.steps)
+    host, memory, nccl = (step.step.estimate_seconds for step in plan.steps)
     assert host - memory == pytest.approx(4.0)
     assert nccl == pytest.approx(host)
     assert plan.estimate_seconds == pytest.approx(host + memory + nccl)
@@ -204,8 +204,8 @@ def test_a_cancel_ends_all_at_once(name: str) -> None:
     plan = playing(planning.plan((), TWO), **{name: HANGS})
     ran, _ = go(plan, cancel=cancel, hear=once_measured(name, cancel.set))
     place = planning.ORDER.index(name)
-    assert all(states(ran)[one] == "finished" for one in planning.ORDER[:place])
-    assert all(states(ran)[one] == "cancelled" for one in planning.ORDER[place:])
+    assert all(states(ran)[name] == "finished" for name in planning.ORDER[:place])
+    assert all(states(ran)[name] == "cancelled" for name in planning.ORDER[place:])
     assert ran.state.status == "cancelled"
     assert psutil.Process().children(recursive=True) == before
 
@@ -289,6 +289,6 @@ def test_notes_travel_with_their_step_as_bounded_plain_lines() -> None:
     assert memory.notes == ()
     states_then = [event.state for event in events if isinstance(event, Changed)]
     running_then = [state.step("gemm") for state in states_then if state.running]
-    assert any(one is not None and one.state == "running" and one.notes for one in running_then)
+    assert any(step is not None and step.state == "running" and step.notes for step in running_then)
     result = next(end.result for end in ran.ends if end.planned.step.name == "gemm")
     assert said(result.outcome.notes, {}) == gemm.notes

@@ -65,7 +65,7 @@ def test_commands_on_a_live_node(tmp_path: Path, major: str) -> None:
     assert len(gpus) == 8
     assert all(len(gpu["xgmi"]) == 7 for gpu in gpus)
     assert amd_problems(document) == []
-    readings = {one["address"]: one for one in document["readings"]["gpus"]}
+    readings = {row["address"]: row for row in document["readings"]["gpus"]}
     assert readings["0000:0c:00.0"]["power_watts"] == 612.0
     assert readings["0000:0c:00.0"]["throttle_reasons"] == ["sw power cap"]
 

@@ -141,8 +141,8 @@ async def test_the_log_of_a_run_is_on_the_log_screen() -> None:
         pilot.app.post_message(NcclChecked(check, read=read))
         await settle(pilot)
         assert "probe nccl" in text(pilot, "#log-head")
-        said = [str(one.message) for one in app_of(pilot)._notifications]
-        assert any("12 of 12 pairs use the transport that was predicted" in one for one in said)
+        said = [str(note.message) for note in app_of(pilot)._notifications]
+        assert any("12 of 12 pairs use the transport that was predicted" in note for note in said)
 
 
 async def test_n_asks_for_nccl(monkeypatch: pytest.MonkeyPatch) -> None:

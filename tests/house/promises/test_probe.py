@@ -101,7 +101,7 @@ def test_a_probe_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
 
     document = json.loads(checkout.gputop("probe", "queue", "--selftest", "--json").stdout)
     kept = document["measurements"]
-    assert {(one["quantity"], one["unit"]) for one in kept} == {
+    assert {(figure["quantity"], figure["unit"]) for figure in kept} == {
         ("queue_rate", "kilo/s"),
         ("queue_delay", "us"),
         ("queue_hops", "hops"),

@@ -47,7 +47,7 @@ def test_a_rule_is_one_file_and_one_line(checkout: CopiedCheckout) -> None:
     checkout.write("node.json", encode(snapshot).decode())
     checked = checkout.gputop("check", "--quick", "--json", "--from", "node.json")
     assert checked.returncode == sick["exit"], checked.stderr
-    assert set(sick["expect"]) <= {one["id"] for one in json.loads(checked.stdout)["findings"]}
+    assert set(sick["expect"]) <= {row["id"] for row in json.loads(checked.stdout)["findings"]}
 
     shown = checkout.python("-c", SCREEN, "node.json")
     assert "root asked" in shown.stdout, shown.stderr

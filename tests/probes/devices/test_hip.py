@@ -33,10 +33,10 @@ def test_the_library_of_a_hip_build_is_rccl() -> None:
 
 def test_no_cache_of_cudas_is_named() -> None:
     environment = {"HOME": "/home/x"}
-    named = [one.what for one in caches(environment, is_hip=True, mounts="")]
+    named = [cache.what for cache in caches(environment, is_hip=True, mounts="")]
     assert "MIOpen" in named
     assert not [what for what in named if WRONG.search(what)]
-    assert "CUDA's PTX" in [one.what for one in caches(environment, is_hip=False, mounts="")]
+    assert "CUDA's PTX" in [cache.what for cache in caches(environment, is_hip=False, mounts="")]
 
 
 def test_what_was_set_names_no_library() -> None:

@@ -118,10 +118,10 @@ def test_a_fill_leaves_its_word(kernels: Kernels) -> None:
 def test_a_triad_multiplies_and_adds(kernels: Kernels) -> None:
     count = 4 * (6 * 1024 + 3)
     to, left, right = words(count), words(count), words(count)
-    floats = [(ctypes.c_float * count).from_buffer(one) for one in (to, left, right)]
+    floats = [(ctypes.c_float * count).from_buffer(memory) for memory in (to, left, right)]
     for place in range(count):
         floats[1][place], floats[2][place] = place % 1000, place % 7
-    at = [ctypes.addressof(one) for one in (to, left, right)]
+    at = [ctypes.addressof(memory) for memory in (to, left, right)]
     kernels.triad(0, at[0], at[1], at[2], 0.5, 4 * count, STREAM)
     assert list(floats[0]) == [place % 1000 + 0.5 * (place % 7) for place in range(count)]
 
@@ -206,7 +206,7 @@ def test_the_compiler_of_torch_comes_before_the_systems(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
     cuda, hip = ([str(p) for p in candidates(is_hip, torch)] for is_hip in (False, True))
-    ours = [one for one in cuda if one.startswith(str(tmp_path))]
+    ours = [path for path in cuda if path.startswith(str(tmp_path))]
     assert ours == [str(tmp_path / names[0]), str(tmp_path / names[2])]
     assert cuda.index("libnvrtc.so.12") > cuda.index(ours[-1])
     assert str(tmp_path / names[4]) in hip

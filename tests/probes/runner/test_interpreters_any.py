@@ -109,7 +109,7 @@ def test_a_search_is_cancelled_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     choice = find_interpreter(None, cancel)
     stopper.join()
     assert choice.chosen is None
-    assert [one.path for one in choice.looked_at] == [path]
+    assert [looked.path for looked in choice.looked_at] == [path]
     assert group_is_gone(tmp_path)
     assert not never.exists()
 

@@ -66,4 +66,4 @@ def told(snapshot: NodeSnapshot, **rest: Any) -> Diagnosis:
 
 def about(rule: str, snapshot: NodeSnapshot, **rest: Any) -> list[Finding]:
     """What one of them says."""
-    return [one for one in told(snapshot, **rest).findings if one.id == rule]
+    return [finding for finding in told(snapshot, **rest).findings if finding.id == rule]

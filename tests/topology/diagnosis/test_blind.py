@@ -23,7 +23,7 @@ def told(readings: Readings | None = None, **facts: Any) -> Diagnosis:
     machine = msgspec.structs.replace(
         snapshot.machine,
         **{
-            "gpus": tuple(Gpu(address=one, vendor="nvidia", index=0) for one in PLACES),
+            "gpus": tuple(Gpu(address=place, vendor="nvidia", index=0) for place in PLACES),
             **{"pairs": (), "relations": (), "pci": (), "nccl_topology": None},
             **facts,
         },
@@ -36,18 +36,18 @@ def test_addresses_alone_are_no_proof_of_health() -> None:
     found = told()
     assert found.examined  # the rules about flags and the driver's answer
     assert found.verdict == "cannot tell"
-    (nothing,) = [one for one in found.findings if one.id == NOTHING]
+    (nothing,) = [finding for finding in found.findings if finding.id == NOTHING]
     assert nothing.title == "nothing is known of the GPUs"
 
 
 @pytest.mark.parametrize(
     "known",
     [
-        {"gpus": tuple(Gpu(address=one, vendor="nvidia", name="H100") for one in PLACES)},
+        {"gpus": tuple(Gpu(address=place, vendor="nvidia", name="H100") for place in PLACES)},
         {"relations": (ReportedRelation(a=PLACES[0], b=PLACES[1], letters="SYS"),)},
         {"readings": Readings(gpus=(GpuReading(address=PLACES[0], temperature_c=40),))},
     ],
 )
 def test_whatever_was_read_of_them_is_examined(known: dict[str, Any]) -> None:
     found = told(**known)
-    assert not [one for one in found.findings if one.id == NOTHING]
+    assert not [finding for finding in found.findings if finding.id == NOTHING]

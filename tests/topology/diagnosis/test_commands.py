@@ -25,7 +25,7 @@ OURS = {"|", ";", "&&"}
 def hostile(value: Any) -> Any:
     """The same document with an evil tail on everything that has a name."""
     if isinstance(value, list):
-        return [hostile(one) for one in value]
+        return [hostile(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {

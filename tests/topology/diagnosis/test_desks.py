@@ -41,7 +41,9 @@ def test_memory_of_guests_is_no_leftover_on_their_host() -> None:
 
 def test_amdsmi_names_no_other_users_processes() -> None:
     (one,) = (
-        one for one in diagnosed(at(MI300X, *HELD)).findings if one.id == "gpu-memory-unlisted"
+        finding
+        for finding in diagnosed(at(MI300X, *HELD)).findings
+        if finding.id == "gpu-memory-unlisted"
     )
     assert one.severity == NOTICE
     assert "Another user's process may hold it" in one.consequence
@@ -58,10 +60,12 @@ def test_root_sees_every_process_on_amds_gpus(free: int, severity: str) -> None:
         ("readings.gpus[0].memory_used_bytes", 48_000_000_000 - free),
         ("readings.gpus[0].memory_free_bytes", free),
     )
-    (one,) = (one for one in diagnosed(held).findings if one.id == "gpu-memory-unlisted")
-    assert one.severity == severity
-    assert one.title == "memory that no process owns on GPU0"
-    assert "Another user" not in one.consequence
+    (finding,) = (
+        finding for finding in diagnosed(held).findings if finding.id == "gpu-memory-unlisted"
+    )
+    assert finding.severity == severity
+    assert finding.title == "memory that no process owns on GPU0"
+    assert "Another user" not in finding.consequence
 
 
 def card(name: str, driver: str | None, pci_id: str, kind: int) -> NodeSnapshot:
@@ -136,9 +140,11 @@ def test_boards_of_other_makers_come_with_other_limits() -> None:
     built = at(CARDS, (default, 300.0), (now, 300.0))
     assert severities("gpu-settings-differ", built) == [NOTICE]
     assert severities("power-limit-low", built) == []
-    (one,) = (one for one in diagnosed(built).findings if one.id == "gpu-settings-differ")
-    assert "300 W" in one.consequence
-    assert [fix.text for fix in one.fix] == [
+    (finding,) = (
+        finding for finding in diagnosed(built).findings if finding.id == "gpu-settings-differ"
+    )
+    assert "300 W" in finding.consequence
+    assert [fix.text for fix in finding.fix] == [
         "Each has the limit that its board came with: none was changed."
     ]
     # One that somebody lowered stays what it was.
@@ -149,9 +155,11 @@ def test_boards_of_other_makers_come_with_other_limits() -> None:
 @pytest.mark.parametrize("watts", [340.0, 420.0])
 def test_a_limit_that_somebody_set_is_not_the_boards_own(watts: float) -> None:
     changed = at(CARDS, ("machine.gpus[3].power_limit_watts", watts))
-    (one,) = (one for one in diagnosed(changed).findings if one.id == "gpu-settings-differ")
-    assert one.severity == NOTICE
-    assert [fix.text for fix in one.fix] == ["Give all GPUs of one model the same setting."]
+    (finding,) = (
+        finding for finding in diagnosed(changed).findings if finding.id == "gpu-settings-differ"
+    )
+    assert finding.severity == NOTICE
+    assert [fix.text for fix in finding.fix] == ["Give all GPUs of one model the same setting."]
 
 
 CLOSED = ("machine.host.device_nodes", ["/dev/kfd (no permission)", "/dev/nvidia0"])
@@ -186,11 +194,11 @@ def test_amds_graphics_beside_nvidias_gpus_may_stay_closed(kind: int, severity: 
 )
 def test_a_closed_screen_hides_no_closed_gpu_of_nvidias(node: str, count: int) -> None:
     both = beside_amds(VGA, ["/dev/kfd (no permission)", f"{node} (no permission)"])
-    told = [one for one in diagnosed(both).findings if one.id == "device-node-denied"]
-    assert [one.severity for one in told] == [BROKEN, NOTICE]
+    told = [finding for finding in diagnosed(both).findings if finding.id == "device-node-denied"]
+    assert [finding.severity for finding in told] == [BROKEN, NOTICE]
     loud, screen = told
     assert len(loud.devices) == count
-    assert [one.what for one in loud.evidence] == [node]
+    assert [item.what for item in loud.evidence] == [node]
     assert loud.fix[0].command == "ls -l /dev/nvidia*"
     assert screen.devices == ("0000:fe:00.0",)
 
@@ -243,5 +251,5 @@ def test_no_setting_gives_an_older_board_a_larger_window(capability: str, fixes:
         ("machine.gpus[*].bar1_bytes", 256 << 20),
         ("machine.gpus[*].compute_capability", capability),
     )
-    (one,) = (one for one in diagnosed(small).findings if one.id == "bar1-small")
-    assert len(one.fix) == fixes
+    (finding,) = (finding for finding in diagnosed(small).findings if finding.id == "bar1-small")
+    assert len(finding.fix) == fixes

@@ -23,7 +23,7 @@ A, B = gpu(0), gpu(1)
 def at(seconds: float, gpus: tuple[Gpu, ...] = (A, B), **moved: Any) -> NodeSnapshot:
     """A node of two GPUs, the first of which reads so."""
     machine = moved.pop("machine", None) or Machine(gpus=gpus)
-    readings = tuple(reading(one, **(moved if one.address == A.address else {})) for one in gpus)
+    readings = tuple(reading(gpu, **(moved if gpu.address == A.address else {})) for gpu in gpus)
     return NodeSnapshot(taken_at=seconds, machine=machine, readings=Readings(gpus=readings))
 
 
@@ -68,7 +68,7 @@ def test_links_of_one_gpu_are_one_event() -> None:
     quiet = (link(3, replay_errors=7, crc_errors=0), link(4, replay_errors=0, crc_errors=0))
     ticked = (link(3, replay_errors=8, crc_errors=0), link(4, replay_errors=5, crc_errors=2))
     crc, replays = sorted(
-        watched(at(1, nvlinks=quiet), at(2, nvlinks=ticked)), key=lambda one: one.what
+        watched(at(1, nvlinks=quiet), at(2, nvlinks=ticked)), key=lambda event: event.what
     )
     assert replays.text == "GPU0, links 3 and 4: +6 NVLink replays"
     assert replays.times == 1
@@ -96,7 +96,7 @@ def test_ecc_counts_by_their_harm() -> None:
         at(1, ecc=EccCounts(corrected_volatile=1, uncorrected_volatile=0, remap_pending=False)),
         at(2, ecc=EccCounts(corrected_volatile=3, uncorrected_volatile=1, remap_pending=True)),
     )
-    assert {one.what: one.harm for one in found} == {
+    assert {event.what: event.harm for event in found} == {
         "corrected ECC errors": NOTICE,
         "uncorrected ECC errors": BROKEN,
         "row remapping waits for a reset": SLOW,
@@ -133,11 +133,11 @@ def test_a_gpu_is_lost_or_gone() -> None:
 
 
 def test_links_fabric_and_ports() -> None:
-    links = tuple(replace(one, active=one.link != 2) for one in A.nvlinks)
+    links = tuple(replace(link, active=link.link != 2) for link in A.nvlinks)
     well = replace(A, fabric=Fabric(state="completed"))
     sick = replace(A, nvlinks=links, fabric=Fabric(state="in progress"))
     found = watched(at(1, (well, B)), at(2, (sick, B)))
-    assert {one.text for one in found} == {
+    assert {event.text for event in found} == {
         "GPU0: NVLink 2 down",
         "GPU0: not in the NVSwitch fabric",
     }
@@ -158,7 +158,7 @@ def test_links_fabric_and_ports() -> None:
         )
 
     found = watched(net("ACTIVE", True), net("DOWN", False), net("DOWN", False))
-    assert {one.text for one in found} == {
+    assert {event.text for event in found} == {
         "mlx5_0: port 1 not active",
         "ib0: link down",
         "ib0d1: link down, over",
@@ -170,7 +170,7 @@ def test_the_newest_comes_first_and_nothing_new_is_the_same_object() -> None:
     assert not watcher.see(at(1, pcie_replays=0, lost=False))
     assert watcher.see(at(2, pcie_replays=1))
     assert watcher.see(at(3, pcie_replays=1, lost=True))
-    assert [one.what for one in watcher.events] == ["lost", "PCIe replays"]
+    assert [event.what for event in watcher.events] == ["lost", "PCIe replays"]
     before = watcher.events
     assert not watcher.see(at(4, pcie_replays=1, lost=True))
     assert watcher.events is before

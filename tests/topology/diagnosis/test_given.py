@@ -49,5 +49,5 @@ def test_gpus_that_a_container_was_not_given_are_no_other_model() -> None:
     found = diagnosed(msgspec.structs.replace(whole, machine=machine))
     assert found.verdict == "healthy"
     assert "device-order" not in ids(found)
-    named = {device for one in found.findings for device in one.devices}
+    named = {device for finding in found.findings for device in finding.devices}
     assert named <= {gpu.address for gpu in gpus[6:]}

@@ -60,7 +60,12 @@ def test_a_low_figure_is_told(quantity: str, known: str, *, one_gpu: bool) -> No
     low = [figure for figure, judgement in case.judged if judgement.verdict == LOW]
     assert low
     found = diagnose(case)
-    assert found.verdict != "healthy", [one.title for one in found.findings]
-    told = {device for one in found.findings if one.severity != "notice" for device in one.devices}
+    assert found.verdict != "healthy", [finding.title for finding in found.findings]
+    told = {
+        device
+        for finding in found.findings
+        if finding.severity != "notice"
+        for device in finding.devices
+    }
     # Where all that a GPU sends is low, the finding names that GPU.
     assert all(told & {figure.src, figure.dst} for figure in low if figure.src)

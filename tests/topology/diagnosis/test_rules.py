@@ -38,7 +38,11 @@ def test_a_sick_machine_gives_exactly_what_is_wrong_with_it(case: SickCase) -> N
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_healthy_machine_has_nothing_above_a_notice(name: str) -> None:
     found = diagnosed(base(name))
-    loud = [one.title for one in found.findings if one.severity in (BROKEN, SLOW, CANNOT_TELL)]
+    loud = [
+        finding.title
+        for finding in found.findings
+        if finding.severity in (BROKEN, SLOW, CANNOT_TELL)
+    ]
     assert not loud
     assert found.verdict == "healthy"
     check_findings(found)
@@ -48,15 +52,23 @@ def check_findings(found: Diagnosis) -> None:
     """Every finding says what a person needs."""
     rules = {rule.id: rule for rule in load()}
     assert not set(found.examined) & set(found.unexamined)
-    for one in found.findings:
-        assert one.severity in SEVERITIES
-        assert one.id in rules, one.evidence
-        assert one.id in found.examined
-        assert all((one.title, one.disproof, one.consequence, one.sources, one.evidence))
-        assert all(e.what and e.value and e.source for e in one.evidence)
-        if one.severity in (BROKEN, SLOW):
-            assert one.fix, f"{one.id}: nothing to do about it"
-    order = [SEVERITIES.index(one.severity) for one in found.findings]
+    for finding in found.findings:
+        assert finding.severity in SEVERITIES
+        assert finding.id in rules, finding.evidence
+        assert finding.id in found.examined
+        assert all(
+            (
+                finding.title,
+                finding.disproof,
+                finding.consequence,
+                finding.sources,
+                finding.evidence,
+            )
+        )
+        assert all(e.what and e.value and e.source for e in finding.evidence)
+        if finding.severity in (BROKEN, SLOW):
+            assert finding.fix, f"{finding.id}: nothing to do about it"
+    order = [SEVERITIES.index(finding.severity) for finding in found.findings]
     assert order == sorted(order)
 
 
@@ -97,7 +109,7 @@ def test_a_rule_that_raises_is_told() -> None:
 
 def test_without_a_gpu_nothing_is_healthy() -> None:
     found = diagnose(Case(Node(NodeSnapshot(taken_at=0.0))))
-    assert [one.id for one in found.findings] == [NOTHING]
+    assert [finding.id for finding in found.findings] == [NOTHING]
     assert found.verdict == "cannot tell"
     assert found.examined == ()
 
@@ -111,7 +123,7 @@ def test_gpus_of_which_nothing_is_known_are_not_healthy() -> None:
         check=lambda case: None,
     )  # fmt: skip
     found = diagnose(Case(Node(bare)), (unread,))
-    assert [one.id for one in found.findings] == [NOTHING]
+    assert [finding.id for finding in found.findings] == [NOTHING]
     assert "nothing is known" in found.findings[0].title
     assert found.verdict == "cannot tell"
 
@@ -120,7 +132,7 @@ def test_what_a_site_silences_is_shown_as_silenced() -> None:
     sick = next(case for case in cases() if case.name == "bar1-256m").snapshot
     found = diagnosed(sick, policy=Policy(ignored={"bar1-small": "old boards"}))
     assert "bar1-small" not in ids(found)
-    assert [(one.finding.id, one.reason) for one in found.silenced] == [
+    assert [(silenced.finding.id, silenced.reason) for silenced in found.silenced] == [
         ("bar1-small", "old boards")
     ]
 
@@ -158,7 +170,7 @@ def test_an_empty_record_raises_no_rule() -> None:
     )
     found = diagnosed(bare)
     assert FAILED not in ids(found)
-    assert not [one for one in found.findings if one.severity in (BROKEN, SLOW)]
+    assert not [finding for finding in found.findings if finding.severity in (BROKEN, SLOW)]
 
 
 @pytest.mark.timing

@@ -187,7 +187,7 @@ def test_links_that_mig_took_away_stay_silent() -> None:
         **{"machine.gpus[*].mig_enabled": True, "machine.gpus[*].nvlinks[*].active": False}
     )
     found = diagnosed(edited(base(LIVE), edits))
-    assert not [one for one in ids(found) if one.startswith(("nvlink", "p2p"))]
+    assert not [rule for rule in ids(found) if rule.startswith(("nvlink", "p2p"))]
 
 
 def test_gdr_across_the_host_bridge_stays_silent() -> None:

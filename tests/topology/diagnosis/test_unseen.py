@@ -56,9 +56,9 @@ def test_another_quarter_of_the_socket_is_near_enough(cpus: str, nodes: str, sev
         ("readings.processes[0].memory_nodes", nodes),
     )
     assert severities("numa-binding", bound) == ([severity] if severity else [])
-    for one in diagnosed(bound).findings:
-        if one.id == "numa-binding":
-            assert ("between sockets" in one.consequence) == (severity == SLOW)
+    for finding in diagnosed(bound).findings:
+        if finding.id == "numa-binding":
+            assert ("between sockets" in finding.consequence) == (severity == SLOW)
 
 
 @pytest.mark.parametrize(("cpus", "severity"), [("28-55", NOTICE), ("112-139", SLOW)])
@@ -89,8 +89,8 @@ def test_where_bytes_are_lost_a_bridge_that_may_redirect_is_named_all_the_same()
         ("machine.pci[kind=switch downstream].acs", ["ReqRedir", "DirectTrans"]),
         ("measurements", [figure | {"device_kind": "gpu", "method": "p2p/2"}]),
     )
-    (told,) = (one for one in diagnosed(lost).findings if one.id == "p2p-data-wrong")
-    assert "bridges above these GPUs whose ACS redirects" in [one.what for one in told.evidence]
+    (told,) = (finding for finding in diagnosed(lost).findings if finding.id == "p2p-data-wrong")
+    assert "bridges above these GPUs whose ACS redirects" in [item.what for item in told.evidence]
 
 
 REFUSED = (
@@ -107,7 +107,9 @@ def test_a_switch_that_a_hypervisor_draws_could_carry_nothing() -> None:
 
 def test_amds_refusal_is_no_matter_of_nvidias_list_of_chipsets() -> None:
     snapshot = load([str(RECORDINGS / "amd-public/rx7900xtx-2-topology.txt")]).snapshot
-    (one,) = (one for one in diagnosed(snapshot).findings if one.id == "p2p-refused")
-    told = " ".join(fix.text for fix in one.fix)
+    (finding,) = (
+        finding for finding in diagnosed(snapshot).findings if finding.id == "p2p-refused"
+    )
+    told = " ".join(fix.text for fix in finding.fix)
     assert "CONFIG_HSA_AMD_P2P" in told
     assert "chipset" not in told

@@ -36,12 +36,12 @@ SICK: dict[str, list[tuple[str, Any]]] = {
 def test_nothing_of_nvidia_is_named(rule: str) -> None:
     edits = [{"path": path, "value": value} for path, value in SICK[rule]]
     whole = with_figures(base("demo mi300x-8"), ("host", "on_device"))
-    told = [one for one in diagnosed(edited(whole, edits)).findings if one.id == rule]
+    told = [finding for finding in diagnosed(edited(whole, edits)).findings if finding.id == rule]
     assert told
-    for one in told:
-        texts = [one.title, one.consequence]
-        texts += [text for e in one.evidence for text in (e.what, e.value)]
+    for finding in told:
+        texts = [finding.title, finding.consequence]
+        texts += [text for e in finding.evidence for text in (e.what, e.value)]
         # Probes' figures are held against tables whose sources may name anybody.
-        texts += [e.source.partition("; expected by")[0] for e in one.evidence]
-        texts += [text for fix in one.fix for text in (fix.text, fix.command)]
+        texts += [e.source.partition("; expected by")[0] for e in finding.evidence]
+        texts += [text for fix in finding.fix for text in (fix.text, fix.command)]
         assert not [text for text in texts if NVIDIAS.search(text)]

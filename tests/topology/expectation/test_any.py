@@ -104,4 +104,4 @@ def test_any_variables_are_borne(figures: list[Measurement], variables: dict[str
         msgspec.structs.replace(item, details={**item.details, "variables": variables})
         for item in figures
     ]
-    assert {one.verdict for one in JUDGES["h200"].judge(given_)} <= set(WORDS)
+    assert {judgement.verdict for judgement in JUDGES["h200"].judge(given_)} <= set(WORDS)

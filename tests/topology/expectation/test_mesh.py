@@ -114,8 +114,8 @@ def test_a_link_that_is_down_leaves_the_hub_without_a_sum() -> None:
     assert four_numbers(snapshot, total) is None
     (judged,) = Judge(snapshot).judge([total])
     assert judged.verdict == "no reference"
-    well = next(one for one in gpus if not any(
-        link.active is False for gpu in snapshot.machine.gpus if gpu.address == one
+    well = next(member for member in gpus if not any(
+        link.active is False for gpu in snapshot.machine.gpus if gpu.address == member
         for link in gpu.xgmi
     ))  # fmt: skip
     fine = pair("concurrent_total", well, None, 320.0, variant="one to all", details={"pairs": 7})
@@ -147,13 +147,13 @@ def test_pairs_of_an_uneven_mesh_are_compared_with_their_like() -> None:
     names = {gpu: gpu for gpu in gpus}
     judged = Judge(snapshot).judge(figures)
     assert patterns(figures, names, snapshot, judgements=judged) == ()
-    assert not any("siblings" in one.note for one in judged)
+    assert not any("siblings" in judgement.note for judgement in judged)
     half = [
-        msgspec.structs.replace(one, value=one.value / 2)
-        if one.value == 148.0 and {one.src, one.dst} == set(gpus[:2])
-        else one
-        for one in figures
-        if one.value
+        msgspec.structs.replace(figure, value=figure.value / 2)
+        if figure.value == 148.0 and {figure.src, figure.dst} == set(gpus[:2])
+        else figure
+        for figure in figures
+        if figure.value
     ]
     (found,) = patterns(half, names, snapshot)
     assert (found.kind, set(found.devices)) == ("pair", set(gpus[:2]))

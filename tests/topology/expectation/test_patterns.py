@@ -131,7 +131,10 @@ def test_all_low_is_something_common() -> None:
 def test_two_sick_gpus_are_two_patterns() -> None:
     snapshot, value = healthy("hgx-h100-8")
     two = found(snapshot, lambda i, j: value(i, j) * (0.4 if {1, 6} & {i, j} else 1))
-    assert [(one.kind, places(snapshot, one)) for one in two] == [("gpu", [1]), ("gpu", [6])]
+    assert [(pattern.kind, places(snapshot, pattern)) for pattern in two] == [
+        ("gpu", [1]),
+        ("gpu", [6]),
+    ]
 
 
 def test_a_gpu_with_fewer_links_is_named_among_its_siblings() -> None:
@@ -196,5 +199,5 @@ def test_copies_that_compete_by_design_show_no_pattern() -> None:
         for src in every for dst in every if src != dst
     ]  # fmt: skip
     assert patterns(starved, names(snapshot), snapshot) == ()
-    alone = [msgspec.structs.replace(one, quantity="write_bandwidth") for one in starved]
-    assert [one.kind for one in patterns(alone, names(snapshot), snapshot)] == ["gpu"]
+    alone = [msgspec.structs.replace(figure, quantity="write_bandwidth") for figure in starved]
+    assert [pattern.kind for pattern in patterns(alone, names(snapshot), snapshot)] == ["gpu"]

@@ -65,33 +65,33 @@ def test_letters_of_a_mesh() -> None:
     assert mesh.letters(0, 1, 4) is None
 
 
-@pytest.mark.parametrize("name", [one for one in demo.names() if not one.startswith("sick")])
+@pytest.mark.parametrize("name", [name for name in demo.names() if not name.startswith("sick")])
 def test_every_demo_is_what_its_own_reference_says(name: str) -> None:
     found = diagnosed(base(f"demo {name}"), reference=named(name))
-    assert not [one for one in ids(found) if one.startswith("unexpected")]
+    assert not [rule for rule in ids(found) if rule.startswith("unexpected")]
     assert "unexpected-gpus" in found.examined
 
 
 @pytest.mark.parametrize("name", ["hgx-h200-4gpu-live", "demo dgx-1v", "demo mi300x-8"])
 def test_a_node_is_its_own_sister(name: str) -> None:
     found = diagnosed(base(name), reference=of_snapshot(base(name), "itself"))
-    assert not [one for one in ids(found) if one.startswith("unexpected")]
+    assert not [rule for rule in ids(found) if rule.startswith("unexpected")]
 
 
 def test_an_amd_link_that_is_down_is_missed() -> None:
     edits = [{"path": "machine.gpus[1].xgmi[0].active", "value": False}]
     found = diagnosed(edited(base("demo mi300x-8"), edits), reference=named("mi300x-8"))
-    assert "unexpected-links" in {one.id for one in found.findings} or "xgmi-link-down" in {
-        one.id for one in found.findings
+    assert "unexpected-links" in {finding.id for finding in found.findings} or "xgmi-link-down" in {
+        finding.id for finding in found.findings
     }
 
 
 def test_another_model_in_a_mixed_box_is_named() -> None:
     edits = [{"path": "machine.gpus[5].name", "value": "NVIDIA H200"}]
     found = diagnosed(edited(base("demo hgx-h100-8"), edits), reference=named("dgx-h100"))
-    (one,) = [one for one in found.findings if one.id == "unexpected-gpus"]
-    assert one.devices == (base("demo hgx-h100-8").machine.gpus[5].address,)
-    assert "NVIDIA H200" in one.evidence[0].value
+    (finding,) = [finding for finding in found.findings if finding.id == "unexpected-gpus"]
+    assert finding.devices == (base("demo hgx-h100-8").machine.gpus[5].address,)
+    assert "NVIDIA H200" in finding.evidence[0].value
 
 
 def test_who_picks_gpus_is_not_told_that_others_are_missing() -> None:

@@ -46,7 +46,7 @@ def test_a_job_of_a_batch_system_is_one_job_whoever_started_its_ranks() -> None:
     ]
     (job,) = jobs(node(*ranks))
     assert (job.name, job.world_size, job.users) == ("slurm 7.0", 8, ("ann",))
-    assert [one.reading.rank for one in job.processes] == [0, 1, 2]
+    assert [process.reading.rank for process in job.processes] == [0, 1, 2]
     assert job.memory_bytes == 6 * 2**30
     assert len(job.gpus) == 3
 
@@ -71,7 +71,7 @@ def test_a_helper_belongs_to_the_job_of_its_parent() -> None:
     rank = process(5, job="torchrun x", parent=4)
     helper = process(6, parent=5, parent_command="python3")
     (job,) = jobs(node(rank, helper))
-    assert [one.pid for one in job.processes] == [5, 6]
+    assert [process.pid for process in job.processes] == [5, 6]
 
 
 def test_parents_in_a_circle_end_nothing() -> None:
@@ -137,10 +137,10 @@ def test_the_demo_s_ranks_are_one_job_near_their_gpus() -> None:
     (job,) = jobs(snapshot)
     assert (job.name, job.world_size, len(job.processes)) == ("torchrun demo", 6, 6)
     assert communicators(job.processes) == (job.processes,)
-    for one in job.processes:
-        found = snapshot.machine.gpu(one.gpus[0])
+    for process in job.processes:
+        found = snapshot.machine.gpu(process.gpus[0])
         assert found is not None
-        assert binding(snapshot.machine, one.reading, found).cpus == NEAR
+        assert binding(snapshot.machine, process.reading, found).cpus == NEAR
 
 
 TWO = Machine(

@@ -24,7 +24,8 @@ def in_two_nodes(snapshot: NodeSnapshot) -> NodeSnapshot:
         snapshot.machine, host=msgspec.structs.replace(host, numa=numa), gpus=gpus
     )
     processes = tuple(
-        msgspec.structs.replace(one, memory_nodes="0-1") for one in snapshot.readings.processes
+        msgspec.structs.replace(process, memory_nodes="0-1")
+        for process in snapshot.readings.processes
     )
     readings = msgspec.structs.replace(snapshot.readings, processes=processes)
     return msgspec.structs.replace(snapshot, machine=machine, readings=readings)
@@ -34,11 +35,11 @@ def test_the_ranks_are_one_job_and_one_communicator() -> None:
     (job,) = jobs(base(TORCHRUN))
     readings = [user.reading for user in job.processes]
     assert job.name.startswith("torchrun ")
-    assert [(one.rank, one.local_rank, one.world_size) for one in readings] == [
+    assert [(reading.rank, reading.local_rank, reading.world_size) for reading in readings] == [
         (0, 0, 2),
         (1, 1, 2),
     ]
-    assert [one.cpu_affinity for one in readings] == ["0-3", "4-7"]
+    assert [reading.cpu_affinity for reading in readings] == ["0-3", "4-7"]
     assert ("NCCL_DEBUG", "WARN") in (readings[0].variables or ())
     assert [len(group) for group in communicators(job.processes)] == [2]
     assert "gpu-busy" in ids(diagnosed(base(TORCHRUN)))
@@ -54,6 +55,6 @@ def test_a_rank_on_the_wrong_numa_node_is_found() -> None:
     ]
     assert found == [FAR, NEAR]
     assert binding(whole, snapshot.readings.processes[0], whole.gpus[0]).cpus == ONE_NODE
-    far = [one for one in diagnosed(snapshot).findings if one.id == "numa-binding"]
-    assert [one.devices for one in far] == [(machine.gpus[0].address,)]
+    far = [finding for finding in diagnosed(snapshot).findings if finding.id == "numa-binding"]
+    assert [finding.devices for finding in far] == [(machine.gpus[0].address,)]
     assert "numa-binding" not in ids(diagnosed(base(TORCHRUN)))

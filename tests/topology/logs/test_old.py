@@ -14,7 +14,7 @@ def read(*lines: str) -> LogReport:
 
 def labels(report: LogReport) -> dict[tuple[int, int], str]:
     (comm,) = report.communicators
-    return {(one.src, one.dst): one.label for one in comm.transports}
+    return {(transport.src, transport.dst): transport.label for transport in comm.transports}
 
 
 NCCL_2_4 = (
@@ -38,12 +38,12 @@ def test_transports_were_called_rings_until_2_6() -> None:
     assert (report.unread, report.unknown) == ((), ())
     assert labels(report) == {(0, 1): "P2P/IPC", (1, 2): "NET/AWS Libfabric/0"}
     (comm,) = report.communicators
-    assert [one.order for one in comm.rings] == [(0, 1, 2)]
-    assert [(one.rank, one.parent, one.children) for one in comm.trees] == [
+    assert [ring.order for ring in comm.rings] == [(0, 1, 2)]
+    assert [(tree.rank, tree.parent, tree.children) for tree in comm.trees] == [
         (0, -1, (1,)),
         (1, 0, (2,)),
     ]
-    ranks = [(one.rank, one.host, one.nvml_dev, one.bus_id, one.state) for one in comm.ranks]
+    ranks = [(rank.rank, rank.host, rank.nvml_dev, rank.bus_id, rank.state) for rank in comm.ranks]
     assert ranks == [
         (0, "n1", 0, None, "ready"),
         (1, "n1", 1, None, "ready"),
@@ -76,7 +76,7 @@ def test_a_communicator_whose_start_was_torn_is_one() -> None:
     )
     (comm,) = report.communicators
     assert comm.ident == "245d"
-    assert [one.state for one in comm.ranks] == ["ready", "ready"]
+    assert [rank.state for rank in comm.ranks] == ["ready", "ready"]
     assert labels(report) == {(1, 0): "SHM/direct/direct"}
 
 

@@ -30,20 +30,20 @@ def test_nccl_2_27_does_what_is_predicted(name: str, by_file: bool) -> None:
     agreement = read.overlay.agreement
     assert agreement.library == "nccl-2.27.7"
     assert agreement.differing == ()
-    topics = {one.topic for one in agreement.items}
+    topics = {item.topic for item in agreement.items}
     assert {"path", "graph", "rings", "trees", "channels", "nodes", "tuning", "choice"} <= topics
-    assert [one.agrees for one in agreement.pairs] == [True, True]
+    assert [pair.agrees for pair in agreement.pairs] == [True, True]
 
 
 def test_the_table_of_nccl_tests_runs_into_no_name() -> None:
     read = examined("a100-2", by_file=False)
     assert read.log.hosts == ("a1",)
     (comm,) = read.log.communicators
-    assert {one.host for one in comm.ranks} == {"a1"}
+    assert {rank.host for rank in comm.ranks} == {"a1"}
 
 
 def test_a_link_that_is_narrow_at_one_end_is_told() -> None:
-    told = {one.id: one for one in examined("a100-2-one-link", by_file=False).findings}
+    told = {finding.id: finding for finding in examined("a100-2-one-link", by_file=False).findings}
     assert (
         "NVL[20.0] - GPU/0-65000, where others have 240.0"
         in told["nvlink-unequal"].evidence[0].value
@@ -63,5 +63,5 @@ def test_a_number_before_a_host_is_taken_off_only_where_the_process_is_known(nam
 
 def test_a_graph_without_channels_is_no_graph_on_either_side() -> None:
     # An A100 pair: the prediction has an NVLS graph of no channels, the log has no line for one.
-    subjects = {one.subject for one in examined("a100-2", by_file=False).overlay.agreement.items}
+    subjects = {item.subject for item in examined("a100-2", by_file=False).overlay.agreement.items}
     assert "nvls" not in subjects

@@ -36,22 +36,22 @@ def test_a_version_that_names_its_communicator_last_gives_one(prefix: str) -> No
     assert (report.versions.library, report.versions.version) == ("nccl", "2.12.12")
     (comm,) = report.communicators
     assert comm.nranks == 2
-    assert [(one.rank, one.bus_id, one.state) for one in comm.ranks] == [
+    assert [(rank.rank, rank.bus_id, rank.state) for rank in comm.ranks] == [
         (0, "0000:31:00.0", "ready"),
         (1, "0000:ca:00.0", "ready"),
     ]
-    assert {(one.src, one.dst, one.label) for one in comm.transports} == {
+    assert {(transport.src, transport.dst, transport.label) for transport in comm.transports} == {
         (0, 1, "SHM/direct/direct"),
         (1, 0, "SHM/direct/direct"),
     }
-    assert [one.order for one in comm.rings] == [(0, 1)]
-    assert [one.id for one in explain(report)] == ["gpu-hidden"]
+    assert [ring.order for ring in comm.rings] == [(0, 1)]
+    assert [finding.id for finding in explain(report)] == ["gpu-hidden"]
 
 
 def test_the_shared_memory_of_versions_before_2_13() -> None:
     line = "g6:60:64 [0] NCCL INFO Channel 00 : 0[31000] -> 1[ca000] via direct shared memory"
     (comm,) = read([line]).communicators
-    assert [one.label for one in comm.transports] == ["SHM/direct/direct"]
+    assert [transport.label for transport in comm.transports] == ["SHM/direct/direct"]
 
 
 def test_lines_that_ray_folded_are_read_and_counted() -> None:
@@ -63,7 +63,7 @@ def test_lines_that_ray_folded_are_read_and_counted() -> None:
         ]
     )
     (comm,) = report.communicators
-    assert [(one.src, one.label) for one in comm.transports] == [(1, "P2P/IPC")]
+    assert [(transport.src, transport.label) for transport in comm.transports] == [(1, "P2P/IPC")]
     assert report.unread == ()
     assert report.more == {"lines that Ray folded into one": 23}
 
@@ -71,7 +71,7 @@ def test_lines_that_ray_folded_are_read_and_counted() -> None:
 def test_two_communicators_without_names_stay_two() -> None:
     again = [line.replace("comm 0x2", "comm 0x9") for line in OLD if "Init COMPLETE" in line]
     report = read([*OLD, *again])
-    ready = [[one.rank for one in comm.ranks] for comm in report.communicators]
+    ready = [[rank.rank for rank in comm.ranks] for comm in report.communicators]
     assert ready[0] == [0, 1]
     assert sum(len(ranks) for ranks in ready) == 4
 
@@ -91,7 +91,7 @@ def test_rccl_names_its_commit_behind_the_version() -> None:
     assert (report.versions.library, report.versions.version) == ("rccl", "2.17.1")
     assert report.versions.built_for == "hip5.7"
     (comm,) = report.communicators
-    assert {one.label for one in comm.transports} == {"NET/Socket/1", "P2P/IPC"}
+    assert {transport.label for transport in comm.transports} == {"NET/Socket/1", "P2P/IPC"}
 
 
 def test_the_version_of_rccl_on_a_line_of_its_own() -> None:
@@ -124,7 +124,7 @@ def test_two_hosts_over_rdma_with_a_relay_are_nothing_to_warn_of() -> None:
     )
     (comm,) = report.communicators
     assert comm.hosts == ("na", "nb")
-    assert {one.label for one in comm.transports} == {
+    assert {transport.label for transport in comm.transports} == {
         "NET/IBext_v8/0/GDRDMA",
         "NET/IBext_v8/1(0)/GDRDMA",
     }
@@ -171,6 +171,6 @@ def test_forms_of_other_versions() -> None:
     parent, split = log.communicators
     assert parent.ident == "5"
     assert (split.ident, split.parent) == ("5/1/3", "5")
-    assert {one.algorithm for one in (*parent.choices, *split.choices)} == {"CE", "SYMMETRIC"}
+    assert {choice.algorithm for choice in (*parent.choices, *split.choices)} == {"CE", "SYMMETRIC"}
     assert settings_from(log) == {"NCCL_NVLS_ENABLE": "0", "NCCL_MIN_CTAS": "4"}
     assert any(note.text.startswith("HINT:") for note in log.notes)

@@ -52,12 +52,12 @@ def gpu(rank: int, inner: str = "", sm: int = 100, more: str = "") -> str:
 def c2c_wires(snapshot: NodeSnapshot) -> list[tuple[float | None, bool]]:
     graph = Node(snapshot).graph
     wires = [data.get("wire") for _, _, data in graph.edges(data=True)]
-    return [(one.payload_gbs, one.assumed) for one in wires if one and one.kind == "c2c"]
+    return [(wire.payload_gbs, wire.assumed) for wire in wires if wire and wire.kind == "c2c"]
 
 
 def test_the_rate_of_c2c_in_an_xml_stays(tmp_path: Path) -> None:
     snapshot = topology(tmp_path, gpu(0, C2C), gpu(1, C2C))
-    assert [one.c2c_gbs for one in snapshot.machine.gpus] == [pytest.approx(223.56)] * 2
+    assert [gpu.c2c_gbs for gpu in snapshot.machine.gpus] == [pytest.approx(223.56)] * 2
     wires = c2c_wires(snapshot)
     assert [rate for rate, _ in wires] == [pytest.approx(223.56)] * 2
     assert not any(assumed for _, assumed in wires)
@@ -100,8 +100,8 @@ def test_what_nccl_would_detect_has_the_rate_that_was_read() -> None:
     for gbs, assumed in ((223.56, False), (None, True)):
         snapshot = at(H100, *coherent, ("machine.gpus[*].c2c_gbs", gbs))
         found = detect(snapshot.machine, Settings.of(snapshot))
-        told = [one for one in found.element.walk() if one.tag == "c2c"]
-        rates = [int(one.get("bw") or 0) * int(one.get("count") or 0) / 1000 for one in told]
+        told = [element for element in found.element.walk() if element.tag == "c2c"]
+        rates = [int(link.get("bw") or 0) * int(link.get("count") or 0) / 1000 for link in told]
         assert rates == [pytest.approx(gbs or 447.12, rel=1e-3)] * 8
         assert any("C2C is on" in text for text in found.assumptions) == assumed
 
@@ -127,7 +127,7 @@ def test_ranks_that_share_a_gpu_are_not_left_out_silently(tmp_path: Path) -> Non
 
     snapshot = topology(tmp_path, parts(0), parts(2))
     assert len(snapshot.machine.gpus) == 2
-    (problem,) = [one.text for one in snapshot.problems]
+    (problem,) = [problem.text for problem in snapshot.problems]
     assert problem.startswith("2 of 4 ranks share a GPU with another (MLOPart")
     assert problem in predict(snapshot).assumptions
     plain = topology(tmp_path, gpu(0, C2C), gpu(1, C2C))
@@ -145,11 +145,13 @@ def with_memory_nodes(**fields: Any) -> NodeSnapshot:
 
 @pytest.mark.parametrize("fields", [MEMORY, UNUSED])
 def test_memory_without_cpus_hangs_from_no_socket_on_map(fields: dict[str, Any]) -> None:
-    items = [one for top in forest(Node(with_memory_nodes(**fields)).graph) for one in top.walk()]
+    items = [
+        element for top in forest(Node(with_memory_nodes(**fields)).graph) for element in top.walk()
+    ]
     members = {member for item in items for member in item.members}
-    assert {one for one in members if one.startswith("numa:")} == {"numa:0", "numa:1"}
+    assert {member for member in members if member.startswith("numa:")} == {"numa:0", "numa:1"}
     expander = with_memory_nodes(cpus="0-3", memory_bytes=1)
-    everyone = [one for top in forest(Node(expander).graph) for one in top.walk()]
+    everyone = [element for top in forest(Node(expander).graph) for element in top.walk()]
     assert "numa:5" in {member for item in everyone for member in item.members}
 
 
@@ -178,7 +180,7 @@ def test_the_one_node_with_cpus_is_the_one_of_the_gpus() -> None:
         ],
     )
     graph = Node(one_cpu).graph
-    assert all(graph.has_edge(one.address, "numa:0") for one in one_cpu.machine.gpus)
+    assert all(graph.has_edge(gpu.address, "numa:0") for gpu in one_cpu.machine.gpus)
 
 
 def test_details_name_the_node_that_a_gpu_s_memory_is() -> None:

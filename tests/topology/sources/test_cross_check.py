@@ -93,7 +93,7 @@ def test_a_snapshot_shows_them_and_the_library_wins_the_field(kernel: Part) -> N
     other = msgspec.structs.replace(library(kernel), pairs=pairs)
     snapshot = merge([other, kernel], taken_at=0.0, source=("test",), gputop="")
     assert {pair.weight for pair in snapshot.machine.pairs} == {30}
-    assert any("weight 15 by KFD, 30 by amdsmi" in one.text for one in snapshot.problems)
+    assert any("weight 15 by KFD, 30 by amdsmi" in problem.text for problem in snapshot.problems)
 
 
 @pytest.mark.parametrize("major", [6, 7])
@@ -105,7 +105,7 @@ def test_the_two_sources_mean_the_same_by_the_same_words(tmp_path: Path, major: 
     kfd_trees.mi300x(tmp_path, mbs=50_000 if major == 6 else 64_000, hive_id=hive)
     kernel = kfd.SOURCE.parse(kfd.read(FolderTree(tmp_path)))
     ignored = ("KFD node", "render node")
-    told = [one.text for one in differences([other, kernel])]
+    told = [problem.text for problem in differences([other, kernel])]
     assert [text for text in told if not any(word in text for word in ignored)] == []
     snapshot = merge([other, kernel], taken_at=0.0, source=("test",), gputop="")
     link = snapshot.machine.gpus[0].xgmi[0]

@@ -83,7 +83,7 @@ def test_the_module_tells_of_gpus_that_nvml_hides(tmp_path: Path) -> None:
     assert "1234" not in repr(raw)
     told = parsed(nvidia_gpus=raw).nvidia_gpus
     assert told is not None
-    assert {(one.address, one.minor, one.excluded) for one in told} == {
+    assert {(gpu.address, gpu.minor, gpu.excluded) for gpu in told} == {
         (A, 0, False),
         (B, 1, True),
     }
@@ -142,13 +142,15 @@ def test_without_the_module_s_list_no_gpu_is_blamed() -> None:
     machine = msgspec.structs.replace(whole.machine, host=bare)
     found = diagnosed(msgspec.structs.replace(whole, machine=machine))
     assert found.verdict == "healthy"
-    assert "0000:ab:00.0" not in {device for one in found.findings for device in one.devices}
+    assert "0000:ab:00.0" not in {
+        device for finding in found.findings for device in finding.devices
+    }
 
 
 def test_an_excluded_gpu_is_a_notice() -> None:
     found = diagnosed(sick("gpu-excluded"))
-    (one,) = (one for one in found.findings if one.id == "gpu-without-driver")
-    assert (one.severity, one.devices) == ("notice", ("0000:ab:00.0",))
+    (finding,) = (finding for finding in found.findings if finding.id == "gpu-without-driver")
+    assert (finding.severity, finding.devices) == ("notice", ("0000:ab:00.0",))
 
 
 @pytest.mark.parametrize(

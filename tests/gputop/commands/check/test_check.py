@@ -38,7 +38,7 @@ def no_policy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("gputop.checking.policy.SYSTEM", tmp_path / "none.toml")
 
 
-@pytest.mark.parametrize("name", [one for one in demo.names() if not one.startswith("sick")])
+@pytest.mark.parametrize("name", [name for name in demo.names() if not name.startswith("sick")])
 def test_a_healthy_demo_is_0(capsys: pytest.CaptureFixture[str], name: str) -> None:
     done = checked(capsys, "--quick", "--json", "--demo", name)
     assert done.code == 0, done.out
@@ -47,7 +47,7 @@ def test_a_healthy_demo_is_0(capsys: pytest.CaptureFixture[str], name: str) -> N
     assert document["schema"] == "gputop.check/1"
     assert document["verdict"] == "healthy"
     assert document["source"] == [f"demo {name}"]
-    assert {one["severity"] for one in document["findings"]} <= {"notice", "by-design"}
+    assert {row["severity"] for row in document["findings"]} <= {"notice", "by-design"}
 
 
 def test_the_recorded_machine_is_healthy(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,8 +81,8 @@ def test_a_sick_machine_gives_its_exit_code(
         assert set(finding) == FINDING_KEYS
         for fix in finding["fix"]:
             assert set(fix) == {"text", "command", "needs_root"}
-        for one in finding["evidence"]:
-            assert set(one) == {"what", "value", "source"}
+        for item in finding["evidence"]:
+            assert set(item) == {"what", "value", "source"}
 
 
 def test_the_sick_demo_is_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,8 +90,8 @@ def test_the_sick_demo_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert done.code in (1, 2)
     assert done.document["expect"] == "DGX H100"
     sick = base("demo sick-h100-8").machine.gpus[3].address
-    loud = [one for one in done.document["findings"] if one["severity"] in ("slow", "broken")]
-    assert any(sick in one["devices"] for one in loud)
+    loud = [row for row in done.document["findings"] if row["severity"] in ("slow", "broken")]
+    assert any(sick in finding["devices"] for finding in loud)
 
 
 def test_an_empty_machine_is_3(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_default_on_a_recording_measures_nothing_and_says_so(
     assert done.code == 0
     assert done.document["mode"] == "quick"
     assert done.document["measured"] == []
-    assert any("nothing was measured" in one for one in done.document["assumptions"])
+    assert any("nothing was measured" in text for text in done.document["assumptions"])
     assert "not-measured" not in done.document["examined"]
 
 
@@ -206,8 +206,8 @@ def test_a_prediction_that_fails_is_told_and_the_rest_goes_on(
     for more in ((), ("--gpus", "0,1")):
         done = checked(capsys, "--json", "--demo", "hgx-h100-8", *more)
         assert done.code == 3
-        (one,) = [one for one in done.document["findings"] if one["id"] == engine.FAILED]
-        assert "by purpose" in one["evidence"][0]["value"]
+        (row,) = [row for row in done.document["findings"] if row["id"] == engine.FAILED]
+        assert "by purpose" in row["evidence"][0]["value"]
         assert "bar1-small" in done.document["examined"]
 
 
@@ -260,7 +260,7 @@ def test_rules_are_listed_with_what_they_need(capsys: pytest.CaptureFixture[str]
     assert "minimum_share = 0.9" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
     listed = checked(capsys, "--list", "--json").document["rules"]
-    assert [one["id"] for one in listed][: len(engine.load())] == [
+    assert [row["id"] for row in listed][: len(engine.load())] == [
         rule.id for rule in engine.load()
     ]
 

@@ -175,7 +175,7 @@ def test_what_xml_does_not_allow_is_replaced(tmp_path: Path) -> None:
 def test_what_ran_is_a_property() -> None:
     measured = Measured(runs=(ProbeEnd(probe="p2p", status="finished", text="", figures=4),))
     root = suites(answer(Diagnosis(), measured=measured, expect="DGX H100"), load())
-    found = {one.attrib["name"]: one.attrib["value"] for one in root.iter("property")}
+    found = {element.attrib["name"]: element.attrib["value"] for element in root.iter("property")}
     assert found["measured"] == "p2p"
     assert found["expect"] == "DGX H100"
 
@@ -196,6 +196,6 @@ def test_the_file_of_a_whole_check(
     found = counted(root)
     names = {case.attrib["name"] for case in root.iter("testcase")}
     assert names >= {rule.id for rule in load()}
-    loud = {one["id"] for one in done.document["findings"] if one["severity"] in ("broken", "slow")}
+    loud = {row["id"] for row in done.document["findings"] if row["severity"] in ("broken", "slow")}
     assert found["failure"] == len(loud)
     assert path.read_bytes().startswith(b"<?xml")

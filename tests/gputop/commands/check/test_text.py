@@ -65,7 +65,7 @@ def test_a_title_that_fits_stays_whole() -> None:
 def test_many_ids_are_all_named() -> None:
     many = tuple(finding("slow", f"a-rule-with-a-name-{number}") for number in range(30))
     *_, verdict = lines(Diagnosis(findings=many, verdict="slow"), None)
-    assert all(one.id in verdict for one in many)
+    assert all(finding.id in verdict for finding in many)
 
 
 def test_verbose_says_all_of_it_and_leaves_commands_whole() -> None:

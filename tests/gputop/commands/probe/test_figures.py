@@ -107,7 +107,7 @@ def test_a_low_figure_is_named_with_what_it_should_be() -> None:
     text = report(known, names)
     assert "LOW write bandwidth, GPU0 -> GPU1" in text
     assert "verdict: low; healthy is about" in text
-    assert any(one.text.startswith("write bandwidth GPU") for one in known.main)
+    assert any(main.text.startswith("write bandwidth GPU") for main in known.main)
     assert "data sheet 900 both ways" in " ".join(text.split())
     assert any("All pairs are low" in pattern.text for pattern in known.patterns)
     assert max(len(line) for line in text.splitlines()) <= 80
@@ -116,7 +116,7 @@ def test_a_low_figure_is_named_with_what_it_should_be() -> None:
 def test_a_healthy_figure_is_not_low() -> None:
     known, names = judged(396.0)
     writes = [one for f, one in known.pairs() if f.quantity == "write_bandwidth" and one]
-    assert {one.verdict for one in writes} == {"healthy"}
+    assert {judgement.verdict for judgement in writes} == {"healthy"}
     assert "LOW write bandwidth" not in report(known, names)
 
 
@@ -159,7 +159,7 @@ def test_the_best_of_each_main_kind_is_told() -> None:
         figure("h2d_bandwidth", 50.0, src="a", variant="pinned"),
         figure("all_reduce_busbw", 999.0, probe="nccl"),
     ]
-    assert [one.value for one in main_figures(figures)] == [200.0, 50.0]
+    assert [main.value for main in main_figures(figures)] == [200.0, 50.0]
 
 
 def test_hostile_words_stay_words() -> None:

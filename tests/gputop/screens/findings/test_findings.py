@@ -211,8 +211,8 @@ async def test_a_sign_never_covers_a_name() -> None:
         await press(pilot, "2")
         before = picture(pilot)
         machine = report.snapshot.machine
-        nics = [one.address for one in machine.rdma if one.address]
-        devices = [*(one.address for one in machine.gpus), *nics]
+        nics = [nic.address for nic in machine.rdma if nic.address]
+        devices = [*(gpu.address for gpu in machine.gpus), *nics]
         bad = finding("x", BROKEN, "all of them", *devices)
         await give(pilot, Report(report.node, diagnosis(bad), ()))
         marked = picture(pilot)

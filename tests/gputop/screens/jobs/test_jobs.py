@@ -36,8 +36,8 @@ def snapshot_with(demo: str = "hgx-h100-8", **changed: dict[str, Any]) -> NodeSn
     assert began is not None
     snapshot = replace(fresh, taken_at=began + AGE_SECONDS)
     processes = tuple(
-        replace(one, **changed.get(f"p{one.pid}", changed.get("every", {})))
-        for one in snapshot.readings.processes
+        replace(process, **changed.get(f"p{process.pid}", changed.get("every", {})))
+        for process in snapshot.readings.processes
     )
     return replace(snapshot, readings=replace(snapshot.readings, processes=processes))
 

@@ -14,7 +14,9 @@ def check(drawing: Drawing, graph: Graph) -> None:
     for kind in ("gpu", "nic"):
         drawn = sorted(box.id for box in drawing.boxes if box.kind == kind)
         assert drawn == sorted(node for node, k in kinds.items() if k == kind)
-    over = {node: drawing.box(one.id) for one in packages(graph) for node in one.members}
+    over = {
+        node: drawing.box(package.id) for package in packages(graph) for node in package.members
+    }
     for box in drawing.boxes:
         assert box.x >= 0
         assert box.y >= 0

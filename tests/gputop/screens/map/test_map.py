@@ -44,7 +44,7 @@ async def show(pilot: Pilot[Any], report: Report) -> WiringDiagram:
 
 
 def addresses(report: Report) -> list[str]:
-    return [one.address for one in report.snapshot.machine.gpus]
+    return [gpu.address for gpu in report.snapshot.machine.gpus]
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")

@@ -223,7 +223,7 @@ async def test_only_lines_that_changed_are_drawn_again() -> None:
         drawn: list[int] = []
         original = board._draw
         board._draw = lambda line: (drawn.append(1), original(line))[1]  # type: ignore[func-returns-value,method-assign]
-        changed = (reading(gpus[0], power_watts=321.0), *(reading(one) for one in gpus[1:]))
+        changed = (reading(gpus[0], power_watts=321.0), *(reading(gpu) for gpu in gpus[1:]))
         await give(pilot, report_of(gpus, changed))
         assert len(drawn) == 1
 

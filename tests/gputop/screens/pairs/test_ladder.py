@@ -25,7 +25,7 @@ def fact(quantity: str, verdict: str, src: str | None = A.address, dst: str | No
 
 def states(*figures: Measurement, **parts: Any) -> list[tuple[str, str]]:
     report = report_of((A, B, C), measurements=figures, **parts)
-    return [(one.state, one.answer) for one in ladder(report.node, A.address, B.address)]
+    return [(rung.state, rung.answer) for rung in ladder(report.node, A.address, B.address)]
 
 
 def test_nothing_asked_is_nothing_known() -> None:

@@ -115,4 +115,7 @@ def test_entries_that_differ_are_a_note(monkeypatch: pytest.MonkeyPatch) -> None
     (note,) = [m for m in told(monkeypatch, times) if isinstance(m, Note)]
     assert note.topic == "gemm-entry"
     assert "cpu:2" in note.text
-    assert [one["device"] for one in note.details["differences"]] == ["cpu:1", "cpu:2"]
+    assert [difference["device"] for difference in note.details["differences"]] == [
+        "cpu:1",
+        "cpu:2",
+    ]

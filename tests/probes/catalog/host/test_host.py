@@ -166,4 +166,4 @@ def test_a_note_where_another_node_is_nearer() -> None:
     (note,) = said
     assert isinstance(note, Note)
     assert "0000:06:00.0: 55.0 GB/s to it from node 1, 40.0 from node 0" in note.text
-    assert [one["device"] for one in note.details["figures"]] == ["0000:06:00.0"]
+    assert [figure["device"] for figure in note.details["figures"]] == ["0000:06:00.0"]

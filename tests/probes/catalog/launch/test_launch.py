@@ -62,7 +62,7 @@ def test_normal_compiles_in_a_private_folder_and_names_the_caches(tmp_path: Path
     assert list(tmp_path.iterdir()) == []
     (note,) = [m for m in said if isinstance(m, Note) and m.topic == "caches"]
     assert {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"} <= {
-        one["variable"] for one in note.details["caches"]
+        cache["variable"] for cache in note.details["caches"]
     }
 
 

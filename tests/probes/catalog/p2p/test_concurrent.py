@@ -115,13 +115,13 @@ def test_groups_with_a_narrow_path_between(
         gpus.speeds[pair] = [50.0]
     ports(gpus, 50.0)
     for group in groups:
-        others = [one for one in range(count) if one not in group]
+        others = [gpu for gpu in range(count) if gpu not in group]
         gpus.shared.append((set(itertools.product(group, others)), alone))
         gpus.shared.append((set(itertools.product(others, group)), alone))
     note = wiring(run(monkeypatch, gpus))
-    keys = [[f"0000:0{one}:00.0" for one in group] for group in groups]
+    keys = [[f"0000:0{gpu}:00.0" for gpu in group] for group in groups]
     assert note.details["groups"] == keys
-    assert " | ".join(" ".join(one) for one in keys) in note.text
+    assert " | ".join(" ".join(group_keys) for group_keys in keys) in note.text
     assert "and only those: the groups share a narrower path to each other." in note.text
 
 
@@ -142,7 +142,7 @@ class Unfair(ScriptedGpus):
             pieces = [size_bytes * (1 + done) / H200_GBS / 1e9 for done in range(copies)]
             for place, flow in enumerate(mine):
                 before = place * pieces[-1]
-                ends[flow] = tuple(before + one for one in pieces)
+                ends[flow] = tuple(before + piece for piece in pieces)
         return FlowTimes(tuple(ends[flow] for flow in flows))
 
 
@@ -160,10 +160,10 @@ def test_unfair_copy_engines_are_no_groups(
         assert "its share until all are done" in share.direction
     every = figures(said, "concurrent_bandwidth", "all to all")
     assert len(every) == count * (count - 1)
-    for one in every.values():
-        assert one.value == pytest.approx(H200_GBS, abs=0.01)
-        assert "all to all in phases: each GPU to one other" in one.direction
-        assert one.details == {"schedule": "in phases"}
+    for ends in every.values():
+        assert ends.value == pytest.approx(H200_GBS, abs=0.01)
+        assert "all to all in phases: each GPU to one other" in ends.direction
+        assert ends.details == {"schedule": "in phases"}
     total = figures(said, "concurrent_total", "all to all")["", ""]
     assert total.value == pytest.approx(count * H200_GBS, abs=0.1)
     assert total.details == {"pairs": count * (count - 1), "schedule": "in phases"}

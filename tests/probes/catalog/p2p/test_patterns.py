@@ -29,7 +29,7 @@ def test_flows_at_once_share_no_bytes() -> None:
 
 
 def test_levels_add_hubs_and_shifts() -> None:
-    names = {level: [one.name for one in patterns(4, level)] for level in
+    names = {level: [pattern.name for pattern in patterns(4, level)] for level in
              ("quick", "normal", "full")}  # fmt: skip
     assert names["quick"] == ["ring shift", "all to one", "one to all", "all to all"]
     assert names["normal"].count("all to one") == names["normal"].count("one to all") == 4
@@ -67,7 +67,9 @@ def ran(
 
 def read(count: int, kept: dict[tuple[int, int], float], schedule: str = IN_PHASES) -> str:
     alone = dict.fromkeys(itertools.permutations(range(count), 2), 100.0)
-    text, details = wiring(ran(count, kept, schedule), alone, [f"G{one}" for one in range(count)])
+    text, details = wiring(
+        ran(count, kept, schedule), alone, [f"G{number}" for number in range(count)]
+    )
     assert bool(details["groups"]) == ("the groups share" in text)
     return text
 
@@ -116,10 +118,10 @@ def test_chance_makes_no_groups() -> None:
 )
 def test_one_pair_that_falls_behind_shares_no_path(slow: tuple[int, ...], said: str) -> None:
     told = ran(4, {})
-    ring = next(one for one in told if one.pattern.name == "ring shift")
+    ring = next(measured for measured in told if measured.pattern.name == "ring shift")
     each = tuple(50.0 if src in slow else 100.0 for src, _ in ring.pattern.flows)
     told[told.index(ring)] = dataclasses.replace(ring, each=each)
     alone = dict.fromkeys(itertools.permutations(range(4), 2), 100.0)
-    text, _ = wiring(told, alone, [f"G{one}" for one in range(4)])
+    text, _ = wiring(told, alone, [f"G{number}" for number in range(4)])
     assert said in text
     assert ("share a path" in text) == (len(slow) > 1)

@@ -128,9 +128,11 @@ def test_the_figures_of_levels_compare() -> None:
     quick, normal, full = (
         stacks({"level": level}, cpu=False) for level in ("quick", "normal", "full")
     )
-    first = {(one[0].sequence, one[0].batch, one[0].hidden) for one in (quick, normal, full)}
+    first = {
+        (shapes[0].sequence, shapes[0].batch, shapes[0].hidden) for shapes in (quick, normal, full)
+    }
     assert first == {(4096, 1, 4096)}
-    assert [one.sequence for one in full] == [4096, 8192]
+    assert [shape.sequence for shape in full] == [4096, 8192]
     with pytest.raises(ProbeStopped):
         stacks({"level": "endless"}, cpu=False)
 

@@ -19,7 +19,7 @@ def read(*lines: str) -> LogReport:
 def told(*lines: str) -> list[str]:
     report = read(*lines)
     assert not unexplained(report)
-    return [one.id for one in explain(report)]
+    return [finding.id for finding in explain(report)]
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,16 @@ def test_a_path_that_newer_versions_do_without_is_no_error() -> None:
 
 def test_a_rank_that_is_missing_is_named_and_all_that_wait_are_not_called_missing() -> None:
     first, second = EXAMPLES["init-stuck"]
-    found = {one.id: one for one in explain(read(first, second))}
+    found = {finding.id: finding for finding in explain(read(first, second))}
     assert set(found) == {"init-stuck"}
     assert "rank 1, the last of all 2" in found["init-stuck"].evidence[0].value
-    found = {one.id: one for one in explain(read(first))}
+    found = {finding.id: finding for finding in explain(read(first))}
     assert set(found) == {"init-unfinished"}
     assert "not in this log: ranks 1 of 2" in [
-        one.value for one in found["init-unfinished"].evidence
+        item.value for item in found["init-unfinished"].evidence
     ]
     ready = second.replace("START", "COMPLETE")
-    assert [one.id for one in explain(read(first, ready))] == ["init-unfinished"]
+    assert [finding.id for finding in explain(read(first, ready))] == ["init-unfinished"]
 
 
 def test_the_source_of_a_warning_is_read_without_a_host() -> None:
@@ -100,9 +100,11 @@ def test_a_narrow_end_is_told_in_the_words_of_its_log_and_a_start_by_where_it_wa
     lines = [line.replace("NVS/0-0", "GPU/0-70", 1) for line in lines[:5]] + [
         line.replace("NVS/0-0", "GPU/0-60") for line in lines[5:]
     ]
-    found = {one.id: one for one in explain(read(*lines))}["nvlink-unequal"]
+    found = {finding.id: finding for finding in explain(read(*lines))}["nvlink-unequal"]
     assert found.evidence[0].value == "GPU/0-70 + XGMI[185.4] - GPU/0-60, where others have 370.8"
     assert "amd-smi xgmi" in found.look[0]
-    stuck = {one.id: one for one in explain(read(*EXAMPLES["init-stuck"]))}["init-stuck"]
+    stuck = {finding.id: finding for finding in explain(read(*EXAMPLES["init-stuck"]))}[
+        "init-stuck"
+    ]
     assert "on one host P2P" in stuck.cause
     assert any("NCCL_P2P_DISABLE=1" in fix.text for fix in stuck.fix)

@@ -191,7 +191,7 @@ SHOWN = {
 def test_a_symptom_is_found_and_proven(ident: str) -> None:
     lines = [line.encode() for line in SHOWN[ident]]
     log = read_log(lines)
-    found = {one.id: one for one in explain(log)}
+    found = {finding.id: finding for finding in explain(log)}
     assert ident in found
     assert found[ident].evidence
     for proof in found[ident].evidence:
@@ -217,7 +217,7 @@ def test_every_row_has_a_test_and_its_parts() -> None:
 def test_nothing_is_alarming_about_a_healthy_log() -> None:
     for path in recorded():
         log = read_log(gzip.decompress(path.read_bytes()).splitlines())
-        alarms = {one.id for one in explain(log) if one.severity != "notice"}
+        alarms = {finding.id for finding in explain(log) if finding.severity != "notice"}
         flagged = "P2P_DISABLE" in path.name or path.name in ("h200-p2pdis", "h200-net")
         if not (flagged or "p2pdis" in path.name or "net" in path.name):
             assert not alarms, path.name
@@ -232,10 +232,10 @@ def test_worst_first_and_unknown_warnings_stay() -> None:
             (WARN + "Something that nobody knows").encode(),
         ]
     )
-    assert [one.severity for one in explain(log)] == ["broken", "notice"]
+    assert [finding.severity for finding in explain(log)] == ["broken", "notice"]
     assert [note.text for note in unexplained(log)] == ["Something that nobody knows"]
 
 
 def test_nvlink_without_use_is_not_put_down_to_distance() -> None:
     lines = [line for line in lines_of("h200-p2pdis") if b"NCCL_P2P_DISABLE" not in line]
-    assert "shm-by-policy" not in {one.id for one in explain(read_log(lines))}
+    assert "shm-by-policy" not in {finding.id for finding in explain(read_log(lines))}

@@ -34,7 +34,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
 def test_a_process_of_ones_own_is_read(sleeper: subprocess.Popen[bytes]) -> None:
     found = process.read(sleeper.pid)
-    mine = {one.name: (one.value, one.origin) for one in found.environment}
+    mine = {variable.name: (variable.value, variable.origin) for variable in found.environment}
     assert mine["NCCL_P2P_LEVEL"] == ("SYS", "environment")
     assert "hunter2" not in repr(found)
     assert found.library is None
@@ -61,7 +61,7 @@ def test_the_containers_files_count_and_its_library_is_named(tmp_path: Path) -> 
     (folder / "root" / "home" / "u").mkdir(parents=True)
     (folder / "root" / "home" / "u" / ".nccl.conf").write_text("NCCL_ALGO=Ring\n")
     found = process.read(77, proc=tmp_path)
-    assert {one.name: (one.value, one.origin) for one in found.environment} == {
+    assert {variable.name: (variable.value, variable.origin) for variable in found.environment} == {
         "NCCL_ALGO": ("Ring", "/home/u/.nccl.conf"),
         "NCCL_DEBUG": ("INFO", "environment"),
         "NCCL_PROTO": ("LL", "/etc/nccl.conf"),
@@ -77,7 +77,7 @@ def test_a_link_in_a_container_is_not_followed_to_our_files(tmp_path: Path) -> N
     mine.write_text("NCCL_PROTO=LL\n")
     (folder / "root" / "etc" / "nccl.conf").symlink_to(mine)
     found = process.read(77, proc=tmp_path)
-    assert [one.name for one in found.environment] == ["NCCL_DEBUG"]
+    assert [variable.name for variable in found.environment] == ["NCCL_DEBUG"]
     assert any("is a link" in note for note in found.notes)
 
 

@@ -92,7 +92,7 @@ def test_a_prediction_against_itself_changes_nothing() -> None:
     effect = effect_of(BASE, BASE)
     assert effect.nothing
     assert effect.pairs_total == 3
-    assert [one.share for one in effect.times] == [1.0] * len(SIZES)
+    assert [time.share for time in effect.times] == [1.0] * len(SIZES)
 
 
 def test_pairs_that_change_alike_stand_together_and_count_once() -> None:

@@ -44,7 +44,7 @@ def test_a_log_alone_is_predicted_and_agrees(name: str) -> None:
     assert not agreement.differing
     assert agreement.agree >= 60
     assert not agreement.outside
-    topics = {one.topic for one in agreement.items}
+    topics = {item.topic for item in agreement.items}
     assert {"graph", "tuning", "choice", "channels", "nodes"} <= topics
     assert "the machine is rebuilt from the log's own System block" in overlay.assumptions
     assert msgspec.json.encode(overlay)
@@ -61,7 +61,7 @@ def test_emulated_logs_agree_with_their_own_prediction() -> None:
             assert agreement.why_not.startswith(NOT_EVERY_RANK)
             continue
         compared += 1
-        rest = [one for one in agreement.differing if getattr(one, "topic", "") != "tuning"]
+        rest = [item for item in agreement.differing if getattr(item, "topic", "") != "tuning"]
         assert not rest, (case["case"], rest)
     assert compared >= 3
 
@@ -78,8 +78,8 @@ def test_the_machine_s_own_topology_agrees_too() -> None:
 def test_another_environment_is_named_as_the_reason() -> None:
     agreement = compare(h200("p2pdis"), predicted(h200()))
     assert agreement.differing
-    assert any(one.agrees is False for one in agreement.pairs)
-    pair = next(one for one in agreement.pairs if one.agrees is False)
+    assert any(pair.agrees is False for pair in agreement.pairs)
+    pair = next(pair for pair in agreement.pairs if pair.agrees is False)
     assert (pair.logged, pair.predicted) == (("SHM/direct/direct",), ("P2P/CUMEM",))
     assert pair.line is not None
     assert any("NCCL_P2P_DISABLE=1 in the job" in reason for reason in agreement.reasons)
@@ -101,7 +101,7 @@ def test_other_versions_and_nvls_are_named() -> None:
     prediction = predicted(log, NCCL_NVLS_ENABLE="1")
     assert prediction.graphs.nvls is not None
     agreement = compare(log, prediction)
-    assert {one.topic for one in agreement.differing} >= {"graph"}  # type: ignore[union-attr]
+    assert {item.topic for item in agreement.differing} >= {"graph"}  # type: ignore[union-attr]
     assert any("multicast" in reason for reason in agreement.reasons)
     older = msgspec.structs.replace(
         prediction, library=msgspec.structs.replace(prediction.library, version="2.20.5")
@@ -112,7 +112,7 @@ def test_other_versions_and_nvls_are_named() -> None:
 def test_a_difference_without_a_known_reason_says_so() -> None:
     prediction = msgspec.structs.replace(predicted(h200()), assumptions=(), coll_channels=7)
     agreement = compare(h200(), prediction)
-    assert [one.subject for one in agreement.differing] == ["channels for collectives"]  # type: ignore[union-attr]
+    assert [item.subject for item in agreement.differing] == ["channels for collectives"]  # type: ignore[union-attr]
     assert agreement.reasons[-1].startswith("nothing is known to be different")
 
 
@@ -127,7 +127,7 @@ def test_ranks_are_matched_by_address_not_by_number() -> None:
     log = read_log(text.splitlines())
     agreement = compare(log, predicted(h200()))
     assert agreement.ranks == {"0": 3, "1": 2, "2": 1, "3": 0}
-    assert all(one.agrees is not False for one in agreement.pairs)
+    assert all(pair.agrees is not False for pair in agreement.pairs)
 
 
 def test_other_hosts_are_outside() -> None:
@@ -147,7 +147,7 @@ def test_other_hosts_are_outside() -> None:
     agreement = compare(log, predicted(h200()))
     assert agreement.outside == (4,)
     assert any("8 ranks" in text for text in agreement.skipped)
-    assert {one.src for one in agreement.pairs} == {0, 1, 2, 3}
+    assert {pair.src for pair in agreement.pairs} == {0, 1, 2, 3}
 
 
 def test_what_cannot_be_compared_says_why() -> None:
@@ -209,5 +209,5 @@ def test_two_hosts_are_predicted_as_two() -> None:
     agreement = lay(log, None).agreement
     assert agreement.outside == (4, 5, 6, 7)
     assert not agreement.skipped
-    assert next(one for one in agreement.items if one.topic == "nodes").agrees
+    assert next(item for item in agreement.items if item.topic == "nodes").agrees
     assert any("2 hosts" in reason for reason in agreement.reasons)

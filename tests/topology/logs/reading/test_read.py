@@ -60,8 +60,10 @@ def test_emulated_logs_hold_what_nccl_decided() -> None:
         assert len(log.communicators) == 1
         name = case["case"]
         shown = {
-            f"{one.src}-{one.dst}": sorted(set(comm.labels(one.src, one.dst)))
-            for one in comm.transports
+            f"{transport.src}-{transport.dst}": sorted(
+                set(comm.labels(transport.src, transport.dst))
+            )
+            for transport in comm.transports
         }
         assert shown, name
         for pair, labels in shown.items():
@@ -70,7 +72,7 @@ def test_emulated_logs_hold_what_nccl_decided() -> None:
             if pair.startswith("0-"):
                 assert shown.get(pair) == sorted(labels), (name, pair)
         system = comm.systems[0]
-        gpus = {one.detail: one.name for one in system.nodes if one.name.startswith("GPU/")}
+        gpus = {node.detail: node.name for node in system.nodes if node.name.startswith("GPU/")}
         for pair, cell in case["paths"].items():
             src, dst = pair.split("-")
             assert system.paths[gpus[src]][gpus[dst]] == tuple(cell), (name, pair)
@@ -103,19 +105,21 @@ def test_the_default_log() -> None:
     assert comm is not None
     assert comm.ident == "35d4b485bebe0be1"
     assert (comm.nranks, comm.nodes, comm.local_ranks, comm.mnnvl) == (4, 1, 4, False)
-    assert [one.bus_id for one in comm.ranks] == [f"0000:00:0{n}.0" for n in (6, 7, 8, 9)]
-    assert [one.state for one in comm.ranks] == ["destroyed"] * 4
+    assert [rank.bus_id for rank in comm.ranks] == [f"0000:00:0{n}.0" for n in (6, 7, 8, 9)]
+    assert [rank.state for rank in comm.ranks] == ["destroyed"] * 4
     assert comm.network == "Socket"
     assert comm.counts is not None
     assert (comm.counts.coll, comm.counts.p2p, comm.counts.p2p_per_peer) == (24, 32, 32)
     assert comm.tuning["AllReduce"]["RING"]["LL128"] == (25.4, 220.8)
     assert comm.tuning["AllGather"]["COLLNET_DIRECT"]["SIMPLE"] == (40.8, 0.0)
     assert comm.systems[0].ranks == (0, 1, 2, 3)
-    assert [one.pattern for one in comm.graphs] == [4, 1]
+    assert [graph.pattern for graph in comm.graphs] == [4, 1]
     assert comm.rings[0].order == (0, 1, 2, 3)
     assert comm.rings[0].channels == tuple(range(24))
     assert comm.labels(0, 1) == ("P2P/CUMEM",)
-    first = next(one for one in comm.transports if (one.src, one.dst) == (0, 1))
+    first = next(
+        transport for transport in comm.transports if (transport.src, transport.dst) == (0, 1)
+    )
     text = lines_of("h200-default")[first.line - 1]
     assert text.decode().endswith(first.text)
 
@@ -126,7 +130,7 @@ def test_split_domains_show_each_block() -> None:
     assert comm.nodes == 4
     assert len(comm.systems) == 4
     assert comm.labels(0, 1) == ("NET/Socket/0", "NET/Socket/0/Shared")
-    assert {one.direction for one in comm.transports} == {"send", "receive"}
+    assert {transport.direction for transport in comm.transports} == {"send", "receive"}
 
 
 def dressed(prefix: bytes, suffix: bytes = b"") -> LogReport:
@@ -194,7 +198,7 @@ def test_rccl_and_old_brackets() -> None:
     assert comm.labels(1, 0) == ("NET/IB/3(1)/GDRDMA",)
     assert comm.ranks[0].bus_id == "0000:c1:00.0"
     assert comm.ranks[0].state == "ready"
-    assert [(one.algorithm, one.protocol) for one in comm.choices] == [("RING", "SIMPLE")]
+    assert [(choice.algorithm, choice.protocol) for choice in comm.choices] == [("RING", "SIMPLE")]
     assert comm.trees[0].channels == (0, 1)
 
 
@@ -214,8 +218,8 @@ def test_lines_written_into_each_other() -> None:
 def test_what_is_not_understood_is_counted() -> None:
     head = b"vm:1:1 [0] NCCL INFO "
     log = read_log([head + b"Channel 00/0 : a new form", head + b"Something new 17", b"other"])
-    assert [one.text for one in log.unread] == ["Channel 00/0 : a new form"]
-    assert [one.text for one in log.unknown] == ["Something new 17"]
+    assert [line.text for line in log.unread] == ["Channel 00/0 : a new form"]
+    assert [line.text for line in log.unknown] == ["Something new 17"]
     assert log.kinds == {"unread": 1, "other": 1, "elsewhere": 1}
 
 

@@ -78,7 +78,7 @@ def test_every_recorded_view(folder: str, name: str, monkeypatch: pytest.MonkeyP
         recorded = entry["single_node"]["views"]
         assert len(found.views) == len(recorded), entry["env"]
         for view in recorded:
-            mine = next(one for one in found.views if list(one.ranks) == view["ranks"])
+            mine = next(shown for shown in found.views if list(shown.ranks) == view["ranks"])
             wrong = (*pair_misses(found, view), *net_misses(mine, view))
             misses.extend(f"{entry['env']}: {miss}" for miss in wrong)
     assert not misses, misses[:5]
@@ -116,7 +116,9 @@ def test_every_real_run_on_an_emulated_topology() -> None:
             if not same_path((pair.hops, round(pair.bandwidth_gbs or 0, 1), pair.path), recorded):
                 misses.append(f"{case['case']} {key}: {recorded}")
         for choice in case["choices"]:
-            mine = next((one for one in found.choices if one.bytes == choice["bytes"]), None)
+            mine = next(
+                (picked for picked in found.choices if picked.bytes == choice["bytes"]), None
+            )
             said = mine and (mine.algorithm, mine.protocol, list(mine.channels))
             if said != (choice["algorithm"], choice["protocol"], choice["channels"]):
                 misses.append(f"{case['case']}: {choice}, not {said}")

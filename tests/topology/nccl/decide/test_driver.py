@@ -15,7 +15,7 @@ from tests.topology.nccl.nodes_made import HIDDEN, NVSWITCH, PIX, pair
 def with_words(xml: str, read: str, write: str) -> NodeSnapshot:
     """That node, with the driver's words for every pair."""
     made = snapshot(xml)
-    gpus = [one.address for one in made.machine.gpus]
+    gpus = [gpu.address for gpu in made.machine.gpus]
     pairs = tuple(
         GpuPair(src=a, dst=b, p2p_read=read, p2p_write=write) for a in gpus for b in gpus if a != b
     )
@@ -42,7 +42,7 @@ def test_a_refusal_of_the_driver() -> None:
 
 def test_a_measured_refusal_of_the_runtime() -> None:
     made = snapshot(PIX)
-    src, dst = (one.address for one in made.machine.gpus)
+    src, dst = (gpu.address for gpu in made.machine.gpus)
     told = Measurement(probe="p2p", quantity="can_access", src=src, dst=dst, verdict="not-granted")
     found = predict(replace(made, measurements=(told,)), Settings(), library="2.28.9")
     assert (pair(found).transport, pair(found, 1, 0).transport) == ("SHM", "P2P")
@@ -117,7 +117,7 @@ def test_hosts_in_one_nvlink_domain() -> None:
 def test_parts_of_a_gpu_get_no_p2p() -> None:
     made = snapshot(NVSWITCH)
     gpus = tuple(
-        replace(one, mig_enabled=one.address.startswith("0000:02")) for one in made.machine.gpus
+        replace(gpu, mig_enabled=gpu.address.startswith("0000:02")) for gpu in made.machine.gpus
     )
     found = predict(
         replace(made, machine=replace(made.machine, gpus=gpus)), Settings(), library="2.28.9"

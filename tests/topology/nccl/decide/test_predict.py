@@ -188,10 +188,10 @@ def test_rccl_has_names_and_defaults_of_its_own() -> None:
 
 def test_steps_end_with_the_one_that_decides() -> None:
     for xml in (PIX, PHB, SYS, NVSWITCH):
-        for one in decide(xml).pairs:
-            assert any(step.decides for step in one.steps)
-            assert all(step.question and step.answer and step.source for step in one.steps)
-            assert {step.basis for step in one.steps} <= {"read", "measured", "assumed"}
+        for decision in decide(xml).pairs:
+            assert any(step.decides for step in decision.steps)
+            assert all(step.question and step.answer and step.source for step in decision.steps)
+            assert {step.basis for step in decision.steps} <= {"read", "measured", "assumed"}
 
 
 def test_a_view_explains_nvls_domain_and_nics() -> None:

@@ -35,10 +35,12 @@ def changed(
     gpus = snapshot.machine.gpus
     if bar is not None:
         gpus = tuple(
-            msgspec.structs.replace(one, memory_bytes=64 * GIB, bar1_bytes=bar * GIB)
-            for one in gpus
+            msgspec.structs.replace(gpu, memory_bytes=64 * GIB, bar1_bytes=bar * GIB)
+            for gpu in gpus
         )
-    pci = tuple(msgspec.structs.replace(one, iommu_type=iommu) for one in snapshot.machine.pci)
+    pci = tuple(
+        msgspec.structs.replace(device, iommu_type=iommu) for device in snapshot.machine.pci
+    )
     new = msgspec.structs.replace(snapshot.machine, gpus=gpus, pci=pci, **machine)
     return msgspec.structs.replace(snapshot, machine=new)
 

@@ -32,7 +32,7 @@ def pair(units: int, wanted: dict[str, str], version: str = "rccl-2.21.5") -> Pa
 def test_the_receiver_reads_when_told_to_alone(units: int, wish: str | None) -> None:
     found = pair(units, {} if wish is None else {"NCCL_P2P_READ_ENABLE": wish})
     assert found.label == ("P2P/IPC/read" if wish == "1" else "P2P/IPC")
-    (step,) = [one for one in found.steps if one.question == "who moves the bytes?"]
+    (step,) = [step for step in found.steps if step.question == "who moves the bytes?"]
     assert step.answer == ("the receiver reads" if wish == "1" else "the sender writes")
 
 

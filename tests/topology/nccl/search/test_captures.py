@@ -109,8 +109,8 @@ def graph_misses(folder: str, library: str, stem: str, entry: dict[str, Any]) ->
     root = topology(CAPTURES / folder / "topologies" / f"{stem}.xml")
     for part in ("single_node", "two_node"):
         found = {
-            frozenset(gpu.rank for gpu in one.system.nodes["GPU"]): one.system
-            for one in views(root, version, settings, more_nodes=part == "two_node")
+            frozenset(gpu.rank for gpu in view.system.nodes["GPU"]): view.system
+            for view in views(root, version, settings, more_nodes=part == "two_node")
         }
         for view in entry[part]["views"]:
             case = f"{stem} {entry['env']} {part} {view['ranks']}"
@@ -130,7 +130,7 @@ def run_misses(case: dict[str, Any]) -> list[str]:
     seen = views(root, version, settings)
     if seen[0].system.inter and not nets_of(root):
         seen = views(with_socket_nic(root), version, settings)
-    system = next(one.system for one in seen if one.system.gpu_of(0) is not None)
+    system = next(view.system for view in seen if view.system.gpu_of(0) is not None)
     graphs = search_graphs(system, version, settings, nvls=False)
     return compared(case["graphs"], graphs, case["case"])
 
@@ -183,7 +183,7 @@ def test_every_real_run_used_these_graphs() -> None:
 
 
 def rccl_misses(stem: str, entries: list[dict[str, Any]]) -> list[str]:
-    misses = [m for one in entries for m in graph_misses(RCCL_GRAPHS, "rccl-2.21.5", stem, one)]
+    misses = [m for entry in entries for m in graph_misses(RCCL_GRAPHS, "rccl-2.21.5", stem, entry)]
     odd = stem == TWO_OF_A_NUMBER
     assert not odd or any("two_node" in miss for miss in misses)
     return [miss for miss in misses if not (odd and "two_node" in miss)]
@@ -220,6 +220,6 @@ def test_the_nodes_that_rccl_knows_are_named(stem: str) -> None:
         known.append(ready_made(system, version, Settings({}), total))
         off = Settings({"RCCL_MODEL_MATCHING_DISABLE": "1"})
         assert ready_made(system, version, off, total) is None
-    named = [one.name if one is not None else None for one in known]
+    named = [model.name if model is not None else None for model in known]
     assert named == KNOWN.get(stem, [None, None])
     assert (named == [None, None]) == (stem in RCCL_SEARCHED)

@@ -147,7 +147,7 @@ def test_the_ladders_follow_the_version() -> None:
     assert shape(searched(blackwell, library="nccl-2.21.5").ring)[1] <= 60
     hopper, _ = version_for("nccl-2.28.3")
     assert search_version(hopper).number == "2.27.7"
-    known = {(one.library, one.number) for one in search_versions()}
+    known = {(version.library, version.number) for version in search_versions()}
     assert {("nccl", "2.20.3"), ("nccl", "2.30.3"), ("rccl", "2.21.5")} <= known
 
 

@@ -66,7 +66,7 @@ def test_a_lost_link_loses_the_model() -> None:
 def test_one_numa_node_is_an_assumption_where_none_was_read(numa: int | None, told: bool) -> None:
     """It decides whether RCCL knows the node, and a copy of KFD's topology says nothing of it."""
     snapshot = DemoFeed("mi250x-8").at(0)
-    gpus = tuple(msgspec.structs.replace(one, numa_node=numa) for one in snapshot.machine.gpus)
+    gpus = tuple(msgspec.structs.replace(gpu, numa_node=numa) for gpu in snapshot.machine.gpus)
     machine = msgspec.structs.replace(snapshot.machine, gpus=gpus, pci=())
     found = predict(msgspec.structs.replace(snapshot, machine=machine))
     assert model_step(found).answer == "no"
@@ -75,13 +75,13 @@ def test_one_numa_node_is_an_assumption_where_none_was_read(numa: int | None, to
 
 def test_models_are_whole() -> None:
     known = models()
-    assert len({one.name for one in known}) == len(known) == 44
-    for one in known:
-        count = len(one.gpu_ids)
-        assert [len(row) for row in one.links] == [count] * count
-        assert [len(row.split()) for row in one.gdr] == [count] * len(one.nic_numa)
-        assert len(one.gpu_numa) == count
-        full = [ring for ring in one.rings if ring]
+    assert len({model.name for model in known}) == len(known) == 44
+    for model in known:
+        count = len(model.gpu_ids)
+        assert [len(row) for row in model.links] == [count] * count
+        assert [len(row.split()) for row in model.gdr] == [count] * len(model.nic_numa)
+        assert len(model.gpu_numa) == count
+        full = [ring for ring in model.rings if ring]
         places = [[w for w in ring.split() if not w.startswith("N")] for ring in full]
         assert any(sorted(map(int, words)) == list(range(count)) for words in places)
 

@@ -21,7 +21,11 @@ def plain_nic(dev: int) -> str:
 
 
 def to_nic(found: Prediction, rank: int, net: int) -> tuple[int, float, str]:
-    return next(one.to for one in found.views[0].nets if (one.rank, one.net) == (rank, net))
+    return next(
+        decision.to
+        for decision in found.views[0].nets
+        if (decision.rank, decision.net) == (rank, net)
+    )
 
 
 def test_nics_without_pci_are_one_node_beside_the_first_cpu_that_has_one() -> None:

@@ -96,7 +96,9 @@ def emulated(case: dict[str, Any], lines: list[str]) -> TuningInput:
 
 
 @pytest.mark.parametrize(
-    ("case", "log"), cases(), ids=lambda one: one.get("case", "?") if isinstance(one, dict) else ""
+    ("case", "log"),
+    cases(),
+    ids=lambda item: item.get("case", "?") if isinstance(item, dict) else "",
 )
 def test_emulated_runs(case: dict[str, Any], log: Path) -> None:
     lines = first_rank(gzip.decompress(log.read_bytes()).splitlines())

@@ -47,7 +47,7 @@ def test_the_worked_example_is_timed_as_in_the_log() -> None:
         assert choice is not None
         assert choice.time_us == pytest.approx(time_us, abs=close)
     shown = choices(H200, table, channels)
-    assert [one.bytes // MIB for one in shown] == [1, 4, 16, 64, 256, 1024]
+    assert [choice.bytes // MIB for choice in shown] == [1, 4, 16, 64, 256, 1024]
     assert all(one.time_us < later.time_us for one, later in pairwise(shown))
 
 
@@ -112,7 +112,7 @@ SWITCHES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "comm", "wanted"), SWITCHES, ids=[one[0] for one in SWITCHES])
+@pytest.mark.parametrize(("name", "comm", "wanted"), SWITCHES, ids=[case[0] for case in SWITCHES])
 def test_choices_switch_where_nccls_own_code_does(
     name: str, comm: TuningInput, wanted: dict[str, str]
 ) -> None:

@@ -44,19 +44,19 @@ def pcis(element: Element, above: str = "") -> Iterator[tuple[str, str]]:
 def gpu_links(element: Element) -> dict[str, list[tuple[str, int, str]]]:
     """Bus id -> (target, count, class) of its links."""
     return {
-        one.get("busid") or "": [
+        node.get("busid") or "": [
             (link.get("target") or "", int(link.get("count") or 0), link.get("tclass") or "")
-            for gpu in one.each("gpu")
+            for gpu in node.each("gpu")
             for link in gpu.children
         ]
-        for one in element.walk()
-        if one.tag == "pci" and any(one.each("gpu"))
+        for node in element.walk()
+        if node.tag == "pci" and any(node.each("gpu"))
     }
 
 
 def nets(element: Element) -> list[dict[str, str]]:
     """The network devices in the order of their numbers."""
-    found = [dict(one.attributes) for one in element.walk() if one.tag == "net"]
+    found = [dict(node.attributes) for node in element.walk() if node.tag == "net"]
     return sorted(found, key=lambda net: int(net["dev"]))
 
 
@@ -126,7 +126,7 @@ def adapter(name: str, address: str, **fields: object) -> RdmaDevice:
 
 
 def pci_of(detected: Detected, busid: str) -> Element:
-    return next(one for one in detected.element.walk() if one.get("busid") == busid)
+    return next(element for element in detected.element.walk() if element.get("busid") == busid)
 
 
 def link(number: int, **fields: object) -> NvLink:

@@ -38,7 +38,7 @@ def snapshot(folder: Path, gpu: str = "") -> NodeSnapshot:
 @pytest.mark.parametrize("gpu", ["", A100], ids=["class alone", "with its id"])
 def test_the_gpus_are_seen_and_predicted_with_what_is_assumed(tmp_path: Path, gpu: str) -> None:
     node = snapshot(tmp_path, gpu)
-    assert [one.vendor for one in node.machine.gpus] == ["nvidia"] * 4
+    assert [gpu.vendor for gpu in node.machine.gpus] == ["nvidia"] * 4
     prediction = predict(node)
     paths = {(pair.src, pair.dst): pair.path for pair in prediction.pairs}
     # 0001 and 0011 share a switch; the id is that of a board with NVSwitches.
@@ -72,7 +72,9 @@ def test_letters_of_pcie_are_not_taken_for_the_whole_truth(tmp_path: Path) -> No
 
 def test_places_alone_prove_no_health(tmp_path: Path) -> None:
     found = diagnose(Case(Node(snapshot(tmp_path)))).findings
-    assert [(one.id, one.severity) for one in found] == [("driver-not-answering", "cannot-tell")]
+    assert [(finding.id, finding.severity) for finding in found] == [
+        ("driver-not-answering", "cannot-tell")
+    ]
 
 
 GB300 = (
@@ -108,7 +110,7 @@ def test_a_gpu_that_nccl_lists_without_the_links_of_its_siblings(tmp_path: Path)
         "slow",
         ("0009:06:00.0",),
     )
-    assert [one.value for one in found.evidence] == ["0 of 18"]
+    assert [item.value for item in found.evidence] == ["0 of 18"]
     # What the report saw: two channels, a ring of 0.1 GB/s and no NVLS.
     prediction = predict(sick)
     ring = prediction.graphs.ring

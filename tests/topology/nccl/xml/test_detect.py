@@ -87,7 +87,7 @@ def test_every_second_port_is_left_out() -> None:
     assert tree["0000:1c:00.0"] == "cpu 0"
     assert tree["0000:8c:00.0"] == "0000:8a:00.0"
     devices = {device.address: device.kind for device in made("two-socket-switches").pci}
-    assert {devices[one] for one in tree} == {"gpu", "nic", "switch upstream"}
+    assert {devices[address] for address in tree} == {"gpu", "nic", "switch upstream"}
 
 
 @pytest.mark.parametrize("name", demo.names())
@@ -99,13 +99,15 @@ def test_every_demo_gives_a_whole_topology(name: str) -> None:
     links = gpu_links(detected.element)
     assert sorted(links) == [gpu.address for gpu in ranked(machine)]
     ranks = {
-        one.get("busid"): gpu.get("rank")
-        for one in detected.element.walk()
-        for gpu in one.each("gpu")
+        element.get("busid"): gpu.get("rank")
+        for element in detected.element.walk()
+        for gpu in element.each("gpu")
     }
     assert [ranks[address] for address in sorted(links)] == [str(i) for i in range(len(links))]
     assert len(list(detected.element.each("cpu"))) >= 2
-    speeds = {one.get("link_speed") for one in detected.element.walk() if one.tag == "pci"}
+    speeds = {
+        element.get("link_speed") for element in detected.element.walk() if element.tag == "pci"
+    }
     assert all(speed is not None and speed.endswith(" GT/s PCIe") for speed in speeds)
 
 
@@ -147,7 +149,7 @@ def test_amd_gpus_get_what_rccl_writes() -> None:
         ("dev", "0"), ("sm", "304"), ("gcn", "gfx942"), ("arch", "38911"), ("rank", "0"),
         ("gdr", "1"),
     )  # fmt: skip
-    assert [(one.tag, one.get("count"), one.get("tclass")) for one in gpu.children] == [
+    assert [(child.tag, child.get("count"), child.get("tclass")) for child in gpu.children] == [
         ("xgmi", "1", "0x120000")
     ] * 7
     cpu = next(element.each("cpu"))
@@ -185,7 +187,7 @@ def test_which_nvlinks_count() -> None:
         ("0000:09:00.0", 12, "0x068000"),
         ("fffffff:ff:ff.0", 1, "0x068000"),
     ]
-    assert any("0000:09:00.0" in one for one in detected.assumptions)
+    assert any("0000:09:00.0" in text for text in detected.assumptions)
     old = found(with_gpu(machine(), nvlinks=links, compute_capability="7.5"))
     assert gpu_links(old.element)["0000:01:00.0"][0][1] == 6
 

@@ -103,7 +103,7 @@ def test_nvlinks_to_switches_peers_and_nowhere() -> None:
 
 def test_pci_devices_hang_as_the_file_has_them() -> None:
     devices = {device.address: device for device in part(MADE).pci}
-    assert [(one.address, one.parent, one.kind) for one in devices.values()] == [
+    assert [(device.address, device.parent, device.kind) for device in devices.values()] == [
         ("0000:01:00.0", "cpu 0", "switch"),
         ("0000:02:00.0", "0000:01:00.0", "switch"),
         ("0000:0c:00.0", "0000:02:00.0", "gpu"),
@@ -171,7 +171,7 @@ def test_relations_and_the_tree(tmp_path: Path) -> None:
 
 def test_two_devices_of_one_cpu_are_no_further_known(tmp_path: Path) -> None:
     cell = Node(load([str(TOPOLOGIES / "pcie_2s_nosw_intel.xml")]).snapshot).matrix.rows[0].cells
-    assert [one.letters for one in cell] == ["X", "NODE", "SYS", "SYS"]
+    assert [relation.letters for relation in cell] == ["X", "NODE", "SYS", "SYS"]
     assert (cell[1].basis, cell[2].basis) == ("assumed", "read")
     assert "topology XML" in cell[1].evidence[0]
 
@@ -216,7 +216,7 @@ def test_a_snapshot_keeps_the_file(path: Path) -> None:
     written = as_nccl_xml(again)
     assert read_topology(written.text.encode(), "again") == own
     assert written.assumptions == ()
-    ranked = sum(1 for one in own.walk() if one.tag == "gpu")
+    ranked = sum(1 for element in own.walk() if element.tag == "gpu")
     assert len(snapshot.machine.gpus) == ranked
     examined = Node(snapshot)
     assert len(examined.matrix.rows) >= ranked

@@ -248,7 +248,9 @@ elements = st.recursive(
     lambda inner: st.builds(
         Element,
         tag=names.map("x".__add__),
-        attributes=st.dictionaries(names, values, max_size=4).map(lambda one: tuple(one.items())),
+        attributes=st.dictionaries(names, values, max_size=4).map(
+            lambda items: tuple(items.items())
+        ),
         children=st.lists(inner, max_size=3).map(tuple),
     ),
     max_leaves=12,

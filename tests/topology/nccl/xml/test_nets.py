@@ -43,7 +43,7 @@ def test_interfaces_that_are_asked_for(wanted: str, names: list[str]) -> None:
     detected = found(machine(), NCCL_SOCKET_IFNAME=wanted)
     # One letter is no list to NCCL, so "e" is as if nothing were set.
     assert [net["name"] for net in nets(detected.element)] == names
-    assert any("matches no interface" in one for one in detected.assumptions) == (names == [])
+    assert any("matches no interface" in text for text in detected.assumptions) == (names == [])
 
 
 def test_ib_interfaces_come_first_and_lo_last() -> None:
@@ -53,7 +53,7 @@ def test_ib_interfaces_come_first_and_lo_last() -> None:
     assert [net["name"] for net in nets(found(only).element)] == ["lo"]
     none = found(machine(interfaces=()))
     assert [net["name"] for net in nets(none.element)] == ["eth0"]
-    assert any("No network interface" in one for one in none.assumptions)
+    assert any("No network interface" in text for text in none.assumptions)
 
 
 def test_a_virtual_interface_hangs_on_the_cpu() -> None:
@@ -94,7 +94,7 @@ def test_gdr_needs_peer_memory_or_dmabuf() -> None:
     def gdr(given: Host, **variables: str) -> tuple[str, bool]:
         detected = found(machine(rdma=rdma, host=given), **variables)
         (net,) = nets(detected.element)
-        return net["gdr"], any("NICs is assumed" in one for one in detected.assumptions)
+        return net["gdr"], any("NICs is assumed" in text for text in detected.assumptions)
 
     assert gdr(Host(modules=(Module(name="nvidia_peermem"),))) == ("1", False)
     assert gdr(Host(modules=())) == ("0", False)
@@ -110,7 +110,7 @@ def test_an_efa_adapter_is_for_a_plugin() -> None:
     rdma = (adapter("rdmap0s6", "0000:02:00.0", kind="efa", ports=(port,)),)
     detected = found(machine(rdma=rdma))
     assert [net["name"] for net in nets(detected.element)] == ["rdmap0s6"]
-    assert any("aws-ofi-nccl" in one for one in detected.assumptions)
+    assert any("aws-ofi-nccl" in text for text in detected.assumptions)
     without = found(machine(rdma=rdma), NCCL_NET_PLUGIN="none")
     assert [net["name"] for net in nets(without.element)] == ["eth0", "eth1"]
 

@@ -60,11 +60,11 @@ def test_what_is_discovered_is_decided_alike(name: str, monkeypatch: pytest.Monk
         views = entry["single_node"]["views"]
         assert len(found.views) == len(views), entry["env"]
         for view in views:
-            mine = next(one for one in found.views if set(one.ranks) == set(view["ranks"]))
-            misses += [f"{entry['env']}: {one}" for one in pair_misses(found, view)]
+            mine = next(shown for shown in found.views if set(shown.ranks) == set(view["ranks"]))
+            misses += [f"{entry['env']}: {miss}" for miss in pair_misses(found, view)]
             # No record says that a GPU cannot do GPUDirect RDMA, as some of these files do.
             if not NO_GDR.search(text):
-                misses += [f"{entry['env']}: {one}" for one in net_misses(mine, view)]
+                misses += [f"{entry['env']}: {miss}" for miss in net_misses(mine, view)]
     assert not misses, misses[:5]
 
 

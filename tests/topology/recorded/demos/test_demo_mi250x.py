@@ -42,9 +42,9 @@ def model(found: Prediction) -> str:
 def test_gpus_and_nics_are_where_they_are_on_the_blade() -> None:
     machine = demo_node("mi250x-8").snapshot.machine
     assert {gpu.address[5:7]: gpu.numa_node for gpu in machine.gpus} == GCDS
-    fabric = [one for one in machine.interfaces if one.name.startswith("hsn")]
-    assert {one.name: ((one.address or "")[5:7], one.numa_node) for one in fabric} == NICS
-    assert {one.speed_mbps for one in fabric} == {200_000}
+    fabric = [interface for interface in machine.interfaces if interface.name.startswith("hsn")]
+    assert {nic.name: ((nic.address or "")[5:7], nic.numa_node) for nic in fabric} == NICS
+    assert {nic.speed_mbps for nic in fabric} == {200_000}
     devices = {device.address: device for device in machine.pci}
     for bus, port in ROOT_OF.items():
         assert devices[f"0000:{bus}:00.0"].parent == f"0000:{port}"

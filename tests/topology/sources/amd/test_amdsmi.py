@@ -228,7 +228,9 @@ def test_power_caps_are_watts_in_every_version(cap: Any, watts: float | None) ->
 
 def test_caches_beyond_level_one(major: str) -> None:
     first = machine.parse(asked(fake.Binding(major))).gpus[0]
-    assert [(one.level, one.kind, one.size_bytes // 1024, one.count) for one in first.caches] == [
+    assert [
+        (cache.level, cache.kind, cache.size_bytes // 1024, cache.count) for cache in first.caches
+    ] == [
         (2, "data", 4096, 1),
         (3, "data", 262_144, 1),
     ]

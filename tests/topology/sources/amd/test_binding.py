@@ -166,7 +166,9 @@ def what_an_older_binding_lacks_is_a_gap(binding: Any) -> None:
     assert {text.partition(":")[0] for text in refused.values()} == {"AttributeError"}
     gpu = machine.parse(raw).gpus[0]
     assert (gpu.name, gpu.pci_id) == ("AMD Test", "1002:74a1")
-    assert [(one.level, one.kind, one.size_bytes) for one in gpu.caches] == [(2, "data", 2**22)]
+    assert [(cache.level, cache.kind, cache.size_bytes) for cache in gpu.caches] == [
+        (2, "data", 2**22)
+    ]
     assert gpu.xgmi[0].why("active") == "the installed amdsmi does not know this function"
     reading = moving.parse(moved).gpu_readings[0]
     assert reading.clock_graphics_mhz == 2000
@@ -192,7 +194,9 @@ def every_call_has_the_arguments_that_the_binding_wants(binding: Any) -> None:
     assert (gpu.name, gpu.pci_id, gpu.compute_capability) == ("AMD Test", "1002:74a1", "gfx942")
     assert (gpu.memory_bytes, gpu.core_count, gpu.clock_graphics_max_mhz) == (2**34, 304, 2100)
     assert gpu.temperature_slowdown_c == 41
-    assert [(one.level, one.kind, one.size_bytes) for one in gpu.caches] == [(2, "data", 2**22)]
+    assert [(cache.level, cache.kind, cache.size_bytes) for cache in gpu.caches] == [
+        (2, "data", 2**22)
+    ]
     assert [(link.remote_address, link.raw_gbs) for link in gpu.xgmi] == [("0000:11:00.0", 64.0)]
     assert [(p.link_type, p.p2p_read, p.p2p_dma) for p in part.pairs] == [
         ("xgmi", "ok", "not supported")

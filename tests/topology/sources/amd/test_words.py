@@ -160,7 +160,11 @@ def test_why_a_part_that_kfd_alone_tells_of_gives_its_model_and_no_dashes() -> N
 
 
 def test_no_job_over_gpus_of_two_vendors_is_spoken_of_as_a_slow_one() -> None:
-    (mixed,) = (one for one in diagnose(Case(mixed_report().node)).findings if one.id == MIXED.id)
+    (mixed,) = (
+        finding
+        for finding in diagnose(Case(mixed_report().node)).findings
+        if finding.id == MIXED.id
+    )
     assert mixed.consequence.startswith("No job runs over GPUs of two vendors")
 
 

@@ -69,7 +69,9 @@ def test_a_process_belongs_to_the_gpus_whose_memory_it_holds(tmp_path: Path) -> 
     tree = machine(tmp_path)
     process(tree, 4711, {1002: 5_000_000_000, 1003: 0})
     first, second = readings(tmp_path)
-    assert [(one.pid, one.memory_bytes) for one in first.processes or ()] == [(4711, 5 * 10**9)]
+    assert [(process.pid, process.memory_bytes) for process in first.processes or ()] == [
+        (4711, 5 * 10**9)
+    ]
     assert second.processes == ()
     verdict = judge([(first, second)], [ONE, OTHER])
     assert verdict.busy == (f"{ONE} is in use by process 4711 (4.7 GiB, 2 % of its memory)",)
@@ -117,5 +119,5 @@ def test_without_a_gpu_it_answers_nothing_and_looks_again_later(tmp_path: Path) 
 @given(JSON)
 def test_no_answer_makes_the_parser_raise(raw: object) -> None:
     found = amdgpu_readings.SOURCE.parse(raw).gpu_readings
-    assert len({one.address for one in found}) == len(found)
-    assert all((one.memory_used_bytes or 0) >= 0 for one in found)
+    assert len({reading.address for reading in found}) == len(found)
+    assert all((reading.memory_used_bytes or 0) >= 0 for reading in found)

@@ -77,7 +77,9 @@ def test_kinds_of_caches_are_told_apart_and_counted(tmp_path: Path) -> None:
         tmp_path, caches__0=L2, caches__1=L2, caches__2="level 2\nsize 512\ntype 10",
         caches__3="level 3\nsize 16384\ntype 5", caches__4="level 3\nsize 0\ntype 9",
     )  # fmt: skip
-    found = [(one.kind, one.size_bytes // 1024, one.count) for one in gpu_of(tmp_path).caches]
+    found = [
+        (cache.kind, cache.size_bytes // 1024, cache.count) for cache in gpu_of(tmp_path).caches
+    ]
     # A processor's own cache and one without a size are left out.
     assert found == [("data", 4096, 2), ("instruction", 512, 1)]
 

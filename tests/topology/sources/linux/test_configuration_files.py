@@ -131,7 +131,7 @@ def test_the_live_source_includes_the_files_with_their_origin(tmp_path: Path) ->
     raw = environment.read({"NCCL_DEBUG": "INFO", "SECRET": "x", "PATH": "/bin"}, root=root)
     assert "SECRET" not in str(raw)
     part = environment.parse(raw)
-    assert {one.name: (one.value, one.origin) for one in part.environment} == {
+    assert {variable.name: (variable.value, variable.origin) for variable in part.environment} == {
         "NCCL_DEBUG": ("INFO", "environment"),
         "NCCL_PROTO": ("Simple", "/etc/nccl.conf"),
     }
@@ -139,7 +139,7 @@ def test_the_live_source_includes_the_files_with_their_origin(tmp_path: Path) ->
 
 def test_amd_machines_have_rccls_files(tmp_path: Path) -> None:
     part = environment.parse(environment.read({}, root=machine(tmp_path, "kfd")))
-    assert {one.origin for one in part.environment} == {"/etc/rccl.conf"}
+    assert {variable.origin for variable in part.environment} == {"/etc/rccl.conf"}
 
 
 def test_an_unreadable_file_is_a_problem(tmp_path: Path) -> None:
@@ -154,4 +154,4 @@ def test_an_unreadable_file_is_a_problem(tmp_path: Path) -> None:
 )
 def test_any_raw_answer_is_understood(raw: object) -> None:
     part = environment.parse(raw)
-    assert all(environment.listed(one.name) for one in part.environment)
+    assert all(environment.listed(variable.name) for variable in part.environment)

@@ -45,7 +45,7 @@ def test_the_recorded_machine() -> None:
     machine, reading = part.host, part.host_reading
     assert machine is not None
     assert reading is not None
-    assert [(one.cores, one.threads) for one in machine.sockets] == [(64, 128), (64, 128)]
+    assert [(socket.cores, socket.threads) for socket in machine.sockets] == [(64, 128), (64, 128)]
     assert [(node.socket, node.distances, node.gpu_memory) for node in machine.numa] == [
         (0, (10, 32), False),
         (1, (32, 10), False),
@@ -108,7 +108,10 @@ def test_sockets_take_few_reads(tmp_path: Path) -> None:
     raw = host.read(FolderTree(tmp_path))
     assert [entry["cpus"] for entry in raw["sockets"]] == ["0-1,4-5", "2-3,6-7"]
     sockets = parsed(**{"sockets": raw["sockets"]}).sockets
-    assert [(one.socket, one.cores, one.threads) for one in sockets] == [(0, 2, 4), (1, 2, 4)]
+    assert [(socket.socket, socket.cores, socket.threads) for socket in sockets] == [
+        (0, 2, 4),
+        (1, 2, 4),
+    ]
 
 
 @pytest.mark.parametrize(

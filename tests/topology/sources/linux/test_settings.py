@@ -107,7 +107,7 @@ def test_where_compiled_kernels_are_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     environment = {"HOME": "/home/with blank/ann", "TRITON_CACHE_DIR": "/scratch/triton"}
     raw = settings.caches(environment, MOUNTS)
     found = parsed(caches=raw).compile_caches
-    assert [(one.name, one.path, one.variable, one.filesystem) for one in found] == [
+    assert [(cache.name, cache.path, cache.variable, cache.filesystem) for cache in found] == [
         ("CUDA", "/home/with blank/ann/.nv/ComputeCache", None, "ext4"),
         ("Triton", "/scratch/triton", "TRITON_CACHE_DIR", "overlay"),
         ("Inductor", "/tmp/torchinductor_ann", None, "tmpfs"),
@@ -145,7 +145,7 @@ def test_the_default_route_and_the_order_of_interfaces() -> None:
         "interfaces": {name: {"ifindex": "7"} for name in ("eth0", "eth1", "docker0")},
         "proc/net/route": ROUTES,
     }
-    found = {one.name: one for one in network.SOURCE.parse(raw).interfaces}
+    found = {interface.name: interface for interface in network.SOURCE.parse(raw).interfaces}
     assert {name: one.default_route for name, one in found.items()} == {
         "eth0": True,
         "eth1": False,

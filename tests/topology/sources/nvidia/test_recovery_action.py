@@ -45,7 +45,7 @@ def test_the_driver_is_asked_in_every_tenth_reading_alone() -> None:
     binding.fields = field
     reader = moving_reader(binding)
     for _ in range(20):
-        actions = [one.recovery_action for one in parse(reader()).gpu_readings]
+        actions = [reading.recovery_action for reading in parse(reader()).gpu_readings]
         assert actions == ["none", "reset"]
     for gpu in range(2):
         assert 2 <= asked.count((gpu, FIELD_NUMBER)) <= 3
@@ -91,7 +91,7 @@ def test_nvidia_smi_s_words(printed: str, action: str | None) -> None:
 def test_a_recording_says_none() -> None:
     path = RECORDINGS / "hgx-h200-4gpu-vm/nvidia-smi-q.xml"
     loaded = load([str(path)]).snapshot
-    assert {one.recovery_action for one in loaded.readings.gpus} == {"none"}
+    assert {gpu.recovery_action for gpu in loaded.readings.gpus} == {"none"}
     assert RULE in told(loaded).examined
 
 
@@ -113,7 +113,7 @@ def test_each_action_has_its_own_harm(action: str, harm: str, words: str) -> Non
     assert found.severity == harm
     assert words in found.title
     assert found.evidence[0].value == action
-    resets = [one.command for one in found.fix if "--gpu-reset" in one.command]
+    resets = [fix.command for fix in found.fix if "--gpu-reset" in fix.command]
     assert resets == (["nvidia-smi --gpu-reset -i 2"] if action.endswith("d reset") or
                       action == "reset" else [])  # fmt: skip
 

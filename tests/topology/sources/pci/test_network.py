@@ -48,7 +48,7 @@ def test_the_recorded_machine() -> None:
     (port,) = first.ports
     assert (port.state, port.physical_state, port.rate_gbit) == ("ACTIVE", "LinkUp", 400.0)
     assert by_name["mlx5_2"].kind == "roce"
-    interfaces = {one.name: one for one in part.interfaces}
+    interfaces = {interface.name: interface for interface in part.interfaces}
     assert (interfaces["ib0"].kind, interfaces["ib0"].speed_mbps) == ("infiniband", 400000)
     assert interfaces["eth0"].ips == ("192.0.2.10/24",)
     assert (interfaces["lo"].kind, interfaces["lo"].up) == ("loopback", True)
@@ -169,7 +169,7 @@ def test_the_live_machine_has_addresses() -> None:
     raw = network.read(live_tree())
     json.dumps(raw)
     part = parse(raw)
-    loopback = next((one for one in part.interfaces if one.name == "lo"), None)
+    loopback = next((interface for interface in part.interfaces if interface.name == "lo"), None)
     if loopback is None:
         pytest.skip("no loopback here")
-    assert all("%" not in ip for one in part.interfaces for ip in one.ips)
+    assert all("%" not in ip for interface in part.interfaces for ip in interface.ips)

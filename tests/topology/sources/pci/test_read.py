@@ -33,14 +33,14 @@ def machine(root: Path, addresses: list[str]) -> None:
 def test_the_reader_follows_what_moves(tmp_path: Path) -> None:
     machine(tmp_path, ["0000:00:01.0"])
     reader = pci.PciReader(FolderTree(tmp_path))
-    assert [one.link_speed_gts for one in parse(reader()).pci_readings] == [2.5]
+    assert [reading.link_speed_gts for reading in parse(reader()).pci_readings] == [2.5]
     device = tmp_path / "sys/devices/pci0000:00/0000:00:01.0"
     (device / "current_link_speed").write_text("32.0 GT/s PCIe\n")
     machine(tmp_path, ["0000:00:02.0"])
     part = parse(reader())
-    assert [one.link_speed_gts for one in part.pci_readings] == [32.0, 2.5]
+    assert [reading.link_speed_gts for reading in part.pci_readings] == [32.0, 2.5]
     (tmp_path / "sys/bus/pci/devices/0000:00:02.0").unlink()
-    assert [one.address for one in parse(reader()).pci] == ["0000:00:01.0"]
+    assert [device.address for device in parse(reader()).pci] == ["0000:00:01.0"]
 
 
 def test_a_sleeping_device_is_not_woken(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ KFD = RECORDINGS / "kfd"
 
 
 def about(rule: str, case: Case) -> list[Finding]:
-    return [one for one in diagnose(case).findings if one.id == rule]
+    return [finding for finding in diagnose(case).findings if finding.id == rule]
 
 
 @pytest.mark.parametrize(("file", "gpus"), [("mi300x-8-cpx", 63), ("mi308x-8-cpx", 32)])
@@ -86,8 +86,8 @@ def without(place: int) -> NodeSnapshot:
 
 def test_links_to_a_gpu_that_the_library_does_not_see_are_not_called_down() -> None:
     found = diagnose(Case(Node(without(3))))
-    assert "gpu-without-driver" in {one.id for one in found.findings}
-    assert not [one for one in found.findings if one.id == "xgmi-link-down"]
+    assert "gpu-without-driver" in {finding.id for finding in found.findings}
+    assert not [finding for finding in found.findings if finding.id == "xgmi-link-down"]
 
 
 def test_such_a_gpu_has_its_address_for_a_name_in_the_tables_too() -> None:

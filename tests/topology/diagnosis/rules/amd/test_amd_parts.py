@@ -39,7 +39,7 @@ def snapshot_of(raw: Raw, *more: Part) -> NodeSnapshot:
 
 
 def found(snapshot: NodeSnapshot) -> list[Finding]:
-    return [one for one in diagnose(Case(Node(snapshot))).findings if one.id == RULE]
+    return [finding for finding in diagnose(Case(Node(snapshot))).findings if finding.id == RULE]
 
 
 def made(tree: Tree) -> NodeSnapshot:

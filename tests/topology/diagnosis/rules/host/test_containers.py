@@ -146,8 +146,8 @@ def test_any_part_of_a_healthy_node_is_healthy(
     name: str, container: dict[str, Any], keep: range
 ) -> None:
     loud = [
-        one.title
-        for one in diagnosed(part(name, keep, container)).findings
-        if one.severity in (BROKEN, SLOW)
+        finding.title
+        for finding in diagnosed(part(name, keep, container)).findings
+        if finding.severity in (BROKEN, SLOW)
     ]
     assert not loud

@@ -25,7 +25,7 @@ def seen(snapshot: NodeSnapshot | None = None, **variables: str) -> Case:
 
 def said_of(case: Case) -> list[str] | None:
     found = devices.DEVICE_ORDER.check(case)
-    return None if found is None else [one.severity for one in found]
+    return None if found is None else [finding.severity for finding in found]
 
 
 @pytest.mark.parametrize(

@@ -29,13 +29,13 @@ def with_variables(name: str, origin: str = "environment", **values: str) -> Nod
 
 
 def finding(snapshot: NodeSnapshot, rule: str, **rest: Any) -> Finding:
-    found = [one for one in diagnosed(snapshot, **rest).findings if one.id == rule]
-    assert len(found) == 1, [one.title for one in found]
+    found = [finding for finding in diagnosed(snapshot, **rest).findings if finding.id == rule]
+    assert len(found) == 1, [finding.title for finding in found]
     return found[0]
 
 
 def silent(snapshot: NodeSnapshot, rule: str, **rest: Any) -> bool:
-    return rule not in {one.id for one in diagnosed(snapshot, **rest).findings}
+    return rule not in {finding.id for finding in diagnosed(snapshot, **rest).findings}
 
 
 def test_p2p_off_says_what_it_costs_in_busbw() -> None:
@@ -78,11 +78,11 @@ def test_only_chosen_gpus_are_counted() -> None:
 def test_a_line_of_a_file_is_to_be_deleted_by_root() -> None:
     snapshot = with_variables(H200, "/etc/nccl.conf", NCCL_P2P_DISABLE="1")
     fix = finding(snapshot, "flag-costs").fix
-    assert [(one.command, one.needs_root) for one in fix] == [
+    assert [(action.command, action.needs_root) for action in fix] == [
         ("grep -n NCCL_P2P_DISABLE /etc/nccl.conf", True)
     ]
     hostile = with_variables(H200, "/etc/a; rm -rf x.conf", NCCL_P2P_DISABLE="1")
-    assert [one.command for one in finding(hostile, "flag-costs").fix] == [""]
+    assert [fix.command for fix in finding(hostile, "flag-costs").fix] == [""]
 
 
 def test_what_keeps_nccl_from_starting_is_broken() -> None:
@@ -155,7 +155,7 @@ def test_a_file_that_is_not_there_is_read_as_such(tmp_path: Path) -> None:
     )
     assert raw["unread"] == {"NCCL_GRAPH_FILE": "/no/graph.xml: No such file or directory"}
     problems = environment.parse(raw).problems
-    assert [(one.text, one.kind) for one in problems] == [
+    assert [(problem.text, problem.kind) for problem in problems] == [
         ("NCCL_GRAPH_FILE: /no/graph.xml: No such file or directory", "absent")
     ]
 

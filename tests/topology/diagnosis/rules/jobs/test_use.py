@@ -55,7 +55,7 @@ def test_clocks_that_a_probe_saw() -> None:
 )
 def test_odd_details_of_a_figure_prove_nothing(details: dict[str, Any]) -> None:
     found = told(at_work(**details)).findings
-    assert not [one for one in found if one.id in ("throttle-hardware", "clocks-held")]
+    assert not [finding for finding in found if finding.id in ("throttle-hardware", "clocks-held")]
 
 
 def test_a_site_may_allow_a_low_power_limit() -> None:
@@ -166,7 +166,7 @@ def test_boards_with_other_part_numbers_may_have_other_firmware() -> None:
 def test_a_single_gpu_differs_from_nobody() -> None:
     alone = [base(H100).machine.gpus[0].address]
     diagnosis = told(at(H100, ("machine.gpus[7].vbios", "1")), gpus=alone)
-    ids = {one.id for one in diagnosis.findings}
+    ids = {finding.id for finding in diagnosis.findings}
     assert not ids & {"gpu-settings-differ", "gpu-firmware-mixed", "gpu-models-mixed"}
 
 

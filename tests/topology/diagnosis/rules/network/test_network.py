@@ -40,7 +40,7 @@ def nic(name: str, *ports: RdmaPort, **rest: Any) -> RdmaDevice:
 
 
 def findings(rule: Any, case: Case) -> list[tuple[str, str]]:
-    return [(one.severity, one.title) for one in rule.check(case) or ()]
+    return [(finding.severity, finding.title) for finding in rule.check(case) or ()]
 
 
 @pytest.mark.parametrize("rule", [network.PORT_DOWN, network.PORT_SLOW, network.NIC_FAR])
@@ -102,17 +102,17 @@ def test_rdma_reaches_gpu_memory_by_peer_memory_or_dmabuf(
 ) -> None:
     seen = case(host_memory_peers=peers, host_kernel=kernel, host_nvidia_module=module)
     found = rdma.PEERMEM.check(seen)
-    assert (None if found is None else [one.severity for one in found]) == said
+    assert (None if found is None else [finding.severity for finding in found]) == said
 
 
 def test_a_nic_beyond_the_host_bridge_needs_no_peer_memory() -> None:
     far = tuple(
-        msgspec.structs.replace(one, address="0000:01:00.0") for one in base(H100).machine.rdma
+        msgspec.structs.replace(nic, address="0000:01:00.0") for nic in base(H100).machine.rdma
     )
     seen = case(rdma=far, host_memory_peers=(), host_nvidia_module="closed")
     assert rdma.PEERMEM.check(seen) == []
     down = tuple(
-        msgspec.structs.replace(one, ports=(port("DOWN"),)) for one in base(H100).machine.rdma
+        msgspec.structs.replace(nic, ports=(port("DOWN"),)) for nic in base(H100).machine.rdma
     )
     assert rdma.PEERMEM.check(case(rdma=down, host_memory_peers=(), host_kernel="5.4")) == []
 
@@ -182,10 +182,10 @@ def test_virtual_functions_and_nics_for_storage_raise_no_alarm() -> None:
     down = msgspec.structs.replace(first, ports=(port("DOWN"),))
     slow = msgspec.structs.replace(second, ports=(port("ACTIVE", 100.0),))
     pci = tuple(
-        msgspec.structs.replace(one, physical_function="0000:ca:00.0")
-        if one.address in (first.address, second.address)
-        else one
-        for one in whole.machine.pci
+        msgspec.structs.replace(device, physical_function="0000:ca:00.0")
+        if device.address in (first.address, second.address)
+        else device
+        for device in whole.machine.pci
     )
     virtual = case(rdma=(down, slow, *rest), pci=pci)
     assert findings(network.PORT_DOWN, virtual) == findings(network.PORT_SLOW, virtual) == []

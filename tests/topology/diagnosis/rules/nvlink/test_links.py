@@ -23,12 +23,12 @@ BOARD = "demo hgx-h100-8"
 
 
 def of(name: str) -> Diagnosis:
-    case = next(one for one in cases() if one.name == name)
+    case = next(case for case in cases() if case.name == name)
     return diagnosed(case.snapshot, earlier=case.earlier)
 
 
 def the(found: Diagnosis, name: str) -> Finding:
-    return next(one for one in found.findings if one.id == name)
+    return next(finding for finding in found.findings if finding.id == name)
 
 
 def changed(name: str, **edits: Any) -> NodeSnapshot:
@@ -45,7 +45,7 @@ def grown(before: dict[str, int | None], now: dict[str, int | None], seconds: fl
     whole = base(LIVE)
 
     def at(counters: dict[str, int | None], moment: float) -> NodeSnapshot:
-        readings = tuple(with_link(one, counters) for one in whole.readings.gpus[:1])
+        readings = tuple(with_link(gpu, counters) for gpu in whole.readings.gpus[:1])
         return msgspec.structs.replace(
             whole,
             taken_at=moment,
@@ -107,7 +107,7 @@ def test_counters_that_say_nothing(
 
 
 def test_another_gpu_in_the_slot_has_no_earlier_counters() -> None:
-    case = next(one for one in cases() if one.name == "nvlink-replays-grow")
+    case = next(case for case in cases() if case.name == "nvlink-replays-grow")
     before = case.earlier
     assert before is not None
     gpus = tuple(msgspec.structs.replace(gpu, uuid="GPU-other") for gpu in before.machine.gpus)
@@ -117,7 +117,7 @@ def test_another_gpu_in_the_slot_has_no_earlier_counters() -> None:
 
 
 def test_a_site_may_bear_more_replays() -> None:
-    case = next(one for one in cases() if one.name == "pcie-replays-grow")
+    case = next(case for case in cases() if case.name == "pcie-replays-grow")
     policy = Policy(thresholds={"pcie-replays": {"per_minute": 1e6}})
     found = diagnosed(case.snapshot, earlier=case.earlier, policy=policy)
     assert the(found, "pcie-replays").severity == NOTICE
@@ -133,7 +133,7 @@ def test_acs_names_the_bridges_and_how_to_clear_them() -> None:
 
 @pytest.mark.parametrize("virtual", [True, None])
 def test_without_bare_metal_acs_and_the_iommu_are_not_examined(virtual: bool | None) -> None:
-    case = next(one for one in cases() if one.name == "acs-redirect-translated")
+    case = next(case for case in cases() if case.name == "acs-redirect-translated")
     snapshot = case.snapshot
     host = snapshot.machine.host
     assert host is not None
@@ -194,7 +194,7 @@ def test_islands_are_named() -> None:
 
 
 def test_gpus_of_one_island_have_no_islands() -> None:
-    case = next(one for one in cases() if one.name == "gpu-islands")
+    case = next(case for case in cases() if case.name == "gpu-islands")
     chosen = [gpu.address for gpu in case.snapshot.machine.gpus[:2]]
     assert "gpu-islands" not in ids(diagnosed(case.snapshot, gpus=chosen))
 
@@ -250,4 +250,4 @@ def test_what_is_less_harmful_explains_nothing() -> None:
     case = Case(Node(base(LIVE)))
     for cause, left in ((NOTICE, {"cause", "symptom"}), (SLOW, {"cause"})):
         found = diagnose(case, (rule("cause", cause), rule("symptom", SLOW, ("cause",))))
-        assert {one.id for one in found.findings} == left
+        assert {finding.id for finding in found.findings} == left

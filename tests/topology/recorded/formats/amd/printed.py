@@ -25,7 +25,7 @@ def read(form: Format, document: Any) -> Part:
     """Parse a document that `form` alone recognises."""
     data = document.encode() if isinstance(document, str) else json.dumps(document).encode()
     assert form.recognises(data[:65536], Path("x")), data[:80]
-    assert [one.id for one in FORMATS if one.recognises(data[:65536], Path("x"))] == [form.id]
+    assert [kind.id for kind in FORMATS if kind.recognises(data[:65536], Path("x"))] == [form.id]
     return form.parse(data, Path("x"))
 
 

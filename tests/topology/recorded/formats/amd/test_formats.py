@@ -35,18 +35,18 @@ def test_all_commands_of_7_x_make_one_machine() -> None:
     assert gpu.ecc_enabled is True
     assert gpu.serial is None
     assert gpu.why("serial") == "amd-smi prints N/A"  # not what list or metric leave out
-    assert [one.power_limit_watts for one in machine.gpus] == [750.0] * 5 + [600.0, 750.0, 750.0]
-    assert [peers(one) for one in machine.gpus] == [
-        [other for other in MESH if other != one.address] for one in machine.gpus
+    assert [gpu.power_limit_watts for gpu in machine.gpus] == [750.0] * 5 + [600.0, 750.0, 750.0]
+    assert [peers(gpu) for gpu in machine.gpus] == [
+        [other for other in MESH if other != gpu.address] for gpu in machine.gpus
     ]
     down = {
-        (one.address, link.remote_address)
-        for one in machine.gpus
-        for link in one.xgmi
+        (gpu.address, link.remote_address)
+        for gpu in machine.gpus
+        for link in gpu.xgmi
         if not link.active
     }
     assert down == {(MESH[1], MESH[4]), (MESH[4], MESH[1])}
-    for link in (link for one in machine.gpus for link in one.xgmi):
+    for link in (link for gpu in machine.gpus for link in gpu.xgmi):
         assert (link.hops, link.weight, link.links, link.speed_gts, link.width) == (
             1, 15, 1, 32.0, 16,
         )  # fmt: skip
@@ -66,7 +66,9 @@ def test_all_commands_of_7_x_make_one_machine() -> None:
     assert (now.clock_graphics_mhz, now.clock_memory_mhz) == (1890, 1300)
     assert now.memory_used_bytes == 150000 * 2**20
     assert now.processes is not None
-    assert [(one.pid, one.memory_bytes) for one in now.processes] == [(4205, 157286400000)]
+    assert [(process.pid, process.memory_bytes) for process in now.processes] == [
+        (4205, 157286400000)
+    ]
     assert {link.remote_address: (link.rx_bytes, link.tx_bytes) for link in now.xgmi}[MESH[2]] == (
         5002 * 1024, 2005 * 1024,
     )  # fmt: skip
@@ -81,7 +83,7 @@ def test_all_commands_of_7_x_make_one_machine() -> None:
     assert faulty is not None
     assert faulty.ecc is not None
     assert (faulty.ecc.corrected_volatile, faulty.ecc.uncorrected_volatile) == (3, 0)
-    assert [(one.block, one.corrected) for one in faulty.ecc_blocks] == [
+    assert [(block.block, block.corrected) for block in faulty.ecc_blocks] == [
         ("UMC", 3), ("XGMI_WAFL", 0),
     ]  # fmt: skip
     assert decode(encode(loaded.snapshot)).machine == machine
@@ -98,7 +100,7 @@ def test_what_is_decided_from_the_files_alone() -> None:
         assert (pair["path"], pair["hops"]) == (("SYS", 3) if down else ("XGMI", 1)), ends
     checked = gputop("check", "--json", "--from", str(MI300X_7))
     assert checked.returncode == 1, checked.stderr
-    found = {one["id"]: one["devices"] for one in json.loads(checked.stdout)["findings"]}
+    found = {row["id"]: row["devices"] for row in json.loads(checked.stdout)["findings"]}
     assert found["xgmi-link-down"] == [MESH[1], MESH[4]]
     assert found["pcie-width"] == [MESH[3]]
 
@@ -124,8 +126,8 @@ def test_eight_dies_of_four_packages() -> None:
     # Every pair is called XGMI at one hop; the weight tells which ones have wires of their own.
     assert {pair.hops for pair in part.pairs} == {1}
     assert len(part.pairs) == 56
-    assert sum(len(one.xgmi) for one in part.gpus) == 24
-    assert all(link.hops == 1 for one in part.gpus for link in one.xgmi)
+    assert sum(len(gpu.xgmi) for gpu in part.gpus) == 24
+    assert all(link.hops == 1 for gpu in part.gpus for link in gpu.xgmi)
     assert peers(gpu) == [part.gpus[n].address for n in (1, 2, 6)]
     now = part.gpu_readings[1]
     assert (now.temperature_c, now.clock_graphics_mhz, now.pcie_gen, now.pcie_width) == (

@@ -208,4 +208,4 @@ def test_what_the_binding_told_on_real_gpus(
         for size, level, count in listed
     ]  # fmt: skip
     found = caches_of({"cache": answer})
-    assert [(one.level, one.size_bytes // 1024, one.count) for one in found] == expected
+    assert [(cache.level, cache.size_bytes // 1024, cache.count) for cache in found] == expected

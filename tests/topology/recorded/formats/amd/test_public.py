@@ -68,7 +68,7 @@ def test_every_gpu_is_found_and_nothing_is_called_ill(name: str, gpus: int) -> N
     assert len(machine.gpus) == gpus
     assert {gpu.vendor for gpu in machine.gpus} == {"amd"}
     found_ill = diagnose(Case(found.node)).findings
-    assert not [one.id for one in found_ill if one.severity in ("broken", "slow")]
+    assert not [finding.id for finding in found_ill if finding.severity in ("broken", "slow")]
     assert not found.snapshot.problems
 
 
@@ -225,7 +225,7 @@ def test_a_ring_of_four_dies_goes_over_a_third_one_by_xgmi_since_2_30() -> None:
     assert {(p.path, p.bandwidth_gbs, p.via) for p in found.prediction.pairs} == {
         ("XGMI", 24.0, None)
     }
-    assert {one.predicted for one in found.agreement.pairs if one.logged} == {
+    assert {pair.predicted for pair in found.agreement.pairs if pair.logged} == {
         ("P2P/direct pointer",)
     }
     older = lay(log, None, library="rccl-2.21.5").prediction
@@ -240,12 +240,14 @@ def test_a_warning_names_its_source_file_without_the_path_of_the_build() -> None
     assert log.versions.library == "rccl"
     places = {note.where for note in log.notes if note.level == "WARN"}
     assert {"init.cpp:122", "misc/socket.cpp:57", "proxy.cpp:912"} <= places
-    assert {"rccl-iommu", "rccl-fine-grain", "peer-gone"} <= {one.id for one in explain(log)}
+    assert {"rccl-iommu", "rccl-fine-grain", "peer-gone"} <= {
+        finding.id for finding in explain(log)
+    }
     assert settings(log) == {"NCCL_P2P_LEVEL": "XGMI"}
 
 
 def settings(log: LogReport) -> dict[str, str]:
-    return {one.name: one.value for one in log.environment}
+    return {variable.name: variable.value for variable in log.environment}
 
 
 @pytest.mark.parametrize("size", SIZES)

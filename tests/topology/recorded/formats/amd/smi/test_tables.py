@@ -88,6 +88,6 @@ def test_a_node_with_gpus_of_two_vendors() -> None:
     assert all(vendors[pair.src] == vendors[pair.dst] for pair in machine.pairs)
     assert [len(gpu.xgmi) for gpu in machine.gpus] == [0] * 4 + [7] * 8
     checked = gputop("check", "--json", "--from", own, "--from", str(MI300X_7))
-    found = {one["id"] for one in json.loads(checked.stdout)["findings"]}
+    found = {row["id"] for row in json.loads(checked.stdout)["findings"]}
     assert {"xgmi-link-down", "pcie-width"} <= found
     assert "nvlink-missing" not in found  # AMD has none to miss
