@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from hypothesis import HealthCheck, settings
 from tests.support.amdsmi.wheels import NoWheel, Shelf
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # torch's threads burn the cores that tests share
+# Tests start Python hundreds of times: no start compiles again what an earlier one compiled.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A slow or busy machine fails no test.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

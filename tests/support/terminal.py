@@ -20,6 +20,7 @@ from types import TracebackType
 from tests.support.places import ROOT
 
 ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+END = b"\0end of what the program wrote\0"
 
 
 class Terminal:
@@ -106,7 +107,9 @@ class Terminal:
             if sought.search(self.text()):
                 return time.perf_counter() - self.started
             if self.process.poll() is not None:
-                self.read(0)
+                self._read_rest()
+                if sought.search(self.text()):
+                    return time.perf_counter() - self.started
                 break
         raise AssertionError(f"{pattern!r} not seen; last: {self.text()[-1500:]!r}")
 
@@ -116,8 +119,20 @@ class Terminal:
         while self.process.poll() is None:
             self.read(0.01)
             assert time.perf_counter() - started < seconds, "still running"
-        self.read(0)
+        self._read_rest()
         return time.perf_counter() - started
+
+    def _read_rest(self) -> None:
+        """Take all that an ended program wrote: what comes before a mark of our own."""
+        try:
+            os.write(self._slave, END)
+        except OSError:
+            return  # hung up
+        end = time.perf_counter() + 60
+        while not self.written.endswith(END):
+            assert time.perf_counter() < end, "the terminal does not give what was written"
+            self.read()
+        self.written = self.written.removesuffix(END)
 
     def sane(self) -> bool:
         """Whether the terminal's modes are as before: echo, line mode, signals."""
