@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...hardware.words import library_words
 from ...model.page import Section
 from ...nccl.decide.summary import duration, message_size
 from ..catalogue.catalogue import catalogue
@@ -27,7 +28,7 @@ def sections(comparison: Comparison) -> tuple[Section, ...]:
             bullets=(*bullets, *clauses(comparison)),
         )
     ]
-    if any(time.before_us is not None or time.after_us is not None for time in effect.times):
+    if _has_times(effect):
         found.append(Section(title="Predicted all-reduce", table=_times(comparison)))
     if comparison.export:
         found.append(Section(title="To set it up", paragraphs=(comparison.export,)))
@@ -37,6 +38,7 @@ def sections(comparison: Comparison) -> tuple[Section, ...]:
 def clauses(comparison: Comparison) -> tuple[str, ...]:
     """Say what changes, in a sentence or clause each; the reason when nothing does."""
     effect = comparison.effect
+    words = library_words(comparison.changed.library.name)
     if effect.failure[1]:
         return (f"The start fails: {effect.failure[1]}.",)
     if effect.nothing:
@@ -51,8 +53,8 @@ def clauses(comparison: Comparison) -> tuple[str, ...]:
     found += [f"{group_in_words(g)}: {pairs_in_words(g.pairs)}" for g in effect.pairs[:8]]
     if effect.nodes[0] != effect.nodes[1]:
         found.append(
-            f"NCCL counts {effect.nodes[1]} nodes instead of {effect.nodes[0]}: GPUs that reach "
-            "each other by P2P or SHM make one"
+            f"{words.library} counts {effect.nodes[1]} nodes instead of {effect.nodes[0]}: GPUs "
+            "that reach each other by P2P or SHM make one"
         )
     for graph in effect.graphs:
         rest = "another order of GPUs" if graph.order else f"{graph.before} -> {graph.after}"
@@ -60,12 +62,17 @@ def clauses(comparison: Comparison) -> tuple[str, ...]:
     if effect.channels[0] != effect.channels[1]:
         found.append(f"coll channels: {effect.channels[0]} -> {effect.channels[1]}")
     found += nets_in_words(effect.nets)
-    if effect.pairs and not effect.times_changed:
+    if effect.pairs and _has_times(effect) and not effect.times_changed:
         found.append(
-            "the predicted times stay: NCCL's model does not ask by which transport bytes go; "
-            "measure it"
+            f"the predicted times stay: {words.library}'s model does not ask by which transport "
+            "bytes go; measure it"
         )
     return tuple(found)
+
+
+def _has_times(effect: Effect) -> bool:
+    """Whether times are predicted; for RCCL none are."""
+    return any(time.before_us is not None or time.after_us is not None for time in effect.times)
 
 
 def _pairs(effect: Effect) -> str:
