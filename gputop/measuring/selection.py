@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from gputop.topology.hardware.vendors import AMD, NVIDIA, VENDORS, vendor_of
 from gputop.topology.model.machine import Gpu, Machine
 from gputop.topology.nccl.decide.communicator import address_of
 from gputop.topology.nccl.decide.unserved import unserved_gpus
@@ -12,11 +13,14 @@ from gputop.topology.nccl.order import hip_order
 from gputop.topology.nccl.system.ranks import ranks_of
 from gputop.topology.nccl.xml.detect import ranked
 
-DRIVERS = {"index": ("nvidia", "amd"), "nvml": ("nvidia",), "amdsmi": ("amd",)}
+EVERY = tuple(vendor.id for vendor in VENDORS)
+DRIVERS = {"index": EVERY} | {vendor.management.lower(): (vendor.id,) for vendor in VENDORS}
 """Prefix of an index -> the vendors whose GPUs it counts; "index" is a bare number."""
-RUNTIMES = {"cuda": ("nvidia", "amd"), "hip": ("amd",)}
+RUNTIMES = {vendor.runtime.lower(): (vendor.id,) for vendor in VENDORS} | {
+    NVIDIA.runtime.lower(): EVERY
+}
 """PyTorch on ROCm says cuda:N as well."""
-KINDS = ("nvml", "amdsmi", "cuda", "hip", "rank")
+KINDS = (*DRIVERS.keys() - {"index"}, *RUNTIMES, "rank")
 ADDRESS = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])$")
 
 
@@ -105,7 +109,7 @@ def _by_rank(machine: Machine) -> list[str]:
 def _by_runtime(gpus: Sequence[Gpu]) -> list[str]:
     """Addresses by CUDA index for GPUs of one model: PCI order; HIP has its own order."""
     known = list({gpu.address: gpu for gpu in gpus}.values())
-    amd = bool(known) and known[0].vendor == "amd"
+    amd = bool(known) and vendor_of(known[0]) is AMD
     return [gpu.address for gpu in (hip_order(known) if amd else known)]
 
 

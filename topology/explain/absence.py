@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ..hardware.vendors import AMD, NVIDIA
 from ..model.element import NOT_IN_XML
 from ..model.machine import Host, PciDevice
 from ..model.snapshot import NodeSnapshot, Problem, SourceState
@@ -20,7 +21,6 @@ from .absence_reason import (
     problem_of,
 )
 
-NVIDIA, AMD = 0x10DE, 0x1002
 RESERVED = ("vfio-pci", "pci-stub")
 """Drivers that keep a device for a virtual machine."""
 ASKED = ("nvml", "pci", "host")
@@ -50,7 +50,7 @@ def why_no_gpu(snapshot: NodeSnapshot) -> tuple[Reason, ...]:
     ]
     reasons: list[Reason] = []
     for vendor, explain in ((NVIDIA, _nvidia), (AMD, _amd)):
-        devices = [device for device in silent if device.vendor_id == vendor]
+        devices = [device for device in silent if device.vendor_id in vendor.pci_ids]
         reasons += _taken(devices)
         free = [device for device in devices if device.driver not in RESERVED]
         if free:
@@ -113,8 +113,8 @@ def _taken(devices: Sequence[PciDevice]) -> list[Reason]:
 
 def _nvidia(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
     host, problem = snapshot.machine.host, problem_of(snapshot, "nvml")
-    bound = [device for device in devices if device.driver == "nvidia"]
-    loaded = bool(bound) or _loaded(host, "nvidia")
+    bound = [device for device in devices if device.driver == NVIDIA.module]
+    loaded = bool(bound) or _loaded(host, NVIDIA.module)
     there = tuple(f"{label(device)}, driver {device.driver or 'none'}" for device in devices[:8])
     if any(device.driver == "nouveau" for device in devices) and not bound:
         return Reason(
@@ -246,18 +246,18 @@ def _amd(snapshot: NodeSnapshot, devices: Sequence[PciDevice]) -> Reason:
             else "Join the groups render and video, then log in again.",
         )
     software = snapshot.machine.software
-    problem = problem_of(snapshot, "amd")
-    if problem is not None:
-        return Reason(
-            sentence="ROCm's management library gives no answer.",
-            evidence=(*there, *as_evidence(problem)),
-            fix="Install ROCm's amdsmi in the version of the driver.",
-        )
     if nodes is not None and software is not None and software.rocm is None:
         return Reason(
             sentence="ROCm is not in /opt/rocm, where its management library would be.",
             evidence=(*there, "no /opt/rocm/.info/version"),
             fix="Install ROCm in the version of the driver.",
+        )
+    problem = problem_of(snapshot, AMD.sources[0])
+    if problem is not None:
+        return Reason(
+            sentence="ROCm's management library gives no answer.",
+            evidence=(*there, *as_evidence(problem)),
+            fix="Install ROCm's amdsmi in the version of the driver.",
         )
     return only_pci(host, "AMD GPUs", "ROCm", there)
 

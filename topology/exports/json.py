@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ..hardware.vendors import AMD, vendors_of
 from ..model.machine import Machine
 from ..node import Node
 from ..wiring.graph import wires_of
@@ -58,10 +59,10 @@ def document(node: Node) -> dict[str, Any]:
 
 def _alphabet(machine: Machine) -> str:
     """Name the tool whose letters the cells hold: nvidia-smi has none for xGMI."""
-    vendors = {gpu.vendor for gpu in machine.gpus}
-    if vendors == {"amd"}:
+    vendors = vendors_of(machine.gpus)
+    if vendors == (AMD,):
         return "PCIe distance, XGMI of rocm-smi"
-    return "nvidia-smi topo -m" + (", XGMI of rocm-smi" if "amd" in vendors else "")
+    return "nvidia-smi topo -m" + (", XGMI of rocm-smi" if AMD in vendors else "")
 
 
 def wire_fields(wire: Wire) -> dict[str, Any]:

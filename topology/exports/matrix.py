@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..hardware.vendors import AMD, only, vendor_of
 from ..model.machine import Gpu, GpuPair, Machine
 from ..model.units import printable
 from ..node import Node
@@ -48,16 +49,14 @@ def write(node: Node) -> Written:
 
 def has_tables(machine: Machine) -> bool:
     """Whether all GPUs are AMD GPUs and a driver says how pairs of them are joined."""
-    return (
-        bool(machine.gpus)
-        and all(gpu.vendor == "amd" for gpu in machine.gpus)
-        and any(pair.link_type is not None or pair.weight is not None for pair in machine.pairs)
+    return only(machine.gpus) is AMD and any(
+        pair.link_type is not None or pair.weight is not None for pair in machine.pairs
     )
 
 
 def format_showtopo(machine: Machine) -> str:
     """Write the tables; a note below says what the hops leave out."""
-    gpus = [gpu for gpu in machine.gpus if gpu.vendor == "amd" and has_a_row(gpu)]
+    gpus = [gpu for gpu in machine.gpus if vendor_of(gpu) is AMD and has_a_row(gpu)]
     gpus.sort(key=numbered)
     pairs = {(pair.src, pair.dst): pair for pair in machine.pairs}
     lines = [_bar(" ROCm System Management Interface ")]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ..model.machine import Gpu
+from .vendors import AMD
 
 PARTS_OF_MODE = {"DPX": 2, "TPX": 3, "QPX": 4}
 """Number of parts that a package shows up as; in CPX there is one for each XCD."""
@@ -32,7 +33,7 @@ def numbered(gpus: Mapping[str, Gpu]) -> dict[str, Gpu]:
     """
     members: dict[str, list[Gpu]] = {}
     for gpu in gpus.values():
-        if gpu.vendor == "amd" and gpu.address[-2:-1] == "." and gpu.address[-1].isdigit():
+        if gpu.vendor == AMD.id and gpu.address[-2:-1] == "." and gpu.address[-1].isdigit():
             members.setdefault(package(gpu.address), []).append(gpu)
     found = dict(gpus)
     for parent, parts in members.items():

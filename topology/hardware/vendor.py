@@ -40,7 +40,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     memory_clients: tuple[str, ...] = ()
     """Names of its driver in /sys/kernel/mm/memory_peers (NCCL transport/net_ib, gdr support)."""
     sources: tuple[str, ...] = ()
-    """Ids of the sources that ask about its GPUs alone."""
+    """Ids of the sources that ask about its GPUs alone; the first asks its management library."""
     distances: str = "letters of PCIe distance"
     """Whose letters a matrix of links uses."""
     letters: str = "letters of PCIe distance"

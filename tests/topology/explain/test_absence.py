@@ -113,6 +113,15 @@ CAUSES = {
         ),
         "ROCm is not in /opt/rocm",
     ),
+    "no amdsmi": (
+        snapshot(
+            amd(),
+            device_nodes=("/dev/kfd",),
+            software=Software(rocm="6.4.1"),
+            problem=Problem(source="amdsmi", text="no module named amdsmi"),
+        ),
+        "ROCm's management library gives no answer",
+    ),
     "some of them": (
         snapshot(nvidia(), device_nodes=NODES, container=DOCKER),
         "this container may not have",

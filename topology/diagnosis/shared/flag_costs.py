@@ -11,6 +11,7 @@ from ...expectation.judge import Judge
 from ...expectation.references import pcie_practical
 from ...expectation.variables import VariableEffect
 from ...hardware.specs import Sku
+from ...hardware.vendors import NVIDIA
 from ...model.quantities import ALL_REDUCE
 from ...model.snapshot import Measurement
 from ...nccl.decide.predict import predict
@@ -173,7 +174,7 @@ def _moves(before: Prediction, after: Prediction) -> Moves:
 
 def _like_measured(sku: Sku | None) -> bool:
     """Whether staging through host memory was measured on such a GPU: NCCL, PCIe 5.0."""
-    return sku is not None and sku.vendor.lower() == "nvidia" and sku.pcie_gen == 5
+    return sku is not None and sku.vendor == NVIDIA.name and sku.pcie_gen == 5
 
 
 def _ring(effect: VariableEffect) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from ...hardware.vendors import AMD, vendor_of
 from ...model import quantities
 from ...model.snapshot import NodeSnapshot
 from ..settings import Settings
@@ -30,7 +31,7 @@ def grants_of(snapshot: NodeSnapshot, addresses: dict[str, str], settings: Setti
     }
 
     parted = {gpu.address for gpu in snapshot.machine.gpus if gpu.mig_enabled}
-    amd = {gpu.address: gpu for gpu in snapshot.machine.gpus if gpu.vendor == "amd"}
+    amd = {gpu.address: gpu for gpu in snapshot.machine.gpus if vendor_of(gpu) is AMD}
     joined = {address: joined_to(gpu) for address, gpu in amd.items()}
 
     @cache

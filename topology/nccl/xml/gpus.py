@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ...hardware.vendors import AMD, BY_PCI_ID, NVIDIA
 from ...model.element import Element
 from ...model.machine import Gpu, NvLink, XgmiLink
 from ...model.record import Gap
 from .values import address, complete, link_gaps, speed_gts, whole
 
-NVIDIA, AMD = 0x10DE, 0x1002
 NPU_CLASS = "0x068001"
 MOST_LINKS = 64
 """Links of one bundle that become records; more are a mistake in the file."""
@@ -33,13 +33,14 @@ def gpu_of(
 ) -> Gpu:
     """Make the record of the GPU at `own`; `addresses` are those of all GPUs of the file."""
     vendor = whole(pci, "vendor")
-    amd = vendor == AMD or (vendor != NVIDIA and (version == 2 or gpu.get("gcn") is not None))
+    maker = BY_PCI_ID.get(vendor or 0)
+    amd = maker is AMD or (maker is not NVIDIA and (version == 2 or gpu.get("gcn") is not None))
     device = whole(pci, "device")
     gts, width = speed_gts(pci), whole(pci, "link_width", least=1)
     nvlinks = tuple(_nvlinks(gpu, addresses))
     record = Gpu(
         address=own,
-        vendor="amd" if amd else "nvidia",
+        vendor=(AMD if amd else NVIDIA).id,
         index=whole(gpu, "dev"),
         compute_capability=_gfx(gpu) if amd else _capability(whole(gpu, "sm", least=10)),
         core_count=whole(gpu, "sm", least=1) if amd else None,

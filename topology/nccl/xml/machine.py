@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ...hardware.vendors import BY_PCI_ID
 from ...model.cpulist import LIMIT_CPUS, written
 from ...model.element import BASE_FILE, Element
 from ...model.machine import Gpu, Host, Interface, NumaNode, PciDevice, RdmaDevice
@@ -16,7 +17,7 @@ from ...model.part import Part
 from ...model.record import Gap
 from ...model.snapshot import Problem
 from ...sources.collect import ONLY_PCI
-from .gpus import AMD, NVIDIA, gpu_of
+from .gpus import gpu_of
 from .nets import interface_of, is_rdma, net_name, rdma_of
 from .read import VERSIONS
 from .values import address, complete, link_gaps, speed_gts, whole
@@ -171,7 +172,7 @@ def _kind(pci: Element, code: str) -> str:
         return "switch"
     if code.startswith("0x068000"):
         return "nvswitch"
-    if code.startswith("0x03") and whole(pci, "vendor") in (None, NVIDIA, AMD):
+    if code.startswith("0x03") and whole(pci, "vendor") in (None, *BY_PCI_ID):
         return "gpu"
     return "nic" if code.startswith("0x02") else "other"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...hardware.vendors import AMD
 from ...model.part import Part
 from ...sources import load as load_source
 from . import figures, pci_tree
@@ -43,7 +44,7 @@ def raw(name: str, tick: int) -> dict[str, Any]:
 def opening(name: str, tick: int) -> dict[str, Any]:
     """The raw answers that a first picture needs: the GPUs and their figures."""
     shape, functions = _laid_out(name)
-    if shape.gpu.vendor == "amd":
+    if shape.gpu.vendor == AMD.id:
         from . import amd
 
         return {"amdsmi": amd.answer(shape, _gpus(functions))} | moving(name, tick)
@@ -54,7 +55,7 @@ def moving(name: str, tick: int) -> dict[str, Any]:
     """The raw answers that differ from tick to tick."""
     shape, functions = _laid_out(name)
     gpus = _gpus(functions)
-    if shape.gpu.vendor == "amd":
+    if shape.gpu.vendor == AMD.id:
         from . import amd
 
         return {"amdsmi_readings": amd.readings(shape, gpus, tick)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...hardware.vendors import AMD, NVIDIA
 from .nvml import cpu_numbers
 from .pci import ABSENT, NO_NVIDIA
 from .shape import DemoHost, DemoShape, RootPort
@@ -18,7 +19,7 @@ FAR_OF_TWO = 21
 def answer(shape: DemoShape) -> dict[str, Any]:
     """What the reader of `host` would find."""
     node = shape.node
-    nvidia = shape.gpu.vendor == "nvidia"
+    nvidia = shape.gpu.vendor == NVIDIA.id
     total = node.numa_memory_gib * len(node.numa_cpus) * 2**30
     switched = shape.nvlink is not None and bool(shape.nvlink.per_switch)
     gpus = sum(name.startswith("gpu") for slot in shape.slot for name in _devices(slot))
@@ -97,7 +98,7 @@ def _files(shape: DemoShape, total: int) -> dict[str, Any]:
         "proc/loadavg": "18.2 17.9 17.4 20/4096 52000",
         "proc/meminfo": f"MemTotal: {total // 1024} kB\nMemAvailable: {total // 1024 * 4 // 5} kB",
     }
-    if shape.gpu.vendor == "amd":
+    if shape.gpu.vendor == AMD.id:
         files["proc/driver/nvidia/version"] = files["proc/driver/nvidia/params"] = NO_NVIDIA
     elif shape.driver:
         # Volta has no open module.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...hardware.vendors import AMD
 from .pci import ABSENT, NO_NVIDIA
 from .pci_tree import Function
 from .shape import Adapter, DemoShape
@@ -96,7 +97,7 @@ def software(shape: DemoShape) -> dict[str, Any]:
         folder = "/usr/lib/x86_64-linux-gnu"
         libraries = [[f"{folder}/libnccl.so.2", f"libnccl.so.{shape.nccl}"]]
     files: dict[str, Any] = {}
-    if shape.gpu.vendor == "amd":
+    if shape.gpu.vendor == AMD.id:
         files["proc/driver/nvidia/version"] = files["usr/local/cuda/version.txt"] = NO_NVIDIA
     if shape.rccl is not None:
         names = ("MAJOR", "MINOR", "PATCH")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...hardware.vendors import NVIDIA
 from .pci_tree import Function, chain
 from .shape import DemoShape
 
@@ -16,7 +17,7 @@ _ANCESTORS = {"single": 10, "multiple": 20, "hostbridge": 30, "node": 40, "syste
 
 def answer(shape: DemoShape, functions: tuple[Function, ...]) -> dict[str, Any]:
     """What NVML would say about a demo's GPUs; {} where the GPUs are not NVIDIA's."""
-    if shape.gpu.vendor != "nvidia":
+    if shape.gpu.vendor != NVIDIA.id:
         return {}
     gpus = [function for function in functions if function.kind == "gpu"]
     wiring = _Wiring(shape, functions)

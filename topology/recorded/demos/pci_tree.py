@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ...hardware.vendors import BY_ID
+from ...hardware.vendors import AMD, BY_ID
 from .shape import Adapter, DemoShape, RootPort
 
 PORT_IDS = {"GenuineIntel": "8086:352a", "AuthenticAMD": "1022:14ab"}
@@ -150,7 +150,7 @@ class _Below:
         )  # fmt: skip
 
     def _class_code(self, kind: str) -> int:
-        if kind == "gpu" and self.shape.gpu.vendor == "amd":
+        if kind == "gpu" and self.shape.gpu.vendor == AMD.id:
             return self.shape.gpu.class_code or AMD_GPU
         if kind == "nic" and self.shape.nic.link_layer != "InfiniBand":
             return CLASSES["eth"]

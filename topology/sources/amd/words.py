@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ...hardware.vendors import AMD
+
 LINK_TYPES = {0: "internal", 1: "pcie", 2: "xgmi"}
 """What `amdsmi_topo_get_link_type` counts: amdsmi_io_link_type_t in 6.x, amdsmi_link_type_t in
 7.x. 6.x has an amdsmi_link_type_t too, with 1 for xGMI, but not in the answer of this function."""
@@ -89,7 +91,7 @@ HELD = {"sw power cap": "power cap (PPT)"}
 
 def held(reason: str, vendor: str | None) -> str:
     """A reason that holds clocks down, in the words of the vendor."""
-    return HELD.get(reason, reason) if vendor == "amd" else reason
+    return HELD.get(reason, reason) if vendor == AMD.id else reason
 
 
 def gfx_name(name: str) -> str:

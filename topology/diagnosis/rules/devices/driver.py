@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ....hardware.vendors import AMD, NVIDIA
+from ....hardware.vendors import AMD, NVIDIA, VENDORS
 from ....model.machine import Gpu
 from ....model.snapshot import Problem, SourceState
 from ....sources.collect import ONLY_PCI
@@ -115,13 +115,13 @@ def _not_answering(case: Case) -> Iterable[Finding] | None:
             )
         )
         return found
-    for vendor in ("nvidia", "amd"):
-        of_vendor = [gpu for gpu in case.gpus if gpu.vendor == vendor]
-        hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == vendor]
+    for vendor in VENDORS:
+        of_vendor = [gpu for gpu in case.gpus if gpu.vendor == vendor.id]
+        hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == vendor.id]
         if hidden and len(hidden) == len(of_vendor):
             evidence = [
                 Evidence(
-                    what=f"GPUs of {vendor.upper()} that anything but PCI describes",
+                    what=f"GPUs of {vendor.name} that anything but PCI describes",
                     value=f"0 of {len(hidden)}",
                     source=", ".join(case.snapshot.source),
                 )
@@ -193,7 +193,7 @@ def _denied(case: Case) -> Iterable[Finding] | None:
         node
         for node in closed
         # amdgpu makes its node for the graphics of a processor too.
-        if (node in _CONTROL and ("amd" if node == _KFD else "nvidia") in here)
+        if (node in _CONTROL and (AMD if node == _KFD else NVIDIA).id in here)
         or (node in numbers and (numbers[node] in by_minor or (hidden and not by_minor)))
     ]
     found = []
@@ -206,7 +206,7 @@ def _denied(case: Case) -> Iterable[Finding] | None:
     if _KFD in shut:
         gpus = vendors.amds(case)
         # Beside GPUs that NVIDIA's driver serves, AMD's display controllers may be for the screen.
-        screens = "nvidia" in here and not any(_computes(case, gpu) for gpu in gpus)
+        screens = NVIDIA.id in here and not any(_computes(case, gpu) for gpu in gpus)
         found.append(_denied_finding(case, NOTICE if screens else BROKEN, gpus, [_KFD], ()))
     return found
 
