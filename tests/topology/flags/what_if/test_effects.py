@@ -134,17 +134,6 @@ def test_a_failure_has_no_time() -> None:
     assert "The start fails: no." in " ".join(lines)
 
 
-@pytest.mark.parametrize("demo", ["mi300x-8", "pcie-l40s-8"])
-def test_what_changes_names_the_library_of_the_node(demo: str) -> None:
-    study = Study(DemoFeed(demo, version="0").at(0))
-    changed = study.change({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"})
-    lines = " ".join(section_lines(sections(changed), 80))
-    rccl = demo == "mi300x-8"
-    assert ("RCCL counts 8 nodes instead of 1" in lines) is rccl
-    assert (" NCCL counts 8 nodes instead of 1" in lines) is not rccl
-    assert not (rccl and "predicted times" in lines)
-
-
 @pytest.mark.parametrize(
     ("pairs", "words"),
     [
