@@ -224,7 +224,7 @@ def run(count: int, on_event: Any = lambda message: None, **params: Any) -> Outc
 def test_the_selftest_gives_every_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 3
     monkeypatch.setenv("NCCL_P2P_DISABLE", "1")
-    outcome = run(count, level="quick")
+    outcome = run(count, level="normal")
     assert outcome.status == "finished", outcome
     assert outcome.hello is not None
     assert outcome.hello.device_kind == "cpu"

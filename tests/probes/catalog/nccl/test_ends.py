@@ -105,8 +105,12 @@ def test_the_app_is_killed_and_nothing_stays(number: signal.Signals) -> None:
         wait_until(lambda: shared_files() == [] and private_folders() == [], GONE_SECONDS)
 
 
-@pytest.mark.parametrize("place", range(1, 6))
-def test_kill_9_of_the_worker_at_every_step(place: int) -> None:
+@pytest.mark.parametrize(
+    ("ranks", "place"),
+    [(2, 1), (2, 2), (2, 3), (2, 4), (3, 5)],
+    ids=["connecting", "first all-reduce", "all-reduce", "transfer", "transfer beside a third"],
+)
+def test_kill_9_of_the_worker_at_every_kind_of_step(ranks: int, place: int) -> None:
     killed: list[int] = []
 
     def on_event(message: Message) -> None:
@@ -117,6 +121,6 @@ def test_kill_9_of_the_worker_at_every_step(place: int) -> None:
             worker.kill()
 
     changes = fake(shared_memory=MARK)
-    outcome = run(request(2, changes=changes), on_event)
+    outcome = run(request(ranks, changes=changes), on_event)
     assert killed
     assert outcome.status == "died"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gputop.topology.logs.reading.building import MAX_COMMUNICATORS
 from gputop.topology.logs.reading.read import read_file, read_log, settings_from
 from gputop.topology.logs.report.report import LogReport
 from tests.support.nccl.logs import cases, lines_of, recorded
@@ -262,11 +263,20 @@ class Large:
         return self.block.replace(b"35d4b485bebe0be1", comm) if self.left >= 0 else b""
 
 
-def test_a_large_log_is_read_in_bounded_memory() -> None:
+def test_every_line_of_a_large_log_is_read() -> None:
     log = read_log(Large(("h200-default",), 20_000_000))
     assert log.bytes > 18_000_000
-    assert len(log.communicators) <= 256
     assert Counter(log.kinds)["unread"] == 0
+
+
+def test_more_communicators_than_are_kept_are_counted() -> None:
+    line = (
+        b"vm:1:1 [0] NCCL INFO ncclCommInitRank comm 0x%x rank 0 nranks 2 cudaDev 0 nvmlDev 0 "
+        b"busId 60 commId 0x%x - Init START"
+    )
+    log = read_log([line % (number, number) for number in range(1, 1001)])
+    assert len(log.communicators) == MAX_COMMUNICATORS < 1000
+    assert log.more["communicators"] == 1000 - MAX_COMMUNICATORS
 
 
 @pytest.mark.timing
