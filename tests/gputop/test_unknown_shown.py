@@ -25,13 +25,13 @@ def test_gpus_that_nothing_is_known_of_are_not_said_to_be_joined() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "expected"),
     [("live", "reading the node…"), ("file empty.json", "No GPU is seen here.")],
 )
-async def test_a_node_without_anything_is_no_empty_screen(source: str, told: str) -> None:
+async def test_a_node_without_anything_is_no_empty_screen(source: str, expected: str) -> None:
     async with GpuTop().run_test(size=(80, 24)) as pilot:
         await give(pilot, report_of((), source=(source,)))
-        assert told in picture(pilot)
+        assert expected in picture(pilot)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])

@@ -53,8 +53,8 @@ def test_check_cannot_tell(file: str) -> None:
     assert done.returncode == 3
     assert "the vendor of GPU0 and GPU1 is not known to gputop: intel" in done.stdout
     assert "healthy;" not in done.stdout
-    told = json.loads(gputop("check", "--json", "--from", file).stdout)
-    assert told["verdict"] == "cannot tell"
+    document = json.loads(gputop("check", "--json", "--from", file).stdout)
+    assert document["verdict"] == "cannot tell"
 
 
 def test_explain_refuses_and_says_why(file: str) -> None:

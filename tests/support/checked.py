@@ -34,8 +34,8 @@ def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> Done:
     """Run `gputop check` with these arguments."""
     capsys.readouterr()
     code = run(["check", *arguments])
-    told = capsys.readouterr()
-    return Done(code, told.out, told.err)
+    printed = capsys.readouterr()
+    return Done(code, printed.out, printed.err)
 
 
 def saved(snapshot: NodeSnapshot, path: Path) -> str:

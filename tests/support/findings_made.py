@@ -125,5 +125,5 @@ def sick_report(name: str = "sick-h100-8", *, silenced: bool = False) -> Report:
     found = sick_findings(report)
     hushed = (Silenced(finding=found[3], reason="known here"),) if silenced else ()
     kept = tuple(finding for finding in found if not silenced or finding is not found[3])
-    told = diagnosis(*kept, silenced=hushed, unexamined=("bar1-small",))
-    return Report(report.node, told, events(report, report.snapshot.taken_at))
+    made = diagnosis(*kept, silenced=hushed, unexamined=("bar1-small",))
+    return Report(report.node, made, events(report, report.snapshot.taken_at))

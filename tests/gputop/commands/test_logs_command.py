@@ -92,11 +92,11 @@ def test_files_of_the_kernel_and_devices_are_not_waited_for(
     opened: list[str] = []
     open_it = os.open
 
-    def told(path: str, flags: int, *rest: int) -> int:
+    def open_noted(path: str, flags: int, *rest: int) -> int:
         opened.append(str(path))
         return open_it(path, flags, *rest)
 
-    monkeypatch.setattr(os, "open", told)
+    monkeypatch.setattr(os, "open", open_noted)
     for arguments in (["log", "/dev/zero"], ["topo", "--from", "/dev/zero"]):
         assert run(arguments) == USAGE
         assert "/dev/zero: not a plain file" in capsys.readouterr().err

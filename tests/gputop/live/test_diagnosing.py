@@ -206,7 +206,7 @@ def test_mistakes_of_ours_do_not_stop_the_reports(rules: Rules) -> None:
 
 def test_findings_stay_with_the_next_reading() -> None:
     report = demo_report("hgx-h100-8")
-    told = Report(report.node, diagnosis(finding("x", "slow", "it is slow")), ())
-    assert told.prediction is report.prediction
-    assert told.graph is report.graph
-    assert moved(told, 1).diagnosis is told.diagnosis
+    diagnosed = Report(report.node, diagnosis(finding("x", "slow", "it is slow")), ())
+    assert diagnosed.prediction is report.prediction
+    assert diagnosed.graph is report.graph
+    assert moved(diagnosed, 1).diagnosis is diagnosed.diagnosis

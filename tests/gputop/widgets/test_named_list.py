@@ -66,11 +66,11 @@ async def test_a_click_selects_the_name_under_it(
         assert app.picked == [("two", False)]
         await pilot.click(app.table, offset=(5, above + 2), times=2)
         assert app.picked[-1] == ("three", True)
-        told = len(app.picked)
+        before = len(app.picked)
         await pilot.click(app.table, offset=(5, above + 3))
         if above:
             await pilot.click(app.table, offset=(5, 0))
-        assert len(app.picked) == told
+        assert len(app.picked) == before
         assert app.table.marks[0].line == above + 2
         app.table.move(-100)
         await settle(pilot)

@@ -164,12 +164,12 @@ def test_a_gpu_older_than_the_compiler_has_no_kernels(library: Any) -> None:
 
 
 def test_of_unlike_gpus_one_without_kernels_leaves_nothing_loaded(library: Any) -> None:
-    told = torch_of()
-    old, new = torch_of(7, 0).cuda, told.cuda.get_device_properties
-    told.cuda.get_device_properties = lambda index: (
+    torch_ = torch_of()
+    old, new = torch_of(7, 0).cuda, torch_.cuda.get_device_properties
+    torch_.cuda.get_device_properties = lambda index: (
         old.get_device_properties(index) if index == 1 else new(index)
     )
-    why = Kernels.open_or_why(told, (0, 1), library, Compiler(library, False))
+    why = Kernels.open_or_why(torch_, (0, 1), library, Compiler(library, False))
     assert why == "NVRTC knows no architecture as old as 7.0."
     assert count(library, "modules_loaded") == 0
     assert count(library, "contexts_held") == 0

@@ -59,11 +59,13 @@ def at(name: str, *edits: tuple[str, Any]) -> NodeSnapshot:
     return edited(base(name), [{"path": path, "value": value} for path, value in edits])
 
 
-def told(snapshot: NodeSnapshot, **rest: Any) -> Diagnosis:
+def device_diagnosis(snapshot: NodeSnapshot, **rest: Any) -> Diagnosis:
     """What the rules about GPUs say."""
     return diagnose(Case(Node(snapshot), **rest), RULES)
 
 
 def about(rule: str, snapshot: NodeSnapshot, **rest: Any) -> list[Finding]:
     """What one of them says."""
-    return [finding for finding in told(snapshot, **rest).findings if finding.id == rule]
+    return [
+        finding for finding in device_diagnosis(snapshot, **rest).findings if finding.id == rule
+    ]

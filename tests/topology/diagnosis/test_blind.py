@@ -17,7 +17,7 @@ from tests.support.snapshots import demo_node
 PLACES = ("0000:01:00.0", "0000:02:00.0")
 
 
-def told(readings: Readings | None = None, **facts: Any) -> Diagnosis:
+def verdict_on(readings: Readings | None = None, **facts: Any) -> Diagnosis:
     """The verdict on a host with two GPUs of which these facts are known."""
     snapshot = demo_node("hgx-h100-8").snapshot
     machine = msgspec.structs.replace(
@@ -33,7 +33,7 @@ def told(readings: Readings | None = None, **facts: Any) -> Diagnosis:
 
 
 def test_addresses_alone_are_no_proof_of_health() -> None:
-    found = told()
+    found = verdict_on()
     assert found.examined  # the rules about flags and the driver's answer
     assert found.verdict == "cannot tell"
     (nothing,) = [finding for finding in found.findings if finding.id == NOTHING]
@@ -49,5 +49,5 @@ def test_addresses_alone_are_no_proof_of_health() -> None:
     ],
 )
 def test_whatever_was_read_of_them_is_examined(known: dict[str, Any]) -> None:
-    found = told(**known)
+    found = verdict_on(**known)
     assert not [finding for finding in found.findings if finding.id == NOTHING]

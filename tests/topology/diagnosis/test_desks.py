@@ -194,9 +194,9 @@ def test_amds_graphics_beside_nvidias_gpus_may_stay_closed(kind: int, severity: 
 )
 def test_a_closed_screen_hides_no_closed_gpu_of_nvidias(node: str, count: int) -> None:
     both = beside_amds(VGA, ["/dev/kfd (no permission)", f"{node} (no permission)"])
-    told = [finding for finding in diagnosed(both).findings if finding.id == "device-node-denied"]
-    assert [finding.severity for finding in told] == [BROKEN, NOTICE]
-    loud, screen = told
+    denied = [finding for finding in diagnosed(both).findings if finding.id == "device-node-denied"]
+    assert [finding.severity for finding in denied] == [BROKEN, NOTICE]
+    loud, screen = denied
     assert len(loud.devices) == count
     assert [item.what for item in loud.evidence] == [node]
     assert loud.fix[0].command == "ls -l /dev/nvidia*"

@@ -61,11 +61,11 @@ def test_a_low_figure_is_told(quantity: str, known: str, *, one_gpu: bool) -> No
     assert low
     found = diagnose(case)
     assert found.verdict != "healthy", [finding.title for finding in found.findings]
-    told = {
+    named = {
         device
         for finding in found.findings
         if finding.severity != "notice"
         for device in finding.devices
     }
     # Where all that a GPU sends is low, the finding names that GPU.
-    assert all(told & {figure.src, figure.dst} for figure in low if figure.src)
+    assert all(named & {figure.src, figure.dst} for figure in low if figure.src)

@@ -17,15 +17,17 @@ from .device_rules import at
 LIVE, BOARD, CARDS = "hgx-h200-4gpu-live", "demo hgx-h100-8", "demo pcie-l40s-8"
 
 
-@pytest.mark.parametrize(("name", "told"), [("NVIDIA GB200", []), ("NVIDIA H200", [NOTICE])])
-def test_grace_boards_have_no_switch_that_a_guest_could_hide(name: str, told: list[str]) -> None:
+@pytest.mark.parametrize(("name", "expected"), [("NVIDIA GB200", []), ("NVIDIA H200", [NOTICE])])
+def test_grace_boards_have_no_switch_that_a_guest_could_hide(
+    name: str, expected: list[str]
+) -> None:
     guest = at(
         LIVE,
         ("machine.gpus[*].name", name),
         ("machine.host.topology_files", []),
         ("environment", []),
     )
-    assert severities("vm-flat-tree", guest) == told
+    assert severities("vm-flat-tree", guest) == expected
 
 
 QUARTERS = [
@@ -89,8 +91,8 @@ def test_where_bytes_are_lost_a_bridge_that_may_redirect_is_named_all_the_same()
         ("machine.pci[kind=switch downstream].acs", ["ReqRedir", "DirectTrans"]),
         ("measurements", [figure | {"device_kind": "gpu", "method": "p2p/2"}]),
     )
-    (told,) = (finding for finding in diagnosed(lost).findings if finding.id == "p2p-data-wrong")
-    assert "bridges above these GPUs whose ACS redirects" in [item.what for item in told.evidence]
+    (found,) = (finding for finding in diagnosed(lost).findings if finding.id == "p2p-data-wrong")
+    assert "bridges above these GPUs whose ACS redirects" in [item.what for item in found.evidence]
 
 
 REFUSED = (
@@ -110,6 +112,6 @@ def test_amds_refusal_is_no_matter_of_nvidias_list_of_chipsets() -> None:
     (finding,) = (
         finding for finding in diagnosed(snapshot).findings if finding.id == "p2p-refused"
     )
-    told = " ".join(fix.text for fix in finding.fix)
-    assert "CONFIG_HSA_AMD_P2P" in told
-    assert "chipset" not in told
+    fixes = " ".join(fix.text for fix in finding.fix)
+    assert "CONFIG_HSA_AMD_P2P" in fixes
+    assert "chipset" not in fixes

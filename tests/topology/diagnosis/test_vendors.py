@@ -36,9 +36,9 @@ SICK: dict[str, list[tuple[str, Any]]] = {
 def test_nothing_of_nvidia_is_named(rule: str) -> None:
     edits = [{"path": path, "value": value} for path, value in SICK[rule]]
     whole = with_figures(base("demo mi300x-8"), ("host", "on_device"))
-    told = [finding for finding in diagnosed(edited(whole, edits)).findings if finding.id == rule]
-    assert told
-    for finding in told:
+    found = [finding for finding in diagnosed(edited(whole, edits)).findings if finding.id == rule]
+    assert found
+    for finding in found:
         texts = [finding.title, finding.consequence]
         texts += [text for e in finding.evidence for text in (e.what, e.value)]
         # Probes' figures are held against tables whose sources may name anybody.

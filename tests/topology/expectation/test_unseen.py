@@ -105,8 +105,10 @@ def test_a_gpu_of_a_board_without_its_links_is_low_on_another_way() -> None:
     assert "GPU3 has 0 of 18 NVLinks up" in together.cause
     assert line(snapshot, collective(20.0)).startswith("data sheet 900 both ways -> 450 one way")
     names = {address: f"GPU{place}" for place, address in enumerate(gpus)}
-    told = patterns(matrix(snapshot, lambda i, j: 40.0 if 3 in (i, j) else 380.0), names, snapshot)
-    assert [(shape.kind, shape.devices) for shape in told] == [("gpu", (gpus[3],))]
+    shapes = patterns(
+        matrix(snapshot, lambda i, j: 40.0 if 3 in (i, j) else 380.0), names, snapshot
+    )
+    assert [(shape.kind, shape.devices) for shape in shapes] == [("gpu", (gpus[3],))]
 
 
 def test_a_board_that_was_handed_out_without_links_is_not_low() -> None:

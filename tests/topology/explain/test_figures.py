@@ -40,10 +40,10 @@ def test_a_figure_is_held_against_payload_and_the_healthy_one(
     why = why_measured(
         "hgx-h100-8", quantity="write_bandwidth", value=value, unit="GB/s", engine="copy engine"
     )
-    told = because(why, "How fast was it")
-    assert f"{share} of 450 GB/s payload" in told
-    assert told.endswith(f": {word}")
-    assert "nccl issue" in told
+    reason = because(why, "How fast was it")
+    assert f"{share} of 450 GB/s payload" in reason
+    assert reason.endswith(f": {word}")
+    assert "nccl issue" in reason
     assert "What was measured?" not in asked(why)
 
 
@@ -76,27 +76,27 @@ def test_a_staged_copy_is_no_p2p() -> None:
 
 def test_one_way_beside_the_other_is_held_against_one_payload() -> None:
     why = why_measured("hgx-h100-8", quantity="both_ways_bandwidth", value=375.0, unit="GB/s")
-    told = because(why, "while the other way ran")
-    assert "83 % of 450 GB/s payload" in told
-    assert "scaled" not in told
-    assert told.endswith(": healthy")
+    reason = because(why, "while the other way ran")
+    assert "83 % of 450 GB/s payload" in reason
+    assert "scaled" not in reason
+    assert reason.endswith(": healthy")
 
 
 def test_both_ways_added_are_held_against_twice_the_payload() -> None:
     why = why_measured("hgx-h100-8", quantity="together_bandwidth", value=784.0, unit="GB/s")
-    told = because(why, "both ways, added")
-    assert "87 % of 900 GB/s payload" in told
-    assert "scaled" not in told
-    assert told.endswith(": healthy")
+    reason = because(why, "both ways, added")
+    assert "87 % of 900 GB/s payload" in reason
+    assert "scaled" not in reason
+    assert reason.endswith(": healthy")
 
 
 def test_the_speed_of_wrong_data_is_not_judged() -> None:
     why = why_measured(
         "hgx-h100-8", quantity="write_bandwidth", value=395.0, unit="GB/s", verdict="wrong-data"
     )
-    told = because(why, "How fast was it, one way")
-    assert "wrong" in told
-    assert "good" not in told
+    reason = because(why, "How fast was it, one way")
+    assert "wrong" in reason
+    assert "good" not in reason
 
 
 def test_a_verdict_without_a_figure() -> None:

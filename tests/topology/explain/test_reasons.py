@@ -115,16 +115,16 @@ def test_a_fabric_that_completed_with_an_error_is_a_fault() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "told"),
+    ("word", "meaning"),
     [
         ("gpu not supported", "by design"),
         (P2P_STATUS[4], "a registry key of the driver"),
         ("ok", "no byte"),
     ],
 )
-def test_words_of_the_driver_are_explained(word: str, told: str) -> None:
+def test_words_of_the_driver_are_explained(word: str, meaning: str) -> None:
     machine = Machine(gpus=(gpu(0, A), gpu(1, B)), pairs=(pair(A, B, p2p_read=word),))
-    assert told in because(why_pair(node_of(machine), A, B), "grant")
+    assert meaning in because(why_pair(node_of(machine), A, B), "grant")
 
 
 def test_a_driver_that_was_not_asked_grants_nothing_and_denies_nothing() -> None:

@@ -109,15 +109,15 @@ def test_parts_of_a_package_stand_below_it_and_share_its_links() -> None:
     assert lines[start + 8] == "   │  └─ GPU7 0000:05:00.7"
     assert "   └─ package 0000:e5:00.0 · CPX, 7 parts · PCIe" in lines
     assert len(lines) == 1 + len(report.graph) + 8
-    title, *told = links.splitlines()
+    title, *rows = links.splitlines()
     assert title == "Links between GPUs; all parts of a package share its links:"
-    assert [line.split(" (")[0] for line in told] == [
+    assert [line.split(" (")[0] for line in rows] == [
         f"  package 0000:{bus}:00.0" for bus in ("05", "27", "47", "65", "85", "a7", "c7", "e5")
     ]
-    assert told[0].startswith("  package 0000:05:00.0 (GPU0 to GPU7): package 0000:27:00.0 ")
-    assert all(line.count("; ") == 6 for line in told)
+    assert rows[0].startswith("  package 0000:05:00.0 (GPU0 to GPU7): package 0000:27:00.0 ")
+    assert all(line.count("; ") == 6 for line in rows)
     # KFD states no rate between parts of two packages: that of the data sheet stands in.
-    assert told[0].endswith(" package 0000:e5:00.0 1 xGMI link, 64.0 GB/s assumed")
+    assert rows[0].endswith(" package 0000:e5:00.0 1 xGMI link, 64.0 GB/s assumed")
     assert "assumed" not in tree_text(demo_node("mi300x-8"))
 
 

@@ -18,7 +18,7 @@ from tests.support.app import gpu
 WORLD: dict[str, Any] = {"world_size": 4, "rendezvous": "10.0.0.1:29500"}
 
 
-def node(*processes: ProcessReading, told: bool = True) -> NodeSnapshot:
+def node(*processes: ProcessReading, described: bool = True) -> NodeSnapshot:
     """A node where the n-th process holds the n-th GPU with n GiB."""
     gpus = tuple(
         GpuReading(
@@ -27,7 +27,7 @@ def node(*processes: ProcessReading, told: bool = True) -> NodeSnapshot:
         )
         for at, one in enumerate(processes)
     )
-    readings = Readings(gpus=gpus, processes=processes if told else ())
+    readings = Readings(gpus=gpus, processes=processes if described else ())
     return NodeSnapshot(taken_at=0.0, readings=readings)
 
 
@@ -79,7 +79,7 @@ def test_parents_in_a_circle_end_nothing() -> None:
 
 
 def test_a_process_that_the_system_does_not_show_is_a_job_without_facts() -> None:
-    (job,) = jobs(node(process(5), told=False))
+    (job,) = jobs(node(process(5), described=False))
     assert (job.name, job.users, job.started_at, job.world_size) == ("pid 5", (), None, None)
     assert job.processes[0].reading == ProcessReading(pid=5)
 

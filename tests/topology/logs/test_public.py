@@ -43,12 +43,12 @@ def test_the_table_of_nccl_tests_runs_into_no_name() -> None:
 
 
 def test_a_link_that_is_narrow_at_one_end_is_told() -> None:
-    told = {finding.id: finding for finding in examined("a100-2-one-link", by_file=False).findings}
+    found = {finding.id: finding for finding in examined("a100-2-one-link", by_file=False).findings}
     assert (
         "NVL[20.0] - GPU/0-65000, where others have 240.0"
-        in told["nvlink-unequal"].evidence[0].value
+        in found["nvlink-unequal"].evidence[0].value
     )
-    assert told["topology-file-used"].severity == "notice"
+    assert found["topology-file-used"].severity == "notice"
     assert not examined("a100-2", by_file=False).findings
 
 

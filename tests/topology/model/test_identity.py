@@ -18,8 +18,8 @@ def test_no_fact_is_broken_over_two_lines(name: str) -> None:
     for width in range(60, 200):
         lines = identity_lines(snapshot, width, most=9)
         assert all(width_of(line) < width for line in lines)
-        told = [fact for line in lines for fact in text_of(line).strip().split(" · ")]
-        assert told == facts
+        shown = [fact for line in lines for fact in text_of(line).strip().split(" · ")]
+        assert shown == facts
 
 
 def test_texts_name_the_library_of_the_node_alone() -> None:

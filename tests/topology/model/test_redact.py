@@ -80,7 +80,7 @@ def test_other_ways_to_write_an_identity_go_too() -> None:
 
 
 def test_a_process_s_job_variables_and_meeting_place_name_nobody() -> None:
-    told = {
+    secrets = {
         "job": "kubernetes bobs-llm-0",
         "parent_command": "bobs-launcher",
         "hostname": "bobs-llm-0",
@@ -91,7 +91,7 @@ def test_a_process_s_job_variables_and_meeting_place_name_nobody() -> None:
             ("NCCL_HOSTID", "bobs-node"),
         ),
     }
-    one = ProcessReading(pid=7, **told)  # type: ignore[arg-type]
+    one = ProcessReading(pid=7, **secrets)  # type: ignore[arg-type]
     two = ProcessReading(pid=8, rendezvous="localhost:1", job="slurm 1234.0")
     three = ProcessReading(pid=9, rendezvous="10.9.8.7:29500", job="slurm 1234.0")
     processes = (one, two, three)
@@ -117,8 +117,8 @@ def test_a_hive_keeps_its_members_but_not_its_number() -> None:
         Gpu(address=f"0000:0{n}:00.0", vendor="amd", xgmi_hive="12609507387757274807")
         for n in range(2)
     )
-    told = Problem(source="kfd", text="xGMI hive is 12609507387757274807 by KFD, 5 by amdsmi")
-    snapshot = redacted(NodeSnapshot(taken_at=0.0, machine=Machine(gpus=gpus), problems=(told,)))
+    problem = Problem(source="kfd", text="xGMI hive is 12609507387757274807 by KFD, 5 by amdsmi")
+    snapshot = redacted(NodeSnapshot(taken_at=0.0, machine=Machine(gpus=gpus), problems=(problem,)))
     assert "12609507387757274807" not in encode(snapshot).decode()
     assert {gpu.xgmi_hive for gpu in snapshot.machine.gpus} == {"hive-1"}
 

@@ -105,7 +105,7 @@ PLAIN = system(
 )
 
 
-def told(found: Prediction) -> object:
+def decisions(found: Prediction) -> object:
     """All that a prediction decides, without the words about it."""
     return (
         [(p.path, p.hops, p.bandwidth_gbs, p.labels, p.read, p.via) for p in found.pairs],
@@ -143,10 +143,10 @@ def test_a_value_without_effect_changes_nothing(name: str, value: str, version: 
         return
     reading = read_value(flag, value, library)
     if reading.ignored:
-        assert told(found) == told(BEFORE[version]), reading
+        assert decisions(found) == decisions(BEFORE[version]), reading
         if name.startswith(("NCCL_", "RCCL_")):
             assert name in {one for one, _, _ in found.ignored}
-    if told(found) != told(BEFORE[version]) or found.failure:
+    if decisions(found) != decisions(BEFORE[version]) or found.failure:
         assert flag.libraries or not flag.of_library
 
 
@@ -155,5 +155,5 @@ def test_a_value_without_effect_changes_nothing(name: str, value: str, version: 
 def test_an_unknown_name_is_said_and_changes_nothing(name: str, value: str) -> None:
     found = decide(PLAIN, {name: value})
     if catalogue().flag(name) is None and not elsewhere(name):
-        assert told(found) == told(BEFORE["nccl-2.28.9"])
+        assert decisions(found) == decisions(BEFORE["nccl-2.28.9"])
         assert name in {one for one, _, _ in found.ignored}

@@ -100,8 +100,8 @@ def test_what_nccl_would_detect_has_the_rate_that_was_read() -> None:
     for gbs, assumed in ((223.56, False), (None, True)):
         snapshot = at(H100, *coherent, ("machine.gpus[*].c2c_gbs", gbs))
         found = detect(snapshot.machine, Settings.of(snapshot))
-        told = [element for element in found.element.walk() if element.tag == "c2c"]
-        rates = [int(link.get("bw") or 0) * int(link.get("count") or 0) / 1000 for link in told]
+        links = [element for element in found.element.walk() if element.tag == "c2c"]
+        rates = [int(link.get("bw") or 0) * int(link.get("count") or 0) / 1000 for link in links]
         assert rates == [pytest.approx(gbs or 447.12, rel=1e-3)] * 8
         assert any("C2C is on" in text for text in found.assumptions) == assumed
 

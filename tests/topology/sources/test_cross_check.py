@@ -46,8 +46,8 @@ def test_a_pair_is_told_once_though_both_directions_differ(kernel: Part) -> None
         for pair in kernel.pairs
     )
     other = msgspec.structs.replace(library(kernel), pairs=pairs)
-    told = [problem.text for problem in differences([other, kernel])]
-    assert told == [
+    texts = [problem.text for problem in differences([other, kernel])]
+    assert texts == [
         "0000:0c:00.0 and 0000:22:00.0: link xgmi by KFD, pcie by amdsmi",
         "0000:0c:00.0 and 0000:22:00.0: weight 15 by KFD, 72 by amdsmi",
     ]
@@ -58,12 +58,12 @@ def test_gpus_that_one_lacks_and_facts_that_differ(kernel: Part) -> None:
         msgspec.structs.replace(gpu, compute_partition="CPX") if "0c:" in gpu.address else gpu
         for gpu in kernel.gpus[:7]
     )
-    told = differences([msgspec.structs.replace(library(kernel), gpus=gpus), kernel])
-    assert [problem.text for problem in told] == [
+    problems = differences([msgspec.structs.replace(library(kernel), gpus=gpus), kernel])
+    assert [problem.text for problem in problems] == [
         "KFD shows 0000:df:00.0, amdsmi does not",
         "0000:0c:00.0: compute partition is SPX by KFD and sysfs, CPX by amdsmi",
     ]
-    assert {(problem.source, problem.kind) for problem in told} == {("kfd", "mismatch")}
+    assert {(problem.source, problem.kind) for problem in problems} == {("kfd", "mismatch")}
 
 
 def test_links_that_are_counted_otherwise(kernel: Part) -> None:
@@ -83,9 +83,9 @@ def test_what_either_does_not_know_is_no_difference(kernel: Part) -> None:
 
 def test_many_differences_are_counted(kernel: Part) -> None:
     pairs = tuple(msgspec.structs.replace(pair, weight=1) for pair in kernel.pairs)
-    told = differences([msgspec.structs.replace(library(kernel), pairs=pairs), kernel])
-    assert len(told) == LIMIT + 1
-    assert told[-1].text == f"KFD and amdsmi differ in {28 - LIMIT} more points"
+    problems = differences([msgspec.structs.replace(library(kernel), pairs=pairs), kernel])
+    assert len(problems) == LIMIT + 1
+    assert problems[-1].text == f"KFD and amdsmi differ in {28 - LIMIT} more points"
 
 
 def test_a_snapshot_shows_them_and_the_library_wins_the_field(kernel: Part) -> None:
@@ -105,8 +105,8 @@ def test_the_two_sources_mean_the_same_by_the_same_words(tmp_path: Path, major: 
     kfd_trees.mi300x(tmp_path, mbs=50_000 if major == 6 else 64_000, hive_id=hive)
     kernel = kfd.SOURCE.parse(kfd.read(FolderTree(tmp_path)))
     ignored = ("KFD node", "render node")
-    told = [problem.text for problem in differences([other, kernel])]
-    assert [text for text in told if not any(word in text for word in ignored)] == []
+    texts = [problem.text for problem in differences([other, kernel])]
+    assert [text for text in texts if not any(word in text for word in ignored)] == []
     snapshot = merge([other, kernel], taken_at=0.0, source=("test",), gputop="")
     link = snapshot.machine.gpus[0].xgmi[0]
     assert (link.raw_gbs, link.links, link.hops, link.why("raw_gbs")) == (64.0, 1, 1, None)

@@ -81,9 +81,9 @@ def test_the_module_tells_of_gpus_that_nvml_hides(tmp_path: Path) -> None:
         )
     raw = device_nodes.read_gpus(FolderTree(tmp_path))
     assert "1234" not in repr(raw)
-    told = parsed(nvidia_gpus=raw).nvidia_gpus
-    assert told is not None
-    assert {(gpu.address, gpu.minor, gpu.excluded) for gpu in told} == {
+    gpus = parsed(nvidia_gpus=raw).nvidia_gpus
+    assert gpus is not None
+    assert {(gpu.address, gpu.minor, gpu.excluded) for gpu in gpus} == {
         (A, 0, False),
         (B, 1, True),
     }
@@ -93,19 +93,19 @@ def test_the_module_tells_of_gpus_that_nvml_hides(tmp_path: Path) -> None:
     "raw", [None, 5, [], {}, "x", {"../x": {"Device Minor": "1"}}, {"\x1b[31m": {}}]
 )
 def test_other_answers_name_no_gpu(raw: object) -> None:
-    told = parsed(nvidia_gpus=raw)
-    assert not told.nvidia_gpus
-    if told.nvidia_gpus is None:
-        assert told.why("nvidia_gpus") == "not there"
+    host = parsed(nvidia_gpus=raw)
+    assert not host.nvidia_gpus
+    if host.nvidia_gpus is None:
+        assert host.why("nvidia_gpus") == "not there"
 
 
 @pytest.mark.parametrize("lines", [{}, {"Device Minor": "many"}, {"Device Minor": "-1"}, None, 3])
 def test_a_gpu_without_a_number_has_no_node(lines: object) -> None:
-    told = parsed(nvidia_gpus={A: lines}, device_nodes=[["/dev/nvidia0", True]])
-    assert told.nvidia_gpus is not None
-    assert told.nvidia_gpus[0].minor is None
+    host = parsed(nvidia_gpus={A: lines}, device_nodes=[["/dev/nvidia0", True]])
+    assert host.nvidia_gpus is not None
+    assert host.nvidia_gpus[0].minor is None
     gpu = base("demo hgx-h100-8").machine.gpus[0]
-    assert (gpu.address, given.access(told, gpu)) == (A, None)
+    assert (gpu.address, given.access(host, gpu)) == (A, None)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_a_gpu_without_a_number_has_no_node(lines: object) -> None:
     ],
 )
 def test_how_a_process_reaches_a_gpu(node: list[object], word: str) -> None:
-    told = parsed(nvidia_gpus={A: {"Device Minor": "0"}}, device_nodes=[node])
+    host = parsed(nvidia_gpus={A: {"Device Minor": "0"}}, device_nodes=[node])
     gpus = base("demo hgx-h100-8").machine.gpus
-    assert given.access(told, gpus[0]) == word
-    assert given.access(told, gpus[1]) is None
+    assert given.access(host, gpus[0]) == word
+    assert given.access(host, gpus[1]) is None
     assert given.access(parsed(device_nodes=[node]), gpus[0]) is None
 
 

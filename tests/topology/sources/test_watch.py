@@ -174,9 +174,9 @@ def test_the_processes_of_the_gpus_are_described_before_all_is_settled(
     assert feed.snapshot().readings.processes == (ProcessReading(pid=7),)
 
 
-@pytest.mark.parametrize(("gpus", "told"), [((GPU,), []), ((), ["amdsmi"])])
+@pytest.mark.parametrize(("gpus", "received"), [((GPU,), []), ((), ["amdsmi"])])
 def test_a_driver_whose_maker_has_no_gpu_here_is_no_problem_beside_another(
-    feeds: list[LiveFeed], gpus: tuple[Gpu, ...], told: list[str]
+    feeds: list[LiveFeed], gpus: tuple[Gpu, ...], received: list[str]
 ) -> None:
     def refuse() -> Any:
         raise SourceAbsent("the Python package amdsmi is not installed")
@@ -190,4 +190,4 @@ def test_a_driver_whose_maker_has_no_gpu_here_is_no_problem_beside_another(
     feeds.append(feed)
     assert until(feed.settled)
     feed.snapshot()
-    assert [problem.source for problem in feed.snapshot().problems] == told
+    assert [problem.source for problem in feed.snapshot().problems] == received

@@ -128,9 +128,9 @@ def test_people_get_one_line_a_finding_and_the_verdict_last(
     assert any("[bar1-small]" in line and line.startswith("• notice") for line in lines)
     assert max(map(len, lines)) <= 80
     assert "healthy" in lines[-1]
-    told = checked(capsys, "--quick", "--verbose", "--from", path).out
-    assert "256 MiB for" in told
-    assert max(map(len, told.splitlines())) <= 80
+    printed = checked(capsys, "--quick", "--verbose", "--from", path).out
+    assert "256 MiB for" in printed
+    assert max(map(len, printed.splitlines())) <= 80
 
 
 def test_a_silenced_rule_is_shown_with_its_reason(

@@ -123,8 +123,8 @@ def test_the_table_refuses_what_is_wrong() -> None:
 @pytest.mark.parametrize("at", [0.0, -1.0, 1.7e9, 1e12, 1e15, -1e15, 1e300, -1e300])
 def test_every_moment_is_a_date(at: float) -> None:
     node = msgspec.structs.replace(base("demo hgx-h100-8"), taken_at=at)
-    told = Answer(diagnosis=Diagnosis(examined=("a-a",)), node=node, mode="quick", gpus=())
-    root = suites(told, load())
+    answer = Answer(diagnosis=Diagnosis(examined=("a-a",)), node=node, mode="quick", gpus=())
+    root = suites(answer, load())
     counted(root)
     assert (root[0].attrib["timestamp"] == "1970-01-01T00:00:00") is (at == 0 or abs(at) > 1e11)
 

@@ -34,9 +34,13 @@ def test_a_part_of_a_mesh_is_told_what_check_tells(demo: str, gpus: int) -> None
     snapshot = demo_node(demo).snapshot
     addresses = [gpu.address for gpu in snapshot.machine.gpus[:gpus]]
     (finding,) = FEW.check(Case(Node(snapshot), gpus=addresses)) or ()
-    (told,) = document("--demo", demo, "--gpus", chosen)["advice"]
-    assert (told["id"], told["title"], told["command"]) == ("amd-few-gpus", finding.title, EXPORT)
-    assert finding.evidence[0].value in told["why"]
+    (remark,) = document("--demo", demo, "--gpus", chosen)["advice"]
+    assert (remark["id"], remark["title"], remark["command"]) == (
+        "amd-few-gpus",
+        finding.title,
+        EXPORT,
+    )
+    assert finding.evidence[0].value in remark["why"]
     text = " ".join(explained("--demo", demo, "--gpus", chosen).split())
     assert f"{finding.title}: {finding.evidence[0].value}" in text
     assert text.endswith(EXPORT)
@@ -57,8 +61,8 @@ def test_others_are_told_nothing(words: tuple[str, ...]) -> None:
 
 def test_one_who_follows_it_is_not_told_again() -> None:
     words = ("--demo", "mi300x-8", "--gpus", "0,1", "--set", "NCCL_MIN_NCHANNELS=32")
-    (told,) = document(*words)["advice"]
-    assert (told["text"], told["command"]) == ("", "")
-    assert "1 of 7 links of each GPU is in use" in told["why"]
+    (remark,) = document(*words)["advice"]
+    assert (remark["text"], remark["command"]) == ("", "")
+    assert "1 of 7 links of each GPU is in use" in remark["why"]
     fewer = document("--demo", "mi300x-8", "--gpus", "0,1", "--set", "NCCL_MIN_NCHANNELS=8")
     assert fewer["advice"][0]["command"] == EXPORT

@@ -164,8 +164,8 @@ def test_seventy_two_gpus_in_one_domain(tmp_path: Path) -> None:
 def test_the_text_of_a_change_ends_with_before_and_after(topology: str) -> None:
     done = gputop("explain", "--from", topology, "--set", "NCCL_P2P_DISABLE=1")
     assert done.returncode == 0, done.stderr
-    told = done.stdout.partition("What changes with NCCL_P2P_DISABLE=1")[2]
-    assert "28 of 28 pairs change" in told
-    assert "Predicted all-reduce" in told
-    assert told.rstrip().endswith("export NCCL_P2P_DISABLE=1")
+    changes = done.stdout.partition("What changes with NCCL_P2P_DISABLE=1")[2]
+    assert "28 of 28 pairs change" in changes
+    assert "Predicted all-reduce" in changes
+    assert changes.rstrip().endswith("export NCCL_P2P_DISABLE=1")
     assert all(len(line) <= 80 for line in done.stdout.splitlines())

@@ -16,7 +16,7 @@ from tests.support.expectation_made import (
 )
 
 
-def told(snapshot: NodeSnapshot, *figures: Measurement) -> str:
+def low_line(snapshot: NodeSnapshot, *figures: Measurement) -> str:
     names = {gpu.address: f"GPU{gpu.index}" for gpu in snapshot.machine.gpus}
     text = report(Expecting(snapshot, names).of(figures), names)
     assert max(len(line) for line in text.splitlines()) <= 80
@@ -27,7 +27,7 @@ def test_each_gpu_has_its_own_cause_or_none() -> None:
     snapshot = change_gpu(demo("hgx-h100-8"), 1, power_limit_watts=350.0)
     gpus = addresses(snapshot)
     hot = {"throttle": ["hw-thermal"]}
-    text = told(
+    text = low_line(
         snapshot,
         figure("gemm", 700.0, gpus[0], variant=CUBE),
         figure("gemm", 420.0, gpus[1], variant=CUBE, details={"throttle": ["sw-power-cap"]}),
@@ -47,14 +47,14 @@ def test_causes_of_many_gpus_are_counted() -> None:
         figure("h2d_bandwidth", 27.0, gpu, variant="pinned", details=slots)
         for gpu in addresses(snapshot)
     ]
-    text = told(snapshot, *low)
+    text = low_line(snapshot, *low)
     assert text.count("runs at PCIe gen5 x8 instead of gen5 x16") == 4
     assert "; 4 more causes, which --json has" in text
 
 
 def test_a_reference_and_an_estimate_are_told_apart() -> None:
     snapshot = demo("pcie-l40s-8")
-    text = told(snapshot, *matrix(snapshot, lambda i, j: 25.0))
+    text = low_line(snapshot, *matrix(snapshot, lambda i, j: 25.0))
     assert "healthy is about 26.3 GB/s (typical), of the others by an estimate 22.2" in text
 
 
@@ -63,11 +63,11 @@ def test_a_node_that_no_table_holds_hears_why() -> None:
     gpus = tuple(snapshot.machine.gpus[:1])
     snapshot = with_machine(snapshot, gpus=gpus, pairs=())
     snapshot = change_gpu(snapshot, 0, name="Orin (nvgpu)", pci_id=None)
-    text = told(snapshot, figure("memory_copy", 150.0, gpus[0].address, bytes_per_copy=2 << 30))
+    text = low_line(snapshot, figure("memory_copy", 150.0, gpus[0].address, bytes_per_copy=2 << 30))
     assert text.endswith("no reference: no table holds this model")
 
 
 def test_what_has_a_reference_hears_no_reason_for_none() -> None:
     snapshot = demo("hgx-h100-8")
-    text = told(snapshot, figure("gemm", 700.0, addresses(snapshot)[0], variant=CUBE))
+    text = low_line(snapshot, figure("gemm", 700.0, addresses(snapshot)[0], variant=CUBE))
     assert "no reference:" not in text

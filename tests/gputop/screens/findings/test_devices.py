@@ -58,9 +58,9 @@ async def test_why_of_a_gpu_begins_with_what_was_found_of_it(view: str) -> None:
             while diagram.box.members != (first,):  # type: ignore[attr-defined]
                 await press(pilot, "tab")
         await press(pilot, "w")
-        told = picture(pilot)
-        assert "▸ slow: GPU0 [b]is narrow[/b]" in told
-        assert "what follows of pcie-width · rule pcie-width" in told
+        shown = picture(pilot)
+        assert "▸ slow: GPU0 [b]is narrow[/b]" in shown
+        assert "what follows of pcie-width · rule pcie-width" in shown
         facts = pilot.app.screen.explanation.facts  # type: ignore[attr-defined]
         assert all("GPU1 is lost" not in fact.answer for fact in facts)
         await press(pilot, "y")

@@ -63,10 +63,10 @@ async def test_the_list_goes_by_harm_and_the_first_is_told(size: tuple[int, int]
         lines = text(pilot, "#finding-list").splitlines()[1:]
         words = ["broken", "slow", "cannot tell", "by design", "silenced", "1 rule"]
         assert [word in line for word, line in zip(words, lines, strict=True)] == [True] * 6
-        told = text(pilot, "#finding")
+        shown = text(pilot, "#finding")
         parts = ("16 of 18", "nvmlDeviceGetNvLinkState", "So: All-reduce", "Disproof:", "Fix:",
                  "nvidia-smi --gpu-reset -i 3", "needs root", "azhpc-diagnostics#73")  # fmt: skip
-        assert [part in told for part in parts] == [True] * len(parts)
+        assert [part in shown for part in parts] == [True] * len(parts)
         assert "broken" in text(pilot, "#findings-head")
         head = text(pilot, "#findings-head")
         assert "1 by design, 1 silenced" in head
@@ -245,10 +245,10 @@ async def test_news_stands_in_the_status_for_a_while() -> None:
         await give(pilot, report)
         await press(pilot, KEY)
         assert text(pilot, "#status").strip() == ""
-        told = text(pilot, "#events")
-        assert "22:13:15 ▼ GPU3, links 4 and 7: +12 NVLink replays (first 22:03:15)" in told
-        assert "GPU1: throttled: hw thermal" in told
-        assert "mlx5_0: port 1 not active, 2 times, over" in told
+        shown = text(pilot, "#events")
+        assert "22:13:15 ▼ GPU3, links 4 and 7: +12 NVLink replays (first 22:03:15)" in shown
+        assert "GPU1: throttled: hw thermal" in shown
+        assert "mlx5_0: port 1 not active, 2 times, over" in shown
 
 
 def test_news_of_a_clock_that_went_back_is_none() -> None:

@@ -84,9 +84,11 @@ async def test_the_selected_flag_is_explained_for_this_node(size: tuple[int, int
         await open_flags(pilot, demo_report("pcie-l40s-8"))
         await press(pilot, "down")
         await calm(pilot)
-        told = text(pilot, "#details")
-        assert told.startswith("NCCL_P2P_LEVEL\n")
-        assert "Of 28 pairs, 4 behind one PCIe switch (PIX) use P2P now" in " ".join(told.split())
+        details = text(pilot, "#details")
+        assert details.startswith("NCCL_P2P_LEVEL\n")
+        assert "Of 28 pairs, 4 behind one PCIe switch (PIX) use P2P now" in " ".join(
+            details.split()
+        )
         assert f"{len(catalogue().flags)} flags" in text(pilot, "#list")
         assert all(len(line) <= size[0] for line in picture(pilot).splitlines())
 
@@ -293,6 +295,6 @@ def test_picture(snap_compare: Any, size: tuple[int, int], case: str) -> None:
 
 
 def test_a_name_that_nobody_knows_is_told_without_gpus_too() -> None:
-    told = flag_work.work_out(Study(snapshot_of(())), "NCCL_P2P_LVL", {})
-    assert told is not None
-    assert "NCCL_P2P_LEVEL" in str(told.flag)
+    details = flag_work.work_out(Study(snapshot_of(())), "NCCL_P2P_LVL", {})
+    assert details is not None
+    assert "NCCL_P2P_LEVEL" in str(details.flag)

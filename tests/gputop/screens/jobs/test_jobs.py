@@ -95,11 +95,11 @@ async def test_variables_are_explained_for_the_gpus_of_the_job() -> None:
     variables = (("CUDA_VISIBLE_DEVICES", "1"), ("NCCL_P2P_DISABLE", "1"), ("NCCL_P2P_LEVL", "x"))
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await open_jobs(pilot, snapshot_with(p41001={"variables": variables}), "down", "down")
-        told = said(pilot)
-        assert "* NCCL_P2P_DISABLE=1 Against leaving it out: " in told
-        assert "? NCCL_P2P_LEVL=x" in told
-        assert "* CUDA_VISIBLE_DEVICES=1" in told
-        assert "by the rules of nccl-2.28.9" in told
+        panel = said(pilot)
+        assert "* NCCL_P2P_DISABLE=1 Against leaving it out: " in panel
+        assert "? NCCL_P2P_LEVL=x" in panel
+        assert "* CUDA_VISIBLE_DEVICES=1" in panel
+        assert "by the rules of nccl-2.28.9" in panel
 
 
 async def test_a_process_at_the_wrong_node_is_told_with_the_command() -> None:
@@ -135,9 +135,9 @@ async def test_what_may_not_be_read_is_said_so() -> None:
     denied["gaps"] = tuple(Gap(field, "no permission") for field in fields)
     async with GpuTop().run_test(size=(120, 50)) as pilot:
         await open_jobs(pilot, snapshot_with(every=denied), "down")
-        told = said(pilot)
-        assert "Variables at its start no permission" in told
-        assert "no permission: hostname, namespaces, rank, shm device, variables" in told
+        panel = said(pilot)
+        assert "Variables at its start no permission" in panel
+        assert "no permission: hostname, namespaces, rank, shm device, variables" in panel
         assert "–" in text(pilot, "#job-list").splitlines()[3]
 
 
@@ -186,9 +186,9 @@ async def test_differing_ranks_are_marked_on_the_job() -> None:
     changed = {"variables": (("NCCL_ALGO", "Tree"),), "shm_device": 99}
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await open_jobs(pilot, snapshot_with(p41002=changed))
-        told = said(pilot)
-        assert "NCCL_ALGO: not set on rank 0, 1, 3, 4, 5; Tree on rank 2" in told
-        assert "/dev/shm device 26, device 99" in told
+        panel = said(pilot)
+        assert "NCCL_ALGO: not set on rank 0, 1, 3, 4, 5; Tree on rank 2" in panel
+        assert "/dev/shm device 26, device 99" in panel
 
 
 async def test_what_is_silenced_is_silent_beside_its_job_too() -> None:

@@ -250,8 +250,8 @@ async def test_no_figure_is_cut_where_there_is_no_room() -> None:
 async def test_facts_below_the_map_are_whole_or_left_out(name: str, size: tuple[int, int]) -> None:
     async with GpuTop().run_test(size=size) as pilot:
         await show(pilot, demo_report(name))
-        told = " ".join(text(pilot, "#chosen").split())
-    facts = told.partition(" lines: ")[0].split(" · ")
+        shown = " ".join(text(pilot, "#chosen").split())
+    facts = shown.partition(" lines: ")[0].split(" · ")
     assert re.fullmatch(r"traffic out \S+ in \S+ GB/s|xGMI to .* together", facts[-1])
     assert facts[-1].startswith("traffic") or (name, size[0]) == ("mi250x-8", 80)
 
@@ -259,6 +259,6 @@ async def test_facts_below_the_map_are_whole_or_left_out(name: str, size: tuple[
 async def test_a_fact_that_does_not_fit_is_left_out_whole() -> None:
     async with GpuTop().run_test(size=(60, 24)) as pilot:
         await show(pilot, demo_report("mi300x-8"))
-        told = " ".join(text(pilot, "#chosen").split())
-    facts = told.partition(" lines: ")[0].split(" · ")
+        shown = " ".join(text(pilot, "#chosen").split())
+    facts = shown.partition(" lines: ")[0].split(" · ")
     assert facts[-1] == "xGMI to 7 GPUs, 64 GB/s each, 448 together"

@@ -176,9 +176,9 @@ async def test_a_part_says_whose_it_is_and_what_it_shares() -> None:
         assert diagram.first is None
         view = app_of(pilot).view
         assert view is not None
-        told = view.why()
-        assert told is not None
-        assert "inside one package" in told.claim
+        page = view.why()
+        assert page is not None
+        assert "inside one package" in page.claim
         assert not app_of(pilot).trouble
 
 

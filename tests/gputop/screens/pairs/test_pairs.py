@@ -267,9 +267,9 @@ async def test_the_pattern_is_told_beside_every_measure(size: tuple[int, int]) -
         assert "to and from GPU3" not in text(pilot, "#steps")
         await press(pilot, "down", "down")
         # The relation was measured by nobody, but the pair is.
-        told = " ".join(text(pilot, "#steps").split())
-        assert "Everything to and from GPU3 is low" in told
-        assert told.count("to and from GPU3") == 1
+        shown = " ".join(text(pilot, "#steps").split())
+        assert "Everything to and from GPU3 is low" in shown
+        assert shown.count("to and from GPU3") == 1
         await press(pilot, *["m"] * [measure.id for measure in measures()].index(WRITE))
         assert "to and from GPU3" in text(pilot, "#pattern")
         assert "to and from GPU3" not in text(pilot, "#steps")

@@ -45,8 +45,8 @@ class ScriptedBench(gemm_bench.GemmBench):
         pass
 
     def measure(self, case: Multiplication) -> gemm_bench.GemmResult:
-        told = self.times_ms.get((self.record.torch_index, case.entry), [1.0])
-        took = told.pop(0) if len(told) > 1 else told[0]
+        messages_of = self.times_ms.get((self.record.torch_index, case.entry), [1.0])
+        took = messages_of.pop(0) if len(messages_of) > 1 else messages_of[0]
         return gemm_bench.GemmResult(CallTimes((took,)), library="cuBLAS")
 
     def check(self, case: Multiplication, timed: gemm_bench.GemmResult) -> gemm_bench.GemmResult:
@@ -56,7 +56,7 @@ class ScriptedBench(gemm_bench.GemmBench):
         pass
 
 
-def told(
+def messages_of(
     monkeypatch: pytest.MonkeyPatch, times: dict[tuple[int, str], list[float]]
 ) -> list[Message]:
     said: list[Message] = []
@@ -76,7 +76,7 @@ def test_a_time_of_wrong_precision_is_taken_back(monkeypatch: pytest.MonkeyPatch
         return dataclasses.replace(timed, times=None, unsupported=True, why="runs as fp32")
 
     monkeypatch.setattr(ScriptedBench, "check", check)
-    said = told(monkeypatch, {})
+    said = messages_of(monkeypatch, {})
     assert any(isinstance(m, MeasuredValue) and m.value is not None for m in said)
     assert {(m.value, m.why) for m in last(said)} == {(None, "runs as fp32")}
 
@@ -88,14 +88,14 @@ def test_a_product_that_overflows_is_wrong_data(monkeypatch: pytest.MonkeyPatch)
         return dataclasses.replace(timed, error=float("inf"), verdict="wrong-data")
 
     monkeypatch.setattr(ScriptedBench, "check", check)
-    for figure in last(told(monkeypatch, {})):
+    for figure in last(messages_of(monkeypatch, {})):
         assert decode(encode(figure)) == figure
         assert figure.verdict == "wrong-data"
         assert "relative_error" not in figure.details
 
 
 def test_a_slow_device_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = told(monkeypatch, {(1, "matmul"): [1.2, 1.0]})
+    said = messages_of(monkeypatch, {(1, "matmul"): [1.2, 1.0]})
     found = [m for m in said if isinstance(m, MeasuredValue) and m.details["entry"] == "matmul"]
     assert [(m.src, m.attempt, m.verdict) for m in found] == [
         ("cpu:0", 1, None), ("cpu:1", 1, None), ("cpu:2", 1, None), ("cpu:1", 2, None),
@@ -110,9 +110,9 @@ def test_a_slow_device_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_entries_that_differ_are_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
     times = {(place, "linear"): [1.02] for place in range(3)}
-    assert not [m for m in told(monkeypatch, times) if isinstance(m, Note)]
+    assert not [m for m in messages_of(monkeypatch, times) if isinstance(m, Note)]
     times = {(0, "linear"): [1.02], (1, "linear"): [1.05], (2, "linear"): [1.06]}
-    (note,) = [m for m in told(monkeypatch, times) if isinstance(m, Note)]
+    (note,) = [m for m in messages_of(monkeypatch, times) if isinstance(m, Note)]
     assert note.topic == "gemm-entry"
     assert "cpu:2" in note.text
     assert [difference["device"] for difference in note.details["differences"]] == [

@@ -188,7 +188,7 @@ def told_torch(capability: tuple[int, int] = (9, 0), arch: str = "", blas: str =
 
 
 @pytest.mark.parametrize(
-    ("told", "has"),
+    ("properties", "has"),
     [
         (told_torch((7, 0)), {"fp16", "fp32"}),
         (told_torch((8, 0)), {"bf16", "fp16", "tf32", "fp32"}),
@@ -199,8 +199,8 @@ def told_torch(capability: tuple[int, int] = (9, 0), arch: str = "", blas: str =
         (told_torch(arch="gfx950"), {"bf16", "fp16", "fp32", "fp8"}),
     ],
 )
-def test_types_that_a_device_has(told: Any, has: set[str]) -> None:
-    multiplier = Multiplier(told, "cuda:0")
+def test_types_that_a_device_has(properties: Any, has: set[str]) -> None:
+    multiplier = Multiplier(properties, "cuda:0")
     types = ("bf16", "fp16", "tf32", "fp32", "fp8")
     assert {dtype for dtype in types if not multiplier._missing(dtype)} == has
 

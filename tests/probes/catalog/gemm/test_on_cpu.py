@@ -113,6 +113,6 @@ def test_an_error_of_torch_comes_through_as_it_is() -> None:
     bench.planned = (Multiplication("bf16", 0, -1, 8, "matmul"),)
     try:
         with pytest.raises(RuntimeError, match="negative dimension"):
-            measure_rows([bench], lambda *told: None)
+            measure_rows([bench], lambda *message: None)
     finally:
         bench.close()

@@ -95,8 +95,8 @@ def test_no_gpu_waits_for_another_nor_for_the_main_thread(
         assert tuple(bench.began) == ROW + SWITCHED
     figures = [m for m in said if isinstance(m, MeasuredValue)]
     for key in ("cpu:0", "cpu:1"):  # timed in this order, then checked in the same
-        told = [m.variant for m in figures if m.src == key]
-        assert told == 2 * [case.name for case in ROW + SWITCHED]
+        variants = [m.variant for m in figures if m.src == key]
+        assert variants == 2 * [case.name for case in ROW + SWITCHED]
     assert [m.src for m in figures[:3]] == ["cpu:1"] * 3
     assert all("other GPUs" in m.direction for m in figures)
     steps = [(m.done, m.total) for m in said if isinstance(m, Progress)]
@@ -108,15 +108,15 @@ def test_no_gpu_waits_for_another_nor_for_the_main_thread(
 def test_the_results_are_told_while_others_still_run(
     monkeypatch: pytest.MonkeyPatch, benches: list[ActingBench]
 ) -> None:
-    told = threading.Event()
+    reported = threading.Event()
 
     def act(bench: ActingBench, case: Multiplication) -> float:
-        assert case == ROW[0] or told.wait(PATIENCE)
+        assert case == ROW[0] or reported.wait(PATIENCE)
         return 1.0
 
     def emit(message: Message) -> None:
         if isinstance(message, MeasuredValue):
-            told.set()
+            reported.set()
 
     monkeypatch.setattr(ActingBench, "act", act)
     run(2, emit)

@@ -177,14 +177,14 @@ class ScriptedStreams:
 
 
 class ScriptedEvent:
-    def __init__(self, told: ScriptedStreams) -> None:
-        self.told = told
+    def __init__(self, streams: ScriptedStreams) -> None:
+        self.streams = streams
 
     def record(self, stream: object) -> None:
-        self.at = self.told.now
+        self.at = self.streams.now
 
     def query(self) -> bool:
-        return len(self.told.slept) - 2 < self.told.holds_after
+        return len(self.streams.slept) - 2 < self.streams.holds_after
 
     def synchronize(self) -> None:
         pass
@@ -194,12 +194,12 @@ class ScriptedEvent:
 
 
 def test_a_hold_that_was_too_short_is_doubled() -> None:
-    told = ScriptedStreams(holds_after=3)
+    streams = ScriptedStreams(holds_after=3)
 
     def work() -> None:
-        told.now += 2.5
+        streams.now += 2.5
 
     lane = StreamWork(0, object(), work, 4)
-    assert HeldStreams(told).seconds([lane]) == ((0.01,),)
-    first, second, third = told.slept[2:]
+    assert HeldStreams(streams).seconds([lane]) == ((0.01,),)
+    first, second, third = streams.slept[2:]
     assert (second, third) == (2 * first, 4 * first)

@@ -171,12 +171,12 @@ class ScriptedCuda:
         self.now += 3e-6
 
     def CUDAGraph(self) -> Any:  # noqa: N802
-        told = self
+        scripted = self
 
         class Graph:
             def replay(self) -> None:
-                told.launched += 100
-                told.now += 5e-6
+                scripted.launched += 100
+                scripted.now += 5e-6
 
         return Graph()
 

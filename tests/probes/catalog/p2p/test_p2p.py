@@ -158,9 +158,9 @@ def test_without_kernels_of_our_own_the_rest_stands(monkeypatch: pytest.MonkeyPa
     assert not found(said, "kernel_latency")
 
 
-@pytest.mark.parametrize(("direct", "told"), [(11.0, True), (50.0, False)])
+@pytest.mark.parametrize(("direct", "noted"), [(11.0, True), (50.0, False)])
 def test_staging_that_wins_is_said(
-    monkeypatch: pytest.MonkeyPatch, direct: float, told: bool
+    monkeypatch: pytest.MonkeyPatch, direct: float, noted: bool
 ) -> None:
     gpus = ScriptedGpus(2)
     gpus.speeds = {(0, 1): [direct], (1, 0): [direct]}
@@ -169,7 +169,7 @@ def test_staging_that_wins_is_said(
     texts = [note.text for note in notes(said, "staging")]
     assert texts == (
         ["0000:00:00.0 to 0000:01:00.0: 25.0 GB/s through pinned host memory, 11.0 GB/s directly: "
-         "P2P gains nothing on this pair."] if told else []
+         "P2P gains nothing on this pair."] if noted else []
     )  # fmt: skip
 
 

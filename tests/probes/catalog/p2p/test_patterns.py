@@ -117,11 +117,11 @@ def test_chance_makes_no_groups() -> None:
     ],
 )
 def test_one_pair_that_falls_behind_shares_no_path(slow: tuple[int, ...], said: str) -> None:
-    told = ran(4, {})
-    ring = next(measured for measured in told if measured.pattern.name == "ring shift")
+    figures = ran(4, {})
+    ring = next(measured for measured in figures if measured.pattern.name == "ring shift")
     each = tuple(50.0 if src in slow else 100.0 for src, _ in ring.pattern.flows)
-    told[told.index(ring)] = dataclasses.replace(ring, each=each)
+    figures[figures.index(ring)] = dataclasses.replace(ring, each=each)
     alone = dict.fromkeys(itertools.permutations(range(4), 2), 100.0)
-    text, _ = wiring(told, alone, [f"G{number}" for number in range(4)])
+    text, _ = wiring(figures, alone, [f"G{number}" for number in range(4)])
     assert said in text
     assert ("share a path" in text) == (len(slow) > 1)

@@ -110,8 +110,8 @@ def test_attention_takes_groups_where_that_is_fast(
             return found
         raise found("no such thing")
 
-    told = SimpleNamespace(empty=torch.empty, _fused_sdp_choice=choice)
-    assert attention_of(told, TINY, "cpu", torch.float32) == answer
+    fake_torch = SimpleNamespace(empty=torch.empty, _fused_sdp_choice=choice)
+    assert attention_of(fake_torch, TINY, "cpu", torch.float32) == answer
 
 
 def test_less_memory_means_fewer_layers_first() -> None:

@@ -16,7 +16,7 @@ def read(*lines: str) -> LogReport:
     return read_log([line.encode() for line in lines])
 
 
-def told(*lines: str) -> list[str]:
+def symptoms(*lines: str) -> list[str]:
     report = read(*lines)
     assert not unexplained(report)
     return [finding.id for finding in explain(report)]
@@ -26,7 +26,7 @@ def told(*lines: str) -> list[str]:
     ("ident", "line"), [(ident, line) for ident, lines in OTHER_FORMS.items() for line in lines]
 )
 def test_other_versions_say_it_otherwise(ident: str, line: str) -> None:
-    assert told(N + line) == [ident]
+    assert symptoms(N + line) == [ident]
 
 
 def test_an_echo_needs_rows_that_exist() -> None:
@@ -37,42 +37,44 @@ def test_an_echo_needs_rows_that_exist() -> None:
 
 def test_echoes_are_silent_beside_their_cause() -> None:
     full = N + OTHER_FORMS["shm-full"][0]
-    assert told(full, *EXAMPLES["shm-failed"]) == ["shm-full"]
-    assert told(full, *EXAMPLES["proxy-echo"], *EXAMPLES["reported-by-framework"]) == ["shm-full"]
+    assert symptoms(full, *EXAMPLES["shm-failed"]) == ["shm-full"]
+    assert symptoms(full, *EXAMPLES["proxy-echo"], *EXAMPLES["reported-by-framework"]) == [
+        "shm-full"
+    ]
 
 
 def test_an_echo_after_an_echo_names_one() -> None:
     lines = (*EXAMPLES["proxy-echo"], *EXAMPLES["reported-by-framework"])
-    assert told(*lines) == ["proxy-echo"]
-    assert told(*EXAMPLES["reported-by-framework"]) == ["reported-by-framework"]
+    assert symptoms(*lines) == ["proxy-echo"]
+    assert symptoms(*EXAMPLES["reported-by-framework"]) == ["reported-by-framework"]
 
 
 def test_an_allocation_that_fails_is_not_called_a_lack_of_memory() -> None:
     # enqueue.cc on a GPU that the build has no code for: alloc.h says the same after it.
     lines = (*EXAMPLES["no-kernel-image"], *EXAMPLES["cuda-alloc-failed"])
-    assert told(*lines) == ["no-kernel-image"]
-    assert told(*EXAMPLES["cuda-alloc-failed"]) == ["cuda-alloc-failed"]
+    assert symptoms(*lines) == ["no-kernel-image"]
+    assert symptoms(*EXAMPLES["cuda-alloc-failed"]) == ["cuda-alloc-failed"]
     memory = N + "enqueue.cc:57 NCCL WARN Cuda failure 2 'out of memory'"
-    assert told(memory, *EXAMPLES["cuda-alloc-failed"]) == ["cuda-out-of-memory"]
+    assert symptoms(memory, *EXAMPLES["cuda-alloc-failed"]) == ["cuda-out-of-memory"]
 
 
 def test_a_missing_attribute_is_laid_to_a_file_only_where_one_is_used() -> None:
     line = N + "graph/xml.h:57 NCCL WARN Attribute class of node nic not found"
-    assert told(line) == ["topology-unreadable"]
+    assert symptoms(line) == ["topology-unreadable"]
     loaded = N + "NCCL INFO Loading topology file /x.xml"
-    assert "topology-file-bad" in told(loaded, line)
-    assert "topology-unreadable" not in told(loaded, line)
+    assert "topology-file-bad" in symptoms(loaded, line)
+    assert "topology-unreadable" not in symptoms(loaded, line)
 
 
 def test_importing_a_peers_memory_is_not_choosing_a_gpu() -> None:
     line = "Cuda failure 101 'invalid device ordinal'"
-    assert told(f"{N}transport/p2p.cc:275 NCCL WARN {line}") == ["ipc-open-failed"]
-    assert told(f"{N}init.cc:275 NCCL WARN {line}") == ["gpu-unavailable"]
+    assert symptoms(f"{N}transport/p2p.cc:275 NCCL WARN {line}") == ["ipc-open-failed"]
+    assert symptoms(f"{N}init.cc:275 NCCL WARN {line}") == ["gpu-unavailable"]
 
 
 def test_a_path_that_newer_versions_do_without_is_no_error() -> None:
     text = "Could not find real path of /sys/class/pci_bus/ffff:ff/../../ffff:ff:ff.0"
-    assert told(f"{N}NCCL INFO {text}") == []
+    assert symptoms(f"{N}NCCL INFO {text}") == []
 
 
 def test_a_rank_that_is_missing_is_named_and_all_that_wait_are_not_called_missing() -> None:
@@ -92,7 +94,7 @@ def test_a_rank_that_is_missing_is_named_and_all_that_wait_are_not_called_missin
 def test_the_source_of_a_warning_is_read_without_a_host() -> None:
     # As people cut the heads off before they post a log.
     line = "[1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'invalid argument'"
-    assert told(line) == ["shm-failed"]
+    assert symptoms(line) == ["shm-failed"]
 
 
 def test_a_narrow_end_is_told_in_the_words_of_its_log_and_a_start_by_where_it_was() -> None:

@@ -18,7 +18,7 @@ def study_of(demo: str, **values: str) -> Study:
     return Study(DemoFeed(demo, version="0").at(0), values=values)
 
 
-def told(demo: str, name: str, **values: str) -> str:
+def account_text(demo: str, name: str, **values: str) -> str:
     flag = catalogue().flag(name)
     assert flag is not None
     return " ".join(" ".join(section_lines(account(flag, study_of(demo, **values)), 80)).split())
@@ -41,7 +41,7 @@ def test_a_source_names_the_library_once() -> None:
 
 
 def test_the_p2p_level_on_a_pcie_box_reads_like_advice() -> None:
-    text = told("pcie-l40s-8", "NCCL_P2P_LEVEL")
+    text = account_text("pcie-l40s-8", "NCCL_P2P_LEVEL")
     for part in (
         "Of 28 pairs, 4 behind one PCIe switch (PIX) use P2P now; 8 on one CPU (PHB) and 16 on "
         "two CPUs (SYS) go by SHM.",
@@ -64,7 +64,7 @@ def test_the_p2p_level_on_a_pcie_box_reads_like_advice() -> None:
 
 
 def test_on_nvlink_the_same_flag_is_told_otherwise() -> None:
-    text = told("hgx-h100-8", "NCCL_P2P_LEVEL")
+    text = account_text("hgx-h100-8", "NCCL_P2P_LEVEL")
     assert (
         "All 28 pairs are joined by NVLink (NVL) and use P2P as it is: no higher level adds any."
         in text
@@ -73,7 +73,7 @@ def test_on_nvlink_the_same_flag_is_told_otherwise() -> None:
 
 
 def test_on_a_cube_mesh_pairs_through_a_relay_stand_together() -> None:
-    text = told("dgx-1v", "NCCL_P2P_LEVEL")
+    text = account_text("dgx-1v", "NCCL_P2P_LEVEL")
     assert "joined by NVLink through another GPU (NVB) and use P2P as it is" in text
     assert "NVL would take it away from 12 NVB." in text
     assert "12 NVB P2P/indirect" in text
@@ -106,22 +106,24 @@ def test_outcomes_say_what_they_are_about(demo: str, name: str, parts: tuple[str
 
 
 def test_nothing_is_offered_to_try_where_no_value_changes_anything() -> None:
-    assert "Try it" not in told("hgx-h100-8", "NCCL_NVB_DISABLE")
-    assert "not known not known" not in told("mi300x-8", "NCCL_ALGO")
-    assert "gputop explain 0 2 --set NCCL_P2P_LEVEL=PHB" in told("pcie-l40s-8", "NCCL_P2P_LEVEL")
+    assert "Try it" not in account_text("hgx-h100-8", "NCCL_NVB_DISABLE")
+    assert "not known not known" not in account_text("mi300x-8", "NCCL_ALGO")
+    assert "gputop explain 0 2 --set NCCL_P2P_LEVEL=PHB" in account_text(
+        "pcie-l40s-8", "NCCL_P2P_LEVEL"
+    )
 
 
 def test_a_value_that_is_set_is_named_with_what_is_odd_about_it() -> None:
-    assert "It is ignored: the name must be written exactly" in told(
+    assert "It is ignored: the name must be written exactly" in account_text(
         "pcie-l40s-8", "NCCL_P2P_LEVEL", NCCL_P2P_LEVEL="phb"
     )
-    assert "It has no effect: NCCL_P2P_DISABLE=1 beats it." in told(
+    assert "It has no effect: NCCL_P2P_DISABLE=1 beats it." in account_text(
         "pcie-l40s-8", "NCCL_P2P_LEVEL", NCCL_P2P_LEVEL="PHB", NCCL_P2P_DISABLE="1"
     )
 
 
 def test_a_flag_that_the_library_does_not_read_has_no_outcomes() -> None:
-    text = told("hgx-h100-8", "RCCL_MODEL_MATCHING_DISABLE")
+    text = account_text("hgx-h100-8", "RCCL_MODEL_MATCHING_DISABLE")
     assert "NCCL does not read it, RCCL does" in text
     assert "What each value would do" not in text
 

@@ -175,8 +175,8 @@ def test_versions_compare_as_numbers() -> None:
 def test_what_others_read_is_no_typing_error(name: str, who: str) -> None:
     assert who in elsewhere(name)
     assert bool(elsewhere(name)) == bool(who)
-    told = {one for one, _, _ in ignored({name: "1"}, NCCL, catalogue())}
-    assert told == (set() if who else {name})
+    reported = {one for one, _, _ in ignored({name: "1"}, NCCL, catalogue())}
+    assert reported == (set() if who else {name})
 
 
 def test_what_is_read_elsewhere_is_not_in_the_catalogue_as_well() -> None:

@@ -177,14 +177,14 @@ def test_bandwidths_turn_back_into_links() -> None:
     assert capability([721.8], [48.0], [], [])[0] == 100
     assert capability([], [24.0], [], [])[0] == 89
     assert count_of(370.8, 20.6) == 18
-    for told, name, each in (
+    for rates, name, each in (
         ([48.0, 96.0], "gfx942", 48.0),
         ([36.0, 144.0], "gfx90a", 36.0),
         ([24.0], "gfx908", 24.0),
     ):
-        found = architecture(told)
+        found = architecture(rates)
         assert found[:2] == (name, each)
-        assert [count_of(gbs, each) for gbs in told] == [round(gbs / each) for gbs in told]
+        assert [count_of(gbs, each) for gbs in rates] == [round(gbs / each) for gbs in rates]
     assert "does not tell" in architecture([])[2]
 
 

@@ -43,8 +43,10 @@ def test_a_refusal_of_the_driver() -> None:
 def test_a_measured_refusal_of_the_runtime() -> None:
     made = snapshot(PIX)
     src, dst = (gpu.address for gpu in made.machine.gpus)
-    told = Measurement(probe="p2p", quantity="can_access", src=src, dst=dst, verdict="not-granted")
-    found = predict(replace(made, measurements=(told,)), Settings(), library="2.28.9")
+    refusal = Measurement(
+        probe="p2p", quantity="can_access", src=src, dst=dst, verdict="not-granted"
+    )
+    found = predict(replace(made, measurements=(refusal,)), Settings(), library="2.28.9")
     assert (pair(found).transport, pair(found, 1, 0).transport) == ("SHM", "P2P")
     assert any(step.basis == "measured" for step in pair(found).steps)
 

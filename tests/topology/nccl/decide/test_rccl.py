@@ -85,14 +85,14 @@ def test_what_is_not_known_is_assumed_and_said() -> None:
 
 def test_a_probe_beats_what_the_bar_lets_expect() -> None:
     small = changed(node(), bar=1)
-    told = Measurement(
+    answer = Measurement(
         probe="p2p",
         quantity="can_access",
         src="0000:02:00.0",
         dst="0000:03:00.0",
         verdict="granted",
     )
-    pair = decided(msgspec.structs.replace(small, measurements=(told,)))
+    pair = decided(msgspec.structs.replace(small, measurements=(answer,)))
     assert pair.transport == "P2P"
     step = asked(pair, "runtime")
     assert step is not None

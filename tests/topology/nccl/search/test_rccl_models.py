@@ -62,15 +62,15 @@ def test_a_lost_link_loses_the_model() -> None:
     assert worse.channels * worse.bw_intra < well.channels * well.bw_intra / 2
 
 
-@pytest.mark.parametrize(("numa", "told"), [(None, True), (0, False)])
-def test_one_numa_node_is_an_assumption_where_none_was_read(numa: int | None, told: bool) -> None:
+@pytest.mark.parametrize(("numa", "known"), [(None, True), (0, False)])
+def test_one_numa_node_is_an_assumption_where_none_was_read(numa: int | None, known: bool) -> None:
     """It decides whether RCCL knows the node, and a copy of KFD's topology says nothing of it."""
     snapshot = DemoFeed("mi250x-8").at(0)
     gpus = tuple(msgspec.structs.replace(gpu, numa_node=numa) for gpu in snapshot.machine.gpus)
     machine = msgspec.structs.replace(snapshot.machine, gpus=gpus, pci=())
     found = predict(msgspec.structs.replace(snapshot, machine=machine))
     assert model_step(found).answer == "no"
-    assert told == any("taken to be on one" in text for text in found.assumptions)
+    assert known == any("taken to be on one" in text for text in found.assumptions)
 
 
 def test_models_are_whole() -> None:

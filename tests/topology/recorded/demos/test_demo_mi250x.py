@@ -100,7 +100,7 @@ def test_the_interfaces_decide_whether_rccl_knows_it_on_two_hosts(
 
 
 @pytest.mark.parametrize(
-    ("plugins", "told"),
+    ("plugins", "reason"),
     [
         (None, "is not known"),
         ((), "no plugin such as aws-ofi-rccl"),
@@ -108,7 +108,7 @@ def test_the_interfaces_decide_whether_rccl_knows_it_on_two_hosts(
     ],
 )
 def test_a_plugin_that_was_looked_for_is_not_called_unknown(
-    plugins: tuple[str, ...] | None, told: str
+    plugins: tuple[str, ...] | None, reason: str
 ) -> None:
     snapshot = DemoFeed("mi250x-8").at(0)
     assert snapshot.machine.software is not None
@@ -116,4 +116,4 @@ def test_a_plugin_that_was_looked_for_is_not_called_unknown(
     machine = msgspec.structs.replace(snapshot.machine, software=software)
     found = predict(msgspec.structs.replace(snapshot, machine=machine))
     (note,) = (text for text in found.assumptions if "Slingshot" in text)
-    assert told in note
+    assert reason in note

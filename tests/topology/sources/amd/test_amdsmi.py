@@ -139,9 +139,9 @@ def test_the_first_reading_of_a_session_asks_only_for_a_row(major: str) -> None:
     assert reader.again_seconds is None
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["the link is named", "by counting"])
-def test_a_dead_wire_is_one_that_is_down(told: bool) -> None:
-    binding = fake.Binding("7" if told else "6")
+@pytest.mark.parametrize("named", [True, False], ids=["the link is named", "by counting"])
+def test_a_dead_wire_is_one_that_is_down(named: bool) -> None:
+    binding = fake.Binding("7" if named else "6")
     devices = binding.raw["devices"]
     for a, b in ((2, 5), (5, 2)):
         pair = next(pair for pair in devices[a]["pairs"] if pair["peer"] == b)
@@ -149,7 +149,7 @@ def test_a_dead_wire_is_one_that_is_down(told: bool) -> None:
         pair["amdsmi_topo_get_link_weight"] = 40
         states = devices[a]["amdsmi_get_gpu_xgmi_link_status"]["status"]
         down = 3
-        if told:
+        if named:
             ends = [link["bdf"] for link in devices[a]["amdsmi_get_link_metrics"]["links"]]
             down = ends.index(ADDRESSES[b])
         states[down] = "D"
@@ -162,7 +162,7 @@ def test_a_dead_wire_is_one_that_is_down(told: bool) -> None:
     ]
     assert dead == [(ADDRESSES[2], ADDRESSES[5]), (ADDRESSES[5], ADDRESSES[2])]
     assert all(len(gpu.xgmi) == 7 for gpu in part.gpus)
-    assert bool(part.assumptions) is not told
+    assert bool(part.assumptions) is not named
     assert next(p for p in part.pairs if p.src == ADDRESSES[2] and p.dst == ADDRESSES[5]).link_type
 
 

@@ -25,7 +25,7 @@ from ....support import kfd_trees
 PACKAGE = "0000:0c:00.0"
 
 
-def of_amdsmi(parts: tuple[int, ...], mode: str, *, told: bool) -> Part:
+def of_amdsmi(parts: tuple[int, ...], mode: str, *, numbered: bool) -> Part:
     """Some parts of one package. `told`: the driver gives their numbers."""
     binding = fake.Binding("7")
     devices: list[dict[str, Any]] = []
@@ -37,7 +37,7 @@ def of_amdsmi(parts: tuple[int, ...], mode: str, *, told: bool) -> Part:
         words = (mode, "NPS1") if part == 0 else ("N/A", "N/A")
         device["amdsmi_get_gpu_compute_partition"] = words[0]
         device["amdsmi_get_gpu_memory_partition"] = words[1]
-        device["amdsmi_get_gpu_kfd_info"]["current_partition_id"] = part if told else "N/A"
+        device["amdsmi_get_gpu_kfd_info"]["current_partition_id"] = part if numbered else "N/A"
         device["pairs"] = []
         devices.append(device)
     binding.raw["devices"] = devices
@@ -66,17 +66,17 @@ def names(*parts: Part) -> list[tuple[str, str | None, str | None, str | None, s
 
 
 @pytest.mark.parametrize("parts", [(0, 1), (0,)])
-@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("numbered", [True, False])
 def test_amdsmi_alone_names_parts_as_kfd_does(
-    tmp_path: Path, parts: tuple[int, ...], told: bool
+    tmp_path: Path, parts: tuple[int, ...], numbered: bool
 ) -> None:
-    smi, kernel = of_amdsmi(parts, "DPX", told=told), of_kfd(tmp_path, parts, "DPX")
+    smi, kernel = of_amdsmi(parts, "DPX", numbered=numbered), of_kfd(tmp_path, parts, "DPX")
     expected = [(f"0000:0c:00.{part}", str(part), PACKAGE, "DPX", "NPS1") for part in parts]
     assert names(smi) == names(kernel) == names(smi, kernel) == expected
 
 
 def test_one_later_part_alone_is_a_part_too(tmp_path: Path) -> None:
-    smi, kernel = of_amdsmi((1,), "DPX", told=True), of_kfd(tmp_path, (1,), "DPX")
+    smi, kernel = of_amdsmi((1,), "DPX", numbered=True), of_kfd(tmp_path, (1,), "DPX")
     # The modes stand at a part that this container lacks; sysfs shows them.
     assert names(smi) == [("0000:0c:00.1", "1", PACKAGE, None, None)]
     assert names(kernel) == [("0000:0c:00.1", "1", PACKAGE, "DPX", "NPS1")]

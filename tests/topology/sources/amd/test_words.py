@@ -83,8 +83,8 @@ def test_advice_on_a_flag_names_the_level_that_rccl_has() -> None:
     text = " ".join(section_lines(account(flag, study), 400))
     assert "NCCL_P2P_LEVEL=XGMI keeps xGMI" in text
     assert "NCCL_P2P_LEVEL=NVL" not in text
-    told = Study(DemoFeed("hgx-h100-8").at(0))
-    assert "NCCL_P2P_LEVEL=NVL keeps NVLink" in " ".join(section_lines(account(flag, told), 400))
+    h100 = Study(DemoFeed("hgx-h100-8").at(0))
+    assert "NCCL_P2P_LEVEL=NVL keeps NVLink" in " ".join(section_lines(account(flag, h100), 400))
 
 
 def test_what_a_user_wrote_stays() -> None:
@@ -140,10 +140,10 @@ def facts_of(demo: str) -> dict[str, str]:
 
 
 def test_why_a_gpu_of_amds_names_what_its_own_tools_name() -> None:
-    told = facts_of("mi300x-8")
-    assert told["Which CPUs are near?"] == "NUMA node 0, CPUs 0-95,192-287"
-    assert told["What holds its clocks?"] == "power cap (PPT) (harmless)"
-    assert told["What does its memory protection say?"].endswith("loaded; 0 bad pages")
+    answers = facts_of("mi300x-8")
+    assert answers["Which CPUs are near?"] == "NUMA node 0, CPUs 0-95,192-287"
+    assert answers["What holds its clocks?"] == "power cap (PPT) (harmless)"
+    assert answers["What does its memory protection say?"].endswith("loaded; 0 bad pages")
     nvidias = facts_of("hgx-h100-8")
     assert nvidias["What holds its clocks?"] == "sw power cap (harmless)"
     assert nvidias["What does its memory protection say?"].endswith("; 0 rows remapped")
@@ -152,11 +152,11 @@ def test_why_a_gpu_of_amds_names_what_its_own_tools_name() -> None:
 def test_why_a_part_that_kfd_alone_tells_of_gives_its_model_and_no_dashes() -> None:
     report = Report(Node(load_files(["tests/recordings/kfd/mi308x-8-cpx.tar.gz"]).snapshot))
     why = why_device(report.node, report.snapshot.machine.gpus[0].address)
-    told = {fact.question: fact.answer for fact in why.facts}
+    answers = {fact.question: fact.answer for fact in why.facts}
     assert why.claim.startswith("GPU0: MI308X. ")
-    assert told["What is it?"] == "MI308X, part 0 of package 0000:0a:00.0, 48.0 GiB"
-    assert told["How is it attached?"] == "its PCIe link was not read"
-    assert told["Which CPUs are near?"] == "not known"
+    assert answers["What is it?"] == "MI308X, part 0 of package 0000:0a:00.0, 48.0 GiB"
+    assert answers["How is it attached?"] == "its PCIe link was not read"
+    assert answers["Which CPUs are near?"] == "not known"
 
 
 def test_no_job_over_gpus_of_two_vendors_is_spoken_of_as_a_slow_one() -> None:

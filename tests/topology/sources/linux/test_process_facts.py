@@ -163,11 +163,11 @@ def test_ranks_come_from_one_launcher(
 
 
 def test_ranks_meet_where_their_variables_say() -> None:
-    told = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
-    assert parsed(variables=told).rendezvous == "10.0.0.1:29500"
-    assert parsed(variables={**told, "MASTER_ADDR": "a b"}).rendezvous is None
+    variables = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
+    assert parsed(variables=variables).rendezvous == "10.0.0.1:29500"
+    assert parsed(variables={**variables, "MASTER_ADDR": "a b"}).rendezvous is None
     assert parsed(variables={"MASTER_ADDR": "h"}).rendezvous is None
-    assert parsed(variables=told).variables == ()
+    assert parsed(variables=variables).variables == ()
 
 
 def test_a_zombie_is_a_zombie_and_no_stranger(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from tests.support.places import RECORDINGS
 
 from ....support import nvml_fake as fake
 from ....support.rule_cases import base
-from ...diagnosis.device_rules import H100, MI300X, about, at, told
+from ...diagnosis.device_rules import H100, MI300X, about, at, device_diagnosis
 from .test_read import moving_reader
 
 RULE = "gpu-recovery-action"
@@ -92,7 +92,7 @@ def test_a_recording_says_none() -> None:
     path = RECORDINGS / "hgx-h200-4gpu-vm/nvidia-smi-q.xml"
     loaded = load([str(path)]).snapshot
     assert {gpu.recovery_action for gpu in loaded.readings.gpus} == {"none"}
-    assert RULE in told(loaded).examined
+    assert RULE in device_diagnosis(loaded).examined
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_no_number_no_command_that_would_reset_all() -> None:
 
 def test_unread_is_not_well() -> None:
     unread = at(H100, ("readings.gpus[*].recovery_action", None))
-    assert RULE in told(unread).unexamined
-    assert RULE in told(base(MI300X)).elsewhere
+    assert RULE in device_diagnosis(unread).unexamined
+    assert RULE in device_diagnosis(base(MI300X)).elsewhere
     assert not about(RULE, base(H100))
 
 

@@ -145,9 +145,9 @@ def test_one_part_is_one() -> None:
 
 def test_a_page_that_waits_is_not_called_out_of_use(tmp_path: Path) -> None:
     none = "No bad pages found."
-    told: dict[str, object] = {"gpu": 0, "bdf": "0000:0c:00.0", "retired": none, "un_res": none}
+    entry: dict[str, object] = {"gpu": 0, "bdf": "0000:0c:00.0", "retired": none, "un_res": none}
     (tmp_path / "pages.json").write_text(
-        json.dumps([told | {"pending": [{"page_address": "0x1"}]}])
+        json.dumps([entry | {"pending": [{"page_address": "0x1"}]}])
     )
     (one,) = about("amd-bad-pages", Case(Node(load([str(tmp_path)]).snapshot)))
     assert one.title == "bad pages of memory on GPU0"

@@ -12,7 +12,7 @@ from gputop.topology.model.record import Gap
 from gputop.topology.model.snapshot import NodeSnapshot, Problem, SourceState
 from gputop.topology.sources.collect import ONLY_PCI
 from tests.support.rule_cases import base, edited
-from tests.topology.diagnosis.device_rules import H100, H200, MI300X, about, at, told
+from tests.topology.diagnosis.device_rules import H100, H200, MI300X, about, at, device_diagnosis
 
 WHY = tuple({"field": field, "why": ONLY_PCI} for field in ("uuid", "memory_bytes", "index"))
 
@@ -54,7 +54,7 @@ def test_a_gpu_of_a_guest_or_with_an_unread_driver_is_no_finding(device: dict[st
 def test_where_nobody_knows_of_a_container_nothing_is_proven() -> None:
     gpu = base(H100).machine.gpus[2]
     snapshot = at(H100, (f"machine.gpus[{2}]", only_pci(gpu)), ("machine.host.container", None))
-    diagnosis = told(snapshot)
+    diagnosis = device_diagnosis(snapshot)
     assert "gpu-without-driver" in diagnosis.unexamined
     assert not [one for one in diagnosis.findings if one.id == "gpu-without-driver"]
 
@@ -179,6 +179,6 @@ def test_bare_gpus_raise_no_rule_and_give_no_finding() -> None:
         whole.machine, gpus=bare, host=None, software=None, pci=(), pairs=()
     )
     snapshot = msgspec.structs.replace(whole, machine=machine, readings=type(whole.readings)())
-    diagnosis = told(snapshot)
+    diagnosis = device_diagnosis(snapshot)
     assert [one.id for one in diagnosis.findings if one.severity != "cannot-tell"] == []
     assert "rule-failed" not in {one.id for one in diagnosis.findings}

@@ -98,8 +98,8 @@ def test_parts_of_a_gpu_and_mps_are_no_accident(how: str) -> None:
 
 
 def test_differing_variables_are_told_with_the_ranks() -> None:
-    (told,) = one(sick("job-ranks-differ"), "ranks-differ").evidence
-    assert told.value == "not set on rank 0, 1, 2, 4, 5; Tree on rank 3"
+    (item,) = one(sick("job-ranks-differ"), "ranks-differ").evidence
+    assert item.value == "not set on rank 0, 1, 2, 4, 5; Tree on rank 3"
 
 
 def test_what_nobody_may_read_is_not_examined() -> None:

@@ -13,7 +13,7 @@ from gputop.topology.diagnosis.policy import Policy
 from gputop.topology.model.readings import GpuProcess
 from gputop.topology.model.snapshot import Measurement, NodeSnapshot
 from tests.support.rule_cases import base
-from tests.topology.diagnosis.device_rules import H100, H200, about, at, told
+from tests.topology.diagnosis.device_rules import H100, H200, about, at, device_diagnosis
 
 
 def at_work(**details: Any) -> NodeSnapshot:
@@ -54,7 +54,7 @@ def test_clocks_that_a_probe_saw() -> None:
     ],
 )
 def test_odd_details_of_a_figure_prove_nothing(details: dict[str, Any]) -> None:
-    found = told(at_work(**details)).findings
+    found = device_diagnosis(at_work(**details)).findings
     assert not [finding for finding in found if finding.id in ("throttle-hardware", "clocks-held")]
 
 
@@ -165,7 +165,7 @@ def test_boards_with_other_part_numbers_may_have_other_firmware() -> None:
 
 def test_a_single_gpu_differs_from_nobody() -> None:
     alone = [base(H100).machine.gpus[0].address]
-    diagnosis = told(at(H100, ("machine.gpus[7].vbios", "1")), gpus=alone)
+    diagnosis = device_diagnosis(at(H100, ("machine.gpus[7].vbios", "1")), gpus=alone)
     ids = {finding.id for finding in diagnosis.findings}
     assert not ids & {"gpu-settings-differ", "gpu-firmware-mixed", "gpu-models-mixed"}
 

@@ -134,9 +134,9 @@ def test_caches_of_static(tmp_path: Path, wrapped: bool) -> None:
 def test_what_is_not_read_is_refused_in_one_line(tmp_path: Path, text: str, line: str) -> None:
     path = tmp_path / "it"
     path.write_text(text)
-    with pytest.raises(LoadError) as told:
+    with pytest.raises(LoadError) as error:
         load([str(path)])
-    said = str(told.value)
+    said = str(error.value)
     assert said.startswith(f"{path}: {line}")
     assert said.endswith("print the same with --json")
     assert "\n" not in said

@@ -170,8 +170,8 @@ def test_so_many_links_say_where_they_lead_and_how_old_the_gpu_is(
 ) -> None:
     counts = reported_nvlinks(of_text(all_to_all(gpus, links)).machine)
     assert to_switches(counts) is switches
-    told = capability_of_links(counts)
-    assert (told[0] if told is not None else None) == sm
+    concluded = capability_of_links(counts)
+    assert (concluded[0] if concluded is not None else None) == sm
 
 
 def test_no_multicast_is_promised_to_sixteen_v100() -> None:
