@@ -27,6 +27,7 @@ from tests.support.app import (
     press,
     reading,
     report_of,
+    rounds,
     settle,
     snapshot_of,
     text,
@@ -231,14 +232,12 @@ async def test_problems_are_listed() -> None:
 async def test_live_feed_through_the_refresh_thread() -> None:
     feed = StepFeed(snapshot_of((gpu(0), gpu(1))))
     async with GpuTop(feed, 0.05).run_test(size=(160, 50)) as pilot:
-        for _ in range(100):
-            await pilot.pause(0.02)
+        async for _ in rounds(pilot):
             if "Test GPU" in text(pilot, "#gpus"):
                 break
         assert "Test GPU" in text(pilot, "#gpus")
         feed.put(snapshot_of((gpu(0),)))
-        for _ in range(100):
-            await pilot.pause(0.02)
+        async for _ in rounds(pilot):
             if "11:00.0" not in text(pilot, "#gpus"):
                 break
         assert "11:00.0" not in text(pilot, "#gpus")

@@ -7,7 +7,7 @@ import pytest
 from gputop.app import GpuTop
 from gputop.widgets.board import Board
 from gputop.widgets.spans import text_of
-from tests.support.app import demo_report, give, press
+from tests.support.app import demo_report, give, press, rounds
 
 
 @pytest.mark.parametrize("width", [110, 120, 130])
@@ -17,8 +17,7 @@ async def test_no_line_is_cut_beside_the_lists(shape: str, width: int) -> None:
         await give(pilot, demo_report(shape))
         for screen, name in (("4", "#probe-figures"), ("5", "#details")):
             await press(pilot, screen)
-            for _ in range(100):
-                await pilot.pause(0.02)
+            async for _ in rounds(pilot):
                 board = pilot.app.screen.query_one(name, Board)
                 if board.lines and (screen != "5" or "What each value" in board.text()):
                     break

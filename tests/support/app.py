@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 from textual.pilot import Pilot
@@ -110,6 +112,14 @@ async def settle(pilot: Pilot[Any]) -> None:
     await pilot.pause()
     await pilot.pause(0.06)
     await pilot.pause()
+
+
+async def rounds(pilot: Pilot[Any]) -> AsyncIterator[None]:
+    """Settle again and again, for a minute at most: a thread may be slow."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        await settle(pilot)
+        yield
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:

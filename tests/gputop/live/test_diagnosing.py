@@ -150,7 +150,7 @@ def test_the_site_s_policy_counts_here_too(
 
 
 def wait_for(reports: list[Any], wanted: Any) -> Report:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         for message in list(reports):
             if isinstance(message, ReportReady) and wanted(message.report):
@@ -190,7 +190,7 @@ def test_mistakes_of_ours_do_not_stop_the_reports(rules: Rules) -> None:
     refresher.start()
     try:
         wait_for(posted, lambda report: report.prediction is not None)
-        end = time.monotonic() + 10
+        end = time.monotonic() + 60
         while not rules.cases and time.monotonic() < end:
             time.sleep(0.01)
         later = replace(snapshot_of(gpus), taken_at=1_800_000_000.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +19,7 @@ from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
 from tests.gputop.screens.flags.test_flags import calm, open_flags, screen_of
-from tests.support.app import demo_report, give, press, settle, text
+from tests.support.app import demo_report, give, press, rounds, text
 
 HOSTILE = "\x1b]0;owned\x07[red]run"
 
@@ -56,12 +55,10 @@ def fake_read(pid: int) -> ProcessFlags:
 
 async def until(pilot: Pilot[Any], true: Callable[[FlagsScreen], bool]) -> None:
     """Wait for a thread's answer."""
-    for _ in range(200):
-        await settle(pilot)
+    async for _ in rounds(pilot):
         if true(screen_of(pilot)):
             await calm(pilot)
             return
-        await asyncio.sleep(0.02)
     raise AssertionError("it never came")
 
 
@@ -140,8 +137,7 @@ async def test_a_process_that_cannot_be_read_is_said(typed: str, answer: str) ->
         await until(pilot, lambda screen: bool(screen.query(Input)))
         pilot.app.screen.query_one(Input).value = typed
         await press(pilot, "enter")
-        for _ in range(100):
-            await settle(pilot)
+        async for _ in rounds(pilot):
             if answer in said(pilot):
                 break
         assert answer in said(pilot)

@@ -23,13 +23,13 @@ async def look():
     app = GpuTop(DemoFeed("pcie-l40s-8"))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("5", "slash")
-        for _ in range(200):
+        for _ in range(3000):
             await pilot.pause(0.02)
             if lines := app.screen.query(Input):
                 break
         lines.first().value = "wombats"
         await pilot.press("enter")
-        for _ in range(200):
+        for _ in range(3000):
             await pilot.pause(0.02)
             selected = app.screen.query_one(FlagList).selected
             if selected == "{NAME}":

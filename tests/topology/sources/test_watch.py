@@ -55,9 +55,10 @@ def test_a_hanging_source_delays_only_itself(feeds: list[LiveFeed]) -> None:
     )
     feeds.append(feed)
     assert until(lambda: bool(feed.snapshot().machine.gpus))
-    assert until(lambda: any(p.kind == "not answering" for p in feed.snapshot().problems))
-    problem = next(p for p in feed.snapshot().problems if p.kind == "not answering")
-    assert problem.source == "stuck"
+    late = {"stuck"}  # on a busy machine the quick one may be late for a moment too
+    assert until(
+        lambda: late == {p.source for p in feed.snapshot().problems if p.kind == "not answering"}
+    )
     started = time.perf_counter()
     feed.snapshot()
     feed.close()

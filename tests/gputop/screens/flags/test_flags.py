@@ -31,6 +31,7 @@ from tests.support.app import (
     picture,
     press,
     report_of,
+    rounds,
     settle,
     snapshot_of,
     text,
@@ -46,13 +47,11 @@ def screen_of(pilot: Pilot[Any]) -> FlagsScreen:
 
 async def calm(pilot: Pilot[Any]) -> None:
     """Wait until what is wanted has been worked out and drawn."""
-    for _ in range(200):
-        await settle(pilot)
+    async for _ in rounds(pilot):
         screen = screen_of(pilot)
         if screen.flags.loaded and (screen.flags.study is None or screen.flags.answered):
             await settle(pilot)
             return
-        await asyncio.sleep(0.02)
     raise AssertionError("nothing was worked out")
 
 
@@ -185,16 +184,14 @@ async def test_a_machine_without_gpus_lists_the_flags_and_what_is_set() -> None:
     feed = StepFeed(bare)
     async with GpuTop(feed, interval=0.05).run_test(size=(100, 30)) as pilot:
         await press(pilot, "5")
-        for _ in range(100):
-            await settle(pilot)
+        async for _ in rounds(pilot):
             if "flags" in text(pilot, "#list"):
                 break
         await calm(pilot)
         assert "No prediction: no GPU takes part." in text(pilot, "#details")
         assert "none set" in text(pilot, "#setting")
         feed.put(replace(bare, environment=(shm,)))
-        for _ in range(100):
-            await settle(pilot)
+        async for _ in rounds(pilot):
             if "1 set" in text(pilot, "#setting"):
                 break
         assert "NCCL_SHM_DISABLE" in text(pilot, "#list").splitlines()[1]
@@ -259,8 +256,7 @@ async def test_a_mistake_of_ours_is_said_and_the_screen_stays(
         await open_flags(pilot, demo_report("hgx-h100-8"))
         monkeypatch.setattr(controller, "work_out", broken)
         await press(pilot, "down")
-        for _ in range(40):
-            await settle(pilot)
+        async for _ in rounds(pilot):
             if app.trouble:
                 break
         assert "broken here" in app.trouble

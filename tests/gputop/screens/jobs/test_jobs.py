@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from gputop.topology.model.snapshot import NodeSnapshot
 from gputop.topology.node import Node
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.topology.report import Report
-from tests.support.app import SIZES, app_of, give, picture, press, settle, text
+from tests.support.app import SIZES, app_of, give, picture, press, rounds, text
 from tests.support.findings_made import diagnosis, finding
 
 HOSTILE = "\x1b]0;owned\x07[red]run\u202e"
@@ -54,11 +53,9 @@ async def open_jobs(pilot: Pilot[Any], snapshot: NodeSnapshot, *keys: str) -> No
 
 async def calm(pilot: Pilot[Any]) -> None:
     """Wait until the variables have been worked out."""
-    for _ in range(200):
-        await settle(pilot)
+    async for _ in rounds(pilot):
         if "working out" not in text(pilot, "#job"):
             return
-        await asyncio.sleep(0.02)
     raise AssertionError("nothing was worked out")
 
 

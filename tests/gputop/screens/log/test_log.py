@@ -15,7 +15,7 @@ from gputop.app import GpuTop
 from gputop.live import log_reading
 from gputop.screens.log.screen import LogScreen
 from gputop.topology.logs.report.report import LogReport
-from tests.support.app import SIZES, app_of, demo_report, give, picture, press, settle, text
+from tests.support.app import SIZES, app_of, demo_report, give, picture, press, rounds, settle, text
 from tests.support.nccl.logs import RECORDED, lines_of
 
 LOG = RECORDED / "h200-p2pdis.log.gz"
@@ -43,8 +43,7 @@ async def show(pilot: Pilot[Any], path: Path | str | None) -> LogScreen:
 
 
 async def finished(pilot: Pilot[Any], screen: LogScreen) -> None:
-    for _ in range(100):
-        await settle(pilot)
+    async for _ in rounds(pilot):
         if screen._reading is None:
             return
     raise AssertionError("the log was not read")

@@ -11,7 +11,7 @@ from gputop.topology.model.record import Gap
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import Row
 from gputop.widgets.spans import text_of, width_of
-from tests.support.app import demo_report, give, gpu, press, report_of, settle
+from tests.support.app import demo_report, give, gpu, press, report_of, rounds, settle
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])
@@ -31,8 +31,7 @@ async def test_the_heading_over_a_jobs_variables_is_whole() -> None:
     async with GpuTop().run_test(size=(120, 40)) as pilot:
         await give(pilot, demo_report("mi250x-8"))
         await press(pilot, "7")
-        for _ in range(50):
-            await settle(pilot)
+        async for _ in rounds(pilot):
             board = pilot.app.screen.query_one("#job", Board)
             if "by the rules of" in board.text():
                 break

@@ -27,6 +27,7 @@ from tests.support.app import (
     press,
     reading,
     report_of,
+    rounds,
     snapshot_of,
     text,
 )
@@ -179,8 +180,7 @@ async def test_no_gpu_says_why_and_offers_demos() -> None:
         await press(pilot, "d")
         assert "hgx-h100-8" in picture(pilot)
         await press(pilot, "enter")
-        for _ in range(100):
-            await pilot.pause(0.02)
+        async for _ in rounds(pilot):
             if "invented figures" in picture(pilot):
                 break
         assert "invented figures" in picture(pilot)

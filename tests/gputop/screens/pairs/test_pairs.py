@@ -23,6 +23,7 @@ from tests.support.app import (
     picture,
     press,
     report_of,
+    rounds,
     settle,
     snapshot_of,
     text,
@@ -185,8 +186,7 @@ async def test_probe_runs_streams_and_is_cancelled(monkeypatch: pytest.MonkeyPat
     feed = StepFeed(snapshot_of((gpu(0), gpu(1))))
     async with GpuTop(feed, 0.05).run_test(size=(160, 50)) as pilot:
         app = app_of(pilot)
-        for _ in range(100):
-            await pilot.pause(0.02)
+        async for _ in rounds(pilot):
             if app.report is not None:
                 break
         await press(pilot, "3", *"mmmmmmm", "p")
@@ -198,8 +198,7 @@ async def test_probe_runs_streams_and_is_cancelled(monkeypatch: pytest.MonkeyPat
         await settle(pilot)
         assert "1/2" in text(pilot, "#status")
         assert "[b]GPU0[/b] to GPU1" in text(pilot, "#status")
-        for _ in range(100):
-            await pilot.pause(0.02)
+        async for _ in rounds(pilot):
             if "123" in text(pilot, "#matrix"):
                 break
         assert "123" in text(pilot, "#matrix")

@@ -13,7 +13,7 @@ from gputop.live.probe_controller import ProbeController
 from gputop.measuring import history
 from gputop.messages import SuiteChanged, SuiteState
 from tests.gputop.screens.probes.shown import healthy, rows, select, show, step
-from tests.support.app import SIZES, app_of, demo_report, press, settle, text
+from tests.support.app import SIZES, app_of, demo_report, press, rounds, settle, text
 
 
 async def test_keys_start_what_is_selected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +120,7 @@ async def test_earlier_runs_are_compared(tmp_path: Path, monkeypatch: pytest.Mon
         assert history.keep(run, key) == ""
     async with GpuTop().run_test(size=(160, 50)) as pilot:
         await show(pilot, report)
-        for _ in range(100):
-            await settle(pilot)
+        async for _ in rounds(pilot):
             if "GB/s" in text(pilot, "#probe-earlier"):
                 break
         said = text(pilot, "#probe-earlier")
