@@ -23,12 +23,12 @@ from gputop.live.findings_controller import FindingsController
 from gputop.live.probe_controller import NCCL, ProbeController
 from gputop.live.refresh import Inbox, Refresher
 from gputop.screens import NAMES
-from gputop.screens.keys import COMMON
+from gputop.screens.key_line import COMMON
 from gputop.screens.view import View
 from gputop.terminal import hangup, job_control
 from gputop.terminal.clean import clean, clean_block
 from gputop.topology.hardware.words import Words, words_for
-from gputop.widgets.keys import bindings, commands, help_rows
+from gputop.widgets.key import bindings, commands, help_rows
 from gputop.widgets.style_cache import release_closed_screens
 
 if TYPE_CHECKING:

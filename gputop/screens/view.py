@@ -16,11 +16,11 @@ from textual.widgets import Input
 
 from gputop.messages import ProbeState
 from gputop.screens import NAMES
-from gputop.screens.keys import key_line
+from gputop.screens.key_line import key_line
 from gputop.terminal.clean import clean
 from gputop.widgets.bars import KeyBar, StatusBar, TopBar
 from gputop.widgets.board import Board
-from gputop.widgets.keys import Key, bindings, commands
+from gputop.widgets.key import Key, bindings, commands
 from gputop.widgets.spans import Line, width_of
 from gputop.widgets.status import news_line, source_line, status_line, tabs
 

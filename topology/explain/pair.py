@@ -13,8 +13,8 @@ from ..wiring.packages import packages
 from ..wiring.paths import Path, path_between
 from ..wiring.relations import relation
 from .edge import rate_facts
-from .figures import measured_facts
 from .links import mesh_facts, missing_links
+from .measured import measured_facts
 from .naming import name
 from .nccl import pair_decision, transport_claim, transport_facts
 

@@ -14,7 +14,7 @@ from gputop.screens.listed import ListedView
 from gputop.terminal.clean import clean
 from gputop.widgets.board import Board
 from gputop.widgets.finding_text import event_lines, verdict_lines
-from gputop.widgets.keys import Key, note, scroll_keys, select_keys
+from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import Line
 
 if TYPE_CHECKING:

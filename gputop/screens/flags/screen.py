@@ -18,7 +18,7 @@ from gputop.screens.flags.why import explanation
 from gputop.screens.listed import ListedView
 from gputop.topology.flags.catalogue.catalogue import catalogue
 from gputop.widgets.board import Board
-from gputop.widgets.keys import Key, note, scroll_keys, select_keys
+from gputop.widgets.key import Key, note, scroll_keys, select_keys
 
 if TYPE_CHECKING:
     from gputop.screens.host import ScreenHost

@@ -18,7 +18,7 @@ from gputop.screens.jobs.why import why_job
 from gputop.screens.listed import ListedView
 from gputop.topology.jobs.grouping import jobs
 from gputop.widgets.board import Board
-from gputop.widgets.keys import note, scroll_keys, select_keys
+from gputop.widgets.key import note, scroll_keys, select_keys
 
 if TYPE_CHECKING:
     from gputop.live.findings import Shown

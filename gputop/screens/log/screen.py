@@ -20,7 +20,7 @@ from gputop.screens.view import View
 from gputop.terminal.clean import clean
 from gputop.topology.model import units
 from gputop.widgets.board import Board
-from gputop.widgets.keys import Key, note, scroll_keys, select_keys
+from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import Cells, Line, wrapped
 
 if TYPE_CHECKING:

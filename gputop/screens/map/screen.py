@@ -16,7 +16,7 @@ from gputop.screens.map.legend import HINT, legend
 from gputop.screens.view import View
 from gputop.topology.explain import why as reasons
 from gputop.widgets.board import Board
-from gputop.widgets.keys import Key, note
+from gputop.widgets.key import Key, note
 from gputop.widgets.spans import text_of, wrapped
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.model.units import UNKNOWN, seconds
 from gputop.widgets.board import Board
 from gputop.widgets.gpu_cells import model
-from gputop.widgets.keys import Key, note, select_keys
+from gputop.widgets.key import Key, note, select_keys
 from gputop.widgets.link_matrix import (
     READING,
     cell_width,

@@ -18,7 +18,7 @@ from gputop.terminal.clean import clean
 from gputop.topology.explain.nccl import library_first
 from gputop.topology.explain.why import why_pair
 from gputop.widgets.board import Board
-from gputop.widgets.keys import Key, note, scroll_keys
+from gputop.widgets.key import Key, note, scroll_keys
 from gputop.widgets.link_matrix import READING
 from gputop.widgets.measures import measures
 from gputop.widgets.pair_matrix import PairMatrix, devices

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from gputop.measuring import history
 from gputop.measuring.judged import judged
 from gputop.screens.probes.entries import entries
-from gputop.screens.probes.figures import about_lines, entry_lines
+from gputop.screens.probes.figure_lines import about_lines, entry_lines
 from gputop.screens.probes.head import LEVELS, head_lines
 from gputop.screens.probes.history import history_lines
 from gputop.screens.probes.list import ProbeList
@@ -20,7 +20,7 @@ from gputop.screens.probes.views import EARLIER, FIGURES, ProbeViews
 from gputop.screens.probes.why import why_probe
 from gputop.screens.view import View
 from gputop.widgets.board import Board
-from gputop.widgets.keys import Key, note, scroll_keys, select_keys
+from gputop.widgets.key import Key, note, scroll_keys, select_keys
 from gputop.widgets.spans import wrapped
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ...devices.sensors import Sensors
 from ...protocol.messages import Note
 from ...protocol.plaintext import one_line
 from ...protocol.timing import Sampled, gigabytes_per_second, sample, warm
-from .figures import (
+from .report import (
     FEW_COPIES,
     QUANTITIES,
     HostReporter,

@@ -17,8 +17,8 @@ from ...protocol.messages import DeviceRecord, Note, Progress, Request
 from ...protocol.sizing import MIB, too_full
 from ...protocol.spec import ProbeSpec, ProbeStopped, level_of
 from ...protocol.timing import low_ones
-from .figures import FROM_DEVICE, TO_DEVICE, HostReporter, HostResult, Level, Place
 from .measuring import Measuring
+from .report import FROM_DEVICE, TO_DEVICE, HostReporter, HostResult, Level, Place
 
 SPEC = ProbeSpec(
     name="host",

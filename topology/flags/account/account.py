@@ -14,7 +14,7 @@ from ..values.fits import fit
 from ..values.own_words import for_library
 from ..values.values import overridden, read_value, unread
 from ..what_if.effects import SIZES, Effect, choice_of, described, named
-from ..what_if.figures import hops_in_words, order_in_words, pairs_in_words, ways
+from ..what_if.in_words import hops_in_words, order_in_words, pairs_in_words, ways
 from ..what_if.outcomes import outcomes
 from ..what_if.study import Study
 from .cautions import measured, p2p_cautions

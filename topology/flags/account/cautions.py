@@ -9,7 +9,7 @@ from statistics import median
 from ...model import quantities
 from ...model.snapshot import NodeSnapshot
 from ...nccl.prediction import Prediction
-from ..what_if.figures import pairs_in_words
+from ..what_if.in_words import pairs_in_words
 
 
 def p2p_cautions(

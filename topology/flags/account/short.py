@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...nccl.prediction import Prediction
 from ..catalogue.catalogue import Flag
-from ..what_if.figures import distance, ways
+from ..what_if.in_words import distance, ways
 from ..what_if.whatif import Comparison
 
 PLACES = {

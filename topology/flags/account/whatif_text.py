@@ -7,7 +7,7 @@ from ...model.page import Section
 from ...nccl.decide.summary import duration, message_size
 from ..catalogue.catalogue import catalogue
 from ..what_if.effects import Effect, choice_of, named
-from ..what_if.figures import change, pairs_in_words
+from ..what_if.in_words import change, pairs_in_words
 from ..what_if.net_changes import nets_in_words
 from ..what_if.nothing import verdict
 from ..what_if.outcomes import group_in_words, taking_part

@@ -7,7 +7,7 @@ from ...nccl.decide.summary import duration, message_size
 from ...nccl.prediction import Prediction
 from ..catalogue.catalogue import Flag
 from .effects import MIB, ChoiceChange, Effect, PairGroup, described, time_of
-from .figures import change, hops_in_words, p2p_groups, ranks_in_words, ring_hops
+from .in_words import change, hops_in_words, p2p_groups, ranks_in_words, ring_hops
 from .net_changes import nets_in_words
 from .nothing import because, unpredicted
 from .study import Study

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...model.part import Raw
-from .figures import Load
 from .pci_tree import GTS, Function
+from .readings import Load
 from .shape import DemoGpu, DemoShape
 
 REFUSED = {"error": "AmdSmiLibraryException: AMDSMI_STATUS_NOT_SUPPORTED - Feature not supported"}

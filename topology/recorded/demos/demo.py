@@ -12,8 +12,8 @@ from typing import Any
 from ...hardware.vendors import AMD
 from ...model.part import Part
 from ...sources import load as load_source
-from . import figures, pci_tree
 from . import nvml as nvml_answers
+from . import pci_tree, readings
 from .shape import DemoError, DemoShape, load, names
 
 __all__ = ["DemoError", "moving", "names", "parts", "raw", "title"]
@@ -59,7 +59,7 @@ def moving(name: str, tick: int) -> dict[str, Any]:
         from . import amd
 
         return {"amdsmi_readings": amd.readings(shape, gpus, tick)}
-    return {"nvml_readings": figures.readings(shape, gpus, tick)}
+    return {"nvml_readings": readings.readings(shape, gpus, tick)}
 
 
 def parts(answers: dict[str, Any]) -> dict[str, Part]:

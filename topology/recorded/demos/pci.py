@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .figures import busy
 from .pci_tree import Function
+from .readings import busy
 from .shape import DemoShape
 
 ABSENT = "left out of the demo"

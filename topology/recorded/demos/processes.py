@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .figures import FIRST_PID, busy
 from .nvml import cpu_numbers
 from .pci_tree import Function
+from .readings import FIRST_PID, busy
 from .shape import DemoShape
 
 STARTED_AT = 1_750_000_000.0

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gputop.probes.catalog.host.figures import Level
+from gputop.probes.catalog.host.report import Level
 from gputop.probes.devices import numa
 from gputop.probes.devices.held import HeldStreams, StreamWork, rates
 from gputop.probes.devices.host_copies import Copy, CpuCopier, comes_back

@@ -12,7 +12,7 @@ from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.catalogue.catalogue import Flag, catalogue
 from gputop.topology.flags.values.values import read_value
 from gputop.topology.flags.what_if.effects import MIB, SIZES, effect_of
-from gputop.topology.flags.what_if.figures import (
+from gputop.topology.flags.what_if.in_words import (
     change,
     hops_in_words,
     order_in_words,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import itemgetter
 
-from ....flags.what_if.figures import ring_hops
+from ....flags.what_if.in_words import ring_hops
 from ....model.units import size
 from ....model.versions import numbers
 from ...case import Case

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gputop.screens import NAMES
-from gputop.widgets.keys import Key, note
+from gputop.widgets.key import Key, note
 
 COMMON = (
     *(
