@@ -27,7 +27,6 @@ class Attempt:
         self._field, self._draft, self._best = field, draft, best
         self._nic_ends = Ends(field, draft)
         self._walk = ChannelWalk(field, draft, self._nic_ends, self._complete)
-        self._guard = field.ledger.guard
         self._latency_us = draft.latency_us
         self._values = [times(count, draft.speed_intra) for count in range(draft.most + 1)]
         self._best_value = times(best.channels, best.speed_intra)
@@ -40,7 +39,7 @@ class Attempt:
 
     def run(self) -> int:
         """Search; the steps left, or FOUND_ALL."""
-        self._next_channel(self._field.ledger.full, self._draft.hops)
+        self._next_channel(0, self._draft.hops)
         return self._walk.left
 
     def _from_head(self, state: int, hops: int) -> None:
@@ -98,8 +97,8 @@ class Attempt:
         if channel == 0 and not self._field.switched:
             self._by_index(net, state, hops)
         for gpu, need, crossed in self._nic_ends.firsts(net, channel):
-            after = state - need
-            if after & self._guard == self._guard:
+            after = state + need
+            if self._field.ledger.fits(after):
                 self._walk.enter(gpu, after, hops + crossed)
         return False
 
@@ -127,8 +126,8 @@ class Attempt:
         way = self._nic_ends.enter(net, gpu)
         if way is None:
             return
-        state -= way[0]
-        if state & self._guard == self._guard:
+        state += way[0]
+        if self._field.ledger.fits(state):
             self._walk.enter(gpu, state, hops + way[1], forced)
 
     def _complete(self, state: int, hops: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .draft import RING, GraphDraft
 from .field import Carriers, Field
+from .ledger import is_dear
 
 
 class Bounds:
@@ -74,7 +75,7 @@ class Bounds:
                 if other == gpu.index or path.type > farthest or not path.links:
                     continue
                 fewest = path.hops if not fewest else min(fewest, path.hops)
-                dear = field.route(path, "GPU", gpu.index).dear != 0
+                dear = is_dear(path, gpu) and any(link.kind == "PCI" for link in path.links)
                 for side, link in ((out[gpu.index], path.links[0]), (into[other], path.links[-1])):
                     mbs, only = side.get(id(link), (round(link.bandwidth_gbs * 1000), True))
                     side[id(link)] = (mbs, only and dear and link.kind == "PCI")

@@ -13,8 +13,12 @@ from .nics import Nics
 from .orders import FREE, Orders
 from .version import SearchVersion, search_version
 
-Hop = tuple[int, int, int, int]
-"""(GPU, its bit, what the way takes of the ledger, links crossed)."""
+Hop = list[int]
+"""[GPU, its bit, what the way takes of the ledger or UNKNOWN, links crossed]."""
+UNKNOWN = -1
+"""In place of what a hop takes: `Ways.need` says it."""
+LONG = 1 << 8 * 1024
+"""Longer numbers are made whenever they are needed: kept for each hop they would take gigabytes."""
 Way = tuple[int, int]
 """(what the way takes of the ledger, links crossed)."""
 Key = tuple[int, int]
@@ -44,7 +48,7 @@ class Field:
         self.by_rank = self.count > MANY and not self.inter and not self.switched
         """The order of GPUs depends on nothing but the GPU before, and is not kept by what is left
         of them: of many GPUs too much can be left."""
-        self.ledger = Ledger(system, nets=self.inter, switches=nvls and self.switched)
+        self.ledger = Ledger(system)
         self.orders = Orders(system, self.ledger, neighbours_only=self.version.neighbours_only)
         self.nics = Nics(system, version, settings)
         self.carriers: dict[int, tuple[Carriers, Carriers, int]] = {}
@@ -111,11 +115,19 @@ class Ways:
         if key not in self._hops:
             there = self._field.gpus[gpu].paths["GPU"][other]
             back = self._field.gpus[other].paths["GPU"][gpu]
-            route = self._allowed(there, back, "GPU", gpu)
-            self._hops[key] = (
-                None if route is None else (other, 1 << other, route.need(self._speed), route.hops)
-            )
+            allowed = self._allowed(there, back)
+            self._hops[key] = [other, 1 << other, UNKNOWN, there.hops] if allowed else None
         return self._hops[key]
+
+    def need(self, gpu: int, hop: Hop) -> int:
+        """What a hop from a GPU takes of the ledger, noted in the hop if it is not long."""
+        need = hop[2]
+        if need == UNKNOWN:
+            path = self._field.gpus[gpu].paths["GPU"][hop[0]]
+            need = self._field.route(path, "GPU", gpu).need(self._speed)
+            if need < LONG:
+                hop[2] = need
+        return need
 
     def next_of(self, towards: int, net: int) -> dict[Key, tuple[Hop, ...]]:
         """Hops already computed; `fill` adds the missing ones."""
@@ -146,8 +158,7 @@ class Ways:
         if ranked is None:
             ranked = self._ranked[gpu] = self._rank(gpu)
         hops, shared = ranked
-        guard = self._field.ledger.guard
-        if shared and (state - shared) & guard != guard:
+        if shared and not self._field.ledger.fits(state + shared):
             return iter(())
         return (hop for hop in hops if not hop[1] & used)
 
@@ -166,7 +177,7 @@ class Ways:
         if key not in self._leave:
             there = self._field.gpus[gpu].paths["NET"][net]
             back = self._field.nets[net].paths["GPU"][gpu]
-            self._leave[key] = self._way(self._allowed(there, back, "GPU", gpu))
+            self._leave[key] = self._way(there, back, "GPU", gpu)
         return self._leave[key]
 
     def enter(self, net: int, gpu: int) -> Way | None:
@@ -175,7 +186,7 @@ class Ways:
         if key not in self._enter:
             there = self._field.nets[net].paths["GPU"][gpu]
             back = self._field.gpus[gpu].paths["NET"][net]
-            self._enter[key] = self._way(self._allowed(there, back, "NET", net))
+            self._enter[key] = self._way(there, back, "NET", net)
         return self._enter[key]
 
     def head(self, gpu: int) -> Way | None:
@@ -190,25 +201,22 @@ class Ways:
         for gpu in self._field.gpus:
             share = 2 if gpu.index == head else 1
             down, up = switch.paths["GPU"][gpu.index], gpu.paths["NVS"][0]
-            routes = (
-                self._field.route(down, "NVS", 0),
-                self._field.route(up, "GPU", gpu.index),
-            )
-            for route in routes:
+            ways: tuple[tuple[SystemPath, Kind, int], ...]
+            ways = (down, "NVS", 0), (up, "GPU", gpu.index)
+            for path, kind, start in ways:
                 # A head moves twice as much, and then the library does not look at the type.
-                if route.type >= PathType.DIS or (share == 1 and route.type > self._farthest):
+                if path.type >= PathType.DIS or (share == 1 and path.type > self._farthest):
                     return None
-                need += route.need(self._speed * share)
-                hops += route.hops * share
+                need += self._field.route(path, kind, start).need(self._speed * share)
+                hops += path.hops * share
         return need, hops
 
-    def _allowed(self, there: SystemPath, back: SystemPath, kind: Kind, start: int) -> Route | None:
-        route = self._field.route(there, kind, start)
-        if route.type >= PathType.DIS or route.type > self._farthest:
-            return None
-        if self._mutual and back.type > self._farthest:
-            return None
-        return route
+    def _allowed(self, there: SystemPath, back: SystemPath) -> bool:
+        if there.type >= PathType.DIS or there.type > self._farthest:
+            return False
+        return not (self._mutual and back.type > self._farthest)
 
-    def _way(self, route: Route | None) -> Way | None:
-        return None if route is None else (route.need(self._speed), route.hops)
+    def _way(self, there: SystemPath, back: SystemPath, kind: Kind, start: int) -> Way | None:
+        if not self._allowed(there, back):
+            return None
+        return self._field.route(there, kind, start).need(self._speed), there.hops

@@ -1,8 +1,10 @@
-"""What is left of every link, in one whole number; taking a path is one subtraction.
+"""What channels take of every link, in one whole number; taking a path is one addition.
 
-Every link has a field of bits in the number, in MB/s, with a guard bit on top. A path is a
-number too: the speed in the fields of its links. After the subtraction a cleared guard bit
-says that a link had too little. As numbers do not change, going back is free.
+Every link that a search has looked at has a field of bits in the number, in MB/s, with a guard bit
+on top. A path is a number too: the speed in the fields of its links. When what is taken is
+subtracted from what there is, a cleared guard bit says that a link has too little. As numbers do
+not change, going back is free. A link gets its field when it is first needed: in a mesh of many
+GPUs there are as many links as pairs, and a search goes over few of them.
 
 NCCL keeps 32-bit floats and rounds them to MB/s after each step (search.cc:SUB_ROUND). Whole
 MB/s give the same answers: every speed it tries is one, also halved, doubled, an eighth or
@@ -13,121 +15,121 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..nodes import PathType, System, SystemLink, SystemNode, SystemPath
 
 
 @dataclass(slots=True, frozen=True)
 class Route:
-    """A path as the search sees it: unit numbers over the links."""
+    """What a path takes, as the places of its links in the ledger."""
 
-    type: int
-    hops: int
-    plain: int
+    plain: tuple[int, ...]
     """Links that carry the speed itself."""
-    dear: int
+    dear: tuple[int, ...]
     """PCI links of GPUs that meet inside an Intel CPU: six fifths (INTEL_P2P_OVERHEAD)."""
-    eighth: int
+    eighth: tuple[int, ...]
     """Ways back from an old GPU, which carry an eighth of what comes in."""
 
     def need(self, speed: int) -> int:
         """What the path takes at a speed in MB/s."""
-        need = self.plain * speed
-        if self.dear:
-            need += self.dear * (speed * 6 // 5)
-        if self.eighth:
-            need += self.eighth * (speed // 8)
+        need = 0
+        for places, share in (
+            (self.plain, speed),
+            (self.dear, speed * 6 // 5),
+            (self.eighth, speed // 8),
+        ):
+            for place in places:
+                need += share << place
         return need
 
 
 class Ledger:
-    """The fields of the links that the given kinds of paths use."""
+    """The fields of the links that a search has needed so far."""
 
-    def __init__(self, system: System, *, nets: bool, switches: bool) -> None:
-        links: dict[int, SystemLink] = {}
-        for path in _paths(system, nets=nets, switches=switches):
-            for link in path.links:
-                links[id(link)] = link
-        self._back = _ways_back(system, links) if _needs_ways_back(system) else {}
-        for link in self._back.values():
-            links[id(link)] = link
-        left = [round(link.bandwidth_gbs * 1000) for link in links.values()]
-        width = max(21, max(left, default=0).bit_length() + 1)
-        self._unit = {key: 1 << width * place for place, key in enumerate(links)}
-        self._most = (1 << width - 1) - 1
-        # Written as binary digits, as sums of such numbers would be squares of their length.
-        guard = 1 << width - 1
-        self.guard = int(f"{guard:b}" * len(left) or "0", 2)
+    def __init__(self, system: System) -> None:
+        self._system = system
+        every = (
+            link.bandwidth_gbs
+            for nodes in system.nodes.values()
+            for node in nodes
+            for link in node.links
+        )
+        self._width = max(21, round(max(every, default=0.0) * 1000).bit_length() + 1)
+        self._guard_bit = 1 << self._width - 1
+        self._places: dict[int, int] = {}
+        """By link: where its field begins."""
+        self.guard = 0
         """All guard bits."""
-        self.full = int("".join(f"{guard + one:b}" for one in reversed(left)) or "0", 2)
-        """Nothing taken yet."""
+        self.full = 0
+        """All guard bits, and what there is of each link."""
+
+    def fits(self, taken: int) -> bool:
+        """Whether no link gives more than it has."""
+        guard = self.guard
+        return (self.full - taken) & guard == guard
 
     def mask(self, links: Iterable[SystemLink]) -> int:
-        """The fields of the given links, as far as they are in the ledger."""
-        return sum(self._most * self._unit.get(id(link), 0) for link in links)
+        """The fields of the given links."""
+        most = self._guard_bit - 1
+        return sum(most << self._place(link) for link in links)
 
     def units(self, links: Iterable[SystemLink]) -> int:
-        """A unit in the field of each of these links, which are all in the ledger."""
-        return sum(self._unit[id(link)] for link in links)
+        """A unit in the field of each of these links."""
+        return sum(1 << self._place(link) for link in links)
 
-    def whole_gbs(self, state: int, link: SystemLink) -> int:
-        """What a state leaves of a link, in whole GB/s; links outside never change."""
-        unit = self._unit.get(id(link))
-        if unit is None:
-            return int(link.bandwidth_gbs)
-        return (state >> unit.bit_length() - 1 & self._most) // 1000
+    def whole_gbs(self, taken: int, link: SystemLink) -> int:
+        """What is left of a link, in whole GB/s."""
+        left = (self.full - taken) >> self._place(link)
+        return (left & self._guard_bit - 1) // 1000
 
     def route(self, path: SystemPath, start: SystemNode) -> Route:
         """A path out of `start` (search.cc:followPath)."""
-        plain = dear = eighth = 0
-        overhead = start.kind == "GPU" and path.type is PathType.PHB and _meets_intel(path)
+        plain, dear, eighth = [], [], []
+        overhead = is_dear(path, start)
         for link in path.links:
-            unit = self._unit[id(link)]
-            if overhead and link.kind == "PCI":
-                dear += unit
-            else:
-                plain += unit
-            back = self._back.get(id(link))
+            carried = dear if overhead and link.kind == "PCI" else plain
+            carried.append(self._place(link))
+            back = self._backs.get(id(link))
             if back is None:
                 continue
             if link.to.kind == "GPU" and link.to.sm < 80 and start.kind != "GPU":
-                eighth += self._unit[id(back)]
+                eighth.append(self._place(back))
             if link.to.kind == "CPU" and link.to.arch == "power" and link.kind == "NVL":
-                plain += self._unit[id(back)]
-        return Route(int(path.type), path.hops, plain, dear, eighth)
+                plain.append(self._place(back))
+        return Route(tuple(plain), tuple(dear), tuple(eighth))
+
+    def _place(self, link: SystemLink) -> int:
+        place = self._places.get(id(link))
+        if place is None:
+            place = self._places[id(link)] = self._width * len(self._places)
+            self.guard |= self._guard_bit << place
+            self.full |= self._guard_bit + round(link.bandwidth_gbs * 1000) << place
+        return place
+
+    @cached_property
+    def _backs(self) -> dict[int, SystemLink]:
+        """The other direction of each link where it counts: same ends, same kind (findRevLink)."""
+        system = self._system
+        if system.min_sm >= 80 and all(cpu.arch != "power" for cpu in system.nodes["CPU"]):
+            return {}
+        first: dict[tuple[int, int, str], SystemLink] = {}
+        every = [
+            (node, link) for nodes in system.nodes.values() for node in nodes for link in node.links
+        ]
+        for node, link in every:
+            first.setdefault((id(node), id(link.to), link.kind), link)
+        found = {}
+        for node, link in every:
+            back = first.get((id(link.to), id(node), link.kind))
+            if back is not None:
+                found[id(link)] = back
+        return found
 
 
-def _paths(system: System, *, nets: bool, switches: bool) -> Iterable[SystemPath]:
-    for gpu in system.nodes["GPU"]:
-        yield from gpu.paths.get("GPU", ())
-        if nets:
-            yield from gpu.paths.get("NET", ())
-        if switches:
-            yield from gpu.paths.get("NVS", ())
-    for net in system.nodes["NET"] if nets else ():
-        yield from net.paths.get("GPU", ())
-    for switch in system.nodes["NVS"] if switches else ():
-        yield from switch.paths.get("GPU", ())
-
-
-def _needs_ways_back(system: System) -> bool:
-    return system.min_sm < 80 or any(cpu.arch == "power" for cpu in system.nodes["CPU"])
-
-
-def _ways_back(system: System, links: dict[int, SystemLink]) -> dict[int, SystemLink]:
-    """The other direction of each link: same ends, same kind (search.cc:findRevLink)."""
-    found: dict[int, SystemLink] = {}
-    for nodes in system.nodes.values():
-        for node in nodes:
-            for link in node.links:
-                if id(link) not in links:
-                    continue
-                back = next(
-                    (one for one in link.to.links if one.to is node and one.kind == link.kind), None
-                )
-                if back is not None:
-                    found[id(link)] = back
-    return found
+def is_dear(path: SystemPath, start: SystemNode) -> bool:
+    """Whether the PCI links of a path carry six fifths: of GPUs that meet inside an Intel CPU."""
+    return start.kind == "GPU" and path.type is PathType.PHB and _meets_intel(path)
 
 
 def _meets_intel(path: SystemPath) -> bool:

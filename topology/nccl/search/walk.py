@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from .draft import BALANCED_TREE, NVLS, RING, TREE, GraphDraft
 from .ends import NOWHERE, Ends
-from .field import Field, Hop
+from .field import UNKNOWN, Field, Hop
 from .orders import AWAY, FREE, TOWARDS_NIC
 
 STEPS_SAME = 1 << 8
@@ -18,7 +18,7 @@ STEPS = 1 << 14
 class ChannelWalk:
     """The walk through one channel at a time; every whole one is passed on to `complete`.
 
-    Its methods pass on what is left of the links (`state`), the GPUs in this channel as bits
+    Its methods pass on what is taken of the links (`state`), the GPUs in this channel as bits
     (`used`) and the links crossed so far (`hops`).
     """
 
@@ -33,7 +33,7 @@ class ChannelWalk:
         self._complete = complete
         self.left = STEPS_SAME if draft.same else STEPS
         """Steps left."""
-        self._guard = field.ledger.guard
+        self._ledger = field.ledger
         self._last = field.count - 1
         self.channel = 0
         """The channel that is being walked."""
@@ -92,15 +92,15 @@ class ChannelWalk:
         forced: Sequence[int],
     ) -> None:
         """Visit the GPUs in a given order."""
-        order, guard = self.orders[self.channel], self._guard
+        order, ways = self.orders[self.channel], self._inside
         while step < self._last:
             step += 1
-            hop = self._inside.hop(gpu, forced[step])
+            hop = ways.hop(gpu, forced[step])
             if hop is None:
                 return
+            state += ways.need(gpu, hop)
             gpu = hop[0]
-            state -= hop[2]
-            if state & guard != guard or self.left <= 0:
+            if not self._ledger.fits(state) or self.left <= 0:
                 return
             self.left -= 1
             order[step] = gpu
@@ -114,12 +114,12 @@ class ChannelWalk:
     def _walk(self, gpu: int, step: int, state: int, used: int, hops: int, back: int) -> None:
         """Visit the GPUs in every order, preferred ones first."""
         begun, spent = state, self.spent
-        guard, last, ways, closes = self._guard, self._last, self._inside, self._closes
+        ledger, last, ways, closes = self._ledger, self._last, self._inside, self._closes
         order, net = self.orders[self.channel], self.starts[self.channel]
         mask = 0 if back < 0 else self._field.orders.pci_mask
         on_the_way = FREE if back < 0 else AWAY
         away, home = ways.next_of(on_the_way, net), ways.next_of(TOWARDS_NIC, net)
-        stack: list[tuple[Iterator[Hop], int, int, int]] = []
+        stack: list[tuple[Iterator[Hop], Hop, int, int]] = []
         step += 1
         while True:
             if spent is not None:
@@ -132,10 +132,14 @@ class ChannelWalk:
                     tries = ways.fill(known, key, gpu, used, towards, net, state)
                 untried = iter(tries)
             while True:
-                for other, bit, need, crossed in untried:
-                    after = state - need
-                    if after & guard != guard:
-                        if spent is not None and (begun - need) & guard != guard:
+                for hop in untried:
+                    other, bit, need, crossed = hop
+                    if need == UNKNOWN:
+                        need = ways.need(order[step - 1], hop)
+                    after = state + need
+                    guard = ledger.guard
+                    if (ledger.full - after) & guard != guard:
+                        if spent is not None and not ledger.fits(begun + need):
                             spent[order[step - 1]] |= bit
                         continue
                     if self.left <= 0:
@@ -153,11 +157,12 @@ class ChannelWalk:
                 else:
                     if not stack:
                         return
-                    untried, state, used, hops = stack.pop()
+                    untried, hop, used, hops = stack.pop()
                     step -= 1
+                    state -= ways.need(order[step - 1], hop)
                     continue
                 break
-            stack.append((untried, state, used, hops))
+            stack.append((untried, hop, used, hops))
             state, used, hops, gpu = after, used | bit, hops + crossed, other
             step += 1
 
@@ -178,8 +183,8 @@ class ChannelWalk:
         left_by = self.ends[channel] if balanced and step else NOWHERE
         last_start = self.starts[channel - 1] if channel & 1 else NOWHERE
         for net, need, crossed in self._nic_ends.lasts(gpu, start, last_start, left_by):
-            after = state - need
-            if after & self._guard != self._guard:
+            after = state + need
+            if not self._ledger.fits(after):
                 continue
             self.ends[channel] = net
             if self.left <= 0:
@@ -189,8 +194,8 @@ class ChannelWalk:
 
     def _head(self, gpu: int, state: int, hops: int) -> None:
         way = self._inside.head(gpu)
-        if way is not None and (state - way[0]) & self._guard == self._guard:
-            self._complete(state - way[0], hops + way[1])
+        if way is not None and self._ledger.fits(state + way[0]):
+            self._complete(state + way[0], hops + way[1])
 
     def _close(self, gpu: int, state: int, hops: int) -> None:
         """After the last GPU: a ring inside one node returns to its first."""
@@ -200,8 +205,8 @@ class ChannelWalk:
                 hop = self._inside.hop(gpu, first)
                 if hop is None:
                     return
-                state -= hop[2]
-                if state & self._guard != self._guard:
+                state += self._inside.need(gpu, hop)
+                if not self._ledger.fits(state):
                     return
                 hops += hop[3]
         self._complete(state, hops)
