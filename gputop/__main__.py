@@ -70,10 +70,13 @@ def _dispatch(arguments: list[str]) -> int:
         from gputop.session import open_app
 
         return open_app()
+    import gc
     from contextlib import suppress
 
     import click
 
+    # What a command makes it keeps: the collector would look at all of it a thousand times.
+    gc.set_threshold(20_000, 10, 10)
     from gputop.commands.root import root
     from gputop.exits import ANSWERED, INTERRUPTED, USAGE
 

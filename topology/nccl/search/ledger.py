@@ -85,7 +85,9 @@ class Ledger:
 
     def route(self, path: SystemPath, start: SystemNode) -> Route:
         """A path out of `start` (search.cc:followPath)."""
-        plain, dear, eighth = [], [], []
+        plain: list[int] = []
+        dear: list[int] = []
+        eighth: list[int] = []
         overhead = is_dear(path, start)
         for link in path.links:
             carried = dear if overhead and link.kind == "PCI" else plain
