@@ -141,6 +141,14 @@ class System:
         for index, node in enumerate(self.nodes[gone.kind]):
             node.index = index
 
+    def remove_nets(self) -> None:
+        """Take all network devices out, with every link and path to them."""
+        self.nodes["NET"] = []
+        for nodes in self.nodes.values():
+            for node in nodes:
+                node.links = [link for link in node.links if link.to.kind != "NET"]
+                node.paths["NET"] = []
+
     def refuse(self, text: str) -> None:
         """Record once what the library would refuse; the first reasons are enough."""
         if len(self.refusals) < 20 and text not in self.refusals:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from ..hardware.words import library_words
 from .nodes import PathType, SystemNode, SystemPath
 from .versions import Version
@@ -25,7 +27,12 @@ MEANINGS = {
 
 def meaning(version: Version, path: PathType) -> str:
     """What a path type says: "PHB, PCIe and a CPU's host bridge"."""
-    return library_words(version.library).say(MEANINGS[path])
+    return _meaning(version.library, path)
+
+
+@cache
+def _meaning(library: str, path: PathType) -> str:
+    return library_words(library).say(MEANINGS[path])
 
 
 def gbs(value: float) -> str:

@@ -15,8 +15,9 @@ CHECK_GDR = "graph/paths.cc:ncclTopoCheckGdr"
 def net_decisions(computed: Computed) -> tuple[NetDecision, ...]:
     """One entry for each GPU and NIC, by rank and NIC."""
     system = computed.system
+    known: dict[tuple[str, GdrCheck], DecisionStep] = {}
     return tuple(
-        _decide(computed, gpu, net)
+        _decide(computed, gpu, net, known)
         for gpu in sorted(system.nodes["GPU"], key=lambda gpu: gpu.rank)
         for net in system.nodes["NET"]
     )
@@ -33,7 +34,12 @@ def local_nets(domain: Domain) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _decide(computed: Computed, gpu: SystemNode, net: SystemNode) -> NetDecision:
+def _decide(
+    computed: Computed,
+    gpu: SystemNode,
+    net: SystemNode,
+    known: dict[tuple[str, GdrCheck], DecisionStep],
+) -> NetDecision:
     system, version, settings = computed.system, computed.version, computed.settings
     there, back = gpu.paths["NET"][net.index], net.paths["GPU"][gpu.index]
     send = check_gdr(system, version, settings, gpu, net, send=True)
@@ -60,8 +66,11 @@ def _decide(computed: Computed, gpu: SystemNode, net: SystemNode) -> NetDecision
                 source="graph/paths.cc:ncclTopoComputePaths",
             )
         )
-    steps.append(_gdr_step(computed, "GPUDirect RDMA for sends?", send))
-    steps.append(_gdr_step(computed, "GPUDirect RDMA for receives?", receive))
+    for asked in (("GPUDirect RDMA for sends?", send), ("GPUDirect RDMA for receives?", receive)):
+        step = known.get(asked)
+        if step is None:
+            step = known[asked] = _gdr_step(computed, *asked)
+        steps.append(step)
     return NetDecision(
         rank=gpu.rank,
         net=net.dev,

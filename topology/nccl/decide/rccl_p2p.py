@@ -99,8 +99,9 @@ def _bars(src: Gpu, dst: Gpu) -> tuple[DecisionStep, bool]:
 
 
 def _iommu(machine: Machine, src: Gpu, dst: Gpu) -> DecisionStep:
-    devices = {device.address: device.iommu_type for device in machine.pci}
-    kinds = {kind for gpu in (src, dst) if (kind := devices.get(gpu.address)) is not None}
+    devices = [machine.pci_device(gpu.address) for gpu in (src, dst)]
+    types = [device.iommu_type for device in devices if device is not None]
+    kinds = {kind for kind in types if kind is not None}
     flags = machine.host.cmdline_flags if machine.host is not None else None
     passes = flags is not None and "iommu=pt" in flags
     answer, basis = "yes", "read"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..nodes import PathType, SystemNode
 from ..prediction import DecisionStep, PairDecision, SearchGraph
@@ -14,6 +15,18 @@ from . import steps
 from .labels import net_label, p2p_label, reads, ring_uses, send_uses, shm_label
 
 
+class Answer(NamedTuple):
+    """What two GPUs inside a domain use, and the questions behind it; for many pairs the same."""
+
+    transport: str
+    """"" where only the network is left."""
+    label: str
+    read: bool
+    via: int | None
+    steps: tuple[DecisionStep, ...]
+    """Those after the distance."""
+
+
 @dataclass
 class Domain:
     """One view with what its transports need."""
@@ -22,6 +35,8 @@ class Domain:
     ring: SearchGraph | None
     number: int
     local: LocalNets = field(init=False)
+    answers: dict[tuple[object, ...], Answer] = field(default_factory=dict)
+    """By what they depend on."""
 
     def __post_init__(self) -> None:
         view = self.computed
@@ -55,28 +70,25 @@ def _inside(
     domain: Domain, one: SystemNode, other: SystemNode, network: Network, bus_ids: dict[int, str]
 ) -> PairDecision:
     computed = domain.computed
-    version, settings, system = computed.version, computed.settings, computed.system
+    version = computed.version
     src, dst = one.rank, other.rank
     path = one.paths["GPU"][other.index]
     mnnvl = one.host != other.host
     check, net = computed.peers.p2p(one, other), computed.peers.net(one, other)
-    asked = _p2p_steps(computed, one, other, check, net)
-    transport, label, read, relay = "", "", False, None
-    if check.allowed and computed.p2p_connects(one, other, check):
-        transport = "P2P"
-        read = reads(version, settings, check.read)
-        relay = system.gpu_of(check.relay) if check.relay >= 0 else None
-        label = p2p_label(version, settings, relay, read)
-        if system.hosts > 1:
-            label = label.replace("CUMEM", "MNNVL")
-        asked.extend(steps.which_p2p(computed, check, label, system.hosts > 1))
-    if not transport:
-        shm = settings.integer("NCCL_SHM_DISABLE", 0) != 1 and not net.faster and not mnnvl
-        label = shm_label(version, settings)
-        if net.faster and not check.allowed:
-            asked.append(steps.nic_faster(net, decides=True))
-        asked.append(steps.shared_memory(settings, shm, label))
-        transport = "SHM" if shm else ""
+    first = computed.first_p2p[one.index][other.index]
+    grant = computed.grant(one, other)
+    direct = computed.direct[one.index][other.index].type
+    # Checks that are equal are the same object.
+    alike = (mnnvl, direct, id(first), id(check), net, grant)
+    answer = domain.answers.get(alike)
+    if answer is None:
+        answer = domain.answers[alike] = _answer(computed, one, other, check, net)
+    asked: list[DecisionStep] = [steps.same_host(mnnvl)]
+    if not mnnvl:
+        asked.append(steps.same_shm())
+    asked.append(steps.how_far(computed, one, other))
+    asked.extend(answer.steps)
+    transport, label = answer.transport, answer.label
     labels: tuple[str, ...] = (label,)
     if not transport:
         closed = net.switched_off and not version.net_always
@@ -98,23 +110,41 @@ def _inside(
         transport=transport,
         label=label,
         labels=labels,
-        read=int(read),
-        via=relay.rank if relay is not None else None,
+        read=int(answer.read),
+        via=answer.via,
         steps=tuple(asked),
     )
+
+
+def _answer(
+    computed: Computed, one: SystemNode, other: SystemNode, check: P2pCheck, net: NetCheck
+) -> Answer:
+    version, settings, system = computed.version, computed.settings, computed.system
+    mnnvl = one.host != other.host
+    asked = _p2p_steps(computed, one, other, check, net)
+    if check.allowed and computed.p2p_connects(one, other, check):
+        read = reads(version, settings, check.read)
+        relay = system.gpu_of(check.relay) if check.relay >= 0 else None
+        label = p2p_label(version, settings, relay, read)
+        if system.hosts > 1:
+            label = label.replace("CUMEM", "MNNVL")
+        asked.extend(steps.which_p2p(computed, check, label, system.hosts > 1))
+        return Answer("P2P", label, read, relay.rank if relay is not None else None, tuple(asked))
+    shm = settings.integer("NCCL_SHM_DISABLE", 0) != 1 and not net.faster and not mnnvl
+    label = shm_label(version, settings)
+    if net.faster and not check.allowed:
+        asked.append(steps.nic_faster(net, decides=True))
+    asked.append(steps.shared_memory(settings, shm, label))
+    return Answer("SHM" if shm else "", label, False, None, tuple(asked))
 
 
 def _p2p_steps(
     computed: Computed, one: SystemNode, other: SystemNode, check: P2pCheck, net: NetCheck
 ) -> list[DecisionStep]:
-    """The questions that decide whether a pair may use P2P."""
+    """The questions that decide whether a pair may use P2P, after the distance."""
     version, mnnvl = computed.version, one.host != other.host
-    asked: list[DecisionStep] = [steps.same_host(mnnvl)]
-    if not mnnvl:
-        asked.append(steps.same_shm())
     direct = computed.direct[one.index][other.index].type
-    asked.append(steps.how_far(computed, one, other))
-    asked.append(steps.near_enough(version, check, computed, direct))
+    asked = [steps.near_enough(version, check, computed, direct)]
     first = computed.first_p2p[one.index][other.index]
     if first.within:
         answer = steps.granted(version, first, computed.settings)

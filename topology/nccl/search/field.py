@@ -8,6 +8,7 @@ from functools import cached_property
 from ..nodes import Kind, PathType, System, SystemPath
 from ..settings import Settings
 from ..versions import Version
+from .draft import RING
 from .ledger import Ledger, Route
 from .nics import Nics
 from .orders import FREE, Orders
@@ -56,6 +57,7 @@ class Field:
         here for all graphs of the system; bounds.py works them out."""
         self._routes: dict[int, Route] = {}
         self._ways: dict[tuple[int, int, int, bool], Ways] = {}
+        self._ranked: dict[tuple[int, int, bool], tuple[tuple[int, ...], int]] = {}
 
     def route(self, path: SystemPath, kind: Kind, start: int) -> Route:
         """A path as numbers, computed once."""
@@ -71,6 +73,27 @@ class Field:
         known = self._ways.get(key)
         if known is None:
             known = self._ways[key] = Ways(self, *key)
+        return known
+
+    def ranked(self, gpu: int, farthest: int, *, mutual: bool) -> tuple[tuple[int, ...], int]:
+        """All GPUs to try after one, in order, and a unit of each link that all these ways share.
+
+        Only where the order depends on nothing else (`by_rank`).
+        """
+        near = max((kind for kind in self.gpu_types if kind <= farthest), default=-1)
+        known = self._ranked.get((gpu, near, mutual))
+        if known is None:
+            ways = self.gpus[gpu].paths["GPU"]
+            order = self.orders.after(gpu, 0, FREE, -1, RING, 0)
+            others = tuple(
+                other
+                for other in order
+                if ways[other].type <= near
+                and not (mutual and self.gpus[other].paths["GPU"][gpu].type > near)
+            )
+            links = [ways[other].links for other in others]
+            common = set(links[0]).intersection(*links[1:]) if links else set()
+            known = self._ranked[gpu, near, mutual] = others, self.ledger.units(common)
         return known
 
     @cached_property
@@ -104,7 +127,7 @@ class Ways:
         self._farthest, self._speed, self._mutual = farthest, speed, mutual
         self._hops: dict[int, Hop | None] = {}
         self._next: dict[tuple[int, int], dict[Key, tuple[Hop, ...]]] = {}
-        self._ranked: dict[int, tuple[tuple[Hop, ...], int]] = {}
+        self._ranked: dict[int, tuple[tuple[int, ...], int]] = {}
         self._leave: dict[tuple[int, int], Way | None] = {}
         self._enter: dict[tuple[int, int], Way | None] = {}
         self._heads: dict[int, Way | None] = {}
@@ -154,22 +177,16 @@ class Ways:
 
         There are none where all lead over one link, such as that of the GPU, with too little left.
         """
-        ranked = self._ranked.get(gpu)
-        if ranked is None:
-            ranked = self._ranked[gpu] = self._rank(gpu)
-        hops, shared = ranked
+        known = self._ranked.get(gpu)
+        if known is None:
+            others, units = self._field.ranked(gpu, self._farthest, mutual=self._mutual)
+            known = self._ranked[gpu] = others, units * self._speed
+        others, shared = known
         if shared and not self._field.ledger.fits(state + shared):
             return iter(())
-        return (hop for hop in hops if not hop[1] & used)
-
-    def _rank(self, gpu: int) -> tuple[tuple[Hop, ...], int]:
-        """All hops after a GPU, and the least that each of them takes from the ledger."""
-        field = self._field
-        order = field.orders.after(gpu, 0, FREE, -1, self._pattern, 0)
-        hops = tuple(hop for other in order if (hop := self.hop(gpu, other)) is not None)
-        paths = [field.gpus[gpu].paths["GPU"][hop[0]].links for hop in hops]
-        common = set(paths[0]).intersection(*paths[1:]) if paths else set()
-        return hops, field.ledger.units(common) * self._speed
+        hop = self.hop
+        tried = (hop(gpu, other) for other in others if not used >> other & 1)
+        return (found for found in tried if found is not None)
 
     def leave(self, gpu: int, net: int) -> Way | None:
         """From a GPU to a NIC."""

@@ -19,12 +19,20 @@ class Computed:
     """A system with its paths, and who could not be reached while they were made."""
 
     def __init__(
-        self, system: System, version: Version, settings: Settings, grants: Grants = not_asked
+        self,
+        system: System,
+        version: Version,
+        settings: Settings,
+        grants: Grants = not_asked,
+        *,
+        paths_set: bool = False,
     ) -> None:
+        """`paths_set`: the paths of the system are as `set_all_paths` leaves them."""
         self.system, self.version, self.settings = system, version, settings
         self.peers = Peers(system, version, settings, grants)
         self._grants = grants
-        set_all_paths(system, version, settings)
+        if not paths_set:
+            set_all_paths(system, version, settings)
         gpus = system.nodes["GPU"]
         self.direct = [
             [SystemPath(path.type, path.bandwidth_gbs, path.links) for path in gpu.paths["GPU"]]
@@ -37,6 +45,14 @@ class Computed:
         if version.p2c != "none":
             self._through_c2c()
         self._to_nics()
+
+    def without_nets(self) -> Computed:
+        """The same without NICs, through which no path between others leads."""
+        system = self.system
+        system.remove_nets()
+        for gpu, ways in zip(system.nodes["GPU"], self.direct, strict=True):
+            gpu.paths["GPU"] = ways
+        return Computed(system, self.version, self.settings, self._grants, paths_set=True)
 
     def _between_gpus(self) -> None:
         gpus = self.system.nodes["GPU"]

@@ -83,15 +83,12 @@ def _finish(
 ) -> Computed:
     system = computed.system
     system.inter = more_nodes or len(system.nodes["GPU"]) < total
-    changed = False
     if version.library == "rccl" and drop_slow_ports(system):
         computed = Computed(system, version, settings, grants)
     kept = version.keeps_nets or system.inter or not system.nodes["NET"]
     if not kept and not (version.library == "rccl" and keeps_nets(system, version, settings)):
-        for net in list(system.nodes["NET"]):
-            system.remove(net)
-        changed = True
-    return Computed(system, version, settings, grants) if changed else computed
+        return computed.without_nets()
+    return computed
 
 
 def drop_slow_ports(system: System) -> bool:

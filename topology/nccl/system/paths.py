@@ -69,13 +69,18 @@ class _Walk:
         frontier = [base]
         while frontier:
             reached: dict[int, SystemNode] = {}
-            gpus_gbs = self.least_gbs(kind, index)
+            least_gbs: float | None = None
             for node in frontier:
                 path = node.paths[kind][index]
                 width = path.bandwidth_gbs
                 passes = node.kind == "GPU" and node is not base
-                if passes and (not self.may_pass(path) or min(width, self.most_gbs) <= gpus_gbs):
-                    continue
+                if passes:
+                    if not self.may_pass(path):
+                        continue
+                    if least_gbs is None:
+                        least_gbs = self.least_gbs(kind, index)
+                    if min(width, self.most_gbs) <= least_gbs:
+                        continue  # no GPU behind this one gains by it
                 for link in node.links:
                     far = link.to
                     if passes and not (link.kind == "NVL" and far.kind == "GPU"):

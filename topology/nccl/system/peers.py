@@ -103,8 +103,8 @@ class Peers:
             self._level = self._level._replace(path=None, ignored=CPU_DECIDES)
         self._ignore = settings.integer("NCCL_IGNORE_DISABLED_P2P", 0)
         self._joined = version.mnnvl and settings.integer("NCCL_MNNVL_ENABLE", 2) != 0
-        self._known: dict[tuple[bool, PathType, int, bool], P2pCheck] = {}
-        """Checks that do not depend on the pair itself; with many GPUs most are alike."""
+        self._known: dict[tuple[bool, PathType, int, bool, Grant | None], P2pCheck] = {}
+        """Checks by what they depend on; of many pairs most are alike."""
         self._near_gbs: dict[int, float] = {}
         """By index of a GPU: the highest bandwidth to a NIC at PXB or nearer."""
         self._no_net = settings.integer("NCCL_NET_DISABLE_INTRA", version.net_disable_intra) == 1
@@ -125,20 +125,23 @@ class Peers:
         within = path.type <= self.limit and reachable
         same_sm = src.sm == dst.sm == 80
         read = path.type is PathType.NVL and same_sm
-        key = (within, path.type, relay, read)
+        asked = within and src is not dst and self._version.nvml_check and src.host == dst.host
+        grant = self._worst_grant([src, *([middle] if middle else []), dst]) if asked else None
+        key = (within, path.type, relay, read, grant)
         check = self._known.get(key)
         if check is None:
-            check = self._known[key] = P2pCheck(
-                within, path.type, self.limit, self._level, within, relay, read=read
-            )
-        if not within or src is dst or not self._version.nvml_check:
+            check = self._known[key] = self._check(*key)
+        return check
+
+    def _check(
+        self, within: bool, path: PathType, relay: int, read: bool, grant: Grant | None
+    ) -> P2pCheck:
+        check = P2pCheck(within, path, self.limit, self._level, within, relay, read=read)
+        if grant is None:
             return check
-        if src.host != dst.host:
-            return check
-        grant = self._worst_grant([src, *([middle] if middle else []), dst])
         if self._ignore == 2 or grant.nvml in (None, "ok"):
             return check._replace(grant=grant)
-        fatal = not self._ignore and path.type <= PathType.NVB
+        fatal = not self._ignore and path <= PathType.NVB
         return check._replace(allowed=False, grant=grant, refused=True, fatal=fatal)
 
     def _worst_grant(self, way: list[SystemNode]) -> Grant:
