@@ -14,7 +14,6 @@ from __future__ import annotations
 import getpass
 import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Mapping
 
@@ -184,7 +183,12 @@ def _governors(tree: Tree) -> dict[str, Raw]:
 
 
 def _temporary() -> str:
-    return tempfile.gettempdir().rstrip("/")
+    """The folder that tempfile.gettempdir would name, which writes a file there to find out."""
+    named = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    for folder in (*named, "/tmp", "/var/tmp", "/usr/tmp"):
+        if folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK):
+            return os.path.abspath(folder).rstrip("/")
+    return os.getcwd()
 
 
 def _user() -> str:

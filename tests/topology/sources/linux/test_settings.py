@@ -118,6 +118,14 @@ def test_where_compiled_kernels_are_kept(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (one.filesystem, one.why("filesystem")) == (None, "not there")
 
 
+def test_the_folder_for_temporary_files_is_the_first_that_can_be_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "missing"))
+    monkeypatch.setenv("TEMP", f"{tmp_path}/")
+    assert settings._temporary() == str(tmp_path)
+
+
 @pytest.mark.parametrize("raw", ["x", [1], [{"name": "CUDA"}], [{"path": "/x"}], {"a": 1}])
 def test_odd_caches_are_none(raw: Any) -> None:
     assert parsed(caches=raw).compile_caches == ()
