@@ -52,7 +52,8 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[str, ...] = ()
     """Files that were read."""
     notes: tuple[str, ...] = ()
-    """Notes on entries that this version does not know, such as a rule of another version."""
+    """Notes on files that may not be read, and on entries that this version does not know, such as
+    a rule of another version."""
 
 
 def site(config: Path | None, ignored: Sequence[str], rules: Sequence[Rule]) -> Site:
@@ -60,19 +61,23 @@ def site(config: Path | None, ignored: Sequence[str], rules: Sequence[Rule]) -> 
 
     `ignored`: --ignore, "ID" or "ID=reason". Raises Exit for a file that cannot be used and for an
     unknown id on the command line. A file may be written for several versions, so there an unknown
-    id is only a note.
+    id is only a note, and so is one of the usual files that is there and may not be read.
     """
     known = {rule.id: {name for name, _ in rule.thresholds} for rule in rules}
     named = [config] if config is not None else [SYSTEM, *_user()]
-    read = [
-        (path, found)
-        for path in named
-        if (found := _read(path, must_be=config is not None)) is not None
-    ]
+    notes: list[str] = []
+    read: list[tuple[Path, SiteFile]] = []
+    for path in named:
+        try:
+            found = _read(path, must_be=config is not None)
+        except OSError as error:
+            notes.append(f"{path}: {error.strerror}; the check goes without it")
+            continue
+        if found is not None:
+            read.append((path, found))
     ignore: dict[str, str] = {}
     thresholds: dict[str, dict[str, float]] = {}
     expect = ""
-    notes: list[str] = []
     for path, found in read:
         notes += [f"{path}: {text}" for text in _strange(found, known)]
         ignore |= {
@@ -108,20 +113,37 @@ def _user() -> list[Path]:
     return [found] if found.is_absolute() else []
 
 
-def _read(path: Path, *, must_be: bool) -> SiteFile | None:
+def _is_file(path: Path) -> bool:
+    """Whether it is there; False where its folder may not be looked into.
+
+    That is the home of a container's user whose HOME still is /root.
+    """
     try:
-        if not path.is_file():
-            if must_be:
-                raise Exit(f"--config {path}: no such file", USAGE)
-            return None
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def _read(path: Path, *, must_be: bool) -> SiteFile | None:
+    """Read one file; None where there is none.
+
+    Raises OSError for one that is there and cannot be read, and Exit for one that cannot be used.
+    With `must_be` it is Exit for all of these.
+    """
+    if not must_be and not _is_file(path):
+        return None
+    try:
+        if must_be and not path.is_file():
+            raise Exit(f"--config {path}: no such file", USAGE)
         with path.open("rb") as file:
             data = file.read(LIMIT_BYTES + 1)
         if len(data) > LIMIT_BYTES:
             raise Exit(f"{path}: more than {LIMIT_BYTES} bytes", CANNOT_TELL)
         return msgspec.convert(tomllib.loads(data.decode()), SiteFile)
     except OSError as error:
-        # An unreadable policy might have silenced findings, so the check must not go on.
-        raise Exit(f"{path}: {error.strerror}", USAGE if must_be else CANNOT_TELL) from error
+        if not must_be:
+            raise
+        raise Exit(f"{path}: {error.strerror}", USAGE) from error
     except (ValueError, RecursionError) as error:
         raise Exit(f"{path}: {clean(error, 300)}", CANNOT_TELL) from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from gputop.checking.rules import RULES
 from gputop.exits import CANNOT_TELL, USAGE, Exit
 
 from ...support.checked import checked, saved
+from ...support.command import powerless
 from ...support.rule_cases import cases
 
 SICK = next(case for case in cases() if case.name == "bar1-256m")
@@ -110,12 +110,28 @@ def test_a_file_that_cannot_be_used_is_no_silence(places: tuple[Path, Path], tex
     assert len(str(refused.value)) < 600
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_told(places: tuple[Path, Path]) -> None:
-    places[0].write_text("")
-    places[0].chmod(0)
-    with pytest.raises(Exit):
-        decided()
+def test_a_home_that_may_not_be_looked_into_holds_no_policy(tmp_path: Path) -> None:
+    home = tmp_path / "root"
+    home.mkdir(mode=0)
+    moved = {f"XDG_{name}_HOME": "" for name in ("CONFIG", "STATE", "CACHE", "DATA")}
+    for command in ("check", "explain", "flags", "topo", "snapshot"):
+        done = powerless(command, "--demo", "hgx-h100-8", HOME=str(home), **moved)
+        assert done.returncode == 0, done.stderr
+        assert "ermission" not in done.stderr
+
+
+def test_a_usual_file_that_may_not_be_read_is_a_note(tmp_path: Path) -> None:
+    place = tmp_path / "gputop" / "check.toml"
+    place.parent.mkdir()
+    place.touch(mode=0)
+    arguments = ("check", "--quick", "--demo", "hgx-h100-8")
+    done = powerless(*arguments, XDG_CONFIG_HOME=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert f"note: {place}: Permission denied; the check goes without it" in done.stderr
+    # Whoever names a file wants it to count.
+    named = powerless(*arguments, "--config", str(place))
+    assert named.returncode == USAGE
+    assert named.stderr == f"gputop: {place}: Permission denied\n"
 
 
 def test_an_unknown_rule_on_the_command_line_is_wrong_usage(places: tuple[Path, Path]) -> None:
