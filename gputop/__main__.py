@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 
@@ -34,34 +33,45 @@ def _print_version() -> bool:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line; returns an exit code of `exits.py` and never raises."""
+    """Run one command line; gives one of the exit codes of `exits.py`, never a traceback."""
     from contextlib import suppress
 
-    from gputop.exits import ANSWERED, CANNOT_TELL, INTERRUPTED, OWN_ERROR, Exit
-    from gputop.terminal.clean import clean
+    from gputop.exits import Exit
+    from gputop.terminal.output import guarded, print_problem
+    from gputop.terminal.size import forget_odd_sizes
+
+    forget_odd_sizes()
+    with guarded():
+        code, text = _answer(arguments)
+        if text:
+            # Nobody may be left to read it; Python's own end would say 1, which here means slow.
+            with suppress(OSError, Exit):
+                print_problem(text)
+    return code
+
+
+def _answer(arguments: list[str]) -> tuple[int, str]:
+    """The exit code, and what went wrong in one line, or ""."""
+    from gputop.exits import ANSWERED, INTERRUPTED, OWN_ERROR, Exit
+    from gputop.terminal.output import flush
 
     try:
-        return _dispatch(arguments)
+        code = _dispatch(arguments)
+        flush()
     except Exit as end:
-        text, code = str(end), end.code
+        return end.code, str(end)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return INTERRUPTED, ""
     except BrokenPipeError:
-        # The reader of our output has gone (`gputop topo | head`).
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ANSWERED
+        # The reader of our output left (`gputop topo | head`); nothing more can be said to it.
+        return ANSWERED, ""
     except Exception as error:
         # The border of the program: one line, not a traceback.
         if os.environ.get("GPUTOP_DEBUG"):
             raise
         text = f"{type(error).__name__}: {error} (our fault; GPUTOP_DEBUG=1 shows where)"
-        code = OWN_ERROR
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            text, code = f"cannot write the answer: {error.strerror}", CANNOT_TELL
-    # Nobody may be left to read it; Python's own end would say 1, which here means slow.
-    with suppress(AttributeError, OSError):
-        sys.stderr.write(f"gputop: {clean(text, 600)}\n")
-    return code
+        return OWN_ERROR, text
+    return code, ""
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -78,7 +88,7 @@ def _dispatch(arguments: list[str]) -> int:
     # What a command makes it keeps: the collector would look at all of it a thousand times.
     gc.set_threshold(20_000, 10, 10)
     from gputop.commands.root import root
-    from gputop.exits import ANSWERED, INTERRUPTED, USAGE
+    from gputop.exits import ANSWERED, INTERRUPTED, USAGE, Exit
 
     try:
         code = root.main(arguments, prog_name="gputop", standalone_mode=False)
@@ -89,7 +99,7 @@ def _dispatch(arguments: list[str]) -> int:
         return ANSWERED
     except click.ClickException as error:
         # With nobody there to read it, it stays a wrong usage.
-        with suppress(OSError):
+        with suppress(OSError, Exit):
             error.show()
         return USAGE
     return code if isinstance(code, int) else 0

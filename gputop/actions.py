@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gputop.terminal.writing import write_whole
-from gputop.topology.model.snapshot import encode
+from gputop.topology.model.characters import json_text
 from gputop.topology.recorded.demos import demo
 from gputop.topology.recorded.feeds import DemoFeed
 from gputop.widgets.panels import ChoicePanel
@@ -77,14 +77,14 @@ def export(
     stem = "-".join(
         part for part in ("gputop", name, screen, time.strftime("%Y%m%d-%H%M%S")) if part
     )
-    contents = {".svg": picture.encode("utf-8", "replace")}
+    contents = {".svg": picture}
     if snapshot is not None:
-        contents[".json"] = encode(snapshot)
+        contents[".json"] = json_text(snapshot)
     written: list[Path] = []
     try:
-        for suffix, data in contents.items():
+        for suffix, text in contents.items():
             path = folder / f"{stem}{suffix}"
-            write_whole(path, data, fresh=True)
+            write_whole(path, text, fresh=True)
             written.append(path)
     except (OSError, ValueError):
         # A picture without its snapshot is half an export.

@@ -13,7 +13,8 @@ from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.live.log_reading import ReadError, document, read_path, read_stream
 from gputop.pages.log.sections import plain_text
 from gputop.reading import check_sources, read_snapshot
-from gputop.terminal.lines import print_json, say, text_width
+from gputop.terminal.lines import print_json, say
+from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.symptoms.log import examine, fits
 from gputop.topology.logs.report.places import gpus_from
 from gputop.topology.nccl.versions import UnknownVersionError, version_for

@@ -9,10 +9,10 @@ import click
 from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.exits import Exit
 from gputop.reading import read_snapshot
-from gputop.terminal.lines import say
+from gputop.terminal.lines import print_json, say
 from gputop.terminal.writing import code_of, write_whole
+from gputop.topology.model.characters import json_text
 from gputop.topology.model.redact import redacted
-from gputop.topology.model.snapshot import encode
 
 
 @click.command("snapshot")
@@ -38,12 +38,11 @@ def command(
     if redact:
         snapshot = redacted(snapshot)
     tell_problems(snapshot)
-    data = encode(snapshot) + b"\n"
     if output is None:
-        click.echo(data, nl=False)
+        print_json(snapshot)
         return
     try:
-        write_whole(Path(output), data)
+        write_whole(Path(output), json_text(snapshot) + "\n")
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise Exit(f"{output}: not written: {why}", code_of(error)) from error

@@ -7,6 +7,7 @@ import click
 from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.reading import read_snapshot
 from gputop.terminal.lines import say
+from gputop.terminal.output import print_document
 from gputop.topology.exports import NAMES
 from gputop.topology.exports.written import exported
 from gputop.topology.hardware.strangers import remarks
@@ -37,4 +38,7 @@ def command(
     written = exported(form or ("json" if as_json else "matrix"), Node(snapshot))
     for sentence in (*remarks(snapshot.machine.gpus), *written.assumptions):
         say(sentence)
-    click.echo(written.text, nl=False)
+    if written.document:
+        print_document(written.text)
+    else:
+        click.echo(written.text, nl=False)

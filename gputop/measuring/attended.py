@@ -15,6 +15,7 @@ from gputop.measuring import running
 from gputop.measuring.running import Suite
 from gputop.terminal.clean import clean
 from gputop.terminal.lines import say
+from gputop.terminal.output import overwrite
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -130,12 +131,10 @@ class _Line:
         if len(state.steps) > 1:
             over = sum(step.over for step in state.steps)
             text = f"[{over + 1}/{len(state.steps)}, {state.left_seconds:.0f} s left] {text}"
-        sys.stderr.write(f"\r\x1b[K{clean(text + step.what, 79)}")
-        sys.stderr.flush()
+        overwrite(clean(text + step.what, 79))
         self._open = True
 
     def close(self) -> None:
         if self._open:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            overwrite("")
             self._open = False

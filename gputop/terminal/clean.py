@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import unicodedata
+from gputop.topology.model.characters import HOSTILE, REPLACEMENT
 
-REPLACEMENT = "�"
 LIMIT = 400
 """Longest text that is drawn, in characters; real names are below 100."""
 
@@ -22,16 +21,10 @@ def clean(value: object, limit: int = LIMIT) -> str:
         text = text[: limit - 1] + "…"
     if text.isascii() and text.isprintable():
         return text
-    return "".join(REPLACEMENT if _hostile(character) else character for character in text)
+    return HOSTILE.sub(REPLACEMENT, text)
 
 
 def clean_block(value: object, limit: int = 100_000) -> str:
     """Clean a text of several lines, such as what goes to the clipboard; line ends stay."""
     lines = str(value)[:limit].split(_KEEP_IN_BLOCKS)
     return _KEEP_IN_BLOCKS.join(clean(line, limit) for line in lines)
-
-
-def _hostile(character: str) -> bool:
-    # Cc: C0 and C1 controls; Cf: bidirectional and zero width; Cs: lone surrogates from
-    # undecodable bytes; Zl, Zp: line separators; Co: glyphs that mean nothing elsewhere.
-    return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}

@@ -1,52 +1,68 @@
-"""Writes files that the user asked for: complete, or not at all."""
+"""Files that somebody asked for: there whole, or not at all; for nobody else to read."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 from pathlib import Path
 
 from gputop.exits import CANNOT_TELL, USAGE
+from gputop.topology.model.characters import harmless
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
+LINK = "it is a symbolic link; name the file to which it leads"
+_DESCRIPTOR = re.compile(r"/dev/(?:(stdin|stdout|stderr)|fd/(\d{1,6}))|/proc/self/fd/(\d{1,6})")
+_STREAMS = ("stdin", "stdout", "stderr")
 
 
-def write_whole(path: Path, data: bytes, *, fresh: bool = False) -> None:
-    """Write a file beside the place and rename it; a failure leaves the old file.
+def write_whole(path: Path, text: str, *, fresh: bool = False, shared: bool = False) -> None:
+    """Write beside the place and put it there in one step; a failure leaves what was there.
 
-    `fresh`: never over a file that is there (FileExistsError). A pipe or device is written to as it
-    is. Raises OSError, and ValueError for a path with a null byte.
+    A new file is for its owner alone, or with `shared` for whom the umask lets read it; one that is
+    there keeps its mode. `fresh`: never over a file that is there (FileExistsError). A pipe or
+    device is written to as it is. A symbolic link is refused: in a folder that others may write to
+    it would lead to a file of their choice. Raises OSError, and ValueError for a path with a null
+    byte.
     """
-    place = Path(os.path.realpath(path))
-    before = _mode(place)
+    data = harmless(text).encode()
+    number = _descriptor(path)
+    if number is not None:
+        with os.fdopen(os.dup(number), "wb") as file:
+            file.write(data)
+        return
+    before = _found(path)
     if before is not None and fresh:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    if before is not None and not stat.S_ISREG(before):
-        place.write_bytes(data)
+    if before is not None and stat.S_ISLNK(before.st_mode):
+        raise OSError(errno.ELOOP, LINK, str(path))
+    if before is not None and not stat.S_ISREG(before.st_mode):
+        _write_into(path, data, before)
         return
-    if before is not None and not os.access(place, os.W_OK):
+    if before is not None and not os.access(path, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    beside = place.with_name(f".gputop-{secrets.token_hex(8)}")
+    beside = path.with_name(f".gputop-{secrets.token_hex(8)}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        handle = os.open(beside, flags, 0o644 if shared else 0o600)
     except PermissionError:
         if before is None:
             raise
-        # The file may be written, its folder may not.
-        place.write_bytes(data)
+        # A file that may be written in a folder that may not.
+        _write_into(path, data, before)
         return
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             if before is not None:
                 with contextlib.suppress(OSError):
-                    os.fchmod(handle, stat.S_IMODE(before))
-        if fresh and _mode(place) is not None:
+                    os.fchmod(handle, stat.S_IMODE(before.st_mode))
+        if fresh and _found(path) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        os.replace(beside, place)
+        os.replace(beside, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(beside)
@@ -54,12 +70,33 @@ def write_whole(path: Path, data: bytes, *, fresh: bool = False) -> None:
 
 
 def code_of(error: Exception) -> int:
-    """The exit code for a file that could not be written: a full disk is not wrong usage."""
+    """The exit code of a file that could not be written: a full disk is no wrong usage."""
     return CANNOT_TELL if isinstance(error, OSError) and error.errno in FULL else USAGE
 
 
-def _mode(place: Path) -> int | None:
+def _descriptor(path: Path) -> int | None:
+    """The open file of this process that a path such as /dev/stdout stands for."""
+    found = _DESCRIPTOR.fullmatch(str(path))
+    if found is None:
+        return None
+    return _STREAMS.index(found[1]) if found[1] else int(found[2] or found[3])
+
+
+def _write_into(path: Path, data: bytes, before: os.stat_result) -> None:
+    """Write to what is there, if it still is what was looked at."""
+    flags = os.O_WRONLY | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags), "wb") as file:
+        now = os.fstat(file.fileno())
+        if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
+            raise FileExistsError(errno.EEXIST, "another file came into its place", str(path))
+        if stat.S_ISREG(now.st_mode):
+            os.ftruncate(file.fileno(), 0)
+        file.write(data)
+
+
+def _found(path: Path) -> os.stat_result | None:
+    """What is at this path, a link itself included; None for nothing."""
     try:
-        return os.stat(place).st_mode
+        return os.lstat(path)
     except FileNotFoundError:
         return None

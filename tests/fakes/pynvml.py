@@ -34,7 +34,7 @@ def _late() -> bool:
 
 def _act() -> None:
     if _MODE == "block-init" or (_MODE == "block-later" and _late()):
-        time.sleep(300)
+        time.sleep(30)
     if _MODE == "lost" and _late():
         _BINDING.lost.add(1)
 

@@ -50,7 +50,7 @@ STARTS = {
     "first picture": PICTURE.format(demo="hgx-h100-8"),
     "check --quick": COMMAND.format(arguments=["check", "--quick", "--demo", "hgx-h100-8"]),
     "--help": COMMAND.format(arguments=["--help"]),
-    "--version": "import gputop.__main__\ngputop.__main__._tell_version()",
+    "--version": "import gputop.__main__\ngputop.__main__._print_version()",
 }
 """What has to be quick, and the code that does it in a fresh interpreter."""
 

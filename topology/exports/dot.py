@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..model.units import printable
+from ..model.characters import printable
 from ..node import Node
 from ..wiring.graph import wires_of
 from .written import Written
@@ -21,7 +21,7 @@ def write(node: Node) -> Written:
         label = "" if wire.inside else wire.words()
         style = STYLES.get(wire.kind, "solid")
         lines.append(f"  {_quoted(a)} -- {_quoted(b)} [label={_quoted(label)}, style={style}];")
-    return Written("\n".join([*lines, "}", "", ""]))
+    return Written("\n".join([*lines, "}", "", ""]), document=True)
 
 
 def _quoted(text: str) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from ..hardware.vendors import AMD, vendors_of
+from ..model.characters import json_text
 from ..model.machine import Machine
 from ..node import Node
 from ..wiring.graph import wires_of
@@ -19,8 +18,7 @@ SCHEMA = "gputop.topo/1"
 
 def write(node: Node) -> Written:
     """Write the document, indented."""
-    encoded = msgspec.json.encode(document(node))
-    return Written(msgspec.json.format(encoded, indent=2).decode() + "\n")
+    return Written(json_text(document(node)) + "\n", document=True)
 
 
 def document(node: Node) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..hardware.vendors import AMD, only, vendor_of
+from ..model.characters import printable
 from ..model.machine import Gpu, GpuPair, Machine
-from ..model.units import printable
 from ..node import Node
 from ..wiring.graph import gpu_numa, numbered, row_labels
 from ..wiring.letters import has_a_row

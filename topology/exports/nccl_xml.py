@@ -20,9 +20,10 @@ def as_nccl_xml(snapshot: NodeSnapshot) -> Written:
     """Return the topology XML behind the snapshot, else the one that NCCL would detect."""
     own = snapshot.machine.nccl_topology
     if own is not None:
-        return Written(write_topology(own))
+        return Written(write_topology(own), document=True)
     settings = Settings.of(snapshot)
     base = base_topology(snapshot, settings)
     found = detect(snapshot.machine, settings, base.element)
     remarks = () if base.remark is None else (base.remark,)
-    return Written(write_topology(found.element), (*remarks, *found.assumptions))
+    text = write_topology(found.element)
+    return Written(text, (*remarks, *found.assumptions), document=True)

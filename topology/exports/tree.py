@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..model.characters import printable
 from ..model.machine import Gpu
-from ..model.units import gbs, printable, size
+from ..model.units import gbs, size
 from ..node import Node
 from ..wiring.graph import Graph, gpu_id
 from ..wiring.packages import Package, packages

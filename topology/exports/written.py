@@ -18,6 +18,8 @@ class Written(msgspec.Struct, frozen=True):
     """Printed as it is, with the newline that ends it."""
     assumptions: tuple[str, ...] = ()
     """Sentences for stderr."""
+    document: bool = False
+    """Whether programs read it: then it is UTF-8 in any terminal, and well-formed."""
 
 
 def exported(name: str, node: Node) -> Written:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..model.units import printable
+from ..model.characters import printable
 
 GPU = "GPU"
 """Label of a GPU whose vendor needs no label of its own."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from .characters import json_text
 from .machine import Machine
 from .readings import Readings
 from .record import Record
@@ -131,7 +132,7 @@ class NodeSnapshot(Record, frozen=True, kw_only=True):
 
 def encode(snapshot: NodeSnapshot) -> bytes:
     """Write a snapshot as JSON, UTF-8, one document, indented by two blanks."""
-    return msgspec.json.format(msgspec.json.encode(snapshot), indent=2)
+    return json_text(snapshot).encode()
 
 
 def decode(data: bytes) -> NodeSnapshot:

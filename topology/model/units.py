@@ -90,8 +90,3 @@ def sentence(text: str) -> str:
     first = _NAME.match(text)
     start = text[:1] if first is not None else text[:1].upper()
     return start + text[1:] + "." * (not text.endswith((".", "!", "?")))
-
-
-def printable(value: str) -> str:
-    """Remove what terminals and XML cannot bear: control characters and lone surrogates."""
-    return "".join(char for char in value if char.isprintable())

@@ -1,8 +1,10 @@
-"""Version numbers that compare."""
+"""Version numbers that compare, and the collective library of a version."""
 
 from __future__ import annotations
 
 import re
+
+import msgspec
 
 _NUMBERS = re.compile(r"\d{1,9}(?:\.\d{1,9})*")
 
@@ -11,3 +13,11 @@ def numbers(version: str) -> tuple[int, ...]:
     """The numbers of a version: "2.28.9", "nccl-2.28.9", "2.30.7+cuda13.0"; () when it has none."""
     found = _NUMBERS.search(version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+class Library(msgspec.Struct, frozen=True, kw_only=True):
+    """The collective library whose behaviour is predicted."""
+
+    name: str
+    """"nccl" or "rccl"."""
+    version: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..model.library import Library
+from ..model.versions import Library
 
 __all__ = [
     "AlgorithmChoice",

@@ -7,8 +7,8 @@ import re
 import msgspec
 
 from ..hardware.vendors import AMD, NVIDIA
+from ..model.characters import printable
 from ..model.machine import Machine
-from ..model.units import printable
 from ..sources.nvidia.words import ranges
 from .graph import gpu_numa, numbered, row_labels
 from .letters import MEANING, UNKNOWN, Relation, Relations, has_a_row

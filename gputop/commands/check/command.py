@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +15,9 @@ from gputop.checking.rules import RULES
 from gputop.commands.check.text import lines
 from gputop.commands.options import json_option, source_options, tell_problems
 from gputop.exits import CANNOT_TELL, USAGE, Exit
-from gputop.terminal import signs
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import print_json, say, terminal_width
+from gputop.terminal.lines import print_json, say
+from gputop.terminal.size import terminal_width
 
 if TYPE_CHECKING:
     from gputop.checking.answer import Answer
@@ -119,7 +117,8 @@ def command(
         ),
     )
     code = CANNOT_TELL
-    try:
+    # The reader of our text may go (`| head -1`); the exit code still counts.
+    with suppress(BrokenPipeError):
         answer = check(wanted, started)
         code = answer.exit_code
         if junit is not None:
@@ -127,18 +126,7 @@ def command(
 
             write(answer, RULES, junit)
         _print(answer, as_json=as_json, verbose=verbose)
-    except BrokenPipeError:
-        # The reader of our text has gone (`| head -1`); the exit code still counts.
-        _hush()
     context.exit(code)
-
-
-def _hush() -> None:
-    """Discard what Python still writes to stdout at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):
-            os.dup2(nowhere, stream.fileno())
 
 
 def _print(answer: Answer, *, as_json: bool, verbose: bool) -> None:
@@ -151,7 +139,6 @@ def _print(answer: Answer, *, as_json: bool, verbose: bool) -> None:
 
         print_json(document(answer))
         return
-    signs.fit(sys.stdout)
     for line in lines(answer.diagnosis, terminal_width(), verbose=verbose, measured=answer.probes):
         click.echo(clean(line, 4000))
     if answer.exit_code and not verbose:

@@ -34,7 +34,7 @@ def write(answer: Answer, rules: Sequence[Rule], path: str) -> None:
     Xml.indent(root)
     data: bytes = Xml.tostring(root, encoding="utf-8", xml_declaration=True)
     try:
-        write_whole(Path(path), data + b"\n")
+        write_whole(Path(path), data.decode() + "\n", shared=True)
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise Exit(f"--junit {clean(path, 200)}: {why}", code_of(error)) from error

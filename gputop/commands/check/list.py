@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import click
 
 from gputop import __version__
-from gputop.terminal.lines import print_json, text_width
+from gputop.terminal.lines import print_json
+from gputop.terminal.size import text_width
 from gputop.topology.diagnosis.rule import Rule
 from gputop.topology.hardware.words import words_for
 

@@ -17,7 +17,8 @@ from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.pages.terminal import section_lines
 from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import print_json, text_width
+from gputop.terminal.lines import print_json
+from gputop.terminal.size import text_width
 from gputop.topology.flags.account.whatif_text import sections
 from gputop.topology.flags.values.predicting import predict_with_flags
 from gputop.topology.flags.what_if.whatif import compare

@@ -14,7 +14,8 @@ from gputop.exits import CANNOT_TELL, USAGE, Exit
 from gputop.pages.terminal import section_lines
 from gputop.reading import read_snapshot
 from gputop.terminal.clean import clean
-from gputop.terminal.lines import print_json, say, text_width
+from gputop.terminal.lines import print_json, say
+from gputop.terminal.size import text_width
 from gputop.topology.flags.account.account import account, plain
 from gputop.topology.flags.account.whatif_text import sections as change_sections
 from gputop.topology.flags.catalogue.catalogue import catalogue

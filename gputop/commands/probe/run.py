@@ -122,7 +122,7 @@ def keep_logs(result: ProbeResult, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for rank in result.outcome.ranks_logged():
             path = folder / f"rank{rank}.log"
-            write_whole(path, result.outcome.log_of(rank).encode("utf-8", "replace"))
+            write_whole(path, result.outcome.log_of(rank))
     except OSError as error:
         why = f"cannot write the logs: {error.strerror}: {folder}"
         raise Exit(why, code_of(error)) from error

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gputop.topology.jobs.grouping import GpuUser, Job
-    from gputop.topology.model.library import Library
     from gputop.topology.model.snapshot import NodeSnapshot
+    from gputop.topology.model.versions import Library
 
 ORIGIN = "environment"
 VISIBLE = "_VISIBLE_DEVICES"

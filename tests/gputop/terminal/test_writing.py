@@ -7,6 +7,9 @@ import json
 import os
 import resource
 import stat
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +20,17 @@ from gputop.app import GpuTop
 from gputop.exits import ANSWERED, CANNOT_TELL, USAGE
 from gputop.terminal.writing import write_whole
 from tests.support.app import app_of, demo_report, give, press
+from tests.support.command import gputop_process, powerless
+from tests.support.places import ROOT
 
 SNAPSHOT = ("snapshot", "--demo", "hgx-h100-8", "-o")
+LIMITED = """
+import resource, sys
+size = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+from gputop.__main__ import main
+main()
+"""
 
 
 @contextlib.contextmanager
@@ -77,24 +89,118 @@ async def test_an_export_that_does_not_fit_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_link_stays_one_and_a_pipe_gets_it_all(tmp_path: Path) -> None:
+def test_a_link_is_refused_and_what_it_leads_to_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     there = tmp_path / "there"
-    there.write_bytes(b"a")
-    link = tmp_path / "link"
-    link.symlink_to(there)
-    write_whole(link, b"new")
-    assert link.is_symlink()
-    assert there.read_bytes() == b"new"
-    write_whole(Path("/dev/null"), b"gone")
+    there.write_text("theirs")
+    for name, target in (("link", there), ("dangling", tmp_path / "nowhere")):
+        link = tmp_path / name
+        link.symlink_to(target)
+        assert run([*SNAPSHOT, str(link)]) == USAGE
+        assert run(["check", "--demo", "hgx-h100-8", "--junit", str(link)]) == USAGE
+        assert link.is_symlink()
+        assert capsys.readouterr().err.count("it is a symbolic link; name the file") == 2
+    assert there.read_text() == "theirs"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_pipe_and_a_device_get_it_all(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    heard: list[str] = []
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
+    reader.start()
+    write_whole(pipe, "new" * 100_000)
+    reader.join()
+    assert heard == ["new" * 100_000]
+    assert pipe.is_fifo()
+    write_whole(Path("/dev/null"), "gone")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+@pytest.mark.parametrize("place", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_stdout_has_a_name(place: str) -> None:
+    done = gputop_process(*SNAPSHOT, place)
+    assert done.returncode == ANSWERED, done.stderr
+    assert json.loads(done.stdout)["schema"] == "gputop.snapshot/1"
+
+
+def test_a_file_in_a_folder_that_may_not_be_written_is_written_over(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    place = folder / "node.json"
+    place.write_text("x" * 1_000_000)
+    folder.chmod(0o500)
+    done = powerless(*SNAPSHOT, str(place))
+    assert done.returncode == ANSWERED, done.stderr
+    assert json.loads(place.read_text())["schema"] == "gputop.snapshot/1"
+
+
+def test_a_file_is_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    node, suite = tmp_path / "node.json", tmp_path / "suite.xml"
+    before = os.umask(0)
+    try:
+        assert run([*SNAPSHOT, str(node)]) == ANSWERED
+        check = ["check", "--demo", "hgx-h100-8", "--junit", str(suite)]
+        assert run(check) == ANSWERED
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(node.stat().st_mode) == 0o600
+    # A report for other programs, which often run as somebody else.
+    assert stat.S_IMODE(suite.stat().st_mode) == 0o644
 
 
 def test_fresh_never_writes_over(tmp_path: Path) -> None:
     place = tmp_path / "one"
-    write_whole(place, b"a", fresh=True)
+    write_whole(place, "a", fresh=True)
     with pytest.raises(FileExistsError):
-        write_whole(place, b"b", fresh=True)
-    assert place.read_bytes() == b"a"
+        write_whole(place, "b", fresh=True)
+    assert place.read_text() == "a"
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1000])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["topo", "snapshot", "explain", "topo --format dot", "--help"])
+def test_stdout_that_takes_no_more_is_cannot_tell(
+    tmp_path: Path, command: str, unbuffered: str, size_bytes: int
+) -> None:
+    arguments = command.split()
+    if command != "--help":
+        arguments += ["--demo", "hgx-h100-8"]
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run(
+            [sys.executable, "-c", LIMITED, str(size_bytes), *arguments],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+            text=True,
+            timeout=300,
+            check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    assert done.returncode == CANNOT_TELL
+    assert done.stderr.splitlines()[-1] == "gputop: cannot write the answer: File too large"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_stdout_is_cannot_tell(unbuffered: str) -> None:
+    with open("/dev/full", "wb") as out:
+        for command in ("topo", "snapshot", "check"):
+            done = subprocess.run(
+                [sys.executable, "-m", "gputop", command, "--demo", "hgx-h100-8"],
+                stdout=out,
+                stderr=subprocess.PIPE,
+                cwd=ROOT,
+                text=True,
+                timeout=300,
+                check=False,
+                env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            )
+            assert done.returncode == CANNOT_TELL
+            last = done.stderr.splitlines()[-1]
+            assert last == "gputop: cannot write the answer: No space left on device"
 
 
 @pytest.mark.parametrize("name", ["missing/out.json", "nul\0l"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ...hardware.words import library_words
-from ...model.library import Library
+from ...model.versions import Library
 from ..catalogue.catalogue import Flag, OnRccl
 from .values import unread
 

@@ -30,6 +30,7 @@ ALL = ""
 VERSIONS = {1: "NCCL", 2: "RCCL"}
 """Value of `version` of the root, and whose it is (NCCL_TOPO_XML_VERSION of either)."""
 
+_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
 _FIRST = re.compile(rb"<(?:!DOCTYPE\s+)?([A-Za-z_][\w:.-]{0,63})")
 
@@ -164,6 +165,14 @@ def _check_root(tag: str, attributes: tuple[tuple[str, str], ...]) -> None:
 def _check(tag: str, attributes: tuple[tuple[str, str], ...]) -> None:
     if len(tag) > MAX_CHARACTERS:
         raise FormatError(f"an element whose name has {len(tag)} characters")
+    names = [name for name, _ in attributes]
+    for text in (tag, *names):
+        if _NAME.fullmatch(text) is None:
+            raise FormatError(
+                f"{text[:40]!r} of <{tag[:40]}> is no name of an element or attribute"
+            )
+    if len(names) > len(set(names)):
+        raise FormatError(f"<{tag[:40]}> has an attribute twice")
     if len(attributes) > MAX_ATTRIBUTES:
         raise FormatError(
             f"<{tag[:40]}> has {len(attributes)} attributes; NCCL reads {MAX_ATTRIBUTES}"

@@ -14,9 +14,8 @@ import stat
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...model.library import Library
 from ...model.variable_names import listed
-from ...model.versions import numbers
+from ...model.versions import Library, numbers
 
 LIMIT_BYTES = 256 * 1024
 LIMIT_CHARACTERS = 1023

@@ -13,11 +13,11 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ...model.library import Library
 from ...model.part import Part, Raw
 from ...model.snapshot import EnvironmentVariable, Problem
 from ...model.source import Source
 from ...model.variable_names import listed
+from ...model.versions import Library
 from .configuration_files import ConfFile, home_of, merged, paths, read_file
 
 NAME_FILES = ("NCCL_TOPO_FILE", "NCCL_GRAPH_FILE", "NCCL_CONF_FILE")

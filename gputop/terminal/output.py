@@ -1,0 +1,148 @@
+"""The one place where what gputop says leaves it: no control character gets past it.
+
+While a command runs, an `Outlet` stands in the place of sys.stdout and sys.stderr. Whatever is
+printed goes through it, by click and other libraries too. `writing.py` is its like for files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+from gputop.exits import CANNOT_TELL, Exit
+from gputop.terminal import signs
+from gputop.terminal.clean import clean
+from gputop.topology.model.characters import harmless
+
+
+class Outlet(io.TextIOBase):
+    """A stream of text in front of another one.
+
+    Its methods raise BrokenPipeError when the reader has left, and Exit for any other OSError, such
+    as that of a full disk; what follows then goes nowhere.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        signs.fit(stream)
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """That of the stream behind."""
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        """Write text for people; what a terminal would obey becomes a replacement mark."""
+        self._put(harmless(text))
+        return len(text)
+
+    def document(self, text: str) -> None:
+        """Write a document for programs: as UTF-8, whatever the terminal has."""
+        self._put(harmless(text), "utf-8")
+        self.flush()
+
+    def overwrite(self, text: str) -> None:
+        """Put text in the place of the line on which the cursor of the terminal is."""
+        self._put(f"\r\x1b[K{harmless(text)}")
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand over what was written so far."""
+        with self._failing():
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Whether a terminal is behind it."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """The descriptor behind it; io.UnsupportedOperation where there is none."""
+        return self._stream.fileno()
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def _put(self, text: str, encoding: str | None = None) -> None:
+        # click writes "" to find out what kind of stream this is, and passes over every error.
+        if text:
+            with self._failing():
+                behind = getattr(self._stream, "buffer", None)
+                if behind is None:
+                    self._stream.write(text)
+                    return
+                errors = self._stream.errors or "strict"
+                left = memoryview(text.encode(encoding or self.encoding, errors))
+                self._stream.flush()
+                while left:
+                    # Unbuffered (PYTHONUNBUFFERED) it may take a part, which Python's own text
+                    # streams do not look at.
+                    taken = behind.write(left)
+                    if taken is None:
+                        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+                    left = left[taken:]
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            self._drop()
+            raise
+        except OSError as error:
+            self._drop()
+            why = error.strerror or error
+            raise Exit(f"cannot write the answer: {why}", CANNOT_TELL) from error
+
+    def _drop(self) -> None:
+        """Let what is still in a buffer go nowhere, or Python would fail over it at its end."""
+        with contextlib.suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self._stream.fileno())
+            os.close(nowhere)
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Send all that is printed through outlets; a stream that the caller closed stays closed."""
+    out, err = sys.stdout, sys.stderr
+    # None where the caller closed it, whatever its type says.
+    sys.stdout, sys.stderr = (stream and Outlet(stream) for stream in (out, err))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = out, err
+
+
+def flush() -> None:
+    """Hand over all that was printed; raises what an Outlet raises."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
+def print_problem(text: str) -> None:
+    """Say in one line on stderr why the program ends."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"gputop: {clean(text, 600)}\n")
+        sys.stderr.flush()
+
+
+def print_document(text: str) -> None:
+    """Write a document for programs on stdout."""
+    _print(Outlet.document, sys.stdout, text)
+
+
+def overwrite(text: str) -> None:
+    """Put text in the place of the last line of the terminal on stderr; "" clears it."""
+    _print(Outlet.overwrite, sys.stderr, text)
+
+
+def _print(how: Callable[[Outlet, str], None], stream: TextIO | None, text: str) -> None:
+    if stream is not None:
+        how(stream if isinstance(stream, Outlet) else Outlet(stream), text)

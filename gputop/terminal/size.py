@@ -1,0 +1,38 @@
+"""The size of the terminal: what the variables COLUMNS and LINES may say about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+WIDEST, HIGHEST = 2000, 1000
+"""No terminal is larger; a screen of millions of cells would never be drawn."""
+
+
+def forget_odd_sizes() -> None:
+    """Take COLUMNS and LINES out of the environment where they hold no size of a terminal.
+
+    All that asks for the size then asks the terminal itself.
+    """
+    for name, most in (("COLUMNS", WIDEST), ("LINES", HIGHEST)):
+        said = os.environ.get(name)
+        if said is None:
+            continue
+        number = said.isascii() and said.isdecimal() and len(said) <= len(str(most))
+        if not number or not 0 < int(said) <= most:
+            del os.environ[name]
+
+
+def text_width(widest: int = WIDEST) -> int:
+    """Columns for text on stdout: the terminal's, at most `widest`; 80 where it is none."""
+    columns = terminal_width()
+    return 80 if columns is None else min(columns, widest)
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal on stdout; None where it is none."""
+    # stdout is None when the caller closed it.
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return min(shutil.get_terminal_size((80, 24)).columns, WIDEST)

@@ -1,0 +1,47 @@
+"""Characters that a terminal obeys or that hide what a text says, and what is written instead."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+REPLACEMENT = "\ufffd"
+_BEYOND = (
+    # Format characters (Cf): soft hyphen, zero width, bidirectional overrides, tags.
+    r"\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u202a-\u202e"
+    r"\u2060-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0001\U000e0020-\U000e007f"
+    # Line separators; lone surrogates and private use, which mean nothing elsewhere; what XML
+    # does not allow.
+    r"\u2028\u2029\ud800-\uf8ff\ufffe\uffff\U000f0000-\U0010ffff"
+)
+HOSTILE = re.compile(rf"[\x00-\x1f\x7f-\x9f{_BEYOND}]")
+"""In one line of text: controls (C0, DEL, C1) and what is listed above."""
+_IN_BLOCKS = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_BEYOND}]")
+"""The same without tabulators and line ends."""
+
+
+def harmless(text: str) -> str:
+    """Put a replacement mark in the place of each such character; tabulators and line ends stay."""
+    return _IN_BLOCKS.sub(REPLACEMENT, text)
+
+
+def printable(value: str) -> str:
+    """Leave out what terminals and XML cannot bear, and what has no shape."""
+    return "".join(char for char in value if char.isprintable())
+
+
+def json_text(document: object) -> str:
+    """One JSON document, indented by two blanks; such characters are escaped.
+
+    `document` is what msgspec writes. Raises ValueError for text with lone surrogates.
+    """
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    # They stand in strings only: around these JSON has nothing but ASCII.
+    return _IN_BLOCKS.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    units = found[0].encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
