@@ -15,7 +15,7 @@ from . import steps
 from .labels import net_label, p2p_label, reads, ring_uses, send_uses, shm_label
 
 
-class Answer(NamedTuple):
+class PairAnswer(NamedTuple):
     """What two GPUs inside a domain use, and the questions behind it; for many pairs the same."""
 
     transport: str
@@ -35,7 +35,7 @@ class Domain:
     ring: SearchGraph | None
     number: int
     local: LocalNets = field(init=False)
-    answers: dict[tuple[object, ...], Answer] = field(default_factory=dict)
+    answers: dict[tuple[object, ...], PairAnswer] = field(default_factory=dict)
     """By what they depend on."""
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ def _inside(
 
 def _answer(
     computed: Computed, one: SystemNode, other: SystemNode, check: P2pCheck, net: NetCheck
-) -> Answer:
+) -> PairAnswer:
     version, settings, system = computed.version, computed.settings, computed.system
     mnnvl = one.host != other.host
     asked = _p2p_steps(computed, one, other, check, net)
@@ -129,13 +129,15 @@ def _answer(
         if system.hosts > 1:
             label = label.replace("CUMEM", "MNNVL")
         asked.extend(steps.which_p2p(computed, check, label, system.hosts > 1))
-        return Answer("P2P", label, read, relay.rank if relay is not None else None, tuple(asked))
+        return PairAnswer(
+            "P2P", label, read, relay.rank if relay is not None else None, tuple(asked)
+        )
     shm = settings.integer("NCCL_SHM_DISABLE", 0) != 1 and not net.faster and not mnnvl
     label = shm_label(version, settings)
     if net.faster and not check.allowed:
         asked.append(steps.nic_faster(net, decides=True))
     asked.append(steps.shared_memory(settings, shm, label))
-    return Answer("SHM" if shm else "", label, False, None, tuple(asked))
+    return PairAnswer("SHM" if shm else "", label, False, None, tuple(asked))
 
 
 def _p2p_steps(
