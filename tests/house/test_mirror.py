@@ -13,6 +13,7 @@ from tests.support.places import ROOT
 TOPS = ("gputop", "topology", "probes")
 APART = {
     "device_kernels": "runs the probes' GPU kernels on the CPU, compiled as C++",
+    "endurance": "holds what runs for long and is started by hand",
     "fakes": "programs and modules that stand in for real ones in processes that tests start",
     "house": "what holds for the repository as a whole, its documents and packages included",
     "outputs": "records what every command prints, so that two states can be compared",
