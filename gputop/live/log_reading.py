@@ -59,7 +59,9 @@ def read_stream(
     except (LogUnreadable, gzip.BadGzipFile) as error:
         raise ReadError(f"{name}: {error}") from error
     if log.empty:
-        raise ReadError(f"{name}: {NO_LINES}")
+        unread = [what for what in log.more if what.startswith("rest of the log")]
+        seen = f"in its first {log.bytes >> 20} MiB; not read: {unread[0]}" if unread else ""
+        raise ReadError(f"{name}: {f'no line of NCCL or RCCL {seen}' if seen else NO_LINES}")
     return log
 
 

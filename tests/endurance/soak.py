@@ -58,7 +58,10 @@ def soak(minutes: float, demo: str) -> int:
         process.cpu_percent()  # the first answer is always 0
         started, printed = time.monotonic(), 0
         for pressed in itertools.count():
-            _round(terminal, pressed)
+            if not _round(terminal, pressed):
+                print(f"the app ended with {terminal.process.returncode} in round {pressed}")
+                print(terminal.text()[-2000:])
+                return 1
             passed = (time.monotonic() - started) / 60
             if passed >= printed + 1 or passed >= minutes:
                 sample = _sample(process, passed)
@@ -81,14 +84,19 @@ def soak(minutes: float, demo: str) -> int:
     return 1 if growth > MOST_GROWTH_BYTES else 0
 
 
-def _round(terminal: Terminal, number: int) -> None:
-    """One screen: its keys, every dialog over it, and now and then another size."""
+def _round(terminal: Terminal, number: int) -> bool:
+    """One screen: its keys, every dialog over it, and now and then another size.
+
+    False where the app has ended.
+    """
+    terminal.forget()
     screen = str(number % 8 + 1)
     _press(terminal, screen, _DOWN, *_OWN_KEYS.get(screen, ()))
     for dialog in _DIALOGS:
         _press(terminal, *dialog)
     if number % 16 == 15:
         terminal.resize(*_SIZES[number // 16 % len(_SIZES)])
+    return terminal.process.poll() is None
 
 
 def _press(terminal: Terminal, *keys: str) -> None:
@@ -97,7 +105,6 @@ def _press(terminal: Terminal, *keys: str) -> None:
         end = time.monotonic() + _PAUSE_SECONDS
         while (left := end - time.monotonic()) > 0:
             terminal.read(left)
-        terminal.forget()
 
 
 def _sample(process: psutil.Process, minutes: float) -> Sample:

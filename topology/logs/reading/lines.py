@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 CHUNK_BYTES = 1 << 20
 LONGEST_LINE = 16384
 """Longest line in bytes; NCCL's own lines have a few KiB at most, and longer ones are cut."""
 LARGEST_LOG = 16 << 30
 """Unpacked bytes after which reading stops: a small compressed file can unpack to any size."""
+MOST_UNPACKED = 100
+"""Times its packed size that a log may unpack to, beyond FREELY_UNPACKED bytes.
+
+Debug logs of NCCL shrink to a tenth or a thirtieth with gzip; what shrinks to less than a hundredth
+says the same over and over.
+"""
+FREELY_UNPACKED = 64 << 20
 
 _GZIP = b"\x1f\x8b"
 
 
 class LogUnreadable(Exception):  # noqa: N818 - says what is wrong with a file, in words
     """A compressed log that cannot be unpacked."""
+
+
+class _UnpacksTooFar(Exception):  # noqa: N818 - ends the reading; not an error of its own
+    """The log unpacks to more than MOST_UNPACKED times its size."""
 
 
 class Readable(Protocol):
@@ -30,7 +41,7 @@ def chunks(source: Readable | Iterable[bytes]) -> Iterator[bytes]:
     """The bytes of a file, a stream or an iterable of lines, unpacked where compressed.
 
     A compressed file that ends early gives what could be unpacked. Raises LogUnreadable when its
-    data is damaged from the start.
+    data is damaged from the start, and _UnpacksTooFar where its size says that it is no log.
     """
     pieces = _pieces(source)
     first = next(pieces, b"")
@@ -55,7 +66,7 @@ def _pieces(source: Readable | Iterable[bytes]) -> Iterator[bytes]:
 
 def _unpacked(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(wbits=31)
-    total = 0
+    total, packed = 0, len(first)
     piece = first
     while piece:
         try:
@@ -65,63 +76,111 @@ def _unpacked(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
                 raise LogUnreadable(f"damaged gzip data: {error}") from error
             return
         total += len(data)
+        if total > FREELY_UNPACKED and total > MOST_UNPACKED * packed:
+            raise _UnpacksTooFar
         if data:
             yield data
         if unpacker.eof:
             # Compressed files are often joined, so another member may follow.
-            piece = unpacker.unused_data or next(pieces, b"")
+            piece = unpacker.unused_data
+            if not piece:
+                piece = next(pieces, b"")
+                packed += len(piece)
             unpacker = zlib.decompressobj(wbits=31)
             if piece[:2] != _GZIP:
                 return
         else:
-            piece = unpacker.unconsumed_tail or next(pieces, b"")
+            piece = unpacker.unconsumed_tail
+            if not piece:
+                piece = next(pieces, b"")
+                packed += len(piece)
+
+
+class Batch(NamedTuple):
+    """Whole lines without line ends, and how many lines without a mark follow them."""
+
+    lines: list[bytes]
+    unmarked: int = 0
 
 
 class LineReader:
-    """Splits chunks into lines and counts the bytes and the lines that were cut."""
+    """Splits chunks into lines and counts the bytes and the lines that were cut.
+
+    Lines without any of `marks` may be counted instead of given; without marks all are given.
+    """
 
     def __init__(
-        self, source: Readable | Iterable[bytes], heard: Callable[[int], None] | None = None
+        self,
+        source: Readable | Iterable[bytes],
+        heard: Callable[[int], None] | None = None,
+        marks: tuple[bytes, ...] = (b"",),
     ) -> None:
         self.bytes = 0
         self.shortened = 0
         """Lines longer than LONGEST_LINE."""
         self.open_end = False
         """The last line has no line end: the log may be cut there."""
-        self.stopped = False
-        """The log is larger than LARGEST_LOG."""
+        self.stopped = ""
+        """Why the rest of the log was not read; empty where all of it was."""
         self._source = source
         self._heard = heard
+        self._marks = marks
 
-    def batches(self) -> Iterator[list[bytes]]:
-        """Lists of whole lines without line ends, in order."""
+    def batches(self) -> Iterator[Batch]:
+        """Whole lines, in order."""
         rest = b""
         skipping = False
-        for chunk in chunks(self._source):
+        for chunk in self._chunks():
             self.bytes += len(chunk)
             if self._heard is not None:
                 self._heard(self.bytes)
-            lines = chunk.split(b"\n")
+            lines, unmarked, tail = self._split(chunk)
             if skipping:
-                if len(lines) == 1:
+                if not lines:
                     continue
                 del lines[0]
                 skipping = False
-                rest = b""
-            else:
+            elif lines:
                 lines[0] = rest + lines[0]
-            rest = lines.pop()
+            else:
+                tail = rest + tail
+            rest = tail
             if len(rest) > LONGEST_LINE:
+                # With lines in between, the open line is not the one after `lines`.
+                if unmarked:
+                    yield Batch(self._cut(lines), unmarked)
+                    lines, unmarked = [], 0
                 lines.append(rest)
                 rest = b""
                 skipping = True
-            yield [self._short(line) if len(line) > LONGEST_LINE else line for line in lines]
+            yield Batch(self._cut(lines), unmarked)
             if self.bytes > LARGEST_LOG:
-                self.stopped = True
+                self.stopped = "it is too large"
                 return
         if rest:
             self.open_end = True
-            yield [rest]
+            yield Batch([rest])
+
+    def _chunks(self) -> Iterator[bytes]:
+        try:
+            yield from chunks(self._source)
+        except _UnpacksTooFar:
+            self.stopped = f"it unpacks to over {MOST_UNPACKED} times its size"
+
+    def _split(self, chunk: bytes) -> tuple[list[bytes], int, bytes]:
+        """Ended lines, how many unmarked ones follow, and the line that is still open.
+
+        The first line belongs to the one that was open before, so it is always given.
+        """
+        if not any(mark in chunk for mark in self._marks) and (ends := chunk.count(b"\n")):
+            first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
+            return [chunk[:first]], ends - 1, chunk[last + 1 :]
+        lines = chunk.split(b"\n")
+        tail = lines.pop()
+        return lines, 0, tail
+
+    def _cut(self, lines: list[bytes]) -> list[bytes]:
+        return [self._short(line) if len(line) > LONGEST_LINE else line for line in lines]
 
     def _short(self, line: bytes) -> bytes:
         self.shortened += 1

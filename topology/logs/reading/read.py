@@ -15,7 +15,7 @@ from ..report.text import plain
 from .building import Process
 from .gathering import GatheredLog
 from .kinds import WORDS, Reader, family
-from .lines import LineReader, Readable
+from .lines import Batch, LineReader, Readable
 from .prefix import MARK, Heads, Speaker, source_of, unfolded, unwrapped, without_colour
 from .setting_lines import on_version
 
@@ -32,6 +32,8 @@ _LAST_WORDS = re.compile(
 )
 _UNMARKED_VERSION = re.compile(rb"[NR]CCL version ?:? ?\d+\.\d+")
 _ITS_VERSION = re.compile(rb", NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})\b")
+_ANY_OF = (b"CCL", b"Cuda failure", b"nccl")
+"""A line without any of these is not the library's, nor is it about it."""
 _WORD_CACHE = 20_000
 
 
@@ -46,7 +48,7 @@ def read_log(
     `heard` is called with the number of bytes read so far, about once a megabyte. A damaged or cut
     log gives what could be read; raises LogUnreadable for gzip data that cannot be unpacked at all.
     """
-    return _Reading(LineReader(source, heard)).report(name)
+    return _Reading(LineReader(source, heard, _ANY_OF)).report(name)
 
 
 def read_file(path: Path, heard: Callable[[int], None] | None = None) -> LogReport:
@@ -80,7 +82,7 @@ class _Reading:
         if self._lines.shortened:
             log.more["ends of long lines"] = self._lines.shortened
         if self._lines.stopped:
-            log.more["the rest of the log: it is too large"] = 1
+            log.more[f"rest of the log ({self._lines.stopped})"] = 1
         return LogReport(
             name=name,
             versions=log.versions,
@@ -99,13 +101,13 @@ class _Reading:
             more={what: count for what, count in log.more.items() if count},
         )
 
-    def _read(self, batch: list[bytes]) -> None:
+    def _read(self, batch: Batch) -> None:
         """Read every line; this loop has to be fast."""
         number = self._number
-        elsewhere = ours = 0
+        elsewhere, ours = batch.unmarked, 0
         counts: dict[str, int] = {}
         words, by_head, log = self._by_word, self._by_head, self._log
-        for raw in batch:
+        for raw in batch.lines:
             number += 1
             if b"CCL" not in raw and b"Cuda failure" not in raw and b"nccl" not in raw:
                 elsewhere += 1
@@ -135,7 +137,7 @@ class _Reading:
                 continue
             kind = self._understand(process, text, first[0], reader, number)  # type: ignore[arg-type]
             counts[kind] = counts.get(kind, 0) + 1
-        self._number = number
+        self._number = number + batch.unmarked
         self._library_lines += ours
         log.kinds.update(counts)
         if elsewhere:
