@@ -1,0 +1,43 @@
+"""How much of a log is read: packed files that unpack without end, lines that nobody needs."""
+
+from __future__ import annotations
+
+import gzip
+import io
+
+import pytest
+
+from gputop.topology.logs.reading import lines
+from gputop.topology.logs.reading.read import read_log
+
+HEAD_LINE = b"node:12:34 [0] misc/socket.cc:50 NCCL WARN socketTryAccept: Accept failed: Too many\n"
+
+
+@pytest.mark.parametrize("line", [b"\n", b"A" * 70_000, b"h:1:1 [0] NCCL INFO Using eth0 \n"])
+def test_a_small_file_that_unpacks_without_end_is_left_in_time(
+    monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    monkeypatch.setattr(lines, "FREELY_UNPACKED", 2 << 20)
+    packed = gzip.compress(line * (40_000_000 // len(line)))
+    log = read_log(io.BytesIO(packed))
+    assert log.bytes <= max(2 << 20, lines.MOST_UNPACKED * len(packed)) + lines.CHUNK_BYTES
+    assert log.more["rest of the log (it unpacks to over 100 times its size)"] == 1
+
+
+def test_a_log_of_one_warning_over_and_over_is_read_whole() -> None:
+    packed = gzip.compress(HEAD_LINE * 400_000)
+    assert len(packed) * lines.MOST_UNPACKED < len(HEAD_LINE) * 400_000 < lines.FREELY_UNPACKED
+    log = read_log(io.BytesIO(packed))
+    assert not log.more
+    assert log.lines == log.library_lines == 400_000
+
+
+def test_lines_that_nobody_needs_are_counted() -> None:
+    foreign = b"step 1\n" * 300_000
+    whole = foreign + HEAD_LINE + foreign + b"the end of NC"
+    log = read_log(io.BytesIO(whole + b"CL\n"))
+    assert log.lines == 600_002
+    assert log.library_lines == 1
+    assert log.kinds["elsewhere"] == 600_001
+    (note,) = log.notes
+    assert note.line == 300_001
