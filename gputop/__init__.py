@@ -1,10 +1,10 @@
 """A terminal explorer for the inside of a GPU node."""
 
-from pathlib import Path
+import os
 
 __version__ = "0.1.0"
 
-_HERE = Path(__file__).parent
-if not (_HERE / "topology").is_dir():
+_HERE = os.path.dirname(os.path.abspath(__file__))
+if not os.path.isdir(os.path.join(_HERE, "topology")):
     # A checkout: probes/, themes/ and topology/ lie beside this folder, as pyproject.toml says.
-    __path__.append(str(_HERE.parent))
+    __path__.append(os.path.dirname(_HERE))

@@ -10,13 +10,19 @@ from gputop import __version__
 
 def main() -> None:
     """Entry point of the `gputop` script; ends the process."""
+    code = 130
     try:
         if sys.argv[1:] == ["--version"] and _print_version():
             return
-        sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+        import signal
+
+        # What Python does at its end is nobody's concern: Ctrl+C ends it without a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     except KeyboardInterrupt:
-        # Ctrl+C came before `run` could handle it.
-        sys.exit(130)
+        # Before `run` got as far as to notice it, or behind it.
+        pass
+    sys.exit(code)
 
 
 def _print_version() -> bool:

@@ -1,0 +1,54 @@
+"""COLUMNS and LINES that hold no size of a terminal: the terminal itself is asked instead."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from gputop.terminal import size
+from tests.support.terminal import Terminal
+
+ODD = ("0", "-5", "99999", "999999999999", "many", "", "\u00b2", " 80 ", "8e1", "80.0")
+
+
+@pytest.mark.parametrize("name", ["COLUMNS", "LINES"])
+def test_odd_sizes_are_forgotten(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for odd in ODD:
+        monkeypatch.setenv(name, odd)
+        size.forget_odd_sizes()
+        assert name not in os.environ, odd
+    for usual in ("1", "80", "1000"):
+        monkeypatch.setenv(name, usual)
+        size.forget_odd_sizes()
+        assert os.environ[name] == usual
+
+
+def test_text_is_never_wider_than_any_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr(size.shutil, "get_terminal_size", lambda _: os.terminal_size((65535, 24)))
+    assert size.text_width() == size.terminal_width() == size.WIDEST
+    assert size.text_width(120) == 120
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize("odd", ["0", "99999", "-1", "many"])
+def test_the_app_takes_the_size_of_the_terminal(odd: str) -> None:
+    sizes = {"COLUMNS": odd, "LINES": odd}
+    with Terminal(["--demo", "hgx-h100-8"], columns=80, lines=24, environment=sizes) as terminal:
+        terminal.wait_for("H100")
+        terminal.send("q")
+        terminal.wait_end()
+        assert terminal.process.returncode == 0
+        assert "Traceback" not in terminal.text()
+
+
+@pytest.mark.terminal
+@pytest.mark.parametrize("odd", ["0", "99999", "-1", "many"])
+def test_a_plain_command_takes_the_size_of_the_terminal(odd: str) -> None:
+    for command in ("explain", "--help", "check"):
+        node = [] if command == "--help" else ["--demo", "hgx-h100-8"]
+        with Terminal([command, *node], columns=80, environment={"COLUMNS": odd}) as terminal:
+            terminal.wait_end()
+            assert terminal.process.returncode == 0, terminal.text()
+            assert max(map(len, terminal.text().splitlines())) <= 80
