@@ -58,10 +58,12 @@ def run(arguments: list[str]) -> int:
 
 def _answer(arguments: list[str]) -> tuple[int, str]:
     """The exit code, and what went wrong in one line, or ""."""
-    from gputop.exits import ANSWERED, INTERRUPTED, OWN_ERROR, Exit
+    from gputop.exits import ANSWERED, CANNOT_TELL, INTERRUPTED, OWN_ERROR, Exit
+    from gputop.memory import fit, lacking
     from gputop.terminal.output import flush
 
     try:
+        fit()
         code = _dispatch(arguments)
         flush()
     except Exit as end:
@@ -75,6 +77,8 @@ def _answer(arguments: list[str]) -> tuple[int, str]:
         # The border of the program: one line, not a traceback.
         if os.environ.get("GPUTOP_DEBUG"):
             raise
+        if lacking(error):
+            return CANNOT_TELL, f"memory does not suffice: {str(error) or type(error).__name__}"
         text = f"{type(error).__name__}: {error} (our fault; GPUTOP_DEBUG=1 shows where)"
         return OWN_ERROR, text
     return code, ""
