@@ -26,7 +26,7 @@ def test_odd_sizes_are_forgotten(monkeypatch: pytest.MonkeyPatch, name: str) -> 
 
 def test_text_is_never_wider_than_any_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setattr(size.shutil, "get_terminal_size", lambda _: os.terminal_size((65535, 24)))
+    monkeypatch.setattr("shutil.get_terminal_size", lambda _: os.terminal_size((65535, 24)))
     assert size.text_width() == size.terminal_width() == size.WIDEST
     assert size.text_width(120) == 120
 
