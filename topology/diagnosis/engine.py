@@ -13,6 +13,7 @@ from ..hardware.vendor import Vendor
 from ..model.machine import Gpu
 from ..model.record import Record
 from .case import Case
+from .evidence import Lack, lacking, unproven
 from .finding import BROKEN, CANNOT_TELL, SEVERITIES, SLOW, Evidence, Finding
 from .rule import Rule
 from .rules import NAMES
@@ -46,6 +47,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of the rules that lacked their evidence."""
     elsewhere: tuple[str, ...] = ()
     """Ids of the rules about a vendor without GPUs here: they are not asked and lack nothing."""
+    lacking: tuple[Lack, ...] = ()
+    """What is not known of some GPUs and has to be, before they are called healthy."""
     verdict: str = HEALTHY
     """One of VERDICTS."""
 
@@ -59,14 +62,15 @@ def load() -> tuple[Rule, ...]:
 
 def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
     """Ask every rule; one that raises becomes a finding of its own."""
+    asked = load() if rules is None else rules
     if not case.gpus:
-        return _verdict((_nothing(case),), (), tuple(rule.id for rule in rules or load()), case)
+        return _without_gpus(case, asked)
     found: list[tuple[Rule, Finding]] = []
     examined: list[str] = []
     unexamined: list[str] = []
     elsewhere: list[str] = []
     failed: list[Finding] = []
-    for rule in load() if rules is None else rules:
+    for rule in asked:
         if not rule.concerns(case.gpus):
             elsewhere.append(rule.id)
             continue
@@ -79,12 +83,28 @@ def diagnose(case: Case, rules: Sequence[Rule] | None = None) -> Diagnosis:
         (unexamined if said is None else examined).append(rule.id)
         found += [(rule, _disproved(case, rule, finding)) for finding in said or ()]
     kept = tuple(finding for rule, finding in found if not _implied(rule, finding, found))
+    failed += [_stranger(case, vendor, gpus) for vendor, gpus in strangers(case.gpus)]
+    lacks = lacking(case)
     if (unexamined and not examined) or _blind(case):
         # Every rule about the GPUs lacked its evidence: that is no proof of health.
         failed.append(_nothing(case))
-    failed += [_stranger(case, vendor, gpus) for vendor, gpus in strangers(case.gpus)]
+    else:
+        failed += unproven(case, lacks, (*failed, *kept), len(examined))
     diagnosis = _verdict((*failed, *kept), tuple(examined), tuple(unexamined), case)
-    return msgspec.structs.replace(diagnosis, elsewhere=tuple(elsewhere))
+    return msgspec.structs.replace(diagnosis, elsewhere=tuple(elsewhere), lacking=lacks)
+
+
+def _without_gpus(case: Case, rules: Sequence[Rule]) -> Diagnosis:
+    """Where no GPU is known: a driver that lost them all, or does not answer, may be why."""
+    found = [
+        (rule, _disproved(case, rule, finding))
+        for rule in rules
+        if rule.without_gpus
+        for finding in rule.check(case) or ()
+    ]
+    kept = [finding for rule, finding in found if not _implied(rule, finding, found)]
+    unexamined = tuple(rule.id for rule in rules)
+    return _verdict(kept or (_nothing(case),), (), unexamined, case)
 
 
 def _disproved(case: Case, rule: Rule, finding: Finding) -> Finding:

@@ -46,6 +46,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     each: bool = False
     """Whether each device of its findings has a cause of its own: then a finding is left out only
     if all its devices are explained."""
+    without_gpus: bool = False
+    """Whether it also speaks where no GPU is known: of a driver that gives none away."""
     thresholds: tuple[tuple[str, float], ...] = ()
     """Limits that a site may set, with the default: ("minimum_bytes", 1e9)."""
 

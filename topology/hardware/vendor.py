@@ -10,6 +10,22 @@ GPU = "GPU"
 """Label of a GPU whose vendor needs no label of its own."""
 
 
+DRIVER, MEMORY, ERRORS, LINKS = "driver", "memory", "errors", "links"
+"""What has to be known of a GPU before a node with it may be called healthy."""
+
+
+class Needed(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of evidence of a vendor's GPUs."""
+
+    id: str
+    """DRIVER, MEMORY, ERRORS or LINKS."""
+    what: str
+    """In words: "the state of its NVLinks"."""
+    fields: tuple[str, ...]
+    """Where it is: a record ("gpu", "reading" or "ecc") and its field. The first is the evidence;
+    another one does in its place only where nobody asked for the first."""
+
+
 class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """The maker of a GPU. The defaults are those of a vendor without a record."""
 
@@ -57,6 +73,8 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     """What stands between the vendor's name and `Gpu.compute_capability`."""
     parts_are_devices: bool = False
     """Whether its tools list a part of a package like a GPU of its own."""
+    evidence: tuple[Needed, ...] = ()
+    """The least that has to be known of each of its GPUs before one is called healthy."""
     stream_share: float | None = None
     """Share of the memory bandwidth that large streaming copies reach: the middle of the known
     figures."""

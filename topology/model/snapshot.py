@@ -27,7 +27,11 @@ class Problem(Record, frozen=True, kw_only=True):
     """Id of the source: "nvml", "pci", ..."""
     text: str
     kind: str = "failed"
-    """"absent" (nothing to ask), "denied", "not answering", "lost", "mismatch" or "failed"."""
+    """"absent" (nothing to ask), "denied", "not answering", "lost", "mismatch", "failed"; of
+    single questions about GPUs: "reset" (not before a reset) or "error" (any other failure)."""
+    devices: tuple[str, ...] = ()
+    """PCI addresses of the GPUs that it is about; "nvml:3" where the library counts a GPU and gives
+    no address."""
 
 
 class SourceState(Record, frozen=True, kw_only=True):

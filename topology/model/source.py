@@ -21,8 +21,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     reader: Callable[[], Callable[[], Raw]]
     """Makes a fresh reader; the reader asks the machine once per call. It may keep handles and
     rate state between calls, and may have `thorough` (set for a single reading that is to hold
-    everything) and `again_seconds` (when to ask next, instead of the interval). Called in the
-    source's own thread, never in two threads at once. Raises SourceAbsent when there is nothing
+    everything), `again_seconds` (when to ask next, instead of the interval) and `so_far()` (what
+    is known while the first question is still open, or None; called from another thread). Called in
+    the source's own thread, never in two threads at once. Raises SourceAbsent when there is nothing
     to ask; any other exception is a failed reading."""
     opening: bool = False
     """Whether the first picture needs this source; the others begin a moment later."""

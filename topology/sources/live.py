@@ -82,6 +82,17 @@ class SourceThread:
         """Whether the latest question has an answer or a refusal."""
         return self._served == self._wanted
 
+    def unfinished(self, now: float) -> Part | None:
+        """What the reader knows so far of its first answer, once that is past its deadline."""
+        asked, reader = self.asked_at, self._reader
+        so_far: Callable[[], Any] | None = getattr(reader, "so_far", None)
+        if self.part is not None or asked is None or so_far is None:
+            return None
+        if now - asked <= self.source.deadline_seconds:
+            return None
+        raw = so_far()
+        return None if raw is None else self.source.parse(raw)
+
     def state(self, now: float) -> SourceState:
         """Age of the last answer and, past the deadline, of the open question; `now` monotonic."""
         asked = self.asked_at
@@ -168,7 +179,11 @@ class LiveFeed:
         now = time.monotonic()
         self._news.clear()
         # Each attribute is read once: its thread may change it between two looks.
-        parts = tuple(part for thread in self.threads if (part := thread.part) is not None)
+        parts = tuple(
+            part
+            for thread in self.threads
+            if (part := thread.part or thread.unfinished(now)) is not None
+        )
         static = tuple(part for part in parts if has_machine(part))
         key = tuple(id(part) for part in static)
         if key != self._machine_key:

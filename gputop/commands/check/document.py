@@ -40,6 +40,12 @@ def document(answer: Answer) -> dict[str, Any]:
         ],
         "examined": list(diagnosis.examined),
         "not_examined": [*diagnosis.unexamined, *diagnosis.elsewhere],
+        "counts": {
+            "examined": len(diagnosis.examined),
+            "not_examined": len(diagnosis.unexamined),
+            "of_other_vendors": len(diagnosis.elsewhere),
+        },
+        "evidence_missing": [msgspec.to_builtins(lack) for lack in diagnosis.lacking],
         "elapsed_seconds": round(answer.elapsed_seconds, 3),
     }
 

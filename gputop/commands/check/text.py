@@ -1,4 +1,4 @@
-"""Writes a diagnosis as text: one line for each finding, the verdict last."""
+"""Writes a diagnosis as text: the verdict first, then one line for each finding."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ def lines(
 
     `measured`: names of the probes that returned figures.
     """
+    verdict = clean(_verdict(diagnosis, measured), 4000)
+    yield from (
+        [verdict]
+        if width is None
+        else textwrap.wrap(verdict, width, subsequent_indent="  ", break_on_hyphens=False)
+    )
     for finding in diagnosis.findings:
         sign, _, word = SIGNS[finding.severity]
         yield from _whole(sign, word, finding, "", width)
@@ -36,12 +42,6 @@ def lines(
     for silenced in diagnosis.silenced:
         why = f" ({silenced.reason})" if silenced.reason else ""
         yield from _whole(_SILENCED, "silenced", silenced.finding, why, width)
-    verdict = clean(_verdict(diagnosis, measured), 4000)
-    yield from (
-        [verdict]
-        if width is None
-        else textwrap.wrap(verdict, width, subsequent_indent="  ", break_on_hyphens=False)
-    )
 
 
 def _whole(sign: str, word: str, finding: Finding, why: str, width: int | None) -> list[str]:
@@ -62,5 +62,6 @@ def _verdict(diagnosis: Diagnosis, measured: Sequence[str]) -> str:
     sign, _ = VERDICT_SIGNS[diagnosis.verdict]
     count = len(diagnosis.examined) + len(diagnosis.unexamined)
     what = f"{len(diagnosis.examined)} of {count} rules examined"
+    what += f", {len(diagnosis.unexamined)} not" if diagnosis.unexamined else ""
     what += f", measured {', '.join(measured)}" if measured else ", nothing measured"
     return f"{sign} {diagnosis.verdict}{': ' if loud else ''}{', '.join(loud)}; {what}"

@@ -10,6 +10,8 @@ from gputop.topology.diagnosis.finding import Finding
 from gputop.topology.diagnosis.rules.devices import (
     clocks_held,
     driver,
+    failures,
+    lost,
     models,
     modes,
     power,
@@ -28,6 +30,8 @@ from gputop.topology.node import Node
 from ...support.rule_cases import base, edited
 
 MODULES = (
+    lost,
+    failures,
     gpu_presence,
     recovery_action,
     driver,

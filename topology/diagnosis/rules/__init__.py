@@ -1,9 +1,11 @@
 """The rules, the most harmful subjects first. A module here holds `RULES`, Rule objects."""
 
 NAMES: tuple[str, ...] = (
+    "devices.lost",
     "devices.presence",
     "devices.recovery_action",
     "devices.driver",
+    "devices.failures",
     "nvlink.fabric_manager",
     "nvlink.fabric",
     "nvlink.imex",

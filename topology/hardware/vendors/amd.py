@@ -1,6 +1,6 @@
 """AMD."""
 
-from ..vendor import Vendor
+from ..vendor import DRIVER, ERRORS, LINKS, MEMORY, Needed, Vendor
 
 VENDOR = Vendor(
     id="amd",
@@ -18,5 +18,15 @@ VENDOR = Vendor(
     sources=("amdsmi", "amdsmi_readings", "kfd", "amdgpu_readings"),
     clock="GFX",
     parts_are_devices=True,
+    evidence=(
+        Needed(id=DRIVER, what="an answer of the driver", fields=("gpu.uuid", "gpu.kfd_node")),
+        Needed(id=MEMORY, what="its memory", fields=("gpu.memory_bytes",)),
+        Needed(
+            id=ERRORS,
+            what="its memory errors",
+            fields=("ecc.uncorrected_volatile", "reading.ecc_blocks"),
+        ),
+        Needed(id=LINKS, what="its xGMI links", fields=("gpu.xgmi",)),
+    ),
     stream_share=0.815,
 )

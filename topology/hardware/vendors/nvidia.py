@@ -1,6 +1,6 @@
 """NVIDIA."""
 
-from ..vendor import Vendor
+from ..vendor import DRIVER, ERRORS, LINKS, MEMORY, Needed, Vendor
 
 VENDOR = Vendor(
     id="nvidia",
@@ -22,5 +22,15 @@ VENDOR = Vendor(
     clock="SM",
     clock_field="sm",
     capability=", capability",
+    evidence=(
+        Needed(id=DRIVER, what="an answer of the driver", fields=("gpu.uuid",)),
+        Needed(id=MEMORY, what="its memory", fields=("gpu.memory_bytes",)),
+        Needed(
+            id=ERRORS,
+            what="its memory errors",
+            fields=("ecc.uncorrected_volatile", "ecc.remap_failed"),
+        ),
+        Needed(id=LINKS, what="its NVLinks", fields=("gpu.nvlinks", "gpu.fabric")),
+    ),
     stream_share=0.885,
 )

@@ -20,6 +20,7 @@ from .bus import Bus
 from .draft import ElementDraft, thaw
 from .links import NO_WIRES, NVSWITCH, gpu_attributes, link_elements, wires_unknown
 from .ports import Port, network_ports
+from .stated import stated
 from .unplaced import placed
 
 GPU_CLASS, NIC_CLASS = "0x03", "0x02"
@@ -47,7 +48,7 @@ def detect(machine: Machine, settings: Settings, base: Element | None = None) ->
     belongs to no GPU or NIC of this machine is dropped. Never raises.
     """
     notes: list[str] = []
-    machine = placed(machine, notes)
+    machine = stated(placed(machine, notes), notes)
     gpus = ranked(machine)
     rccl = bool(gpus) and gpus[0].vendor == AMD.id
     bus = Bus(machine, rccl=rccl)

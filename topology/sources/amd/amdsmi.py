@@ -106,7 +106,15 @@ class AmdsmiReader:
             if not rounds.quick:
                 device.answers = ask(_SETTINGS)
         rounds.end()
-        return {"system": rounds.system, "devices": [device.raw() for device in devices]}
+        return self._answers(devices)
+
+    def so_far(self) -> Raw:
+        """What is known while a question is open: called from another thread, it never waits."""
+        devices = self._devices.known
+        return self._answers(devices) if devices else None
+
+    def _answers(self, devices: list[AmdsmiDevice]) -> Raw:
+        return {"system": self._rounds.system, "devices": [device.raw() for device in devices]}
 
 
 def _pairs(library: AmdsmiLibrary, device: AmdsmiDevice, devices: list[AmdsmiDevice]) -> list[Raw]:

@@ -37,6 +37,11 @@ class AmdsmiDevices:
         self._devices: list[AmdsmiDevice] = []
         self._calls = 0
 
+    @property
+    def known(self) -> list[AmdsmiDevice]:
+        """The GPUs whose handles are known by now."""
+        return list(self._devices)
+
     def current(self) -> tuple[AmdsmiLibrary, list[AmdsmiDevice]]:
         """The library and all GPUs.
 

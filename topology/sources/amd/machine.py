@@ -14,6 +14,7 @@ from ..files.library_answers import Answers, Path, dicts, is_whole
 from ..pci.address import pci_address
 from .answers import AMDSMI, reason, refusal
 from .caches import caches_of
+from .failures import failed
 from .links import seen_pairs, xgmi_of
 from .versions import firmware, software
 from .words import (
@@ -73,11 +74,12 @@ def parse(raw: Raw) -> Part:
         _problem(f"{_listed(who)}: amdsmi refuses every question ({why})", why)
         for why, who in mute.items()
     ]
+    described = zip((own for _, own in known), devices, strict=True)
     return Part(
         gpus=tuple(gpus.values()),
         pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
         software=software(top.get("system"), devices),
-        problems=tuple(problems),
+        problems=(*problems, *failed("amdsmi", top.get("system"), described)),
         assumptions=tuple(dict.fromkeys(assumptions)),
         origin="amdsmi",
     )

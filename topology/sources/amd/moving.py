@@ -8,6 +8,7 @@ from ...model.part import Part, Raw
 from ...model.readings import EccBlock, EccCounts, GpuProcess, GpuReading, XgmiReading
 from ..files.library_answers import Answers, dicts, is_whole, odd
 from .answers import AMDSMI, refusal
+from .failures import failed
 from .links import MAX_LINKS, link_ends
 from .machine import MAX_DEVICES, address, generation
 from .words import ECC_BLOCKS, PAGE_PENDING, THROTTLED, THROTTLES
@@ -43,7 +44,9 @@ def parse(raw: Raw) -> Part:
         for reading in readings.values()
     )
     return Part(
-        gpu_readings=tuple(readings.values()), assumptions=(XGMI_KILOBYTE,) if counted else ()
+        gpu_readings=tuple(readings.values()),
+        problems=failed("amdsmi_readings", None, zip(addresses, devices, strict=True)),
+        assumptions=(XGMI_KILOBYTE,) if counted else (),
     )
 
 

@@ -54,7 +54,13 @@ class NvmlDevices:
         self._start = start
         self._library: NvmlLibrary | None = None
         self._devices: list[NvmlDevice] = []
+        self._opened: list[NvmlDevice] = []
         self._calls = 0
+
+    @property
+    def known(self) -> list[NvmlDevice]:
+        """The GPUs that are open by now, also while the driver is still asked for the others."""
+        return list(self._devices or self._opened)
 
     def current(self) -> tuple[NvmlLibrary, list[NvmlDevice]]:
         """The library and all GPUs seen so far.
@@ -66,7 +72,11 @@ class NvmlDevices:
             self._library = self._start()
             self._calls = 0
         library = self._library
-        count = library.ask("nvmlDeviceGetCount")
+        try:
+            count = library.ask("nvmlDeviceGetCount")
+        except GpuLost as lost:
+            self._restart_later()
+            raise SourceAbsent(f"NVML does not count the GPUs: {lost}", "lost") from lost
         if not isinstance(count, int):
             self._restart_later()
             raise RuntimeError(f"NVML does not count the GPUs: {_error(count)}")
@@ -82,7 +92,9 @@ class NvmlDevices:
     def _recount(self, library: NvmlLibrary, count: int) -> None:
         """Open all handles again; GPUs that have disappeared are lost."""
         before = {_bus_id(device.pci): device for device in self._devices if _bus_id(device.pci)}
-        opened = [_open(library, index) for index in range(count)]
+        opened: list[NvmlDevice] = []
+        self._opened = opened
+        opened.extend(_open(library, index) for index in range(count))
         for device in opened:
             last = before.pop(_bus_id(device.pci), None)
             if last is not None and device.lost is not None:

@@ -13,6 +13,7 @@ from ...model.snapshot import Problem
 from ..files.library_answers import Answers, dicts, is_whole, odd
 from ..pci.address import pci_address
 from .answers import FIELDS, NVML, reason, refusal
+from .failures import failed
 from .links import fabric, nvlinks
 from .words import (
     ANCESTORS,
@@ -38,13 +39,13 @@ def parse(raw: Raw) -> Part:
     """Parse what the reader of `nvml` (or nvml.json) holds: GPUs, pairs, versions."""
     top = raw if isinstance(raw, dict) else {}
     devices = dicts(top.get("devices"))[:MAX_DEVICES]
-    addresses = {_index(device, place): address(device) for place, device in enumerate(devices)}
+    described = [(address(device), device) for device in devices]
+    addresses = {_index(device, place): own for place, (own, device) in enumerate(described)}
     gpus: dict[str, Gpu] = {}
     pairs: list[GpuPair] = []
     problems: list[Problem] = []
     assumptions: list[str] = []
-    for place, device in enumerate(devices):
-        own = address(device)
+    for place, (own, device) in enumerate(described):
         index = _index(device, place)
         if own is None:
             problems.append(_unknown_device(device, index))
@@ -57,7 +58,7 @@ def parse(raw: Raw) -> Part:
         gpus=_with_refusals(tuple(gpus.values())),
         pairs=tuple({(pair.src, pair.dst): pair for pair in pairs}.values()),
         software=_software(top.get("system")),
-        problems=tuple(problems),
+        problems=(*problems, *failed("nvml", top.get("system"), described)),
         assumptions=tuple(dict.fromkeys(assumptions)),
     )
 
@@ -99,11 +100,11 @@ def _unknown_device(device: dict[str, Raw], index: int) -> Problem:
     """A GPU that the driver counts but does not open or identify."""
     if "lost" in device:
         text = f"GPU {index}: the driver has lost it ({reason(str(device['lost']))})"
-        return Problem(source="nvml", kind="lost", text=text)
+        return Problem(source="nvml", kind="lost", text=text, devices=(f"nvml:{index}",))
     refused = str(device.get("refused") or refusal(device.get("nvmlDeviceGetPciInfo")))
     kind = "denied" if "NoPermission" in refused else "failed"
     text = f"GPU {index}: the driver does not open it ({reason(refused)})"
-    return Problem(source="nvml", kind=kind, text=text)
+    return Problem(source="nvml", kind=kind, text=text, devices=(f"nvml:{index}",))
 
 
 def _gpu(device: dict[str, Raw], own: str, index: int, assumptions: list[str]) -> Gpu:

@@ -11,6 +11,7 @@ from ...model.snapshot import Problem
 from ..files.library_answers import Answers, dicts, is_whole, odd
 from . import recovery
 from .answers import FIELDS, NVML, reason, refusal
+from .failures import failed
 from .machine import MAX_DEVICES, address
 from .words import throttle_reasons
 
@@ -35,19 +36,24 @@ def parse(raw: Raw) -> Part:
     top = raw if isinstance(raw, dict) else {}
     readings: dict[str, GpuReading] = {}
     problems: list[Problem] = []
-    for device in dicts(top.get("devices"))[:MAX_DEVICES]:
+    devices = dicts(top.get("devices"))[:MAX_DEVICES]
+    for device in devices:
         own = address(device)
         if own is None or own in readings or "refused" in device:
             continue  # the source `nvml` reports GPUs that have no address
         if "lost" in device:
             why = reason(str(device["lost"]))
             text = f"GPU {own} is gone ({why})"
-            problems.append(Problem(source="nvml_readings", kind="lost", text=text))
+            problems.append(Problem(source="nvml_readings", kind="lost", text=text, devices=(own,)))
             gap = Gap("lost", why)
             readings[own] = GpuReading(address=own, lost=True, gaps=(gap,))
         else:
             readings[own] = _reading(device, own)
-    return Part(gpu_readings=tuple(readings.values()), problems=tuple(problems))
+    described = zip(map(address, devices), devices, strict=True)
+    return Part(
+        gpu_readings=tuple(readings.values()),
+        problems=(*problems, *failed("nvml_readings", None, described)),
+    )
 
 
 def _reading(device: dict[str, Raw], own: str) -> GpuReading:

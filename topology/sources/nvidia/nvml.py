@@ -22,48 +22,10 @@ from ...model.part import Raw
 from ...model.source import Source
 from ..files.library_rounds import Rounds
 from .devices import NvmlDevice, NvmlDevices
-from .library import NvmlLibrary, missing, open_library
+from .library import GpuLost, NvmlLibrary, missing, open_library
 from .machine import parse
+from .questions import IDENTITY, SETTINGS, SYSTEM
 
-_SYSTEM = (
-    "nvmlSystemGetDriverVersion",
-    "nvmlSystemGetNVMLVersion",
-    "nvmlSystemGetCudaDriverVersion_v2",
-    "nvmlSystemGetConfComputeState",
-)
-_IDENTITY = (
-    "nvmlDeviceGetName",
-    "nvmlDeviceGetUUID",
-    "nvmlDeviceGetSerial",
-    "nvmlDeviceGetVbiosVersion",
-    "nvmlDeviceGetIndex",
-    "nvmlDeviceGetMinorNumber",
-    "nvmlDeviceGetBoardId",
-    "nvmlDeviceGetBoardPartNumber",
-    "nvmlDeviceGetModuleId",
-    "nvmlDeviceGetArchitecture",
-    "nvmlDeviceGetCudaComputeCapability",
-    "nvmlDeviceGetNumGpuCores",
-    "nvmlDeviceGetMemoryBusWidth",
-    "nvmlDeviceGetMaxPcieLinkGeneration",
-    "nvmlDeviceGetGpuMaxPcieLinkGeneration",
-    "nvmlDeviceGetMaxPcieLinkWidth",
-    "nvmlDeviceGetPowerManagementDefaultLimit",
-    "nvmlDeviceGetPowerManagementLimitConstraints",
-    "nvmlDeviceGetVirtualizationMode",
-    "nvmlDeviceGetGspFirmwareVersion",
-    "nvmlDeviceGetNumaNodeId",
-    "nvmlDeviceGetC2cModeInfoV",
-)
-_SETTINGS = (
-    "nvmlDeviceGetMemoryInfo",
-    "nvmlDeviceGetBAR1MemoryInfo",
-    "nvmlDeviceGetEnforcedPowerLimit",
-    "nvmlDeviceGetEccMode",
-    "nvmlDeviceGetMigMode",
-    "nvmlDeviceGetPersistenceMode",
-    "nvmlDeviceGetComputeMode",
-)
 _FIRST = (
     "nvmlDeviceGetName",
     "nvmlDeviceGetUUID",
@@ -101,7 +63,7 @@ class NvmlReader:
 
     def __init__(self, start: Callable[[], NvmlLibrary] = open_library) -> None:
         self._devices = NvmlDevices(start)
-        self._rounds = Rounds(_SYSTEM)
+        self._rounds = Rounds(SYSTEM)
 
     @property
     def again_seconds(self) -> float | None:
@@ -112,7 +74,7 @@ class NvmlReader:
         """Ask once. Raises SourceAbsent, or RuntimeError when NVML stops counting GPUs."""
         library, devices = self._devices.current()
         rounds = self._rounds
-        rounds.begin(library.ask, thorough=self.thorough)
+        rounds.begin(partial(_of_system, library), thorough=self.thorough)
         turn = self._turn(len(devices))
         for place, device in enumerate(devices):
             if rounds.fresh or not device.lasting:
@@ -126,8 +88,16 @@ class NvmlReader:
             device.answers = settings or device.answers
         self._ask_links_again(library, devices)
         rounds.end()
+        return self._answers(devices)
+
+    def so_far(self) -> Raw:
+        """What is known while a question is open: called from another thread, it never waits."""
+        devices = self._devices.known
+        return self._answers(devices) if devices else None
+
+    def _answers(self, devices: list[NvmlDevice]) -> Raw:
         return {
-            "system": rounds.system | {"nvmlDeviceGetCount": len(devices)},
+            "system": self._rounds.system | {"nvmlDeviceGetCount": len(devices)},
             "devices": [device.raw() for device in devices],
         }
 
@@ -156,6 +126,13 @@ class NvmlReader:
                     device.answers = device.answers | {"links": found}
 
 
+def _of_system(library: NvmlLibrary, name: str) -> Raw:
+    try:
+        return library.ask(name)
+    except GpuLost as lost:
+        return {"error": f"NVMLError_GpuIsLost: {lost}"}
+
+
 def _model(device: NvmlDevice) -> str:
     return str((device.lasting or {}).get("nvmlDeviceGetName"))
 
@@ -178,7 +155,7 @@ def _identity(library: NvmlLibrary, device: NvmlDevice) -> dict[str, Raw]:
 
 def _lasting(library: NvmlLibrary, device: NvmlDevice, devices: list[NvmlDevice]) -> dict[str, Raw]:
     handle = device.handle
-    answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _IDENTITY}
+    answers: dict[str, Raw] = {name: library.ask(name, handle) for name in IDENTITY}
     for kind in range(4):
         answers[f"maxclock{kind}"] = library.ask("nvmlDeviceGetMaxClockInfo", handle, kind)
         answers[f"threshold{kind}"] = library.ask("nvmlDeviceGetTemperatureThreshold", handle, kind)
@@ -195,14 +172,14 @@ def _lasting(library: NvmlLibrary, device: NvmlDevice, devices: list[NvmlDevice]
             },
         }
         for peer in devices
-        if peer is not device and not peer.lost
+        if peer is not device and peer.handle is not None and not peer.lost
     ]
     return answers
 
 
 def _settings(library: NvmlLibrary, device: NvmlDevice, *, fresh: bool) -> dict[str, Raw]:
     handle = device.handle
-    answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _SETTINGS}
+    answers: dict[str, Raw] = {name: library.ask(name, handle) for name in SETTINGS}
     answers["links"] = _links(library, device, {} if fresh else _kept(device))
     answers["fabric"] = _fabric(library, handle)
     mode = answers["nvmlDeviceGetMigMode"]

@@ -25,20 +25,9 @@ from .answers import RECOVERY_FIELDS
 from .devices import NvmlDevice, NvmlDevices
 from .library import NvmlLibrary, open_library, refused
 from .moving import parse
+from .questions import EACH_TIME, SLOWLY
 from .traffic import NVLINK_TX_RX, NvmlLastReading, Traffic
 
-_EACH_TIME = (
-    "nvmlDeviceGetUtilizationRates",
-    "nvmlDeviceGetPerformanceState",
-    "nvmlDeviceGetCurrPcieLinkGeneration",
-)
-_SLOWLY = (
-    "nvmlDeviceGetCurrPcieLinkWidth",
-    "nvmlDeviceGetBAR1MemoryInfo",
-    "nvmlDeviceGetPcieReplayCounter",
-    "nvmlDeviceGetRemappedRows",
-    "nvmlDeviceGetRetiredPagesPendingStatus",
-)
 _REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 _COMPUTE = "nvmlDeviceGetComputeRunningProcesses"
 _OTHER_PROCESSES = (
@@ -113,7 +102,7 @@ class NvmlReadingsReader:
 def _works(device: NvmlDevice) -> bool:
     """Whether the GPU computes, or a process has a context on it."""
     answers = device.answers or {}
-    rates, contexts = answers.get(_EACH_TIME[0]), answers.get(_COMPUTE)
+    rates, contexts = answers.get(EACH_TIME[0]), answers.get(_COMPUTE)
     computes = isinstance(rates, dict) and rates.get("gpu")
     return bool(computes or (isinstance(contexts, list) and contexts))
 
@@ -121,7 +110,7 @@ def _works(device: NvmlDevice) -> bool:
 def _fast(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> dict[str, Raw]:
     handle = device.handle
     ask = partial(_ask, library, moving)
-    answers: dict[str, Raw] = {name: ask(name, (name,), handle) for name in _EACH_TIME}
+    answers: dict[str, Raw] = {name: ask(name, (name,), handle) for name in EACH_TIME}
     answers |= _memory(library, moving, handle)
     temperature = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
     answers["temp"] = ask("temp", temperature, handle, 0)
@@ -138,7 +127,7 @@ def _fast(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> 
 def _slow(library: NvmlLibrary, device: NvmlDevice, moving: NvmlLastReading) -> dict[str, Raw]:
     handle = device.handle
     moving.unsupported.clear()
-    answers: dict[str, Raw] = {name: library.ask(name, handle) for name in _SLOWLY}
+    answers: dict[str, Raw] = {name: library.ask(name, handle) for name in SLOWLY}
     answers[RECOVERY_FIELDS] = library.fields(handle, (recovery.FIELD,))
     for name in _OTHER_PROCESSES:
         answers[name] = library.first(_versions(name), handle)
@@ -171,13 +160,13 @@ def _count_links(library: NvmlLibrary, handle: object) -> int:
 def _memory(library: NvmlLibrary, moving: NvmlLastReading, handle: object) -> dict[str, Raw]:
     """Ask the second version first: it keeps what the driver reserves out of "used"."""
     version = getattr(library.binding, "nvmlMemory_v2", None)
-    second = "nvmlDeviceGetMemoryInfo_v2"
+    first, second = "nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"
     if version is not None:
-        names = ("nvmlDeviceGetMemoryInfo",)
-        answer = _ask(library, moving, second, names, handle, version)
+        answer = _ask(library, moving, second, (first,), handle, version)
         if not refused(answer):
             return {second: answer}
-    return {"nvmlDeviceGetMemoryInfo": library.ask("nvmlDeviceGetMemoryInfo", handle)}
+        return {second: answer, first: library.ask(first, handle)}
+    return {first: library.ask(first, handle)}
 
 
 def _ask(

@@ -22,7 +22,7 @@ LIVE = str(RECORDINGS / "hgx-h200-4gpu-live" / "snapshot.json")
 KEYS = {
     "schema", "gputop", "source", "assumptions", "node", "taken_at", "mode", "expect", "policy",
     "gpus", "measured", "verdict", "exit_code", "findings", "silenced", "examined",
-    "not_examined", "elapsed_seconds",
+    "not_examined", "elapsed_seconds", "counts", "evidence_missing",
 }  # fmt: skip
 FINDING_KEYS = {
     "id", "peers", "severity", "title", "devices", "evidence", "disproof", "consequence", "fix",
@@ -117,7 +117,7 @@ def test_whoever_picks_gpus_of_a_machine_without_is_told() -> None:
     assert done.stdout == ""
 
 
-def test_people_get_one_line_a_finding_and_the_verdict_last(
+def test_people_get_the_verdict_first_and_one_line_a_finding(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     path = saved(SMALL.snapshot, tmp_path / "node.json")
@@ -125,9 +125,10 @@ def test_people_get_one_line_a_finding_and_the_verdict_last(
     lines = done.out.splitlines()
     document = checked(capsys, "--quick", "--json", "--from", path).document
     assert len(lines) == len(document["findings"]) + 1
+    assert f"{document['counts']['not_examined']} not" in lines[0]
     assert any("[bar1-small]" in line and line.startswith("• notice") for line in lines)
     assert max(map(len, lines)) <= 80
-    assert "healthy" in lines[-1]
+    assert "healthy" in lines[0]
     printed = checked(capsys, "--quick", "--verbose", "--from", path).out
     assert "256 MiB for" in printed
     assert max(map(len, printed.splitlines())) <= 80
@@ -250,7 +251,7 @@ def test_hostile_names_stay_text(capsys: pytest.CaptureFixture[str], tmp_path: P
 def test_a_terminal_without_utf8_gets_signs_of_ascii() -> None:
     done = gputop("check", "--demo", "hgx-h100-8", PYTHONIOENCODING="latin-1", PYTHONUTF8="0")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("+ healthy")
+    assert done.stdout.splitlines()[0].startswith("+ healthy")
 
 
 def test_rules_are_listed_with_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:
@@ -269,7 +270,7 @@ def test_more_verbose_words_are_no_more_findings(capsys: pytest.CaptureFixture[s
     one = checked(capsys, "--demo", "sick-h100-8")
     other = checked(capsys, "--demo", "sick-h100-8", "--verbose")
     assert one.code == other.code == 1
-    assert one.out.splitlines()[-1] == other.out.splitlines()[-1]
+    assert one.out.splitlines()[0] == other.out.splitlines()[0]
     assert one.out.count(" [") == other.out.count(" [")
     assert "--verbose" in one.err
     assert "--verbose" not in other.err

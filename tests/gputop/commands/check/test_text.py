@@ -38,14 +38,15 @@ def everything() -> Diagnosis:
 
 
 def test_a_file_gets_one_whole_line_a_finding() -> None:
-    shown = list(lines(everything(), None, measured=("p2p", "host", "memory", "gemm")))
-    assert len(shown) == len(SEVERITIES) + 2
+    verdict, *shown = lines(everything(), None, measured=("p2p", "host", "memory", "gemm"))
+    assert len(shown) == len(SEVERITIES) + 1
     for severity, line in zip(SEVERITIES, shown, strict=False):
         word = severity.replace("-", " ")
         assert line == f"{SIGNS[severity][0]} {word:<11} {LONG} [rule-{severity}]"
-    assert "[silent-rule] (because because" in shown[-2]
-    assert shown[-1].startswith("✗ broken: rule-broken, rule-slow")
-    assert shown[-1].endswith("measured p2p, host, memory, gemm")
+    assert "[silent-rule] (because because" in shown[-1]
+    assert verdict.startswith("✗ broken: rule-broken, rule-slow")
+    assert "2 of 3 rules examined, 1 not" in verdict
+    assert verdict.endswith("measured p2p, host, memory, gemm")
 
 
 @pytest.mark.parametrize("width", [60, 80, 160])
@@ -59,12 +60,12 @@ def test_a_terminal_gets_the_same_wrapped(width: int) -> None:
 
 def test_a_title_that_fits_stays_whole() -> None:
     shown = list(lines(Diagnosis(findings=(finding("notice", title="GPU0 sleeps"),)), 80))
-    assert shown[0] == "• notice      GPU0 sleeps [made-up-rule]"
+    assert shown[1] == "• notice      GPU0 sleeps [made-up-rule]"
 
 
 def test_many_ids_are_all_named() -> None:
     many = tuple(finding("slow", f"a-rule-with-a-name-{number}") for number in range(30))
-    *_, verdict = lines(Diagnosis(findings=many, verdict="slow"), None)
+    verdict, *_ = lines(Diagnosis(findings=many, verdict="slow"), None)
     assert all(finding.id in verdict for finding in many)
 
 

@@ -63,7 +63,9 @@ def test_a_gpu_that_a_job_was_not_given_is_no_fault_without_a_container(tmp_path
     snapshot = given(tree_of(tmp_path), "3", host=Part(host=Host(container=Container())))
     assert Case(Node(snapshot)).in_container is False
     assert counted(snapshot) == ["0000:05:00.0"]
-    assert not [finding for finding in diagnose(Case(Node(snapshot))).findings if finding.devices]
+    found = diagnose(Case(Node(snapshot))).findings
+    assert [finding.id for finding in found if finding.devices] == ["evidence-missing"]
+    assert counted(snapshot)[0] in found[0].devices
 
 
 def test_all_gpus_count_where_none_is_hidden(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ....hardware.vendor import Vendor
 from ....hardware.vendors import AMD, NVIDIA, VENDORS
 from ....model.machine import Gpu
 from ....model.snapshot import Problem, SourceState
@@ -15,11 +16,15 @@ from ...case import Case
 from ...finding import BROKEN, CANNOT_TELL, NOTICE, Evidence, Finding, Fix
 from ...given import minors
 from ...rule import Rule
+from ...shared.numbered import NUMBERED, named, places_of
 from .presence import COMPUTE_CLASSES, unmanaged
 
 _NVML = ("nvml", "nvml_readings")
 """Sources that ask NVIDIA's driver."""
-_SILENT = ("not answering", "failed", "absent")
+_AMDSMI = ("amdsmi", "amdsmi_readings")
+"""Sources that ask AMD's library."""
+_HANGS = "not answering"
+_SILENT = (_HANGS, "failed", "absent")
 _NODE = re.compile(r"/dev/nvidia(\d{1,4})$")
 _KFD = "/dev/kfd"
 _CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm", _KFD)
@@ -91,34 +96,24 @@ def _library(case: Case) -> str | None:
 
 def _not_answering(case: Case) -> Iterable[Finding] | None:
     found: list[Finding] = []
-    silent = [
-        problem
-        for problem in case.snapshot.problems
-        if problem.source in _NVML and problem.kind in _SILENT
-    ]
-    if not silent and any(
-        state.source == _NVML[0] and _waits(state) for state in case.snapshot.states
-    ):
-        return None  # asked for the first time and still within its deadline
-    nvidia = _nvidia(case)
-    known = [gpu for gpu in nvidia if gpu.why("uuid") != ONLY_PCI]
-    hanging = any(problem.kind != "absent" for problem in silent)
-    if silent and nvidia and (hanging or not known):
-        found.append(
-            _silence(
-                case,
-                nvidia,
-                [
-                    Evidence(what=problem.kind, value=problem.text, source=problem.source)
-                    for problem in silent
-                ],
-            )
-        )
-        return found
     for vendor in VENDORS:
-        of_vendor = [gpu for gpu in case.gpus if gpu.vendor == vendor.id]
+        silent = _silent(case, vendor)
+        if not silent and any(
+            state.source == vendor.sources[0] and _waits(state) for state in case.snapshot.states
+        ):
+            return None  # asked for the first time and still within its deadline
+        gpus = [gpu for gpu in case.gpus if gpu.vendor == vendor.id]
+        known = [gpu for gpu in gpus if gpu.why("uuid") != ONLY_PCI]
+        hanging = any(problem.kind != "absent" for problem in silent)
+        if (hanging and not case.gpus) or (silent and gpus and (hanging or not known)):
+            evidence = [
+                Evidence(what=problem.kind, value=problem.text, source=problem.source)
+                for problem in silent
+            ]
+            found.append(_silence(case, vendor, _mute(case, gpus, silent), evidence))
+            continue
         hidden = [gpu for gpu in unmanaged(case) if gpu.vendor == vendor.id]
-        if hidden and len(hidden) == len(of_vendor):
+        if hidden and len(hidden) == len(gpus):
             evidence = [
                 Evidence(
                     what=f"GPUs of {vendor.name} that anything but PCI describes",
@@ -126,21 +121,44 @@ def _not_answering(case: Case) -> Iterable[Finding] | None:
                     source=", ".join(case.snapshot.source),
                 )
             ]
-            found.append(_silence(case, hidden, evidence))
+            found.append(_silence(case, vendor, [gpu.address for gpu in hidden], evidence))
     return found
+
+
+def _silent(case: Case, vendor: Vendor) -> list[Problem]:
+    """What the libraries of a vendor said instead of an answer."""
+    return [
+        problem
+        for problem in case.snapshot.problems
+        if problem.source in vendor.sources
+        and problem.kind in _SILENT
+        # Without amdsmi, or where it does not start, the kernel's own files describe the GPUs.
+        and (problem.kind == _HANGS or vendor is NVIDIA or problem.source in _AMDSMI)
+    ]
+
+
+def _mute(case: Case, gpus: Sequence[Gpu], silent: Sequence[Problem]) -> list[str]:
+    """The GPUs that the silence is about: those that are named, else all."""
+    if not silent or not all(problem.devices for problem in silent):
+        return [gpu.address for gpu in gpus]
+    places = places_of(case)
+    named = dict.fromkeys(device for problem in silent for device in problem.devices)
+    return [places.get(device, device) for device in named]
 
 
 def _waits(state: SourceState) -> bool:
     return state.age_seconds is None and state.waiting_seconds is None
 
 
-def _silence(case: Case, gpus: list[Gpu], evidence: list[Evidence]) -> Finding:
-    addresses = [gpu.address for gpu in gpus]
-    tool = "amd-smi list" if gpus[0].vendor == AMD.id else "nvidia-smi -L"
+def _silence(
+    case: Case, vendor: Vendor, devices: Sequence[str], evidence: list[Evidence]
+) -> Finding:
+    tool = "amd-smi list" if vendor is AMD else "nvidia-smi -L"
+    whose = f"the driver of {named(case, devices)}" if devices else f"{vendor.name}'s driver"
     return NOT_ANSWERING.finding(
         CANNOT_TELL,
-        f"no answer from the driver of {case.names(addresses)}",
-        devices=addresses,
+        f"no answer from {whose}",
+        devices=[device for device in devices if not device.startswith(NUMBERED)],
         evidence=evidence,
         consequence="State, links and errors of these GPUs are unknown; nothing of them is proven.",
         fix=[
@@ -265,6 +283,7 @@ NOT_ANSWERING = Rule(
     asked=((NVIDIA.id, "`nvidia-smi -q`"), (AMD.id, "`amd-smi static`")),
     sources=("NVIDIA Xid 119 (GSP timeout)", "NVIDIA NVML API: nvmlInit"),
     check=_not_answering,
+    without_gpus=True,
     implied_by=("driver-mismatch", "device-node-denied", "gpu-without-driver", "gpu-lost"),
 )
 DENIED = Rule(

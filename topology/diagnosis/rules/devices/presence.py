@@ -1,12 +1,11 @@
-"""GPUs that are in the machine but cannot be used: without a driver, or off the bus."""
+"""GPUs that are in the machine and that no driver serves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from ....hardware.vendors import AMD, NVIDIA
-from ....model.machine import Gpu, Host, PciDevice
-from ....model.snapshot import Problem
+from ....model.machine import Gpu, PciDevice
 from ....sources.collect import ONLY_PCI
 from ...case import Case
 from ...finding import BROKEN, NOTICE, Evidence, Finding, Fix
@@ -30,12 +29,13 @@ def unmanaged(case: Case) -> list[Gpu]:
         gpu
         for gpu in case.gpus
         if gpu.why("uuid") == ONLY_PCI
-        and not _given_away(case.pci(gpu.address))
+        and not given_away(case.pci(gpu.address))
         and _computes(gpu, case.pci(gpu.address))
     ]
 
 
-def _given_away(device: PciDevice | None) -> bool:
+def given_away(device: PciDevice | None) -> bool:
+    """Whether a GPU is held for a virtual machine, or is the virtual function of another one."""
     driver = (device and device.driver) or ""
     held = any(part in driver for part in _GIVEN_AWAY)
     return held or (device is not None and device.physical_function is not None)
@@ -181,101 +181,6 @@ def _bound(case: Case, found: list[Gpu]) -> list[Evidence]:
     ]
 
 
-def _lost(case: Case) -> Iterable[Finding] | None:
-    readings = [(gpu, case.reading(gpu)) for gpu in case.gpus]
-    lost = [problem for problem in case.snapshot.problems if problem.kind == "lost"]
-    if not lost and case.earlier is None and all(reading is None for _, reading in readings):
-        return None
-    gone = [(gpu, reading) for gpu, reading in readings if reading is not None and reading.lost]
-    evidence = [
-        Evidence(
-            what=f"answer of the driver for {case.name(gpu.address)}",
-            value=reading.why("lost") or "GPU is lost",
-            source="NVML, NVML_ERROR_GPU_IS_LOST",
-        )
-        for gpu, reading in gone
-    ]
-    addresses = [gpu.address for gpu, _ in gone]
-    if len(case.gpus) == len(case.machine.gpus):  # some were chosen: the others do not count
-        evidence += [
-            Evidence(what="what the driver said", value=problem.text, source=problem.source)
-            for problem in lost
-            if not _names_one(problem, addresses)
-        ]
-        vanished = _vanished(case)
-        evidence += [
-            Evidence(
-                what=f"GPU {gpu.address}",
-                value="in the earlier reading, not in this one",
-                source="NVML nvmlDeviceGetHandleByIndex",
-            )
-            for gpu in vanished
-        ]
-        addresses += [gpu.address for gpu in vanished if gpu.address not in addresses]
-    if not evidence:
-        return []
-    return [
-        LOST.finding(
-            BROKEN,
-            f"fallen off the bus: {case.names(addresses) or 'a GPU'}",
-            devices=addresses,
-            evidence=evidence,
-            consequence=_loss(case, addresses),
-            fix=[
-                Fix(
-                    text="Read why: Xid 79 says that the GPU has fallen off the bus.",
-                    command="dmesg | grep -i xid | tail -n 20",
-                    needs_root=True,
-                ),
-                Fix(
-                    text="Drain the node and restart it cold; check power cable, seat and heat.",
-                ),
-            ],
-        )
-    ]
-
-
-def _loss(case: Case, addresses: list[str]) -> str:
-    here = [gpu for gpu in case.gpus if gpu.address not in addresses]
-    total = len({*addresses, *(gpu.address for gpu in case.gpus)})
-    left = f" {len(here)} of {total} GPUs are left." if addresses else ""
-    return f"Its jobs have crashed, and new ones do not get it until the node restarts.{left}"
-
-
-def _names_one(problem: Problem, addresses: list[str]) -> bool:
-    return any(address in problem.text for address in addresses)
-
-
-def _vanished(case: Case) -> list[Gpu]:
-    """GPUs of the earlier reading whose driver answers and does not know them any more."""
-    if case.earlier is None:
-        return []
-    here = {gpu.uuid for gpu in case.machine.gpus}
-    on_bus = {device.address: device for device in case.machine.pci}
-    packages = {gpu.parent or gpu.address for gpu in case.machine.gpus if gpu.uuid is not None}
-    answered = {gpu.vendor for gpu in case.machine.gpus if gpu.uuid is not None}
-    job = _job(case.host)
-    others = case.may_hide_devices and not (job and job == _job(case.earlier.machine.host))
-    return [
-        gpu
-        for gpu in case.earlier.machine.gpus
-        if gpu.uuid is not None
-        and gpu.uuid not in here
-        and gpu.vendor in answered
-        # Another container or job may have fewer GPUs, and a guest may own this one by now.
-        and not (others and (not on_bus or gpu.address in on_bus))
-        and not _given_away(on_bus.get(gpu.address))
-        # Another card is there now, or the package is partitioned differently.
-        and (gpu.parent or gpu.address) not in packages
-    ]
-
-
-def _job(host: Host | None) -> tuple[str | None, ...]:
-    """The batch job and its host, whose devices stay the same until its end; () outside a job."""
-    box = host.container if host is not None else None
-    return (box.job, box.kind, host.hostname) if host and box and box.job else ()
-
-
 WITHOUT_DRIVER = Rule(
     id="gpu-without-driver",
     peers="D33",
@@ -287,14 +192,4 @@ WITHOUT_DRIVER = Rule(
     check=_without_driver,
     implied_by=("gpu-lost",),
 )
-LOST = Rule(
-    id="gpu-lost",
-    peers="D33",
-    title="GPUs that the driver has lost",
-    evidence="the driver's answer for each GPU, and an earlier reading where there is one",
-    disproof="an answer of `nvidia-smi -q -i N` for this GPU",
-    disproof_by=((AMD.id, "an answer of `amd-smi static` for this GPU"),),
-    sources=("NVIDIA Xid 79", "DCGM error FALLEN_OFF_BUS", "NVIDIA/gpu-operator#2511"),
-    check=_lost,
-)
-RULES = (LOST, WITHOUT_DRIVER)
+RULES = (WITHOUT_DRIVER,)

@@ -30,6 +30,13 @@ REPAIR = (
         needs_root=True,
     ),
 )
+_SWITCH = "NVreg_NvLinkDisable"
+"""Parameter of the module that keeps all NVLinks down; 0, the default, is left out of a host."""
+_IF_MEANT = "If they are switched off on purpose, silence this rule."
+_ASK_HOST = Fix(
+    text="Ask whoever runs the host for the NVLinks and NVSwitches of the board: a guest that has "
+    "all its GPUs can have them too."
+)
 
 
 def up(gpu: Gpu) -> int:
@@ -105,11 +112,11 @@ def _all_down(case: Case, known: Sequence[Gpu]) -> list[Finding]:
     # A single GPU has no peer; its links may well be switched off.
     if len(wired) < 2:
         return []
-    handed_out = case.in_vm is not False
+    why = _excuse(case, wired)
     who = [gpu.address for gpu in wired]
     return [
         DOWN.finding(
-            NOTICE if handed_out else SLOW,
+            NOTICE if why else SLOW,
             f"no NVLink of {case.names(who)} is up",
             devices=who,
             evidence=[
@@ -121,15 +128,29 @@ def _all_down(case: Case, known: Sequence[Gpu]) -> list[Finding]:
                 for gpu in wired
             ],
             consequence="All traffic between GPUs goes over PCIe or host memory, at a tenth of "
-            "what NVLink gives."
-            + (
-                " A cloud may hand out GPUs of such a board without their links."
-                if handed_out
-                else ""
-            ),
-            fix=REPAIR,
+            f"what NVLink gives. {why or _IF_MEANT}",
+            fix=REPAIR if case.in_vm is False else (*REPAIR[:1], _ASK_HOST),
         )
     ]
+
+
+def _excuse(case: Case, wired: Sequence[Gpu]) -> str:
+    """Why these GPUs may be meant to have no NVLink; "" where nothing says so."""
+    if any(key.startswith(_SWITCH) for key in case.host.nvidia_registry):
+        return f"They are switched off on purpose: {_SWITCH} is set for the module nvidia."
+    software = case.machine.software
+    if software is not None and software.confidential_computing == "on":
+        return "Under confidential computing that can be meant."
+    if case.in_vm is False or all(_whole_board(case, gpu) for gpu in wired):
+        return ""
+    return "A cloud may hand out some GPUs of such a board without their links."
+
+
+def _whole_board(case: Case, gpu: Gpu) -> bool:
+    """Whether this machine has as many GPUs of the model as a board of it."""
+    sku = case.sku(gpu)
+    world = (sku.world_size if sku is not None else None) or 0
+    return world > 0 and len(alike(case, gpu)) + 1 >= world
 
 
 def _down(case: Case, sick: Sequence[tuple[Gpu, int, str]]) -> Finding:

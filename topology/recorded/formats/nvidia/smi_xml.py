@@ -15,9 +15,12 @@ from ....model.machine import Gpu, Software
 from ....model.part import Part
 from ....model.readings import GpuReading
 from ....model.snapshot import Problem
+from ....sources.files.failures import Unanswered
+from ....sources.files.failures import problems as failed
 from ....sources.files.printed import Printed
 from ....sources.nvidia.smi_values import NVIDIA_SMI
 from .smi import gpu as smi_gpu
+from .smi.failures import failures as unanswered
 
 _ROOT = "nvidia_smi_log"
 _PROLOG = re.compile(rb"<\?xml[ \t]")
@@ -61,6 +64,7 @@ def _parse(data: bytes, path: Path) -> Part:
     gpus: dict[str, Gpu] = {}
     readings: list[GpuReading] = []
     problems: list[Problem] = []
+    failures: list[Unanswered] = []
     for place, element in enumerate(elements):
         own = smi_gpu.address(element)
         if own is None or own in gpus:
@@ -70,11 +74,12 @@ def _parse(data: bytes, path: Path) -> Part:
             continue
         gpus[own] = smi_gpu.gpu(element, own, place if complete else None)
         readings.append(smi_gpu.reading(element, own))
+        failures += unanswered(element, own)
     return Part(
         gpus=tuple(gpus.values()),
         software=_software(root, elements),
         gpu_readings=tuple(readings),
-        problems=tuple(problems),
+        problems=(*problems, *failed("nvidia-smi -q -x", failures)),
         assumptions=notes,
     )
 

@@ -94,7 +94,14 @@ def test_a_lost_gpu_is_told_once() -> None:
         ("readings.gpus[3].lost", True),
         (
             "problems",
-            [{"source": "nvml_readings", "kind": "lost", "text": f"GPU {address} is gone"}],
+            [
+                {
+                    "source": "nvml_readings",
+                    "kind": "lost",
+                    "text": f"GPU {address} is gone",
+                    "devices": [address],
+                }
+            ],
         ),
     )
     (found,) = about("gpu-lost", snapshot)

@@ -1,0 +1,138 @@
+"""A driver that fails, loses GPUs or hangs: the real binding over a library that stands in.
+
+The matrix as a whole is printed by tests/support/faults/matrix.py; here is a share of it.
+"""
+
+from __future__ import annotations
+
+import time
+from zlib import crc32
+
+import pytest
+
+from gputop.topology.diagnosis.case import Case
+from gputop.topology.diagnosis.engine import HEALTHY, Diagnosis, diagnose
+from gputop.topology.node import Node
+from gputop.topology.sources.live import LiveFeed
+from tests.support.faults.machine import diagnosed, read, sources
+from tests.support.faults.matrix import ANSWERS, CODES, MINIMUM, Cell, cells, verdict
+from tests.support.faults.plan import Fault
+
+SHARE = 50
+"""One in so many cells of the matrix is tried."""
+OPEN = ("nvmlDeviceGetCount_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetPciInfo_v3")
+WELL = ("h100-8", "h100-1", "h200-2", "a100-8", "v100-8", "l40s-2", "l40s-8", "laptop")
+DEADLINE_SECONDS = 0.05
+"""After so long a source counts as not answering; those that answer may take longer."""
+
+
+def getters(code: int, gpus: tuple[int, ...] | None = None) -> Fault:
+    """All functions fail but those that find the GPUs."""
+    return Fault(function="nvmlDeviceGet*", but=OPEN, code=code, gpus=gpus)
+
+
+def found(diagnosis: Diagnosis) -> dict[str, str]:
+    return {finding.id: finding.title for finding in diagnosis.findings}
+
+
+@pytest.mark.parametrize("profile", WELL)
+def test_a_machine_without_a_fault_is_healthy(profile: str) -> None:
+    assert diagnosed(profile).verdict == HEALTHY
+    assert diagnosed(profile, bare=True).verdict == HEALTHY
+
+
+def test_a_share_of_the_matrix_has_no_false_all_clear() -> None:
+    picked = [cell for cell in cells() if crc32(repr(cell).encode()) % SHARE == 0]
+    assert len(picked) > 40
+    assert [cell for cell in picked if not cell.harmless and verdict(cell) == HEALTHY] == []
+
+
+@pytest.mark.parametrize("function", MINIMUM)
+@pytest.mark.parametrize("error", ANSWERS)
+@pytest.mark.parametrize("one", [True, False])
+def test_the_least_that_has_to_be_known_is_missed(function: str, error: str, one: bool) -> None:
+    said = verdict(Cell(function, error, one))
+    # Links that one GPU lacks and its siblings have are a fault of their own.
+    assert said == "cannot tell" or (said == "slow" and function == "nvmlDeviceGetNvLinkState")
+
+
+@pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.parametrize("code", [CODES["unknown"], CODES["timeout"], CODES["no permission"]])
+def test_a_driver_that_only_counts_proves_nothing(code: int, bare: bool) -> None:
+    assert diagnosed("h200-2", [getters(code)], bare=bare).verdict == "cannot tell"
+    assert diagnosed("h200-2", [getters(code, (1,))], bare=bare).verdict == "cannot tell"
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_gpu_that_wants_a_reset_is_broken_and_named(bare: bool) -> None:
+    answer = diagnosed("h200-2", [getters(CODES["reset required"], (1,))], bare=bare)
+    assert answer.verdict == "broken"
+    (finding,) = [one for one in answer.findings if one.id == "gpu-reset-required"]
+    assert finding.title.endswith("GPU1")
+    assert finding.fix[0].command == "nvidia-smi --gpu-reset -i 1"
+
+
+@pytest.mark.parametrize("bare", [False, True])
+@pytest.mark.parametrize("gone", [(3,), (0, 5), tuple(range(8))])
+@pytest.mark.parametrize("function", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGet*"])
+def test_every_lost_gpu_is_named(function: str, gone: tuple[int, ...], bare: bool) -> None:
+    but = () if "Handle" in function else OPEN[:2]
+    fault = Fault(function=function, but=but, code=CODES["gpu is lost"], gpus=gone)
+    answer = diagnosed("h100-8", [fault], bare=bare)
+    assert answer.verdict == "broken"
+    (finding,) = [one for one in answer.findings if one.id == "gpu-lost"]
+    assert f"{8 - len(gone)} of 8 GPUs are left" in finding.consequence
+    addresses = [gpu.address for gpu in read("h100-8").machine.gpus]
+    if bare:
+        assert all(f"NVML's GPU {number}" in finding.title for number in gone)
+    else:
+        assert finding.devices == tuple(addresses[number] for number in gone)
+
+
+@pytest.mark.parametrize("code", [CODES["gpu is lost"], CODES["unknown"]])
+def test_a_driver_that_does_not_count_is_not_healthy(code: int) -> None:
+    fault = Fault(function="nvmlDeviceGetCount_v2", code=code)
+    lost = code == CODES["gpu is lost"]
+    for bare in (False, True):
+        answer = diagnosed("h100-8", [fault], bare=bare)
+        assert answer.verdict == ("broken" if lost else "cannot tell")
+        assert ("gpu-lost" if lost else "driver-not-answering") in found(answer)
+
+
+def test_a_guest_with_a_whole_board_and_no_link_is_slow() -> None:
+    answer = diagnosed("b200-8-vm-dark")
+    assert answer.verdict == "slow"
+    assert "nvlink-down" in found(answer)
+
+
+@pytest.mark.parametrize(
+    ("function", "gpus", "known"),
+    [
+        ("nvmlInitWithFlags", None, 0),
+        ("nvmlDeviceGetCount_v2", None, 0),
+        ("nvmlDeviceGetHandleByIndex_v2", (3,), 3),
+        ("nvmlDeviceGetName", None, 8),
+        ("nvmlDeviceGetNvLinkState", (7,), 8),
+        ("nvmlDeviceGetUtilizationRates", (3,), 8),
+    ],
+)
+def test_a_call_that_never_returns_leaves_what_is_known(
+    function: str, gpus: tuple[int, ...] | None, known: int
+) -> None:
+    fault = Fault(function=function, gpus=gpus, blocks=True)
+    feed = LiveFeed(sources("h100-8", [fault], bare=True, deadline=DEADLINE_SECONDS), thorough=True)
+    try:
+        give_up = time.monotonic() + 60
+        while True:
+            snapshot = feed.snapshot()
+            silent = [one for one in snapshot.problems if one.kind == "not answering"]
+            if silent and len(snapshot.machine.gpus) == known:
+                answer = diagnose(Case(Node(snapshot)))
+                if "driver-not-answering" in found(answer):
+                    break
+            assert time.monotonic() < give_up
+            feed.wait(0.05)
+    finally:
+        feed.close()
+    assert answer.verdict == "cannot tell"
+    assert "nothing-to-examine" not in found(answer)

@@ -1,0 +1,181 @@
+"""The least that has to be known of each GPU before a node is called healthy.
+
+A vendor's record says what that is. What a product does not have is not missing: NVLinks of a PCIe
+card, under MIG or in a vGPU, and of a GPU that is alone; error counts of memory without ECC.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from ..hardware.vendor import DRIVER, ERRORS, LINKS, MEMORY, Needed
+from ..hardware.vendors import vendor_of
+from ..model.machine import Fabric, Gpu
+from ..model.record import NOT_ASKED, Record
+from ..sources.collect import ONLY_PCI
+from .case import Case
+from .finding import BROKEN, CANNOT_TELL, SLOW, Evidence, Finding, Fix
+
+LACKING = "evidence-missing"
+"""Id of the finding that too little is known of some GPUs to call them healthy."""
+_EXPLAIN = (
+    "driver-not-answering", "device-node-denied", "driver-mismatch", "driver-fails", "gpu-lost",
+    "gpu-reset-required", "gpu-without-driver", "vendor-unknown",
+)  # fmt: skip
+"""Findings that say why nothing is known of a GPU."""
+_HERE = Fix(
+    text="Ask as a user that may see them, with the vendor's library installed (nvidia-ml-py, "
+    "amdsmi).",
+)
+_THERE = Fix(
+    text="Take a snapshot on the node itself, and check that.",
+    command="gputop snapshot -o node.json",
+)
+_HARMFUL = (BROKEN, SLOW, CANNOT_TELL)
+_LACKS = re.compile(r"not supported|does not know this function|prints \[?n/?a|deprecated", re.I)
+"""How drivers and tools say that a product does not have something."""
+_NO_LINK = re.compile(r"invalid argument", re.I)
+"""How NVML also answers for the links of a product that has none."""
+_WIRED = ("switched", "point_to_point")
+_REGISTERED = "completed"
+
+
+class Lack(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of evidence that some GPUs lack, for one reason."""
+
+    id: str
+    what: str
+    why: str
+    devices: tuple[str, ...]
+    """PCI addresses."""
+
+
+def lacking(case: Case) -> tuple[Lack, ...]:
+    """What is not known and has to be, by kind and reason."""
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for gpu in _judged(case.gpus):
+        for needed in vendor_of(gpu).evidence:
+            why = _missing(case, gpu, needed)
+            if why is not None:
+                found.setdefault((needed.id, needed.what, why), []).append(gpu.address)
+    return tuple(
+        Lack(id=kind, what=what, why=why, devices=tuple(devices))
+        for (kind, what, why), devices in found.items()
+    )
+
+
+def _judged(gpus: Sequence[Gpu]) -> list[Gpu]:
+    """The GPUs to know something of: beside others, one that only PCI shows has its own rules."""
+    described = [gpu for gpu in gpus if gpu.why("uuid") != ONLY_PCI]
+    return described or list(gpus)
+
+
+def _missing(case: Case, gpu: Gpu, needed: Needed) -> str | None:
+    """Why the evidence is missing; None where it is there, or the product does not have it."""
+    if needed.id == LINKS and not _linked(case, gpu):
+        return None
+    reasons = []
+    for path in needed.fields:
+        known, why = _look(case, gpu, path)
+        if known:
+            return None
+        reasons.append(why)
+        if needed.id != DRIVER and not _unasked(why):
+            break  # it was asked for and refused: nothing else does in its place
+    why = reasons[0]
+    return None if _LACKS.search(why) and _may_lack(case, gpu, needed) else why
+
+
+def _look(case: Case, gpu: Gpu, path: str) -> tuple[bool, str]:
+    """Whether a field is known, and else why not."""
+    name, _, field = path.partition(".")
+    record: Record | None = gpu
+    if name != "gpu":
+        record = case.reading(gpu)
+        if name == "ecc" and record is not None:
+            ecc = getattr(record, "ecc", None)
+            if ecc is None:
+                return False, record.why("ecc") or NOT_ASKED
+            record = ecc
+    if record is None:
+        return False, NOT_ASKED
+    value = getattr(record, field)
+    known = value is not None and value != ()
+    if isinstance(value, Fabric):
+        known = value.state == _REGISTERED
+    elif field == "nvlinks":
+        known = known and all(link.active is not None for link in gpu.nvlinks)
+    return known, record.why(field) or NOT_ASKED
+
+
+def _unasked(why: str) -> bool:
+    return why == NOT_ASKED or why.startswith("not in ")
+
+
+def _linked(case: Case, gpu: Gpu) -> bool:
+    """Whether links to other GPUs belong to what is examined."""
+    if gpu.mig_enabled or gpu.virtualization == "vgpu":
+        return False
+    if sum(other.vendor == gpu.vendor for other in case.machine.gpus) < 2:
+        return False
+    sku = case.sku(gpu)
+    why = gpu.why("nvlinks") or ""
+    if sku is None:
+        linked = bool(gpu.xgmi_hive) or bool(why)
+        return linked and not (_LACKS.search(why) or _NO_LINK.search(why))
+    if sku.fabric in _WIRED:
+        return True
+    bare = not sku.link_count or _LACKS.search(why) or _NO_LINK.search(why) or not why
+    return not bare
+
+
+def _may_lack(case: Case, gpu: Gpu, needed: Needed) -> bool:
+    """Whether a product may be without it: then its word for that is no missing evidence."""
+    if needed.id == ERRORS:
+        return not gpu.ecc_enabled
+    return needed.id == MEMORY and case.sku(gpu) is None
+
+
+def unproven(
+    case: Case, lacks: Sequence[Lack], findings: Sequence[Finding], examined: int
+) -> list[Finding]:
+    """The finding about what is missing, where no other one says already why it is.
+
+    `examined`: how many rules had their evidence.
+    """
+    heard = [finding for finding in findings if finding.id not in case.policy.ignored]
+    explained = {
+        device for finding in heard if finding.id in _EXPLAIN for device in finding.devices
+    }
+    open_lacks = [
+        msgspec.structs.replace(lack, devices=rest)
+        for lack in lacks
+        if (rest := tuple(device for device in lack.devices if device not in explained))
+    ]
+    if not open_lacks:
+        return []
+    well = f"nothing wrong in the {examined} things that this can show; "
+    harmful = any(finding.severity in _HARMFUL for finding in heard)
+    devices = tuple(dict.fromkeys(device for lack in open_lacks for device in lack.devices))
+    what = ", ".join(dict.fromkeys(lack.what for lack in open_lacks))
+    source = ", ".join(case.snapshot.source)
+    return [
+        Finding(
+            id=LACKING,
+            severity=CANNOT_TELL,
+            title=f"{'' if harmful else well}not known of {case.names(devices)}: {what}",
+            devices=devices,
+            evidence=tuple(
+                Evidence(
+                    what=f"{lack.what} ({case.names(lack.devices)})", value=lack.why, source=source
+                )
+                for lack in open_lacks
+            ),
+            disproof="a source that has them, and shows nothing wrong",
+            consequence="Without them nothing is called healthy: a fault there would not be seen.",
+            fix=(_HERE if case.snapshot.source == ("live",) else _THERE,),
+        )
+    ]
