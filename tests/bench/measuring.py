@@ -1,0 +1,102 @@
+"""Seconds of a core and memory of one command, or of the app, each in a fresh process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import psutil
+
+from tests.support.places import ROOT
+from tests.support.terminal import Terminal
+
+QUIET_SHARE = 0.2
+"""Share of a core below which the app counts as done with what it was asked."""
+LONGEST_SECONDS = 120.0
+
+
+class Cost(NamedTuple):
+    """What a process took."""
+
+    seconds: float
+    """Of a core, user and system."""
+    mib: float
+    """The most memory that it held."""
+    code: int = 0
+    """Its exit code, or minus the signal that ended it."""
+
+
+class AppCost(NamedTuple):
+    """What the app took until it was quiet on each screen, and then while nobody pressed a key."""
+
+    first: Cost
+    screens: dict[str, Cost]
+    idle_percent: float
+    """Of a core."""
+
+
+def of_command(arguments: Sequence[str]) -> Cost:
+    """Run `gputop ARGUMENTS`; what it writes is thrown away."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gputop", *arguments],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, process.returncode)
+
+
+def of_app(command: Sequence[str], screens: dict[str, str], idle_seconds: float) -> AppCost:
+    """Open the app, go to each screen by its key, then leave it alone on the first one."""
+    with Terminal([], command=command) as terminal:
+        process = psutil.Process(terminal.process.pid)
+        terminal.wait_for("GPU")
+        first = _until_quiet(terminal, process, 0.0)
+        shown = {}
+        for name, key in screens.items():
+            before = _seconds(process)
+            terminal.send(key)
+            shown[name] = _until_quiet(terminal, process, before)
+        terminal.send("1")
+        _until_quiet(terminal, process, 0.0)
+        before, began = _seconds(process), time.monotonic()
+        _watch(terminal, idle_seconds)
+        idle = (_seconds(process) - before) / (time.monotonic() - began)
+        terminal.send("q")
+        terminal.wait_end()
+    return AppCost(first, shown, 100 * idle)
+
+
+def _until_quiet(terminal: Terminal, process: psutil.Process, before: float) -> Cost:
+    """Wait until a second goes by in which it did next to nothing."""
+    end = time.monotonic() + LONGEST_SECONDS
+    while time.monotonic() < end:
+        now = _seconds(process)
+        _watch(terminal, 1.0)
+        if _seconds(process) - now < QUIET_SHARE:
+            break
+    return Cost(_seconds(process) - before, _most_mib(process.pid))
+
+
+def _watch(terminal: Terminal, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        terminal.read()
+
+
+def _seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _most_mib(pid: int) -> float:
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        line = next(line for line in file if line.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024

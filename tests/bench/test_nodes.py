@@ -1,0 +1,56 @@
+"""The nodes of the benchmark are nodes: every GPU has its NIC, its switch and its links."""
+
+from __future__ import annotations
+
+import pytest
+
+from gputop.topology.exports.nccl_xml import as_nccl_xml
+from gputop.topology.model.snapshot import decode, encode
+from gputop.topology.nccl.xml.read import read_topology
+from gputop.topology.node import Node
+
+from .__main__ import exponent
+from .nodes import WIRINGS, MadeFeed, MadeNode, numa_nodes_xml, with_links_gone
+
+LETTERS = {"nvswitch": {"NV18"}, "xgmi": {"XGMI"}, "pcie": {"PIX", "PXB", "NODE", "SYS"}}
+
+
+@pytest.mark.parametrize("wiring", WIRINGS)
+def test_a_made_node_is_whole(wiring: str) -> None:
+    snapshot = MadeNode(wiring, 16).snapshot()
+    assert decode(encode(snapshot)).machine == snapshot.machine
+    machine = snapshot.machine
+    assert len(machine.gpus) == len(machine.rdma) == len(snapshot.readings.gpus) == 16
+    matrix = Node(snapshot).matrix
+    gpus = [row for row in matrix.rows if row.kind == "gpu"]
+    assert {cell.letters for row in gpus for cell in row.cells[:16]} == {"X", *LETTERS[wiring]}
+    # Each GPU has a NIC below its own switch.
+    assert all("PIX" in {cell.letters for cell in row.cells[16:]} for row in gpus)
+    topology = read_topology(as_nccl_xml(snapshot).text.encode(), "made")
+    assert sum(element.tag == "gpu" for element in topology.walk()) == 16
+    assert sum(element.tag == "net" for element in topology.walk()) == 16
+
+
+def test_its_figures_move() -> None:
+    feed = MadeFeed(MadeNode("pcie", 8))
+    first, second = feed.snapshot(), feed.snapshot()
+    assert first.machine is second.machine
+    assert first.readings != second.readings
+
+
+def test_links_are_gone_at_both_ends() -> None:
+    gpus = with_links_gone(MadeNode("xgmi", 16), gpu=3, count=5).snapshot().machine.gpus
+    links = [len(gpu.xgmi) for gpu in gpus]
+    assert links[3] == 10
+    assert sorted(links) == [10, *[14] * 5, *[15] * 10]
+
+
+def test_numa_nodes_have_a_gpu_each() -> None:
+    topology = read_topology(numa_nodes_xml(5).encode(), "made")
+    assert sum(element.tag == "gpu" for element in topology.walk()) == 5
+
+
+def test_growth_is_an_exponent() -> None:
+    sizes = (8, 32, 128)
+    assert exponent(sizes, [0.3 + 0.001 * size**2 for size in sizes]) == pytest.approx(2, abs=0.1)
+    assert exponent(sizes, [0.3, 0.3, 0.3]) == 0
