@@ -12,6 +12,7 @@ from tests.support.places import ROOT
 
 TOPS = ("gputop", "topology", "probes")
 APART = {
+    "bench": "measures by hand what commands and screens cost on nodes of up to 128 GPUs",
     "device_kernels": "runs the probes' GPU kernels on the CPU, compiled as C++",
     "endurance": "holds what runs for long and is started by hand",
     "fakes": "programs and modules that stand in for real ones in processes that tests start",
