@@ -29,6 +29,8 @@ _OWN_KEYS = {"2": (" ", _DOWN, "z", "z"), "4": ("m", "\t", "m"), "5": ("v", "u",
 """What else is pressed on some screens: marks, views, a filter. Nothing is measured."""
 _SIZES = ((160, 50), (80, 24), (200, 60))
 _PAUSE_SECONDS = 0.15
+_KEPT_BYTES = 20_000
+"""Of what the app wrote, so that its last words are there where it ends."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def _round(terminal: Terminal, number: int) -> bool:
 
     False where the app has ended.
     """
-    terminal.forget()
+    terminal.written = terminal.written[-_KEPT_BYTES:]
     screen = str(number % 8 + 1)
     _press(terminal, screen, _DOWN, *_OWN_KEYS.get(screen, ()))
     for dialog in _DIALOGS:
