@@ -54,7 +54,7 @@ class Sample:
 def soak(minutes: float, demo: str) -> int:
     """Use the app that long; 1 where its memory grew by more than the limit after settling."""
     settled: Sample | None = None
-    with Terminal(["--demo", demo]) as terminal:
+    with Terminal(["--demo", demo], environment={"GPUTOP_DEBUG": "1"}) as terminal:
         terminal.wait_for("Node")
         process = psutil.Process(terminal.process.pid)
         process.cpu_percent()  # the first answer is always 0
