@@ -29,6 +29,7 @@ class Ends:
         )
         self._firsts: dict[tuple[int, int], list[End]] = {}
         self._lasts: dict[tuple[int, int, int, int], list[End]] = {}
+        self._fit: dict[tuple[int, int, int], frozenset[int]] = {}
 
     def listed(self) -> tuple[int, ...]:
         """The NICs to start from, in order."""
@@ -64,11 +65,21 @@ class Ends:
         key = (gpu, start, last_start if self._pairs else NOWHERE, left_by)
         found = self._lasts.get(key)
         if found is None:
+            fitting = self._fitting(*key[1:])
             found = self._lasts[key] = [
                 (net, *way)
                 for net in self._field.nics.to_try(self._draft.type_inter, gpu)
-                if self._fits(net, *key[1:]) and (way := self._out.leave(gpu, net)) is not None
+                if net in fitting and (way := self._out.leave(gpu, net)) is not None
             ]
+        return found
+
+    def _fitting(self, start: int, last_start: int, left_by: int) -> frozenset[int]:
+        """The NICs that fit, whichever GPU is the last."""
+        key = (start, last_start, left_by)
+        found = self._fit.get(key)
+        if found is None:
+            nets = range(len(self._field.nets))
+            found = self._fit[key] = frozenset(net for net in nets if self._fits(net, *key))
         return found
 
     def _fits(self, net: int, start: int, last_start: int, left_by: int) -> bool:

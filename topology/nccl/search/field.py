@@ -15,7 +15,7 @@ from .orders import FREE, Orders
 from .version import SearchVersion, search_version
 
 Hop = list[int]
-"""[GPU, its bit, what the way takes of the ledger or UNKNOWN, links crossed]."""
+"""[GPU, its bit, what the way takes of the ledger or UNKNOWN, links crossed, links or UNKNOWN]."""
 UNKNOWN = -1
 """In place of what a hop takes: `Ways.need` says it."""
 LONG = 1 << 8 * 1024
@@ -139,18 +139,30 @@ class Ways:
             there = self._field.gpus[gpu].paths["GPU"][other]
             back = self._field.gpus[other].paths["GPU"][gpu]
             allowed = self._allowed(there, back)
-            self._hops[key] = [other, 1 << other, UNKNOWN, there.hops] if allowed else None
+            self._hops[key] = [other, 1 << other, UNKNOWN, there.hops, UNKNOWN] if allowed else None
         return self._hops[key]
 
     def need(self, gpu: int, hop: Hop) -> int:
         """What a hop from a GPU takes of the ledger, noted in the hop if it is not long."""
         need = hop[2]
         if need == UNKNOWN:
-            path = self._field.gpus[gpu].paths["GPU"][hop[0]]
-            need = self._field.route(path, "GPU", gpu).need(self._speed)
+            need = self._route(gpu, hop).need(self._speed)
             if need < LONG:
                 hop[2] = need
         return need
+
+    def links(self, gpu: int, hop: Hop) -> int:
+        """The links of a hop from a GPU as bits, noted in the hop."""
+        if hop[4] == UNKNOWN:
+            hop[4] = self._field.ledger.numbers(self._route(gpu, hop))
+        return hop[4]
+
+    def dry(self, gpu: int, hop: Hop, taken: int) -> int:
+        """The links of a hop, as bits, that carry no other channel once so much is taken."""
+        return self._field.ledger.dry(taken, self._route(gpu, hop), self._speed)
+
+    def _route(self, gpu: int, hop: Hop) -> Route:
+        return self._field.route(self._field.gpus[gpu].paths["GPU"][hop[0]], "GPU", gpu)
 
     def next_of(self, towards: int, net: int) -> dict[Key, tuple[Hop, ...]]:
         """Hops already computed; `fill` adds the missing ones."""

@@ -83,6 +83,18 @@ class Ledger:
         left = (self.full - taken) >> self._place(link)
         return (left & self._guard_bit - 1) // 1000
 
+    def numbers(self, route: Route) -> int:
+        """The links of a route that carry the speed or more, as bits."""
+        return sum({1 << place // self._width for place in (*route.plain, *route.dear)})
+
+    def dry(self, taken: int, route: Route, speed: int) -> int:
+        """The links of a route, as bits, that have less left than a speed in MB/s."""
+        left, most, found = self.full - taken, self._guard_bit - 1, 0
+        for place in (*route.plain, *route.dear):
+            if left >> place & most < speed:
+                found |= 1 << place // self._width
+        return found
+
     def route(self, path: SystemPath, start: SystemNode) -> Route:
         """A path out of `start` (search.cc:followPath)."""
         plain: list[int] = []

@@ -44,6 +44,8 @@ class ChannelWalk:
         self.spent: list[int] | None = [0] * field.count if field.by_rank else None
         """Hops by GPU, as bits, that the channels before this one left too little for: with many
         GPUs most tries are of such, and a number of all links takes long to subtract from."""
+        self._dry = 0
+        """Links, as bits, known to have too little left for any further hop, of many GPUs."""
         ring = draft.pattern == RING
         self._closes = ring and not field.inter
         self._back = (self._last if ring else 0) if field.inter else NOWHERE
@@ -56,10 +58,12 @@ class ChannelWalk:
             return
         self.left -= 1
         self.orders[self.channel][0] = gpu
+        dry = self._dry
         if self._back == 0:
             self._to_nics(gpu, 0, state, 1 << gpu, hops, forced)
         else:
             self._go_on(gpu, 0, state, 1 << gpu, hops, self._back, forced)
+        self._dry = dry
 
     def _go_on(
         self,
@@ -99,9 +103,11 @@ class ChannelWalk:
             if hop is None:
                 return
             state += ways.need(gpu, hop)
-            gpu = hop[0]
             if not self._ledger.fits(state) or self.left <= 0:
                 return
+            if self.spent is not None:
+                self._dry |= ways.dry(gpu, hop, state)
+            gpu = hop[0]
             self.left -= 1
             order[step] = gpu
             used |= hop[1]
@@ -113,13 +119,14 @@ class ChannelWalk:
 
     def _walk(self, gpu: int, step: int, state: int, used: int, hops: int, back: int) -> None:
         """Visit the GPUs in every order, preferred ones first."""
-        begun, spent = state, self.spent
+        begun, spent, dry = state, self.spent, self._dry
+        begun_dry = dry
         ledger, last, ways, closes = self._ledger, self._last, self._inside, self._closes
         order, net = self.orders[self.channel], self.starts[self.channel]
         mask = 0 if back < 0 else self._field.orders.pci_mask
         on_the_way = FREE if back < 0 else AWAY
         away, home = ways.next_of(on_the_way, net), ways.next_of(TOWARDS_NIC, net)
-        stack: list[tuple[Iterator[Hop], Hop, int, int]] = []
+        stack: list[tuple[Iterator[Hop], Hop, int, int, int]] = []
         step += 1
         while True:
             if spent is not None:
@@ -133,7 +140,14 @@ class ChannelWalk:
                 untried = iter(tries)
             while True:
                 for hop in untried:
-                    other, bit, need, crossed = hop
+                    other, bit, need, crossed, links = hop
+                    if dry:
+                        if links == UNKNOWN:
+                            links = ways.links(order[step - 1], hop)
+                        if links & dry:
+                            if spent is not None and links & begun_dry:
+                                spent[order[step - 1]] |= bit
+                            continue
                     if need == UNKNOWN:
                         need = ways.need(order[step - 1], hop)
                     after = state + need
@@ -146,6 +160,8 @@ class ChannelWalk:
                         return
                     self.left -= 1
                     order[step] = other
+                    if spent is not None:
+                        self._dry = dry | ways.dry(order[step - 1], hop, after)
                     if step == back:
                         self._to_nics(other, step, after, used | bit, hops + crossed, None)
                     elif step != last:
@@ -157,12 +173,13 @@ class ChannelWalk:
                 else:
                     if not stack:
                         return
-                    untried, hop, used, hops = stack.pop()
+                    untried, hop, used, hops, dry = stack.pop()
                     step -= 1
                     state -= ways.need(order[step - 1], hop)
                     continue
                 break
-            stack.append((untried, hop, used, hops))
+            stack.append((untried, hop, used, hops, dry))
+            dry = self._dry
             state, used, hops, gpu = after, used | bit, hops + crossed, other
             step += 1
 
