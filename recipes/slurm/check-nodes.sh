@@ -10,12 +10,12 @@ set -o pipefail
 gputop=${GPUTOP:-gputop}
 check=${CHECK:---quick}
 
-# Every task is one node: it prints its name and the last line, which is the verdict.
+# Every task is one node: it prints its name and the first line, which is the verdict.
 # shellcheck disable=SC2016  # these variables are the task's
 task='
 report=$("$0" check "$@" 2>/dev/null)
 code=$?
-verdict=$(printf "%s\n" "$report" | tail -n 1)
+verdict=$(printf "%s\n" "$report" | head -n 1)
 printf "%-24s %s\n" "${SLURMD_NODENAME:-?}" "${verdict:-no answer, exit code $code}"
 exit $code'
 

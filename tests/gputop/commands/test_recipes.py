@@ -29,7 +29,7 @@ printf '%s\\n' "$*" >> "$FAKE_SAID"
 case "$1" in
     snapshot) printf '{}' > "$3"; exit "${FAKE_SNAPSHOT:-0}" ;;
     check) [[ $* == *--gpus* && -n $FAKE_OF_GPUS ]] && exit "$FAKE_OF_GPUS"
-           printf 'a finding\\nverdict of fake %s\\n' "$FAKE_CODE"; exit "$FAKE_CODE" ;;
+           printf 'verdict of fake %s\\na finding\\n' "$FAKE_CODE"; exit "$FAKE_CODE" ;;
 esac
 exit 64
 """
@@ -174,7 +174,7 @@ def test_the_prolog_with_the_real_program(launcher: dict[str, str], tmp_path: Pa
     done = run("prolog.sh", launcher)
     assert done.returncode == 1, done
     assert "[unexpected-gpus]" in done.stdout
-    assert "broken: unexpected-gpus" in done.stdout.splitlines()[-1]
+    assert "broken: unexpected-gpus" in done.stdout.splitlines()[0]
     saved(whole, node)
     done = run("prolog.sh", launcher)
     assert done.returncode == 0, done
