@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -20,6 +21,7 @@ HOSTILE = re.compile(rf"[\x00-\x1f\x7f-\x9f{_BEYOND}]")
 """In one line of text: controls (C0, DEL, C1) and what is listed above."""
 _IN_BLOCKS = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_BEYOND}]")
 """The same without tabulators and line ends."""
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def harmless(text: str) -> str:
@@ -35,11 +37,26 @@ def printable(value: str) -> str:
 def json_text(document: object) -> str:
     """One JSON document, indented by two blanks; such characters are escaped.
 
-    `document` is what msgspec writes. Raises ValueError for text with lone surrogates.
+    `document` is what msgspec writes. A lone surrogate, which stands for a byte of a file's name
+    that is no UTF-8, becomes a replacement mark.
     """
-    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    try:
+        data = msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        data = msgspec.json.encode(_without_surrogates(msgspec.to_builtins(document)))
+    text = msgspec.json.format(data, indent=2).decode()
     # They stand in strings only: around these JSON has nothing but ASCII.
     return _IN_BLOCKS.sub(_escape, text)
+
+
+def _without_surrogates(part: Any) -> Any:
+    if isinstance(part, str):
+        return _SURROGATE.sub(REPLACEMENT, part)
+    if isinstance(part, dict):
+        return {_without_surrogates(key): _without_surrogates(part[key]) for key in part}
+    if isinstance(part, list | tuple):
+        return [_without_surrogates(item) for item in part]
+    return part
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import unicodedata
@@ -157,6 +158,19 @@ def test_any_document_comes_back_from_its_escapes(document: dict[str, str]) -> N
     text = json_text(document)
     assert obeyed(text) == set()
     assert json.loads(text) == document
+
+
+def test_names_that_are_no_utf8_have_a_replacement_mark_in_documents(tmp_path: Path) -> None:
+    sound = gputop("snapshot", "--demo", "hgx-h100-8").stdout
+    named = tmp_path / os.fsdecode(b"\xff.json")
+    named.write_text(sound)
+    for words in (("snapshot",), ("explain", "--json"), ("check", "--quick", "--json")):
+        done = gputop(*words, "--from", str(named))
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["source"] == ["\ufffd.json"]
+    value = os.fsdecode(b"NCCL_IB_HCA=\xff")
+    done = gputop("explain", "--json", "--demo", "hgx-h100-8", "--set", value)
+    assert json.loads(done.stdout)["environment"]["NCCL_IB_HCA"] == "\ufffd"
 
 
 def test_all_that_unicode_calls_control_or_format_is_known() -> None:
