@@ -1,21 +1,37 @@
-"""Runs one of the long trials; none of them belongs to the gate."""
+"""Runs one of the long trials; of `mutate` a small share belongs to the gate."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
+from .judging import Limits
+from .mutate import Trial, mutate
 from .soak import soak
 
 
 def main() -> int:
-    """Run `soak`; 1 where a limit is passed."""
+    """Run `soak` or `mutate`; 1 where a limit is passed or a contract broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.endurance")
     trials = parser.add_subparsers(dest="trial", required=True)
     soaking = trials.add_parser("soak", help="use the app for a long time and watch its memory")
     soaking.add_argument("--minutes", type=float, default=30.0)
     soaking.add_argument("--demo", default="sick-h100-8")
+    mutating = trials.add_parser("mutate", help="give mutated input to every command")
+    mutating.add_argument("--count", type=int, default=10_000)
+    mutating.add_argument("--number", type=int, help="try this one input alone")
+    mutating.add_argument("--seed", type=int, default=1)
+    mutating.add_argument("--only", default="", help="only formats whose name holds this")
+    mutating.add_argument("--processes", type=int, default=2)
+    mutating.add_argument("--cpu-seconds", type=float, default=Limits.cpu_seconds)
+    mutating.add_argument("--failures", type=Path, default=Path("mutated-failures"))
     given = parser.parse_args()
-    return soak(given.minutes, given.demo)
+    if given.trial == "soak":
+        return soak(given.minutes, given.demo)
+    limits = Limits(cpu_seconds=given.cpu_seconds)
+    trial = Trial(given.seed, given.only, limits, given.failures)
+    numbers = range(given.count) if given.number is None else (given.number,)
+    return mutate(trial, numbers, given.processes)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,153 @@
+"""One mutated input of each number: its files, and the command line that reads it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from tests.outputs import commands
+
+from .json_mutations import of_json
+from .originals import Original, formats, originals
+from .tar_mutations import of_tar
+from .text_mutations import of_bytes, of_text
+from .xml_mutations import of_xml
+
+_NAMES = (b"\xff", b"\xc3", b"\x1b[31m", b"\n", b"\xe2\x80\xae", b"-", b" ", b"[red]")
+"""Put before a file's own name."""
+PLACE = "{}"
+"""Stands in a command line for the path of the input."""
+
+_FLAGS = [name for name in commands.FLAGS if "NO_SUCH" not in name]
+_READERS: tuple[tuple[str, ...], ...] = (
+    *(("topo", "--format", form) for form in ("matrix", "tree", "dot", "graphml")),
+    *(("topo", "--format", form) for form in ("nccl-xml", "json")),
+    ("explain",),
+    ("explain", "--json"),
+    ("explain", "0", "1"),
+    ("explain", "0", "1", "--json"),
+    ("check", "--quick"),
+    ("check", "--quick", "-v"),
+    ("check", "--quick", "--json"),
+    ("check", "--quick", "--json"),
+    ("flags",),
+    ("flags", "--json"),
+    ("flags", "NAME"),
+    ("flags", "NAME", "--json"),
+    ("snapshot",),
+    ("snapshot", "--redact"),
+)
+_LOG_READERS = (("log",), ("log", "--json"))
+_REFERENCES = ("--expect", "--since")
+_JUDGED = ("hgx-h100-8", "sick-h100-8", "mi300x-8", "pcie-l40s-8")
+
+
+@dataclass(frozen=True)
+class MutatedInput:
+    """One command line and the file or folder that it reads."""
+
+    number: int
+    form: str
+    original: str
+    mutated: str
+    """The kinds of mutation, for the reader of a failure."""
+    command: tuple[str, ...]
+    """Without the program's name; PLACE where the path goes."""
+    files: dict[str, bytes]
+
+    def write(self, folder: Path) -> Path:
+        """Write the files into a folder of their own; gives what the command line names."""
+        folder.mkdir(parents=True)
+        for name, content in self.files.items():
+            (folder / name).write_bytes(content)
+        return folder if self.form == "folder" else folder / next(iter(self.files))
+
+    def arguments(self, place: Path) -> list[str]:
+        """The command line with the path in its place."""
+        return [word.replace(PLACE, str(place)) for word in self.command]
+
+
+def mutated_input(seed: int, number: int, only: str = "") -> MutatedInput:
+    """The same for the same numbers, on every machine."""
+    rolls = Random(f"{seed}:{number}")
+    forms = [form for form in formats() if only in form]
+    form = forms[number % len(forms)]
+    original = rolls.choice(originals(form))
+    mutated, files = _mutated(form, original, rolls)
+    command = _command(form, original, files, rolls)
+    return MutatedInput(number, form, original.name, mutated, command, files)
+
+
+def _mutated(form: str, original: Original, rolls: Random) -> tuple[str, dict[str, bytes]]:
+    """Change one file, of a folder sometimes several, once or a few times."""
+    files = dict(original.files)
+    kinds: list[str] = []
+    for name in rolls.sample(list(files), min(len(files), rolls.choice((1, 1, 2)))):
+        for _ in range(rolls.choice((1, 1, 1, 2, 5))):
+            kind, change = rolls.choice(_changes(form, name, files[name]))
+            with suppress(RecursionError):  # one change nested it deeper than the next can follow
+                files[name] = change(files[name], rolls)
+            kinds.append(kind)
+        if form != "setting" and rolls.random() < 0.04:
+            files[os.fsdecode(rolls.choice(_NAMES)) + name] = files.pop(name)
+            kinds.append("name")
+    return ", ".join(kinds), files
+
+
+_Change = tuple[str, Callable[[bytes, Random], bytes]]
+_ANY: tuple[_Change, ...] = (("bytes", of_bytes), ("text", of_text))
+
+
+def _changes(form: str, name: str, content: bytes) -> tuple[_Change, ...]:
+    """What may be done to a file; what has a grammar is mostly changed within it."""
+    if name.endswith(".tar.gz"):
+        return (("tar", of_tar),) * 9 + (("bytes", of_bytes),)
+    if name.endswith(".gz"):
+        return (("packed text", _repacked),) * 4 + (("bytes", of_bytes),)
+    if name.endswith(".json"):
+        return (*_ANY, *(("json", of_json),) * 6)
+    if name.endswith(".xml"):
+        return (*_ANY, *(("xml", of_xml),) * 6)
+    return (*_ANY, ("text", of_text))
+
+
+def _repacked(data: bytes, rolls: Random) -> bytes:
+    """Change the text within; what is no gzip any more is changed as it is."""
+    try:
+        inner = gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        return of_bytes(data, rolls)
+    return gzip.compress(rolls.choice((of_bytes, of_text, of_text))(inner, rolls), 1, mtime=0)
+
+
+def _command(
+    form: str, original: Original, files: dict[str, bytes], rolls: Random
+) -> tuple[str, ...]:
+    judged = ("--demo", rolls.choice(_JUDGED))
+    check = ("check", "--quick", *rolls.choice(((), ("-v",), ("--json",))))
+    match form:
+        case "log" | "log-gz":
+            node = rolls.choice((("--demo", "hgx-h100-8"), ("--demo", "mi250x-8"), (), ()))
+            return (*rolls.choice(_LOG_READERS), PLACE, *node)
+        case "policy":
+            return (*check, *judged, "--config", PLACE)
+        case "reference":
+            # Mostly the node that the reference was: another is refused early.
+            same = original.demo and rolls.random() < 0.8
+            node = ("--demo", original.demo) if same else judged
+            return (*check, *node, rolls.choice(_REFERENCES), PLACE)
+        case "setting":
+            ((name, value),) = files.items()
+            text = value.replace(b"\x00", b"")[:100_000].decode("utf-8", "surrogateescape")
+            command = rolls.choice((("explain",), ("flags", name), ("explain", "--json")))
+            return (*command, *judged, "--set", f"{name}={text}".replace(PLACE, "()"))
+    words = tuple(
+        rolls.choice(_FLAGS) if word == "NAME" else word for word in rolls.choice(_READERS)
+    )
+    return (*words, "--from", PLACE)

@@ -1,0 +1,143 @@
+"""What is mutated: sound files of every format, from the recordings and out of the demos."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.outputs.running import printed
+from tests.support.places import RECORDINGS
+
+POLICY = b"""\
+expect = "hgx-h100-8"
+
+[ignore]
+persistence-off = "our image loads the driver for every job"
+pcie-width = "known since the move"
+
+[thresholds.bar1-small]
+minimum_share = 0.5
+"""
+_DEMOS = ("dgx-1v", "hgx-h100-8", "mi250x-8", "pcie-l40s-8", "sick-h100-8", "sick-mi300x-8")
+
+
+@dataclass(frozen=True)
+class Original:
+    """A sound file, or several of one folder."""
+
+    name: str
+    files: dict[str, bytes]
+    """Name -> content."""
+    demo: str = ""
+    """The demo of which it was made, if it was."""
+
+
+@cache
+def originals(form: str) -> tuple[Original, ...]:
+    """All originals of a format, always in the same order."""
+    return tuple(_FINDERS[form]())
+
+
+def formats() -> tuple[str, ...]:
+    """The names of all formats."""
+    return tuple(_FINDERS)
+
+
+def _recorded(*patterns: str) -> Callable[[], Iterator[Original]]:
+    """Files of the recordings, each alone."""
+
+    def found() -> Iterator[Original]:
+        for pattern in patterns:
+            for path in sorted(RECORDINGS.glob(pattern)):
+                yield _file(path)
+
+    return found
+
+
+def _file(path: Path) -> Original:
+    name = str(path.relative_to(RECORDINGS))
+    return Original(name, {path.name: path.read_bytes()})
+
+
+def _exported(name: str, *command: str) -> Iterator[Original]:
+    """What a command prints of each demo, which --from reads again."""
+    for demo in _DEMOS:
+        text = printed([*command, "--demo", demo])
+        content = text.removeprefix("exit 0\n").partition("--- stderr\n")[0].encode()
+        yield Original(f"{demo} {name}", {name: content}, demo)
+
+
+def _snapshots() -> Iterator[Original]:
+    yield from _exported("snapshot.json", "snapshot")
+    yield from _recorded("*/snapshot.json")()
+
+
+def _nccl_xml() -> Iterator[Original]:
+    yield from _exported("system.xml", "topo", "--format", "nccl-xml")
+    yield from _recorded("nccl-topologies/*.xml", "nccl-public/*.xml")()
+
+
+def _matrices() -> Iterator[Original]:
+    yield from _exported("topo-m.txt", "topo")
+    yield from _recorded("*/*topo-m.txt", "nvidia-public/*.txt")()
+
+
+def _unpacked_logs() -> Iterator[Original]:
+    yield from _recorded("*/*.log")()
+    for path in sorted(RECORDINGS.glob("nccl-*/*.log.gz")):
+        yield Original(path.name, {path.stem: gzip.decompress(path.read_bytes())})
+
+
+def _folders() -> Iterator[Original]:
+    """Whole recordings: what one file says, another contradicts."""
+    for name in ("hgx-h200-4gpu-vm", "amd-smi-mi300x-7", "hgx-h200-4gpu-live", "rocm-smi-mi250x"):
+        paths = sorted((RECORDINGS / name).iterdir())
+        yield Original(name, {path.name: path.read_bytes() for path in paths})
+
+
+def _policies() -> Iterator[Original]:
+    yield Original("check.toml", {"check.toml": POLICY})
+
+
+def _settings() -> Iterator[Original]:
+    """Values of variables: no file, but as hostile."""
+    values = {
+        "NCCL_P2P_LEVEL": b"PIX",
+        "NCCL_ALGO": b"allreduce:ring,tree;broadcast:ring",
+        "NCCL_PROTO": b"^LL128",
+        "NCCL_IB_HCA": b"=mlx5_0:1,mlx5_1",
+        "NCCL_MAX_NCHANNELS": b"16",
+        "NCCL_BUFFSIZE": b"4194304",
+        "NCCL_SOCKET_IFNAME": b"^docker,lo",
+        "NCCL_NETDEVS_POLICY": b"MAX:2",
+        "NCCL_NVLS_ENABLE": b"2",
+        "NCCL_CROSS_NIC": b"1",
+        "NCCL_MIN_CTAS": b"8",
+        "NCCL_GRAPH_FILE": b"/etc/graph.xml",
+    }
+    for name, value in values.items():
+        yield Original(name, {name: value})
+
+
+_FINDERS: dict[str, Callable[[], Iterator[Original]]] = {
+    "snapshot": _snapshots,
+    "nccl-xml": _nccl_xml,
+    "smi-xml": _recorded("hgx-h200-4gpu-vm/*.xml", "nvidia-public/*.xml"),
+    "smi-topo": _matrices,
+    "nvml-json": _recorded("hgx-*/nvml.json"),
+    "amdsmi-json": _recorded("*/amdsmi.json"),
+    "amd-smi-json": _recorded("amd-smi-*/*.json", "amd-public/*static.json"),
+    "rocm-smi-json": _recorded("rocm-smi-*/*.json", "amd-public/*-rocm-smi.json"),
+    "amd-text": _recorded("amd-smi-mi300x/*.txt", "amd-public/*.txt"),
+    "sysfs-tar": _recorded("kfd/*.tar.gz", "hgx-h200-4gpu-vm/*.tar.gz"),
+    "folder": _folders,
+    "log": _unpacked_logs,
+    "log-gz": _recorded("*-logs/*.log.gz", "nccl-probe/*.log.gz"),
+    "policy": _policies,
+    "setting": _settings,
+    "reference": _snapshots,
+}
+"""Format -> its originals. `reference`: a snapshot given with --expect or --since."""

@@ -1,0 +1,74 @@
+"""A small share of the mutated inputs, and what makes and judges them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.places import ROOT
+
+from .inputs import mutated_input
+from .judging import Limits, breaches
+from .originals import formats
+from .running import Ended, ended
+
+
+def test_a_share_of_the_mutated_inputs_keeps_the_contract(tmp_path: Path) -> None:
+    """The long run is the same with --count 10000. No limit of time: a busy machine is slow."""
+    share = ("--count", "144", "--seed", "2", "--processes", "1", "--cpu-seconds", "100")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.endurance", "mutate", *share, "--failures", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_same_numbers_make_the_same_input() -> None:
+    numbers = range(len(formats()))
+    first, again = ([mutated_input(5, number) for number in numbers] for _ in range(2))
+    assert first == again
+    assert [made.form for made in first] == list(formats())
+    assert mutated_input(6, 1).files != first[1].files
+
+
+def test_a_command_in_a_fork_answers_as_any_other() -> None:
+    answer = ended(["topo", "--demo", "hgx-h100-8"])
+    assert answer.code == 0
+    assert answer.out.startswith(b"\tGPU0\tGPU1")
+    assert breaches(["topo"], answer, Limits(cpu_seconds=100)) == []
+    assert ended(["topo", "--from", "no-such-file"]).code == 64
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "breach"),
+    [
+        (("topo",), (70, b"", b"our fault"), "exit 70"),
+        (("topo",), (1, b"", b"slow"), "exit 1"),
+        (("check",), (64, b"", b"usage"), "exit 64"),
+        (("log",), (3, b"", b" \n"), "exit 3 without a word"),
+        (("log",), (-9, b"", b""), "ended by signal 9"),
+        (("flags",), (0, b"", b"Traceback (most recent call last)\nE: x"), "traceback: E: x"),
+        (("topo",), (0, b"a\x1b[1m", b""), "stdout: control character U+001B"),
+        (("topo",), (0, b"", "a\x9b".encode()), "stderr: control character U+009B"),
+        (("topo",), (0, "a\u202e".encode(), b""), "stdout: control character U+202E"),
+        (("topo",), (0, b"\xff", b""), "stdout: no UTF-8"),
+        (("explain", "--json"), (0, b'{"a": NaN}', b""), "stdout: no JSON: NaN is no JSON"),
+        (("topo", "nccl-xml"), (0, b"<a>", b""), "stdout: no XML: no element found"),
+    ],
+)
+def test_each_breach_is_seen(
+    command: tuple[str, ...], answer: tuple[int, bytes, bytes], breach: str
+) -> None:
+    (found,) = breaches(command, Ended(*answer, cpu_seconds=0, memory_bytes=0), Limits())
+    assert found.startswith(breach)
+
+
+def test_what_a_command_took_is_judged() -> None:
+    answer = Ended(0, b"", b"", cpu_seconds=11, memory_bytes=600 * 10**6)
+    assert breaches(["topo"], answer, Limits()) == ["11.0 s of CPU", "600 MB"]
