@@ -89,6 +89,16 @@ def test_every_lost_gpu_is_named(function: str, gone: tuple[int, ...], bare: boo
         assert finding.devices == tuple(addresses[number] for number in gone)
 
 
+@pytest.mark.parametrize(
+    "function", ["nvmlDeviceGetSerial", "nvmlDeviceGetEccMode", "nvmlDeviceGetUtilizationRates"]
+)
+def test_a_gpu_that_is_lost_to_one_question_is_lost(function: str) -> None:
+    fault = Fault(function=function, code=CODES["gpu is lost"], gpus=(1,))
+    answer = diagnosed("h200-2", [fault])
+    assert answer.verdict == "broken"
+    assert found(answer)["gpu-lost"] == "fallen off the bus: GPU1"
+
+
 @pytest.mark.parametrize("code", [CODES["gpu is lost"], CODES["unknown"]])
 def test_a_driver_that_does_not_count_is_not_healthy(code: int) -> None:
     fault = Fault(function="nvmlDeviceGetCount_v2", code=code)

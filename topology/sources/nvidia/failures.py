@@ -65,6 +65,8 @@ def _of_system(system: Raw) -> Iterator[Unanswered]:
 
 
 def _of_device(address: str, device: dict[str, Raw]) -> Iterator[Unanswered]:
+    if address and "lost" in device:
+        yield Unanswered(LOST, reason(str(device["lost"])), "the driver gave up this GPU", address)
     for key, answer in device.items():
         if key in _ASKED or key in _CALLS:
             yield from _failure(_CALLS.get(key, key), answer, address)

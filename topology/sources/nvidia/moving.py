@@ -49,10 +49,11 @@ def parse(raw: Raw) -> Part:
             readings[own] = GpuReading(address=own, lost=True, gaps=(gap,))
         else:
             readings[own] = _reading(device, own)
-    described = zip(map(address, devices), devices, strict=True)
+    # The GPUs that are lost have their problem already.
+    answered = [(address(device), device) for device in devices if "lost" not in device]
     return Part(
         gpu_readings=tuple(readings.values()),
-        problems=(*problems, *failed("nvml_readings", None, described)),
+        problems=(*problems, *failed("nvml_readings", None, answered)),
     )
 
 
