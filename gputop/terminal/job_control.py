@@ -42,7 +42,22 @@ def watch(driver: Driver | None) -> None:
     if driver is None or known is None or signal.getsignal(signal.SIGCONT) is signal.SIG_DFL:
         return
 
+    taking = again = False
+
     def continued(*_: object) -> None:
+        nonlocal taking, again
+        again = True
+        if taking:
+            return  # a signal within the handler: the terminal would be taken twice
+        taking = True
+        try:
+            while again:
+                again = False
+                take()
+        finally:
+            taking = False
+
+    def take() -> None:
         if not driver._auto_restart:
             return
         if not driver._must_signal_resume:  # type: ignore[attr-defined]

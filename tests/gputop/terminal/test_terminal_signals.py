@@ -136,11 +136,12 @@ def test_being_continued_without_a_stop_changes_nothing() -> None:
         _read(terminal, 0.5)
         process = psutil.Process(terminal.process.pid)
         threads = process.num_threads()
-        for _ in range(3):
+        often = 8  # more than the threads of a start that may still come
+        for _ in range(often):
             terminal.forget()
             os.kill(terminal.process.pid, signal.SIGCONT)
             terminal.wait_for("H100 80GB")
-        assert process.num_threads() <= threads + 1
+        assert process.num_threads() < threads + often
         terminal.send("q")
         terminal.wait_end()
         assert terminal.process.returncode == 0
